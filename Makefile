@@ -84,6 +84,8 @@ campaign: build ## A slice of the fault campaign
 	$(WEFT) sim txn --nodes 3 --seeds 1..60 --faults all
 	$(WEFT) sim txn --nodes 5 --replication 3 --seeds 1..40 --faults all
 	$(WEFT) sim txn --nodes 3 --seeds 1..10 --faults all --lose-shard
+	$(WEFT) sim lock --nodes 3 --seeds 1..40 --faults all
+	$(WEFT) sim lock --nodes 5 --seeds 1..20 --faults all
 
 model: build ## Check the consensus: three and four nodes exhaustively, more with random schedules
 	$(WEFT) check rounds --nodes 3,4 --random 200000
@@ -132,6 +134,7 @@ nightly: test synth ## Long campaigns: hundreds of seeds, long fuzzing, synthesi
 	for shape in "3 2" "3 3" "5 2" "5 3" "6 3"; do set -- $$shape; for workload in smallbank retwis; do \
 	    $(WEFT) sim txn --nodes $$1 --replication $$2 --workload $$workload --seeds 1..500 --faults all; done; done
 	$(WEFT) sim txn --nodes 5 --replication 3 --seeds 1..200 --faults all --lose-shard
+	for nodes in 2 3 4 5 7; do $(WEFT) sim lock --nodes $$nodes --seeds 1..300 --faults all; done
 	$(WEFT) bench rounds --nodes 3 --rounds 10000000
 	$(CARGO) test --release --locked -p weft-conformance --test kv_lockstep --test kv_schedules --test rounds_lockstep -- --ignored
 	$(CARGO) test --release --locked -p weft-rounds --test random_schedules --test instances -- --ignored

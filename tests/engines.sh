@@ -66,7 +66,7 @@ if ((code != 0)); then
     exit 1
 fi
 # Every engine but the rounds has gone on: how far these come depends on how busy the machine is.
-for engine in kv transactions likes till events; do
+for engine in kv transactions likes till events lock; do
     grep -A1 "\"engine\": \"$engine\"" "$work/load.json" | grep -q '"acknowledged": [1-9]' || {
         echo "tests/engines.sh: $engine has acknowledged nothing" >&2
         exit 1

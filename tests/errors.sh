@@ -280,7 +280,8 @@ expect 'the value has 0 bytes' "$weft" kv --config quiet.toml put a ''
 expect 'invalid value' "$weft" kv --config quiet.toml compare-and-set a seven b
 expect 'no answer within' "$weft" kv --config quiet.toml --give-up-ms 50 get a
 
-# Its logs, objects and rounds.
+# Its logs, objects, rounds and locks.
+{ cluster 127.77.0.8; printf '[lock]\n'; } >locks.toml
 { cluster 127.77.0.7; printf '[[object]]\nname = "till"\ntype = "account"\n[[log]]\nname = "events"\n[rounds]\n'; } >engines.toml
 expect 'quiet.toml: the cluster has no log `events`; it has no [[log]] at all' "$weft" log --config quiet.toml append events a
 expect 'the cluster has no log `audit`; it has events' "$weft" log --config engines.toml read audit 0
@@ -294,6 +295,10 @@ expect 'account: deposit' "$weft" object --config engines.toml account till stea
 expect 'there is no replica 1' "$weft" object --config engines.toml account till balance --node 1
 expect 'there is no [rounds]' "$weft" rounds --config quiet.toml propose a
 expect 'at least one byte' "$weft" rounds --config engines.toml propose ''
+expect 'there is no [lock]' "$weft" lock --config quiet.toml query a
+expect 'no answer within' "$weft" lock --config locks.toml --give-up-ms 50 acquire a
+expect '1 to 48 bytes' "$weft" lock --config locks.toml query "$(printf 'a%.0s' {1..49})"
+expect 'is not in 1..=3600000' "$weft" lock --config locks.toml acquire a --ttl-ms 0
 expect 'give INSTANCE/PROPOSER' "$weft" rounds --config engines.toml read --after 7
 expect 'weft.toml: cannot be read' "$weft" bench cluster
 expect 'is not in 1..=64' "$weft" bench cluster --config engines.toml --clients 0

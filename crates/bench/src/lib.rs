@@ -2,6 +2,7 @@
 
 pub mod cluster;
 pub mod kv;
+pub mod lock;
 pub mod rdt;
 pub mod rounds;
 pub mod smr;

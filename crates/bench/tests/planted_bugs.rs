@@ -1,4 +1,4 @@
-//! Campaigns of replicated logs and data types see known bugs: as a violation of their rules, or as an invariant of the engine's own that
+//! Campaigns of replicated logs, data types and locks see known bugs: as a violation of their rules, or as an invariant of the engine's own that
 //! breaks.
 //! They stand by themselves because nobody wants to read of these panics. What takes a rarer coincidence is left to
 //! the tests of the engines, which plant all of their bugs.
@@ -6,8 +6,9 @@
 
 use std::panic::set_hook;
 
-use weft_bench::{rdt, smr};
-use weft_harness::NodeBug;
+use weft_bench::{lock, rdt, smr};
+use weft_harness::{NodeBug, NodeCampaign};
+use weft_lock::PlantedBug as LockBug;
 use weft_rdt::replica::PlantedBug as TypeBug;
 use weft_sim::FaultKinds;
 use weft_smr::PlantedBug as LogBug;
@@ -16,7 +17,7 @@ use weft_smr::PlantedBug as LogBug;
 fn assert_caught<B: Copy>(bugs: &[B], name: fn(B) -> &'static str, finds: impl Fn(u64, Option<B>) -> bool) {
     set_hook(Box::new(|_| {}));
     for &bug in bugs {
-        let seed = (1..=20).find(|&seed| finds(seed, Some(bug)));
+        let seed = (1..=40).find(|&seed| finds(seed, Some(bug)));
         let seed = seed.unwrap_or_else(|| panic!("{} is not caught", name(bug)));
         assert!(!finds(seed, None), "seed {seed} fails without {} too", name(bug));
     }
@@ -69,5 +70,17 @@ fn campaigns_of_data_types_catch_queue_pairs_of_another_incarnation() {
             node_bug,
         };
         campaign.run(|seed| seed.to_string(), |_| {}).findings.violations_found > 0
+    });
+}
+
+#[test]
+fn campaigns_of_locks_catch_planted_bugs() {
+    let bugs = [LockBug::AnswerBeforeAccepted, LockBug::NoTimeAfterTakeover, LockBug::TtlFromAnswer];
+    assert_caught(&bugs, LockBug::name, |seed, planted_bug| {
+        let runs =
+            NodeCampaign { nodes: 3, seeds: seed..=seed, kinds: FaultKinds::ALL, plan: None, node_bug: None };
+        let campaign = lock::simulated::Campaign { runs, planted_bug };
+        let result = campaign.run(|seed| seed.to_string(), |_| {}).expect("random plans fit");
+        result.findings.violations_found > 0
     });
 }

@@ -50,6 +50,11 @@ impl ClientOptions {
         Ok(Client::open(&cluster)?)
     }
 
+    /// Where the answer goes as JSON.
+    pub const fn json(&self) -> Option<&Json> {
+        self.json.as_ref()
+    }
+
     /// Shows an answer to people, as one line, and as JSON.
     pub fn deliver(&self, line: &str, object: &Value) -> Result<(), Failure> {
         output::deliver(self.json.as_ref(), || format!("{object:#}\n"), &format!("{line}\n"))

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use weft_cluster::{
-    ClusterConfig, ClusterName, DEFAULT_DATAGRAM_PORT, DEFAULT_REPLICAS, EnginesConfig, KvConfig, LogConfig,
-    MEMBERSHIP_PORT, METRICS_PORT, ObjectConfig, PeerConfig, Peers, ROCE_PORT, TransactionsConfig,
+    ClusterConfig, ClusterName, DEFAULT_DATAGRAM_PORT, DEFAULT_REPLICAS, EnginesConfig, KvConfig, LockConfig,
+    LogConfig, MEMBERSHIP_PORT, METRICS_PORT, ObjectConfig, PeerConfig, Peers, ROCE_PORT, TransactionsConfig,
 };
 use weft_waist::{NODES_MAX, NodeId};
 
@@ -87,6 +87,7 @@ fn configuration(name: ClusterName, addresses: &[Ipv4Addr]) -> Result<ClusterCon
         logs: vec![LogConfig { name: "events".to_owned() }],
         rounds: None,
         data_dir: None,
+        lock: Some(LockConfig::DEFAULT),
     };
     let mut config = ClusterConfig::new(peers, SocketAddrV4::new(addresses[0], MEMBERSHIP_PORT), engines);
     config.name = name;

@@ -12,6 +12,7 @@ mod failure;
 mod faults;
 mod init;
 mod kv;
+mod lock;
 mod log;
 mod manual;
 mod memory;
@@ -69,6 +70,8 @@ enum Command {
     Txn(txn::TxnArguments),
     /// Write weft.toml for a new cluster
     Init(init::InitArguments),
+    /// Acquire, renew and release locks of a running cluster, or hold one while a command runs
+    Lock(lock::LockArguments),
     /// Append to a replicated log of a running cluster, or read it
     Log(log::LogArguments),
     /// Call a method or a query of a replicated object of a running cluster
@@ -108,6 +111,7 @@ impl Command {
             Self::Kv(arguments) => arguments.run(),
             Self::Txn(arguments) => arguments.run(),
             Self::Init(arguments) => arguments.run(),
+            Self::Lock(arguments) => arguments.run(),
             Self::Log(arguments) => arguments.run(),
             Self::Object(arguments) => arguments.run(),
             Self::Rounds(arguments) => arguments.run(),

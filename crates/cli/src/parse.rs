@@ -239,6 +239,15 @@ pub(crate) fn planted_rdt_bug(name: &str) -> Result<weft_rdt::replica::PlantedBu
     })
 }
 
+/// A known bug of the locks, by its name.
+#[cfg(feature = "planted-bugs")]
+pub(crate) fn planted_lock_bug(name: &str) -> Result<weft_lock::PlantedBug, String> {
+    weft_lock::PlantedBug::ALL.into_iter().find(|bug| bug.name() == name).ok_or_else(|| {
+        let names = weft_lock::PlantedBug::ALL.map(weft_lock::PlantedBug::name).join(", ");
+        format!("there is no planted bug `{name}`; choose one of {names}")
+    })
+}
+
 /// A known bug of the rounds, by its name.
 #[cfg(feature = "planted-bugs")]
 pub(crate) fn planted_rounds_bug(name: &str) -> Result<weft_rounds::PlantedBug, String> {

@@ -2,7 +2,9 @@
 
 mod findings;
 mod kv;
+mod lock;
 mod merge;
+mod nodes;
 mod rdt;
 mod rounds;
 mod seeds;
@@ -19,6 +21,8 @@ use crate::task::Reported;
 pub(crate) enum Sim {
     /// Replicated key-value store
     Kv(Reported<kv::KvCampaign>),
+    /// Locks with fencing tokens: the worked example of an engine
+    Lock(Reported<lock::LockCampaign>),
     /// Replicated data types
     Rdt(Reported<rdt::RdtCampaign>),
     /// Consensus in synchronous rounds
@@ -36,6 +40,7 @@ impl Sim {
     pub(crate) fn run(self) -> Result<Verdict, Failure> {
         match self {
             Self::Kv(campaign) => campaign.run(),
+            Self::Lock(campaign) => campaign.run(),
             Self::Rdt(campaign) => campaign.run(),
             Self::Rounds(campaign) => campaign.run(),
             Self::Smr(campaign) => campaign.run(),

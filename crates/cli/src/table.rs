@@ -73,5 +73,9 @@ pub(crate) fn one_run(result: &RunResult) -> String {
 /// Whether the run kept what the protocol promises.
 pub(crate) fn verdict(result: &RunResult) -> Verdict {
     let lost = result.lost_acknowledged_writes.is_some_and(|lost| lost > 0);
-    if lost || result.checked == Checked::NotLinearizable { Verdict::Violated } else { Verdict::Good }
+    if lost || matches!(result.checked, Checked::NotLinearizable | Checked::NotExclusive) {
+        Verdict::Violated
+    } else {
+        Verdict::Good
+    }
 }

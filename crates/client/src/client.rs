@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use weft_kv::ReadPolicy;
-use weft_rdt::{Definition, types};
+use weft_rdt::Definition;
 use weft_session::ClientParameters;
 use weft_time::Duration;
 use weft_waist::NodeSet;
@@ -14,8 +14,8 @@ use weft_wire::datagram::{HEADER_BYTES, MESSAGE_HEADER_BYTES, TRAILER_BYTES};
 use crate::core::Core;
 use crate::driver::Driver;
 use crate::engines::{
-    Handle, KeyValue, KvMachine, Log, LogMachine, Object, ObjectMachine, Rounds, RoundsMachine,
-    TransactionMachine, Transactions,
+    Handle, KeyValue, KvMachine, LockMachine, Locks, Log, LogMachine, Object, ObjectMachine, Rounds,
+    RoundsMachine, TransactionMachine, Transactions,
 };
 use crate::requests::{AnyQueue, Inbox, RequestQueue};
 use crate::{Cluster, EngineDescription, Error, OpenError};
@@ -30,6 +30,7 @@ enum Way {
     Object(String, Arc<Definition>, Arc<Inbox<ObjectMachine>>),
     Log(String, Arc<Inbox<LogMachine>>),
     Rounds(Arc<Inbox<RoundsMachine>>),
+    Lock(Arc<Inbox<LockMachine>>),
 }
 
 /// What all handles share: the thread lives as long as one of them.
@@ -58,7 +59,7 @@ impl std::fmt::Debug for Client {
 
 /// A number that no other client has, and not 0: the wall clock's nanoseconds tell apart processes, their numbers
 /// those of one moment, and a counter those of one process.
-fn new_identity() -> u64 {
+pub(crate) fn new_identity() -> u64 {
     static CLIENTS: AtomicU64 = AtomicU64::new(0);
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let count = CLIENTS.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -152,6 +153,17 @@ impl Client {
             _ => None,
         })
     }
+
+    /// The locks.
+    ///
+    /// # Errors
+    /// The cluster has none.
+    pub fn lock(&self) -> Result<Locks, Error> {
+        self.find("locks", |way| match way {
+            Way::Lock(inbox) => Some(Locks { handle: Handle::new(inbox, &self.0) }),
+            _ => None,
+        })
+    }
 }
 
 impl Way {
@@ -162,6 +174,7 @@ impl Way {
             Self::Object(name, definition, _) => format!("the object `{name}` ({})", definition.name),
             Self::Log(name, _) => format!("the log `{name}`"),
             Self::Rounds(_) => "rounds".into(),
+            Self::Lock(_) => "locks".into(),
         }
     }
 }
@@ -201,14 +214,11 @@ fn queue(cluster: &Cluster, engine: &EngineDescription) -> Result<(Box<dyn AnyQu
             (Box::new(queue), way)
         }
         EngineDescription::Object { name, kind } => {
-            let definition = types::by_name(kind).ok_or_else(|| {
-                let known = types::NAMES.join(", ");
-                OpenError::Cluster(format!(
-                    "the object `{name}` has the type `{kind}`; the types are {known}"
-                ))
-            })?;
+            let definition = cluster
+                .data_type(kind)
+                .map_err(|error| OpenError::Cluster(format!("the object `{name}` has {error}")))?;
             let queue = RequestQueue::new(ObjectMachine::new(session()), give_up, room);
-            let way = Way::Object(name.clone(), Arc::new(definition), queue.inbox());
+            let way = Way::Object(name.clone(), definition, queue.inbox());
             (Box::new(queue), way)
         }
         EngineDescription::Log { name } => {
@@ -225,6 +235,11 @@ fn queue(cluster: &Cluster, engine: &EngineDescription) -> Result<(Box<dyn AnyQu
         EngineDescription::Rounds => {
             let queue = RequestQueue::new(RoundsMachine::new(session()), give_up, room);
             let way = Way::Rounds(queue.inbox());
+            (Box::new(queue), way)
+        }
+        EngineDescription::Lock => {
+            let queue = RequestQueue::new(LockMachine::new(session()), give_up, room);
+            let way = Way::Lock(queue.inbox());
             (Box::new(queue), way)
         }
     })

@@ -1,8 +1,10 @@
 //! Which cluster a client talks to.
 
 use std::net::SocketAddrV4;
+use std::sync::Arc;
 
 use weft_cluster::{ClusterConfig, EngineConfig, EnginesConfig, NodeConfig, Peers};
+use weft_rdt::{Definition, types};
 use weft_time::Duration;
 use weft_wire::datagram::BYTES_MAX;
 
@@ -20,7 +22,7 @@ pub enum EngineDescription {
     Object {
         /// Its name in the cluster.
         name: String,
-        /// The name of its type: one of [`weft_rdt::types::NAMES`].
+        /// The name of its type: one of [`Cluster::types`] or of [`weft_rdt::types::NAMES`].
         kind: String,
     },
     /// A replicated log.
@@ -30,10 +32,12 @@ pub enum EngineDescription {
     },
     /// Consensus in rounds.
     Rounds,
+    /// Locks with fencing tokens.
+    Lock,
 }
 
 /// Which cluster, and how a client behaves.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Cluster {
     /// Where the nodes take datagrams, node 0 first; 1 to 16 of them.
     pub nodes: Vec<SocketAddrV4>,
@@ -41,6 +45,9 @@ pub struct Cluster {
     pub datagram_bytes: usize,
     /// The engines of a node: the index is the slot.
     pub engines: Vec<EngineDescription>,
+    /// Data types that Weft does not ship, by the names that objects have them by: those that the program of the nodes
+    /// registers.
+    pub types: Vec<(String, Arc<Definition>)>,
     /// The node that is asked first where any will do.
     pub first: usize,
     /// When a call is given up, from the moment at which it is begun: more than 0, at most 20 s.
@@ -50,7 +57,34 @@ pub struct Cluster {
 impl Cluster {
     /// A cluster of these nodes without engines, with datagrams of 1,408 bytes, and calls that are given up after 5 s.
     pub fn new(nodes: Vec<SocketAddrV4>) -> Self {
-        Self { nodes, datagram_bytes: 1_408, engines: Vec::new(), first: 0, give_up: Duration::from_secs(5) }
+        Self {
+            nodes,
+            datagram_bytes: 1_408,
+            engines: Vec::new(),
+            types: Vec::new(),
+            first: 0,
+            give_up: Duration::from_secs(5),
+        }
+    }
+
+    /// The same with a data type that Weft does not ship, under the name that the configuration's `[[object]]` gives as
+    /// its `type`. The nodes' program registers it under that name, too.
+    #[must_use]
+    pub fn with_type(mut self, name: &str, definition: Definition) -> Self {
+        self.types.push((name.to_owned(), Arc::new(definition)));
+        self
+    }
+
+    /// The data type of this name.
+    pub(crate) fn data_type(&self, name: &str) -> Result<Arc<Definition>, String> {
+        if let Some((_, definition)) = self.types.iter().find(|(known, _)| known == name) {
+            return Ok(Arc::clone(definition));
+        }
+        types::by_name(name).map(Arc::new).ok_or_else(|| {
+            let own = self.types.iter().map(|(name, _)| name.as_str());
+            let known: Vec<_> = own.chain(types::NAMES).collect();
+            format!("the type `{name}`; the types are {}", known.join(", "))
+        })
     }
 
     /// The same with an engine in the next slot.
@@ -87,6 +121,7 @@ impl From<&EngineConfig<'_>> for EngineDescription {
             }
             EngineConfig::Log(log) => Self::Log { name: log.name.clone() },
             EngineConfig::Rounds(_) => Self::Rounds,
+            EngineConfig::Lock(_) => Self::Lock,
         }
     }
 }

@@ -58,8 +58,8 @@ mod status;
 pub use client::Client;
 pub use cluster::{Cluster, EngineDescription};
 pub use engines::{
-    CompareAndSet, Decision, DecisionList, Ended, Entry, KeyValue, Log, Object, Proposal, Read, Rounds, Tail,
-    Transactions, Update, Versioned,
+    Acquired, CompareAndSet, Decision, DecisionList, Ended, Entry, Holder, KeyValue, Lease, Locks, Log,
+    Object, Proposal, Read, Rounds, Tail, Transactions, Update, Versioned,
 };
 pub use error::{Error, OpenError};
 pub use pending::Pending;

@@ -16,7 +16,7 @@
 //! core = 3                      # it keeps to this core
 //!
 //! [kv]                          # the engines of every node's card: at least one of [kv], [transactions],
-//! value_bytes = 1024            # [[object]], [[log]] and [rounds]
+//! value_bytes = 1024            # [[object]], [[log]], [rounds] and [lock]
 //!
 //! [[log]]
 //! name = "events"

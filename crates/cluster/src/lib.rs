@@ -52,8 +52,8 @@ mod text;
 
 pub use agent::{Agent, AgentParameters, Misfit, ReceiveError};
 pub use config::engines::{
-    DEFAULT_REPLICAS, ENGINES_MAX, EngineConfig, EnginesConfig, KvConfig, LogConfig, ObjectConfig,
-    RoundsConfig, TransactionsConfig,
+    DEFAULT_REPLICAS, ENGINES_MAX, EngineConfig, EnginesConfig, KvConfig, LockConfig, LogConfig,
+    ObjectConfig, RoundsConfig, TransactionsConfig,
 };
 pub use config::{
     ClusterConfig, ConfigError, CoresConfig, DEFAULT_DATAGRAM_PORT, DEFAULT_LEASE, DEFAULT_MTU_BYTES,

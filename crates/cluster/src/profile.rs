@@ -7,7 +7,7 @@
 //! | bytes | field | |
 //! |---|---|---|
 //! | 1 | nodes | *n*, 1 to 16 |
-//! | 1 | engines | bit 0: `[kv]`, 1: `[transactions]`, 2: `[rounds]`, 3: `[kv]` has a `data_dir` |
+//! | 1 | engines | bit 0: `[kv]`, 1: `[transactions]`, 2: `[rounds]`, 3: `[kv]` has a `data_dir`, 4: `[lock]` |
 //! | 1, 1 | objects, logs | how many of each |
 //! | 4 | MTU | bytes of an IP packet |
 //! | 6 *n* | nodes | IPv4 address and port of each |
@@ -16,6 +16,7 @@
 //! | text, text | each object | name, type |
 //! | text | each log | name |
 //! | 4 | `[rounds]` | period in microseconds |
+//! | 4 | `[lock]` | locks that can be held |
 //!
 //! A text is a byte of length and its bytes. What is not configured takes no bytes.
 
@@ -26,7 +27,7 @@ use weft_time::Duration;
 use weft_waist::{NODES_MAX, NodeId};
 
 use crate::config::engines::{
-    ENGINES_MAX, EnginesConfig, KvConfig, LogConfig, NAME_BYTES_MAX, ObjectConfig, RoundsConfig,
+    ENGINES_MAX, EnginesConfig, KvConfig, LockConfig, LogConfig, NAME_BYTES_MAX, ObjectConfig, RoundsConfig,
     TransactionsConfig, is_name,
 };
 use crate::text::Text;
@@ -40,6 +41,7 @@ pub(crate) const PROFILE_BYTES_MAX: usize = FIXED_BYTES
     + 12
     + (9 + 1 + Text::BYTES_MAX)
     + ENGINES_MAX * 2 * (1 + NAME_BYTES_MAX)
+    + 4
     + 4;
 
 /// The part of a configuration that is the same at all nodes.
@@ -116,7 +118,7 @@ impl Profile {
     /// What a configuration file has, in the order in which differences are told: which engines and how many nodes
     /// there are comes before the rest.
     fn entries(&self) -> Vec<(Text, Text)> {
-        let EnginesConfig { kv, transactions, objects, logs, rounds, data_dir: _ } = &self.engines;
+        let EnginesConfig { kv, transactions, objects, logs, rounds, lock, data_dir: _ } = &self.engines;
         let presence = |is_there: bool| Text::of(if is_there { "present" } else { "absent" });
         let mut entries = vec![
             (Text::of("[kv]"), presence(kv.is_some())),
@@ -124,6 +126,7 @@ impl Profile {
             (Text::of("the number of [[object]]"), Text::of(objects.len())),
             (Text::of("the number of [[log]]"), Text::of(logs.len())),
             (Text::of("[rounds]"), presence(rounds.is_some())),
+            (Text::of("[lock]"), presence(lock.is_some())),
         ];
         let mut add = |key: &dyn fmt::Display, value: &dyn fmt::Display| {
             entries.push((Text::of(key), Text::of(value)));
@@ -148,6 +151,9 @@ impl Profile {
         if let Some(rounds) = rounds {
             add(&"[rounds] period_us", &period_us(rounds));
         }
+        if let Some(LockConfig { locks }) = lock {
+            add(&"[lock] locks", locks);
+        }
         // With other nodes, whoever has all data has other replicas.
         add(&NODES_KEY, &self.nodes());
         if let Some(transactions) = transactions {
@@ -162,9 +168,9 @@ impl Profile {
 
     /// Appends its encoding.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
-        let EnginesConfig { kv, transactions, objects, logs, rounds, data_dir: _ } = &self.engines;
+        let EnginesConfig { kv, transactions, objects, logs, rounds, lock, data_dir: _ } = &self.engines;
         let is_durable = kv.is_some_and(|kv| kv.durable);
-        let present = [kv.is_some(), transactions.is_some(), rounds.is_some(), is_durable];
+        let present = [kv.is_some(), transactions.is_some(), rounds.is_some(), is_durable, lock.is_some()];
         let bits = (0..).zip(present).map(|(bit, is_there)| u8::from(is_there) << bit).sum();
         out.extend([self.nodes() as u8, bits, objects.len() as u8, logs.len() as u8]);
         out.extend(self.mtu_bytes.to_be_bytes());
@@ -194,13 +200,16 @@ impl Profile {
         if let Some(rounds) = rounds {
             out.extend(period_us(rounds).to_be_bytes());
         }
+        if let Some(lock) = lock {
+            out.extend(lock.locks.to_be_bytes());
+        }
     }
 
     /// Reads what [`Profile::encode`] wrote; `None` for anything else.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let mut reader = Reader { rest: bytes };
         let [nodes, present, objects, logs] = reader.take()?;
-        if !(1..=NODES_MAX as u8).contains(&nodes) || present >= 1 << 4 {
+        if !(1..=NODES_MAX as u8).contains(&nodes) || present >= 1 << 5 {
             return None;
         }
         if usize::from(objects) + usize::from(logs) > ENGINES_MAX {
@@ -236,6 +245,9 @@ impl Profile {
         }
         if is_there(2) {
             engines.rounds = Some(RoundsConfig { period: Duration::from_us(reader.number()?.into()) });
+        }
+        if is_there(4) {
+            engines.lock = Some(LockConfig { locks: reader.number()? });
         }
         let is_whole = reader.rest.is_empty() && is_consistent(&engines, places.len());
         is_whole.then_some(Self { mtu_bytes, places, engines })
@@ -341,6 +353,7 @@ pub(crate) mod tests {
             logs: logs.iter().map(|name| LogConfig { name: name.clone() }).collect(),
             rounds: Some(RoundsConfig::DEFAULT),
             data_dir: None,
+            lock: Some(LockConfig::DEFAULT),
         };
         Profile::new(&engines, 1_500, &places(3))
     }
@@ -407,13 +420,17 @@ pub(crate) mod tests {
         let period =
             |engines: &mut EnginesConfig| engines.rounds.as_mut().unwrap().period = Duration::from_us(9);
         assert_eq!(changed(period), "[rounds] period_us is 9 here and 1000");
+        let lock = |engines: &mut EnginesConfig| engines.lock = None;
+        assert_eq!(changed(lock), "[lock] is absent here and present");
+        let locks = |engines: &mut EnginesConfig| engines.lock.as_mut().unwrap().locks = 9;
+        assert_eq!(changed(locks), "[lock] locks is 9 here and 1024");
     }
 
     proptest! {
         #[test]
         fn a_profile_survives_the_wire_and_nothing_else_is_one(
             nodes in 1usize..=16, size in any::<u64>(), value_bytes in any::<u32>(),
-            names in prop::collection::vec("[a-z0-9_-]{1,32}", 0..=13), flip in any::<prop::sample::Index>(),
+            names in prop::collection::vec("[a-z0-9_-]{1,32}", 0..=12), flip in any::<prop::sample::Index>(),
         ) {
             for profile in [ledger(nodes, size), store(nodes, value_bytes), whole(size, &names)] {
                 let mut bytes = Vec::new();

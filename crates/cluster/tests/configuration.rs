@@ -13,12 +13,11 @@ cluster: [operate.md](operate.md).
 
 The file is checked as a whole. What is unknown in it is refused, with the line and what to do. Names of files in it
 count from where it lies. Engines have slots in each node's card, which datagrams name: `[kv]`, `[transactions]`, each
-`[[object]]`, each `[[log]]`, `[rounds]`, in this order, without gaps. Nodes serve `[kv]` or `[transactions]`; what
-else a file has they name when they start, and do not serve yet.
+`[[object]]`, each `[[log]]`, `[rounds]`, `[lock]`, in this order, without gaps.
 
 How many nodes have to stay for no data to be lost: the membership service keeps in every view a holder of each shard,
-`replicas` neighbours hold a shard, and every node holds all keys of `[kv]`. So the `replicas` of `[transactions]`
-count for both. Without `[transactions]` one node that holds all is enough. Objects, logs and rounds decide by
+`replicas` neighbours hold a shard, and every node holds all keys of `[kv]` and all locks. So the `replicas` of
+`[transactions]` count for all of these. Without `[transactions]` one node that holds all is enough. Objects, logs and rounds decide by
 majorities of all nodes, whatever the view.
 
 ";

@@ -72,6 +72,10 @@ pub enum Checked {
     Linearizable,
     /// The history was checked and is not linearizable.
     NotLinearizable,
+    /// The locks were checked: no two clients held one at the same time, and tokens grew.
+    Exclusive,
+    /// The locks were checked, and two clients held one at the same time, or a token did not grow.
+    NotExclusive,
     /// The check gave up before it came to an end.
     Undecided,
     /// No check was made.
@@ -477,6 +481,8 @@ impl fmt::Display for Checked {
         f.write_str(match self {
             Self::Linearizable => "linearizable",
             Self::NotLinearizable => "NOT LINEARIZABLE",
+            Self::Exclusive => "exclusive",
+            Self::NotExclusive => "NOT EXCLUSIVE",
             Self::Undecided => "undecided",
             Self::NotChecked => "not checked",
         })

@@ -90,6 +90,7 @@ pub(crate) fn of_engine(engine: &NodeEngine, report: &EngineReport) -> Vec<Readi
         NodeEngine::Log(_) => "log",
         NodeEngine::Object(_) => "object",
         NodeEngine::Rounds(_) => "rounds",
+        NodeEngine::Lock(_) => "lock",
     };
     // Parts of an engine that are alike count under the same names.
     let mut sums: BTreeMap<&'static str, u64> = BTreeMap::new();

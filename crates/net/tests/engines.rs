@@ -3,7 +3,7 @@
 
 mod common;
 
-use weft_client::{Client, Cluster, Read};
+use weft_client::{Acquired, Client, Cluster, Read};
 use weft_node::Ledger;
 use weft_time::Duration;
 use weft_txn::{Key, Mode, Outcome, ProcedureId};
@@ -16,7 +16,8 @@ const ENGINES: &str = "[kv]\nvalue_bytes = 64\ncapacity_keys = 1000\n\
     [[object]]\nname = \"visits\"\ntype = \"pn-counter\"\n\
     [[object]]\nname = \"till\"\ntype = \"account\"\n\
     [[log]]\nname = \"audit\"\n\
-    [rounds]\nperiod_us = 200000\n";
+    [rounds]\nperiod_us = 200000\n\
+    [lock]\n";
 
 /// Of the ledger.
 const DEPOSIT: ProcedureId = ProcedureId(1);
@@ -32,6 +33,14 @@ fn all_engines_serve_and_a_node_that_comes_back_is_full_again() {
     let cluster = Cluster { give_up: Duration::from_secs(20), ..Cluster::from(&config) };
     let proposed = Client::open(&cluster).unwrap().rounds().unwrap().propose(b"a first decision").wait();
     assert!(proposed.is_ok(), "{proposed:?}");
+    let locks = Client::open(&cluster).unwrap().lock().unwrap();
+    let acquire =
+        |name: &str| match locks.acquire(name, std::time::Duration::from_secs(3_600)).wait().unwrap() {
+            Acquired::Granted(lease) => Some(lease.token),
+            Acquired::Held(_) => None,
+        };
+    let token = acquire("deploy").expect("nobody holds it");
+    let mut newest = token;
     for (round, node) in nodes.iter_mut().enumerate() {
         let client = Client::open(&cluster).unwrap();
         let (kv, transactions) = (client.kv().unwrap(), client.transactions().unwrap());
@@ -67,5 +76,14 @@ fn all_engines_serve_and_a_node_that_comes_back_is_full_again() {
         let replica = visits.at(round).unwrap();
         assert_eq!(replica.query("value", &[]).wait().unwrap(), 5 * (number + 1));
         assert_eq!(till.at(round).unwrap().query("balance", &[]).wait().unwrap(), 3 * (number + 1));
+        // Whichever node leads, the lock is held as it was granted, and later grants have larger tokens.
+        assert_eq!(acquire("deploy"), None);
+        assert_eq!(locks.renew("deploy", token).wait().unwrap().map(|lease| lease.token), Some(token));
+        assert_eq!(locks.renew("deploy", token + 1).wait().unwrap(), None);
+        let other = acquire(&format!("round {round}")).expect("nobody holds it");
+        assert!(other > newest, "{other:x} after {newest:x}");
+        newest = other;
     }
+    assert!(locks.release("deploy", token).wait().unwrap());
+    assert_eq!(locks.query("deploy").wait().unwrap(), None);
 }

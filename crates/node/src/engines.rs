@@ -4,9 +4,9 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 
 use weft_cluster::Incarnation;
 use weft_kv::{Kv, Role};
+use weft_lock::Lock;
 use weft_nic::{Card, CardConfig};
 use weft_rdma::Target;
-use weft_rdt::client;
 use weft_rdt::replica::{Replica, ReplicaParameters};
 use weft_rounds::{Ckc, FrontParameters, Rounds};
 use weft_smr::log::{Log, LogParameters};
@@ -21,6 +21,7 @@ use crate::kv::{KvHalf, KvLog};
 use crate::processes::SESSIONS;
 use crate::registry::message_bytes_of;
 use crate::rounds::{RoundsHalf, RoundsPauses};
+use crate::sessions::SessionHalf;
 use crate::transactions::{Application, TransactionHalf, TransactionSizes, found};
 use crate::wired::WiredHalf;
 use crate::wiring::{Connections, Purpose, Terms};
@@ -39,6 +40,8 @@ pub enum NodeEngine {
     Object(Replica),
     /// Consensus in synchronous rounds.
     Rounds(Rounds<Ckc>),
+    /// Locks with fencing tokens.
+    Lock(Lock),
 }
 
 /// The same call for whichever engine it is.
@@ -50,6 +53,7 @@ macro_rules! each {
             NodeEngine::Log($engine) => $result,
             NodeEngine::Object($engine) => $result,
             NodeEngine::Rounds($engine) => $result,
+            NodeEngine::Lock($engine) => $result,
         }
     };
 }
@@ -81,6 +85,7 @@ impl NodeEngine {
                 (leads as u32, groups as u32)
             }
             Self::Rounds(_) => (0, 0),
+            Self::Lock(engine) => (engine.leads().into(), 1),
         }
     }
 
@@ -92,6 +97,7 @@ impl NodeEngine {
             Self::Log(_) => (weft_smr::Counters::HELP, weft_smr::log::COUNTER_HELP),
             Self::Object(_) => (weft_rdt::replica::Counters::HELP, weft_smr::Counters::HELP),
             Self::Rounds(_) => (weft_rounds::COUNTER_HELP, &[]),
+            Self::Lock(_) => (weft_lock::COUNTER_HELP, &[]),
         };
         let found = own.iter().chain(more).find(|(name, _)| *name == counter);
         found.map_or("", |(_, help)| help.trim_start())
@@ -129,7 +135,6 @@ impl Engine for NodeEngine {
 
 /// The host half of a node's engine.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "a node has a few of them, made once")]
 pub enum NodeHalf {
     /// Of an engine that is all on the card.
     None(NoHalf),
@@ -141,6 +146,8 @@ pub enum NodeHalf {
     Wired(WiredHalf),
     /// Of the rounds.
     Rounds(RoundsHalf),
+    /// Of an engine whose clients have sessions on the host.
+    Sessions(SessionHalf),
 }
 
 impl NodeHalf {
@@ -151,6 +158,7 @@ impl NodeHalf {
             Self::Transactions(half) => half,
             Self::Wired(half) => half,
             Self::Rounds(half) => half,
+            Self::Sessions(half) => half,
         }
     }
 
@@ -161,6 +169,7 @@ impl NodeHalf {
             Self::Transactions(half) => half,
             Self::Wired(half) => half,
             Self::Rounds(half) => half,
+            Self::Sessions(half) => half,
         }
     }
 }
@@ -223,6 +232,7 @@ impl HostHalf for NodeHalf {
 }
 
 /// An engine that a card is to have, with its sizes.
+#[expect(clippy::large_enum_variant, reason = "a card has a few of them, made once")]
 pub enum EngineChoice<'a> {
     /// The key-value store, with its log if it has one.
     KeyValue(weft_kv::Parameters, Option<KvLog>),
@@ -234,6 +244,8 @@ pub enum EngineChoice<'a> {
     Object(ReplicaParameters),
     /// Consensus in synchronous rounds.
     Rounds(weft_rounds::Parameters),
+    /// Locks with fencing tokens.
+    Lock(weft_lock::Parameters),
 }
 
 /// What a card of a cluster is made with. All nodes give the same engines in the same order.
@@ -264,7 +276,7 @@ impl EngineChoice<'_> {
     /// What its queue pairs are for; none of an engine without.
     fn purposes(&self) -> Vec<Purpose> {
         match self {
-            Self::KeyValue(..) | Self::Transactions(..) | Self::Rounds(_) => Vec::new(),
+            Self::KeyValue(..) | Self::Transactions(..) | Self::Rounds(_) | Self::Lock(_) => Vec::new(),
             Self::Log(log) => Purpose::of_log(log),
             Self::Object(object) => Purpose::of_object(object),
         }
@@ -273,7 +285,7 @@ impl EngineChoice<'_> {
     /// The most nodes of a cluster that has it.
     pub const fn nodes_max(&self) -> usize {
         match self {
-            Self::KeyValue(..) | Self::Transactions(..) => NODES_MAX,
+            Self::KeyValue(..) | Self::Transactions(..) | Self::Lock(_) => NODES_MAX,
             Self::Log(_) | Self::Object(_) => weft_smr::NODES_MAX,
             Self::Rounds(_) => weft_rounds::MEMBERS_MAX,
         }
@@ -318,7 +330,7 @@ pub fn assemble(
             }
             EngineChoice::Object(parameters) => {
                 let memory = Memory::new(parameters.memory_bytes());
-                sessions[slot] = Some(client::sessions(incarnation.get(), SESSIONS));
+                sessions[slot] = Some(SessionHalf::new(incarnation, weft_rdt::client::CALLS));
                 (NodeEngine::Object(Replica::new(parameters)), memory, NodeHalf::None(NoHalf))
             }
             EngineChoice::Rounds(parameters) => {
@@ -332,6 +344,10 @@ pub fn assemble(
                 };
                 let engine = NodeEngine::Rounds(Rounds::new(parameters));
                 (engine, Memory::new(0), NodeHalf::Rounds(RoundsHalf::new(front, RoundsPauses::default())))
+            }
+            EngineChoice::Lock(parameters) => {
+                let half = SessionHalf::new(incarnation, weft_lock::CLIENT_CALLS);
+                (NodeEngine::Lock(Lock::new(parameters)), Memory::new(0), NodeHalf::Sessions(half))
             }
         };
         memory_bytes.push(memory.image().len());
@@ -351,7 +367,7 @@ pub fn assemble(
     for (slot, half) in (0u8..).zip(&halves) {
         let on_host = match half {
             NodeHalf::None(_) | NodeHalf::KeyValue(_) => false,
-            NodeHalf::Transactions(_) | NodeHalf::Rounds(_) => true,
+            NodeHalf::Transactions(_) | NodeHalf::Rounds(_) | NodeHalf::Sessions(_) => true,
             NodeHalf::Wired(half) => half.has_sessions(),
         };
         if on_host {

@@ -102,6 +102,11 @@ pub fn object(kind: Arc<Type>, nodes: usize) -> ReplicaParameters {
     ReplicaParameters { pulse: pulse(nodes), log, retry: RETRY, ask_again: RETRY, ..parameters }
 }
 
+/// Locks, of which so many can be held at a time.
+pub fn lock(locks: usize) -> weft_lock::Parameters {
+    weft_lock::Parameters { locks, retransmit: RETRY, ..weft_lock::Parameters::default() }
+}
+
 /// Rounds of this length, where a datagram holds messages of `message_bytes`: a proposal travels with the message of a
 /// round, and a member that cannot send that falls out.
 pub fn rounds(period: Duration, message_bytes: usize) -> weft_rounds::Parameters {

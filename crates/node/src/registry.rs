@@ -128,6 +128,7 @@ impl<'a> Registry<'a> {
                     parameters.check()?;
                     EngineChoice::Rounds(parameters)
                 }
+                EngineConfig::Lock(lock) => EngineChoice::Lock(processes::lock(lock.locks as usize)),
             });
         }
         match engines.iter().all(|engine| nodes <= engine.nodes_max()) {
@@ -173,7 +174,7 @@ mod tests {
         let ledger = Ledger::new(10);
         let registry = Registry::new().with_application(&ledger);
         let all = "[kv]\n[transactions]\nprocedures = \"ledger\"\nsize = 10\n\
-                   [[object]]\nname = \"till\"\ntype = \"account\"\n[[log]]\nname = \"audit\"\n[rounds]\n";
+                   [[object]]\nname = \"till\"\ntype = \"account\"\n[[log]]\nname = \"audit\"\n[rounds]\n[lock]\n";
         let engines = registry.engines(&config(3, all)).unwrap();
         assert!(matches!(
             engines[..],
@@ -182,7 +183,8 @@ mod tests {
                 EngineChoice::Transactions(..),
                 EngineChoice::Object(_),
                 EngineChoice::Log(_),
-                EngineChoice::Rounds(_)
+                EngineChoice::Rounds(_),
+                EngineChoice::Lock(_)
             ]
         ));
     }

@@ -1,13 +1,12 @@
 //! The host half of an engine with queue pairs of its own.
 
-use std::fmt;
 use std::net::SocketAddrV4;
 
-use weft_session::{Body, Sessions, TOKENS};
 use weft_smr::log::Wire;
 use weft_time::Instant;
 
 use crate::half::{HostHalf, HostIo, NO_TOKEN};
+use crate::sessions::SessionHalf;
 
 /// The kind of the call that tells an engine how a peer is reached: the same in [`weft_smr::log::Call`] and in the
 /// engines that embed its groups.
@@ -15,22 +14,16 @@ const WIRE: u8 = weft_smr::log::Call::Wire as u8;
 
 /// Tells an engine how it reaches its peers, and keeps the sessions of its clients where the engine does not. Its
 /// data rests on majorities and not on leases, so it outlives these.
+#[derive(Debug)]
 pub struct WiredHalf {
     wires: Vec<Wire>,
-    sessions: Option<Sessions<SocketAddrV4>>,
-    payload: Vec<u8>,
-}
-
-impl fmt::Debug for WiredHalf {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WiredHalf").field("wires", &self.wires.len()).finish_non_exhaustive()
-    }
+    sessions: Option<SessionHalf>,
 }
 
 impl WiredHalf {
     /// For an engine that reaches its peers by these. With sessions, clients speak to the host.
-    pub fn new(wires: Vec<Wire>, sessions: Option<Sessions<SocketAddrV4>>) -> Self {
-        Self { wires, sessions, payload: Vec::new() }
+    pub const fn new(wires: Vec<Wire>, sessions: Option<SessionHalf>) -> Self {
+        Self { wires, sessions }
     }
 
     /// Whether the host keeps the sessions of clients.
@@ -58,25 +51,24 @@ impl HostHalf for WiredHalf {
         serves: bool,
         io: &mut HostIo<'_>,
     ) {
-        let Some(sessions) = &mut self.sessions else { return };
-        // What is malformed is not answered.
-        if let Ok(Some(begin)) = sessions.receive(now, from, message, serves) {
-            io.call(begin.token, begin.body.kind, begin.body.bytes);
+        if let Some(sessions) = &mut self.sessions {
+            sessions.requested(now, from, message, serves, io);
         }
     }
 
-    fn replied(&mut self, _: Instant, token: u32, (kind, bytes): (u8, &[u8]), _: &mut HostIo<'_>) {
-        if let Some(sessions) = self.sessions.as_mut().filter(|_| token & TOKENS != 0) {
-            sessions.finish(token, Some(Body { kind, bytes }));
+    fn replied(&mut self, now: Instant, token: u32, message: (u8, &[u8]), io: &mut HostIo<'_>) {
+        if let Some(sessions) = &mut self.sessions {
+            sessions.replied(now, token, message, io);
         }
     }
 
     fn sessions(&self) -> Option<(usize, usize)> {
-        self.sessions.as_ref().map(Sessions::count)
+        self.sessions.as_ref().and_then(HostHalf::sessions)
     }
 
-    fn settle(&mut self, _: Instant, io: &mut HostIo<'_>) {
-        let Some(sessions) = &mut self.sessions else { return };
-        io.respond_all(&mut self.payload, |payload| sessions.poll_transmit(payload));
+    fn settle(&mut self, now: Instant, io: &mut HostIo<'_>) {
+        if let Some(sessions) = &mut self.sessions {
+            sessions.settle(now, io);
+        }
     }
 }

@@ -72,11 +72,13 @@ const WOVEN: &str = "<svg viewBox=\"0 0 34 34\" aria-hidden=\"true\"><g fill=\"n
 <path d=\"M11 3V7M11 15V31M23 3V19M23 27V31\" stroke=\"var(--s1)\"/></g></svg>";
 
 fn is_good(result: &RunResult) -> bool {
-    result.checked == Checked::Linearizable && result.lost_acknowledged_writes == Some(0)
+    result.checked == Checked::Exclusive
+        || result.checked == Checked::Linearizable && result.lost_acknowledged_writes == Some(0)
 }
 
 fn is_bad(result: &RunResult) -> bool {
-    result.checked == Checked::NotLinearizable || result.lost_acknowledged_writes.is_some_and(|lost| lost > 0)
+    matches!(result.checked, Checked::NotLinearizable | Checked::NotExclusive)
+        || result.lost_acknowledged_writes.is_some_and(|lost| lost > 0)
 }
 
 fn verdict(page: &mut Markup, runs: &[Run<'_>], types: &DataTypes, transactions: &Transactions) {

@@ -6,6 +6,7 @@
 mod decisions;
 mod kv;
 mod ledger;
+mod lock;
 mod log;
 mod object;
 mod result;
@@ -170,6 +171,7 @@ fn drive(run: &Run<'_>, clients: &[Client], engine: &EngineDescription) -> Engin
         EngineDescription::Object { name, kind } => object::drive(run, clients, name, kind),
         EngineDescription::Log { name } => log::drive(run, clients, name),
         EngineDescription::Rounds => decisions::drive(run, clients),
+        EngineDescription::Lock => lock::drive(run, clients),
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod cluster;
 pub(crate) mod kv;
+mod lock;
 mod nic_kv;
 pub(crate) mod node_nic;
 mod rdma;
@@ -29,6 +30,8 @@ pub(crate) enum Bench {
     Cluster(Reported<cluster::ClusterOptions>),
     /// Replicated key-value store under a workload, with a checked history
     Kv(kv::KvArguments),
+    /// Locks with fencing tokens: acquire, renew, release, checked
+    Lock(Reported<lock::LockOptions>),
     /// NIC-KV's measurements on the key-value engine in gates, beside the published figures
     NicKv(nic_kv::NicKvArguments),
     /// One RDMA verb between a client and a server, beside the limit of the link or the machine
@@ -61,6 +64,7 @@ impl Bench {
         match self {
             Self::Cluster(arguments) => arguments.run(),
             Self::Kv(arguments) => arguments.run(),
+            Self::Lock(arguments) => arguments.run(),
             Self::NicKv(arguments) => arguments.run(),
             Self::Rdma(arguments) => arguments.run(),
             Self::Rdt(arguments) => arguments.run(),

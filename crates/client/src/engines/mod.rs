@@ -1,18 +1,21 @@
 //! The engines, each with its client half as a [`crate::requests::ClientHalf`] and with what programs use.
 
 mod kv;
+mod lock;
 mod log;
 mod object;
 mod rounds;
 mod transactions;
 
 pub use kv::{CompareAndSet, KeyValue, Versioned};
+pub use lock::{Acquired, Holder, Lease, Locks};
 pub use log::{Entry, Log, Read, Tail};
 pub use object::{Object, Update};
 pub use rounds::{Decision, DecisionList, Proposal, Rounds};
 pub use transactions::{Ended, Transactions};
 
 pub(crate) use kv::KvMachine;
+pub(crate) use lock::LockMachine;
 pub(crate) use log::LogMachine;
 pub(crate) use object::ObjectMachine;
 pub(crate) use rounds::RoundsMachine;

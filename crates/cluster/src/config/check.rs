@@ -6,8 +6,8 @@ use weft_time::Duration;
 use weft_waist::NodeId;
 
 use super::engines::{
-    DEFAULT_REPLICAS, ENGINES_MAX, EnginesConfig, KvConfig, LogConfig, ObjectConfig, RoundsConfig,
-    TransactionsConfig,
+    DEFAULT_REPLICAS, ENGINES_MAX, EnginesConfig, KvConfig, LockConfig, LogConfig, ObjectConfig,
+    RoundsConfig, TransactionsConfig,
 };
 use super::read::{Document, Section};
 use super::{
@@ -131,14 +131,18 @@ fn check_engines(
     } else {
         None
     };
-    let engines = EnginesConfig { kv, transactions, objects, logs, rounds, data_dir };
+    let lock = document.table(&keys::LOCK)?;
+    let lock =
+        if lock.is_there() { Some(LockConfig { locks: lock.number_u32(&keys::LOCKS)? }) } else { None };
+    let engines = EnginesConfig { kv, transactions, objects, logs, rounds, lock, data_dir };
     if engines.data_dir.is_some() && engines.slots().len() > 1 {
         let reason =
             "only the store keeps its data on disk: give it a cluster of its own, without other engines";
         return Err(kv_section.refuse(&keys::DATA_DIR, reason));
     }
     match engines.slots().len() {
-        0 => Err("there is no engine: add [kv], [transactions], [[object]], [[log]] or [rounds]".to_owned()),
+        0 => Err("there is no engine: add [kv], [transactions], [[object]], [[log]], [rounds] or [lock]"
+            .to_owned()),
         1..=ENGINES_MAX => Ok(engines),
         count => {
             let reason = format_args!("it is one of {count} engines; a cluster has at most {ENGINES_MAX}");

@@ -27,6 +27,8 @@ pub struct EnginesConfig {
     pub rounds: Option<RoundsConfig>,
     /// The folder in which each node keeps the file with its data, if the key-value store is durable.
     pub data_dir: Option<PathBuf>,
+    /// Locks with fencing tokens.
+    pub lock: Option<LockConfig>,
 }
 
 /// One engine of a cluster.
@@ -42,6 +44,8 @@ pub enum EngineConfig<'a> {
     Log(&'a LogConfig),
     /// Synchronous rounds.
     Rounds(&'a RoundsConfig),
+    /// Locks with fencing tokens.
+    Lock(&'a LockConfig),
 }
 
 /// The sizes of the key-value engine. All are at least 1.
@@ -121,23 +125,37 @@ impl RoundsConfig {
     pub const DEFAULT: Self = Self { period: Duration::from_ms(1) };
 }
 
+/// Locks with fencing tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LockConfig {
+    /// How many can be held at a time.
+    pub locks: u32,
+}
+
+impl LockConfig {
+    /// The sizes unless configured otherwise.
+    pub const DEFAULT: Self = Self { locks: 1_024 };
+}
+
 impl EnginesConfig {
     /// Every engine in the slot that it has in each node's card and in datagrams: the store, transactions, objects in
-    /// the order of the file, logs in the order of the file, rounds. What the file leaves out has no slot.
+    /// the order of the file, logs in the order of the file, rounds, locks. What the file leaves out has no slot.
     pub fn slots(&self) -> Vec<EngineConfig<'_>> {
         let kv = self.kv.iter().map(EngineConfig::Kv);
         let transactions = self.transactions.iter().map(EngineConfig::Transactions);
         let objects = self.objects.iter().map(EngineConfig::Object);
         let logs = self.logs.iter().map(EngineConfig::Log);
         let rounds = self.rounds.iter().map(EngineConfig::Rounds);
-        kv.chain(transactions).chain(objects).chain(logs).chain(rounds).collect()
+        let lock = self.lock.iter().map(EngineConfig::Lock);
+        kv.chain(transactions).chain(objects).chain(logs).chain(rounds).chain(lock).collect()
     }
 
     /// How many of `nodes` nodes hold the same data, as the membership service has to know it.
     ///
     /// The service keeps in each view, of every `replicas` nodes that are neighbours, one that is full. The rule is
     /// that of the engine with the fewest replicas: a shard of `[transactions]` is on `replicas` neighbours, the keys
-    /// of `[kv]` are on all nodes, and a view that keeps a holder of every shard has a full node, which holds all keys.
+    /// of `[kv]` and the locks are on all nodes, and a view that keeps a holder of every shard has a full node, which
+    /// holds all of these.
     /// Objects, logs and rounds ask nothing of a view: they decide by majorities of all configured nodes, and count for
     /// themselves who of them still has its memory.
     pub fn replicas(&self, nodes: usize) -> usize {
@@ -154,6 +172,7 @@ impl fmt::Display for EngineConfig<'_> {
             Self::Object(object) => write!(f, "[[object]] {}", object.name),
             Self::Log(log) => write!(f, "[[log]] {}", log.name),
             Self::Rounds(_) => f.write_str("[rounds]"),
+            Self::Lock(_) => f.write_str("[lock]"),
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use weft_waist::NODES_MAX;
 
-use super::engines::{KvConfig, RoundsConfig};
+use super::engines::{KvConfig, LockConfig, RoundsConfig};
 use super::{CoresConfig, DEFAULT_DATAGRAM_PORT, DEFAULT_LEASE, DEFAULT_MTU_BYTES};
 use crate::identity::ClusterName;
 use crate::message::LEASE_MAX;
@@ -223,6 +223,13 @@ pub(super) const PERIOD_US: Key = number(
     "how long a round lasts",
 );
 
+pub(super) const LOCKS: Key = number(
+    "locks",
+    (1, 16_384),
+    Default::Number(LockConfig::DEFAULT.locks as u64),
+    "how many locks can be held at a time",
+);
+
 pub(super) const CLUSTER: Table = Table {
     name: "cluster",
     is_array: false,
@@ -286,10 +293,17 @@ pub(super) const ROUNDS: Table = Table {
     meaning: "Synchronous rounds.",
     keys: &[&PERIOD_US],
 };
+pub(super) const LOCK: Table = Table {
+    name: "lock",
+    is_array: false,
+    is_required: false,
+    meaning: "Locks for a time, with fencing tokens. The table alone, without a key, asks for them.",
+    keys: &[&LOCKS],
+};
 
 /// All tables, in the order in which a file has them best.
-pub(super) const TABLES: [&Table; 9] =
-    [&CLUSTER, &MEMBERSHIP, &NODE, &CORES, &KV, &TRANSACTIONS, &OBJECT, &LOG, &ROUNDS];
+pub(super) const TABLES: [&Table; 10] =
+    [&CLUSTER, &MEMBERSHIP, &NODE, &CORES, &KV, &TRANSACTIONS, &OBJECT, &LOG, &ROUNDS, &LOCK];
 
 impl Table {
     /// Its header in the file.

@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 
-use super::engines::{KvConfig, LogConfig, ObjectConfig, RoundsConfig};
+use super::engines::{KvConfig, LockConfig, LogConfig, ObjectConfig, RoundsConfig};
 use super::*;
 
 const EXAMPLE: &str = r#"[cluster]
@@ -45,6 +45,8 @@ name = "events"
 
 [rounds]
 period_us = 200
+
+[lock]
 "#;
 
 fn node(index: usize) -> NodeId {
@@ -70,10 +72,19 @@ fn an_example_is_read_with_its_defaults() {
     let transactions = engines.transactions.as_ref().unwrap();
     assert_eq!((transactions.size, transactions.replicas), (10, 2));
     assert_eq!(engines.rounds, Some(RoundsConfig { period: Duration::from_us(200) }));
+    assert_eq!(engines.lock, Some(LockConfig::DEFAULT));
     let slots: Vec<_> = engines.slots().iter().map(ToString::to_string).collect();
     assert_eq!(
         slots,
-        ["[kv]", "[transactions]", "[[object]] cart", "[[object]] stock", "[[log]] events", "[rounds]"]
+        [
+            "[kv]",
+            "[transactions]",
+            "[[object]] cart",
+            "[[object]] stock",
+            "[[log]] events",
+            "[rounds]",
+            "[lock]"
+        ]
     );
 }
 
@@ -336,12 +347,13 @@ fn engines(nodes: usize) -> impl Strategy<Value = EnginesConfig> {
         replicas,
         record,
     });
-    let names = prop::collection::btree_set(name(), 0..=13);
+    let names = prop::collection::btree_set(name(), 0..=12);
     let rounds = (1u64..=1_000_000).prop_map(|us| RoundsConfig { period: Duration::from_us(us) });
-    let parts =
-        (prop::option::of(kv), prop::option::of(transactions), names, name(), prop::option::of(rounds));
-    parts.prop_filter_map("there is an engine", |(kv, transactions, names, data_type, rounds)| {
-        let mut engines = EnginesConfig { kv, transactions, rounds, ..EnginesConfig::default() };
+    let rounds_and_lock =
+        (prop::option::of(rounds), prop::option::of((1u32..=16_384).prop_map(|locks| LockConfig { locks })));
+    let parts = (prop::option::of(kv), prop::option::of(transactions), names, name(), rounds_and_lock);
+    parts.prop_filter_map("there is an engine", |(kv, transactions, names, data_type, (rounds, lock))| {
+        let mut engines = EnginesConfig { kv, transactions, rounds, lock, ..EnginesConfig::default() };
         for name in names {
             if name.len() % 2 == 0 {
                 engines.logs.push(LogConfig { name });

@@ -87,6 +87,10 @@ pub(super) fn write(config: &ClusterConfig, has_comments: bool) -> String {
         out.table(&keys::ROUNDS);
         out.line(&keys::PERIOD_US, rounds.period.as_ns() / 1_000);
     }
+    if let Some(lock) = &engines.lock {
+        out.table(&keys::LOCK);
+        out.line(&keys::LOCKS, lock.locks);
+    }
     out.text
 }
 

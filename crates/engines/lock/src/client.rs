@@ -11,6 +11,11 @@ use crate::parameters::PlantedBug;
 /// millionths each agree about the rest.
 const CLOCK_MARGIN: u64 = 500;
 
+/// For how long a client that was granted a lock for `ttl` holds it, from when it began to ask.
+pub fn usable(ttl: Duration) -> Duration {
+    ttl - ttl / CLOCK_MARGIN
+}
+
 /// What a client wants.
 pub type Task = Call;
 
@@ -22,7 +27,9 @@ pub enum Outcome {
     Granted {
         /// Larger for every later holder.
         token: u64,
-        /// Counted from when the call was begun.
+        /// As the cluster counts.
+        ttl: Duration,
+        /// Counted from when the call was begun: [`usable`].
         until: Instant,
     },
     /// Somebody else holds it.
@@ -129,12 +136,22 @@ impl Client {
         self.session.poll_transmit(out)
     }
 
+    /// When a time to live begins: with the call, whenever the answer comes.
+    #[cfg(not(feature = "planted-bugs"))]
+    const fn counts_from(&self, _: Instant, begun: Instant) -> Instant {
+        begun
+    }
+
+    /// The same, unless it is known to be wrong.
+    #[cfg(feature = "planted-bugs")]
+    fn counts_from(&self, now: Instant, begun: Instant) -> Instant {
+        if self.planted_bug == Some(PlantedBug::TtlFromAnswer) { now } else { begun }
+    }
+
     fn end(&mut self, now: Instant, call: CallId, ended: Ended<'_>) -> Completion {
         let place = self.begun.iter().position(|(known, _)| *known == call).expect("what ends was begun");
         let (_, begun) = self.begun.swap_remove(place);
-        #[cfg(feature = "planted-bugs")]
-        let begun = if self.planted_bug == Some(PlantedBug::TtlFromAnswer) { now } else { begun };
-        let _ = now;
+        let from = self.counts_from(now, begun);
         let outcome = match ended {
             // An earlier node may have begun it even if the last one has not.
             Ended::NotBegun | Ended::Unknown => Outcome::Unknown,
@@ -142,9 +159,7 @@ impl Client {
                 None => Outcome::BadRequest,
                 Some(Answer { kind, token, time }) => match kind {
                     // The leader counts from a later moment, so it ends the lock later.
-                    AnswerKind::Granted => {
-                        Outcome::Granted { token, until: begun + (time - time / CLOCK_MARGIN) }
-                    }
+                    AnswerKind::Granted => Outcome::Granted { token, ttl: time, until: from + usable(time) },
                     AnswerKind::Held => Outcome::Held { token, remaining: time },
                     AnswerKind::Free => Outcome::Free,
                     AnswerKind::Lost => Outcome::Lost,

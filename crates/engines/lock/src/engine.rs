@@ -186,11 +186,11 @@ impl Lock {
         }
         let (entry, answer) = match call {
             Call::Acquire { name, owner, ttl } => self.acquire(now, name, (owner, ttl)),
-            Call::Renew { name, owner, token } => match self.held_by(&name, owner, token) {
+            Call::Renew { name, token } => match self.held_with(&name, token) {
                 Some((number, row)) => self.extend(now, number, row),
                 None => self.deny(Answer::new(AnswerKind::Lost)),
             },
-            Call::Release { name, owner, token } => match self.held_by(&name, owner, token) {
+            Call::Release { name, token } => match self.held_with(&name, token) {
                 Some((number, _)) => {
                     self.counters.released += 1;
                     (self.write(now, number, None), Answer::new(AnswerKind::Free))
@@ -219,9 +219,9 @@ impl Lock {
     }
 
     /// The row that this token holds.
-    fn held_by(&self, name: &Name, owner: u64, token: u64) -> Option<(u32, Row)> {
+    fn held_with(&self, name: &Name, token: u64) -> Option<(u32, Row)> {
         let (number, row) = self.table.find(name)?;
-        (row.owner == owner && row.token == token).then_some((number, *row))
+        (row.token == token).then_some((number, *row))
     }
 
     /// Grants a lock that nobody holds: the entry that has to be accepted, and the answer.

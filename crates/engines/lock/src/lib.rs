@@ -16,7 +16,8 @@ mod parameters;
 mod stream;
 mod table;
 
-pub use client::{Client, Completion, Outcome, Task};
+pub use client::{Client, Completion, Outcome, Task, usable};
+pub use counters::COUNTER_HELP;
 pub use engine::Lock;
 #[cfg(feature = "planted-bugs")]
 pub use parameters::PlantedBug;

@@ -3,7 +3,7 @@
 //! ```text
 //! of clients
 //!   Acquire           owner(8) ttl_us(8) name(1..48)
-//!   Renew, Release    owner(8) token(8)  name(1..48)
+//!   Renew, Release    zero(8)  token(8)  name(1..48)
 //!   Query             zero(8)  zero(8)   name(1..48)
 //! to clients
 //!   Granted           token(8) ttl_us(8)
@@ -80,8 +80,6 @@ pub enum Call {
     Renew {
         /// Which.
         name: Name,
-        /// As it was acquired.
-        owner: u64,
         /// As it was granted.
         token: u64,
     },
@@ -89,8 +87,6 @@ pub enum Call {
     Release {
         /// Which.
         name: Name,
-        /// As it was acquired.
-        owner: u64,
         /// As it was granted.
         token: u64,
     },
@@ -126,8 +122,8 @@ impl Call {
         let (name, owner, number) = (Name::new(name)?, word(head, 0), word(head, 8));
         match kind {
             1 => Some(Self::Acquire { name, owner, ttl: ttl(number)? }),
-            2 => Some(Self::Renew { name, owner, token: number }),
-            3 => Some(Self::Release { name, owner, token: number }),
+            2 => (owner == 0).then_some(Self::Renew { name, token: number }),
+            3 => (owner == 0).then_some(Self::Release { name, token: number }),
             4 => (owner == 0 && number == 0).then_some(Self::Query { name }),
             _ => None,
         }
@@ -137,8 +133,8 @@ impl Call {
     pub fn encode(&self, out: &mut Vec<u8>) -> CallKind {
         let (kind, name, owner, number) = match self {
             Self::Acquire { name, owner, ttl } => (CallKind::Acquire, name, *owner, ttl.as_ns() / 1_000),
-            Self::Renew { name, owner, token } => (CallKind::Renew, name, *owner, *token),
-            Self::Release { name, owner, token } => (CallKind::Release, name, *owner, *token),
+            Self::Renew { name, token } => (CallKind::Renew, name, 0, *token),
+            Self::Release { name, token } => (CallKind::Release, name, 0, *token),
             Self::Query { name } => (CallKind::Query, name, 0, 0),
         };
         out.extend(owner.to_be_bytes());
@@ -279,8 +275,8 @@ mod tests {
         let (owner, token, ttl) = (7, 1 << 32 | 9, Duration::from_ms(5));
         for call in [
             Call::Acquire { name, owner, ttl },
-            Call::Renew { name, owner, token },
-            Call::Release { name, owner, token },
+            Call::Renew { name, token },
+            Call::Release { name, token },
             Call::Query { name },
         ] {
             let mut bytes = Vec::new();

@@ -51,16 +51,19 @@ pub(crate) struct Table {
     rows: Vec<Option<Row>>,
     /// Numbers of the rows in use, in the order of their names.
     by_name: Vec<u32>,
+    /// All rows below this one are in use.
+    free_from: u32,
 }
 
 impl Table {
     pub fn new(locks: usize) -> Self {
-        Self { rows: vec![None; locks], by_name: Vec::with_capacity(locks) }
+        Self { rows: vec![None; locks], by_name: Vec::with_capacity(locks), free_from: 0 }
     }
 
     pub fn clear(&mut self) {
         self.rows.fill(None);
         self.by_name.clear();
+        self.free_from = 0;
     }
 
     /// How many rows there are, in use or not.
@@ -90,10 +93,8 @@ impl Table {
 
     /// A row that is not in use.
     pub fn free(&self) -> Option<u32> {
-        if self.by_name.len() == self.rows.len() {
-            return None;
-        }
-        self.rows.iter().position(Option::is_none).map(|number| number as u32)
+        let free = self.rows[self.free_from as usize..].iter().position(Option::is_none)?;
+        Some(self.free_from + free as u32)
     }
 
     /// Writes a row. False, and nothing is done, if another row has the name: no leader says so.
@@ -115,6 +116,11 @@ impl Table {
             self.by_name.insert(place, number);
         }
         self.rows[number as usize] = row;
+        self.free_from = match row {
+            Some(_) if number == self.free_from => number + 1,
+            Some(_) => self.free_from,
+            None => self.free_from.min(number),
+        };
         true
     }
 }

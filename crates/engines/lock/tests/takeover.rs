@@ -94,7 +94,7 @@ fn taken_over(parameters: &Parameters) -> (Lock, Lock, Said, u64) {
 /// What goes wrong if a new leader does not wait: the former one still renews, and nobody but the holder knows.
 fn two_leaders(parameters: &Parameters) -> bool {
     let (mut zero, mut one, _, token) = taken_over(parameters);
-    let renewed = ask(&mut one, 500, Call::Renew { name: Name::new(b"a").unwrap(), owner: 7, token });
+    let renewed = ask(&mut one, 500, Call::Renew { name: Name::new(b"a").unwrap(), token });
     let query = ask(&mut zero, 500, Call::Query { name: Name::new(b"a").unwrap() });
     renewed.answers[0].kind == AnswerKind::Granted && query.answers[0].kind != AnswerKind::Elsewhere
 }
@@ -121,7 +121,7 @@ fn a_leader_serves_once_all_members_have_entered_its_epoch() {
     let granted = carry(&carry(&granted, 0, &mut one, 1_911), 1, &mut zero, 1_912);
     assert_eq!(granted.answers[0].kind, AnswerKind::Granted);
     assert!(granted.answers[0].token > token);
-    let renewed = ask(&mut zero, 1_913, Call::Renew { name, owner: 7, token });
+    let renewed = ask(&mut zero, 1_913, Call::Renew { name, token });
     assert_eq!(renewed.answers[0].kind, AnswerKind::Lost);
 }
 

@@ -25,10 +25,13 @@ pub use weft_session::{Begin, Body as SessionBody, CallId, Sessions, TOKENS};
 /// Messages between clients and nodes are of this kind or above; those of the engine are below.
 pub const FIRST_KIND: u8 = weft_session::Kind::FIRST;
 
+/// The kinds of calls that clients may make.
+pub const CALLS: &[u8] = &[Call::Invoke as u8, Call::Query as u8, Call::Status as u8];
+
 /// The node's half for one replica, for at most `most` clients, in this life of the node: a number that is higher
 /// than that of any former process of it.
 pub fn sessions<A: Copy>(life: u64, most: usize) -> Sessions<A> {
-    Sessions::new(life, most, &[Call::Invoke as u8, Call::Query as u8, Call::Status as u8])
+    Sessions::new(life, most, CALLS)
 }
 
 use crate::definition::{Definition, Parameter, ParameterKind};

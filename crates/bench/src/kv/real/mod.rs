@@ -396,7 +396,7 @@ impl RealBench {
 }
 
 /// The processor and what the processes share of it.
-fn machine_description() -> String {
+pub(crate) fn machine_description() -> String {
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
     let cores = std::thread::available_parallelism().map_or(1, usize::from);

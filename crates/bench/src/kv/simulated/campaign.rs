@@ -134,7 +134,7 @@ impl Campaign {
         result.checked = match worst {
             Checked::Linearizable => "linearizable",
             Checked::NotLinearizable => "violation",
-            Checked::Undecided | Checked::NotChecked => "undecided",
+            _ => "undecided",
         };
         Ok(CampaignResult { findings, ..result })
     }

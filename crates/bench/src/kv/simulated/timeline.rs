@@ -73,7 +73,9 @@ fn states<'a>(
         .map(|change| {
             let state = match change.status.state {
                 EngineState::Full => NodeState::Serving,
-                EngineState::Joining { .. } | EngineState::Starting | EngineState::Restored => NodeState::Joining,
+                EngineState::Joining { .. } | EngineState::Starting | EngineState::Restored => {
+                    NodeState::Joining
+                }
                 EngineState::Lost => NodeState::Fenced,
             };
             (change.at, state)

@@ -348,13 +348,13 @@ impl Network {
             client.asks = Some(match client.holds {
                 Some(hold) if choice < 9 && client.renewals < 20 => {
                     client.renewals += 1;
-                    Call::Renew { name: name(client.lock), owner, token: self.holds[hold].token }
+                    Call::Renew { name: name(client.lock), token: self.holds[hold].token }
                 }
                 Some(hold) => {
                     let hold = &mut self.holds[hold];
                     hold.until_ns = hold.until_ns.min(now.as_ps() / 1_000).max(hold.returned_ns);
                     client.holds = None;
-                    Call::Release { name: name(client.lock), owner, token: hold.token }
+                    Call::Release { name: name(client.lock), token: hold.token }
                 }
                 None => {
                     (client.owner, client.lock, client.renewals) = (owner + 1, lock, 0);

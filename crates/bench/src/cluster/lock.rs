@@ -1,0 +1,40 @@
+//! Locks: no two callers hold one at the same time, and tokens only grow.
+
+use std::time::Duration;
+
+use weft_check::locks::{Hold, check};
+use weft_client::Client;
+
+use super::{Count, DESCRIBED, EngineResult, Run, for_each};
+use crate::lock::Workload;
+use crate::lock::real::Caller;
+
+const PAUSE: Duration = Duration::from_millis(5);
+/// Few locks, so that callers meet; a time to live that a killed leader's successor has to wait for.
+const WORKLOAD: Workload = Workload {
+    clients: 1,
+    locks: 2,
+    ttl: weft_time::Duration::from_secs(1),
+    renewals: 2,
+    pause: weft_time::Duration::ZERO,
+};
+
+pub(super) fn drive(run: &Run<'_>, clients: &[Client]) -> EngineResult {
+    let prefix = format!("run {:x} ", run.identity);
+    let parts = for_each(clients, |number, client| {
+        let mut caller = Caller::new(client.lock().expect(DESCRIBED), number, run.load.seed, run.started);
+        let mut count = Count::default();
+        run.repeat(PAUSE, || {
+            caller.cycle(&prefix, &WORKLOAD, |_, _, result| _ = count.take(result));
+        });
+        (count, caller.holds)
+    });
+    let mut count = Count::default();
+    parts.iter().for_each(|(part, _)| count.add(*part));
+    let holds: Vec<Hold> = parts.into_iter().flat_map(|(_, holds)| holds).collect();
+    let mut findings: Vec<_> = check(&holds).iter().map(ToString::to_string).collect();
+    if holds.is_empty() {
+        findings.push("no lock was granted".to_owned());
+    }
+    EngineResult::new("lock", count, "exclusive, tokens grow", findings)
+}

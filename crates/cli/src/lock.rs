@@ -1,0 +1,237 @@
+//! `weft lock`: locks of a running cluster.
+
+use std::process::{Child, Command, ExitStatus};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+use weft_client::{Acquired, Error, Holder, Lease, Locks};
+
+use crate::client::{ClientOptions, failure, verdict};
+use crate::failure::{Failure, Verdict};
+use crate::output;
+
+/// How long a held lock is left alone before it is asked for again, at most.
+const PAUSE_MAX: Duration = Duration::from_millis(100);
+/// How often a command that holds a lock is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+/// Which cluster, and what to do with a lock.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct LockArguments {
+    #[command(flatten)]
+    options: ClientOptions,
+    #[command(subcommand)]
+    request: Request,
+}
+
+#[derive(Clone, Debug, Args)]
+struct Acquisition {
+    /// The lock's name, 1 to 48 bytes
+    name: String,
+    /// For how long it is granted, in ms, unless it is renewed or released
+    #[arg(long, value_name = "MS", default_value_t = 10_000,
+          value_parser = clap::value_parser!(u64).range(1..=3_600_000))]
+    ttl_ms: u64,
+    /// How long to wait for a lock that is held, in ms
+    #[arg(long, value_name = "MS", default_value_t = 0)]
+    wait_ms: u64,
+}
+
+#[derive(Clone, Debug, Args)]
+struct Held {
+    /// The lock's name
+    name: String,
+    /// The fencing token that it was granted with
+    token: u64,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+enum Request {
+    /// Acquire a lock; says its fencing token
+    Acquire(Acquisition),
+    /// Hold a lock for another time to live
+    Renew(Held),
+    /// Give a lock back
+    Release(Held),
+    /// Who holds a lock?
+    Query {
+        /// The lock's name
+        name: String,
+    },
+    /// Hold a lock while a command runs, which finds the fencing token in WEFT_LOCK_TOKEN; kill it if the lock is lost
+    Run {
+        #[command(flatten)]
+        acquisition: Acquisition,
+        /// The command and its arguments
+        #[arg(last = true, required = true)]
+        command: Vec<String>,
+    },
+}
+
+impl LockArguments {
+    /// Asks, and shows the answer. That somebody else holds the lock is an answer with an exit code of its own.
+    pub(crate) fn run(self) -> Result<Verdict, Failure> {
+        let options = &self.options;
+        let config = options.load()?;
+        if config.engines.lock.is_none() {
+            return Err(Failure::at(&options.config, "the cluster has no locks: there is no [lock]"));
+        }
+        let locks = options.open(&config)?.lock()?;
+        match &self.request {
+            Request::Acquire(acquisition) => match acquisition.acquire(&locks)? {
+                Acquired::Granted(lease) => self.granted(&acquisition.name, "acquired", &lease),
+                Acquired::Held(holder) => self.held(&acquisition.name, &holder, Verdict::Negative),
+            },
+            Request::Renew(held) => {
+                match locks.renew(&held.name, held.token).wait().map_err(|it| ended(&it))? {
+                    Some(lease) => self.granted(&held.name, "renewed", &lease),
+                    None => self.lost(held),
+                }
+            }
+            Request::Release(held) => {
+                if !locks.release(&held.name, held.token).wait().map_err(|it| ended(&it))? {
+                    return self.lost(held);
+                }
+                self.deliver(&held.name, "released", "released", json!({ "token": held.token }))?;
+                Ok(Verdict::Good)
+            }
+            Request::Query { name } => match locks.query(name).wait()? {
+                Some(holder) => self.held(name, &holder, Verdict::Good),
+                None => {
+                    self.deliver(name, "free: nobody holds it", "free", json!({}))?;
+                    Ok(verdict(false))
+                }
+            },
+            Request::Run { acquisition, command } => match acquisition.acquire(&locks)? {
+                Acquired::Granted(lease) => self.run_command(&locks, &acquisition.name, lease, command),
+                Acquired::Held(holder) => self.held(&acquisition.name, &holder, Verdict::Negative),
+            },
+        }
+    }
+
+    fn deliver(&self, name: &str, line: &str, outcome: &str, more: Value) -> Result<(), Failure> {
+        let mut object = json!({ "lock": name, "outcome": outcome });
+        if let (Some(object), Value::Object(more)) = (object.as_object_mut(), more) {
+            object.extend(more);
+        }
+        self.options.deliver(line, &object)
+    }
+
+    fn granted(&self, name: &str, outcome: &str, lease: &Lease) -> Result<Verdict, Failure> {
+        let (token, left_ms) = (lease.token, lease.remaining().as_millis() as u64);
+        let line = format!("{outcome}, token {token}, for {left_ms} ms");
+        self.deliver(name, &line, outcome, json!({ "token": token, "remaining_ms": left_ms }))?;
+        Ok(Verdict::Good)
+    }
+
+    fn held(&self, name: &str, holder: &Holder, verdict: Verdict) -> Result<Verdict, Failure> {
+        let (token, left_ms) = (holder.token, holder.remaining.as_millis() as u64);
+        let line = format!("held with token {token}, for {left_ms} ms unless it is renewed");
+        self.deliver(name, &line, "held", json!({ "token": token, "remaining_ms": left_ms }))?;
+        Ok(verdict)
+    }
+
+    fn lost(&self, held: &Held) -> Result<Verdict, Failure> {
+        let line = format!("lost: token {} does not hold the lock any more", held.token);
+        self.deliver(&held.name, &line, "lost", json!({ "token": held.token }))?;
+        Ok(Verdict::Negative)
+    }
+
+    /// Holds the lock while the command runs. Its exit code decides, if it had the lock until it ended.
+    fn run_command(
+        &self,
+        locks: &Locks,
+        name: &str,
+        mut lease: Lease,
+        command: &[String],
+    ) -> Result<Verdict, Failure> {
+        let token = lease.token;
+        let child =
+            Command::new(&command[0]).args(&command[1..]).env("WEFT_LOCK_TOKEN", token.to_string()).spawn();
+        let mut child = child.map_err(|error| {
+            let _ = locks.release(name, token).wait();
+            Failure::new(format!("{}: cannot be started ({error}); name a program", command[0]))
+        })?;
+        match hold(locks, name, &mut lease, &mut child) {
+            Ok(status) => {
+                // A lock that is not released ends by itself.
+                let _ = locks.release(name, token).wait();
+                if let Some(json) = self.options.json() {
+                    let object =
+                        json!({ "lock": name, "outcome": "ran", "token": token, "exit": status.code() });
+                    output::deliver(Some(json), || format!("{object:#}\n"), "")?;
+                }
+                match status.success() {
+                    true => Ok(Verdict::Good),
+                    false => Err(Failure::new(format!(
+                        "{}: ended with {status}; the lock is released",
+                        command[0]
+                    ))),
+                }
+            }
+            Err(reason) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                Err(Failure::new(format!(
+                    "{}: killed, because the lock `{name}` is lost ({reason}); see whether the nodes run",
+                    command[0]
+                )))
+            }
+        }
+    }
+}
+
+/// Renews the lock at each third of its time until the command ends: how it ended, or why the lock is lost.
+fn hold(locks: &Locks, name: &str, lease: &mut Lease, child: &mut Child) -> Result<ExitStatus, String> {
+    let mut renewal = None;
+    loop {
+        if let Some(status) = child.try_wait().map_err(|error| error.to_string())? {
+            return Ok(status);
+        }
+        let left = lease.remaining();
+        if left.is_zero() {
+            return Err("its time is over".to_owned());
+        }
+        if renewal.is_none() && left < lease.ttl * 2 / 3 {
+            renewal = Some(locks.renew(name, lease.token));
+        }
+        if let Some(answer) = renewal.take_if(|answer| answer.is_ready()) {
+            match answer.wait() {
+                Ok(Some(renewed)) => *lease = renewed,
+                Ok(None) => return Err("somebody else has held it since".to_owned()),
+                // It is asked again, as long as there is time.
+                Err(_) => {}
+            }
+        }
+        thread::sleep(LOOK_EVERY.min(left));
+    }
+}
+
+fn ended(error: &Error) -> Failure {
+    failure(error, "query the lock, which ends by itself")
+}
+
+impl Acquisition {
+    /// Acquires the lock, and waits for it as long as is said.
+    fn acquire(&self, locks: &Locks) -> Result<Acquired, Failure> {
+        let until = Instant::now() + Duration::from_millis(self.wait_ms);
+        loop {
+            let acquired = locks.acquire(&self.name, Duration::from_millis(self.ttl_ms)).wait();
+            match acquired.map_err(|it| ended(&it))? {
+                Acquired::Held(holder) if Instant::now() < until => {
+                    let left = until.saturating_duration_since(Instant::now());
+                    thread::sleep(holder.remaining.clamp(LOOK_EVERY, PAUSE_MAX).min(left));
+                }
+                Acquired::Granted(lease) if lease.remaining().is_zero() => {
+                    return Err(Failure::new(format!(
+                        "the answer took longer than the time to live; give more than --ttl-ms {}",
+                        self.ttl_ms
+                    )));
+                }
+                acquired => return Ok(acquired),
+            }
+        }
+    }
+}

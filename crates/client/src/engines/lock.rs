@@ -1,0 +1,199 @@
+//! Locks with fencing tokens.
+
+use std::time;
+
+use weft_lock::{Client, Completion, Name, Outcome, Task};
+use weft_session::ClientParameters;
+use weft_time::{Duration, Instant};
+
+use super::{Handle, STRANGE, refused};
+use crate::client::new_identity;
+use crate::requests::ClientHalf;
+use crate::{Error, Pending};
+
+pub(crate) struct LockMachine {
+    client: Client,
+    give_up: Duration,
+}
+
+impl LockMachine {
+    pub fn new(parameters: ClientParameters) -> Self {
+        Self { client: Client::new(parameters), give_up: parameters.give_up }
+    }
+
+    fn end(&self, Completion { call, outcome }: Completion) -> (u64, Result<Outcome, Error>) {
+        let reply = match outcome {
+            Outcome::Full => Err(Error::Refused("as many locks are held as the cluster is configured for")),
+            Outcome::BadRequest => Err(STRANGE),
+            Outcome::Unknown => Err(Error::Unknown { after: self.give_up }),
+            outcome => Ok(outcome),
+        };
+        (call.0, reply)
+    }
+}
+
+impl ClientHalf for LockMachine {
+    type Request = Task;
+    type Reply = Outcome;
+
+    fn message_bytes(_: &Task) -> usize {
+        weft_session::Message::OVERHEAD + Task::BYTES_MAX
+    }
+
+    fn start(&mut self, now: Instant, request: &Task) -> Option<u64> {
+        self.client.start(now, request).map(|call| call.0)
+    }
+
+    fn receive(
+        &mut self,
+        now: Instant,
+        node: usize,
+        message: (u8, &[u8]),
+    ) -> Option<(u64, Result<Outcome, Error>)> {
+        let ended = self.client.receive(now, node, message).ok()??;
+        Some(self.end(ended))
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        self.client.next_deadline()
+    }
+
+    fn handle_deadline(&mut self, now: Instant) -> Option<(u64, Result<Outcome, Error>)> {
+        let ended = self.client.handle_deadline(now)?;
+        Some(self.end(ended))
+    }
+
+    fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<(usize, u8)> {
+        self.client.poll_transmit(out)
+    }
+}
+
+/// A lock that was granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lease {
+    /// Larger for every later holder of any lock: what the lock protects refuses smaller ones than it has seen.
+    pub token: u64,
+    /// The time to live, from one renewal to the next.
+    pub ttl: time::Duration,
+    /// Until when the caller holds the lock, on its own clock. It may be over already, if the answer took long.
+    pub until: time::Instant,
+}
+
+impl Lease {
+    /// How long the caller still holds the lock.
+    pub fn remaining(&self) -> time::Duration {
+        self.until.saturating_duration_since(time::Instant::now())
+    }
+}
+
+/// What an acquisition or a query came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Acquired {
+    /// The caller holds the lock.
+    Granted(Lease),
+    /// Somebody else does.
+    Held(Holder),
+}
+
+/// Who holds a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// The holder's token.
+    pub token: u64,
+    /// For how long, unless the holder renews or releases it.
+    pub remaining: time::Duration,
+}
+
+const fn real(duration: Duration) -> time::Duration {
+    time::Duration::from_nanos(duration.as_ns())
+}
+
+/// The locks of a cluster. Up to 16 calls are under way at a time; more wait in the client.
+#[derive(Clone, Debug)]
+pub struct Locks {
+    pub(crate) handle: Handle<LockMachine>,
+}
+
+impl Locks {
+    /// Makes a call about the lock of this name; `read` is told when it was begun, for no time counts from later.
+    fn ask<T: Send + 'static>(
+        &self,
+        name: &str,
+        task: impl FnOnce(Name) -> Task,
+        read: impl FnOnce(time::Instant, Outcome) -> Result<T, Error> + Send + 'static,
+    ) -> Pending<T> {
+        let begun = time::Instant::now();
+        match Name::new(name.as_bytes()) {
+            Some(name) => self.handle.ask(task(name), move |outcome| read(begun, outcome)),
+            None => refused(Error::Invalid(format!(
+                "the name of a lock has 1 to {} bytes, and this one has {}",
+                weft_lock::NAME_BYTES_MAX,
+                name.len()
+            ))),
+        }
+    }
+
+    /// Acquires a lock for a time to live of 100 microseconds to an hour. A lock that is held is not waited for.
+    pub fn acquire(&self, name: &str, ttl: time::Duration) -> Pending<Acquired> {
+        let ttl = Duration::from_us(u64::try_from(ttl.as_micros()).unwrap_or(u64::MAX / 1_000_000));
+        let (least, most) = (weft_lock::TTL_MIN, weft_lock::TTL_MAX);
+        if !(least..=most).contains(&ttl) {
+            return refused(Error::Invalid(format!("a time to live is {least} to {most}, not {ttl}")));
+        }
+        let owner = new_identity();
+        self.ask(
+            name,
+            |name| Task::Acquire { name, owner, ttl },
+            |begun, outcome| match outcome {
+                Outcome::Granted { token, ttl, .. } => Ok(Acquired::Granted(lease(begun, token, ttl))),
+                Outcome::Held { token, remaining } => {
+                    Ok(Acquired::Held(Holder { token, remaining: real(remaining) }))
+                }
+                _ => Err(STRANGE),
+            },
+        )
+    }
+
+    /// Lets the holder of this token hold the lock for another time to live. `None`: it does not hold it any more.
+    pub fn renew(&self, name: &str, token: u64) -> Pending<Option<Lease>> {
+        self.ask(
+            name,
+            |name| Task::Renew { name, token },
+            |begun, outcome| match outcome {
+                Outcome::Granted { token, ttl, .. } => Ok(Some(lease(begun, token, ttl))),
+                Outcome::Lost => Ok(None),
+                _ => Err(STRANGE),
+            },
+        )
+    }
+
+    /// Gives a lock back. False: the holder of this token did not hold it any more.
+    pub fn release(&self, name: &str, token: u64) -> Pending<bool> {
+        self.ask(
+            name,
+            |name| Task::Release { name, token },
+            |_, outcome| match outcome {
+                Outcome::Free => Ok(true),
+                Outcome::Lost => Ok(false),
+                _ => Err(STRANGE),
+            },
+        )
+    }
+
+    /// Who holds a lock, if anybody does.
+    pub fn query(&self, name: &str) -> Pending<Option<Holder>> {
+        self.ask(
+            name,
+            |name| Task::Query { name },
+            |_, outcome| match outcome {
+                Outcome::Held { token, remaining } => Ok(Some(Holder { token, remaining: real(remaining) })),
+                Outcome::Free => Ok(None),
+                _ => Err(STRANGE),
+            },
+        )
+    }
+}
+
+fn lease(begun: time::Instant, token: u64, ttl: Duration) -> Lease {
+    Lease { token, ttl: real(ttl), until: begun + real(weft_lock::usable(ttl)) }
+}
