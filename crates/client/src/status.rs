@@ -207,6 +207,7 @@ pub const fn state_name(state: EngineState) -> &'static str {
         EngineState::Joining { synced: true } => "synced",
         EngineState::Full => "full",
         EngineState::Lost => "lost",
+        EngineState::Restored => "restored",
     }
 }
 

@@ -129,7 +129,6 @@ impl Engine for NodeEngine {
 
 /// The host half of a node's engine.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "a node has a few of them, made once")]
 pub enum NodeHalf {
     /// Of an engine that is all on the card.
     None(NoHalf),
@@ -225,7 +224,7 @@ impl HostHalf for NodeHalf {
 /// An engine that a card is to have, with its sizes.
 pub enum EngineChoice<'a> {
     /// The key-value store, with its log if it has one.
-    KeyValue(weft_kv::Parameters, Option<KvLog>),
+    KeyValue(weft_kv::Parameters, Option<Box<KvLog>>),
     /// Transactions of an application.
     Transactions(&'a dyn Application, TransactionSizes),
     /// A replicated log.
@@ -303,7 +302,7 @@ pub fn assemble(
         let (engine, memory, half) = match choice {
             EngineChoice::KeyValue(parameters, log) => {
                 let memory = Memory::new(parameters.memory_bytes());
-                let half = log.map_or(NodeHalf::None(NoHalf), |log| NodeHalf::KeyValue(KvHalf::new(log)));
+                let half = log.map_or(NodeHalf::None(NoHalf), |log| NodeHalf::KeyValue(KvHalf::new(*log)));
                 (NodeEngine::KeyValue(Kv::new(parameters)), memory, half)
             }
             EngineChoice::Transactions(application, sizes) => {
