@@ -347,7 +347,7 @@ pub(crate) mod tests {
         let object =
             |name: &String| ObjectConfig { name: name.clone(), data_type: "lww-register".to_owned() };
         let engines = EnginesConfig {
-            kv: Some(KvConfig { durable: size % 2 == 0, ..KvConfig::DEFAULT }),
+            kv: Some(KvConfig { durable: size.is_multiple_of(2), ..KvConfig::DEFAULT }),
             transactions,
             objects: objects.iter().map(object).collect(),
             logs: logs.iter().map(|name| LogConfig { name: name.clone() }).collect(),

@@ -183,7 +183,7 @@ impl<'a> Node<'a> {
                 tracing::warn!(node, "node {node} begins with nothing: {}: {damage}", path.display());
             }
             incarnation = found.incarnation();
-            *log = Some(found);
+            *log = Some(Box::new(found));
         }
         let parameters = CardParameters {
             node: config.node,

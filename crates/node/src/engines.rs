@@ -235,7 +235,7 @@ impl HostHalf for NodeHalf {
 #[expect(clippy::large_enum_variant, reason = "a card has a few of them, made once")]
 pub enum EngineChoice<'a> {
     /// The key-value store, with its log if it has one.
-    KeyValue(weft_kv::Parameters, Option<KvLog>),
+    KeyValue(weft_kv::Parameters, Option<Box<KvLog>>),
     /// Transactions of an application.
     Transactions(&'a dyn Application, TransactionSizes),
     /// A replicated log.
@@ -315,7 +315,7 @@ pub fn assemble(
         let (engine, memory, half) = match choice {
             EngineChoice::KeyValue(parameters, log) => {
                 let memory = Memory::new(parameters.memory_bytes());
-                let half = log.map_or(NodeHalf::None(NoHalf), |log| NodeHalf::KeyValue(KvHalf::new(log)));
+                let half = log.map_or(NodeHalf::None(NoHalf), |log| NodeHalf::KeyValue(KvHalf::new(*log)));
                 (NodeEngine::KeyValue(Kv::new(parameters)), memory, half)
             }
             EngineChoice::Transactions(application, sizes) => {

@@ -431,6 +431,7 @@ mod tests {
             EngineState::Joining { synced: true },
             EngineState::Full,
             EngineState::Lost,
+            EngineState::Restored,
         ]);
         (any::<u8>(), text(Text::BYTES_MAX), any::<u32>(), state, any::<[u32; 4]>(), set(), set()).prop_map(
             |(slot, name, epoch, state, [leads, shards, sessions, sessions_max], waits_for, stalled_for)| {

@@ -158,8 +158,11 @@ impl Kv {
     }
 
     fn now_durable(&mut self, now: Instant, records: u64, io: &mut Io<'_>) {
-        while let Some((_, stream)) = self.logged.entries.pop_front_if(|(record, _)| *record <= records) {
+        while let Some(&(record, stream)) = self.logged.entries.front()
+            && record <= records
+        {
             let stream = usize::from(stream);
+            self.logged.entries.pop_front();
             self.logged.lengths[stream] += 1;
             if let Some(leader) = NodeId::new(stream).filter(|leader| *leader != self.node) {
                 self.acknowledge_due = self.acknowledge_due.with(leader);
