@@ -335,6 +335,12 @@ fn message(input: &mut Input<'_>, from: u8, known: &mut Known) -> (u8, Vec<u8>) 
             StateRequest { epoch, attempt, what, from }.encode().to_vec()
         }
         Kind::StateChunk => state_chunk(input, epoch, known),
+        Kind::Record
+        | Kind::Durable
+        | Kind::Restore
+        | Kind::Restored
+        | Kind::Snapshot
+        | Kind::SnapshotPart => unreachable!("only an engine and its own host exchange them"),
     };
     if input.rarely() {
         payload.truncate(input.byte().into());

@@ -232,7 +232,6 @@ impl HostHalf for NodeHalf {
 }
 
 /// An engine that a card is to have, with its sizes.
-#[expect(clippy::large_enum_variant, reason = "a card has a few of them, made once")]
 pub enum EngineChoice<'a> {
     /// The key-value store, with its log if it has one.
     KeyValue(weft_kv::Parameters, Option<Box<KvLog>>),
