@@ -129,9 +129,9 @@ module rate_control
   // Which queue pairs are limited, and which are blocked: eight to a word.
 
   (* ram_style = "distributed" *)
-  logic [7:0] limited      [QueuePairs/8];
+  logic [7:0] limited   [QueuePairs/8];
   (* ram_style = "distributed" *)
-  logic [7:0] blocked      [QueuePairs/8];
+  logic [7:0] blocked   [QueuePairs/8];
   logic [7:0] qp_bit;
   logic [7:0] turn_word;
   logic [7:0] sent_word;

@@ -223,8 +223,9 @@ module responses
   // Every other event can be a turn. Whether the turn is held up is not asked, nor a failure or a control, which are
   // rare: that would be a long path.
   assign rare_waits = failure_valid || (control_valid_i && control_matters);
-  assign take_answer = answer_valid_i && answer_matters && may_write1 && !rare_waits && !writing(answer_qp_i
-      ) && !(was_answer_q && turn_valid && room);
+  assign take_answer = answer_valid_i && answer_matters && may_write1 && !rare_waits && !writing(
+      answer_qp_i
+  ) && !(was_answer_q && turn_valid && room);
   assign take_turn = turn_allowed && !rare_waits && !take_answer;
   assign take = take_failure || take_control || take_answer || take_turn;
 
