@@ -44,8 +44,8 @@ package weft_pkg;
   // Clock cycles since power-on.
   typedef logic [47:0] cycles_t;
 
-  // Whether `a` is before `b` in the 24-bit circle: the half round before `b` is earlier, `b` and the half round after it
-  // are not (InfiniBand volume 1, clause 9.7.2).
+  // Whether `a` is before `b` in the 24-bit circle: the half round before `b` is earlier, `b` and the half round
+  // after it are not (InfiniBand volume 1, clause 9.7.2).
   function automatic logic psn_before(psn_t a, psn_t b);
     psn_t difference = a - b;
     return difference[23];

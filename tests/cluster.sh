@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Three nodes from examples/ as a user starts them: written to, one killed, read, returned. First the key-value store, then transactions.
+# Three nodes from examples/ as a user starts them: written to, one killed, read, returned. First the key-value store,
+# then transactions.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 weft=${WEFT:-$PWD/target/release/weft}
@@ -37,7 +38,8 @@ crash() {
     while kill -0 "${nodes[$1]}" 2>/dev/null; do sleep 0.01; done
 }
 
-# Fails unless `weft $@` prints a line that matches the first argument, and exits with 3 if that says no, with 0 otherwise.
+# Fails unless `weft $@` prints a line that matches the first argument, and exits with 3 if that says no, with 0
+# otherwise.
 expect() {
     local pattern=$1 answer code=0 wanted=0
     shift
@@ -102,7 +104,8 @@ call 'committed: 510 1490' transfer 0/1 2/7 --input 100 --node 1
 for node in 0 2 3; do crash "$node"; done
 [[ -s $work/weft.membership.toml && -s $work/ledger.membership.toml ]]
 
-# A load, with a node killed and started again in the middle: what every client was told is checked for strict serializability.
+# A load, with a node killed and started again in the middle: what every client was told is checked for strict
+# serializability.
 "$weft" bench txn-net --workload smallbank --size 2000 --clients 12 --seconds 6 --kill 1 --json "$work/load.json" >/dev/null
 grep -q '"checked": "strictly serializable"' "$work/load.json"
 echo "transactions on three nodes, two killed in turn, and one under load: nothing lost, strictly serializable"

@@ -6,8 +6,8 @@ cd "$(dirname "$0")/.."
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 release=${WEFT:-target/release/weft}
-# The debug build is the one of the tests, which Cargo repeats to the feature only with a test beside it. Its planted bugs, which
-# the release build lacks, change nothing unless asked for.
+# The debug build is the one of the tests, which Cargo repeats to the feature only with a test beside it. Its planted
+# bugs, which the release build lacks, change nothing unless asked for.
 "${CARGO:-cargo}" build --quiet --locked --workspace --all-features --bin weft --test command
 debug=${CARGO_TARGET_DIR:-target}/debug/weft
 

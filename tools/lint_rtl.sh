@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Holds the gateware to its style: verible (format and lint rules), Verilator's lint with warnings as errors, and elaboration by
-# yosys. With --fix, formats instead of complaining.
+# Holds the gateware to its style: verible (format and lint rules), Verilator's lint with warnings as errors, and
+# elaboration by yosys. With --fix, formats instead of complaining.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs the pinned Python packages into .venv, and gives the hardware tools among them the names that other tools call
-# them by. Does nothing if requirements.txt and this script have not changed since.
+# Installs the pinned Python packages into .venv, and gives the hardware tools among them the names that other tools
+# call them by. Does nothing if requirements.txt and this script have not changed since.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,6 +1,8 @@
-//! Golden scripts, as the tests of all engines play them: files with commands, and below each what came of it when somebody read it.
+//! Golden scripts, as the tests of all engines play them: files with commands, and below each what came of it when
+//! somebody read it.
 //!
-//! A line that begins with `>` is a command. Lines with `#` and empty ones are remarks and stay; all others are what came of the commands.
+//! A line that begins with `>` is a command. Lines with `#` and empty ones are remarks and stay; all others are what
+//! came of the commands.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -28,8 +30,8 @@ fn play(mut stage: impl Stage, script: &str) -> String {
     std::mem::take(stage.output())
 }
 
-/// Plays every script of the crate, of which there are so many at least, each on a stage of its own, and compares what it says with what
-/// comes of its commands, or writes it anew if WEFT_UPDATE_SCRIPTS is set.
+/// Plays every script of the crate, of which there are so many at least, each on a stage of its own, and compares
+/// what it says with what comes of its commands, or writes it anew if WEFT_UPDATE_SCRIPTS is set.
 pub fn scripts_read_as_they_did<S: Stage>(least: usize, stage: impl Fn() -> S) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scripts");
     let mut paths: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();

@@ -22,7 +22,8 @@ use crate::input::Input;
 const NODES: usize = 3;
 /// The kind of the call by which hosts wire a replica, of both engines.
 const WIRE: u8 = 16;
-/// The kinds of the messages that ask for a connection of a log, and of a replica of a data type; those that grant it are next.
+/// The kinds of the messages that ask for a connection of a log, and of a replica of a data type; those that grant it
+/// are next.
 const REQUEST: u8 = 1;
 const CONNECT: u8 = 10;
 /// The epoch of the founders, which is their life.

@@ -47,8 +47,8 @@ const TABLES: HalfTables = HalfTables {
     log_bytes: LOG_BYTES,
 };
 
-/// Parses a message between nodes, or one between a card and its host; the first is written back as it was, but for bits that
-/// nobody reads.
+/// Parses a message between nodes, or one between a card and its host; the first is written back as it was, but for
+/// bits that nobody reads.
 pub fn message(data: &[u8]) {
     let Some((&kind, bytes)) = data.split_first() else { return };
     let Ok(kind) = Kind::parse(kind) else {
@@ -165,8 +165,8 @@ fn locked(
     write_list(out, drawn);
 }
 
-/// A node with its host, among peers that may say anything of attempts, objects and views: it never panics, says nothing malformed
-/// itself, and copies from and to its own parts of both memories only.
+/// A node with its host, among peers that may say anything of attempts, objects and views: it never panics, says
+/// nothing malformed itself, and copies from and to its own parts of both memories only.
 pub fn node(data: &[u8]) {
     let mut input = Input::new(data);
     let mut node = Node::new(&mut input);
@@ -294,7 +294,8 @@ impl Node {
         node
     }
 
-    /// The next view: this node founds or joins, and is full once it holds everything. Of the others any may be missing.
+    /// The next view: this node founds or joins, and is full once it holds everything. Of the others any may be
+    /// missing.
     fn configure(&mut self, input: &mut Input<'_>) {
         let own = NodeId::new(0).expect("node 0");
         let mut epoch = Epoch(self.view.epoch.0 + 1);

@@ -1,8 +1,8 @@
-//! etcd: three members with their data in memory. A write is one `Put` at the leader; it is answered when a majority has
-//! it in its log and the leader has applied it.
+//! etcd: three members with their data in memory. A write is one `Put` at the leader; it is answered when a majority
+//! has it in its log and the leader has applied it.
 //!
-//! gRPC is spoken directly on HTTP/2 (<https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md>), which costs the
-//! clients less of the machine than a general gRPC library; the messages are those of etcd's `rpc.proto`.
+//! gRPC is spoken directly on HTTP/2 (<https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md>), which costs
+//! the clients less of the machine than a general gRPC library; the messages are those of etcd's `rpc.proto`.
 
 use std::cell::RefCell;
 use std::net::SocketAddr;

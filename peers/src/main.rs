@@ -96,7 +96,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints the line for people and, if asked for, the JSON. With JSON on standard output the line goes to standard error.
+/// Prints the line for people and, if asked for, the JSON. With JSON on standard output the line goes to standard
+/// error.
 fn report(measurement: &Measurement, json: Option<&Path>) -> Result<(), PeerError> {
     let Some(path) = json else {
         println!("{measurement}");

@@ -1,14 +1,15 @@
 // Recognises Weft datagrams for this port among all frames, and says whether they are right.
 //
-// Beats of frames that can be ours come out as they came; the verdict follows when all of one has been seen. Ours is a whole
-// UDP datagram to this port's station, address and port, with IPv4's header without options. It is good if IPv4's checksum, all lengths,
-// the datagram's header and trailer, and its CRC are. A frame may be longer than its datagram, but not by a beat: a datagram has at
-// least 66 bytes in its frame, so that Ethernet pads none.
+// Beats of frames that can be ours come out as they came; the verdict follows when all of one has been seen. Ours is
+// a whole UDP datagram to this port's station, address and port, with IPv4's header without options. It is good if
+// IPv4's checksum, all lengths, the datagram's header and trailer, and its CRC are. A frame may be longer than its
+// datagram, but not by a beat: a datagram has at least 66 bytes in its frame, so that Ethernet pads none.
 //
-// Latency: 1 cycle for beats, 2 from the last beat to the verdict, 3 to the event. Throughput: a beat every cycle. Stalls: never.
+// Latency: 1 cycle for beats, 2 from the last beat to the verdict, 3 to the event. Throughput: a beat every cycle.
+// Stalls: never.
 //
-// How: the CRC's own bytes are taken out of the beat, and brought to the end of the beat by as many zeros as the register has gone
-// through, in the cycle in which the beat's share of the register is made.
+// How: the CRC's own bytes are taken out of the beat, and brought to the end of the beat by as many zeros as the
+// register has gone through, in the cycle in which the beat's share of the register is made.
 //
 // Sources: RFC 791, 768; crates/wire/src/datagram.rs for the datagram.
 module datagram_check
@@ -297,7 +298,8 @@ module datagram_check
   assign verdict_valid_o = judged_q && !stage_lost_q;
   assign verdict_good_o = good;
 
-  // Stage 3: what is counted. IPv4's checksum of the shortest frames is known here only; others count it if it is wrong.
+  // Stage 3: what is counted. IPv4's checksum of the shortest frames is known here only; others count it if it is
+  // wrong.
 
   logic counted_q, good_q, error_stage_q, lost_stage_q;
   always_ff @(posedge clk_i) begin

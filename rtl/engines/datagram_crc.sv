@@ -1,13 +1,14 @@
 // The register of the CRC-32 over a Weft datagram, at one beat of its frame every cycle.
 //
-// Beats are those of the frame: the datagram begins at byte 42 of the first. Bytes that the CRC does not cover are zero:
-// Ethernet's, IPv4's and UDP's headers in front, the CRC itself and what follows behind. The register is valid for the two bytes
-// that are always too many in a last beat less: a CRC ends 2 bytes behind a multiple of 8, and so begins 6 behind one. Those
-// who use it correct the 0 to 7 times 8 bytes behind that (crc_scale).
+// Beats are those of the frame: the datagram begins at byte 42 of the first. Bytes that the CRC does not cover are
+// zero: Ethernet's, IPv4's and UDP's headers in front, the CRC itself and what follows behind. The register is valid
+// for the two bytes that are always too many in a last beat less: a CRC ends 2 bytes behind a multiple of 8, and so
+// begins 6 behind one. Those who use it correct the 0 to 7 times 8 bytes behind that (crc_scale).
 //
 // Latency: 1 cycle. Throughput: a beat every cycle, datagrams back to back, gaps anywhere. Stalls: never.
 //
-// How: as icrc does it. A beat's share is one XOR network for all fills, behind the foldings of crc_pkg. The start value of ones is a share of its own, which the first beat adds.
+// How: as icrc does it. A beat's share is one XOR network for all fills, behind the foldings of crc_pkg. The start
+// value of ones is a share of its own, which the first beat adds.
 //
 // Source: IEEE 802.3, 3.2.9, for the start value and the complement.
 module datagram_crc

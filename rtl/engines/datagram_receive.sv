@@ -1,11 +1,13 @@
 // Takes Weft datagrams for this port out of what the MAC gives, beside receive_path, and splits them into messages.
 //
-// Nothing of a bad datagram leaves: beats are written into a buffer as they come, and are let go, or vanish, when all of a frame has been
-// seen. A peer's datagram is one from its address and from the port of Weft; all others are clients'.
+// Nothing of a bad datagram leaves: beats are written into a buffer as they come, and are let go, or vanish, when all
+// of a frame has been seen. A peer's datagram is one from its address and from the port of Weft; all others are
+// clients'.
 //
-// Latency: 4 cycles from the last beat to a datagram's first message, 5 to its payload. Throughput: a beat every cycle, frames back to
-// back; a message every 2 cycles or, in a datagram with several, one cycle and one for each beat of its payload. Order: kept. Stalls:
-// never towards the MAC; a datagram that finds the buffer full is lost and counted.
+// Latency: 4 cycles from the last beat to a datagram's first message, 5 to its payload. Throughput: a beat every
+// cycle, frames back to back; a message every 2 cycles or, in a datagram with several, one cycle and one for each
+// beat of its payload. Order: kept. Stalls: never towards the MAC; a datagram that finds the buffer full is lost and
+// counted.
 //
 // Sources: RFC 791, 768; crates/wire/src/datagram.rs.
 module datagram_receive

@@ -1,16 +1,16 @@
 // Splits good Weft datagrams, given as their frames, into messages.
 //
-// A message is told of, and its payload follows; a payload may be offered before its message is taken. A message that cannot be,
-// because a length is beyond the end or a reserved byte is not zero, ends its datagram: what was before it has been delivered, which is
-// what an honest sender of fewer messages would have sent. Bytes behind the last message are counted too. Pads are not judged; they come
-// out as zeros.
+// A message is told of, and its payload follows; a payload may be offered before its message is taken. A message that
+// cannot be, because a length is beyond the end or a reserved byte is not zero, ends its datagram: what was before it
+// has been delivered, which is what an honest sender of fewer messages would have sent. Bytes behind the last message
+// are counted too. Pads are not judged; they come out as zeros.
 //
-// A message is `last` if the next of its datagram is for another engine, or cannot be, or if there is none. It is held until that is known, at
-// most until 32 beats of its payload wait: then it counts as the last.
+// A message is `last` if the next of its datagram is for another engine, or cannot be, or if there is none. It is
+// held until that is known, at most until 32 beats of its payload wait: then it counts as the last.
 //
-// Latency: from the first beat to the message, 1 cycle, and 2 to its payload, if it is the only one. Throughput: a datagram with one message takes
-// as many cycles as beats; in others a message takes a cycle and one for each beat of its payload, and 2 at least. Order: kept. Stalls: its input, when
-// two messages or 32 beats of payload wait.
+// Latency: from the first beat to the message, 1 cycle, and 2 to its payload, if it is the only one. Throughput: a
+// datagram with one message takes as many cycles as beats; in others a message takes a cycle and one for each beat of
+// its payload, and 2 at least. Order: kept. Stalls: its input, when two messages or 32 beats of payload wait.
 module datagram_split
   import weft_pkg::*;
   import engines_pkg::*;

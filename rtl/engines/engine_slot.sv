@@ -1,12 +1,13 @@
-// Where an engine sits in the card: everything that happens becomes one stream of events, and what the engine says goes where
-// it belongs.
+// Where an engine sits in the card: everything that happens becomes one stream of events, and what the engine says
+// goes where it belongs.
 //
-// What the host asks (reset, then configuration) goes before timers, timers before what has ended, and that before messages of
-// datagrams, calls of the host and calls over queue pairs, which take turns. The engine keeps its timers here.
+// What the host asks (reset, then configuration) goes before timers, timers before what has ended, and that before
+// messages of datagrams, calls of the host and calls over queue pairs, which take turns. The engine keeps its timers
+// here.
 //
 // Latency: 0 cycles in both directions. Throughput: an event or a beat of payload every cycle; an event with a
-// payload waits until the payload before it has passed. Order: kept for each source. Stalls: its sources while the engine is busy;
-// the engine while the way of its message is.
+// payload waits until the payload before it has passed. Order: kept for each source. Stalls: its sources while the
+// engine is busy; the engine while the way of its message is.
 module engine_slot
   import weft_pkg::*;
   import engines_pkg::*;
@@ -118,8 +119,8 @@ module engine_slot
   caller_index_t                              caller;
   caller_index_t                              caller_q;  // that had the last turn, or waits
 
-  // The payload of an event that was taken passes; then another event with a payload has to wait. Or all of it has passed
-  // before its event was taken.
+  // The payload of an event that was taken passes; then another event with a payload has to wait. Or all of it has
+  // passed before its event was taken.
   logic                                       passing_q;
   logic                                       passed_q;
   logic                                       carries;

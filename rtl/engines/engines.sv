@@ -1,8 +1,9 @@
-// The engine of the card: what is for it comes from the MAC in Weft datagrams, from queue pairs by WRITEs into RPC regions
-// and from the host through registers, and what it says goes back the same way. The host's registers configure it, too.
+// The engine of the card: what is for it comes from the MAC in Weft datagrams, from queue pairs by WRITEs into RPC
+// regions and from the host through registers, and what it says goes back the same way. The host's registers
+// configure it, too.
 //
-// Latency, throughput and stalls are those of the blocks: datagram_receive, queue_pair_calls, host_calls, engine_slot, the engine,
-// message_transmit, queue_pair_replies.
+// Latency, throughput and stalls are those of the blocks: datagram_receive, queue_pair_calls, host_calls,
+// engine_slot, the engine, message_transmit, queue_pair_replies.
 module engines
   import weft_pkg::*;
   import engines_pkg::*;

@@ -1,8 +1,9 @@
 // The waist in gates: what an engine is told and what it answers, the same vocabulary as crates/waist.
 //
-// An engine takes one stream of events, each followed by its payload if it has one, and gives one stream of messages, each
-// followed by its payload. Payloads lie from byte 0 of a beat on; all beats but the last are full. Nothing in them
-// pauses: an engine offers a message only when its payload follows without a gap, because a frame on the wire cannot wait.
+// An engine takes one stream of events, each followed by its payload if it has one, and gives one stream of messages,
+// each followed by its payload. Payloads lie from byte 0 of a beat on; all beats but the last are full. Nothing in
+// them pauses: an engine offers a message only when its payload follows without a gap, because a frame on the wire
+// cannot wait.
 package engines_pkg;
 
   import weft_pkg::*;

@@ -1,11 +1,11 @@
 // The host's calls of an engine and their answers, word by word through registers.
 //
-// For a call the host writes the payload, a 32-bit word at a time with its first byte in the lowest lane, then token, kind
-// and length, and says `go`. An answer lies there until the host has taken it: while one does, the next waits, and
-// with it everything that the engine says; a driver that calls must therefore read.
+// For a call the host writes the payload, a 32-bit word at a time with its first byte in the lowest lane, then token,
+// kind and length, and says `go`. An answer lies there until the host has taken it: while one does, the next waits,
+// and with it everything that the engine says; a driver that calls must therefore read.
 //
-// Latency: a cycle for each beat. Throughput: that of registers; the way of data is the network. Order: kept. Stalls: the engine
-// while an answer has not been taken.
+// Latency: a cycle for each beat. Throughput: that of registers; the way of data is the network. Order: kept. Stalls:
+// the engine while an answer has not been taken.
 module host_calls
   import weft_pkg::*;
   import engines_pkg::*;

@@ -1,11 +1,11 @@
 // Makes the beats of a datagram's frame out of a message, and its CRC.
 //
 // A beat has the place in its frame that it will have on the wire: the datagram begins at byte 42 of the first, the
-// payload at byte 58. Headers in front of the datagram and the CRC are left out. A message with n beats of payload has n + 1 beats; the
-// CRC may lie in one more.
+// payload at byte 58. Headers in front of the datagram and the CRC are left out. A message with n beats of payload
+// has n + 1 beats; the CRC may lie in one more.
 //
-// Latency: 2 cycles from a message to its first beat, if the payload is there; 1 cycle from the last beat to its CRC. Throughput: a beat
-// every cycle, none lost between messages. Stalls: its input for the time of a message.
+// Latency: 2 cycles from a message to its first beat, if the payload is there; 1 cycle from the last beat to its CRC.
+// Throughput: a beat every cycle, none lost between messages. Stalls: its input for the time of a message.
 module message_pack
   import weft_pkg::*;
   import engines_pkg::*;

@@ -1,9 +1,10 @@
-// Says for each message where its frames go: one after the other to all of a set of peers, in rising order, or to a caller.
+// Says for each message where its frames go: one after the other to all of a set of peers, in rising order, or to a
+// caller.
 //
 // For each message there is one route that is `final`; if it is not to be sent, the message only ends with it.
 //
-// Latency: 3 cycles, if the station is known. Throughput: one route a cycle. Order: kept. Stalls: its input when 16 messages wait;
-// all while the neighbour table is asked.
+// Latency: 3 cycles, if the station is known. Throughput: one route a cycle. Order: kept. Stalls: its input when 16
+// messages wait; all while the neighbour table is asked.
 module message_route
   import weft_pkg::*;
   import engines_pkg::*;

@@ -1,12 +1,14 @@
 // Sends an engine's messages, each in a datagram of its own: to a set of peers, in rising order, or back to a caller.
 //
-// The payload is taken once, whatever the number of peers: its beats lie in a buffer, which is also what delays them until
-// the CRC is there, and are read again for each frame. Headers and the CRC are put in on the way out. UDP's checksum is zero, since
-// the datagram has a stronger one. A peer that is not set, or whose station nobody knows, gets nothing, and is counted.
+// The payload is taken once, whatever the number of peers: its beats lie in a buffer, which is also what delays them
+// until the CRC is there, and are read again for each frame. Headers and the CRC are put in on the way out. UDP's
+// checksum is zero, since the datagram has a stronger one. A peer that is not set, or whose station nobody knows,
+// gets nothing, and is counted.
 //
-// Latency: 5 cycles from a message to its frame's first beat, if its payload comes with it or in the next cycle and the station is known.
-// Throughput: a beat of a frame every cycle, none lost between frames. Order: kept. Stalls: its input when 16 messages or about 400 beats
-// wait; all while the neighbour table is asked. A frame does not pause if its payload does not.
+// Latency: 5 cycles from a message to its frame's first beat, if its payload comes with it or in the next cycle and
+// the station is known. Throughput: a beat of a frame every cycle, none lost between frames. Order: kept. Stalls: its
+// input when 16 messages or about 400 beats wait; all while the neighbour table is asked. A frame does not pause if
+// its payload does not.
 //
 // Sources: RFC 791, 768; crates/wire/src/datagram.rs.
 module message_transmit
@@ -277,8 +279,8 @@ module message_transmit
     end
   end
 
-  // Headers and CRCs are put in. A frame has two beats at least, so that its route stands while its first beat leaves, but it may be
-  // gone with the last.
+  // Headers and CRCs are put in. A frame has two beats at least, so that its route stands while its first beat
+  // leaves, but it may be gone with the last.
 
   logic [8*HeaderBytes-1:0] header;  // the first byte on the left
   logic [             15:0] datagram_bytes;

@@ -1,4 +1,5 @@
-// The peers' addresses, and the stations that they were last heard from. A peer that is set, even as before, has no station yet.
+// The peers' addresses, and the stations that they were last heard from. A peer that is set, even as before, has no
+// station yet.
 //
 // Latency: 0 cycles for reads; what is written can be read in the next cycle. Stalls: never.
 module peer_stations

@@ -1,15 +1,15 @@
-// Calls of the engine by WRITEs into RPC regions: gathers the beats of each message, which come packet by packet and mixed with
-// those of other queue pairs, and offers it as an event when its call says that it lies in memory.
+// Calls of the engine by WRITEs into RPC regions: gathers the beats of each message, which come packet by packet and
+// mixed with those of other queue pairs, and offers it as an event when its call says that it lies in memory.
 //
-// The immediate value names the operation, or else the first 8 bytes do, big-endian. What the engine is told is what the WRITE
-// has brought, not what the memory holds by then. A message may touch 32 beats of memory (1985 bytes at any alignment); one
-// that is longer, or finds no buffer, is dropped and counted. A queue pair holds a buffer while a message of it is on
-// its way, and gives it back when it is reset, too.
+// The immediate value names the operation, or else the first 8 bytes do, big-endian. What the engine is told is what
+// the WRITE has brought, not what the memory holds by then. A message may touch 32 beats of memory (1985 bytes at any
+// alignment); one that is longer, or finds no buffer, is dropped and counted. A queue pair holds a buffer while a
+// message of it is on its way, and gives it back when it is reset, too.
 //
 // Latency: 13 cycles from a call to its event. Throughput: a packet takes a cycle more than it has beats; a call 13
-// cycles and one for each beat. Order: that of the calls. Stalls: the beats, a cycle before each packet; never because of the
-// engine, since there are places for as many calls as the transport lets in before `call_done_o`. After reset
-// it takes a cycle for each queue pair.
+// cycles and one for each beat. Order: that of the calls. Stalls: the beats, a cycle before each packet; never
+// because of the engine, since there are places for as many calls as the transport lets in before `call_done_o`.
+// After reset it takes a cycle for each queue pair.
 //
 // Source: crates/nic/src/card.rs, its twin.
 module queue_pair_calls

@@ -1,14 +1,16 @@
-// Answers of the engine to calls that came over queue pairs: each is written into a reply buffer and sent from there by a SEND.
+// Answers of the engine to calls that came over queue pairs: each is written into a reply buffer and sent from there
+// by a SEND.
 //
-// An answer is a word of 8 bytes, big-endian, that names its kind, and its content. The buffers of a queue pair lie one
-// behind the other from `registers_i.reply_base` on, which is 56 bytes behind a multiple of 64: so the word ends its beat, and the
-// content is written as it comes. An answer waits until it lies in memory, and its SEND is posted then, unless the queue pair has
-// been reset in the meantime: nobody is told what another connection has asked. A buffer is lent until the SEND has ended, or is
-// refused, or the queue pair is reset.
+// An answer is a word of 8 bytes, big-endian, that names its kind, and its content. The buffers of a queue pair lie
+// one behind the other from `registers_i.reply_base` on, which is 56 bytes behind a multiple of 64: so the word ends
+// its beat, and the content is written as it comes. An answer waits until it lies in memory, and its SEND is posted
+// then, unless the queue pair has been reset in the meantime: nobody is told what another connection has asked. A
+// buffer is lent until the SEND has ended, or is refused, or the queue pair is reset.
 //
 // Latency: 5 cycles from an answer to its first beat at the memory; 1 cycle from the last write's answer to the post.
-// Throughput: an answer in 5 cycles and one for each beat; a post in 3 cycles. Order: kept. Stalls: the engine while memory takes no
-// write, or 64 answers wait for memory or for their post. What finds no buffer, or is too long, or too late, is dropped and counted.
+// Throughput: an answer in 5 cycles and one for each beat; a post in 3 cycles. Order: kept. Stalls: the engine while
+// memory takes no write, or 64 answers wait for memory or for their post. What finds no buffer, or is too long, or
+// too late, is dropped and counted.
 //
 // Source: crates/nic/src/card.rs, its twin.
 module queue_pair_replies
@@ -191,8 +193,8 @@ module queue_pair_replies
   logic                       returns;
   logic [$clog2(GiveBacks):0] give_back_level;
 
-  // The oldest is checked while it is written. A check that a reset may have overtaken does not count, unless its post is on offer: that
-  // comes before the queue pair can be connected again, and the reset takes it away.
+  // The oldest is checked while it is written. A check that a reset may have overtaken does not count, unless its
+  // post is on offer: that comes before the queue pair can be connected again, and the reset takes it away.
   logic                       checked_q;
   logic                       stale_q;
   logic                       forget_q;

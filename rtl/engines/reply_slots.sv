@@ -1,11 +1,11 @@
 // Which reply buffers of each queue pair are lent, and which incarnation of the queue pair it is.
 //
-// A queue pair has as many buffers as it may have answers on their way. One is lent from the moment in which an answer is
-// begun to the end of its SEND. When a queue pair is reset it begins a new incarnation with all its buffers: an answer to a call
-// of an earlier one is stale, and so is the end of a SEND of that time.
+// A queue pair has as many buffers as it may have answers on their way. One is lent from the moment in which an
+// answer is begun to the end of its SEND. When a queue pair is reset it begins a new incarnation with all its
+// buffers: an answer to a call of an earlier one is stale, and so is the end of a SEND of that time.
 //
-// Latency and throughput: an operation every 2 cycles, answered in the second, in which it is taken. Order: resets first,
-// then returns, then calls, then checks, then loans. After reset it takes a cycle for each queue pair.
+// Latency and throughput: an operation every 2 cycles, answered in the second, in which it is taken. Order: resets
+// first, then returns, then calls, then checks, then loans. After reset it takes a cycle for each queue pair.
 module reply_slots
   import weft_pkg::*;
   import engines_pkg::*;

@@ -194,7 +194,8 @@ async def what_finds_no_buffer_is_counted(dut):
                 if qp < BUFFERS:
                     wanted.append((qp, round_, message.data))
         await calls.settle()
-        # Those behind the first had no buffer when they began; the rest of a packet of a forgotten message brings nothing.
+        # Those behind the first had no buffer when they began; the rest of a packet of a forgotten message brings
+        # nothing.
         assert calls.events["calls_without_buffer"] - lost == 6
     assert calls.told() == wanted
 

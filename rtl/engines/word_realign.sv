@@ -1,4 +1,5 @@
-// Cuts 64 bytes out of two beats that follow each other, from a word of 8 bytes on, and clears what lies behind their end.
+// Cuts 64 bytes out of two beats that follow each other, from a word of 8 bytes on, and clears what lies behind their
+// end.
 //
 // Words begin 2 bytes behind a multiple of 8, as they do in frames of Weft datagrams: word n is bytes 8 n + 2 to 8 n + 9.
 // Purely combinational: two choices behind each other.
@@ -21,8 +22,8 @@ module word_realign
 
   assign words = (15 * 64)'({high_i, low_i} >> 16);
 
-  // A choice among four is one LUT for a bit if no two bits share a part of it: so the pairs that are chosen from first are
-  // of the outer and of the inner shifts; see realign.
+  // A choice among four is one LUT for a bit if no two bits share a part of it: so the pairs that are chosen from
+  // first are of the outer and of the inner shifts; see realign.
   logic outer, upper;
   assign outer = word_i[2] == word_i[1];
   assign upper = word_i[2];

@@ -3,9 +3,9 @@
 // A burst is asked for only when its beats have room in the data FIFO, so the read channel never stalls, whatever
 // becomes of the data.
 //
-// Latency: an address is offered 1 cycle after its command; a beat comes out 2 cycles after it came in, a word 1 cycle.
-// Throughput: a beat every cycle with up to 512 beats in 256 bursts under way. Order: beats in the order of commands; words
-// overtake commands that wait. Stalls: commands, when there is no room for their beats.
+// Latency: an address is offered 1 cycle after its command; a beat comes out 2 cycles after it came in, a word 1
+// cycle. Throughput: a beat every cycle with up to 512 beats in 256 bursts under way. Order: beats in the order of
+// commands; words overtake commands that wait. Stalls: commands, when there is no room for their beats.
 module axi_reader
   import weft_pkg::*;
 (

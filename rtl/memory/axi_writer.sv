@@ -1,9 +1,9 @@
 // Writes transfers to an AXI4 memory.
 //
-// Latency: a command's address is offered 2 cycles after it; beats pass in the same cycle. A burst's beats may be offered
-// before its address is taken, never before the cycle in which it would be offered to a ready slave.
-// Throughput: a beat every cycle, a transfer every cycle. Order: all is in order. Stalls: commands, when
-// 256 bursts are unanswered or the address channel stalls; beats with the data channel.
+// Latency: a command's address is offered 2 cycles after it; beats pass in the same cycle. A burst's beats may be
+// offered before its address is taken, never before the cycle in which it would be offered to a ready slave.
+// Throughput: a beat every cycle, a transfer every cycle. Order: all is in order. Stalls: commands, when 256 bursts
+// are unanswered or the address channel stalls; beats with the data channel.
 module axi_writer
   import weft_pkg::*;
 (

@@ -1,17 +1,17 @@
 // The memories behind the regions, and the retransmission buffer.
 //
-// Registers and on-chip memory lie here; HBM, the host and the retransmission buffer are AXI4 slaves that answer in order.
-// A write is visible to every read whose command comes in the cycle after its `written_o` or later. Accesses outside
-// the register file or the on-chip memory write nothing, also not to HBM, and read zeros.
+// Registers and on-chip memory lie here; HBM, the host and the retransmission buffer are AXI4 slaves that answer in
+// order. A write is visible to every read whose command comes in the cycle after its `written_o` or later. Accesses
+// outside the register file or the on-chip memory write nothing, also not to HBM, and read zeros.
 //
-// Latency: a write to registers or on-chip memory is visible 2 cycles after its last beat is taken (`written_o` in the same
-// cycle); one to AXI4 offers a beat 1 cycle after it came and is written 1 cycle after the answer. A read of registers or
-// on-chip memory takes 5 cycles, one of AXI4 offers its address after 2 and passes a beat on 3 cycles after it came.
-// Throughput: a beat every cycle in each direction at once; a 64-byte command every cycle.
-// Order: reads in the order of commands, writes too. A write of more than one beat is not atomic to reads.
-// Stalls: writes with the AXI4 data channel of their target; reads when their consumer or the copy to the
-// retransmission buffer stalls. A word read waits for nothing but the bursts that are under way at its memory.
-// AXI4: up to 256 bursts under way on each channel; write data may be offered before its address is taken.
+// Latency: a write to registers or on-chip memory is visible 2 cycles after its last beat is taken (`written_o` in
+// the same cycle); one to AXI4 offers a beat 1 cycle after it came and is written 1 cycle after the answer. A read of
+// registers or on-chip memory takes 5 cycles, one of AXI4 offers its address after 2 and passes a beat on 3 cycles
+// after it came. Throughput: a beat every cycle in each direction at once; a 64-byte command every cycle. Order:
+// reads in the order of commands, writes too. A write of more than one beat is not atomic to reads. Stalls: writes
+// with the AXI4 data channel of their target; reads when their consumer or the copy to the retransmission buffer
+// stalls. A word read waits for nothing but the bursts that are under way at its memory. AXI4: up to 256 bursts under
+// way on each channel; write data may be offered before its address is taken.
 module memory
   import weft_pkg::*;
 #(

@@ -1,9 +1,10 @@
-// Collects the reads of all sources in the order of their commands, and copies what the retransmission buffer is to keep.
+// Collects the reads of all sources in the order of their commands, and copies what the retransmission buffer is to
+// keep.
 //
 // Commands are out at all their sources at once; the sources keep the data until its turn. A command for the
-// retransmission buffer waits until the last copy into its slot that was asked for before it is stored, and not for those into
-// others: there are many while packets are sent again among new ones. Slots that share an entry of the table wait for each
-// other.
+// retransmission buffer waits until the last copy into its slot that was asked for before it is stored, and not for
+// those into others: there are many while packets are sent again among new ones. Slots that share an entry of the
+// table wait for each other.
 //
 // Latency: a command reaches its source after 1 cycle; a beat at a source leaves after 1 cycle.
 // Throughput: a beat every cycle, a command every cycle, up to 512 under way. Order: the commands'.
@@ -309,8 +310,8 @@ module memory_read
     /* verilator lint_on PINCONNECTEMPTY */
   );
 
-  // Of the copies begun before the command, those that are not stored, and which of them is the last one into the slot. What
-  // lies outside is stored already, and was counted a round ago or more.
+  // Of the copies begun before the command, those that are not stored, and which of them is the last one into the
+  // slot. What lies outside is stored already, and was counted a round ago or more.
   assign copies_before = retransmission_command.copies - copies_done_q;
   assign copies_ahead = own - copies_done_q;
   assign copied = copies_before == '0 || copies_before[$bits(

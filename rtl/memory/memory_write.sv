@@ -1,12 +1,12 @@
 // Takes writes apart by target, and tells when each is visible.
 //
-// A write goes to its target and, written through, to HBM as well. One that leaves the register file or the on-chip memory
-// writes nowhere.
+// A write goes to its target and, written through, to HBM as well. One that leaves the register file or the on-chip
+// memory writes nowhere.
 //
 // Latency: a beat reaches its target 1 cycle after it comes in; `written_o` follows 1 cycle after the last beat is
-// stored, or 1 cycle after the answer of AXI4. Throughput: a beat every cycle, a command every cycle. Order: beats in the
-// order of commands, also over different targets; pulses in the order of commands. Stalls: commands while the one before has beats
-// to come or when about 250 writes are not visible yet; beats with the data channel of their target.
+// stored, or 1 cycle after the answer of AXI4. Throughput: a beat every cycle, a command every cycle. Order: beats in
+// the order of commands, also over different targets; pulses in the order of commands. Stalls: commands while the one
+// before has beats to come or when about 250 writes are not visible yet; beats with the data channel of their target.
 module memory_write
   import weft_pkg::*;
 #(

@@ -1,10 +1,12 @@
-// Lets several sources write to the memories behind the regions: commands in fair turns, data in the order of the commands.
+// Lets several sources write to the memories behind the regions: commands in fair turns, data in the order of the
+// commands.
 //
 // Each source sends its data behind its commands, and is told when each of its writes is visible, in their order.
 //
 // Latency: 0 cycles for a command, an answer, and a beat that comes a cycle or more after its command. Throughput: a
-// command and a beat every cycle. Order: kept for each source. Stalls: a source while another one's turn is; data until the data of
-// all earlier commands has passed; commands while the data of 16, or the answers to 512, are outstanding.
+// command and a beat every cycle. Order: kept for each source. Stalls: a source while another one's turn is; data
+// until the data of all earlier commands has passed; commands while the data of 16, or the answers to 512, are
+// outstanding.
 module write_merge
   import weft_pkg::*;
 #(

@@ -1,13 +1,13 @@
 // Address resolution (RFC 826): answers requests for the port's address, and keeps a table of neighbours.
 //
-// The table is a hash table in block RAM: sets of four, searched at once. Only stations that were asked, or that ask for this
-// port, get an entry: an unsolicited claim cannot redirect a neighbour's traffic. In a full set the entries give way in
-// turn, those by hand only to others by hand. A lookup of an unknown neighbour makes a request leave, and again when asked
-// for after `RequestInterval`.
+// The table is a hash table in block RAM: sets of four, searched at once. Only stations that were asked, or that ask
+// for this port, get an entry: an unsolicited claim cannot redirect a neighbour's traffic. In a full set the entries
+// give way in turn, those by hand only to others by hand. A lookup of an unknown neighbour makes a request leave, and
+// again when asked for after `RequestInterval`.
 //
-// Latency of a lookup: 4 cycles. Throughput: one lookup, frame or entry in 4 cycles; entries go before frames, frames before
-// lookups. Order: kept for each. Stalls: its inputs while busy, when four packets wait to be sent, or when a result is not
-// taken; and for a cycle per set after reset, when the table is emptied.
+// Latency of a lookup: 4 cycles. Throughput: one lookup, frame or entry in 4 cycles; entries go before frames, frames
+// before lookups. Order: kept for each. Stalls: its inputs while busy, when four packets wait to be sent, or when a
+// result is not taken; and for a cycle per set after reset, when the table is emptied.
 module arp
   import weft_pkg::*;
 #(

@@ -18,7 +18,8 @@ module beat_sum
   output logic [         15:0] result_o
 );
 
-  // Sums of two words, of eight of these, then the accumulator. The first adder stands alone in its cycle: beats come late in it.
+  // Sums of two words, of eight of these, then the accumulator. The first adder stands alone in its cycle: beats come
+  // late in it.
   logic        valid_1_q;
   logic        first_1_q;
   logic        last_1_q;

@@ -1,12 +1,12 @@
 // Counts events in 64 bits each.
 //
-// Each event has a small counter in front of a RAM. A scan visits one event a cycle and adds what its small counter holds
-// to the RAM, which takes `N` cycles for all: a small counter can hold that many pulses, so none is lost.
+// Each event has a small counter in front of a RAM. A scan visits one event a cycle and adds what its small counter
+// holds to the RAM, which takes `N` cycles for all: a small counter can hold that many pulses, so none is lost.
 //
 // A read returns when the scan has come to the counter: all pulses up to then are in the value.
 //
-// Latency of a read: 3 to N + 2 cycles. Throughput: all events every cycle. The first N cycles after reset begin at zero. A
-// simulator may skip cycles in which there is neither an event nor a read.
+// Latency of a read: 3 to N + 2 cycles. Throughput: all events every cycle. The first N cycles after reset begin at
+// zero. A simulator may skip cycles in which there is neither an event nor a read.
 module counters #(
   parameter int unsigned N = 128,  // at least 4
   localparam int unsigned IndexBits = $clog2(N)

@@ -2,9 +2,9 @@
 //
 // A datagram to a neighbour that is not known is dropped and counted; the table sends a request in its place.
 //
-// Latency: 10 cycles from the last beat of the payload to the first of the frame, if the neighbour's address has come by then. Throughput: one
-// beat every cycle, and 10 cycles more for each datagram. Order: kept. Stalls: its input while a datagram is prepared,
-// and when 512 beats or 64 datagrams wait.
+// Latency: 10 cycles from the last beat of the payload to the first of the frame, if the neighbour's address has come
+// by then. Throughput: one beat every cycle, and 10 cycles more for each datagram. Order: kept. Stalls: its input
+// while a datagram is prepared, and when 512 beats or 64 datagrams wait.
 module datagram_transmit
   import weft_pkg::*;
 (

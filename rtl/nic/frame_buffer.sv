@@ -3,9 +3,9 @@
 // A frame that the buffer has no room for is dropped as a whole, or with `Stall` waits at the input. Each frame that
 // was kept needs one verdict, at the earliest with its last beat: a refused frame is forgotten.
 //
-// Latency: 2 cycles from a frame's last beat and its verdict to its first beat at the output. Throughput: one beat every
-// cycle; a frame that is refused costs one cycle. Order: kept. Stalls: never without `Stall`; otherwise its input when full, but a
-// frame longer than the buffer is dropped rather than blocking it for ever.
+// Latency: 2 cycles from a frame's last beat and its verdict to its first beat at the output. Throughput: one beat
+// every cycle; a frame that is refused costs one cycle. Order: kept. Stalls: never without `Stall`; otherwise its
+// input when full, but a frame longer than the buffer is dropped rather than blocking it for ever.
 module frame_buffer
   import weft_pkg::*;
 #(

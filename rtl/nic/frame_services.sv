@@ -1,9 +1,9 @@
-// What a port does with frames that are not RoCE: ARP, echo, datagrams to engines, all else to the host; and the datagrams and
-// host frames that it sends.
+// What a port does with frames that are not RoCE: ARP, echo, datagrams to engines, all else to the host; and the
+// datagrams and host frames that it sends.
 //
-// Latency, throughput and order: as its parts say. Frames of one class stay in order, different classes overtake each other.
-// Stalls: the receive path's buffer while an ARP or echo answer cannot leave; hosts and engines that are slow lose frames, which are counted, and
-// hold up nothing.
+// Latency, throughput and order: as its parts say. Frames of one class stay in order, different classes overtake each
+// other. Stalls: the receive path's buffer while an ARP or echo answer cannot leave; hosts and engines that are slow
+// lose frames, which are counted, and hold up nothing.
 module frame_services
   import weft_pkg::*;
 (

@@ -1,7 +1,7 @@
 // Frames to and from the host: all traffic that the card does not serve itself.
 //
-// Both directions store whole frames, so that a slow host holds up neither what else arrives nor the wire. A frame to the
-// host that finds no room is dropped and counted; frames from the host wait.
+// Both directions store whole frames, so that a slow host holds up neither what else arrives nor the wire. A frame to
+// the host that finds no room is dropped and counted; frames from the host wait.
 //
 // Latency: 2 cycles from a frame's last beat to its first beat on the other side. Throughput: one beat every cycle, one
 // cycle more for each frame. Order: kept. Stalls: from the wire never; from the host when 512 beats or 64 frames wait.

@@ -1,8 +1,8 @@
 // Answers ICMP echo requests (RFC 792).
 //
 // The headers of a request are turned round in its first beat, with its checksums updated (RFC 1624, equation 3), and
-// all else passes through; only what lies behind the IPv4 packet is cut off. The checksum of an answer whose words are all
-// zero is 0 here and 0xffff if computed anew: both are right.
+// all else passes through; only what lies behind the IPv4 packet is cut off. The checksum of an answer whose words
+// are all zero is 0 here and 0xffff if computed anew: both are right.
 //
 // Latency: 1 cycle. Throughput: one beat every cycle. Order: kept. Stalls: its input when the output does.
 module icmp_echo

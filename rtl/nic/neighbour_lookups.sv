@@ -1,7 +1,7 @@
 // Lets two blocks ask the neighbour table: one question at a time, in fair turns, and the answer to who asked.
 //
-// Latency: 0 cycles. Throughput: that of the table, less one cycle each. Order: kept for each. Stalls: a question while the one
-// before it is open.
+// Latency: 0 cycles. Throughput: that of the table, less one cycle each. Order: kept for each. Stalls: a question
+// while the one before it is open.
 module neighbour_lookups
   import weft_pkg::*;
 (

@@ -1,11 +1,11 @@
 // The driver's registers, behind AXI4-Lite: turns its mailboxes into the streams that tables and state machines take.
 //
-// The registers are those of registers.rdl. A mailbox's command is offered from the cycle after the driver wrote `go`, and its bit
-// in `status` is set until it has been taken, or, where there is an answer, until that has come. One command at a
-// time is under way for each mailbox; `go` is ignored while it is.
+// The registers are those of registers.rdl. A mailbox's command is offered from the cycle after the driver wrote
+// `go`, and its bit in `status` is set until it has been taken, or, where there is an answer, until that has come.
+// One command at a time is under way for each mailbox; `go` is ignored while it is.
 //
-// Latency: 3 cycles from the address and data of a write to a command. Throughput: one access every cycle. Order: accesses in
-// order, mailboxes independent of each other. Stalls: never because of a mailbox.
+// Latency: 3 cycles from the address and data of a write to a command. Throughput: one access every cycle. Order:
+// accesses in order, mailboxes independent of each other. Stalls: never because of a mailbox.
 module register_block
   import weft_pkg::*;
   import engines_pkg::*;

@@ -1,12 +1,13 @@
 // Copies the frames that pass the port, as a capture in the pcapng format (draft-ietf-opsawg-pcapng): BALBOA, 4.7.
 //
-// Each frame that the filter takes becomes an Enhanced Packet Block, as the soft NIC's captures have them: interface 0 for what
-// was received and 1 for what was sent, direction in `epb_flags`, time of the first beat in nanoseconds (`if_tsresol` 9; a cycle
-// is 4 ns). Software writes the section header and the two interface blocks, and appends what comes out here.
+// Each frame that the filter takes becomes an Enhanced Packet Block, as the soft NIC's captures have them: interface
+// 0 for what was received and 1 for what was sent, direction in `epb_flags`, time of the first beat in nanoseconds
+// (`if_tsresol` 9; a cycle is 4 ns). Software writes the section header and the two interface blocks, and appends
+// what comes out here.
 //
-// Latency: 6 cycles from a frame's last beat to the first of its block. Throughput: one beat every cycle, and one or two more for
-// each frame. Order: kept for each direction; blocks of the two take turns, so stamps of different directions may be out of order.
-// Stalls: never its taps; a frame that finds no room is dropped and counted.
+// Latency: 6 cycles from a frame's last beat to the first of its block. Throughput: one beat every cycle, and one or
+// two more for each frame. Order: kept for each direction; blocks of the two take turns, so stamps of different
+// directions may be out of order. Stalls: never its taps; a frame that finds no room is dropped and counted.
 module sniffer
   import weft_pkg::*;
 (

@@ -1,7 +1,7 @@
 // Watches one direction and stores the frames that the filter takes, up to a length.
 //
-// Latency: 4 cycles from a frame's last beat to its first beat at the output. Throughput: one beat every cycle. Order: kept.
-// Stalls: never; a frame that finds no room is dropped and counted.
+// Latency: 4 cycles from a frame's last beat to its first beat at the output. Throughput: one beat every cycle.
+// Order: kept. Stalls: never; a frame that finds no room is dropped and counted.
 module sniffer_tap
   import weft_pkg::*;
 (

@@ -1,9 +1,11 @@
-// Merges all frames into the stream of the MAC, in fair turns by whole frames, and fills short frames up to 60 bytes with zeros.
+// Merges all frames into the stream of the MAC, in fair turns by whole frames, and fills short frames up to 60 bytes
+// with zeros.
 //
-// RoCE, the engines' messages and the rest together take turns, and the rest in turn among themselves: with others idle each has
-// the whole rate, and whatever the others do, RoCE and the engines have every third frame.
+// RoCE, the engines' messages and the rest together take turns, and the rest in turn among themselves: with others
+// idle each has the whole rate, and whatever the others do, RoCE and the engines have every third frame.
 //
-// A source that pauses inside a frame pauses the wire; all but the transport and the engines hand over whole frames from a buffer.
+// A source that pauses inside a frame pauses the wire; all but the transport and the engines hand over whole frames
+// from a buffer.
 //
 // Latency: 1 cycle. Throughput: one beat every cycle, also from frame to frame. Order: kept for each source. Stalls: a
 // source while another has its turn, and when the MAC does.

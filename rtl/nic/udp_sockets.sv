@@ -1,13 +1,13 @@
 // Gives the datagrams that arrive to who has opened their port: an engine, or else the host.
 //
-// The table of open ports is a hash table in RAM: 64 sets of four, searched at once. The hash is the port modulo 64, so that any
-// 256 consecutive ports fit, and whoever chooses ports knows which share a set. An engine gets the payload from byte 0
-// of a beat on, with the sender's address and the time at which the frame came in (detPU, 4.1.2 and 4.3.1); the host gets
-// the frame as it is.
+// The table of open ports is a hash table in RAM: 64 sets of four, searched at once. The hash is the port modulo 64,
+// so that any 256 consecutive ports fit, and whoever chooses ports knows which share a set. An engine gets the
+// payload from byte 0 of a beat on, with the sender's address and the time at which the frame came in (detPU, 4.1.2
+// and 4.3.1); the host gets the frame as it is.
 //
-// Latency: 2 cycles to the host; 5 from the last beat of a frame to its datagram. Throughput: one beat every cycle, two cycles
-// more for each frame. Order: kept. Stalls: its input while the host's side does. A datagram that finds no room because its
-// engine is slow is dropped and counted.
+// Latency: 2 cycles to the host; 5 from the last beat of a frame to its datagram. Throughput: one beat every cycle,
+// two cycles more for each frame. Order: kept. Stalls: its input while the host's side does. A datagram that finds no
+// room because its engine is slow is dropped and counted.
 module udp_sockets
   import weft_pkg::*;
 (
@@ -167,8 +167,8 @@ module udp_sockets
   assign payload_bytes = frame_bytes_t'(half(frame_i.data, 38) - 16'd8);
   assign left = first_q ? payload_bytes : left_q;
 
-  // The first beat holds the datagram's first 22 bytes: if there are no more, they are a beat. Otherwise each beat of the
-  // frame completes one of the payload.
+  // The first beat holds the datagram's first 22 bytes: if there are no more, they are a beat. Otherwise each beat of
+  // the frame completes one of the payload.
   logic ends;
   assign ends = first_q ? left <= frame_bytes_t'(RestBytes) : left <= frame_bytes_t'(BeatBytes);
 

@@ -1,5 +1,5 @@
-// The network card: transport, ordinary networking, an engine, registers, counters and sniffer between a MAC, a host and
-// memory.
+// The network card: transport, ordinary networking, an engine, registers, counters and sniffer between a MAC, a host
+// and memory.
 //
 // Receive: MAC -> receive path -> RoCE to the transport, the rest to the frame services, which answer ARP and echo
 // requests, hand datagrams of known sockets to engines and everything else to the host. Transmit: RoCE frames, answers,
@@ -171,13 +171,14 @@ module weft_nic
   input  logic  sniffer_ready_i,
   output beat_t sniffer_o,
 
-  // What the engine interrupts the host for: its status, and the answer to a call. A call is taken while none is `busy`.
+  // What the engine interrupts the host for: its status, and the answer to a call. A call is taken while none is
+  // `busy`.
   output engine_status_t engine_status_o,
   output logic           engine_answered_o,
   output logic           engine_call_busy_o,
 
-  // For a simulator that skips cycles in which nothing happens: nothing is inside, some timer runs, and the next deadline if
-  // it is known.
+  // For a simulator that skips cycles in which nothing happens: nothing is inside, some timer runs, and the next
+  // deadline if it is known.
   output logic    idle_o,
   output logic    armed_o,
   output logic    earliest_valid_o,
@@ -516,8 +517,8 @@ module weft_nic
     .idle_o                   (transport_idle)
   );
 
-  // The engine. Its datagrams go to it beside the receive path, so what comes out there for its port is not for the host.
-  // Calls over queue pairs come from the transport, and their answers go there.
+  // The engine. Its datagrams go to it beside the receive path, so what comes out there for its port is not for the
+  // host. Calls over queue pairs come from the transport, and their answers go there.
 
   logic          engine_frame_valid;
   logic          engine_frame_ready;

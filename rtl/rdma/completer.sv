@@ -1,10 +1,10 @@
 // Completes work requests in the order in which they were posted.
 //
 // An advance says how far a send queue has come. The completer walks the queue from its oldest request on and makes a
-// completion of each that has ended, if it is signaled or did not succeed.
-// Latency: 4 cycles from an advance to its first completion. Throughput: one advance takes 1 cycle and one more for each
-// request looked at; an advance that ends where a request ends looks at no further one. Order: that of advances.
-// Stalls: its input while it walks, and two advances ahead; the walk while completions are not taken.
+// completion of each that has ended, if it is signaled or did not succeed. Latency: 4 cycles from an advance to its
+// first completion. Throughput: one advance takes 1 cycle and one more for each request looked at; an advance that
+// ends where a request ends looks at no further one. Order: that of advances. Stalls: its input while it walks, and
+// two advances ahead; the walk while completions are not taken.
 //
 // It owns the heads of the queues. After reset they are cleared, one a cycle, until `ready_o`.
 module completer

@@ -1,5 +1,5 @@
-// Merges the completions of requests and of receive requests, and gives each to the owner of its queue pair, the host or
-// an engine; those of the card's own SENDs, whose tags have the highest bit, to the engine's side whoever owns it.
+// Merges the completions of requests and of receive requests, and gives each to the owner of its queue pair, the host
+// or an engine; those of the card's own SENDs, whose tags have the highest bit, to the engine's side whoever owns it.
 //
 // Latency: 3 cycles. Throughput: one completion every cycle. Order: kept for each source and owner. Stalls: when the
 // owner of the oldest completion is not ready.

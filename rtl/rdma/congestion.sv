@@ -1,13 +1,13 @@
-// The hook for congestion control: how many packets a queue pair may have outstanding after an event. Pure logic; the two
-// numbers that it keeps lie in the requester's state.
+// The hook for congestion control: how many packets a queue pair may have outstanding after an event. Pure logic; the
+// two numbers that it keeps lie in the requester's state.
 //
 // The transport is clocked by acknowledgements (BALBOA 4.4): a packet that is sent takes one place of the window, an
 // acknowledged one gives it back. With `AdditiveIncrease` the window grows by one packet for each window that is
 // acknowledged, and shrinks to half for a mark or a gap, to one packet after a time-out; otherwise it is fixed, for
 // lossless networks. What happens at once counts in the order mark, acknowledgement, loss.
 //
-// One event makes the window grow by two packets at most, which is what can be due unless it has just shrunk; what is left
-// then counts with the next acknowledgement.
+// One event makes the window grow by two packets at most, which is what can be due unless it has just shrunk; what is
+// left then counts with the next acknowledgement.
 module congestion
   import weft_pkg::*;
 #(

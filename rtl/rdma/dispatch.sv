@@ -1,8 +1,8 @@
 // Gives each received packet to the state machine that it is for: responses, acknowledgements and congestion
 // notifications to the requester, requests to the responder. The placement block is told the order.
 //
-// Latency: none. Throughput: one packet every cycle. Order: kept towards each side. Stalls: when the side in question or
-// the placement block has no room.
+// Latency: none. Throughput: one packet every cycle. Order: kept towards each side. Stalls: when the side in question
+// or the placement block has no room.
 module dispatch
   import weft_pkg::*;
 (

@@ -32,8 +32,8 @@ module header_builder
     return 17'(sum[15:0]) + 17'(sum[17:16]);
   endfunction
 
-  // The sum of what is the same in the IPv4 headers of all packets: version and length, do-not-fragment, time to live and
-  // protocol, and this NIC's address.
+  // The sum of what is the same in the IPv4 headers of all packets: version and length, do-not-fragment, time to live
+  // and protocol, and this NIC's address.
   logic [16:0] constant_q;
   always_ff @(posedge clk_i) begin
     constant_q <= fold(18'h0c511 + 18'(address_i[31:16]) + 18'(address_i[15:0]));

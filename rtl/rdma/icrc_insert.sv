@@ -1,11 +1,11 @@
 // Fills in the ICRC of frames, in whose last four bytes it finds zeros, and pads those below Ethernet's shortest.
 //
-// Beats wait in a small memory until the ICRC of their frame will be known when it is needed, which is a fixed time: so a
-// frame that comes without gaps leaves without gaps, unless the output stalls.
+// Beats wait in a small memory until the ICRC of their frame will be known when it is needed, which is a fixed time:
+// so a frame that comes without gaps leaves without gaps, unless the output stalls.
 //
 // Latency: 3 cycles; 4 for a frame whose ICRC begins in the beat before the last, since that beat has to wait for the
-// last. Throughput: one beat every cycle, with none between frames. Order: kept. Stalls: its input, by `room_o`, while 32
-// beats are inside; that suffices for full throughput.
+// last. Throughput: one beat every cycle, with none between frames. Order: kept. Stalls: its input, by `room_o`,
+// while 32 beats are inside; that suffices for full throughput.
 module icrc_insert
   import weft_pkg::*;
 (
@@ -28,8 +28,8 @@ module icrc_insert
   localparam int unsigned IndexBits = $clog2(Depth);
   typedef logic [IndexBits:0] pointer_t;
 
-  // Ethernet's shortest frame has 60 bytes and a check sequence. Only one of ours is shorter, by two bytes: a SEND without
-  // payload. What lies behind the end of a beat is zeros.
+  // Ethernet's shortest frame has 60 bytes and a check sequence. Only one of ours is shorter, by two bytes: a SEND
+  // without payload. What lies behind the end of a beat is zeros.
   localparam logic [5:0] EmptyShortest = 6'd4;
 
   typedef struct packed {

@@ -6,12 +6,13 @@
 // consequences. An atomic waits until all writes before it are visible and holds up what is behind it until it has read
 // its word; the results of atomics are kept for duplicates by queue pair and responder resource.
 //
-// Latency: 5 cycles from verdict and frame to the beat of a 64-byte write at the memory port; 1 cycle from `written_i` to
-// the consequence; 2 cycles from a verdict with nothing to write to its consequence; an atomic takes the word's read and
-// 5 cycles more. Throughput: a frame's beat every cycle with no cycle between frames, a verdict every cycle.
-// Stalls: verdicts while an atomic is under way, while 512 packets wait for their turn, or when memory takes no more
-// writes; everything behind a packet whose completion, call, answer or advance is not taken. Then the receive buffer
-// fills up and packets are lost at its door. A consumer must take what is for it without waiting for another of these ports.
+// Latency: 5 cycles from verdict and frame to the beat of a 64-byte write at the memory port; 1 cycle from
+// `written_i` to the consequence; 2 cycles from a verdict with nothing to write to its consequence; an atomic takes
+// the word's read and 5 cycles more. Throughput: a frame's beat every cycle with no cycle between frames, a verdict
+// every cycle. Stalls: verdicts while an atomic is under way, while 512 packets wait for their turn, or when memory
+// takes no more writes; everything behind a packet whose completion, call, answer or advance is not taken. Then the
+// receive buffer fills up and packets are lost at its door. A consumer must take what is for it without waiting for
+// another of these ports.
 //
 // Source: InfiniBand volume 1, clauses 9.7.5.1.2 and 9.8 (an acknowledgement follows the effect), 9.4.5 (atomics).
 //

@@ -4,10 +4,10 @@
 //   scheduler -> turns (blocked?) -> requester -> packets -> charges -> time of the next packet, rate_machine
 //   notifications, ends of periods -> rate_machine; limited queue pairs circulate in a ring until their time has come
 //
-// A queue pair at the line rate is not in the ring, and its turns and packets pass by: it costs nothing. A limited one
-// whose next packet is not due is blocked: the requester sends nothing in its turns, and it is activated when the packet
-// is due. A packet is charged after the requester has made it, so a second one may leave before the first blocks the
-// queue pair; it is charged as well, and the mean is right.
+// A queue pair at the line rate is not in the ring, and its turns and packets pass by: it costs nothing. A limited
+// one whose next packet is not due is blocked: the requester sends nothing in its turns, and it is activated when the
+// packet is due. A packet is charged after the requester has made it, so a second one may leave before the first
+// blocks the queue pair; it is charged as well, and the mean is right.
 //
 // Latency: a turn passes in the same cycle; a charge blocks 7 cycles after its packet; a packet that is due leaves at
 // most 6 cycles for each limited queue pair later, 36 for each whose period ends meanwhile, and up to a microsecond is
@@ -33,8 +33,8 @@ module rate_control
   input  qp_index_t        turn_i,
   output logic             turn_valid_o,
   input  logic             turn_ready_i,
-  // The next packet of the queue pair whose turn it is is not due. Known later than the turn: no choice of events may wait
-  // for it.
+  // The next packet of the queue pair whose turn it is is not due. Known later than the turn: no choice of events may
+  // wait for it.
   output logic             turn_blocked_o,
   // Pulses: a request packet has been made, of so many words of 4 bytes behind its base transport header.
   input  logic             sent_i,

@@ -1,9 +1,10 @@
-// Brings the commands that change a queue pair's state to the send queue, the requester and the completer, one at a time.
+// Brings the commands that change a queue pair's state to the send queue, the requester and the completer, one at a
+// time.
 //
-// The send queue learns of a command first, so that no request is posted to a queue that is being closed. Reset is done when
-// the completer has forgotten the requests, since the placement may hold older news of them.
-// Latency: about 15 cycles, reset: as long as the placement takes. Throughput: one command at a time. Order: as they come;
-// a failure that the responder found goes before a command of the driver. Stalls: while a command is carried out.
+// The send queue learns of a command first, so that no request is posted to a queue that is being closed. Reset is
+// done when the completer has forgotten the requests, since the placement may hold older news of them. Latency: about
+// 15 cycles, reset: as long as the placement takes. Throughput: one command at a time. Order: as they come; a failure
+// that the responder found goes before a command of the driver. Stalls: while a command is carried out.
 module request_control
   import weft_pkg::*;
 (

@@ -3,9 +3,9 @@
 //   posts -> send_queue -> scheduler -> requester -> packets to send
 //   headers, time-outs, commands ------> requester -> verdicts -> (placement) -> advances -> completer -> completions
 //
-// Latency: 12 cycles from a post to its packet, 8 from a header to its verdict, 4 from an advance to its completion. Throughput:
-// one post in 3 cycles; together one turn or header a cycle, of one queue pair one in 8; one advance with one
-// completion in 2 cycles. Order and stalls: see the blocks. For 513 cycles after reset it takes nothing.
+// Latency: 12 cycles from a post to its packet, 8 from a header to its verdict, 4 from an advance to its completion.
+// Throughput: one post in 3 cycles; together one turn or header a cycle, of one queue pair one in 8; one advance with
+// one completion in 2 cycles. Order and stalls: see the blocks. For 513 cycles after reset it takes nothing.
 module request_side
   import weft_pkg::*;
 #(

@@ -1,23 +1,25 @@
 // The requester of all queue pairs: makes request packets from work requests, and judges the answers.
 //
-// One pipeline of seven stages takes every event of a queue pair: a turn to send, a response or acknowledgement, a time-out,
-// a command, a question. Everything that was posted lies in the send queue in the order of its PSNs. A cursor stands at the
-// next packet to send. Going back N is moving the cursor back to the oldest packet that is not acknowledged. Which
-// request that is in is not known then: the cursor's serial number becomes that of the oldest request which has not completed
-// (`resync`), and the next turns skip those that end before the cursor. So an acknowledgement that overtakes
-// the cursor needs no search either.
+// One pipeline of seven stages takes every event of a queue pair: a turn to send, a response or acknowledgement, a
+// time-out, a command, a question. Everything that was posted lies in the send queue in the order of its PSNs. A
+// cursor stands at the next packet to send. Going back N is moving the cursor back to the oldest packet that is not
+// acknowledged. Which request that is in is not known then: the cursor's serial number becomes that of the oldest
+// request which has not completed (`resync`), and the next turns skip those that end before the cursor. So an
+// acknowledgement that overtakes the cursor needs no search either.
 //
-// Latency: 8 cycles from an event to its packet, verdict and activation. Throughput: one event a cycle; events of one queue
-// pair follow each other every 8 cycles, since an event waits while another one of its queue pair is in the pipeline. Order:
-// headers keep theirs, and so do verdicts; of one queue pair all events do. Commands go first, then questions and
-// time-outs; headers and turns alternate.
-// Stalls: all inputs while the verdicts of what is in flight might find no place, turns also for the packets; never the
-// region check. After reset the states are cleared, one a cycle, until `ready_o`.
+// Latency: 8 cycles from an event to its packet, verdict and activation. Throughput: one event a cycle; events of one
+// queue pair follow each other every 8 cycles, since an event waits while another one of its queue pair is in the
+// pipeline. Order: headers keep theirs, and so do verdicts; of one queue pair all events do. Commands go first, then
+// questions and time-outs; headers and turns alternate. Stalls: all inputs while the verdicts of what is in flight
+// might find no place, turns also for the packets; never the region check. After reset the states are cleared, one a
+// cycle, until `ready_o`.
 //
-// What is sent again from the host's memory comes from the retransmission buffer (BALBOA 4.2): a first transmission keeps a
-// copy in the slot of its queue pair and PSN. The window keeps PSNs with payload distinct modulo the number of slots.
+// What is sent again from the host's memory comes from the retransmission buffer (BALBOA 4.2): a first transmission
+// keeps a copy in the slot of its queue pair and PSN. The window keeps PSNs with payload distinct modulo the number
+// of slots.
 //
-// Sources: InfiniBand volume 1, clauses 9.7.5 (responses), 9.7.6 (retries), 9.7.8 (ordering, READ resources), 9.9.2 (faults).
+// Sources: InfiniBand volume 1, clauses 9.7.5 (responses), 9.7.6 (retries), 9.7.8 (ordering, READ resources), 9.9.2
+// (faults).
 module requester
   import weft_pkg::*;
 #(
@@ -149,14 +151,14 @@ module requester
     psn_t             unacknowledged;
     // One past the highest PSN ever sent.
     psn_t             sent;
-    // READs and atomics that have been sent and not completed: how many, where the ring of them begins, and of the oldest
-    // the serial number and the PSN of the response that is due.
+    // READs and atomics that have been sent and not completed: how many, where the ring of them begins, and of the
+    // oldest the serial number and the PSN of the response that is due.
     logic [4:0]       awaited;
     resource_index_t  awaited_first;
     send_serial_t     response_serial;
     psn_t             response;
-    // The missing response for which the requester has gone back already; and the first response from behind it. If that comes
-    // again, the missing one, which was asked for before it, has been lost once more.
+    // The missing response for which the requester has gone back already; and the first response from behind it. If
+    // that comes again, the missing one, which was asked for before it, has been lost once more.
     logic             implied_valid;
     psn_t             implied;
     logic             witness_valid;
@@ -216,7 +218,8 @@ module requester
     else if (!ready_o) clear_q <= clear_q + 1'b1;
   end
 
-  // Stage 0: one event whose queue pair is not in the pipeline enters it; its state, attributes and queue ends are read.
+  // Stage 0: one event whose queue pair is not in the pipeline enters it; its state, attributes and queue ends are
+  // read.
 
   localparam int unsigned Stages = 7;
   localparam int unsigned OutputDepth = 32;
@@ -998,8 +1001,8 @@ module requester
   assign rnr_retries5 = advances5_q ? common5_q.attributes.rnr_retry : common5_q.state.rnr_retries;
   // The syndrome counts, unless a response before it is missing or the request at the cursor fails now.
   assign answer5 = finding5_q.answered && !finding5_q.missing && !reaches_failed5_q;
-  // While the requester waits for the receiver, everything is sent again anyway. Some responders tell it of the gap that
-  // the refused request leaves as well; that must neither end the wait nor cost a retry.
+  // While the requester waits for the receiver, everything is sent again anyway. Some responders tell it of the gap
+  // that the refused request leaves as well; that must neither end the wait nor cost a retry.
   assign waits5 = common5_q.state.timer == WaitReceiverReady && !advances5_q;
   assign implied5 = ((finding5_q.answered && finding5_q.missing) || finding5_q.gap) && !reaches_failed5_q && !waits5;
   assign go_back5 = implied5 && (!implied_same5_q || (finding5_q.gap && witness_same5_q));

@@ -1,8 +1,8 @@
 // Holds the requester's packets and decides where their payload is read.
 //
-// The first time, payload from the host's memory is copied to the retransmission buffer on its way; when it is sent again it comes
-// from there (BALBOA 4.2). Sources on the card are read again from where they are.
-// Latency: 1 cycle. Throughput: one a cycle. Order: kept. Never stalls: who pushes must know from the level that there is room.
+// The first time, payload from the host's memory is copied to the retransmission buffer on its way; when it is sent
+// again it comes from there (BALBOA 4.2). Sources on the card are read again from where they are. Latency: 1 cycle.
+// Throughput: one a cycle. Order: kept. Never stalls: who pushes must know from the level that there is room.
 module requester_packets
   import weft_pkg::*;
 #(

@@ -1,6 +1,7 @@
 // Holds the requester's verdicts and writes them out as placements.
 //
-// Latency: 1 cycle. Throughput: one a cycle. Order: kept. Never stalls: who pushes must know from the level that there is room.
+// Latency: 1 cycle. Throughput: one a cycle. Order: kept. Never stalls: who pushes must know from the level that
+// there is room.
 module requester_verdicts
   import weft_pkg::*;
 #(

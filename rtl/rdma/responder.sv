@@ -1,15 +1,16 @@
-// The receiving half of the responder: decides about each request packet whether it is carried out, refused, answered again
-// or dropped, and keeps the state of all queue pairs as receivers (InfiniBand volume 1, clauses 9.7.4 and 9.7.5).
+// The receiving half of the responder: decides about each request packet whether it is carried out, refused, answered
+// again or dropped, and keeps the state of all queue pairs as receivers (InfiniBand volume 1, clauses 9.7.4 and
+// 9.7.5).
 //
-// Latency: a verdict follows its header after 7 cycles. A change of permission by an engine counts for all packets that are
-// accepted from the second cycle after it was taken on, if none of its queue pair is in the pipeline, otherwise up to 6
-// cycles later. Throughput: one packet a cycle of different queue pairs, one in 7 cycles of the same; one receive request
-// in 3 cycles, one control in 9.
-// Ordering: verdicts are in the order of the headers; what concerns one queue pair is in the order in which it was
-// accepted. A RESET waits until the receive requests that a fault has flushed are told.
-// Stalls headers: while the output is full, while the queue pair of the next has another packet in the pipeline, for up
-// to 20 cycles to look up a duplicate of a queue pair that keeps READs or atomics, while more than 8 queue pairs wait to
-// be flushed, and in the first `QueuePairs` cycles after reset, in which all queue pairs are put into state RESET.
+// Latency: a verdict follows its header after 7 cycles. A change of permission by an engine counts for all packets
+// that are accepted from the second cycle after it was taken on, if none of its queue pair is in the pipeline,
+// otherwise up to 6 cycles later. Throughput: one packet a cycle of different queue pairs, one in 7 cycles of the
+// same; one receive request in 3 cycles, one control in 9. Ordering: verdicts are in the order of the headers; what
+// concerns one queue pair is in the order in which it was accepted. A RESET waits until the receive requests that a
+// fault has flushed are told. Stalls headers: while the output is full, while the queue pair of the next has another
+// packet in the pipeline, for up to 20 cycles to look up a duplicate of a queue pair that keeps READs or atomics,
+// while more than 8 queue pairs wait to be flushed, and in the first `QueuePairs` cycles after reset, in which all
+// queue pairs are put into state RESET.
 //
 // A duplicate SEND or WRITE is acknowledged up to the oldest READ or atomic behind it, exclusively. The requester sends
 // it again because it has completed nothing from there on, and there are requesters that take an acknowledgement of a
@@ -37,8 +38,8 @@ module responder
   input logic clk_i,
   input logic rst_ni,
 
-  // From the driver. Done is a pulse when all later packets meet the new state; a change of access is followed by a marker
-  // among the verdicts too.
+  // From the driver. Done is a pulse when all later packets meet the new state; a change of access is followed by a
+  // marker among the verdicts too.
   input  logic      control_valid_i,
   output logic      control_ready_o,
   input  control_t  control_i,
@@ -730,8 +731,8 @@ module responder
     .level_o    (fail_level)
   );
 
-  // Queue pairs in ERROR that have receive requests. One comes in here when it enters ERROR and with every receive request
-  // that is posted in ERROR, and leaves when it has none.
+  // Queue pairs in ERROR that have receive requests. One comes in here when it enters ERROR and with every receive
+  // request that is posted in ERROR, and leaves when it has none.
   assign flush_new = s6_valid_q && s6_left && s6_q.change.kind != EventFlush
                      && (s6_q.state.state != ResponderError || s6_q.change.kind == EventPost);
 

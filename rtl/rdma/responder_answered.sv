@@ -1,9 +1,8 @@
 // Counts, for each queue pair, the READs and atomics that have been answered once.
 //
-// Latency: a pulse counts in reads from the second cycle after it on; a read takes 1 cycle. Throughput: one pulse and one
-// read a cycle.
-// Never stalls. Counts go round: only differences mean something. They are cleared from outside after
-// reset, one a cycle, with no pulses.
+// Latency: a pulse counts in reads from the second cycle after it on; a read takes 1 cycle. Throughput: one pulse and
+// one read a cycle. Never stalls. Counts go round: only differences mean something. They are cleared from outside
+// after reset, one a cycle, with no pulses.
 module responder_answered
   import weft_pkg::*;
   import responder_pkg::*;

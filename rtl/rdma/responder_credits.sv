@@ -1,7 +1,8 @@
-// Credits for payload on its way to the host, and for calls of engines (BALBOA 4.3): what finds none is dropped as if it
-// had been lost, so that a slow host never stalls the wire.
+// Credits for payload on its way to the host, and for calls of engines (BALBOA 4.3): what finds none is dropped as if
+// it had been lost, so that a slow host never stalls the wire.
 //
-// Latency: whether there is credit is seen in the same cycle; what is spent or returned counts from the next. Never stalls.
+// Latency: whether there is credit is seen in the same cycle; what is spent or returned counts from the next. Never
+// stalls.
 module responder_credits
   import weft_pkg::*;
 #(

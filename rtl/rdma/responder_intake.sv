@@ -1,8 +1,8 @@
-// Collects what changes the state of queue pairs besides packets, one at a time: changes of permission first, then control,
-// faults, flushes, queries, receive requests.
+// Collects what changes the state of queue pairs besides packets, one at a time: changes of permission first, then
+// control, faults, flushes, queries, receive requests.
 //
-// Latency: 1 cycle. Throughput: one event in 2 cycles; one control, receive request, flush, query at a time. Order: kept
-// within each source. Stalls: all but flushes while `quiet_i` is low, everything while an event waits.
+// Latency: 1 cycle. Throughput: one event in 2 cycles; one control, receive request, flush, query at a time. Order:
+// kept within each source. Stalls: all but flushes while `quiet_i` is low, everything while an event waits.
 module responder_intake
   import weft_pkg::*;
   import responder_pkg::*;

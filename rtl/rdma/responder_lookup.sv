@@ -1,8 +1,9 @@
 // Keeps what the responder needs to answer duplicates, and finds it again (clause 9.7.4.2): of a READ or atomic its
 // resource, of a SEND or WRITE the oldest READ or atomic behind it, which its acknowledgement must not reach.
 //
-// The resources of a queue pair are searched from the newest to the oldest: for a SEND or WRITE until one is in front of
-// it. Latency: 1 cycle and the number of resources searched, and 3 more when that of a READ or atomic is found; at most
+// The resources of a queue pair are searched from the newest to the oldest: for a SEND or WRITE until one is in front
+// of it. Latency: 1 cycle and the number of resources searched, and 3 more when that of a READ or atomic is found; at
+// most
 // 20. Throughput: one search at a time, one resource kept a cycle. A search holds `start_i` and its inputs until
 // `done_o`, which is a pulse.
 module responder_lookup

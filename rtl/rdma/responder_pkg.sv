@@ -3,8 +3,8 @@ package responder_pkg;
 
   import weft_pkg::*;
 
-  // What goes through the pipeline: a request packet, or a change of a queue pair's state. Since both take the same way,
-  // each packet meets either the state before a change or the state after it.
+  // What goes through the pipeline: a request packet, or a change of a queue pair's state. Since both take the same
+  // way, each packet meets either the state before a change or the state after it.
   typedef enum logic [3:0] {
     EventHeader,
     EventPost,     // of a receive request
@@ -45,13 +45,13 @@ package responder_pkg;
     responder_state_e state;
     access_t access;
     psn_t             expected;
-    // PSNs from `expected` to behind the last that came too early and was dropped; 0: there is no gap. A distance, since
-    // a PSN would mean another packet after half a round.
+    // PSNs from `expected` to behind the last that came too early and was dropped; 0: there is no gap. A distance,
+    // since a PSN would mean another packet after half a round.
     psn_t             dropped;
     // The peer has been told to send again from `expected`; until that arrives, later packets are dropped.
     logic             gap_reported;
-    // The packet that told of the gap. If it comes again, the peer has gone back, and what it went back for has been lost once
-    // more.
+    // The packet that told of the gap. If it comes again, the peer has gone back, and what it went back for has been
+    // lost once more.
     logic             witness_valid;
     psn_t             witness;
     psn_t             msn;

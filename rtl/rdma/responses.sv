@@ -3,10 +3,10 @@
 // The responses to READs and atomics leave first, the oldest request's before those of later ones; then the one
 // acknowledgement or refusal that may be pending. An acknowledgement speaks for everything before it, so a later one
 // takes the place of an earlier one and a response that of all of them (InfiniBand volume 1, clauses 9.7.5.1.2 and
-// 9.7.5.1.3): that is all the coalescing there is. Each turn of a queue pair makes one packet, so queue pairs and kinds
-// of answers interleave. A READ is cut at the path MTU, and each of its packets is checked again, since the permission
-// may have gone meanwhile: then the peer is told at the packet that is missing, and unless the READ was a duplicate, for
-// which the requester may no longer wait, the queue pair fails.
+// 9.7.5.1.3): that is all the coalescing there is. Each turn of a queue pair makes one packet, so queue pairs and
+// kinds of answers interleave. A READ is cut at the path MTU, and each of its packets is checked again, since the
+// permission may have gone meanwhile: then the peer is told at the packet that is missing, and unless the READ was a
+// duplicate, for which the requester may no longer wait, the queue pair fails.
 //
 // Each responder resource has at most one response due. A duplicate asks for a part of what its resource has, and that
 // takes the place of what was due, begun or not: the requester has lost a packet of the older response and would drop

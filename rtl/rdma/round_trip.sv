@@ -1,13 +1,13 @@
 // How long an answer may take: the time-out of each queue pair, from measured round trips.
 //
 // One packet of a queue pair at a time is measured, from the cycle in which it is sent to that of the answer which
-// acknowledges it, and never one that was sent more than once: nobody could tell which of the two was answered. Mean and
-// mean deviation are kept as TCP keeps them (RFC 6298), in cycles. A time-out without an answer doubles the next one, up to
-// the time-out of verbs, which is the ceiling and what a queue pair begins with; a new measurement ends that. What exceeds
-// 24 bits of cycles, 67 ms, is the ceiling, too.
+// acknowledges it, and never one that was sent more than once: nobody could tell which of the two was answered. Mean
+// and mean deviation are kept as TCP keeps them (RFC 6298), in cycles. A time-out without an answer doubles the next
+// one, up to the time-out of verbs, which is the ceiling and what a queue pair begins with; a new measurement ends
+// that. What exceeds 24 bits of cycles, 67 ms, is the ceiling, too.
 //
-// Goes along with the requester's pipeline, whose interlock keeps events of one queue pair apart: read in stage 3, looked at
-// in stages 4 and 5, changed in stage 6, written in stage 7. Never stalls.
+// Goes along with the requester's pipeline, whose interlock keeps events of one queue pair apart: read in stage 3,
+// looked at in stages 4 and 5, changed in stage 6, written in stage 7. Never stalls.
 module round_trip
   import weft_pkg::*;
 #(
@@ -27,7 +27,8 @@ module round_trip
   // Stage 4: the code of the time-out of verbs.
   input logic [4:0] code_i,
 
-  // Stage 6: when a time-out that begins now is over, and whether it is as long as that of verbs; when one as long is over.
+  // Stage 6: when a time-out that begins now is over, and whether it is as long as that of verbs; when one as long is
+  // over.
   output cycles_t deadline_o,
   output logic    whole_o,
   output cycles_t whole_deadline_o,

@@ -1,11 +1,10 @@
 // The send queues of all queue pairs: takes work requests, counts their packets and keeps them until they complete.
 //
-// A request gets its PSNs when it is posted: as many as it has packets, or as its response has. It is kept in three parts,
-// since requester and completer look at different ones at different times.
-// Latency: a request is readable 3 cycles after it is first offered, and its queue pair activated in the same cycle.
-// Throughput: one request in 3 cycles. Order: that of posting. Stalls: while a command is carried out, or while the
-// activation is not taken. Requests that can never be carried out, or find no place, are dropped and counted: a driver
-// does not post them.
+// A request gets its PSNs when it is posted: as many as it has packets, or as its response has. It is kept in three
+// parts, since requester and completer look at different ones at different times. Latency: a request is readable 3
+// cycles after it is first offered, and its queue pair activated in the same cycle. Throughput: one request in 3
+// cycles. Order: that of posting. Stalls: while a command is carried out, or while the activation is not taken.
+// Requests that can never be carried out, or find no place, are dropped and counted: a driver does not post them.
 //
 // Reads take one cycle. After reset the tails are cleared, one a cycle, until `ready_o`.
 module send_queue
@@ -112,7 +111,8 @@ module send_queue
   assign activate_valid_o = activate_valid_q;
   assign activate_o = activate_q;
 
-  // Steps: a post is read with its queue's ends and attributes, planned, written. The request stays at the input meanwhile.
+  // Steps: a post is read with its queue's ends and attributes, planned, written. The request stays at the input
+  // meanwhile.
 
   assign read = ready_o && step_q == StepRead && (command_valid_i || post_valid_i);
   assign read_index = command_valid_i ? command_i.qp : post_i.qp;

@@ -327,8 +327,8 @@ async def small_writes_at_full_rate_behind_slow_memory(dut):
 @cocotb.test()
 async def long_frames_at_full_rate(dut):
     chance, table, harness = await begin(dut, 4)
-    # Payloads that are not aligned have 65 beats too, so memory is just fast enough. Behind one that takes a microsecond
-    # what waits is still enough for the wire, which takes 84 cycles for a frame at 100 Gb/s.
+    # Payloads that are not aligned have 65 beats too, so memory is just fast enough. Behind one that takes a
+    # microsecond what waits is still enough for the wire, which takes 84 cycles for a frame at 100 Gb/s.
     for latency, cycles in ((150, 65), (250, 84)):
         harness.memory_latency = latency
         packets = [Packet(chance, table, "WriteMiddle", 4_096) for _ in range(30)]

@@ -1,9 +1,9 @@
 // Deadlines, and a scanner that looks at one of them every cycle and offers those that are due.
 //
 // A deadline is offered at most `Entries` + 2 cycles after it is due, as long as the taker takes what it is offered;
-// the scanner waits (and only it) while an offer is not taken. What is offered may have been changed meanwhile, and what
-// is not changed is offered again a round later: the taker compares with its own state. Throughput: one setting a
-// cycle, never stalls.
+// the scanner waits (and only it) while an offer is not taken. What is offered may have been changed meanwhile, and
+// what is not changed is offered again a round later: the taker compares with its own state. Throughput: one setting
+// a cycle, never stalls.
 //
 // A simulator that skips idle cycles learns from `earliest_o` how far time may jump: it is the earliest armed deadline,
 // `earliest_valid_o` while nothing was set since the scanner began its last whole round. If `armed_o` is low there is

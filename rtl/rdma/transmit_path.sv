@@ -2,19 +2,20 @@
 // table and this NIC's addresses say, extended headers as the opcode demands, the payload from memory, pad and ICRC
 // (InfiniBand volume 1, clauses 9.2 and 9.3; RoCE v2 annex, A17.3). Byte for byte what the soft transport sends.
 //
-// A packet's payload is asked for in the cycle in which the packet is taken; the packet then waits with up to 128 others,
-// in order, until all of it has come. Only then its frame begins, since a MAC can not wait within a frame and memory,
-// the host's above all, may. For that, payloads are aligned as they come and collected in a memory of 512 beats, room for
-// seven of the longest. A payload of one or two beats loses nothing by it; one of 4096 bytes waits for 63 beats more than it
-// would if it were passed on at once, a quarter of a microsecond: the price for needing no promise from any memory.
+// A packet's payload is asked for in the cycle in which the packet is taken; the packet then waits with up to 128
+// others, in order, until all of it has come. Only then its frame begins, since a MAC can not wait within a frame and
+// memory, the host's above all, may. For that, payloads are aligned as they come and collected in a memory of 512
+// beats, room for seven of the longest. A payload of one or two beats loses nothing by it; one of 4096 bytes waits
+// for 63 beats more than it would if it were passed on at once, a quarter of a microsecond: the price for needing no
+// promise from any memory.
 //
-// Latency, from a packet that is taken to the first beat of its frame: 6 cycles without payload; with payload 5 cycles
-// and 3 for the ICRC behind the last beat that memory returns (so 11 if a payload of one beat comes 3 cycles after it was
-// asked for); 1 more if the ICRC begins in the last but one beat. Throughput: a beat every cycle, with none between
-// frames, while memory returns what the frames need. Order: frames leave in the order in which packets are taken; both
-// inputs have fair turns, packet by packet. Stalls: the inputs, when 128 packets or 12 KiB wait or the memory takes no command; data,
-// when its memory is full; a frame within, only by `frame_ready_i`. Neither waits for the other: data that has been asked for
-// always finds room in the end, because what is in front of it leaves.
+// Latency, from a packet that is taken to the first beat of its frame: 6 cycles without payload; with payload 5
+// cycles and 3 for the ICRC behind the last beat that memory returns (so 11 if a payload of one beat comes 3 cycles
+// after it was asked for); 1 more if the ICRC begins in the last but one beat. Throughput: a beat every cycle, with
+// none between frames, while memory returns what the frames need. Order: frames leave in the order in which packets
+// are taken; both inputs have fair turns, packet by packet. Stalls: the inputs, when 128 packets or 12 KiB wait or
+// the memory takes no command; data, when its memory is full; a frame within, only by `frame_ready_i`. Neither waits
+// for the other: data that has been asked for always finds room in the end, because what is in front of it leaves.
 module transmit_path
   import weft_pkg::*;
 (
@@ -56,8 +57,8 @@ module transmit_path
 
   import transmit_pkg::*;
 
-  // Packets that may wait, and how many 32-bit words they have before no more are taken: 12 KiB, a microsecond of the wire,
-  // which is more than a memory takes to answer. What waits here is sent in vain if a packet before it is lost.
+  // Packets that may wait, and how many 32-bit words they have before no more are taken: 12 KiB, a microsecond of the
+  // wire, which is more than a memory takes to answer. What waits here is sent in vain if a packet before it is lost.
   localparam int unsigned Waiting = 128;
   localparam logic [13:0] WaitingWords = 14'd3072;
   // Beats of payload that may wait.

@@ -218,9 +218,10 @@ module transport
   );
   assign region_write_ready_o = region_write_ready && regions_ready;
 
-  // Control goes to all three; each says when it is done, or is done when it takes it. A change of access is done when its
-  // marker comes out of the placement: then everything that was allowed before lies in memory, and so does what an
-  // earlier change of a region allowed. An engine and the driver must not change the access of one queue pair at once.
+  // Control goes to all three; each says when it is done, or is done when it takes it. A change of access is done
+  // when its marker comes out of the placement: then everything that was allowed before lies in memory, and so does
+  // what an earlier change of a region allowed. An engine and the driver must not change the access of one queue pair
+  // at once.
 
   localparam int unsigned Controlled = 3;
 
@@ -292,9 +293,9 @@ module transport
     end
   end
 
-  // Faults: what one part of a queue pair finds, the others must know: the requester's go to the responder, the responder's to
-  // the requester, those of the responses to both. There is at most one of each source for a queue pair until it
-  // is reset, so these queues cannot fill.
+  // Faults: what one part of a queue pair finds, the others must know: the requester's go to the responder, the
+  // responder's to the requester, those of the responses to both. There is at most one of each source for a queue
+  // pair until it is reset, so these queues cannot fill.
 
   localparam int unsigned Faults = 3;
   localparam int unsigned Requester = 0;

@@ -1,8 +1,8 @@
 // Joins streams of packets into one, in fair turns: round robin, by whole packets.
 //
-// A packet is granted the output from its first element to its last, and an element that has been offered stays offered.
-// After a packet the turn goes to the next input that has something, in rising order and round again, so that an input
-// waits for at most one packet of each other.
+// A packet is granted the output from its first element to its last, and an element that has been offered stays
+// offered. After a packet the turn goes to the next input that has something, in rising order and round again, so
+// that an input waits for at most one packet of each other.
 //
 // Latency: 0 cycles; the choice is combinational, from `in_valid_i` to `out_o` and from `out_ready_i` to `in_ready_o`.
 // Throughput: one element every cycle, also from packet to packet. Order: kept for each input. Stalls: an input while

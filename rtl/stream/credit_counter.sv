@@ -1,7 +1,7 @@
 // Keeps account of a bounded resource: what is taken comes back later.
 //
-// Latency: 1 cycle from a change to `available_o`. Throughput: one taking and one return every cycle. The taker must not
-// take more than is available; nobody may return what was not taken.
+// Latency: 1 cycle from a change to `available_o`. Throughput: one taking and one return every cycle. The taker must
+// not take more than is available; nobody may return what was not taken.
 module credit_counter #(
   parameter int unsigned Credits   = 64,
   parameter int unsigned CountBits = 8    // bits of one taking or return

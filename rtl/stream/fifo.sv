@@ -1,7 +1,7 @@
 // A small FIFO in distributed RAM.
 //
-// Latency: 1 cycle. Throughput: one element every cycle, also when full or empty on one side. Order: first in, first out.
-// Stalls: its input when `Depth` elements are held.
+// Latency: 1 cycle. Throughput: one element every cycle, also when full or empty on one side. Order: first in, first
+// out. Stalls: its input when `Depth` elements are held.
 module fifo #(
   parameter type         T     = logic [7:0],
   parameter int unsigned Depth = 16            // a power of two

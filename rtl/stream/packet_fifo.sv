@@ -1,13 +1,12 @@
 // A FIFO of packets that are judged after they have been written: good ones come out, bad ones vanish.
 //
-// A packet is a run of elements that ends with `in_last_i`. It is written as it comes, and never stalls: one that does
-// not fit, or is aborted, is given up as a whole (`in_lost_o` with its last element) and leaves no trace. Each of the others
-// gets its verdict, in their order, at any time from the cycle after its last element on.
+// A packet is a run of elements that ends with `in_last_i`. It is written as it comes, and never stalls: one that
+// does not fit, or is aborted, is given up as a whole (`in_lost_o` with its last element) and leaves no trace. Each
+// of the others gets its verdict, in their order, at any time from the cycle after its last element on.
 //
 // Latency: 1 cycle from the verdict to the first element, if the packet was complete 2 cycles before it. Throughput:
-// one element every cycle on both sides, with no gap between packets; the elements of bad packets take their cycles too,
-// which are no more than those in which they came. Order: kept.
-// Stalls: never its input.
+// one element every cycle on both sides, with no gap between packets; the elements of bad packets take their cycles
+// too, which are no more than those in which they came. Order: kept. Stalls: never its input.
 module packet_fifo #(
   parameter type         T     = logic   [7:0],
   // Elements; a power of two.

@@ -1,7 +1,8 @@
 // A deep FIFO in block RAM. With `Bypass`, an element goes past the RAM when nothing is before it.
 //
-// Latency: 2 cycles; with `Bypass`, 1 while the RAM is empty, else 2 behind the element before. Throughput: one element every
-// cycle. Order: first in, first out. Stalls: its input when the RAM holds `Depth` elements; one more may lie at the output.
+// Latency: 2 cycles; with `Bypass`, 1 while the RAM is empty, else 2 behind the element before. Throughput: one
+// element every cycle. Order: first in, first out. Stalls: its input when the RAM holds `Depth` elements; one more
+// may lie at the output.
 module ram_fifo #(
   parameter type         T      = logic [7:0],
   parameter int unsigned Depth  = 512,          // a power of two

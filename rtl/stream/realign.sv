@@ -5,14 +5,14 @@
 // Its output beats have the run's bytes under the strobe and zeros elsewhere.
 //
 // Latency: 3 cycles from an input beat to the output beat that it completes; a command is taken one cycle before its
-// first input beat. Throughput: a run of n input and m output beats takes max(n, m) cycles, with none between runs. Order:
-// runs leave in the order of their commands. Stalls: only when the output does; `in_ready_o` follows `out_ready_i` in the
-// same cycle, and no register between them fills up.
+// first input beat. Throughput: a run of n input and m output beats takes max(n, m) cycles, with none between runs.
+// Order: runs leave in the order of their commands. Stalls: only when the output does; `in_ready_o` follows
+// `out_ready_i` in the same cycle, and no register between them fills up.
 //
-// How: every beat is rotated by `to_i - from_i`, and an output beat takes its lower bytes, below the rotation, from one
-// rotated beat and its upper ones from the next. Which two these are depends on the direction. When bytes move up, output
-// beat k is made of the input beats k-1 and k; when they move down, of k and k+1. The last three rotated beats are kept,
-// so that both kinds leave at the same place and no run has to wait for one of the other kind.
+// How: every beat is rotated by `to_i - from_i`, and an output beat takes its lower bytes, below the rotation, from
+// one rotated beat and its upper ones from the next. Which two these are depends on the direction. When bytes move
+// up, output beat k is made of the input beats k-1 and k; when they move down, of k and k+1. The last three rotated
+// beats are kept, so that both kinds leave at the same place and no run has to wait for one of the other kind.
 module realign #(
   // Bytes of a beat; a power of four, from four on.
   parameter int unsigned BeatBytes = weft_pkg::BeatBytes
@@ -43,8 +43,8 @@ module realign #(
   typedef logic [Bits-1:0] data_t;
   typedef logic [1:0] select_t;
 
-  // A run's command, as its beats need it. A run goes through in `max(n, m)` steps. In step k the run's input beat k, if
-  // there is one, enters, and leads to output beat k, if there is one.
+  // A run's command, as its beats need it. A run goes through in `max(n, m)` steps. In step k the run's input beat k,
+  // if there is one, enters, and leads to output beat k, if there is one.
   typedef struct packed {
     logic    up;           // bytes keep their place or move to higher offsets
     offset_t rotation;
@@ -129,10 +129,10 @@ module realign #(
     else if (command_ready_o) run_valid_q <= command_valid_i;
   end
 
-  // The rotator: one digit of base 4 on the way into each register, so that no two choices lie behind each other. A choice
-  // among four is one LUT for a bit, if the mapper makes no part of it separately because two bits share that part. So a
-  // digit comes as `{digit[1] ~^ digit[0], digit[1]}`: the pairs that its lower bit chooses from are of shifts 0 and 3, and
-  // of 1 and 2, and no two places have such a pair in common.
+  // The rotator: one digit of base 4 on the way into each register, so that no two choices lie behind each other. A
+  // choice among four is one LUT for a bit, if the mapper makes no part of it separately because two bits share that
+  // part. So a digit comes as `{digit[1] ~^ digit[0], digit[1]}`: the pairs that its lower bit chooses from are of
+  // shifts 0 and 3, and of 1 and 2, and no two places have such a pair in common.
   function automatic select_t select_of(logic [1:0] digit);
     return {digit[1] ~^ digit[0], digit[1]};
   endfunction
@@ -230,7 +230,8 @@ module realign #(
     end
   end
 
-  // The output: three beats merged under masks that were made one cycle before, so that a bit takes one LUT of six inputs.
+  // The output: three beats merged under masks that were made one cycle before, so that a bit takes one LUT of six
+  // inputs.
 
   logic                 last_q;
   logic                 emits_q;

@@ -1,8 +1,8 @@
 // The arithmetic of the CRC-32 of Ethernet, which InfiniBand's invariant CRC and Weft's datagrams use as well.
 //
-// A register holds the coefficient of x^31 in bit 0, as bits come on the wire. A CRC is linear: what a beat adds to the register is
-// an XOR over some of its bits for each of the 32, and so is what a register becomes behind zeros. The functions that
-// find out which bits run when the gateware is built.
+// A register holds the coefficient of x^31 in bit 0, as bits come on the wire. A CRC is linear: what a beat adds to
+// the register is an XOR over some of its bits for each of the 32, and so is what a register becomes behind zeros.
+// The functions that find out which bits run when the gateware is built.
 //
 // Source: IEEE 802.3, 3.2.9, for the polynomial.
 package crc_pkg;
@@ -33,8 +33,8 @@ package crc_pkg;
     return result;
   endfunction
 
-  // The bits of a beat that bit `place` of the register depends on, behind the beat and `too_many` zero bits less. A register
-  // counts as the first four bytes of the beat behind it.
+  // The bits of a beat that bit `place` of the register depends on, behind the beat and `too_many` zero bits less. A
+  // register counts as the first four bytes of the beat behind it.
   function automatic logic [BeatBits-1:0] beat_mask(logic [4:0] place, int unsigned too_many);
     logic [BeatBits-1:0] mask = '0;
     crc_t column = earlier(32'd1, too_many);
@@ -56,9 +56,9 @@ package crc_pkg;
     return mask;
   endfunction
 
-  // A beat, folded: a power of x that is x^D times another may be replaced by sums of lower ones if the polynomial divides
-  // x^D plus these. With few such terms, found by search, most of a beat goes away in a LUT or two for each bit that stays.
-  // High powers come first, in the low bits.
+  // A beat, folded: a power of x that is x^D times another may be replaced by sums of lower ones if the polynomial
+  // divides x^D plus these. With few such terms, found by search, most of a beat goes away in a LUT or two for each
+  // bit that stays. High powers come first, in the low bits.
   localparam int unsigned FoldedBits = 224;
   typedef logic [FoldedBits-1:0] folded_t;
 

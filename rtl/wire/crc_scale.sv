@@ -1,5 +1,5 @@
-// Multiplies a CRC's register by x^Bits, or divides it: so many zeros behind what it covers, or taken back. Or leaves it as it is.
-// Purely combinational.
+// Multiplies a CRC's register by x^Bits, or divides it: so many zeros behind what it covers, or taken back. Or leaves
+// it as it is. Purely combinational.
 module crc_scale
   import crc_pkg::*;
 #(

@@ -1,8 +1,8 @@
 // Says from the first beat of a frame what it is. Purely combinational.
 //
-// Fields that lie behind the end of a short frame are read all the same: the frame is malformed then, and its length says
-// so later. Served are plain Ethernet II and IPv4 without options; what has VLAN tags, options or is a fragment is the
-// host's.
+// Fields that lie behind the end of a short frame are read all the same: the frame is malformed then, and its length
+// says so later. Served are plain Ethernet II and IPv4 without options; what has VLAN tags, options or is a fragment
+// is the host's.
 module frame_classifier
   import weft_pkg::*;
 (

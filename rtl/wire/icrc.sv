@@ -12,16 +12,16 @@
 //
 // Latency: 3 cycles. Throughput: a beat every cycle, frames back to back, gaps anywhere. Order: kept. Stalls: never.
 //
-// How: a CRC is linear, so a beat's share is one XOR over its 512 bits for each of the 32 bits of the register, whatever the
-// fill of the beat, and a register of 32 bits goes from beat to beat.
-// - Eight bytes of ones stand in front of what is covered. With the CRC's start value, also ones, they leave what ten zero
-//   bytes and four bytes of ones leave with a start value of zero: so they take the place of the 14 bytes of Ethernet's
-//   header, and nothing has to be moved.
-// - Bytes behind the end count as zeros, and each has multiplied the register by x^8. RoCE frames end 2 bytes behind a
-//   multiple of 4, so there are 16 fills. To transmit, four conditional multiplications by x^-32, x^-64, x^-128 and x^-256
-//   take the zeros back; the 6 bytes that are always too many (the ICRC's place and the last two bytes of a full beat) are
-//   part of the constants. To check, the register is compared with what the CRC leaves behind its own value, multiplied
-//   by the power of x^8 that belongs to the fill: no correction at all.
+// How: a CRC is linear, so a beat's share is one XOR over its 512 bits for each of the 32 bits of the register,
+// whatever the fill of the beat, and a register of 32 bits goes from beat to beat.
+// - Eight bytes of ones stand in front of what is covered. With the CRC's start value, also ones, they leave what ten
+//   zero bytes and four bytes of ones leave with a start value of zero: so they take the place of the 14 bytes of
+//   Ethernet's header, and nothing has to be moved.
+// - Bytes behind the end count as zeros, and each has multiplied the register by x^8. RoCE frames end 2 bytes behind
+//   a multiple of 4, so there are 16 fills. To transmit, four conditional multiplications by x^-32, x^-64, x^-128 and
+//   x^-256 take the zeros back; the 6 bytes that are always too many (the ICRC's place and the last two bytes of a
+//   full beat) are part of the constants. To check, the register is compared with what the CRC leaves behind its own
+//   value, multiplied by the power of x^8 that belongs to the fill: no correction at all.
 // BALBOA (section 4.5) has parallel pipelines for full beats, for beats of 320 bits and for 32 bits at a time; here one
 // network serves every fill, with the same latency: 2,213 LUT and 144 flip-flops as yosys counts, to transmit.
 module icrc

@@ -1,8 +1,9 @@
 // Checks Internet checksums (RFC 1071) in frames, at one beat every cycle.
 //
-// The sum runs over the bytes that `mask_i` selects, from whole 16-bit words on even places of a frame, and `seed_i`, which
-// belongs to the first beat: what the frame does not hold, or not often enough, such as parts of a pseudo header.
-// Words are summed as they lie in a beat, low byte first, which gives the swapped sum (RFC 1071, 2(B)) and so the same answer.
+// The sum runs over the bytes that `mask_i` selects, from whole 16-bit words on even places of a frame, and `seed_i`,
+// which belongs to the first beat: what the frame does not hold, or not often enough, such as parts of a pseudo
+// header. Words are summed as they lie in a beat, low byte first, which gives the swapped sum (RFC 1071, 2(B)) and so
+// the same answer.
 //
 // Latency: `good_o` is valid 3 cycles after the cycle of the last beat. Throughput: a beat every cycle, frames back to
 // back, gaps anywhere. Stalls: never.

@@ -1,13 +1,15 @@
-// Takes frames from the MAC, drops the bad ones, and sorts the good ones: RoCE packets with their headers read, and others.
+// Takes frames from the MAC, drops the bad ones, and sorts the good ones: RoCE packets with their headers read, and
+// others.
 //
-// A frame is good if its lengths agree and its checksums, IPv4's, UDP's (unless it has none), ICMP's and the ICRC, are
-// right. What is malformed, and in which order the reasons are tried, is what crates/wire and crates/nic say. Nothing of
-// a bad frame leaves: frames are written into a buffer as they come, and are let go, or vanish, when all of them has been
-// seen.
+// A frame is good if its lengths agree and its checksums, IPv4's, UDP's (unless it has none), ICMP's and the ICRC,
+// are right. What is malformed, and in which order the reasons are tried, is what crates/wire and crates/nic say.
+// Nothing of a bad frame leaves: frames are written into a buffer as they come, and are let go, or vanish, when all
+// of them has been seen.
 //
-// Latency: from the cycle of a frame's last beat to its header and first beat, 6 cycles. Throughput: a beat every cycle,
-// frames back to back, smallest ones too. Order: RoCE packets among themselves, others among themselves. Stalls: never
-// towards the MAC. A frame that finds its buffer full is lost and counted. A header may be taken before or after its frame.
+// Latency: from the cycle of a frame's last beat to its header and first beat, 6 cycles. Throughput: a beat every
+// cycle, frames back to back, smallest ones too. Order: RoCE packets among themselves, others among themselves.
+// Stalls: never towards the MAC. A frame that finds its buffer full is lost and counted. A header may be taken before
+// or after its frame.
 //
 // Sources: IEEE 802.3, RFC 791, 768, 792, 826; InfiniBand volume 1, chapter 9, and its annex A17 (RoCE v2).
 module receive_path
@@ -78,8 +80,8 @@ module receive_path
     end
   end
 
-  // The checksum to verify is IPv4's with its options, or else UDP's or ICMP's: the host gets what has options, and checks
-  // what is inside. Counted from the frame's first byte.
+  // The checksum to verify is IPv4's with its options, or else UDP's or ICMP's: the host gets what has options, and
+  // checks what is inside. Counted from the frame's first byte.
   logic rx_options, rx_udp;
   logic [15:0] rx_total_bytes, rx_udp_bytes, rx_begin, rx_covered, rx_end;
   assign rx_options = rx_data_i[8*Ipv4At+:4] != 4'd5;

@@ -1,7 +1,8 @@
 // Reads the transport headers of RoCE v2 packets (InfiniBand volume 1, clauses 9.2 and 9.3) as their beats pass.
 //
-// `packet_o` holds the fields from the cycle after the packet's last beat (or its second, if it has more) until the cycle
-// in which the next packet's first beat is given. Latency: 1 cycle. Throughput: a beat every cycle. Stalls: never.
+// `packet_o` holds the fields from the cycle after the packet's last beat (or its second, if it has more) until the
+// cycle in which the next packet's first beat is given. Latency: 1 cycle. Throughput: a beat every cycle. Stalls:
+// never.
 module roce_fields
   import weft_pkg::*;
 (

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Has scapy, and tshark where there is one, read what Weft writes, and Prometheus's parser the metrics of a node. Needs the virtual environment of
-# requirements.txt in .venv; `make oracle` sets it up.
+# Has scapy, and tshark where there is one, read what Weft writes, and Prometheus's parser the metrics of a node.
+# Needs the virtual environment of requirements.txt in .venv; `make oracle` sets it up.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 

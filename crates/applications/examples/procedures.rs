@@ -1,5 +1,5 @@
-//! Times the procedures of the transactional workloads on this machine: `cargo run --release -p weft-applications --example procedures`.
-//! `src/labour.rs` has what it said.
+//! Times the procedures of the transactional workloads on this machine: `cargo run --release -p weft-applications
+//! --example procedures`. `src/labour.rs` has what it said.
 
 use std::collections::BTreeMap;
 use std::hint::black_box;

@@ -10,7 +10,8 @@ use crate::smallbank::{self, Smallbank};
 use crate::tpcc::{Scale, Tpcc};
 use crate::{LANES_MAX, Workload};
 
-/// Items of TPC-C unless something else is asked for: a tenth of the specification's, which would need 60 MB for each warehouse at each replica.
+/// Items of TPC-C unless something else is asked for: a tenth of the specification's, which would need 60 MB for each
+/// warehouse at each replica.
 const ITEMS: u32 = 10_000;
 /// The most items and customers of a district, and for each of these so many of those: the specification's.
 const ITEMS_MAX: u32 = 100_000;

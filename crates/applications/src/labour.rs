@@ -1,8 +1,9 @@
 //! How long one run of a procedure takes on a host core.
 //!
-//! Measured: `cargo run --release -p weft-applications --example procedures` prints the times of all runs of each on the machine at hand. What stands here
-//! is the median of the means of five such measurements on a virtual machine with an AMD EPYC, rounded up to 10 ns. What it takes to find keys, to
-//! lock them and to move values is not in it. A card's cores are slower by the factor of the cost table.
+//! Measured: `cargo run --release -p weft-applications --example procedures` prints the times of all runs of each on
+//! the machine at hand. What stands here is the median of the means of five such measurements on a virtual machine
+//! with an AMD EPYC, rounded up to 10 ns. What it takes to find keys, to lock them and to move values is not in it. A
+//! card's cores are slower by the factor of the cost table.
 
 use weft_time::Duration;
 

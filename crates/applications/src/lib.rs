@@ -1,7 +1,8 @@
 //! What is run in transactions: Smallbank, Retwis and TPC-C, at the sizes of Xenic's evaluation (section 5) or smaller.
 //!
-//! A [`Workload`] has procedures, which all nodes register, objects to begin with, clients that call, and an [`Audit`] of what is
-//! there in the end. Everything follows from seeds. Objects of shard *s* are loaded with `Key::shard` *s*; there is a shard for each server.
+//! A [`Workload`] has procedures, which all nodes register, objects to begin with, clients that call, and an
+//! [`Audit`] of what is there in the end. Everything follows from seeds. Objects of shard *s* are loaded with
+//! `Key::shard` *s*; there is a shard for each server.
 
 mod choice;
 mod input;
@@ -33,7 +34,8 @@ pub trait Workload: Send + Sync {
     /// Tells all objects that `shard` has in the beginning, each once.
     fn load(&self, shard: usize, put: &mut dyn FnMut(Key, &[u8]));
 
-    /// Client `lane` of the server `node`, which has one transaction under way at a time. Clients of a run differ in `node` or `lane`.
+    /// Client `lane` of the server `node`, which has one transaction under way at a time. Clients of a run differ in
+    /// `node` or `lane`.
     ///
     /// # Panics
     /// If `lane` is not below [`LANES_MAX`].
@@ -53,14 +55,15 @@ pub struct Call {
     pub request: Request,
     /// What the client wants done: an index into [`Workload::kinds`].
     pub kind: usize,
-    /// Whether it is the first call for this. A long transaction of TPC-C is chopped into several (see [`tpcc`]), and its time runs from its first
-    /// call until the last one is answered, which the next call's `begins` shows.
+    /// Whether it is the first call for this. A long transaction of TPC-C is chopped into several (see [`tpcc`]), and
+    /// its time runs from its first call until the last one is answered, which the next call's `begins` shows.
     pub begins: bool,
 }
 
 /// Someone who calls, waits, and calls again.
 pub trait Client: Send {
-    /// The next call. `last` is what became of the one before, none at first. After [`Outcome::Conflict`] it is the same call again.
+    /// The next call. `last` is what became of the one before, none at first. After [`Outcome::Conflict`] it is the
+    /// same call again.
     fn next(&mut self, last: Option<&Outcome>) -> Call;
 }
 

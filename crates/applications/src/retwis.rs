@@ -1,5 +1,6 @@
-//! Retwis: the transactions of a small Twitter (TAPIR's `retwisClient`; Zhang et al., "Building consistent transactions with inconsistent
-//! replication", SOSP 2015), with the sizes of Xenic (5.4): values of 64 bytes, Zipf with exponent 0.5, half of the transactions read only.
+//! Retwis: the transactions of a small Twitter (TAPIR's `retwisClient`; Zhang et al., "Building consistent
+//! transactions with inconsistent replication", SOSP 2015), with the sizes of Xenic (5.4): values of 64 bytes, Zipf
+//! with exponent 0.5, half of the transactions read only.
 //!
 //! ```text
 //!  5 %  add-user    reads and writes one key, writes two more
@@ -132,7 +133,8 @@ impl Workload for Retwis {
     }
 }
 
-/// Reads what is read, and writes the same number into all keys. What it writes is no function of what it reads, as in TAPIR.
+/// Reads what is read, and writes the same number into all keys. What it writes is no function of what it reads, as
+/// in TAPIR.
 struct Post {
     name: &'static str,
 }

@@ -1,12 +1,13 @@
-//! Smallbank: short transactions on bank accounts (Alomari, Cahill, Fekete and Röhm, "The cost of serializability on platforms that use
-//! snapshot isolation", ICDE 2008), with the sizes of Xenic (5.5).
+//! Smallbank: short transactions on bank accounts (Alomari, Cahill, Fekete and Röhm, "The cost of serializability on
+//! platforms that use snapshot isolation", ICDE 2008), with the sizes of Xenic (5.5).
 //!
-//! Each account has a savings and a checking balance, of four bytes each; with its key of eight that is Xenic's object of 12 bytes. The mix and
-//! the amounts are those of H-Store and FaSST. Amounts are in cents. An account lives on one shard, accounts of a transaction anywhere.
+//! Each account has a savings and a checking balance, of four bytes each; with its key of eight that is Xenic's
+//! object of 12 bytes. The mix and the amounts are those of H-Store and FaSST. Amounts are in cents. An account lives
+//! on one shard, accounts of a transaction anywhere.
 //!
-//! What the public implementations get wrong is right here: amalgamating moves both balances of one customer into the checking account of
-//! the other, and a check that overdraws costs one more as a penalty (Alomari et al., section 2). Every answer tells by how much
-//! the sum of all balances has changed, so that it can be audited to the cent.
+//! What the public implementations get wrong is right here: amalgamating moves both balances of one customer into the
+//! checking account of the other, and a check that overdraws costs one more as a penalty (Alomari et al., section 2).
+//! Every answer tells by how much the sum of all balances has changed, so that it can be audited to the cent.
 
 use weft_time::Duration;
 use weft_txn::{Accesses, Context, Key, Mode, Outcome, Procedure, ProcedureId, Procedures, Request, Step};

@@ -1,7 +1,6 @@
-//! Campaigns of replicated logs, data types and locks see known bugs: as a violation of their rules, or as an invariant of the engine's own that
-//! breaks.
-//! They stand by themselves because nobody wants to read of these panics. What takes a rarer coincidence is left to
-//! the tests of the engines, which plant all of their bugs.
+//! Campaigns of replicated logs, data types and locks see known bugs: as a violation of their rules, or as an
+//! invariant of the engine's own that breaks. They stand by themselves because nobody wants to read of these panics.
+//! What takes a rarer coincidence is left to the tests of the engines, which plant all of their bugs.
 #![cfg(feature = "planted-bugs")]
 
 use std::panic::set_hook;

@@ -5,7 +5,8 @@
 //!
 //! - *Uniform agreement and total order*: the logs of any two nodes are the same, as far as both go. A node that
 //!   comes back empty may begin anywhere in the log, at the beginning of an instance.
-//! - *Integrity*: a log goes on in ascending order of instance and, within one, of proposer; so nothing is decided twice.
+//! - *Integrity*: a log goes on in ascending order of instance and, within one, of proposer; so nothing is decided
+//!   twice.
 //! - *Validity*: what is decided was proposed by the node that it is attributed to, and only once.
 //!
 //! Whether everything that should be decided has been ([`Agreement::position`], [`Agreement::undecided`],
@@ -216,8 +217,8 @@ impl Agreement {
         self.forget();
     }
 
-    /// A node has come back with an empty log, which may begin anywhere. What it had proposed is forgotten as far as it has
-    /// not been decided.
+    /// A node has come back with an empty log, which may begin anywhere. What it had proposed is forgotten as far as
+    /// it has not been decided.
     pub fn restarted(&mut self, node: usize) {
         self.nodes[node].place = Place::Unknown;
         self.nodes[node].ahead.clear();
@@ -228,8 +229,8 @@ impl Agreement {
         self.first + self.log.len() as u64
     }
 
-    /// How far a node has come in the log: the number of entries before the next one. A node that has come back counts those
-    /// before its first. `None` if it has come back and not decided anything.
+    /// How far a node has come in the log: the number of entries before the next one. A node that has come back
+    /// counts those before its first. `None` if it has come back and not decided anything.
     pub fn position(&self, node: usize) -> Option<u64> {
         match self.nodes[node].place {
             Place::At(position) | Place::Stopped(position) => Some(position),
@@ -309,8 +310,8 @@ impl Agreement {
         self.first + index as u64
     }
 
-    /// Forgets what every node that runs has decided. One that has come back may begin anywhere, so while there is one, all
-    /// is kept.
+    /// Forgets what every node that runs has decided. One that has come back may begin anywhere, so while there is
+    /// one, all is kept.
     fn forget(&mut self) {
         let needed = self.nodes.iter().map(|node| match node.place {
             Place::At(position) => position,

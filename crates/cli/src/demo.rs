@@ -1,8 +1,8 @@
-//! `weft demo`: the tour. A simulated cluster loses a node in the middle of a workload and goes on; then the same engine
-//! runs in real processes over UDP. Both histories are checked.
+//! `weft demo`: the tour. A simulated cluster loses a node in the middle of a workload and goes on; then the same
+//! engine runs in real processes over UDP. Both histories are checked.
 //!
-//! On gateware, the tour begins with verbs between two NICs, and the cluster's NICs are the gateware too. It is computed cycle by
-//! cycle, so less is asked of it, and there are no real processes.
+//! On gateware, the tour begins with verbs between two NICs, and the cluster's NICs are the gateware too. It is
+//! computed cycle by cycle, so less is asked of it, and there are no real processes.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -92,7 +92,8 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Whether the parser of the command line has printed what was asked for: help, also of a command called bare, or the version.
+/// Whether the parser of the command line has printed what was asked for: help, also of a command called bare, or the
+/// version.
 pub(crate) fn is_help(error: &clap::Error) -> bool {
     !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
 }

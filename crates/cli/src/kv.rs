@@ -50,7 +50,8 @@ enum Request {
 }
 
 impl KvArguments {
-    /// Asks, and shows the answer. An answer that says no has an exit code of its own; no answer, or a refusal, is a failure.
+    /// Asks, and shows the answer. An answer that says no has an exit code of its own; no answer, or a refusal, is a
+    /// failure.
     pub(crate) fn run(self) -> Result<Verdict, Failure> {
         let options = &self.options;
         let config = options.load()?;

@@ -127,7 +127,8 @@ impl Command {
     }
 }
 
-/// Lets options take what looks like a negative number, so that the option says what it takes, and not that there is no option `-1`.
+/// Lets options take what looks like a negative number, so that the option says what it takes, and not that there is
+/// no option `-1`.
 fn with_negative_numbers(command: clap::Command) -> clap::Command {
     let command = command.mut_args(|argument| {
         let takes_values = argument.get_action().takes_values();

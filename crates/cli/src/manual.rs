@@ -1,4 +1,5 @@
-//! What a package of the command brings along, made from the definition of the command line: completions and manual pages.
+//! What a package of the command brings along, made from the definition of the command line: completions and manual
+//! pages.
 
 use std::path::PathBuf;
 

@@ -27,8 +27,8 @@ impl FromStr for Json {
     }
 }
 
-/// Writes a JSON result where it was asked for, and the same for people to standard output, or to standard error if the JSON is
-/// there.
+/// Writes a JSON result where it was asked for, and the same for people to standard output, or to standard error if
+/// the JSON is there.
 pub(crate) fn deliver(
     json: Option<&Json>,
     to_json: impl FnOnce() -> String,
@@ -48,7 +48,8 @@ pub(crate) fn deliver(
     }
 }
 
-/// Prints a help text, in colours if a terminal shows it and the user has not switched them off (<https://no-color.org>).
+/// Prints a help text, in colours if a terminal shows it and the user has not switched them off
+/// (<https://no-color.org>).
 pub(crate) fn print_help(text: &StyledStr) -> Result<(), Failure> {
     let is_colourless = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     if io::stdout().is_terminal() && !is_colourless {

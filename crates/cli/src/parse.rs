@@ -109,8 +109,8 @@ pub(crate) fn window(text: &str) -> Result<u64, String> {
     }
 }
 
-/// The window that was asked for, or the least one that so many nodes need: an instance takes as many rounds as nodes may fail,
-/// and two.
+/// The window that was asked for, or the least one that so many nodes need: an instance takes as many rounds as nodes
+/// may fail, and two.
 pub(crate) fn window_for(window: Option<u64>, nodes: usize) -> Result<u64, Failure> {
     let needed = Quorums::tolerated(nodes) as u64 + 2;
     match window {

@@ -39,8 +39,8 @@ pub struct ClusterStatus {
 /// Whom to ask: a node, or behind the last of them the membership service.
 type Target = usize;
 
-/// Asks all nodes of a cluster and its membership service how they are, and waits for the answers as long as `patience`.
-/// Nothing that is asked changes anything, and whoever is not there is left out.
+/// Asks all nodes of a cluster and its membership service how they are, and waits for the answers as long as
+/// `patience`. Nothing that is asked changes anything, and whoever is not there is left out.
 ///
 /// # Errors
 /// The system's, if it grants no socket.

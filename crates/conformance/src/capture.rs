@@ -1,4 +1,5 @@
-//! Frames that neither twin has made: real traffic of Linux' soft RoCE (`crates/wire/tests/data/README.md`), frame by frame.
+//! Frames that neither twin has made: real traffic of Linux' soft RoCE (`crates/wire/tests/data/README.md`), frame by
+//! frame.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -144,8 +145,8 @@ pub type Outcome = (Vec<Vec<u8>>, Vec<String>, Vec<u8>, Vec<(&'static str, u64)>
 
 const OWN_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 9, 8, 7);
 
-/// Replays requests to a queue pair that expects the first of them. Queue pair, key and address of memory are this NIC's,
-/// everything else, payloads and packet sequence numbers and path included, is as it was captured.
+/// Replays requests to a queue pair that expects the first of them. Queue pair, key and address of memory are this
+/// NIC's, everything else, payloads and packet sequence numbers and path included, is as it was captured.
 ///
 /// # Panics
 /// If the NIC refuses its set-up.

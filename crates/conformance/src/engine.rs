@@ -1,4 +1,5 @@
-//! The port at which an engine of the gateware changes permissions, with a soft peer: they go within a stream of WRITEs.
+//! The port at which an engine of the gateware changes permissions, with a soft peer: they go within a stream of
+//! WRITEs.
 
 use weft_gateware::{CYCLE, Changed, RtlNic};
 use weft_rdma::{
@@ -58,7 +59,8 @@ fn stream(stage: &mut Stage, region: Region, count: u64, bytes: u32) -> (RegionK
     (keys, frames)
 }
 
-/// WRITEs of 64 bytes come in, `gap` apart; after `before` of them an engine takes the permission, and they go on coming.
+/// WRITEs of 64 bytes come in, `gap` apart; after `before` of them an engine takes the permission, and they go on
+/// coming.
 ///
 /// # Errors
 /// A byte landed after the marker, something else than whole WRITEs from the first on landed, or there was no marker.

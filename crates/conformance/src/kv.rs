@@ -1,9 +1,9 @@
 //! The key-value engine and its gates, event by event.
 //!
-//! A [`Pair`] is one node twice: the soft engine and the one in gates are told the same and must say the same: messages byte
-//! by byte, in the same order to each destination, timers, status. [`Lockstep`] is a cluster of them under a random schedule:
-//! clients, loss, duplication, reordering, views, crashes, bytes that are no messages. It plays no service and no network
-//! that could exist; whatever it does, twins do the same.
+//! A [`Pair`] is one node twice: the soft engine and the one in gates are told the same and must say the same:
+//! messages byte by byte, in the same order to each destination, timers, status. [`Lockstep`] is a cluster of them
+//! under a random schedule: clients, loss, duplication, reordering, views, crashes, bytes that are no messages. It
+//! plays no service and no network that could exist; whatever it does, twins do the same.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Write as _;
@@ -204,8 +204,8 @@ impl Pair {
         self.handle_or_busy(now, event, false)
     }
 
-    /// As [`Pair::handle`]; if `may_be_busy`, the gates may answer `Busy` instead, and then the soft engine is as if it had not
-    /// been asked.
+    /// As [`Pair::handle`]; if `may_be_busy`, the gates may answer `Busy` instead, and then the soft engine is as if
+    /// it had not been asked.
     ///
     /// # Panics
     /// As [`Pair::handle`].
@@ -468,7 +468,8 @@ impl Lockstep {
 
     fn handle(&mut self, index: usize, event: Event<'_>) {
         let Some(node) = self.nodes[index].as_mut() else { return };
-        // Undecided puts hold a way each: while a bucket may be full of them, the gates do not know whether there is room.
+        // Undecided puts hold a way each: while a bucket may be full of them, the gates do not know whether there is
+        // room.
         let unsure = self.profile.crowded || node.pair.soft().undecided() > UNDECIDED_SURE;
         let may_be_busy = unsure && matches!(event, Event::Call { .. });
         let effects = node.pair.handle_or_busy(self.now, event, may_be_busy);
@@ -887,8 +888,9 @@ impl Lockstep {
     }
 }
 
-/// Keys of which no two want the same way of the same bucket: then twins put them in the same ways, whenever they do. Some share
-/// a bucket, some of these even the tag. If `crowded`, most are of one bucket and want the ways that others want.
+/// Keys of which no two want the same way of the same bucket: then twins put them in the same ways, whenever they do.
+/// Some share a bucket, some of these even the tag. If `crowded`, most are of one bucket and want the ways that
+/// others want.
 fn keys(count: usize, crowded: bool, buckets: u32) -> Vec<u64> {
     let place = |key: u64| {
         let hash = hash(&key.to_be_bytes());

@@ -1,4 +1,5 @@
-//! Bad packets: each is dropped or answered as its rule says, counted, touches no memory, and the next good packet works.
+//! Bad packets: each is dropped or answered as its rule says, counted, touches no memory, and the next good packet
+//! works.
 
 use weft_rdma::{
     AccessFlags, Modify, Operation, ProtectionDomain, QueuePairNumber, QueuePairState, ReceiveRequest,

@@ -66,7 +66,8 @@ pub const CASES: [Case; 3] = [
     },
 ];
 
-/// WRITEs of 60 packets, all to the same place, arrive at the rate of the line while the gateware's memory takes its time, and are there in the end.
+/// WRITEs of 60 packets, all to the same place, arrive at the rate of the line while the gateware's memory takes its
+/// time, and are there in the end.
 ///
 /// # Errors
 /// Nothing was dropped for this reason, or the bytes are not there in the end.

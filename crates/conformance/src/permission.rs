@@ -1,7 +1,7 @@
 //! A permission that is taken while packets stream in: once the driver's call has returned, nothing lands any more.
 //!
-//! The gateware judges a packet before it places its payload; its driver's call returns when what was judged before the change lies in
-//! memory. Packets that have arrived and have not been judged yet count as later ones.
+//! The gateware judges a packet before it places its payload; its driver's call returns when what was judged before
+//! the change lies in memory. Packets that have arrived and have not been judged yet count as later ones.
 
 use weft_rdma::{
     AccessFlags, Modify, Operation, PathMtu, QueuePairState, Region, RemoteAddress, Target, WorkRequest,

@@ -20,8 +20,8 @@ use crate::twin::{Kind, MEMORY_BYTES, Options, Twin};
 /// The longest message, in bytes, and the size of each area of a queue pair's memory.
 const AREA_BYTES: u64 = 0x1400;
 
-/// Areas of a queue pair in host memory: what it sends from and lets be read, where answers go, where messages go, what the peer
-/// writes, reads and changes.
+/// Areas of a queue pair in host memory: what it sends from and lets be read, where answers go, where messages go,
+/// what the peer writes, reads and changes.
 const HOST_AREAS: u64 = 4;
 
 /// The most queue pairs: so many share 128 KiB of host memory.

@@ -1,8 +1,8 @@
 //! The rounds engine and its gates, event by event.
 //!
-//! A [`Pair`] is one node twice: the soft engine and the one in gates are told the same and must say the same: messages byte
-//! by byte, in the same order to each destination, timers, status, counters. It is an engine itself, so that whatever network
-//! runs the soft engine can run pairs.
+//! A [`Pair`] is one node twice: the soft engine and the one in gates are told the same and must say the same:
+//! messages byte by byte, in the same order to each destination, timers, status, counters. It is an engine itself, so
+//! that whatever network runs the soft engine can run pairs.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

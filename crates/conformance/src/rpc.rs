@@ -1,9 +1,11 @@
-//! Calls of the key-value engine by WRITEs into RPC regions, on a node of either kind, with ordinary networking beside them.
+//! Calls of the key-value engine by WRITEs into RPC regions, on a node of either kind, with ordinary networking
+//! beside them.
 //!
-//! A client, whose card is the soft NIC, writes requests into regions of a node over several queue pairs at once, and is answered by
-//! SENDs. Requests of one queue pair follow each other without waiting, into the same few places, at any alignment, in one packet
-//! or more; some are no requests. What each must come to follows from those before it on its queue pair, which has keys of its own,
-//! and so does not depend on time: two kinds of node must give the same answers and counts, whatever the wire loses.
+//! A client, whose card is the soft NIC, writes requests into regions of a node over several queue pairs at once, and
+//! is answered by SENDs. Requests of one queue pair follow each other without waiting, into the same few places, at
+//! any alignment, in one packet or more; some are no requests. What each must come to follows from those before it on
+//! its queue pair, which has keys of its own, and so does not depend on time: two kinds of node must give the same
+//! answers and counts, whatever the wire loses.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -89,8 +91,8 @@ pub struct Run {
     pub loss: u32,
 }
 
-/// An answer, with its version as the number of different ones that the requests before it on its queue pair have seen: the store
-/// counts versions over all queue pairs.
+/// An answer, with its version as the number of different ones that the requests before it on its queue pair have
+/// seen: the store counts versions over all queue pairs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// Of the client.
@@ -106,8 +108,8 @@ pub struct Answer {
 /// What a run has come to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// Over each queue pair, in the order of the requests: answers name theirs, and a short one may overtake one that had to be
-    /// looked up.
+    /// Over each queue pair, in the order of the requests: answers name theirs, and a short one may overtake one that
+    /// had to be looked up.
     pub answers: Vec<Vec<Answer>>,
     /// Of the node, by name.
     pub counters: Vec<(&'static str, u64)>,
@@ -693,7 +695,8 @@ pub fn run(kind: Kind, run: &Run) -> Result<Outcome, String> {
     })
 }
 
-/// A queue pair goes while the store still owes it answers: they are refused, and whoever has its place then gets none of them.
+/// A queue pair goes while the store still owes it answers: they are refused, and whoever has its place then gets
+/// none of them.
 ///
 /// # Errors
 /// What happened instead.

@@ -1,7 +1,8 @@
 //! Conversations between two NICs, as text: the scripts of the transport, and some of this suite.
 //!
-//! A script is run command by command, and what follows is written down in order. The runner of the transport's own tests
-//! delivers all that one side has to say before the other answers; here every packet is answered before the next one arrives.
+//! A script is run command by command, and what follows is written down in order. The runner of the transport's own
+//! tests delivers all that one side has to say before the other answers; here every packet is answered before the
+//! next one arrives.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -43,8 +44,8 @@ pub struct Transcript {
 /// Options of `connect` that the gateware does not have.
 const FIXED: [&str; 5] = ["window", "credits", "calls", "rate_control", "keep"];
 
-/// Whether a conversation needs what the gateware does not have: another size of something, or the failure of a memory, in a
-/// region that is called `void`.
+/// Whether a conversation needs what the gateware does not have: another size of something, or the failure of a
+/// memory, in a region that is called `void`.
 fn is_left_out<'a>(mut conversation: impl Iterator<Item = &'a str>) -> bool {
     conversation.any(|line| {
         let words = line.strip_prefix("> ").map(Words::new);
@@ -446,7 +447,8 @@ pub fn describe_frame(frame: &[u8]) -> String {
 /// How much longer the gateware may wait for a timer: its timers are looked at in turns.
 pub const TIMER_SLACK: Duration = Duration::from_us(20);
 
-/// Whether two lists of waits are alike: the same number, and each of the second at most an eighth and [`TIMER_SLACK`] off.
+/// Whether two lists of waits are alike: the same number, and each of the second at most an eighth and
+/// [`TIMER_SLACK`] off.
 pub fn waits_agree(reference: &[Duration], other: &[Duration]) -> bool {
     reference.len() == other.len()
         && reference.iter().zip(other).all(|(reference, other)| {

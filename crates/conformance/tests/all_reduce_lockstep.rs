@@ -1,6 +1,7 @@
 //! The all-reduce in gates says what its soft twin says, event by event; and all that get a result get the right one.
 //!
-//! Messages are lost, late, doubled and changed, by seed; clocks agree. `WEFT_ROUNDS_SEED` runs one seed in place of a test's own.
+//! Messages are lost, late, doubled and changed, by seed; clocks agree. `WEFT_ROUNDS_SEED` runs one seed in place of
+//! a test's own.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};

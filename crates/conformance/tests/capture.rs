@@ -9,8 +9,8 @@ use weft_wire::ethernet::Ethernet;
 use weft_wire::frame::Frame;
 use weft_wire::roce::{Opcode, Syndrome};
 
-/// To NICs with the addresses of the two machines: their ICRCs are right, nobody has those queue pairs, and what is not RoCE
-/// goes to the host or is answered.
+/// To NICs with the addresses of the two machines: their ICRCs are right, nobody has those queue pairs, and what is
+/// not RoCE goes to the host or is answered.
 #[test]
 fn frames_as_they_came() {
     let mut stations = BTreeMap::new();
@@ -33,7 +33,8 @@ fn frames_as_they_came() {
     assert_eq!(verified, 134);
 }
 
-/// Both twins take every request of every connection, answer alike, and answer as Linux did: the same responses with the same PSNs.
+/// Both twins take every request of every connection, answer alike, and answer as Linux did: the same responses with
+/// the same PSNs.
 #[test]
 fn requests_of_a_real_peer() {
     let mut requests = 0;
@@ -63,8 +64,8 @@ fn requests_of_a_real_peer() {
     assert!(requests > 60, "{requests} requests");
 }
 
-/// Linux sends a WRITE again that lies before atomics which it has not completed. An acknowledgement with the PSN of an atomic would
-/// be the completion of that to Linux; an earlier Weft sent two.
+/// Linux sends a WRITE again that lies before atomics which it has not completed. An acknowledgement with the PSN of
+/// an atomic would be the completion of that to Linux; an earlier Weft sent two.
 fn repeats_writes_before_atomics(kind: Kind) {
     let conversation = repeated_writes();
     let requests = conversation.requests.iter().map(|frame| parse(frame, |packet| packet.bth));

@@ -22,8 +22,8 @@ use weft_gateware::Pressure;
 use weft_rdma::{AccessFlags, Modify, Target};
 use weft_time::Duration;
 
-/// Events that no scenario reaches, or none but a random one by luck: where else they are tested, or why they cannot happen here. A
-/// name with `::` is a test in a file.
+/// Events that no scenario reaches, or none but a random one by luck: where else they are tested, or why they cannot
+/// happen here. A name with `::` is a test in a file.
 const NEVER: &[(&str, &str, &str)] = &[
     (
         "receive_path",
@@ -154,7 +154,8 @@ const NEVER: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// Blocks of the engine and of its datagrams: few of these scenarios have an engine in the card. `kv_lockstep` holds it to its twin.
+/// Blocks of the engine and of its datagrams: few of these scenarios have an engine in the card. `kv_lockstep` holds
+/// it to its twin.
 const OF_THE_ENGINE: [&str; 4] = ["datagram_receive", "engine_slot", "message_transmit", "kv"];
 
 /// Changes of state that the machines have, by name, those that no scenario reaches with a reason.

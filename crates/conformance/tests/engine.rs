@@ -7,8 +7,8 @@ use weft_conformance::overload;
 use weft_rdma::Target;
 use weft_time::Duration;
 
-/// The marker comes within so many cycles of 4 ns, whatever the memory: what is on its way is no more than a memory's latency
-/// (here up to 60 cycles) and the pipeline.
+/// The marker comes within so many cycles of 4 ns, whatever the memory: what is on its way is no more than a memory's
+/// latency (here up to 60 cycles) and the pipeline.
 const CYCLES_MAX: u64 = 250;
 
 #[test]

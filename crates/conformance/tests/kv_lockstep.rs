@@ -94,8 +94,9 @@ fn level_9_many_clients() {
     schedules(900..902, profile);
 }
 
-/// However many writes of a key are undecided, they hold one way of its bucket (two if it has one already: the first of them does
-/// not look): the others are there for other keys. And when a view change drops them, nothing stays behind.
+/// However many writes of a key are undecided, they hold one way of its bucket (two if it has one already: the first
+/// of them does not look): the others are there for other keys. And when a view change drops them, nothing stays
+/// behind.
 #[test]
 fn level_10_writes_of_one_key_hold_one_way() {
     let config = RtlKvConfig::default();

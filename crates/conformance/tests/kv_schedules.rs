@@ -1,5 +1,6 @@
-//! Random schedules of faults on the key-value engine in gates, alone and in a cluster with soft engines: whatever the network does,
-//! what clients see is linearizable, no write is lost or applied twice, and the cluster works again when the faults end.
+//! Random schedules of faults on the key-value engine in gates, alone and in a cluster with soft engines: whatever
+//! the network does, what clients see is linearizable, no write is lost or applied twice, and the cluster works again
+//! when the faults end.
 
 #[path = "../../engines/kv/tests/network/mod.rs"]
 mod network;

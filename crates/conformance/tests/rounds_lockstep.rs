@@ -1,5 +1,5 @@
-//! The rounds engine in gates says what its soft twin says, event by event, whatever happens to them; and clusters of both keep one
-//! order.
+//! The rounds engine in gates says what its soft twin says, event by event, whatever happens to them; and clusters of
+//! both keep one order.
 //!
 //! The networks are those of the soft engine's own tests. `WEFT_ROUNDS_SEED` runs one seed in place of a test's own.
 
@@ -68,8 +68,8 @@ impl Replica for Mixed {
     }
 }
 
-/// A pair beside another one that hears the same and more: with every tenth message a copy of it with some bytes changed. What it
-/// says goes to nobody, since lies must not spread; that both of it say the same is what counts.
+/// A pair beside another one that hears the same and more: with every tenth message a copy of it with some bytes
+/// changed. What it says goes to nobody, since lies must not spread; that both of it say the same is what counts.
 struct Harassed {
     pair: Pair,
     victim: Pair,
@@ -128,8 +128,8 @@ impl Engine for Harassed {
     }
 }
 
-/// A pair that is asked all the time how messages come, and sometimes told another period: somewhat longer or shorter, or none that
-/// can be. Strangers ask it for what only its host may ask. The host hears nothing of it.
+/// A pair that is asked all the time how messages come, and sometimes told another period: somewhat longer or
+/// shorter, or none that can be. Strangers ask it for what only its host may ask. The host hears nothing of it.
 struct Tuned {
     pair: Pair,
     effects: Effects,

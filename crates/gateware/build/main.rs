@@ -1,6 +1,6 @@
 //! Writes what the crate knows of the gateware, so that none of it can drift from the hardware: `package.rs` and
-//! `engine_package.rs` with the packed structs of its packages, and `register_map.rs` with the registers as their C header has
-//! them. With the feature `models` it builds the models, too.
+//! `engine_package.rs` with the packed structs of its packages, and `register_map.rs` with the registers as their C
+//! header has them. With the feature `models` it builds the models, too.
 
 #[cfg(feature = "models")]
 mod models;

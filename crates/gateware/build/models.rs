@@ -1,5 +1,6 @@
-//! The models: Verilator turns the sources that `rtl/weft.f` lists into C++, the C++ compiler into a library that links with
-//! this crate, once for each of the tops. The ports of each are written as Rust structs, as Verilator has declared them.
+//! The models: Verilator turns the sources that `rtl/weft.f` lists into C++, the C++ compiler into a library that
+//! links with this crate, once for each of the tops. The ports of each are written as Rust structs, as Verilator has
+//! declared them.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};

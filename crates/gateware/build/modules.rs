@@ -10,8 +10,8 @@ pub(crate) fn has_module(module: &str, files: &[PathBuf]) -> bool {
     files.iter().any(|path| path.file_stem().is_some_and(|stem| stem == module))
 }
 
-/// Those of `files` that `module` needs, in their order: its own file, and again those of the packages that it imports and of the
-/// modules that it holds. A module or package is in the file of its name.
+/// Those of `files` that `module` needs, in their order: its own file, and again those of the packages that it
+/// imports and of the modules that it holds. A module or package is in the file of its name.
 pub(crate) fn of_module(module: &str, files: &[PathBuf]) -> Result<Vec<PathBuf>, String> {
     let stem = |path: &Path| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let by_name: BTreeMap<String, usize> =

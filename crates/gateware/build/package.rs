@@ -1,7 +1,7 @@
 //! The packed structs of the SystemVerilog packages, as Rust.
 //!
-//! Understands what the package uses: constants, aliases, enumerations, packed structs and the expressions in their ranges.
-//! A declaration whose width cannot be told, because it uses more than that, has no twin in Rust.
+//! Understands what the package uses: constants, aliases, enumerations, packed structs and the expressions in their
+//! ranges. A declaration whose width cannot be told, because it uses more than that, has no twin in Rust.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

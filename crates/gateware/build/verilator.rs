@@ -7,8 +7,8 @@ use std::{env, fs};
 
 use serde::Deserialize;
 
-/// What a model is compiled to, in the order in which it is linked: who uses comes before who is used. Every model brings
-/// Verilator's own part, of which the linker takes the first.
+/// What a model is compiled to, in the order in which it is linked: who uses comes before who is used. Every model
+/// brings Verilator's own part, of which the linker takes the first.
 const LIBRARIES: [&str; 3] = ["model", "model_slow", "verilated"];
 
 /// A module that is built, and how.
@@ -122,8 +122,8 @@ impl Model<'_> {
         self.folder.join(format!("{}___024root.h", self.prefix))
     }
 
-    /// Compiles it together with `shim`, which includes files of `out`, to the [`LIBRARIES`] in `out`. `runtime` is what all
-    /// models share.
+    /// Compiles it together with `shim`, which includes files of `out`, to the [`LIBRARIES`] in `out`. `runtime` is
+    /// what all models share.
     pub(crate) fn compile(&self, shim: &Path, runtime: &Path, out: &Path) -> Result<(), String> {
         let path = self.folder.join(format!("{}.json", self.prefix));
         let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;

@@ -1,4 +1,5 @@
-//! What a round takes in gates: `cargo run --release -p weft-gateware --example rounds_figures [nodes [value bytes [latency]]]`.
+//! What a round takes in gates: `cargo run --release -p weft-gateware --example rounds_figures [nodes [value bytes
+//! [latency]]]`.
 
 fn main() {
     let mut arguments = std::env::args().skip(1).map(|argument| argument.parse().expect("a number"));

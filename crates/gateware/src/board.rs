@@ -20,7 +20,8 @@ use crate::engine_package;
 use crate::hbm::MemoryTiming;
 use crate::package::{self, AxiRead, Completion, ReceiveRequest, WorkRequest};
 
-/// Idle cycles in a row after which the clock may stand still. One would do if no block were ever early with its `idle_o`.
+/// Idle cycles in a row after which the clock may stand still. One would do if no block were ever early with its
+/// `idle_o`.
 const IDLE_CYCLES: u32 = 2;
 
 /// What the card is built from.
@@ -109,8 +110,8 @@ pub(crate) struct Board {
     gate: Gate,
 }
 
-/// Bytes of the retransmission buffer: a slot for every packet that can be on the wire. The operating system gives pages of
-/// it only where they are used.
+/// Bytes of the retransmission buffer: a slot for every packet that can be on the wire. The operating system gives
+/// pages of it only where they are used.
 const RETRANSMISSION_BYTES: u64 =
     package::QUEUE_PAIRS * package::WINDOW_PACKETS * package::RETRANSMISSION_SLOT_BYTES;
 
@@ -277,8 +278,8 @@ impl Board {
         }
     }
 
-    /// Computes one clock cycle without a MAC: takes the beat that another card has sent in the cycle before, and returns the
-    /// one that this card sends.
+    /// Computes one clock cycle without a MAC: takes the beat that another card has sent in the cycle before, and
+    /// returns the one that this card sends.
     pub(crate) fn tick_joined(&mut self, cycle: u64, received: Option<&Beat>) -> Option<Beat> {
         self.compute(cycle, received, true);
         self.transmitted()

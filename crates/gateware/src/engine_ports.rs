@@ -1,7 +1,8 @@
-//! The ports that every engine in gates has towards the card: events with their payloads in, messages with theirs out, timers.
+//! The ports that every engine in gates has towards the card: events with their payloads in, messages with theirs
+//! out, timers.
 //!
-//! `EnginePorts` keeps to their protocol from outside: it says events one after the other, and holds what the engine says against
-//! the rules of its ports. The macro `engine_ports` joins it to the signals of a module.
+//! `EnginePorts` keeps to their protocol from outside: it says events one after the other, and holds what the engine
+//! says against the rules of its ports. The macro `engine_ports` joins it to the signals of a module.
 
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
@@ -92,7 +93,8 @@ pub(crate) struct Shown {
     pub idle: bool,
 }
 
-/// Writes `offer_to(&mut Inputs, &Offer)` and `shown_by(&Outputs) -> Shown` for a module whose ports are those of an engine.
+/// Writes `offer_to(&mut Inputs, &Offer)` and `shown_by(&Outputs) -> Shown` for a module whose ports are those of an
+/// engine.
 macro_rules! engine_ports {
     ($inputs:ty, $outputs:ty) => {
         pub(crate) fn offer_to(inputs: &mut $inputs, offer: &crate::engine_ports::Offer) {

@@ -1,9 +1,9 @@
 //! When high-bandwidth memory answers: channels, banks, rows, and a port whose bursts stay in order.
 //!
-//! Addresses are interleaved over the channels. A channel carries one burst's part after another; a bank has one row open,
-//! and another one costs time. The port moves a beat of 64 bytes in two cycles, because the memory's own port is 256 bits
-//! wide, and gives its bursts in the order in which they were asked, reads and writes apart: so did the card that the
-//! numbers come from (NIC-KV, which leaves reordering off).
+//! Addresses are interleaved over the channels. A channel carries one burst's part after another; a bank has one row
+//! open, and another one costs time. The port moves a beat of 64 bytes in two cycles, because the memory's own port
+//! is 256 bits wide, and gives its bursts in the order in which they were asked, reads and writes apart: so did the
+//! card that the numbers come from (NIC-KV, which leaves reordering off).
 
 use crate::axi::{Latency, Timing, WORD_BYTES};
 
@@ -33,13 +33,13 @@ pub struct HbmTiming {
 }
 
 impl HbmTiming {
-    /// The memory section of NIC-KV's prototype, measured on an Alveo card with 1 KB values (tables 5.7 and 5.8): 376 ns a read,
-    /// 384 ns a write, memory controller and HBM as a whole. How it grows with the size is from the simulations of its
-    /// tables 5.4 and 5.6: 8 ns for each 64 bytes, reads and writes alike (5.6, read: 284 ns for 128 bytes, 404 for 1 KB,
-    /// 528 for 2 KB; write: 192, 304, 432). So a read's first beat comes after 376 - 16 x 8 = 248 ns, and a write is
-    /// answered 384 - 16 x 8 = 256 ns behind its last. Tables 5.3 and 5.5 are these paths with MAC or PCIe around them.
-    /// Channels, banks and rows are those of HBM2 (JESD235): 32 pseudo-channels of 16 banks with rows of 1 KB, some 14 ns each
-    /// to close a row and to open one.
+    /// The memory section of NIC-KV's prototype, measured on an Alveo card with 1 KB values (tables 5.7 and 5.8): 376
+    /// ns a read, 384 ns a write, memory controller and HBM as a whole. How it grows with the size is from the
+    /// simulations of its tables 5.4 and 5.6: 8 ns for each 64 bytes, reads and writes alike (5.6, read: 284 ns for
+    /// 128 bytes, 404 for 1 KB, 528 for 2 KB; write: 192, 304, 432). So a read's first beat comes after 376 - 16 x 8
+    /// = 248 ns, and a write is answered 384 - 16 x 8 = 256 ns behind its last. Tables 5.3 and 5.5 are these paths
+    /// with MAC or PCIe around them. Channels, banks and rows are those of HBM2 (JESD235): 32 pseudo-channels of 16
+    /// banks with rows of 1 KB, some 14 ns each to close a row and to open one.
     pub const NIC_KV: Self = Self {
         channels: 32,
         interleave_bytes: 256,

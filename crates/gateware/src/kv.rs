@@ -1,9 +1,9 @@
 //! The key-value engine in gates, without a NIC around it, as an engine of the waist.
 //!
 //! [`RtlKv`] drives the module `kv`: it says events, serves the memory port and takes messages and timers. As a
-//! [`weft_waist::Engine`] it handles one event at a time, with the time standing still meanwhile, so that it can be held to
-//! its twin effect by effect. With [`RtlKv::push`] and [`RtlKv::tick`] events follow each other as fast as the
-//! engine takes them.
+//! [`weft_waist::Engine`] it handles one event at a time, with the time standing still meanwhile, so that it can be
+//! held to its twin effect by effect. With [`RtlKv::push`] and [`RtlKv::tick`] events follow each other as fast as
+//! the engine takes them.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -1,7 +1,7 @@
 //! How many cycles a 64-byte WRITE takes between two cards on a link of length zero.
 //!
-//! Two models are clocked in lock step without MAC and PHY: a beat that one sends is what the other receives in the next cycle.
-//! The cards are idle otherwise, and the bytes come from the sender's on-chip memory.
+//! Two models are clocked in lock step without MAC and PHY: a beat that one sends is what the other receives in the
+//! next cycle. The cards are idle otherwise, and the bytes come from the sender's on-chip memory.
 
 use std::fmt::Write;
 use std::net::Ipv4Addr;

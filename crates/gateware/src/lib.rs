@@ -1,15 +1,15 @@
 //! The gateware, Verilated, as a NIC of the simulator.
 //!
-//! [`RtlNic`] is the SystemVerilog of `rtl/`, compiled by Verilator, behind the same [`weft_nic::Nic`] as the soft NIC, with
-//! what lies around it on a card: a MAC at the pace of the line, memories behind AXI4 with their latencies, and
-//! the driver that sets up queue pairs and regions through AXI4-Lite registers.
+//! [`RtlNic`] is the SystemVerilog of `rtl/`, compiled by Verilator, behind the same [`weft_nic::Nic`] as the soft
+//! NIC, with what lies around it on a card: a MAC at the pace of the line, memories behind AXI4 with their latencies,
+//! and the driver that sets up queue pairs and regions through AXI4-Lite registers.
 //!
 //! # Time
 //!
-//! The clock runs at 250 MHz: cycle *n* is at *n* times 4 ns of the world's time. A cycle in which nothing can happen is not
-//! computed: while every block is idle, the clock stands still until a frame, a post or a timer's deadline comes, and the
-//! cycle counter that the gateware sees then jumps. What a driver does through registers takes no time of the world, as with
-//! the soft NIC: the clock ticks with the cycle counter standing still.
+//! The clock runs at 250 MHz: cycle *n* is at *n* times 4 ns of the world's time. A cycle in which nothing can happen
+//! is not computed: while every block is idle, the clock stands still until a frame, a post or a timer's deadline
+//! comes, and the cycle counter that the gateware sees then jumps. What a driver does through registers takes no time
+//! of the world, as with the soft NIC: the clock ticks with the cycle counter standing still.
 //!
 //! # Determinism
 //!

@@ -1,8 +1,8 @@
 //! Cards that are clocked in lock step, without MACs: what each does in which cycle.
 //!
-//! A beat that a card gives to its MAC is counted in the cycle in which it is offered, one that it gets in the cycle in which it
-//! comes in. A frame that is addressed to another card goes on when it is complete; all others are for whoever
-//! plays the rest of the world.
+//! A beat that a card gives to its MAC is counted in the cycle in which it is offered, one that it gets in the cycle
+//! in which it comes in. A frame that is addressed to another card goes on when it is complete; all others are for
+//! whoever plays the rest of the world.
 
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;

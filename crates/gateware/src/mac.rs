@@ -13,12 +13,13 @@ const FRAMING_BYTES: u64 = 8 + 4 + 12;
 /// The shortest frame on the wire without frame check sequence, in bytes.
 const FRAME_BYTES_MIN: u64 = 60;
 
-/// Bytes that may wait for the gateware to take them. It takes 64 bytes a cycle whatever it does, which is more than arrives
-/// except in runs of frames that fill their last beat badly.
+/// Bytes that may wait for the gateware to take them. It takes 64 bytes a cycle whatever it does, which is more than
+/// arrives except in runs of frames that fill their last beat badly.
 const RECEIVE_FIFO_BYTES: usize = 64 << 10;
 
-/// While so many bytes of whole frames wait for the wire, the MAC takes no further frame: enough to keep the wire busy over
-/// a stumble of a few cycles, and not more, because what waits here waits behind everything that comes later.
+/// While so many bytes of whole frames wait for the wire, the MAC takes no further frame: enough to keep the wire
+/// busy over a stumble of a few cycles, and not more, because what waits here waits behind everything that comes
+/// later.
 const TRANSMIT_FIFO_BYTES: u64 = 1_024;
 
 /// One beat of a frame.

@@ -153,12 +153,13 @@ pub(crate) struct Model<T: Top> {
     functions: std::marker::PhantomData<T>,
 }
 
-// SAFETY: all state of an instance lies in its own Verilator context, and whoever has the `Model` is the only one to use it.
+// SAFETY: all state of an instance lies in its own Verilator context, and whoever has the `Model` is the only one to
+// use it.
 unsafe impl<T: Top> Send for Model<T> {}
 
 impl<T: Top> Model<T> {
-    /// A module that has just been reset. Storage that reset leaves alone holds zeros, or bits that follow from a seed that is
-    /// not zero.
+    /// A module that has just been reset. Storage that reset leaves alone holds zeros, or bits that follow from a
+    /// seed that is not zero.
     ///
     /// # Panics
     /// If the crate was built without the feature `models`; callers ask [`crate::MODELS`] first.
@@ -203,8 +204,9 @@ impl<T: Top> Model<T> {
         if array.is_null() {
             return &mut [];
         }
-        // SAFETY: the C++ side returns an array of the instance and its size. It lives as long as the instance, and nobody
-        // else uses it while `self` is borrowed. Words of this machine are little-endian, as the lanes of the memory are.
+        // SAFETY: the C++ side returns an array of the instance and its size. It lives as long as the instance, and
+        // nobody else uses it while `self` is borrowed. Words of this machine are little-endian, as the lanes of the
+        // memory are.
         unsafe { std::slice::from_raw_parts_mut(array, bytes) }
     }
 

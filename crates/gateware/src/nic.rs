@@ -67,7 +67,8 @@ pub struct RtlNicConfig {
     pub engine: Option<EngineConfig>,
 }
 
-/// What the slot for an engine offers: the ports of queue pairs end at the top of the gateware, and none leads to the host's memory.
+/// What the slot for an engine offers: the ports of queue pairs end at the top of the gateware, and none leads to the
+/// host's memory.
 pub const SLOT_OFFERS: Capabilities = Capabilities::CORE;
 
 /// What the engine in the card is to be.
@@ -94,9 +95,10 @@ pub struct EngineConfig {
 /// The Verilated gateware behind [`Nic`], and its driver behind [`RdmaDriver`].
 ///
 /// What differs from the soft NIC:
-/// - The driver resolves a peer's hardware address when a queue pair is told its peer, so the neighbour must be entered before
-///   ([`RtlNic::add_neighbour`]).
-/// - A request that does not ask for a completion leaves the send queue, as the driver counts, when a later one completes.
+/// - The driver resolves a peer's hardware address when a queue pair is told its peer, so the neighbour must be
+///   entered before ([`RtlNic::add_neighbour`]).
+/// - A request that does not ask for a completion leaves the send queue, as the driver counts, when a later one
+///   completes.
 /// - Its engine is in slot 0, if [`RtlNicConfig::engine`] says so.
 /// - A queue pair has buffers for 16 answers at a time, and calls over all queue pairs share 128 buffers of 2 KiB.
 #[derive(Debug)]
@@ -108,8 +110,8 @@ pub struct RtlNic {
     watched: Option<Watched>,
 }
 
-/// Changes of a state machine that have been seen, each from one state to another, by the numbers of `responder_state_e` and
-/// `requester_state_e`.
+/// Changes of a state machine that have been seen, each from one state to another, by the numbers of
+/// `responder_state_e` and `requester_state_e`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Arcs {
     /// Of the responder.
@@ -165,7 +167,8 @@ impl RtlNic {
     /// A NIC that has just been reset, and its driver loaded.
     ///
     /// # Panics
-    /// If `config` asks for more than the gateware has: queue pairs, regions, READs and atomics, or what its engine needs.
+    /// If `config` asks for more than the gateware has: queue pairs, regions, READs and atomics, or what its engine
+    /// needs.
     pub fn new(config: &RtlNicConfig) -> Self {
         if let Some(engine) = &config.engine {
             let offered = engine.needs.check(SLOT_OFFERS, "the gateware's slot");
@@ -265,8 +268,8 @@ impl RtlNic {
         self.card.get_mut().registers().write_sniffer();
     }
 
-    /// The next frame that the sniffer has captured: an Enhanced Packet Block of pcapng, of interface 0 if it was received and 1 if it was
-    /// sent.
+    /// The next frame that the sniffer has captured: an Enhanced Packet Block of pcapng, of interface 0 if it was
+    /// received and 1 if it was sent.
     pub fn poll_sniffed(&mut self) -> Option<Vec<u8>> {
         self.card.get_mut().board.sniffed.pop_front()
     }
@@ -291,20 +294,23 @@ impl RtlNic {
         Ok(self.driver.find_region(keys)? as u16)
     }
 
-    /// How often an event of this name has happened, in all blocks that count it: [`weft_nic::Nic::counters`] reads all.
+    /// How often an event of this name has happened, in all blocks that count it: [`weft_nic::Nic::counters`] reads
+    /// all.
     pub fn counter(&self, name: &str) -> u64 {
         let mut card = self.card.borrow_mut();
         let indices = (0..).zip(package::COUNTERS).filter(|(_, known)| **known == name);
         indices.map(|(index, _)| card.registers().counter(index)).sum()
     }
 
-    /// How often each event has happened, by the number of its counter ([`package::COUNTERS`], [`package::COUNTER_BLOCKS`]).
+    /// How often each event has happened, by the number of its counter ([`package::COUNTERS`],
+    /// [`package::COUNTER_BLOCKS`]).
     pub fn events(&self) -> Vec<u64> {
         let mut card = self.card.borrow_mut();
         (0..package::COUNTERS.len() as u32).map(|index| card.registers().counter(index)).collect()
     }
 
-    /// Begins to note how the states of queue pairs change, as far as [`RtlNic::look`] and the driver's own calls see it.
+    /// Begins to note how the states of queue pairs change, as far as [`RtlNic::look`] and the driver's own calls see
+    /// it.
     pub fn watch(&mut self) {
         let last = vec![(0, 0); self.driver.queue_pairs.len()];
         self.watched = Some(Watched { last, arcs: Arcs::default() });
@@ -419,8 +425,8 @@ impl RtlNic {
         self.collect();
     }
 
-    /// Waits until everything that was allowed before the last change lies in memory: a change of access, here one that changes
-    /// nothing, is done only then, and packets are placed in the order in which they were judged.
+    /// Waits until everything that was allowed before the last change lies in memory: a change of access, here one
+    /// that changes nothing, is done only then, and packets are placed in the order in which they were judged.
     fn fence(&mut self) {
         let existing = self.driver.queue_pairs.iter().flatten().next();
         if let Some((number, access)) = existing.map(|queue_pair| (queue_pair.number, queue_pair.access)) {

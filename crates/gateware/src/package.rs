@@ -1,8 +1,8 @@
-//! The packed structs and constants of the gateware's packages (`rtl/weft_pkg.sv` and others), read from those files when
-//! this crate is built.
+//! The packed structs and constants of the gateware's packages (`rtl/weft_pkg.sv` and others), read from those files
+//! when this crate is built.
 //!
-//! A field of one bit is a `bool`; others are the smallest unsigned integer that holds them; what is wider than 64 bits is
-//! an array of words, the lowest first. Bits of a value beyond a field's width are dropped when it is packed.
+//! A field of one bit is a `bool`; others are the smallest unsigned integer that holds them; what is wider than 64
+//! bits is an array of words, the lowest first. Bits of a value beyond a field's width are dropped when it is packed.
 
 #![allow(
     clippy::useless_conversion,

@@ -7,8 +7,8 @@ use weft_rdma::{AccessFlags, ApiError, QueuePairNumber, RegionKeys};
 use crate::nic::RtlNic;
 use crate::package;
 
-/// A change of a queue pair's access is in force, and all that was allowed before it, and before changes of regions that
-/// were asked for earlier, lies in memory.
+/// A change of a queue pair's access is in force, and all that was allowed before it, and before changes of regions
+/// that were asked for earlier, lies in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Changed {
     /// The queue pair, by the index in its number.
@@ -52,8 +52,8 @@ impl PermissionPort<'_> {
         Ok(())
     }
 
-    /// Changes what peers may do in a region, from the next packet on. A change of any queue pair behind it is its fence.
-    /// The driver is not told.
+    /// Changes what peers may do in a region, from the next packet on. A change of any queue pair behind it is its
+    /// fence. The driver is not told.
     ///
     /// # Errors
     /// There is no such region.

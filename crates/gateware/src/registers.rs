@@ -1,7 +1,7 @@
 //! The driver's side of the registers, `rtl/nic/registers.rdl`.
 //!
-//! Each function fills a mailbox, writes `go` and waits until the gateware has done what it says. The clock ticks meanwhile,
-//! with the cycle counter standing still.
+//! Each function fills a mailbox, writes `go` and waits until the gateware has done what it says. The clock ticks
+//! meanwhile, with the cycle counter standing still.
 
 use std::net::Ipv4Addr;
 

@@ -1,6 +1,7 @@
 //! The rounds engine in gates, without a NIC around it, as an engine of the waist.
 //!
-//! [`RtlRounds`] drives the module `rounds`, [`RtlAllReduce`] the same engine with another algorithm, `rounds_all_reduce`: it says events and takes messages and timers. As a [`weft_waist::Engine`] it handles one
+//! [`RtlRounds`] drives the module `rounds`, [`RtlAllReduce`] the same engine with another algorithm,
+//! `rounds_all_reduce`: it says events and takes messages and timers. As a [`weft_waist::Engine`] it handles one
 //! event at a time, with the time standing still meanwhile, so that it can be held to its twin effect by effect.
 
 use std::io;

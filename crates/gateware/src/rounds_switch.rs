@@ -1,8 +1,8 @@
 //! Rounds engines in gates, joined by a switch of streams and clocked in lock step: what a round takes.
 //!
-//! There is no datagram, no MAC and no host between them: what an engine's port says reaches its peers' ports one cycle later,
-//! for the switch has a register, and as many more as the way is long. Messages pass beat by beat, those of different senders
-//! one after the other.
+//! There is no datagram, no MAC and no host between them: what an engine's port says reaches its peers' ports one
+//! cycle later, for the switch has a register, and as many more as the way is long. Messages pass beat by beat, those
+//! of different senders one after the other.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -75,7 +75,8 @@ pub struct RoundsRun {
     pub rounds: u64,
     /// Messages of rounds accepted.
     pub messages: u64,
-    /// Messages that came too late, members not heard, proposals dropped and nodes that fenced themselves, at all nodes.
+    /// Messages that came too late, members not heard, proposals dropped and nodes that fenced themselves, at all
+    /// nodes.
     pub failures: u64,
     /// Values that were given out.
     pub decided_values: u64,
@@ -86,11 +87,11 @@ pub struct RoundsRun {
 /// What a round takes, in cycles of 4 ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RoundsFigures {
-    /// From the event that ends a round until the first message of the next one counts, all instances stepped, the oldest left
-    /// and a new one opened: every round changes an instance, too.
+    /// From the event that ends a round until the first message of the next one counts, all instances stepped, the
+    /// oldest left and a new one opened: every round changes an instance, too.
     pub round_cycles: u64,
-    /// From the event that ends a round until the message with the next instance's proposal leaves and the first beat of a peer's
-    /// message of that round is taken, whichever is later. Such a message counts with its last beat.
+    /// From the event that ends a round until the message with the next instance's proposal leaves and the first beat
+    /// of a peer's message of that round is taken, whichever is later. Such a message counts with its last beat.
     pub instance_cycles: u64,
     /// From one message of a round that counts to the next.
     pub packet_cycles: u64,
@@ -136,8 +137,8 @@ fn call(kind: u64, payload: &[u8]) -> Pending {
 }
 
 impl RoundsSwitch {
-    /// `nodes` founders whose hosts propose values of `value_bytes` bytes, none if 0, with rounds of `period` cycles, over ways of
-    /// `latency` cycles beside the switch's register. They have begun.
+    /// `nodes` founders whose hosts propose values of `value_bytes` bytes, none if 0, with rounds of `period` cycles,
+    /// over ways of `latency` cycles beside the switch's register. They have begun.
     ///
     /// # Panics
     /// If there are more than [`package::ROUNDS_MEMBERS_MAX`] nodes or a value is too long.
@@ -204,9 +205,9 @@ impl RoundsSwitch {
         }
     }
 
-    /// Holds the end of a round at the last node back until its peers' messages of the next round are there, so that all
-    /// follow each other without a pause: cycles from the end to the first message that counts, from that to the next one,
-    /// and until the node's own message leaves and a peer's begins to be taken.
+    /// Holds the end of a round at the last node back until its peers' messages of the next round are there, so that
+    /// all follow each other without a pause: cycles from the end to the first message that counts, from that to the
+    /// next one, and until the node's own message leaves and a peer's begins to be taken.
     fn changes(&mut self) -> [u64; 3] {
         let node = self.stations.len() - 1;
         // From the middle of a round.
@@ -390,7 +391,8 @@ impl Station {
     }
 }
 
-/// What a round takes among `nodes`, with values of `value_bytes` bytes, over ways of `latency` cycles beside the switch's register.
+/// What a round takes among `nodes`, with values of `value_bytes` bytes, over ways of `latency` cycles beside the
+/// switch's register.
 ///
 /// # Panics
 /// As [`RoundsSwitch::new`], or if no period of up to 512 cycles and the way is stable.

@@ -1,7 +1,8 @@
-//! Fault campaigns: many seeds, each a run of a cluster under faults that the seed decides, each judged by what its engine promises.
+//! Fault campaigns: many seeds, each a run of a cluster under faults that the seed decides, each judged by what its
+//! engine promises.
 //!
-//! An engine's campaign says what a run is, what it must be like, and counts what is its own. Here is what all of them share: the
-//! plans of faults, and the findings.
+//! An engine's campaign says what a run is, what it must be like, and counts what is its own. Here is what all of
+//! them share: the plans of faults, and the findings.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -75,8 +76,8 @@ impl<About> Default for Findings<About> {
 }
 
 impl<About> Findings<About> {
-    /// Makes the run of `seed` and adds what is wrong with it. A run may also end because an engine asserts what must hold, and stops at
-    /// what must not: that is wrong with it, too. `replay` names the command that repeats a seed.
+    /// Makes the run of `seed` and adds what is wrong with it. A run may also end because an engine asserts what must
+    /// hold, and stops at what must not: that is wrong with it, too. `replay` names the command that repeats a seed.
     pub fn add(
         &mut self,
         seed: u64,

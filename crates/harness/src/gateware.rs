@@ -1,4 +1,5 @@
-//! What lies around the gateware in every simulated machine: memories, bus and link as [`CostProfile::GATEWARE`] has them.
+//! What lies around the gateware in every simulated machine: memories, bus and link as [`CostProfile::GATEWARE`] has
+//! them.
 
 use std::net::Ipv4Addr;
 

@@ -24,7 +24,8 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// The progress of `label` towards `total` units (operations, seeds, ...); 0 if nobody knows how many there will be.
+    /// The progress of `label` towards `total` units (operations, seeds, ...); 0 if nobody knows how many there will
+    /// be.
     pub fn new(label: &str, total: u64) -> Self {
         let begin = Instant::now();
         let bar = std::io::stderr().is_terminal().then(|| {

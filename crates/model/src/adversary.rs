@@ -61,8 +61,8 @@ impl Adversary {
         all
     }
 
-    /// Rows for a check that need not try all: where nothing was lost, and where rows differ as much as the adversary can make
-    /// them. See [`explore`](crate::explore) for why these are enough.
+    /// Rows for a check that need not try all: where nothing was lost, and where rows differ as much as the adversary
+    /// can make them. See [`explore`](crate::explore) for why these are enough.
     pub fn representative_rows<const N: usize>(self) -> Vec<[u8; N]> {
         let full = [all_of(N); N];
         let mut uneven = full;

@@ -1,20 +1,21 @@
 //! Every schedule of a small cluster, with the explicit-state checker [stateright].
 //!
-//! A state is the whole cluster between two rounds; an action says who loses whose messages in the next. Three things keep the
-//! number of states small, and none leaves out a behaviour:
+//! A state is the whole cluster between two rounds; an action says who loses whose messages in the next. Three things
+//! keep the number of states small, and none leaves out a behaviour:
 //!
 //! - *Names.* No node is special, so the faulty ones may be the last.
-//! - *Losses that nobody notices.* What a node does in a round depends only on what it hears, and the adversary chooses for each
-//!   node separately. So for each node its losses are tried alone, those that leave it in the same state are one choice, and
-//!   an action is one choice for each node.
-//! - *Contents of rows.* The shipped protocol looks into rows in two places. It counts who is in them when it decides; and it asks
-//!   whether all are known and equal, which, as every row has its owner, means that all are full. So there are two cases:
-//!   all are full, or this never happens and what rows hold influences no lock, no suspicion and no time of a decision, only
-//!   what is decided. Then two decisions can differ only if they were made from different sets of rows, which
-//!   [`Property::SameRows`] forbids. So for larger clusters one choice of rows stands for each case. [`Rows::All`] does not
-//!   rely on that.
+//! - *Losses that nobody notices.* What a node does in a round depends only on what it hears, and the adversary
+//!   chooses for each node separately. So for each node its losses are tried alone, those that leave it in the same
+//!   state are one choice, and an action is one choice for each node.
+//! - *Contents of rows.* The shipped protocol looks into rows in two places. It counts who is in them when it
+//!   decides; and it asks whether all are known and equal, which, as every row has its owner, means that all are
+//!   full. So there are two cases: all are full, or this never happens and what rows hold influences no lock, no
+//!   suspicion and no time of a decision, only what is decided. Then two decisions can differ only if they were made
+//!   from different sets of rows, which [`Property::SameRows`] forbids. So for larger clusters one choice of rows
+//!   stands for each case. [`Rows::All`] does not rely on that.
 //!
-//! States are told apart by 64-bit fingerprints, so that of 10^8 states two are confused with a probability of 3 in 10,000.
+//! States are told apart by 64-bit fingerprints, so that of 10^8 states two are confused with a probability of 3 in
+//! 10,000.
 
 use std::time::{Duration, Instant};
 

@@ -2,10 +2,10 @@
 //!
 //! Synchronous rounds against an adversary that loses messages: [`explore`] tries everything it can do to a few
 //! nodes, with the explicit-state checker stateright; [`random`] draws schedules for more. Both drive a [`Protocol`]:
-//! [`Shipped`] is the state machine that runs, not a model of it; [`Printed`] is Algorithm 3 as the detPU thesis prints it; a
-//! [`Variant`] has a bug on purpose. What must hold is a [`Property`] of the [`Cluster`] after every round. A run that
-//! breaks one is made smaller and told round by round ([`Schedule`]). [`pipeline`] checks many instances in flight;
-//! [`suite`] is what `weft check rounds` runs.
+//! [`Shipped`] is the state machine that runs, not a model of it; [`Printed`] is Algorithm 3 as the detPU thesis
+//! prints it; a [`Variant`] has a bug on purpose. What must hold is a [`Property`] of the [`Cluster`] after every
+//! round. A run that breaks one is made smaller and told round by round ([`Schedule`]). [`pipeline`] checks many
+//! instances in flight; [`suite`] is what `weft check rounds` runs.
 //!
 //! Beside it, [`rdt`] has a solver prove what the methods of replicated data types need.
 

@@ -1,9 +1,10 @@
 //! Many instances in flight: what nodes release, in which order, and who fences itself.
 //!
-//! The whole of [`Ckc`] runs here, with its window, its proposals and the fetching of those that are lacking, at three
-//! nodes, one of which is faulty. A round of a link is lost as a whole: the message of the round with its records for all
-//! instances in flight, and what is asked for and sent after. As an instance begins in every round, no loss goes unnoticed,
-//! and states hardly ever coincide: everything is tried for a few rounds, and then some follow in which all arrives.
+//! The whole of [`Ckc`] runs here, with its window, its proposals and the fetching of those that are lacking, at
+//! three nodes, one of which is faulty. A round of a link is lost as a whole: the message of the round with its
+//! records for all instances in flight, and what is asked for and sent after. As an instance begins in every round,
+//! no loss goes unnoticed, and states hardly ever coincide: everything is tried for a few rounds, and then some
+//! follow in which all arrives.
 
 use std::fmt::Write;
 use std::hash::{Hash, Hasher};
@@ -57,10 +58,10 @@ impl Pipelines {
     pub const FAULTY: u8 = 1 << (NODES - 1);
     /// Rounds that an instance has.
     pub const WINDOW: usize = WINDOW;
-    /// What is checked in every state: what one node has released is the beginning of what another has; each value that is
-    /// released is the one that was proposed; no node contradicts another; no correct node is fenced; and a correct node
-    /// releases an instance at most six rounds after it began: f + 2 of consensus, and two in which it may ask the
-    /// faulty node and then the correct one for a value.
+    /// What is checked in every state: what one node has released is the beginning of what another has; each value
+    /// that is released is the one that was proposed; no node contradicts another; no correct node is fenced; and a
+    /// correct node releases an instance at most six rounds after it began: f + 2 of consensus, and two in which it
+    /// may ask the faulty node and then the correct one for a value.
     pub const PROPERTIES: [&'static str; 5] =
         [SAME_PREFIX, WHOLE, NO_CONTRADICTION, CORRECT_RUN, CORRECT_RELEASE];
 

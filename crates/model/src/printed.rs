@@ -1,10 +1,10 @@
-//! Algorithm 3 of the detPU thesis **as it is printed** (appendix, "CKC uniform consensus algorithm"), not what Weft runs:
-//! here to show that the checker finds where it breaks uniform agreement.
+//! Algorithm 3 of the detPU thesis **as it is printed** (appendix, "CKC uniform consensus algorithm"), not what Weft
+//! runs: here to show that the checker finds where it breaks uniform agreement.
 //!
-//! Line by line, in lock step: a round's messages arrive together and are processed as one batch (lines 16 to 22 for all of
-//! them, then lines 23 and 24). Three readings are needed. `|locked| >= |Q|` compares with the same number as `|liveset| < Q`.
-//! A node's message to itself always arrives. A node that has decided goes on sending, so that no correct node is left
-//! behind, and keeps its first decision: line 24 can be reached again with more values.
+//! Line by line, in lock step: a round's messages arrive together and are processed as one batch (lines 16 to 22 for
+//! all of them, then lines 23 and 24). Three readings are needed. `|locked| >= |Q|` compares with the same number as
+//! `|liveset| < Q`. A node's message to itself always arrives. A node that has decided goes on sending, so that no
+//! correct node is left behind, and keeps its first decision: line 24 can be reached again with more values.
 
 use crate::protocol::{Protocol, Quorums, View, all_of};
 

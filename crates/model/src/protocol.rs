@@ -55,8 +55,8 @@ pub struct View {
     pub running: bool,
 }
 
-/// A synchronous protocol that agrees once, on a set of proposers. In each round every node sends one message to all, takes
-/// the messages of the round that arrive, and ends the round.
+/// A synchronous protocol that agrees once, on a set of proposers. In each round every node sends one message to all,
+/// takes the messages of the round that arrive, and ends the round.
 pub trait Protocol: Clone + Debug + Send + Sync + 'static {
     /// The state of one node.
     type Node: Clone + Debug + Eq + Hash + Send + Sync + 'static;

@@ -1,8 +1,8 @@
 //! Seeded random schedules of larger clusters.
 //!
-//! A schedule is decided by the seed and its own number, so a search finds the same on any number of threads. Losses are drawn in
-//! several manners, because scattered ones hardly ever form the chains on which agreement breaks: a value that a faulty
-//! node shows to one node only, which shows it to one more in the next round.
+//! A schedule is decided by the seed and its own number, so a search finds the same on any number of threads. Losses
+//! are drawn in several manners, because scattered ones hardly ever form the chains on which agreement breaks: a
+//! value that a faulty node shows to one node only, which shows it to one more in the next round.
 
 use std::array;
 use std::sync::Mutex;

@@ -1,8 +1,9 @@
 //! Derives what the methods of replicated data types need, with the solver Z3.
 //!
-//! [`weft_rdt::derive`] has the questions and what follows from answers; here they are asked. Each question is asked on its own, of
-//! universes of any size. What is not proved is asked again of universes of one, two and three elements, to have an example to
-//! show; the evaluator that runs must agree that the example is one, or the derivation fails.
+//! [`weft_rdt::derive`] has the questions and what follows from answers; here they are asked. Each question is asked
+//! on its own, of universes of any size. What is not proved is asked again of universes of one, two and three
+//! elements, to have an example to show; the evaluator that runs must agree that the example is one, or the
+//! derivation fails.
 
 mod explain;
 mod solver;
@@ -47,7 +48,8 @@ pub enum DeriveError {
         /// What is strange.
         error: Unreadable,
     },
-    /// The solver says that a case refutes a claim, and the evaluator does not agree: one of them, or the translation, is wrong.
+    /// The solver says that a case refutes a claim, and the evaluator does not agree: one of them, or the
+    /// translation, is wrong.
     #[error("{definition}: the solver's example does not refute that {question}")]
     Disagreement {
         /// The type.

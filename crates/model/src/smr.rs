@@ -1,10 +1,10 @@
 //! Mu, as [`weft_smr`] runs it, against an adversary: three replicas, two of which lead, and a few entries.
 //!
-//! The replicas are the groups that run, with their memory. Between them is the least that verbs promise: requests of one
-//! connection are carried out in order, each at once, by whoever has the permission when it is its turn; datagrams come
-//! in any order or not at all. The adversary decides what comes when, who believes whom to lead, which connections
-//! fail, and where a WRITE is cut off because its sender dies. What it may do is bounded by budgets, and so is the log; within them
-//! everything is tried.
+//! The replicas are the groups that run, with their memory. Between them is the least that verbs promise: requests of
+//! one connection are carried out in order, each at once, by whoever has the permission when it is its turn;
+//! datagrams come in any order or not at all. The adversary decides what comes when, who believes whom to lead, which
+//! connections fail, and where a WRITE is cut off because its sender dies. What it may do is bounded by budgets, and
+//! so is the log; within them everything is tried.
 //!
 //! A replica that stops is one to which nothing happens any more, so it needs no action of its own.
 

@@ -108,8 +108,8 @@ impl Outcome {
 }
 
 impl Suite {
-    /// Runs all checks. `progress` is told what is being checked, how many states or schedules are done, and of how many (0 if
-    /// nobody knows).
+    /// Runs all checks. `progress` is told what is being checked, how many states or schedules are done, and of how
+    /// many (0 if nobody knows).
     ///
     /// # Panics
     /// If a number of nodes is out of range.

@@ -1,6 +1,6 @@
-//! The rule of the shipped consensus written down a second time, so that it can be broken on purpose: the checker is worth
-//! as much as the bugs that it finds. Tests hold it equal to what is shipped, node by node and round by round, while no bug
-//! is planted.
+//! The rule of the shipped consensus written down a second time, so that it can be broken on purpose: the checker is
+//! worth as much as the bugs that it finds. Tests hold it equal to what is shipped, node by node and round by round,
+//! while no bug is planted.
 
 use crate::protocol::{NODES_MAX, Protocol, Quorums, View, all_of, nodes_of};
 
@@ -21,8 +21,8 @@ pub enum Bug {
     HastyUnanimity,
     /// One row is enough for a proposal to be decided.
     OneHolder,
-    /// Repair (a) of the printed algorithm: its lock, but rows are frozen at the lock, and a decision needs a quorum of locks on
-    /// the same rows. Agreement holds, but some runs never end.
+    /// Repair (a) of the printed algorithm: its lock, but rows are frozen at the lock, and a decision needs a quorum
+    /// of locks on the same rows. Agreement holds, but some runs never end.
     FrozenRows,
 }
 

@@ -2,8 +2,9 @@
 //!
 //!     cargo run --release -p weft-net --example transactions
 //!
-//! The three nodes are threads of this process, each with its own ports on loopback; across machines or processes each is a program
-//! that calls [`run_node`] with its own configuration, as `weft start` does. docs/transactions.md says what is guaranteed.
+//! The three nodes are threads of this process, each with its own ports on loopback; across machines or processes
+//! each is a program that calls [`run_node`] with its own configuration, as `weft start` does. docs/transactions.md
+//! says what is guaranteed.
 
 use std::net::Ipv4Addr;
 use std::thread;

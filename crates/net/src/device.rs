@@ -66,8 +66,8 @@ impl SocketDevice {
 
 impl SocketDevice<SocketAddrV6> {
     /// A card on port 4791 of an IPv6 address of this machine; `scope` is the index of the interface of a link-local
-    /// address, and 0 for others. The ICRC covers no identification there, so it is checked in full, and the kernel or a
-    /// network card may segment on any link. Datagrams without UDP's checksum are received, too.
+    /// address, and 0 for others. The ICRC covers no identification there, so it is checked in full, and the kernel
+    /// or a network card may segment on any link. Datagrams without UDP's checksum are received, too.
     ///
     /// # Errors
     /// The port is in use, or the address is another machine's.

@@ -118,8 +118,8 @@ impl Metrics {
 
 /// A node as an [`Endpoint`] over the ports that [`Node::open`] returns with it.
 ///
-/// It logs when it is ready, and each time that its part in the cluster changes: an [`Announcement`], or why it waits or
-/// starts over.
+/// It logs when it is ready, and each time that its part in the cluster changes: an [`Announcement`], or why it waits
+/// or starts over.
 pub struct Node<'a> {
     clock: Clock,
     card: CardPorts<NodeEngine>,

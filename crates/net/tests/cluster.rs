@@ -213,7 +213,8 @@ fn a_service_that_has_lost_its_state_goes_on_when_all_members_have_told_it_the_v
     std::thread::scope(|scope| {
         let stop = &second;
         let service = scope.spawn(|| run_membership(&config.service(), stop));
-        // Leases that were granted before hold for a while: what is asked counts from when the service grants them again.
+        // Leases that were granted before hold for a while: what is asked counts from when the service grants them
+        // again.
         let is_running = || {
             let status = weft_client::status(&config, weft_time::Duration::from_ms(200)).unwrap();
             status.service.is_some_and(|service| service.view.epoch.0 > 0)

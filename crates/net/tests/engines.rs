@@ -1,5 +1,5 @@
-//! Several engines in the slots of one card, over real sockets: each serves its clients, and a node that comes back gets all
-//! of their data.
+//! Several engines in the slots of one card, over real sockets: each serves its clients, and a node that comes back
+//! gets all of their data.
 
 mod common;
 

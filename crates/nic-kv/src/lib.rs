@@ -3,13 +3,14 @@
 //! What a part is, here as there:
 //!
 //! - The *MAC* is the whole frame in, or out. The cards here have no serial transceivers, so its time is the paper's.
-//! - The *memory* is from an access's command to its last word or its response. Its latency is the paper's: 376 ns and 384 ns for
-//!   the access of a value of 1 KiB.
-//! - *Replication* is the rest: from the last beat of the frame that comes in to the first beat of the one that goes out, less the
-//!   memory. It is counted in clock cycles of the Verilated gateware and does not depend on the machine that computes it.
+//! - The *memory* is from an access's command to its last word or its response. Its latency is the paper's: 376 ns
+//!   and 384 ns for the access of a value of 1 KiB.
+//! - *Replication* is the rest: from the last beat of the frame that comes in to the first beat of the one that goes
+//!   out, less the memory. It is counted in clock cycles of the Verilated gateware and does not depend on the machine
+//!   that computes it.
 //!
-//! A follower acknowledges a write when it has accepted it into its window, an ordered queue that reads are forwarded from, or, with
-//! a bit set, when it is in memory too. Both are measured.
+//! A follower acknowledges a write when it has accepted it into its window, an ordered queue that reads are forwarded
+//! from, or, with a bit set, when it is in memory too. Both are measured.
 
 mod hbm;
 pub mod occupancy;

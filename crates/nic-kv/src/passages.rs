@@ -17,7 +17,8 @@ const LIMIT: u64 = 200_000;
 /// Bytes of a beat of the gateware's streams.
 pub(super) const BEAT_BYTES: usize = 64;
 
-/// A way through a card, in cycles, from the last beat of a frame that comes in to the first beat of the one that goes out.
+/// A way through a card, in cycles, from the last beat of a frame that comes in to the first beat of the one that
+/// goes out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Passage {
     /// From the last beat to the memory's command; all of it where no memory is waited for.
@@ -55,8 +56,8 @@ pub struct LeaderWrite {
     pub replica: Passage,
     /// At the leader: from the last acknowledgement to the answer.
     pub acknowledge: Passage,
-    /// From the last beat of the request to the first beat of the answer, with links without length and without MACs. Frames
-    /// are handed on when they are complete, so it has the beats of a copy and of an acknowledgement in it.
+    /// From the last beat of the request to the first beat of the answer, with links without length and without MACs.
+    /// Frames are handed on when they are complete, so it has the beats of a copy and of an acknowledgement in it.
     pub whole_cycles: u64,
 }
 

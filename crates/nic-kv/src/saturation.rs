@@ -98,8 +98,8 @@ struct Reached {
     repeated: u64,
 }
 
-/// Cards, their links, and a client with a link of its own to each of them. Frames take the time that their bytes take on the
-/// wire; links have no length, and between them is no switch.
+/// Cards, their links, and a client with a link of its own to each of them. Frames take the time that their bytes
+/// take on the wire; links have no length, and between them is no switch.
 pub(super) struct Network {
     nics: Vec<RtlNic>,
     ingress: Vec<Ingress>,

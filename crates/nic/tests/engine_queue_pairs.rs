@@ -1,5 +1,5 @@
-//! Two soft NICs whose engines own queue pairs: memory that peers reach, permission that is given and taken, and connections
-//! that are made again.
+//! Two soft NICs whose engines own queue pairs: memory that peers reach, permission that is given and taken, and
+//! connections that are made again.
 
 use std::cell::RefCell;
 use std::net::Ipv4Addr;

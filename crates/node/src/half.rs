@@ -51,8 +51,8 @@ impl<'a> HostIo<'a> {
         self.card.submit(HostCommand::Respond { engine: self.slot, to, kind, payload });
     }
 
-    /// Answers clients with all that `poll` gives: it appends an answer's content, and tells to whom it goes and its kind.
-    /// `payload` is space to use again.
+    /// Answers clients with all that `poll` gives: it appends an answer's content, and tells to whom it goes and its
+    /// kind. `payload` is space to use again.
     pub fn respond_all(
         &mut self,
         payload: &mut Vec<u8>,

@@ -45,8 +45,8 @@ pub struct KvLog {
 }
 
 impl KvLog {
-    /// Finds the log on a disk, or makes one for a node that begins its life `fresh` with nothing. `wait` returns when a
-    /// flush may have ended.
+    /// Finds the log on a disk, or makes one for a node that begins its life `fresh` with nothing. `wait` returns
+    /// when a flush may have ended.
     ///
     /// # Errors
     /// The disk fails, or has a log of an engine with other sizes. A log that is damaged is no error: the node begins

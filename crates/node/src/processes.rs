@@ -77,7 +77,8 @@ pub fn key_value(
     }
 }
 
-/// A log of so many replicas, where a datagram holds messages of `message_bytes`: an entry that was appended can be read.
+/// A log of so many replicas, where a datagram holds messages of `message_bytes`: an entry that was appended can be
+/// read.
 pub fn log(nodes: usize, message_bytes: usize) -> LogParameters {
     let entry_bytes = message_bytes.saturating_sub(ENTRY_HEADER);
     LogParameters {

@@ -69,8 +69,8 @@ pub(super) struct Measurement {
     pub(super) measured: Duration,
     /// Their bytes.
     pub(super) bytes: u64,
-    /// For each queue pair that works, the messages completed while all of them had work: until nothing was left to post and the
-    /// first had completed all that it had.
+    /// For each queue pair that works, the messages completed while all of them had work: until nothing was left to
+    /// post and the first had completed all that it had.
     pub(super) shares: Vec<u64>,
     /// Of the single messages.
     pub(super) latencies: Latencies,

@@ -1,12 +1,13 @@
 //! `weft bench rdma`: what one verb reaches between a client and a server, beside what the link or the machine allows.
 //!
-//! The load keeps `tx_depth` work requests outstanding on each queue pair; then single messages follow, whose latency, from
-//! the post to the completion, is reported. Every message carries a pattern of its own, and all that arrives is checked: see
+//! The load keeps `tx_depth` work requests outstanding on each queue pair; then single messages follow, whose
+//! latency, from the post to the completion, is reported. Every message carries a pattern of its own, and all that
+//! arrives is checked: see
 //! [`Verification`]. Completions must come once each and in order.
 //!
 //! In `sim` the limit is the wire's. In `net` it is what a plain UDP sender reaches between the same two processes
-//! with datagrams of the same length, in rounds that alternate with those of RDMA: the better of one that lets the kernel
-//! cut up runs of datagrams and one that does not.
+//! with datagrams of the same length, in rounds that alternate with those of RDMA: the better of one that lets the
+//! kernel cut up runs of datagrams and one that does not.
 
 mod census;
 mod client;
@@ -71,7 +72,8 @@ pub enum Directions {
     One,
     /// Both machines are client and server at once, on queue pairs of their own for each direction; `sim` only.
     Both,
-    /// So many machines, 2 to [`RING_MAX`], each the client of the next one and the server of the one before it; `sim` only.
+    /// So many machines, 2 to [`RING_MAX`], each the client of the next one and the server of the one before it;
+    /// `sim` only.
     Ring(u32),
 }
 
@@ -123,8 +125,8 @@ pub struct RdmaBench {
     pub mtu_bytes: u32,
     /// How much to do; in `net`, in each round.
     pub amount: Amount,
-    /// Work requests outstanding on each queue pair; `None`: as many as 512 KiB hold in `sim`, and 1 MiB in `net`, from 8 to
-    /// 4096.
+    /// Work requests outstanding on each queue pair; `None`: as many as 512 KiB hold in `sim`, and 1 MiB in `net`,
+    /// from 8 to 4096.
     pub tx_depth: Option<u32>,
     /// Decides payloads, keys, PSNs and, in `sim`, the run.
     pub seed: u64,

@@ -12,8 +12,8 @@ use super::Limit;
 use super::census::FRAMING_BYTES;
 use super::load::{Load, RdmaOperation};
 
-/// The opcodes that carry an operation the way that more bytes go, of a READ its response: of the first packet of a message, of one in the
-/// middle, of the last and of an only one.
+/// The opcodes that carry an operation the way that more bytes go, of a READ its response: of the first packet of a
+/// message, of one in the middle, of the last and of an only one.
 pub(super) const fn opcodes_of(operation: RdmaOperation) -> [Opcode; 4] {
     use Opcode::{
         CompareSwap, FetchAdd, ReadResponseFirst, ReadResponseLast, ReadResponseMiddle, ReadResponseOnly,
@@ -98,8 +98,8 @@ pub(super) fn limit(load: &Load, other_bytes: f64) -> Limit {
     }
 }
 
-/// The shortest time between the first bit of a packet and the last bit of its acknowledgement at the sender: what links
-/// and switch take, with a NIC that takes none. `wire_bytes`: of the packet.
+/// The shortest time between the first bit of a packet and the last bit of its acknowledgement at the sender: what
+/// links and switch take, with a NIC that takes none. `wire_bytes`: of the packet.
 pub(super) fn round_trip(wire_bytes: f64) -> Duration {
     let LinkConfig { bits_per_s, propagation, .. } = LinkConfig::default();
     let acknowledgement =

@@ -168,7 +168,8 @@ pub(super) struct Tuning {
 }
 
 impl Tuning {
-    /// Virtual time: a window that covers the wire's round trip many times, and turns of one packet. The time-out is 4.2 ms.
+    /// Virtual time: a window that covers the wire's round trip many times, and turns of one packet. The time-out is
+    /// 4.2 ms.
     pub(super) const SIM: Self = Self {
         timeout: 10,
         window_bytes: 256 << 10,
@@ -177,9 +178,9 @@ impl Tuning {
         burst_packets: 1,
     };
 
-    /// Two processes that may have to wait for their core, and sockets that send up to 15 packets of 4,096 bytes as one: both
-    /// ends have work while a window is on its way, and the messages of one stay in a second-level cache. The time-out is
-    /// 67 ms.
+    /// Two processes that may have to wait for their core, and sockets that send up to 15 packets of 4,096 bytes as
+    /// one: both ends have work while a window is on its way, and the messages of one stay in a second-level cache.
+    /// The time-out is 67 ms.
     pub(super) const NET: Self = Self {
         timeout: 14,
         window_bytes: 1 << 20,

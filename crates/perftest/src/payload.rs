@@ -1,9 +1,9 @@
 //! What the messages hold, and whether it has arrived.
 //!
 //! Each message has a buffer: the buffers of a queue pair are used in turn. A buffer's bytes follow from the seed,
-//! the queue pair and the buffer's place; at the beginning of each packet stands a stamp that follows from the number of
-//! the message too. So a packet of another message, of another place or of another run is told from the right one, and writing a
-//! message costs one word per packet, which does not slow down what is measured.
+//! the queue pair and the buffer's place; at the beginning of each packet stands a stamp that follows from the number
+//! of the message too. So a packet of another message, of another place or of another run is told from the right one,
+//! and writing a message costs one word per packet, which does not slow down what is measured.
 
 use serde::{Deserialize, Serialize};
 use weft_rdma::{Completion, CompletionOpcode, CompletionStatus, RegionMemory, Target, WorkRequest};
@@ -293,8 +293,8 @@ impl ServerMemory {
         Pattern { load: *load }.receive_address(message)
     }
 
-    /// A receive request has completed: looks at what it holds. Its tag is the message that it must hold, because the messages
-    /// of a queue pair arrive in order and each once.
+    /// A receive request has completed: looks at what it holds. Its tag is the message that it must hold, because the
+    /// messages of a queue pair arrive in order and each once.
     pub(super) fn complete(&mut self, memory: &mut dyn RegionMemory, completion: &Completion) {
         let message = MessageId::of_tag(completion.id);
         let Self { pattern, expected, verification } = self;

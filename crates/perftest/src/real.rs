@@ -128,8 +128,8 @@ fn datagram_bytes(load: &Load) -> usize {
 }
 
 fn port(address: Ipv4Addr, number: u16, segmentation: bool) -> Result<UdpPort, RdmaError> {
-    // 512 KiB of buffers: what is written is still in the second-level cache when the kernel copies it, and the peer can
-    // work on the first half of a window while the second is written.
+    // 512 KiB of buffers: what is written is still in the second-level cache when the kernel copies it, and the peer
+    // can work on the first half of a window while the second is written.
     let options = if segmentation {
         PortOptions { batch: 8, ..PortOptions::default() }
     } else {
@@ -138,8 +138,8 @@ fn port(address: Ipv4Addr, number: u16, segmentation: bool) -> Result<UdpPort, R
     Ok(UdpPort::bind(SocketAddrV4::new(address, number), &options)?)
 }
 
-/// Pollers that share the machine with others offer them the core while they have nothing to do, and sleep if that lasts:
-/// the kernel gives a sleeper the core as soon as it wakes, and one that yields only after everybody else.
+/// Pollers that share the machine with others offer them the core while they have nothing to do, and sleep if that
+/// lasts: the kernel gives a sleeper the core as soon as it wakes, and one that yields only after everybody else.
 const IDLE: IdlePolicy = IdlePolicy::share_then_sleep(Duration::from_us(20));
 
 fn run(endpoint: &mut impl Endpoint, port: UdpPort, stop: &Stop) -> Result<(), RdmaError> {

@@ -100,8 +100,8 @@ pub struct RdmaResult {
     pub goodput_bits_per_s: f64,
     /// Messages per second; of several directions, that of the slowest.
     pub messages_per_s: f64,
-    /// The share of the limit: of its goodput for messages of several packets, of its message rate for others. Of several
-    /// directions, the smallest.
+    /// The share of the limit: of its goodput for messages of several packets, of its message rate for others. Of
+    /// several directions, the smallest.
     pub fraction_of_limit: f64,
     /// The limit of one direction.
     pub limit: Limit,
@@ -119,8 +119,8 @@ pub struct RdmaResult {
     pub latency_cycles: Option<WriteLatencies>,
     /// Of the gateware: cycles that each NIC computed during the load.
     pub cycles_per_nic: Vec<u64>,
-    /// Of the gateware: how many cycles of each NIC this machine computed in a second of wall-clock time during the load. No
-    /// part of what a seed decides.
+    /// Of the gateware: how many cycles of each NIC this machine computed in a second of wall-clock time during the
+    /// load. No part of what a seed decides.
     pub simulated_cycles_per_s_per_nic: Option<f64>,
     /// Half of the single messages took at most this from post to completion.
     pub p50_ns: u64,

@@ -58,8 +58,8 @@ weft_counters::counters! {
         violation_permission,
         /// WRITEs that called an engine.
         rpc_calls,
-        /// Packets that met congestion on their way, by the congestion field of their IP headers, and notifications of the
-        /// peer.
+        /// Packets that met congestion on their way, by the congestion field of their IP headers, and notifications
+        /// of the peer.
         congestion_marks,
         /// Congestion notifications sent.
         np_cnp_sent,

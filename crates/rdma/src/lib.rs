@@ -106,9 +106,9 @@
 //!   its requester sends all of that again.
 //! - A WRITE with immediate into an RPC region consumes no receive request.
 //! - End-to-end credits are not used: acknowledgements carry credit code 31.
-//! - The congestion bits of the base transport header are sent as zeros and ignored, as annex A17 has it for RoCE v2: the
-//!   field of the IP header says what a packet met, which the NIC passes on ([`Transport::receive_marked`]), and a
-//!   congestion notification tells the sender. Its backward bit is set and means nothing.
+//! - The congestion bits of the base transport header are sent as zeros and ignored, as annex A17 has it for RoCE v2:
+//!   the field of the IP header says what a packet met, which the NIC passes on ([`Transport::receive_marked`]), and
+//!   a congestion notification tells the sender. Its backward bit is set and means nothing.
 //! - With [`Config::rate_control`], requests say that they may be marked; responses and notifications do not.
 
 mod arbiter;

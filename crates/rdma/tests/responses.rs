@@ -1,4 +1,5 @@
-//! What a responder owes, packet by packet: one response for each READ or atomic that it keeps, and one acknowledgement.
+//! What a responder owes, packet by packet: one response for each READ or atomic that it keeps, and one
+//! acknowledgement.
 
 mod common;
 

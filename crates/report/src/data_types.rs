@@ -1,4 +1,5 @@
-//! The sections of the page about replicated data types: measurements over update share and nodes, crashes, and hybrid placement.
+//! The sections of the page about replicated data types: measurements over update share and nodes, crashes, and
+//! hybrid placement.
 //!
 //! A file has the results of one command. Only what is shown is read from it, so that a result may gain fields.
 

@@ -1,4 +1,5 @@
-//! The sections of the page about transactions: latency over throughput, what each part of the design adds, and how few threads suffice.
+//! The sections of the page about transactions: latency over throughput, what each part of the design adds, and how
+//! few threads suffice.
 //!
 //! Only what is shown is read from a file, so that a result may gain fields.
 

@@ -1,8 +1,8 @@
 //! Calls of clients over a network that loses, repeats and reorders datagrams, each begun at most once.
 //!
 //! - [`Window`] remembers what became of the latest [`WINDOW`] numbered requests of one client.
-//! - [`Sessions`] is the node's half: it stands between the datagrams of clients and an engine, and hands each call to the engine
-//!   at most once, however often it arrives.
+//! - [`Sessions`] is the node's half: it stands between the datagrams of clients and an engine, and hands each call
+//!   to the engine at most once, however often it arrives.
 //! - [`Client`] is the client's half: it numbers calls and repeats them until they are answered or given up.
 //!
 //! What a call and its answer say is the engine's business. Both halves are pure: they are told the time and the

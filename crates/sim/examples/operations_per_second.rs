@@ -1,5 +1,5 @@
-//! How many operations of a replicated engine the simulator does in a second of real time: eight nodes, every fifth operation is
-//! written into all peers' memories and answered when a majority has it.
+//! How many operations of a replicated engine the simulator does in a second of real time: eight nodes, every fifth
+//! operation is written into all peers' memories and answered when a majority has it.
 //!
 //! `cargo run --release -p weft-sim --example operations_per_second [-- card|host [OPERATIONS]]`
 

@@ -1,9 +1,9 @@
-//! What work costs: profiles of NICs, of a process on a host, and what lies around a NIC that takes its own time; every constant
-//! with its source.
+//! What work costs: profiles of NICs, of a process on a host, and what lies around a NIC that takes its own time;
+//! every constant with its source.
 //!
 //! A profile turns what a NIC has done ([`weft_nic::Work`]) into the time that it took. It says when the answer is
-//! ready (latency) and when the next work may begin (occupancy), so that a NIC with too much to do falls behind as a real
-//! one does. The table of all constants is [`cost_table_markdown`].
+//! ready (latency) and when the next work may begin (occupancy), so that a NIC with too much to do falls behind as a
+//! real one does. The table of all constants is [`cost_table_markdown`].
 
 mod host;
 mod table;
@@ -170,19 +170,19 @@ pub enum Execution {
         /// What labour takes that takes a host's core 100.
         labour_percent: Figure,
     },
-    /// A card that does verbs and nothing else: no processor has a part in them. Latencies stand in `receive`, `transmit` and the
-    /// bus.
+    /// A card that does verbs and nothing else: no processor has a part in them. Latencies stand in `receive`,
+    /// `transmit` and the bus.
     Verbs {
         /// From one frame that it builds to the next.
         operation: Figure,
-        /// A read of the host's memory, from the request to its first word: for what a READ asks for, and for payload that did not
-        /// come along with its request.
+        /// A read of the host's memory, from the request to its first word: for what a READ asks for, and for payload
+        /// that did not come along with its request.
         host_read: Figure,
         /// The most payload that comes along with its request.
         inline_bytes: Figure,
     },
-    /// Gateware that is computed cycle by cycle: it takes its own time, and nothing is charged for its work. What is not
-    /// computed is the memory around it.
+    /// Gateware that is computed cycle by cycle: it takes its own time, and nothing is charged for its work. What is
+    /// not computed is the memory around it.
     Clocked {
         /// One clock cycle.
         cycle: Figure,
@@ -213,7 +213,8 @@ pub struct MemoryCost {
 }
 
 impl MemoryCost {
-    /// What reads take, one after the other: those of `messages` messages, which share them evenly and whose reads overlap.
+    /// What reads take, one after the other: those of `messages` messages, which share them evenly and whose reads
+    /// overlap.
     pub(crate) fn reads(&self, accesses: &Accesses, messages: u32) -> Duration {
         let each = |reads: u32| u64::from(reads.div_ceil(messages.max(1)));
         let repeated = self.repeated.unwrap_or(self.read);
@@ -342,9 +343,9 @@ impl CostProfile {
     /// An FPGA with the application on it too: what it calls an engine for crosses no bus.
     pub const FPGA_APPLICATION: Self = Self { name: "fpga-application", host_bus: None, ..Self::FPGA };
 
-    /// The same card and application with the passages that SafarDB has measured on its cards: one way into the other card's block RAM,
-    /// whose time contains the network. So it goes with a network of no distance. What does not pass a network costs what it does in
-    /// `fpga`.
+    /// The same card and application with the passages that SafarDB has measured on its cards: one way into the other
+    /// card's block RAM, whose time contains the network. So it goes with a network of no distance. What does not
+    /// pass a network costs what it does in `fpga`.
     pub const FPGA_SAFARDB: Self = Self {
         name: "fpga-safardb",
         receive: &[Figure::time("passage, receive, with half of the network", 155_000, SAFARDB_C_1)],
@@ -437,8 +438,8 @@ impl CostProfile {
         dma: None,
     };
 
-    /// A commodity RDMA card: verbs are done on the card, between the memories of two hosts, and whatever else there is to do is
-    /// their CPUs' ([`HOST_PROCESS`]).
+    /// A commodity RDMA card: verbs are done on the card, between the memories of two hosts, and whatever else there
+    /// is to do is their CPUs' ([`HOST_PROCESS`]).
     pub const RDMA_CARD: Self = Self {
         name: "rdma-card",
         basis: "built from published measurements; held to SafarDB table 2.1",
@@ -466,8 +467,8 @@ impl CostProfile {
         dma: None,
     };
 
-    /// The same card with many queue pairs at work. What is known of one card's rate is that of few; with many it fills the link, so the
-    /// rate is that of the smallest frames on it: never slower than it may be.
+    /// The same card with many queue pairs at work. What is known of one card's rate is that of few; with many it
+    /// fills the link, so the rate is that of the smallest frames on it: never slower than it may be.
     pub const RDMA_CARD_PARALLEL: Self = Self {
         name: "rdma-card-parallel",
         execution: Execution::Verbs {
@@ -503,8 +504,8 @@ impl CostProfile {
         dma: None,
     };
 
-    /// Software on the host of a NIC that is a machine of its own: cores and memory are those of `host-card`; MAC and bus are that
-    /// NIC's. It has no constant that the table does not show.
+    /// Software on the host of a NIC that is a machine of its own: cores and memory are those of `host-card`; MAC and
+    /// bus are that NIC's. It has no constant that the table does not show.
     pub const HOST_SOFTWARE: Self =
         Self { name: "host-software", receive: &[], transmit: &[], wire_bus: None, ..Self::HOST_CARD };
 

@@ -8,10 +8,11 @@ use weft_time::{Duration, Instant};
 use crate::cost::HOST_PROCESSOR;
 use crate::host::{Command, Commands, Host};
 
-/// A program whose own work ([`Host::take_labour`]) takes time: of the threads of [`HOST_PROCESSOR`] that it runs on, evenly shared.
+/// A program whose own work ([`Host::take_labour`]) takes time: of the threads of [`HOST_PROCESSOR`] that it runs on,
+/// evenly shared.
 ///
-/// What comes for the program waits until the threads have time for it, and what the program asks of the NIC leaves when its work for that is
-/// done. The program acts at the beginning of its work.
+/// What comes for the program waits until the threads have time for it, and what the program asks of the NIC leaves
+/// when its work for that is done. The program acts at the beginning of its work.
 #[derive(Debug)]
 pub struct HostThreads<H> {
     program: H,

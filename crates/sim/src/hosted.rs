@@ -10,8 +10,9 @@ use crate::machine::Machine;
 
 /// A machine whose port is the host port of a NIC.
 ///
-/// It receives the frames that the NIC gives to its host, and what it sends, the NIC transmits; both cross the bus between
-/// them, at the NIC's cost. What the machine's own work costs, it says itself: a [`crate::NicMachine`] with a software NIC at the pace of
+/// It receives the frames that the NIC gives to its host, and what it sends, the NIC transmits; both cross the bus
+/// between them, at the NIC's cost. What the machine's own work costs, it says itself: a [`crate::NicMachine`] with a
+/// software NIC at the pace of
 /// [`crate::CostProfile::HOST_SOFTWARE`] is engines that run on the host's cores.
 #[derive(Debug)]
 pub struct HostedMachine<M> {

@@ -39,7 +39,8 @@ impl<T> Late<T> {
         self.0.insert(place, (until, thing));
     }
 
-    /// Until when the last waits that something else with this order must not pass. What has no order may pass everything.
+    /// Until when the last waits that something else with this order must not pass. What has no order may pass
+    /// everything.
     pub fn last<O: PartialEq>(
         &self,
         order: Option<&O>,
@@ -92,8 +93,8 @@ pub(crate) fn order_of(frame: &[u8]) -> Option<FrameOrder> {
     ))
 }
 
-/// What an event for the host must not pass: answers to one call come one after the other (a log's are those to one call, too), and so does
-/// everything that answers none.
+/// What an event for the host must not pass: answers to one call come one after the other (a log's are those to one
+/// call, too), and so does everything that answers none.
 pub(crate) const fn event_order(event: &HostEvent) -> Option<Option<u32>> {
     Some(match event {
         HostEvent::Reply { token, .. } => Some(*token),

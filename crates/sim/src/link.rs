@@ -24,7 +24,8 @@ pub struct LinkConfig {
     pub bits_per_s: u64,
     /// How long a bit travels, at least.
     pub propagation: Duration,
-    /// By how much the propagation of a frame exceeds that, at most; evenly distributed. Frames may overtake each other.
+    /// By how much the propagation of a frame exceeds that, at most; evenly distributed. Frames may overtake each
+    /// other.
     pub jitter: Duration,
 }
 

@@ -104,8 +104,8 @@ impl DmaModel {
         usize::try_from(self.cost.vector.value).expect("a vector is short")
     }
 
-    /// Hands a vector of `copies` copies in one direction, of `bytes` bytes together, to the queue that is free first, at `at`. Their bytes cross
-    /// `bus`. Returns when they are over.
+    /// Hands a vector of `copies` copies in one direction, of `bytes` bytes together, to the queue that is free
+    /// first, at `at`. Their bytes cross `bus`. Returns when they are over.
     pub fn submit(
         &mut self,
         at: Instant,
@@ -151,11 +151,11 @@ pub struct Batch {
 pub struct Charge {
     /// When what came of it is ready, except of what has cost labour.
     pub done: Instant,
-    /// When it would be if a core did it and nothing else: of what has cost labour the outcome is ready so much later than this, or with
-    /// the others if that is later.
+    /// When it would be if a core did it and nothing else: of what has cost labour the outcome is ready so much later
+    /// than this, or with the others if that is later.
     pub alone: Instant,
-    /// When what waits for verbs' accesses to memory is ready, too: on a card with engines the responses to peers, on one without
-    /// them everything.
+    /// When what waits for verbs' accesses to memory is ready, too: on a card with engines the responses to peers, on
+    /// one without them everything.
     pub verbs_done: Instant,
     /// When the next may begin.
     pub free: Instant,
@@ -191,14 +191,14 @@ impl ProcessorModel {
         }
     }
 
-    /// Whether what comes of one batch of work leaves before what comes of the next, as of a pipeline. Of cores each thing leaves when one is
-    /// through with it.
+    /// Whether what comes of one batch of work leaves before what comes of the next, as of a pipeline. Of cores each
+    /// thing leaves when one is through with it.
     pub const fn is_in_order(&self) -> bool {
         !matches!(self.execution, Execution::Cores { .. })
     }
 
-    /// How long a processor takes for labour, while it does other work as well: what it is on a host's core, on a core; and on all others,
-    /// which are held up by it, as they are by everything else, nothing more.
+    /// How long a processor takes for labour, while it does other work as well: what it is on a host's core, on a
+    /// core; and on all others, which are held up by it, as they are by everything else, nothing more.
     fn labour(&self, of_host: Duration) -> Duration {
         match self.execution {
             Execution::Cores { labour_percent, .. } => of_host * labour_percent.value / 100,

@@ -11,8 +11,8 @@ const DETPU: &str = "detPU section 5.1.2: 416 to 423 cycles of 300 MHz, between 
 
 const SWITCH: &str = "estimate: a cut-through switch, 300 ns, and 2 m of cable at each port";
 
-/// A network by how long a frame takes from one MAC to another, beside the time of its bits on the wire, which the two links
-/// of 100 Gb/s charge.
+/// A network by how long a frame takes from one MAC to another, beside the time of its bits on the wire, which the
+/// two links of 100 Gb/s charge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NetworkProfile {
     /// `detpu`, `switch` or `zero`.
@@ -41,7 +41,8 @@ impl NetworkProfile {
         },
     };
 
-    /// One cut-through switch of a data centre and short cables: what [`SwitchConfig`] and [`LinkConfig`] are by default.
+    /// One cut-through switch of a data centre and short cables: what [`SwitchConfig`] and [`LinkConfig`] are by
+    /// default.
     pub const SWITCH: Self = Self {
         name: "switch",
         one_way_min: Figure { name: "one way", value: 320_000, unit: Unit::Picoseconds, source: SWITCH },

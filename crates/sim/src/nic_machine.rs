@@ -65,10 +65,11 @@ pub struct Usage {
 
 /// A NIC and its host.
 ///
-/// Frames wait in a buffer until the NIC is free, and the NIC learns of them only then, so that its clock tells it when
-/// it really acts. What it answers leaves after the latency that its work has. From a pipeline that is in order; from cores it leaves when
-/// one is through with it, with its labour too ([`Nic::labour`]), and keeps nothing else waiting: only answers to one call, and packets of
-/// one queue pair, stay in order. Frames that find the buffer full are dropped and counted.
+/// Frames wait in a buffer until the NIC is free, and the NIC learns of them only then, so that its clock tells it
+/// when it really acts. What it answers leaves after the latency that its work has. From a pipeline that is in order;
+/// from cores it leaves when one is through with it, with its labour too ([`Nic::labour`]), and keeps nothing else
+/// waiting: only answers to one call, and packets of one queue pair, stay in order. Frames that find the buffer full
+/// are dropped and counted.
 #[derive(Debug)]
 pub struct NicMachine<N, H> {
     nic: N,
@@ -162,13 +163,14 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
         }
     }
 
-    /// Says whether messages between the NIC and its host share packets, as they do at first: to measure what that is good for.
+    /// Says whether messages between the NIC and its host share packets, as they do at first: to measure what that is
+    /// good for.
     pub const fn set_aggregation(&mut self, aggregates: bool) {
         self.aggregates = aggregates;
     }
 
-    /// Says whether a core that asks for a copy between card and host waits until it is over, one copy after the other, and does nothing else
-    /// meanwhile; at first none does (Xenic 4.3.1): to measure what that is good for.
+    /// Says whether a core that asks for a copy between card and host waits until it is over, one copy after the
+    /// other, and does nothing else meanwhile; at first none does (Xenic 4.3.1): to measure what that is good for.
     pub const fn set_waits_for_dma(&mut self, waits: bool) {
         self.waits_for_dma = waits;
     }
@@ -260,8 +262,8 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
         }
     }
 
-    /// Holds those of the frames that were just built which would pass held ones of their queue pair: a card sends requests, and responses, in
-    /// the order of their numbers.
+    /// Holds those of the frames that were just built which would pass held ones of their queue pair: a card sends
+    /// requests, and responses, in the order of their numbers.
     fn keep_order(&mut self, first: usize) {
         let mut index = first;
         while let Some((_, frame)) = self.outbox.get(index) {
@@ -314,7 +316,8 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
         }
     }
 
-    /// Puts something on its way to the host. This queue is in order: what is ready before its predecessor waits for it.
+    /// Puts something on its way to the host. This queue is in order: what is ready before its predecessor waits for
+    /// it.
     fn tell(&mut self, ready: Instant, event: HostEvent) {
         let at = self.host_bus.as_mut().map_or(ready, |bus| bus.to_host(ready, event_bytes(&event)));
         self.to_host.push_back((at, event));

@@ -33,8 +33,9 @@ impl Default for SwitchConfig {
 }
 
 impl SwitchConfig {
-    /// A switch of a network with flow control by priority (IEEE 802.1Qbb), as RoCE networks have it: what a port has no room for is not
-    /// dropped, but waits where it comes from. Here it waits at the port, up to a terabyte, so that it holds up no other frames.
+    /// A switch of a network with flow control by priority (IEEE 802.1Qbb), as RoCE networks have it: what a port has
+    /// no room for is not dropped, but waits where it comes from. Here it waits at the port, up to a terabyte, so
+    /// that it holds up no other frames.
     pub fn lossless() -> Self {
         Self { queue_bytes: 1 << 40, ..Self::default() }
     }

@@ -79,8 +79,9 @@ fn a_query_costs_the_engines_own_work_and_no_bus() {
 fn a_write_between_hosts_takes_what_card_bus_and_network_take() {
     let (mut world, ids) = cluster(Placement::Host, 2);
     let whole = time_of(&mut world, ids[0], 1, UPDATE, b"value");
-    // The call and its post, then the bus, two cards, and the bus again: 1,076 ns without network. The network: twice 300 ns in the
-    // switch and four times 10 ns of fibre. On four links the bits: of a WRITE with 64 bytes, and of an acknowledgement.
+    // The call and its post, then the bus, two cards, and the bus again: 1,076 ns without network. The network: twice
+    // 300 ns in the switch and four times 10 ns of fibre. On four links the bits: of a WRITE with 64 bytes, and of an
+    // acknowledgement.
     let process = HOST_PROCESS.operation.duration() + HOST_PROCESS.verb.duration() * 2;
     let network = Duration::from_ns(640);
     let rest = whole.as_ns() - process.as_ns() - 1_076 - network.as_ns();
@@ -247,8 +248,8 @@ fn posts_of_several_threads_on_one_queue_pair_all_end() {
     let (mut world, ids) = cluster(Placement::Threads(4), 3);
     world.with_machine(ids[1], |machine, now| {
         machine.act(now, |_, commands| {
-            // The queries take less than the updates, which post: what threads ask of the card leaves in another order than it was
-            // asked for.
+            // The queries take less than the updates, which post: what threads ask of the card leaves in another
+            // order than it was asked for.
             for token in 0..60 {
                 let kind = if token % 3 == 0 { QUERY } else { UPDATE };
                 commands.submit(HostCommand::Call { engine: 0, token, kind, payload: b"value" });
@@ -280,7 +281,8 @@ fn a_core_sees_what_was_written_when_it_has_crossed_the_bus() {
     let process = cost.call.duration() + cost.update.duration() + cost.verb.duration();
     let least = process + Duration::from_ns(288 + 162 + 88 + 320 + 288);
     let took = seen - begun;
-    // It looks now and then, each look takes the core, and a read misses the caches; on two links there are the bits of the WRITE.
+    // It looks now and then, each look takes the core, and a read misses the caches; on two links there are the bits
+    // of the WRITE.
     let look = cost.timer.duration() + HOST_PROCESS.memory_read.duration();
     assert!((least..least + LOOKS_EVERY + look + Duration::from_ns(60)).contains(&took), "{took} {least}");
 }

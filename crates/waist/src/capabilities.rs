@@ -4,8 +4,8 @@ use std::error::Error;
 use std::fmt;
 use std::ops::BitOr;
 
-/// The profiles of the waist beside its core, which every place for an engine has: all events but `Done`, and the effects `Send`,
-/// `Reply` and `SetTimer`.
+/// The profiles of the waist beside its core, which every place for an engine has: all events but `Done`, and the
+/// effects `Send`, `Reply` and `SetTimer`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Capabilities {
     /// Queue pairs of its own: `Post` with `Done`, `Access` and `Connect`.

@@ -35,23 +35,25 @@ pub enum Effect {
         /// When.
         at: Instant,
     },
-    /// Post a work request on a queue pair of this engine; its completion comes back as `Event::Done`, also if it is refused.
+    /// Post a work request on a queue pair of this engine; its completion comes back as `Event::Done`, also if it is
+    /// refused.
     Post {
         /// On which queue pair.
         queue_pair: QueuePairNumber,
         /// What to do there. Its `id` is the tag, whose highest bit is zero.
         request: WorkRequest,
     },
-    /// Change what the peer may do through a queue pair of this engine, from the next packet on. Nothing happens in the states
-    /// RESET and ERROR, in which the peer may do nothing.
+    /// Change what the peer may do through a queue pair of this engine, from the next packet on. Nothing happens in
+    /// the states RESET and ERROR, in which the peer may do nothing.
     Access {
         /// Through which queue pair.
         queue_pair: QueuePairNumber,
         /// What is allowed now.
         access: AccessFlags,
     },
-    /// Take a queue pair of this engine from whatever state it is in through RESET to RTS, towards the peer that it was assigned
-    /// for. The peer may READ, and nothing else. No `Event::Done` comes any more for what was posted before.
+    /// Take a queue pair of this engine from whatever state it is in through RESET to RTS, towards the peer that it
+    /// was assigned for. The peer may READ, and nothing else. No `Event::Done` comes any more for what was posted
+    /// before.
     Connect {
         /// Which queue pair.
         queue_pair: QueuePairNumber,
@@ -62,8 +64,8 @@ pub enum Effect {
     },
     /// Copy bytes of the host's memory into the engine's memory; ends as `Event::Done`.
     ///
-    /// The bytes are taken at some moment between the effect and its end. What the host writes meanwhile may be there in part: only
-    /// an aligned line of [`DMA_LINE`] bytes is taken as a whole.
+    /// The bytes are taken at some moment between the effect and its end. What the host writes meanwhile may be there
+    /// in part: only an aligned line of [`DMA_LINE`] bytes is taken as a whole.
     HostRead {
         /// Comes back with the end.
         tag: u64,
@@ -76,8 +78,8 @@ pub enum Effect {
     },
     /// Copy bytes of the engine's memory into the host's memory; ends as `Event::Done`, when the host sees them.
     ///
-    /// The bytes are taken at some moment between the effect and its end: the engine leaves them alone until then. The host may
-    /// see a part of them before, line by line.
+    /// The bytes are taken at some moment between the effect and its end: the engine leaves them alone until then.
+    /// The host may see a part of them before, line by line.
     HostWrite {
         /// Comes back with the end.
         tag: u64,
@@ -147,8 +149,8 @@ impl Effects {
         self.list.push(Effect::HostWrite { tag, memory, host, length });
     }
 
-    /// Says that the event has cost `labour` of a host's core, beyond what handling an event and accessing memory cost anyway. The
-    /// world makes of it what it takes where the engine runs.
+    /// Says that the event has cost `labour` of a host's core, beyond what handling an event and accessing memory
+    /// cost anyway. The world makes of it what it takes where the engine runs.
     pub fn labour(&mut self, labour: Duration) {
         self.labour += labour;
     }

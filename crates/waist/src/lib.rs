@@ -12,12 +12,13 @@
 //! - Effects take place in the order in which they were emitted, all of them after the event.
 //! - Messages ([`Effect::Send`], [`Effect::Reply`]) may be lost, duplicated, delayed and reordered; content is intact.
 //! - A timer fires at or after its time, once, unless set again before. A late timer is not an error.
-//! - Near memory ([`Memory`]) is accessed in the middle of an event; the world charges the time that it costs
-//!   by delaying the event's effects. What takes long or may fail (verbs on a queue pair, the host's memory behind a bus) is an
-//!   effect whose outcome comes back as [`Event::Done`].
-//! - An engine says beforehand what it needs beyond the core of the waist ([`Engine::needs`]): verbs, the host's memory.
-//! - An engine posts on, opens, closes and connects the queue pairs that it was given, and no others. Peers may read and write
-//!   its memory by verbs where a region says so ([`engine_address`]), between any two events.
+//! - Near memory ([`Memory`]) is accessed in the middle of an event; the world charges the time that it costs by
+//!   delaying the event's effects. What takes long or may fail (verbs on a queue pair, the host's memory behind a
+//!   bus) is an effect whose outcome comes back as [`Event::Done`].
+//! - An engine says beforehand what it needs beyond the core of the waist ([`Engine::needs`]): verbs, the host's
+//!   memory.
+//! - An engine posts on, opens, closes and connects the queue pairs that it was given, and no others. Peers may read
+//!   and write its memory by verbs where a region says so ([`engine_address`]), between any two events.
 
 mod capabilities;
 mod effects;
@@ -39,8 +40,8 @@ pub trait Engine {
     /// What engines of this type need, at most, of where they are put.
     const NEEDS: Capabilities = Capabilities::CORE;
 
-    /// What this one needs, as it was made. It is checked when a card or a process is put together, and an effect that it has not
-    /// declared is a bug in the engine.
+    /// What this one needs, as it was made. It is checked when a card or a process is put together, and an effect
+    /// that it has not declared is a bug in the engine.
     fn needs(&self) -> Capabilities {
         Self::NEEDS
     }
@@ -96,7 +97,8 @@ pub enum Event<'a> {
         /// As in [`Event::Call`].
         last: bool,
     },
-    /// Something that the engine started with [`Effect::Post`], [`Effect::HostRead`] or [`Effect::HostWrite`] has ended.
+    /// Something that the engine started with [`Effect::Post`], [`Effect::HostRead`] or [`Effect::HostWrite`] has
+    /// ended.
     Done {
         /// The tag that it was started with.
         tag: u64,
@@ -131,8 +133,9 @@ pub enum Caller {
     },
     /// This node's host, by a token of its choice.
     Host(u32),
-    /// A peer that wrote to one of the engine's RPC regions; the reply is a SEND on this local queue pair. Above the 24 bits
-    /// of its number stand 8 of its incarnation, so that an answer finds the connection that has asked, or nobody.
+    /// A peer that wrote to one of the engine's RPC regions; the reply is a SEND on this local queue pair. Above the
+    /// 24 bits of its number stand 8 of its incarnation, so that an answer finds the connection that has asked, or
+    /// nobody.
     QueuePair(QueuePairNumber),
 }
 

@@ -9,10 +9,11 @@ pub const ENGINE_MEMORY: u64 = 1 << 40;
 /// Bits of an offset in one engine's memory.
 const OFFSET_BITS: u32 = 36;
 
-/// The address, in every target but [`weft_rdma::Target::Host`], of byte `offset` of the memory of the engine in `slot`.
+/// The address, in every target but [`weft_rdma::Target::Host`], of byte `offset` of the memory of the engine in
+/// `slot`.
 ///
-/// A region's target says where the card keeps this part of the memory: in HBM, on chip or in registers. A region lets peers READ and WRITE the engine's memory, and its local key lets the engine WRITE from
-/// it and READ into it.
+/// A region's target says where the card keeps this part of the memory: in HBM, on chip or in registers. A region
+/// lets peers READ and WRITE the engine's memory, and its local key lets the engine WRITE from it and READ into it.
 pub const fn engine_address(slot: u8, offset: u64) -> u64 {
     assert!(offset >> OFFSET_BITS == 0, "an engine's memory has at most 64 GiB");
     ENGINE_MEMORY + ((slot as u64) << OFFSET_BITS) + offset
@@ -27,9 +28,9 @@ pub const fn engine_of(address: u64) -> Option<(u8, u64)> {
 
 /// A flat range of card memory, addressed from 0, that belongs to one engine.
 ///
-/// Its layout is the engine's, written down byte by byte, so that the memory of two twins can be compared.
-/// The engine's own accesses are counted: the simulator turns the counts into time. Those of verbs are not. A card may keep all but a
-/// part of it on chip, where no access costs anything, whoever makes it.
+/// Its layout is the engine's, written down byte by byte, so that the memory of two twins can be compared. The
+/// engine's own accesses are counted: the simulator turns the counts into time. Those of verbs are not. A card may
+/// keep all but a part of it on chip, where no access costs anything, whoever makes it.
 #[derive(Clone, Debug)]
 pub struct Memory {
     bytes: Vec<u8>,
@@ -111,7 +112,8 @@ impl Memory {
         self.bytes[address..address + bytes.len()].copy_from_slice(bytes);
     }
 
-    /// Counts read bursts of a structure that the engine keeps for itself and a card would have in this memory: it takes as long.
+    /// Counts read bursts of a structure that the engine keeps for itself and a card would have in this memory: it
+    /// takes as long.
     pub const fn touch(&mut self, reads: u32) {
         self.accesses.reads += reads;
     }
@@ -146,8 +148,8 @@ impl Memory {
         std::mem::take(&mut self.accesses)
     }
 
-    /// Counts accesses to what the engine keeps in the host's memory instead of on the card: the world charges the way across the
-    /// bus. Its bytes are the engine's own business.
+    /// Counts accesses to what the engine keeps in the host's memory instead of on the card: the world charges the
+    /// way across the bus. Its bytes are the engine's own business.
     pub fn count_host(&mut self, accesses: Accesses) {
         self.host += accesses;
     }

@@ -1,11 +1,12 @@
 // The key-value engine: the twin of crates/engines/kv, whose documentation tells the protocol.
 //
-// An event becomes an operation (kv_intake), operations are carried out one after another (kv_streams), and what they commit
-// is carried to the table, the sessions and the callers behind them (kv_committer). Messages leave through kv_outgoing.
+// An event becomes an operation (kv_intake), operations are carried out one after another (kv_streams), and what they
+// commit is carried to the table, the sessions and the callers behind them (kv_committer). Messages leave through
+// kv_outgoing.
 //
-// Latency, when nothing else is inside: a Write is acknowledged 7 cycles after its event, an Acknowledge commits 7 cycles
-// after it. Order: events are carried out in their order; messages to one node leave in the order in which they were caused.
-// Stalls: its events while an operation is being carried out, and while messages are not taken.
+// Latency, when nothing else is inside: a Write is acknowledged 7 cycles after its event, an Acknowledge commits 7
+// cycles after it. Order: events are carried out in their order; messages to one node leave in the order in which
+// they were caused. Stalls: its events while an operation is being carried out, and while messages are not taken.
 module kv
   import weft_pkg::*;
   import engines_pkg::*;

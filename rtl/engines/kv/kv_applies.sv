@@ -12,11 +12,11 @@
 // the one before it claimed or freed. (Buckets are told apart by eight bits here: a few wait without need.) Of several
 // writes to one slot under way the latest stands for all, since memory answers in order: its key is the slot's.
 //
-// That a retirement waits for results makes what a result says hold against the pending writes: whatever is retired when
-// a result is offered was seen by its lookup. Therefore the taker of results must not wait for retirements.
+// That a retirement waits for results makes what a result says hold against the pending writes: whatever is retired
+// when a result is offered was seen by its lookup. Therefore the taker of results must not wait for retirements.
 //
-// Latency: an apply is offered for its turn 1 cycle after it is offered. Throughput: one every 2 cycles, values a beat every
-// cycle. Order: all in order. Stalls: when `AppliesMax` are under way, and as above.
+// Latency: an apply is offered for its turn 1 cycle after it is offered. Throughput: one every 2 cycles, values a
+// beat every cycle. Order: all in order. Stalls: when `AppliesMax` are under way, and as above.
 module kv_applies
   import weft_pkg::*;
   import kv_pkg::*;
@@ -283,8 +283,8 @@ module kv_applies
 
   // Slots that are being written.
 
-  // An apply's bucket is known long before it is decided, and none is decided while a probe waits. So the probe's bucket is
-  // compared before it comes, and only ways are left.
+  // An apply's bucket is known long before it is decided, and none is decided while a probe waits. So the probe's
+  // bucket is compared before it comes, and only ways are left.
 
   logic [AppliesMax-1:0] latest_q;
   way_t [AppliesMax-1:0] ways_q;
@@ -326,8 +326,8 @@ module kv_applies
     end
   end
 
-  // Lookups that had their turn before. Both are checked from the decision on, whatever else the apply waits for, so that a
-  // count never runs away from a ticket.
+  // Lookups that had their turn before. Both are checked from the decision on, whatever else the apply waits for, so
+  // that a count never runs away from a ticket.
 
   logic reached_cleared;
   logic reached_fetched;

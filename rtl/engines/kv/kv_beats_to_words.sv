@@ -1,10 +1,10 @@
 // Takes a payload apart into 64-bit words, the first byte on top.
 //
-// A payload starts at byte 0 of a beat, has at least one byte and ends with a beat that is marked `last`; all beats but that one are
-// full. Bytes that the last word does not have are whatever the beat has there.
+// A payload starts at byte 0 of a beat, has at least one byte and ends with a beat that is marked `last`; all beats
+// but that one are full. Bytes that the last word does not have are whatever the beat has there.
 //
-// Latency: 0 cycles, combinational from beat to word. Throughput: one word every cycle, a beat every 8. Order: kept. Stalls: a
-// beat until its last word is taken.
+// Latency: 0 cycles, combinational from beat to word. Throughput: one word every cycle, a beat every 8. Order: kept.
+// Stalls: a beat until its last word is taken.
 module kv_beats_to_words
   import weft_pkg::*;
 (

@@ -1,14 +1,15 @@
-// Carries out what is committed, behind the streams: for each entry the session's record, the answer to its caller, answers to
-// the reads that wait for it, and its change of the table. The twin of `Kv::commit_to` of crates/engines/kv/src/engine.rs.
+// Carries out what is committed, behind the streams: for each entry the session's record, the answer to its caller,
+// answers to the reads that wait for it, and its change of the table. The twin of `Kv::commit_to` of
+// crates/engines/kv/src/engine.rs.
 //
-// The caller's answer goes first, together with the record; nobody waits for an entry that this node leads. The change of
-// the table comes after all answers that take their value from the window have been handed on, since the entry's place
-// is free when the table reports it. Each entry makes one change that counts; that of one that changes nothing deletes
-// what is older than version 0: nothing.
+// The caller's answer goes first, together with the record; nobody waits for an entry that this node leads. The
+// change of the table comes after all answers that take their value from the window have been handed on, since the
+// entry's place is free when the table reports it. Each entry makes one change that counts; that of one that changes
+// nothing deletes what is older than version 0: nothing.
 //
 // Latency: 2 cycles from a length to the answer and the rest, when nothing else is inside. Throughput: an entry in 3
-// cycles; in 6 and 4 for each read if reads may wait for it. Order: of the numbers within a stream; streams take fair turns.
-// Stalls: when any of those that it asks does.
+// cycles; in 6 and 4 for each read if reads may wait for it. Order: of the numbers within a stream; streams take fair
+// turns. Stalls: when any of those that it asks does.
 module kv_committer
   import weft_pkg::*;
   import engines_pkg::*;
@@ -32,7 +33,8 @@ module kv_committer
   input node_set_t full_i,
   input logic      serves_i,
 
-  // Entries of the window. What is read, and taken, stays until the next time. Numbers are modulo twice the window, too.
+  // Entries of the window. What is read, and taken, stays until the next time. Numbers are modulo twice the window,
+  // too.
   output logic    read_valid_o,
   input  logic    read_ready_i,
   output stream_t read_stream_o,

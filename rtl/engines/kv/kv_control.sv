@@ -1,13 +1,13 @@
 // What happens rarely: view changes and the transfer of state, one command of kv_streams at a time.
 //
-// Commands run alone: all writes are in the table before one begins, and nothing else touches table and sessions until its
-// answer. Everything inside is done word by word. The messages that go out are composed in a common buffer.
+// Commands run alone: all writes are in the table before one begins, and nothing else touches table and sessions
+// until its answer. Everything inside is done word by word. The messages that go out are composed in a common buffer.
 //
 // A command is held until its answer, which takes it: `command_ready_o` is `answer_valid_o`.
 //
-// Latency: from a few cycles (TransferStop) to about 3,000 (TransferGive). Throughput: one command at a time. Order: messages go
-// out in the order of the commands. Stalls: takes a command when the one before is answered; the answer does not wait until
-// the messages are out, so `idle_o` may come later.
+// Latency: from a few cycles (TransferStop) to about 3,000 (TransferGive). Throughput: one command at a time. Order:
+// messages go out in the order of the commands. Stalls: takes a command when the one before is answered; the answer
+// does not wait until the messages are out, so `idle_o` may come later.
 module kv_control
   import weft_pkg::*;
   import engines_pkg::*;

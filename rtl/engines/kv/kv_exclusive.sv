@@ -1,12 +1,12 @@
-// Operations that run alone: another view, a view change, a transfer of state, reset. The twin of what crates/engines/kv/src/engine.rs
-// does in `configure`, `leave`, `join`, `begin_epoch`, `seal`, `sealed`, `try_cut`, `cut`, `state_requested` and `state_arrived`;
-// each state names its function.
+// Operations that run alone: another view, a view change, a transfer of state, reset. The twin of what
+// crates/engines/kv/src/engine.rs does in `configure`, `leave`, `join`, `begin_epoch`, `seal`, `sealed`, `try_cut`,
+// `cut`, `state_requested` and `state_arrived`; each state names its function.
 //
-// First all that is under way ends ("drain"); then it has kv_control carry out the commands that make up the operation, and
-// changes in between what the node is and has.
+// First all that is under way ends ("drain"); then it has kv_control carry out the commands that make up the
+// operation, and changes in between what the node is and has.
 //
-// Latency: some ten cycles, and what kv_control, a sweep or the wiping of tables take. Throughput: one operation at a time; `valid_i` is
-// held until `done_o`. Stalls: when any of those that it asks does.
+// Latency: some ten cycles, and what kv_control, a sweep or the wiping of tables take. Throughput: one operation at a
+// time; `valid_i` is held until `done_o`. Stalls: when any of those that it asks does.
 module kv_exclusive
   import engines_pkg::*;
   import kv_pkg::*;
@@ -16,8 +16,8 @@ module kv_exclusive
   input  logic                  rst_ni,
   input  logic                  valid_i,
   output logic                  done_o,
-  // The operation. An OpTimer is TimerSeal or TimerTransfer. What follows with beats is gone once `takes_o`; `kind_i` and
-  // `from_i` stay.
+  // The operation. An OpTimer is TimerSeal or TimerTransfer. What follows with beats is gone once `takes_o`; `kind_i`
+  // and `from_i` stay.
   /* verilator lint_off UNUSEDSIGNAL */
   input  op_t                   op_i,
   /* verilator lint_on UNUSEDSIGNAL */

@@ -1,6 +1,7 @@
 // Where a key belongs: the place that its hash gives it.
 //
-// The hash starts at zero; each 64-bit word of the key is added (exclusive or) and mixed: crates/engines/kv/src/placement.rs.
+// The hash starts at zero; each 64-bit word of the key is added (exclusive or) and mixed:
+// crates/engines/kv/src/placement.rs.
 //
 // Latency: 2 cycles for each 64-bit word of the key. Throughput: a key every cycle. Order: kept. Never stalls.
 module kv_hash

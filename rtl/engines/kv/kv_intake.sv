@@ -1,18 +1,18 @@
-// Makes an operation of an event: reads the header of its message, checks it as crates/engines/kv/src/message.rs does, and
-// finds where its key belongs.
+// Makes an operation of an event: reads the header of its message, checks it as crates/engines/kv/src/message.rs
+// does, and finds where its key belongs.
 //
-// A Request that is no valid one becomes OpBadRequest, any other message that its kind does not allow OpMalformed; their
-// payload is taken and forgotten. So are numbers of more than 40 bits and values that are longer than any may be: the Rust
-// twin takes the former, and refuses a Write of the latter elsewhere, but only peers that lie send them. What is in Sealed
-// and StateChunk is checked where it is used (kv_control): they only must not be empty.
+// A Request that is no valid one becomes OpBadRequest, any other message that its kind does not allow OpMalformed;
+// their payload is taken and forgotten. So are numbers of more than 40 bits and values that are longer than any may
+// be: the Rust twin takes the former, and refuses a Write of the latter elsewhere, but only peers that lie send them.
+// What is in Sealed and StateChunk is checked where it is used (kv_control): they only must not be empty.
 //
-// Values are moved to byte 0 and are zero behind their end; the payload of OpSealed and OpStateChunk comes as it is. The beats
-// follow their operation, and all of them must be taken before the next operation comes.
+// Values are moved to byte 0 and are zero behind their end; the payload of OpSealed and OpStateChunk comes as it is.
+// The beats follow their operation, and all of them must be taken before the next operation comes.
 //
 // Latency: 3 cycles from an event, if its payload is there at once, to its operation; 1 more to the first beat.
-// Throughput: an operation in 3 cycles, or a beat every cycle; what is forgotten takes a cycle for each beat. Order: kept.
-// Stalls: its event while an operation or its beats are not taken. `op_o` is part of the header beat and lasts only until
-// it is taken.
+// Throughput: an operation in 3 cycles, or a beat every cycle; what is forgotten takes a cycle for each beat. Order:
+// kept. Stalls: its event while an operation or its beats are not taken. `op_o` is part of the header beat and lasts
+// only until it is taken.
 module kv_intake
   import weft_pkg::*;
   import engines_pkg::*;

@@ -1,5 +1,6 @@
-// Looks at an operation that comes in: which stream it is about, and how it lies to the view and to that stream. The comparisons
-// of `call`, `replicated`, `committed`, `acknowledged`, `is_other_stream` and `follows` in crates/engines/kv/src/engine.rs.
+// Looks at an operation that comes in: which stream it is about, and how it lies to the view and to that stream. The
+// comparisons of `call`, `replicated`, `committed`, `acknowledged`, `is_other_stream` and `follows` in
+// crates/engines/kv/src/engine.rs.
 //
 // Latency: 1 cycle from `look_i`; `stream_o` at once. What was seen stays until the next look.
 module kv_look
@@ -15,8 +16,8 @@ module kv_look
   input  stream_t     leader_i,      // of its key
   // Other epochs count: a planted bug.
   input  logic        careless_i,
-  // The stream whose lengths are to be known now; of a Request, this node's own, since only a write that it leads has to know them so
-  // early.
+  // The stream whose lengths are to be known now; of a Request, this node's own, since only a write that it leads has
+  // to know them so early.
   output stream_t     stream_o,
   input  number_t     accepted_i,
   input  number_t     committed_i,

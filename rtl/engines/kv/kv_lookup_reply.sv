@@ -1,7 +1,7 @@
 // Answers a read from what the table has found: the value with its version, or that there is none.
 //
-// Latency: none; what comes from the table goes to kv_outgoing as it is, the value's beats beside the message. Throughput: as
-// both of them. Order: kept. Stalls: when kv_outgoing does.
+// Latency: none; what comes from the table goes to kv_outgoing as it is, the value's beats beside the message.
+// Throughput: as both of them. Order: kept. Stalls: when kv_outgoing does.
 module kv_lookup_reply
   import weft_pkg::*;
   import engines_pkg::*;

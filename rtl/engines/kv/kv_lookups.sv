@@ -1,11 +1,12 @@
 // Makes results of what comes back from memory.
 //
-// Turns come back in their order. Of a lookup that reads several slots the one with its key counts; of a value only as
-// many beats are kept as its header says. A value is complete in the buffer when its result is offered, so that it is
-// never interrupted; room for it was taken when it was asked for, so the read channel never waits for who takes results.
+// Turns come back in their order. Of a lookup that reads several slots the one with its key counts; of a value only
+// as many beats are kept as its header says. A value is complete in the buffer when its result is offered, so that it
+// is never interrupted; room for it was taken when it was asked for, so the read channel never waits for who takes
+// results.
 //
-// Latency: a result is offered 2 cycles after its last beat. Throughput: a beat every cycle; a turn that reads nothing takes
-// one cycle of the read channel. Order: of turns. Stalls: lookups, when `LookupsMax` are under way.
+// Latency: a result is offered 2 cycles after its last beat. Throughput: a beat every cycle; a turn that reads
+// nothing takes one cycle of the read channel. Order: of turns. Stalls: lookups, when `LookupsMax` are under way.
 module kv_lookups
   import weft_pkg::*;
   import kv_pkg::*;

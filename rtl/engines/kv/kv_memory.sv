@@ -1,11 +1,11 @@
 // Writes slots and journal records of the key-value table to memory, in turns.
 //
-// A record goes to `place` of its stream's ring behind all slots: index BucketsMax * Ways + stream * WindowEntries + place,
-// at 17 beats for each.
+// A record goes to `place` of its stream's ring behind all slots: index BucketsMax * Ways + stream * WindowEntries +
+// place, at 17 beats for each.
 //
-// Latency: 2 cycles from a slot or record to its first beat, 3 to its address. Throughput: n beats in n + 2 cycles, several writes
-// under way. Order: writes go out, and are answered, in the order in which they were taken. Stalls: with the memory; a
-// record with its value.
+// Latency: 2 cycles from a slot or record to its first beat, 3 to its address. Throughput: n beats in n + 2 cycles,
+// several writes under way. Order: writes go out, and are answered, in the order in which they were taken. Stalls:
+// with the memory; a record with its value.
 module kv_memory
   import weft_pkg::*;
   import kv_pkg::*;

@@ -1,10 +1,12 @@
 // Messages that are composed word by word, and go out as beats without a pause.
 //
-// A message is written in any order of its words, from word 0 on, and then closed. Behind its last word its last beat is filled
-// with zeros. `room_o` promises room for one message of up to 248 words and must be seen before its first word is written.
+// A message is written in any order of its words, from word 0 on, and then closed. Behind its last word its last beat
+// is filled with zeros. `room_o` promises room for one message of up to 248 words and must be seen before its first
+// word is written.
 //
-// Latency: 4 cycles from closing to the first beat, and one for each word that is filled up. Throughput: one word every cycle in,
-// one beat every cycle out. Order: of closing. Stalls: `close_ready_o` while words are filled up or 32 messages wait.
+// Latency: 4 cycles from closing to the first beat, and one for each word that is filled up. Throughput: one word
+// every cycle in, one beat every cycle out. Order: of closing. Stalls: `close_ready_o` while words are filled up or
+// 32 messages wait.
 module kv_message_buffer
   import weft_pkg::*;
   import engines_pkg::*;
@@ -42,7 +44,8 @@ module kv_message_buffer
     logic [7:0] words;
   } message_t;
 
-  // Of beats, with one bit more than an index: first of the message that is written, next to read, first that is not out.
+  // Of beats, with one bit more than an index: first of the message that is written, next to read, first that is not
+  // out.
   logic [IndexBits:0] base_q, fetch_q, front_q;
   logic [IndexBits:0] level;
   assign level  = base_q - front_q;

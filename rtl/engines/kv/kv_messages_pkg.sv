@@ -1,7 +1,7 @@
 // The key-value engine's messages, byte by byte: the twin of crates/engines/kv/src/message.rs, which lists the fields.
 //
-// Here a header is written as text is read, the first byte on top, and `lanes` turns it to the order of a beat, byte 0 in
-// the lowest lane. All integers are big-endian.
+// Here a header is written as text is read, the first byte on top, and `lanes` turns it to the order of a beat, byte
+// 0 in the lowest lane. All integers are big-endian.
 package kv_messages_pkg;
 
   import weft_pkg::BeatBits;

@@ -1,14 +1,15 @@
-// Gives out the engine's messages: takes requests of several blocks in fair turns, and puts headers and values together.
+// Gives out the engine's messages: takes requests of several blocks in fair turns, and puts headers and values
+// together.
 //
-// A value lies behind the header: at byte 40 (Reply) or, if it is of a window, also at byte 56 (Write). A requester may attach
-// a value for a header of 40 bytes, or a whole payload without a header. Values come as beats that are zero behind
-// their end, and so does what goes out. Values of a window are asked for when their request is the next to go out, which may
-// be before the message at hand has ended. A message is offered when the first beat of its value is there; the others must
-// follow without a pause.
+// A value lies behind the header: at byte 40 (Reply) or, if it is of a window, also at byte 56 (Write). A requester
+// may attach a value for a header of 40 bytes, or a whole payload without a header. Values come as beats that are
+// zero behind their end, and so does what goes out. Values of a window are asked for when their request is the next
+// to go out, which may be before the message at hand has ended. A message is offered when the first beat of its value
+// is there; the others must follow without a pause.
 //
-// Latency: 1 cycle from a request without a value to its message and first beat; with a value, the cycle in which its first beat
-// comes. Throughput: a beat every cycle, also from message to message. Order: kept for each requester. Stalls:
-// requests, until their message is the next to go out.
+// Latency: 1 cycle from a request without a value to its message and first beat; with a value, the cycle in which its
+// first beat comes. Throughput: a beat every cycle, also from message to message. Order: kept for each requester.
+// Stalls: requests, until their message is the next to go out.
 module kv_outgoing
   import weft_pkg::*;
   import engines_pkg::*;

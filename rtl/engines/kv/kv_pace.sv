@@ -1,11 +1,12 @@
 // When to say something again: the twin of `Pace` in crates/engines/kv/src/stream.rs, for all timers of the engine.
 //
-// A pace waits for an interval without progress, which doubles up to a limit each time it has run out. Its timer looks at the
-// clock when it fires and is only ever moved to an earlier time, so that progress, which is frequent, moves no timer.
+// A pace waits for an interval without progress, which doubles up to a limit each time it has run out. Its timer
+// looks at the clock when it fires and is only ever moved to an earlier time, so that progress, which is frequent,
+// moves no timer.
 //
-// One command may do several things, in this order: `fire` (the timer has fired), `progress` (something moved, or begins to be
-// outstanding), `arm` (set the timer, if it is not set to that time or an earlier one).
-// Latency: 2 cycles to `done_o` and to the timer. Throughput: one command every 2 cycles. Order: kept.
+// One command may do several things, in this order: `fire` (the timer has fired), `progress` (something moved, or
+// begins to be outstanding), `arm` (set the timer, if it is not set to that time or an earlier one). Latency: 2
+// cycles to `done_o` and to the timer. Throughput: one command every 2 cycles. Order: kept.
 module kv_pace
   import weft_pkg::*;
   import kv_pkg::*;

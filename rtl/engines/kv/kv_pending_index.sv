@@ -1,12 +1,12 @@
 // The entries of all windows, and for each stream an index of those that change the table and are not yet retired.
 //
-// The index hashes keys to lists. A list's head is the number of the entry that was pushed to it last, and each
-// entry tells which one was the head before it. Nothing is ever removed: a link is followed only if it leads to an
+// The index hashes keys to lists. A list's head is the number of the entry that was pushed to it last, and each entry
+// tells which one was the head before it. Nothing is ever removed: a link is followed only if it leads to an
 // unretired entry that is older than the one that it comes from. Links have no more bits than that needs, and heads
-// are not even cleared, since a link that has outlived its entry can only lead to entries of other lists: if an entry of the
-// list itself were unretired, the head would have been set by it. Their keys differ, so the search finds nothing there,
-// and it ends, because numbers fall from step to step. The user keeps the numbers of unretired entries within
-// WindowEntries of one another.
+// are not even cleared, since a link that has outlived its entry can only lead to entries of other lists: if an entry
+// of the list itself were unretired, the head would have been set by it. Their keys differ, so the search finds
+// nothing there, and it ends, because numbers fall from step to step. The user keeps the numbers of unretired entries
+// within WindowEntries of one another.
 //
 // Entries lie in an UltraRAM of two ports: one for finds and reader A, the other for pushes and reader B.
 //

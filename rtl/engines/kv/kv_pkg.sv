@@ -309,8 +309,8 @@ package kv_pkg;
     logic dropped_contradiction;  // a chunk of what this node has not accepted
   } kv_control_events_t;
 
-  // Events of kv, named as the counters of crates/engines/kv/src/counters.rs; how many in this cycle where more than one is
-  // possible. The last ones are of the gates alone.
+  // Events of kv, named as the counters of crates/engines/kv/src/counters.rs; how many in this cycle where more than
+  // one is possible. The last ones are of the gates alone.
   typedef struct packed {
     logic [1:0] reads;
     logic       reads_waited;
@@ -363,8 +363,8 @@ package kv_pkg;
     logic memory_fault;               // an error response of AXI4
   } kv_table_events_t;
 
-  // The mix of crates/engines/kv/src/placement.rs, `kv_mix_half` twice: rounds 0 and 1, then 2 and 3. Where `second` is a constant,
-  // half a mix is four LUTs a bit and four levels.
+  // The mix of crates/engines/kv/src/placement.rs, `kv_mix_half` twice: rounds 0 and 1, then 2 and 3. Where `second`
+  // is a constant, half a mix is four LUTs a bit and four levels.
   function automatic logic [63:0] kv_rotate(logic [63:0] word, int unsigned by);
     return word << by | word >> (64 - by);
   endfunction

@@ -1,5 +1,5 @@
-// What a node remembers of its clients, so that no request takes effect twice. The twin of crates/engines/kv/src/session.rs,
-// which tells the rules; what differs is only how it is kept:
+// What a node remembers of its clients, so that no request takes effect twice. The twin of
+// crates/engines/kv/src/session.rs, which tells the rules; what differs is only how it is kept:
 //
 // - The map from clients to places holds the clients themselves and where each would like to lie, so that a step of a
 //   probe, or of closing the gap behind a forgotten client (linear probing with backward shift: Knuth, The Art of
@@ -9,10 +9,10 @@
 //
 // A request's client is mixed while the request before it is executed.
 //
-// Latency, if nothing is before it and the client lies where it would like to: 5 cycles from a request to its answer, 1 more
-// for each further step of the probe; if a client must be forgotten first, some 10 more and what its probe and gap
-// take. SessionClear takes twice `Capacity` cycles, as does reset. Throughput: a request of a known client
-// every 4 cycles; an export has 49 words, one every cycle. Order: kept. Stalls: its input; an export with its words.
+// Latency, if nothing is before it and the client lies where it would like to: 5 cycles from a request to its answer,
+// 1 more for each further step of the probe; if a client must be forgotten first, some 10 more and what its probe and
+// gap take. SessionClear takes twice `Capacity` cycles, as does reset. Throughput: a request of a known client every
+// 4 cycles; an export has 49 words, one every cycle. Order: kept. Stalls: its input; an export with its words.
 module kv_sessions
   import weft_pkg::cycles_t;
   import kv_pkg::*;
@@ -28,8 +28,8 @@ module kv_sessions
   input  logic                    request_valid_i,
   output logic                    request_ready_o,
   input  session_request_t        request_i,
-  // One for each request, in order, for one cycle; that of SessionRecord, SessionCancel and SessionClear says only that it
-  // is done.
+  // One for each request, in order, for one cycle; that of SessionRecord, SessionCancel and SessionClear says only
+  // that it is done.
   output logic                    answer_valid_o,
   output session_answer_t         answer_o,
   // The words of an export that was answered SessionUsed: the client, then of each record the request, the version and
@@ -378,8 +378,8 @@ module kv_sessions
   logic   list_read;
   index_t list_index;
 
-  // In `Probe` of the client if it is found; in `Absent` of the spare place, or of the oldest, which is the first candidate to
-  // be forgotten.
+  // In `Probe` of the client if it is found; in `Absent` of the spare place, or of the oldest, which is the first
+  // candidate to be forgotten.
   always_comb begin
     list_read = 1'b1;
     unique case (state_q)

@@ -1,16 +1,16 @@
-// The sequencer of the key-value engine: carries out one operation after another. The twin of crates/engines/kv/src/engine.rs;
-// each part below names the function there that it stands for.
+// The sequencer of the key-value engine: carries out one operation after another. The twin of
+// crates/engines/kv/src/engine.rs; each part below names the function there that it stands for.
 //
-// It holds the lengths of the streams, and asks the blocks around it for the rest. What it commits, kv_committer carries out behind
-// it: replies, sessions, table. Operations that change the view or move state run alone, and kv_exclusive carries them out; what the
-// node is in the view, kv_membership knows.
+// It holds the lengths of the streams, and asks the blocks around it for the rest. What it commits, kv_committer
+// carries out behind it: replies, sessions, table. Operations that change the view or move state run alone, and
+// kv_exclusive carries them out; what the node is in the view, kv_membership knows.
 //
-// Writes of this node's stream are executed in the order of their requests. One that has to know its key's version and does not
-// find it in the window waits for the table, and nothing overtakes it.
+// Writes of this node's stream are executed in the order of their requests. One that has to know its key's version
+// and does not find it in the window waits for the table, and nothing overtakes it.
 //
-// Latency, from the cycle in which an operation is offered and if nothing stalls: a get that misses the window is looked up
-// after 4 cycles; a Write is acknowledged after 4; an Acknowledge commits after 4; a put is sent 4 cycles after the session
-// table's answer, which is asked for after 1. Throughput: a get in 5 cycles. Order: kept.
+// Latency, from the cycle in which an operation is offered and if nothing stalls: a get that misses the window is
+// looked up after 4 cycles; a Write is acknowledged after 4; an Acknowledge commits after 4; a put is sent 4 cycles
+// after the session table's answer, which is asked for after 1. Throughput: a get in 5 cycles. Order: kept.
 module kv_streams
   import weft_pkg::BeatBits;
   import weft_pkg::beat_t;
@@ -779,8 +779,8 @@ module kv_streams
   assign act_serves = in_act && op_i.kind == OpRequest && serves;
   assign act_writes = act_serves && !is_get && look.leads;
 
-  // A key that is there after all that is pending has its way, or will have it when the next write of it is applied. A put of
-  // another one takes a way in reserve, whatever the table holds.
+  // A key that is there after all that is pending has its way, or will have it when the next write of it is applied.
+  // A put of another one takes a way in reserve, whatever the table holds.
   logic begin_reserves;
   assign begin_reserves = at(
       Begin

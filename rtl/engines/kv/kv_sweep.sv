@@ -1,10 +1,12 @@
 // Goes over all that is accepted and not committed: drops it, or refuses the reads that wait for it. The twin of
 // `drop_undecided` and `refuse_waiting` of crates/engines/kv/src/engine.rs.
 //
-// Who waits for an answer hears NotServing. What is dropped gives its reserve back and is no longer pending in its session.
+// Who waits for an answer hears NotServing. What is dropped gives its reserve back and is no longer pending in its
+// session.
 //
-// Latency: about 5 cycles an entry, and an answer's or a session's time. Throughput: one sweep at a time; `valid_i` is held until
-// `done_o`. Order: streams as they are numbered, and of each the numbers. Stalls: when any of those that it asks does.
+// Latency: about 5 cycles an entry, and an answer's or a session's time. Throughput: one sweep at a time; `valid_i`
+// is held until `done_o`. Order: streams as they are numbered, and of each the numbers. Stalls: when any of those
+// that it asks does.
 module kv_sweep
   import kv_pkg::*;
 (

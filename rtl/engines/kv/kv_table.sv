@@ -1,20 +1,20 @@
 // The table of the key-value engine: tags on chip, slots in memory.
 //
-// A bucket has 32 ways, each with a tag of 11 bits of its key's hash and the beats of its value: kv_tags. A key's slot is
-// found by its tag, so a hit costs one access of memory and a miss mostly none. Everything takes its turn at the tags,
-// in one order (kv_turns); what comes back from memory becomes results (kv_lookups); applies pass through the steps
-// that kv_applies tells, and kv_memory writes.
+// A bucket has 32 ways, each with a tag of 11 bits of its key's hash and the beats of its value: kv_tags. A key's
+// slot is found by its tag, so a hit costs one access of memory and a miss mostly none. Everything takes its turn at
+// the tags, in one order (kv_turns); what comes back from memory becomes results (kv_lookups); applies pass through
+// the steps that kv_applies tells, and kv_memory writes.
 //
 // Memory: slot (bucket, way) lies at ((bucket * Ways) + way) * SlotBytes: a beat with latest version(8), version(8),
 // length(2), flags(1: 3), key at byte 24; then the value. What a tag does not name may hold anything. Behind all slots
 // are the rings of the journal.
 //
 // Hazards, and who sees to them:
-// - A lookup reads a slot that a later apply overwrites, frees or gives to another key: the write waits for the data of all
-//   lookups that had their turn before its decision (kv_applies, cleared). A lookup carries the beats that it asks
-//   for, and reads the value that was there when it saw the tags.
-// - A lookup sees the tag of a slot that is being written, because it is the key's or has its tag by chance: it waits for
-//   the answer of memory (kv_turns). So what it reads is whole, and is never the slot's former key.
+// - A lookup reads a slot that a later apply overwrites, frees or gives to another key: the write waits for the data
+//   of all lookups that had their turn before its decision (kv_applies, cleared). A lookup carries the beats that it
+//   asks for, and reads the value that was there when it saw the tags.
+// - A lookup sees the tag of a slot that is being written, because it is the key's or has its tag by chance: it waits
+//   for the answer of memory (kv_turns). So what it reads is whole, and is never the slot's former key.
 // - An apply's search meets a slot that is being written: the key is on chip, and decides (kv_turns).
 // - Writes to one slot: in the order of applies (kv_applies, kv_memory).
 // - Applies of one bucket: the second looks when the first is decided (kv_applies), and sees its tag (kv_tags).
@@ -22,13 +22,13 @@
 // - Several ways match a tag: all are read, at most one has the key.
 // - A write is retired, but a lookup has older news: it is not retired before that lookup's result was taken.
 //
-// Latency: a lookup offers its address 3 cycles after it was taken, and its result 2 cycles after the last beat; one that
-// needs no memory its result after 6. A reservation is answered 3 cycles after it was taken.
-// Throughput: a lookup every 2 cycles, if there is one way to read, and a beat every cycle; an apply takes two turns, about
-// 4 cycles, and its beats and two cycles to write. Order: results as lookups, retirements as applies, reservations and
-// releases as they came, journal as it came, all apart from one another.
-// Stalls: lookups when `LookupsMax` results or `ValueRoom` beats are not taken, and then all turns behind them: who takes
-// results must not wait for anything else here. Applies when `AppliesMax` are under way.
+// Latency: a lookup offers its address 3 cycles after it was taken, and its result 2 cycles after the last beat; one
+// that needs no memory its result after 6. A reservation is answered 3 cycles after it was taken. Throughput: a
+// lookup every 2 cycles, if there is one way to read, and a beat every cycle; an apply takes two turns, about 4
+// cycles, and its beats and two cycles to write. Order: results as lookups, retirements as applies, reservations and
+// releases as they came, journal as it came, all apart from one another. Stalls: lookups when `LookupsMax` results or
+// `ValueRoom` beats are not taken, and then all turns behind them: who takes results must not wait for anything else
+// here. Applies when `AppliesMax` are under way.
 module kv_table
   import weft_pkg::*;
   import kv_pkg::*;
@@ -39,8 +39,8 @@ module kv_table
   // Buckets less one. A change clears the table.
   input bucket_t bucket_mask_i,
 
-  // Results come in the order of lookups. A result with a value (`found`, LookupRead or LookupFetch, and `value_bytes`) is
-  // followed by its beats, without a pause once the result is offered.
+  // Results come in the order of lookups. A result with a value (`found`, LookupRead or LookupFetch, and
+  // `value_bytes`) is followed by its beats, without a pause once the result is offered.
   input  logic       lookup_valid_i,
   output logic       lookup_ready_o,
   input  lookup_t    lookup_i,
@@ -51,8 +51,8 @@ module kv_table
   input  logic       result_value_ready_i,
   output beat_t      result_value_o,
 
-  // Room for a key that may come: `reserve_done_o` 3 cycles after a reservation was taken, or later while turns wait; in
-  // order.
+  // Room for a key that may come: `reserve_done_o` 3 cycles after a reservation was taken, or later while turns wait;
+  // in order.
   input  logic    reserve_valid_i,
   output logic    reserve_ready_o,
   input  bucket_t reserve_bucket_i,

@@ -14,7 +14,8 @@ package kv_table_pkg;
   typedef logic [$clog2(AppliesMax)-1:0] apply_index_t;
   // One bit more than an index tells a full ring from an empty one.
   typedef logic [$clog2(AppliesMax):0] apply_pointer_t;
-  // Lookups counted, modulo four times as many as there can be, so that the sign of a difference tells which is earlier.
+  // Lookups counted, modulo four times as many as there can be, so that the sign of a difference tells which is
+  // earlier.
   typedef logic [$clog2(LookupsMax)+1:0] lookup_count_t;
   typedef logic [Ways-1:0] ways_t;
   // Ways of a bucket that are claimed or reserved.

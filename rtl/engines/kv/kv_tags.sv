@@ -1,4 +1,5 @@
-// The tags of the key-value table, in UltraRAM: for each bucket 32 ways of {beats, tag}, and how many are claimed or reserved.
+// The tags of the key-value table, in UltraRAM: for each bucket 32 ways of {beats, tag}, and how many are claimed or
+// reserved.
 //
 // A turn reads its bucket's row, and comes out with what it says. A turn that may write a row (TurnDecide, TurnReserve,
 // TurnRelease) writes it one cycle after it came out; until then no turn of the same bucket comes in, so that each
@@ -7,8 +8,8 @@
 // After reset, when it is asked to, and when the mask changes, all buckets below the mask are freed, one a cycle; turns
 // wait meanwhile.
 //
-// Latency: 3 cycles. Throughput: a turn every cycle. Order: kept. Stalls: turns behind one that is not taken, for a bucket that
-// is about to be written, and while buckets are freed.
+// Latency: 3 cycles. Throughput: a turn every cycle. Order: kept. Stalls: turns behind one that is not taken, for a
+// bucket that is about to be written, and while buckets are freed.
 module kv_tags
   import weft_pkg::*;
   import kv_pkg::*;

@@ -1,13 +1,14 @@
-// The giving half of a state transfer: answers a StateRequest with up to 16 chunks. The twin of what crates/engines/kv/src/engine.rs
-// does for a node that joins.
+// The giving half of a state transfer: answers a StateRequest with up to 16 chunks. The twin of what
+// crates/engines/kv/src/engine.rs does for a node that joins.
 //
-// An answer looks at 1,024 buckets or places of sessions at most. It ends there, at the end of all, or with the sixteenth chunk, and
-// a chunk ends with the last record that still fits. A walker looks for slots ahead of the words that are written, so the memory's
-// latency counts only once; what it fetched in vain is thrown away at the end.
+// An answer looks at 1,024 buckets or places of sessions at most. It ends there, at the end of all, or with the
+// sixteenth chunk, and a chunk ends with the last record that still fits. A walker looks for slots ahead of the words
+// that are written, so the memory's latency counts only once; what it fetched in vain is thrown away at the end.
 //
-// Latency in cycles: about one a word, where there are slots; a bucket without any costs what kv_table takes to say so, and one that
-// this node does not lead costs one. 16 chunks of slots with values of 64 bytes: about 2,700. Throughput: one command at a
-// time; `command_i` is held until `answer_valid_o`. Stalls: while the table, the sessions or the message buffer does.
+// Latency in cycles: about one a word, where there are slots; a bucket without any costs what kv_table takes to say
+// so, and one that this node does not lead costs one. 16 chunks of slots with values of 64 bytes: about 2,700.
+// Throughput: one command at a time; `command_i` is held until `answer_valid_o`. Stalls: while the table, the
+// sessions or the message buffer does.
 module kv_transfer_donate
   import weft_pkg::*;
   import engines_pkg::*;

@@ -1,12 +1,14 @@
-// The joining half of a state transfer: asks one full member after the other for the buckets that it leads, then the first for the
-// sessions, and installs what comes. The twin of what crates/engines/kv/src/transfer.rs and engine.rs do for a joining node.
+// The joining half of a state transfer: asks one full member after the other for the buckets that it leads, then the
+// first for the sessions, and installs what comes. The twin of what crates/engines/kv/src/transfer.rs and engine.rs
+// do for a joining node.
 //
-// A chunk is stored, then read twice: it is judged as a whole before anything of it is installed. The stream of the member that sent
-// it is committed up to the chunk's tag in between. Slots are installed where they are newer than what the table has.
+// A chunk is stored, then read twice: it is judged as a whole before anything of it is installed. The stream of the
+// member that sent it is committed up to the chunk's tag in between. Slots are installed where they are newer than
+// what the table has.
 //
-// Latency of a chunk in cycles: one a word to store it, then about two a word and 10 a record. Throughput: one command at a
-// time; `command_i` is held until `answer_valid_o`. Stalls: the payload while there is no TransferTake; a chunk while the table,
-// the sessions, the committer or the message buffer does.
+// Latency of a chunk in cycles: one a word to store it, then about two a word and 10 a record. Throughput: one
+// command at a time; `command_i` is held until `answer_valid_o`. Stalls: the payload while there is no TransferTake;
+// a chunk while the table, the sessions, the committer or the message buffer does.
 module kv_transfer_join
   import weft_pkg::*;
   import engines_pkg::*;

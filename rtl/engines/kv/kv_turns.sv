@@ -1,16 +1,18 @@
-// Executes the turns at the tags, one at a time: reads the slots that match, decides about applies, keeps count of ways.
+// Executes the turns at the tags, one at a time: reads the slots that match, decides about applies, keeps count of
+// ways.
 //
-// A lookup or an apply's search reads every way that matches, the lookup with the value, the search only the header with
-// the key; when all bursts are asked for, the turn is over. A way whose slot is being written (decided, and the write not
-// answered) is not read: a lookup waits for the answer; a search compares its key with the one that is written, which
-// decides, and waits only if it needs the version too (`newer_only`).
+// A lookup or an apply's search reads every way that matches, the lookup with the value, the search only the header
+// with the key; when all bursts are asked for, the turn is over. A way whose slot is being written (decided, and the
+// write not answered) is not read: a lookup waits for the answer; a search compares its key with the one that is
+// written, which decides, and waits only if it needs the version too (`newer_only`).
 //
 // The wait ends: a write waits for reads that were asked for before it was decided, and for nothing that comes later;
 // and as no decision passes a turn that waits, none is asked to wait for it.
 //
-// Latency: a burst is offered, or a reservation answered, in the cycle in which the probe comes. Throughput: a turn every
-// cycle, but one that reads takes two cycles for the only way that matches, four for two, and so on, and one that reads across
-// 4 KiB one more. Stalls: while the address channel does, while there is no room for a longest value, and as above.
+// Latency: a burst is offered, or a reservation answered, in the cycle in which the probe comes. Throughput: a turn
+// every cycle, but one that reads takes two cycles for the only way that matches, four for two, and so on, and one
+// that reads across 4 KiB one more. Stalls: while the address channel does, while there is no room for a longest
+// value, and as above.
 module kv_turns
   import weft_pkg::*;
   import kv_pkg::*;

@@ -1,6 +1,8 @@
-// Takes in the value of a write that comes behind its operation: to its place in the window, to the journal, or nowhere.
+// Takes in the value of a write that comes behind its operation: to its place in the window, to the journal, or
+// nowhere.
 //
-// Latency: a beat is written in the cycle in which it is taken. Throughput: a beat every cycle. Stalls: while the journal does.
+// Latency: a beat is written in the cycle in which it is taken. Throughput: a beat every cycle. Stalls: while the
+// journal does.
 module kv_value_store
   import weft_pkg::BeatBits;
   import weft_pkg::beat_t;

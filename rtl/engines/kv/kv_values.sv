@@ -1,14 +1,14 @@
 // The values of the entries of all windows, in UltraRAM: 16 Mibit in eight banks of eight.
 //
 // An UltraRAM has two ports. One is for the writes, which are never refused; the other is shared by two readers, of
-// which A goes first. The two share it, although writes leave gaps on the other, because what joins eight banks
-// costs two LUTs a bit and port, more than all the rest of the windows. A port carries 128 Gbit/s, of which A takes what
+// which A goes first. The two share it, although writes leave gaps on the other, because what joins eight banks costs
+// two LUTs a bit and port, more than all the rest of the windows. A port carries 128 Gbit/s, of which A takes what
 // the wire can: at most 7 of 10 cycles, since frames have headers and gaps.
 //
-// Latency: 2 cycles from a request to the first beat. Throughput: one write every cycle; A one beat every cycle; B one
-// every 2 cycles while A is silent. Order: kept at each. Stalls: writes never; A never within a value or between
-// requests that wait; B while A reads, or holds a beat that is not taken. A value must have been written before it is asked
-// for, and stay until it is read.
+// Latency: 2 cycles from a request to the first beat. Throughput: one write every cycle; A one beat every cycle; B
+// one every 2 cycles while A is silent. Order: kept at each. Stalls: writes never; A never within a value or between
+// requests that wait; B while A reads, or holds a beat that is not taken. A value must have been written before it is
+// asked for, and stay until it is read.
 module kv_values
   import weft_pkg::*;
   import kv_pkg::*;

@@ -1,13 +1,14 @@
-// From one epoch to the next: what the full members had of the streams of the epochs that they took part in last, and where
-// those end. The twin of crates/engines/kv/src/view_change.rs, which says why, and of `Sealed` in message.rs.
+// From one epoch to the next: what the full members had of the streams of the epochs that they took part in last, and
+// where those end. The twin of crates/engines/kv/src/view_change.rs, which says why, and of `Sealed` in message.rs.
 //
-// The words of the members lie in one block RAM, 64 places each: what is needed of the head {base, its members, cuts}, then
-// accepted lengths, then the cuts, each {epoch} and lengths. Lengths of nodes that cannot exist are not kept, and zero when they are
-// sent. This node's own cuts lie in a ring behind that, and its word refers to those that it had when it was said.
+// The words of the members lie in one block RAM, 64 places each: what is needed of the head {base, its members,
+// cuts}, then accepted lengths, then the cuts, each {epoch} and lengths. Lengths of nodes that cannot exist are not
+// kept, and zero when they are sent. This node's own cuts lie in a ring behind that, and its word refers to those
+// that it had when it was said.
 //
 // Latency in cycles: ViewBegin 26, ViewHear one a word, ViewTell two a word, ViewDecide at most 300, CutRemember 9.
-// Throughput: one command at a time; `command_i` is held until `answer_valid_o`. Stalls: the payload while there is no ViewHear,
-// ViewTell while the message buffer has no room.
+// Throughput: one command at a time; `command_i` is held until `answer_valid_o`. Stalls: the payload while there is
+// no ViewHear, ViewTell while the message buffer has no room.
 module kv_view_change
   import weft_pkg::*;
   import engines_pkg::*;

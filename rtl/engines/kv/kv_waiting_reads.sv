@@ -1,5 +1,5 @@
-// Reads at a follower that wait for an accepted write to be decided: a bounded pool, in a list per entry of the windows. The twin of
-// crates/engines/kv/src/waiting.rs; the read that came last is taken first.
+// Reads at a follower that wait for an accepted write to be decided: a bounded pool, in a list per entry of the
+// windows. The twin of crates/engines/kv/src/waiting.rs; the read that came last is taken first.
 //
 // An entry's list is empty from `push_i` on, which is always taken. Free places of the pool are those that were never
 // used, above a mark, and a list of those that were given back; so all can be forgotten in one cycle.

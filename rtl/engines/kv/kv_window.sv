@@ -1,9 +1,10 @@
 // The windows of all streams: entries with their values, the index of what is pending, and the reads that wait.
 //
-// An entry lies at `(number - 1) modulo WindowEntries` of its stream and stays until the place is taken again. The user
-// keeps `accepted - retired <= WindowEntries`, pushes the entries of a stream in order of their numbers, and writes
-// the value of an entry before it is pushed. Values, entries with their index, and waiting reads are three parts that work side
-// by side; each tells its latency and throughput (kv_values, kv_pending_index, kv_waiting_reads).
+// An entry lies at `(number - 1) modulo WindowEntries` of its stream and stays until the place is taken again. The
+// user keeps `accepted - retired <= WindowEntries`, pushes the entries of a stream in order of their numbers, and
+// writes the value of an entry before it is pushed. Values, entries with their index, and waiting reads are three
+// parts that work side by side; each tells its latency and throughput (kv_values, kv_pending_index,
+// kv_waiting_reads).
 //
 // Latency: a read of an entry 2 cycles, a find 2 if its list is empty, 3 if the newest entry of the list decides and 2
 // more for each further one; a wait or take 2; the first beat of a value 2. Requests with `ready_o` low wait.

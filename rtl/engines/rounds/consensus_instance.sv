@@ -1,11 +1,11 @@
 // One instance of the consensus in one of its rounds: what a record changes, and what the end of the round does.
 //
-// Instances move from place to place as they grow older, so the number of the round that an instance is in, `Round`, is
-// the place's own: at the end of a round the place gives away what its instance has become, `ended_o`, and takes the one
-// that comes from the younger place. The rules are those of crates/engines/rounds/src/instance.rs.
+// Instances move from place to place as they grow older, so the number of the round that an instance is in, `Round`,
+// is the place's own: at the end of a round the place gives away what its instance has become, `ended_o`, and takes
+// the one that comes from the younger place. The rules are those of crates/engines/rounds/src/instance.rs.
 //
-// Latency: a record or the end of a round counts from the next cycle on, for the end of a round from the one behind that: a round
-// may not end in the cycle behind a record. Throughput: a record every cycle. Stalls: never.
+// Latency: a record or the end of a round counts from the next cycle on, for the end of a round from the one behind
+// that: a round may not end in the cycle behind a record. Throughput: a record every cycle. Stalls: never.
 module consensus_instance
   import rounds_pkg::*;
 #(

@@ -1,10 +1,11 @@
 // The consensus as an algorithm of rounds: the instances in flight, each one round older than the next.
 //
-// Place i holds the instance of round R - RoundsWindow + i while the node is in round R, as the areas of its messages do. At the
-// end of round R the instance of round R opens, with the set of those whose proposals have come, and the oldest leaves.
+// Place i holds the instance of round R - RoundsWindow + i while the node is in round R, as the areas of its messages
+// do. At the end of round R the instance of round R opens, with the set of those whose proposals have come, and the
+// oldest leaves.
 //
-// Latency: areas and ends of rounds count from the next cycle on; a round may not end in the cycle behind an area. Throughput: an area
-// every cycle. Stalls: never.
+// Latency: areas and ends of rounds count from the next cycle on; a round may not end in the cycle behind an area.
+// Throughput: an area every cycle. Stalls: never.
 module consensus_window
   import rounds_pkg::*;
 (

@@ -1,9 +1,10 @@
 // Where proposals lie until they are released, and as long as a peer may fetch them.
 //
-// One of another node lies at its instance (modulo 16) and its proposer, one's own at a number of its own, since it comes before it
-// has an instance.
+// One of another node lies at its instance (modulo 16) and its proposer, one's own at a number of its own, since it
+// comes before it has an instance.
 //
-// Latency of a read: 1 cycle for beats, none for lengths. Throughput: one beat in and one out every cycle. Stalls: never.
+// Latency of a read: 1 cycle for beats, none for lengths. Throughput: one beat in and one out every cycle. Stalls:
+// never.
 module proposal_store
   import weft_pkg::*;
   import rounds_pkg::*;

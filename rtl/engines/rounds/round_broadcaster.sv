@@ -1,7 +1,8 @@
-// Sends messages, each to all of its targets at once: the packet and its list of targets wait here, and nobody waits for them.
+// Sends messages, each to all of its targets at once: the packet and its list of targets wait here, and nobody waits
+// for them.
 //
-// Latency: 1 cycle to the message and its head; a proposal follows without a gap. Throughput: a beat every cycle, with none
-// between messages. Order: kept. Stalls: its input when `Depth` messages wait.
+// Latency: 1 cycle to the message and its head; a proposal follows without a gap. Throughput: a beat every cycle,
+// with none between messages. Order: kept. Stalls: its input when `Depth` messages wait.
 module round_broadcaster
   import weft_pkg::*;
   import engines_pkg::*;

@@ -1,10 +1,12 @@
 // Who takes part in which instance: the twin of crates/engines/rounds/src/membership.rs.
 //
-// Members change by decisions. A change that is decided applies `RoundsChangeDelay` instances later, when every running node has
-// released it; of several in that time the first one counts. A node proposes to add whom it has heard ask, and to remove
-// whom it has not heard for a while; a member goes when it says so itself, or when so many accuse it that one is correct.
+// Members change by decisions. A change that is decided applies `RoundsChangeDelay` instances later, when every
+// running node has released it; of several in that time the first one counts. A node proposes to add whom it has
+// heard ask, and to remove whom it has not heard for a while; a member goes when it says so itself, or when so many
+// accuse it that one is correct.
 //
-// Latency: 1 cycle, of what is decided 3, of what that says of changes to be proposed 4. Throughput: one of its inputs every cycle. Stalls: never.
+// Latency: 1 cycle, of what is decided 3, of what that says of changes to be proposed 4. Throughput: one of its
+// inputs every cycle. Stalls: never.
 module round_membership
   import rounds_pkg::*;
 (

@@ -1,12 +1,13 @@
 // Turns events into operations: one complete, well-formed message in each handshake.
 //
-// Of a message the head becomes the operation, and so does what it says of rounds: whether it is of this one, the next, or
-// one before. A proposal's beats pass by while the operation is shown (`beat_*`), so that who takes it can tell where they
-// belong; with the last of them it is offered. What is malformed is dropped and counted, but calls are all handed over.
+// Of a message the head becomes the operation, and so does what it says of rounds: whether it is of this one, the
+// next, or one before. A proposal's beats pass by while the operation is shown (`beat_*`), so that who takes it can
+// tell where they belong; with the last of them it is offered. What is malformed is dropped and counted, but calls
+// are all handed over.
 //
-// Latency: 2 cycles from an event to its operation, if its payload is there. Throughput: a message of one beat every cycle, one
-// with a proposal in as many as it has beats. Order: kept. Stalls: while the operation is not taken, and for one more cycle
-// behind any operation but a Round, since that may begin another round.
+// Latency: 2 cycles from an event to its operation, if its payload is there. Throughput: a message of one beat every
+// cycle, one with a proposal in as many as it has beats. Order: kept. Stalls: while the operation is not taken, and
+// for one more cycle behind any operation but a Round, since that may begin another round.
 module round_parser
   import weft_pkg::*;
   import engines_pkg::*;
@@ -39,7 +40,8 @@ module round_parser
   output logic                         beat_valid_o,
   output logic          [         2:0] beat_index_o,
   output logic          [BeatBits-1:0] beat_o,
-  // A message was malformed, of a round or not; or it is of a node that no cluster of rounds has: in the cycle behind its head.
+  // A message was malformed, of a round or not; or it is of a node that no cluster of rounds has: in the cycle behind
+  // its head.
   output logic                         malformed_o,
   output logic                         malformed_round_o,
   output member_t                      malformed_from_o,

@@ -1,12 +1,13 @@
 // Gives out what is decided, in order, and asks for what of it is lacking.
 //
-// An instance is released when it is decided, all before it are, and all proposals of its decision are here; then these go out
-// in the order of their proposers. For each instance that lacks some, one member that has any is asked, and if that was of no avail
-// all of them, in every round. Here is kept whose proposals the node has, and what instances have decided that have left the window.
+// An instance is released when it is decided, all before it are, and all proposals of its decision are here; then
+// these go out in the order of their proposers. For each instance that lacks some, one member that has any is asked,
+// and if that was of no avail all of them, in every round. Here is kept whose proposals the node has, and what
+// instances have decided that have left the window.
 //
-// Latency: the first value 4 cycles after `go_i`; if something is lacking, two cycles later for each instance that is not released.
-// Throughput: a value every cycle, a cycle more where its caller is told, and four for each instance. Order: of instances. Stalls:
-// when its messages do.
+// Latency: the first value 4 cycles after `go_i`; if something is lacking, two cycles later for each instance that is
+// not released. Throughput: a value every cycle, a cycle more where its caller is told, and four for each instance.
+// Order: of instances. Stalls: when its messages do.
 module round_releases
   import engines_pkg::*;
   import rounds_pkg::*;
@@ -31,7 +32,8 @@ module round_releases
   output logic                               idle_o,
   // What instances know must stay as it is, since it may still be asked about.
   output logic                               asking_o,
-  // Of an instance of some age, while nothing is given out: what is here and what is lacking, a cycle later; and what has come.
+  // Of an instance of some age, while nothing is given out: what is here and what is lacking, a cycle later; and what
+  // has come.
   input  age_t                               look_age_i,
   input  logic            [             2:0] look_slot_i,         // its number, modulo what is remembered
   output members_t                           held_o,

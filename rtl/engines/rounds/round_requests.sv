@@ -1,10 +1,11 @@
-// This node's own proposals: a queue of those that wait for their round, and who is to be told what became of the others.
+// This node's own proposals: a queue of those that wait for their round, and who is to be told what became of the
+// others.
 //
-// The bytes lie in proposal_store, one proposal after another in a ring that is long enough for the queue and for all instances that
-// are remembered; a round that begins takes the oldest.
+// The bytes lie in proposal_store, one proposal after another in a ring that is long enough for the queue and for all
+// instances that are remembered; a round that begins takes the oldest.
 //
-// Latency: 1 cycle. Throughput: one of its inputs every cycle. Order: first in, first out. Stalls: never; who puts must look at
-// `full_o`.
+// Latency: 1 cycle. Throughput: one of its inputs every cycle. Order: first in, first out. Stalls: never; who puts
+// must look at `full_o`.
 module round_requests
   import engines_pkg::*;
   import rounds_pkg::*;

@@ -1,9 +1,9 @@
 // When the present round ends. A round lasts a period, less what it takes to follow the fastest member.
 //
-// A message that comes sooner than the shortest way takes tells that its sender has begun its round sooner by that lead. A
-// later round is shortened by a quarter of the largest lead, by an eighth of the period at most: the rule and its reason
-// are in crates/engines/rounds/src/timer.rs. A round's end follows from the end before it and not from when that was
-// noticed, so that nothing adds up.
+// A message that comes sooner than the shortest way takes tells that its sender has begun its round sooner by that
+// lead. A later round is shortened by a quarter of the largest lead, by an eighth of the period at most: the rule and
+// its reason are in crates/engines/rounds/src/timer.rs. A round's end follows from the end before it and not from
+// when that was noticed, so that nothing adds up.
 //
 // Latency: 1 cycle. Throughput: one of its inputs every cycle. Stalls: never.
 module round_timer

@@ -1,16 +1,17 @@
 // The rounds engine: the twin of crates/engines/rounds, whose documentation tells the protocol.
 //
-// Time is cut into rounds. In each of them a node sends one message to every other (round_broadcaster), which carries its proposal
-// for the instance that begins with the round and what the algorithm (rounds_consensus, rounds_reduce) says of those before that;
-// and it takes one from every other (round_parser). A message of the next round waits in its sender's place until that begins.
-// When a round ends (round_timer) the algorithm takes a step; what it decides goes out in order, and
-// who has proposed is told (round_requests). Members change by decisions (round_membership).
+// Time is cut into rounds. In each of them a node sends one message to every other (round_broadcaster), which carries
+// its proposal for the instance that begins with the round and what the algorithm (rounds_consensus, rounds_reduce)
+// says of those before that; and it takes one from every other (round_parser). A message of the next round waits in
+// its sender's place until that begins. When a round ends (round_timer) the algorithm takes a step; what it decides
+// goes out in order, and who has proposed is told (round_requests). Members change by decisions (round_membership).
 //
-// Latency, when nothing waits: 4 cycles from the event of a round's end to the next round's message and until the first message of
-// that round counts, with all instances stepped, decided, left and opened; 2 from a message's event until it counts.
-// Throughput: a message every cycle, one with a proposal in as many as it has beats. Order: events take effect in their order;
-// messages leave in the order in which they were caused. Stalls: its events while a new round takes up what came early, while it is
-// asked for what is lacking, while a Fetch is answered, and, but for messages of rounds, while values are given out.
+// Latency, when nothing waits: 4 cycles from the event of a round's end to the next round's message and until the
+// first message of that round counts, with all instances stepped, decided, left and opened; 2 from a message's event
+// until it counts. Throughput: a message every cycle, one with a proposal in as many as it has beats. Order: events
+// take effect in their order; messages leave in the order in which they were caused. Stalls: its events while a new
+// round takes up what came early, while it is asked for what is lacking, while a Fetch is answered, and, but for
+// messages of rounds, while values are given out.
 module rounds
   import weft_pkg::*;
   import engines_pkg::*;
@@ -33,8 +34,8 @@ module rounds
   // verilator lint_off UNUSEDSIGNAL
   input engine_configuration_t configuration_i,
   // verilator lint_on UNUSEDSIGNAL
-  // These stay as they are from reset on. Cycles of at most 31 bits: a round, as long as no call sets another period, and the
-  // shortest way from node to node.
+  // These stay as they are from reset on. Cycles of at most 31 bits: a round, as long as no call sets another period,
+  // and the shortest way from node to node.
   input cycles_t period_i,
   input cycles_t one_way_i,
   input logic [7:0] silence_i,  // rounds after which a member that is not heard is to go
@@ -281,7 +282,8 @@ module rounds
   logic [36:0] until_q;
   logic near_q;
 
-  // When the sender of a message that comes now has begun its round, or somewhat later; and this node's next round after so many.
+  // When the sender of a message that comes now has begun its round, or somewhat later; and this node's next round
+  // after so many.
   assign rounds_until = running ? next_round_q[5:0] - 6'(turn_64(op.head.round)) : op.head.ahead;
   logic before_time;
   cycles_t sent;
@@ -460,7 +462,8 @@ module rounds
   assign value_proposer = op.head.epoch[2:0];
   assign wanted = remembered_q && lacking[value_proposer];
 
-  // Whether an operation's instance is one that the node remembers, from its second cycle on; and who looks from outside.
+  // Whether an operation's instance is one that the node remembers, from its second cycle on; and who looks from
+  // outside.
   always_ff @(posedge clk_i) begin
     remembered_q <= begun_q && op.recent && op.behind >= leaving_q
         && 5'(op.behind) < 5'(leaving_q) + 5'(2 * RoundsWindow);
@@ -654,8 +657,8 @@ module rounds
     for (int unsigned i = 0; i < RoundsNodes; i++) timings[256+32*i+:32] = turn_32(lags[i]);
   end
 
-  // Operations that may change what is given out, or send something, wait until all of that has left; and but for the end of a
-  // round they are looked at for a cycle.
+  // Operations that may change what is given out, or send something, wait until all of that has left; and but for the
+  // end of a round they are looked at for a cycle.
   assign settled = state_q == Listen && !replaying && releases_idle;
   assign looked = settled_q && !op_fresh;
   // What a message tells of the first round is looked at for a cycle.

@@ -1,4 +1,5 @@
-// The rounds engine with the all-reduce as its algorithm (rounds_reduce): the twin of `Rounds<Reduce>` of crates/engines/rounds.
+// The rounds engine with the all-reduce as its algorithm (rounds_reduce): the twin of `Rounds<Reduce>` of
+// crates/engines/rounds.
 //
 // Latency, throughput, order, stalls: those of rounds.
 module rounds_all_reduce
@@ -20,8 +21,8 @@ module rounds_all_reduce
   input beat_t payload_i,
   // Taken with EventConfigure.
   input engine_configuration_t configuration_i,
-  // These stay as they are from reset on. Cycles of at most 31 bits: a round, as long as no call sets another period, and the
-  // shortest way from node to node.
+  // These stay as they are from reset on. Cycles of at most 31 bits: a round, as long as no call sets another period,
+  // and the shortest way from node to node.
   input cycles_t period_i,
   input cycles_t one_way_i,
   input logic [7:0] silence_i,  // rounds after which a member that is not heard is to go

@@ -1,8 +1,9 @@
 // The consensus as an algorithm of rounds: the instances in flight, and what they decide.
 //
-// It has the ports that every algorithm has (rounds_reduce is another one), in the order in which a round goes by: the area of the
-// round's message, the areas of the others', the end of the round, and then what is decided. A node takes part in an instance
-// from its round to the end of the window; what that decides is given out in order, when all of it is here.
+// It has the ports that every algorithm has (rounds_reduce is another one), in the order in which a round goes by:
+// the area of the round's message, the areas of the others', the end of the round, and then what is decided. A node
+// takes part in an instance from its round to the end of the window; what that decides is given out in order, when
+// all of it is here.
 //
 // Latency, throughput: those of consensus_window and round_releases. A round may not end while `busy_o`.
 module rounds_consensus

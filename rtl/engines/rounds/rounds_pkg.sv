@@ -219,7 +219,8 @@ package rounds_pkg;
     members_t      members;
   } rounds_context_t;
 
-  // Events of rounds, named as the counters of crates/engines/rounds/src/counters.rs; how many where it may be more than one.
+  // Events of rounds, named as the counters of crates/engines/rounds/src/counters.rs; how many where it may be more
+  // than one.
   typedef struct packed {
     logic          rounds;
     logic          messages;

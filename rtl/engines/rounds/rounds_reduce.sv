@@ -1,11 +1,11 @@
 // The all-reduce as an algorithm of rounds: the sum and the maximum of one number per member, for every round.
 //
-// The twin of crates/engines/rounds/src/reduce.rs. In a round each member proposes its number, 8 bytes; in the next one it tells what
-// it makes of those that it heard. If all members tell the same, that is decided in place of a proposal; if not, the round has
-// no result. It has the ports of rounds_consensus; what that alone needs is not used.
+// The twin of crates/engines/rounds/src/reduce.rs. In a round each member proposes its number, 8 bytes; in the next
+// one it tells what it makes of those that it heard. If all members tell the same, that is decided in place of a
+// proposal; if not, the round has no result. It has the ports of rounds_consensus; what that alone needs is not used.
 //
-// Latency: a message's number counts 3 cycles after it, and a round may not end before that (`busy_o`). Throughput: a message every
-// cycle. Order: of rounds. Stalls: when its messages do.
+// Latency: a message's number counts 3 cycles after it, and a round may not end before that (`busy_o`). Throughput: a
+// message every cycle. Order: of rounds. Stalls: when its messages do.
 module rounds_reduce
   import engines_pkg::*;
   import rounds_pkg::*;

@@ -1,5 +1,5 @@
-// arbiter: packets leave whole, one element at a time and each input's in order; what is offered stays; and an input that
-// offers waits for at most one packet of each other.
+// arbiter: packets leave whole, one element at a time and each input's in order; what is offered stays; and an input
+// that offers waits for at most one packet of each other.
 module arbiter_formal #(
   parameter int unsigned N = 3
 ) (

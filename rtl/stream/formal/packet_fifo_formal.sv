@@ -1,8 +1,8 @@
 // packet_fifo: exactly the elements of good packets come out, in order and once; lost and bad packets leave nothing.
 //
-// The elements of a packet are numbered from where the last packet that was kept ended, so that one which is given up takes
-// no numbers. A verdict is free, and remembered for the places of its packet: what comes out must be of a good one, and what
-// is skipped of a bad one. That is inductive: it holds for any number of packets.
+// The elements of a packet are numbered from where the last packet that was kept ended, so that one which is given up
+// takes no numbers. A verdict is free, and remembered for the places of its packet: what comes out must be of a good
+// one, and what is skipped of a bad one. That is inductive: it holds for any number of packets.
 module packet_fifo_formal #(
   parameter int unsigned Depth = 4
 ) (

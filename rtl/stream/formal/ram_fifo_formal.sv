@@ -1,4 +1,5 @@
-// ram_fifo: every element comes out once and in order, past the RAM or through it, as soon as it should, and the handshake holds.
+// ram_fifo: every element comes out once and in order, past the RAM or through it, as soon as it should, and the
+// handshake holds.
 module ram_fifo_formal #(
   parameter int unsigned Depth = 4
 ) (

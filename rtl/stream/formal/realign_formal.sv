@@ -1,9 +1,9 @@
-// realign: byte i of a transfer that goes in is byte i of the transfer that comes out, at its place, with its strobe, and
-// nothing else comes out; whatever the offsets, the lengths and the pace of the neighbours.
+// realign: byte i of a transfer that goes in is byte i of the transfer that comes out, at its place, with its strobe,
+// and nothing else comes out; whatever the offsets, the lengths and the pace of the neighbours.
 //
 // Every byte carries the number of its transfer and its own number in it, so that loss, duplication and confusion of
-// transfers show as well. Beats have four bytes here; nothing in the block depends on their number but the stages of the
-// rotator. A bounded proof: all runs of the depth that realign.sby states.
+// transfers show as well. Beats have four bytes here; nothing in the block depends on their number but the stages of
+// the rotator. A bounded proof: all runs of the depth that realign.sby states.
 module realign_formal (
   input logic        clk_i,
   input logic        command_valid_i,

@@ -1,25 +1,26 @@
 //! TPC-C, revision 5.11: the orders of a wholesale supplier, on a store of keys and values.
 //!
-//! All nine tables are objects of the store, of the sizes of clause 4.2.2 (`rows`), and so are the secondary indexes: a district's customers by
-//! last name, a customer's last order, a district's oldest order that is not delivered. Each warehouse belongs to a shard, with all that is
-//! its own; the items, which never change, are at every shard.
+//! All nine tables are objects of the store, of the sizes of clause 4.2.2 (`rows`), and so are the secondary indexes:
+//! a district's customers by last name, a customer's last order, a district's oldest order that is not delivered.
+//! Each warehouse belongs to a shard, with all that is its own; the items, which never change, are at every shard.
 //!
 //! # What is chopped
 //!
 //! Xenic (5.3) chops long local transactions into several, as its predecessors do. Here these are:
 //!
 //! - *delivery*: one transaction for each district, as clause 2.7.2 permits, ten in turn for one call;
-//! - *stock-level*: which order comes next; then the lines of the last twenty orders, three orders at a time; then the stocks of the items, sixty
-//!   at a time. Clause 2.8.2.3 permits it, since read committed is enough for it.
+//! - *stock-level*: which order comes next; then the lines of the last twenty orders, three orders at a time; then
+//!   the stocks of the items, sixty at a time. Clause 2.8.2.3 permits it, since read committed is enough for it.
 //!
-//! *New-order*, *payment* and *order-status* are one transaction each. New-order and payment may run on a card, the others run on the host
-//! (Xenic 5.3).
+//! *New-order*, *payment* and *order-status* are one transaction each. New-order and payment may run on a card, the
+//! others run on the host (Xenic 5.3).
 //!
 //! # What differs from the specification
 //!
-//! Clients neither key nor think (clause 5.2.5), and pick a warehouse of their server for each transaction in place of having one (2.5.1.1).
-//! Dates are numbers. The delivery has no queue (2.7). [`Tpcc::new_order_only`] is the workload of Xenic's section 5.2: new-order alone, whose items
-//! come from warehouses chosen uniformly in the whole cluster.
+//! Clients neither key nor think (clause 5.2.5), and pick a warehouse of their server for each transaction in place
+//! of having one (2.5.1.1). Dates are numbers. The delivery has no queue (2.7). [`Tpcc::new_order_only`] is the
+//! workload of Xenic's section 5.2: new-order alone, whose items come from warehouses chosen uniformly in the whole
+//! cluster.
 
 mod audit;
 mod client;
@@ -75,8 +76,8 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// The specification's, with so many warehouses on each of so many servers. The values of a warehouse are some 70 MB
-    /// at each replica, those of the items another 8 MB.
+    /// The specification's, with so many warehouses on each of so many servers. The values of a warehouse are some 70
+    /// MB at each replica, those of the items another 8 MB.
     pub fn full(shards: usize, warehouses: u16) -> Self {
         Self { shards, warehouses, items: 100_000, customers: 3_000 }
     }
@@ -222,7 +223,8 @@ struct Place {
     id: u32,
 }
 
-/// Where everything is. Below the shard a key has 8 bits of table, 12 of the warehouse in its shard, 4 of district and 32 of the rest.
+/// Where everything is. Below the shard a key has 8 bits of table, 12 of the warehouse in its shard, 4 of district
+/// and 32 of the rest.
 #[derive(Clone, Copy, Debug)]
 struct Keys(Scale);
 

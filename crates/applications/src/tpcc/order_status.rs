@@ -42,7 +42,8 @@ impl Asked {
     }
 }
 
-/// The procedure. It answers balance, order, date, carrier and, of each line, item, warehouse, quantity, amount and delivery date.
+/// The procedure. It answers balance, order, date, carrier and, of each line, item, warehouse, quantity, amount and
+/// delivery date.
 pub(super) struct OrderStatus(pub(super) Keys);
 
 impl OrderStatus {

@@ -5,7 +5,8 @@ use weft_workload::Random;
 /// C of NURand for customers, and for items (clause 2.1.6): any number will do.
 const CUSTOMER_C: u64 = 259;
 const ITEM_C: u64 = 7_911;
-/// C of NURand for last names, when loading and when running; they must be 65 to 119 apart, but not 96 or 112 (clause 2.1.6.1).
+/// C of NURand for last names, when loading and when running; they must be 65 to 119 apart, but not 96 or 112 (clause
+/// 2.1.6.1).
 const LOADED_NAME_C: u64 = 157;
 const NAME_C: u64 = 223;
 
@@ -24,8 +25,8 @@ fn non_uniform(random: &mut Random, a: u64, c: u64, x: u64, y: u64) -> u64 {
     ((between(random, 0, a) | between(random, x, y)) + c) % (y - x + 1) + x
 }
 
-/// A of NURand for `count` things of which the specification has `of`, where it is `a`: as much smaller, so that as large a share of them is
-/// popular. It is a power of two less one.
+/// A of NURand for `count` things of which the specification has `of`, where it is `a`: as much smaller, so that as
+/// large a share of them is popular. It is a power of two less one.
 const fn scaled(a: u64, of: u64, count: u64) -> u64 {
     let most = (a + 1) * count / of;
     if most < 2 { 0 } else { (1 << most.ilog2()) - 1 }

@@ -1,5 +1,5 @@
-//! Rows byte by byte: the numbers that a transaction uses stand at fixed places, the rest is text that makes the row as long as
-//! clause 4.2.2 says. Numbers are little-endian; money is in cents, rates in units of 1/10,000.
+//! Rows byte by byte: the numbers that a transaction uses stand at fixed places, the rest is text that makes the row
+//! as long as clause 4.2.2 says. Numbers are little-endian; money is in cents, rates in units of 1/10,000.
 
 /// An unsigned number in a row.
 #[derive(Clone, Copy, Debug)]

@@ -303,7 +303,8 @@ mod tests {
         assert!(result.calls > 500 && result.live_within_ns < 1_000_000, "{result:?}");
     }
 
-    /// Heartbeats come back in time however many nodes send them: nobody is held for dead who lives, so no leader is replaced.
+    /// Heartbeats come back in time however many nodes send them: nobody is held for dead who lives, so no leader is
+    /// replaced.
     #[test]
     fn without_faults_nobody_is_replaced() {
         let groups = |seed: u64| {

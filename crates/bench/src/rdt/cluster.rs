@@ -33,8 +33,8 @@ const HOST_RETRY: Duration = Duration::from_ms(100);
 const HOST_ASK_AGAIN: Duration = Duration::from_us(500);
 /// From one heartbeat of a process to the next.
 const HOST_PULSE: Duration = Duration::from_us(50);
-/// How often a process looks at what has been written into its memory: the core that does looks always, and one look at all of eight
-/// nodes takes about so long.
+/// How often a process looks at what has been written into its memory: the core that does looks always, and one look
+/// at all of eight nodes takes about so long.
 const HOST_POLL: Duration = Duration::from_ns(250);
 
 /// The engine of every node.
@@ -73,8 +73,8 @@ pub(super) struct ClusterParameters {
     pub(super) planted_bug: Option<weft_rdt::replica::PlantedBug>,
 }
 
-/// What the on-chip memory of a card holds for an engine beside the object. An Alveo U280 has 2,016 blocks of 36 Kb and 960 of 288 Kb
-/// (SafarDB, appendix C.6), 42 MiB; the rest is left to the transport and to the object.
+/// What the on-chip memory of a card holds for an engine beside the object. An Alveo U280 has 2,016 blocks of 36 Kb
+/// and 960 of 288 Kb (SafarDB, appendix C.6), 42 MiB; the rest is left to the transport and to the object.
 const ON_CHIP_BYTES: usize = 16 << 20;
 
 impl ClusterParameters {
@@ -83,8 +83,8 @@ impl ClusterParameters {
         self.system == System::Hamband
     }
 
-    /// Whether the memory of an engine is on its card's chip: in configuration `rpc`, whose point it is to spare accesses to memory. In
-    /// the others it is in HBM.
+    /// Whether the memory of an engine is on its card's chip: in configuration `rpc`, whose point it is to spare
+    /// accesses to memory. In the others it is in HBM.
     fn keeps_on_chip(&self) -> bool {
         !self.is_on_host() && self.configuration == Configuration::Rpc
     }
@@ -130,8 +130,9 @@ impl ClusterParameters {
             parameters.pulse.period = period;
         }
         if self.is_on_host() {
-            // A driver takes more than a millisecond to connect a queue pair, and all of them are connected one after the other: who
-            // asks again sooner begins anew each time. And a core has other things to do than to look after hearts.
+            // A driver takes more than a millisecond to connect a queue pair, and all of them are connected one after
+            // the other: who asks again sooner begins anew each time. And a core has other things to do than to look
+            // after hearts.
             parameters.retry = HOST_RETRY;
             parameters.ask_again = HOST_ASK_AGAIN;
             parameters.log.retry = HOST_RETRY;
@@ -255,9 +256,9 @@ impl Cluster {
         self.machines.world.now()
     }
 
-    /// Lets time pass until all replicas are connected and agree on leaders, shortly before their clients begin. Who makes a connection,
-    /// or changes a permission, in a process has a heart that stands still meanwhile: others may take over, which changes
-    /// permissions again, and who is not connected when clients begin is left behind.
+    /// Lets time pass until all replicas are connected and agree on leaders, shortly before their clients begin. Who
+    /// makes a connection, or changes a permission, in a process has a heart that stands still meanwhile: others may
+    /// take over, which changes permissions again, and who is not connected when clients begin is left behind.
     pub(super) fn connect(&mut self) {
         let connecting = self.connecting();
         let mut begins_at = connecting;

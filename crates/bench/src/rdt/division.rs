@@ -39,9 +39,10 @@ pub(super) fn weight(name: TypeName, method: usize) -> u64 {
     if name.name() == "smallbank" { SMALL_BANK[method] } else { 1 }
 }
 
-/// Divides a run as Hamband's own workloads do (fhoushmand/Hamband, infiniband/wellcoordination/benchmark): the leader's client makes
-/// all conflicting calls and no others, the followers' clients share the rest, and queries fill up whoever has less to do. Of
-/// auctions the leader's client makes all calls, there as here: it bids for those that it has opened.
+/// Divides a run as Hamband's own workloads do (fhoushmand/Hamband, infiniband/wellcoordination/benchmark): the
+/// leader's client makes all conflicting calls and no others, the followers' clients share the rest, and queries fill
+/// up whoever has less to do. Of auctions the leader's client makes all calls, there as here: it bids for those that
+/// it has opened.
 pub(super) fn by_leader(
     name: TypeName,
     kind: &Type,
@@ -109,7 +110,8 @@ mod tests {
         }
     }
 
-    /// The numbers of Hamband's own file for four nodes and 20 % updates: a million for each, 400,000 withdrawals at the leader.
+    /// The numbers of Hamband's own file for four nodes and 20 % updates: a million for each, 400,000 withdrawals at
+    /// the leader.
     #[test]
     fn an_account_is_divided_as_hamband_does() {
         let parts = parts("account", 4, 20);

@@ -1,9 +1,10 @@
-//! Hybrid mode (SafarDB section 5.4): a part of the records or accounts lies on the card, the others in the host's memory behind the
-//! bus, and one replication interface serves both.
+//! Hybrid mode (SafarDB section 5.4): a part of the records or accounts lies on the card, the others in the host's
+//! memory behind the bus, and one replication interface serves both.
 //!
-//! Elements below a bound lie on the card. Which share of the accesses goes to them is given; within each part, keys are drawn by
-//! Zipf's law. A call or a query waits for the reads of the host's memory that it needs, and so does a replica that takes
-//! the effect in; what it writes there is charged too. Updates that combine may be folded before they are sent.
+//! Elements below a bound lie on the card. Which share of the accesses goes to them is given; within each part, keys
+//! are drawn by Zipf's law. A call or a query waits for the reads of the host's memory that it needs, and so does a
+//! replica that takes the effect in; what it writes there is charged too. Updates that combine may be folded before
+//! they are sent.
 
 use serde::Serialize;
 use weft_harness::histogram::Summary;

@@ -17,7 +17,8 @@ use super::ordered;
 use super::system::{Callers, Card, Commit, Configuration, System};
 use super::workload::{Sizes, TypeName, Workload};
 
-/// From one heartbeat to the next on cards. Nobody fails in a measurement; fail-over is measured with the engine's own period.
+/// From one heartbeat to the next on cards. Nobody fails in a measurement; fail-over is measured with the engine's
+/// own period.
 pub(super) const HEARTBEAT: Duration = Duration::from_us(10);
 /// A run is watched in slices of so long.
 pub(super) const SLICE: Duration = Duration::from_us(50);
@@ -25,7 +26,8 @@ pub(super) const SLICE: Duration = Duration::from_us(50);
 pub(super) const STUCK_AFTER: Duration = Duration::from_ms(1_000);
 /// So long after the last answer, what is on its way has arrived.
 pub(super) const DRAIN: Duration = Duration::from_us(500);
-/// So long after the last answer every replica has all calls. A process asks for a connection again after 100 ms, and may need a copy of the state besides.
+/// So long after the last answer every replica has all calls. A process asks for a connection again after 100 ms, and
+/// may need a copy of the state besides.
 const COMPLETE_WITHIN: Duration = Duration::from_ms(1_000);
 
 /// What to measure.
@@ -381,8 +383,8 @@ mod tests {
         assert!(card.followers.unwrap().mean_ns > card.leaders.unwrap().mean_ns);
     }
 
-    /// That the object is behind the bus costs two crossings, 2,252 ns, and a core's 70; but clients that ask less often wait less for each
-    /// other.
+    /// That the object is behind the bus costs two crossings, 2,252 ns, and a core's 70; but clients that ask less
+    /// often wait less for each other.
     #[test]
     fn a_log_is_slower_behind_the_bus_and_slower_than_no_log() {
         for name in ["ycsb", "account", "courseware"] {
@@ -411,8 +413,8 @@ mod tests {
         led(&RdtBench { system: hamband, configuration: Configuration::Buffered, ..bench("account") });
     }
 
-    /// Three groups have many connections to make, and their leaders change meanwhile. When clients began at a fixed time, a replica was
-    /// left behind, and all others waited for it.
+    /// Three groups have many connections to make, and their leaders change meanwhile. When clients began at a fixed
+    /// time, a replica was left behind, and all others waited for it.
     #[test]
     fn processes_are_connected_before_their_clients_begin() {
         let bench = RdtBench {

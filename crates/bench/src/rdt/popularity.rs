@@ -4,14 +4,16 @@ use std::sync::Arc;
 
 use weft_workload::{Random, power};
 
-/// How popular each of so many elements is: the one with number *i* is drawn with a probability proportional to 1 / (*i* + 1)^skew.
+/// How popular each of so many elements is: the one with number *i* is drawn with a probability proportional to 1 /
+/// (*i* + 1)^skew.
 ///
-/// Drawn in constant time from a table (Walker's alias method, as built by Vose, IEEE TSE 17(9), 1991), because the usual
-/// approximation (Gray et al., SIGMOD 1994) ends at skew 1.
+/// Drawn in constant time from a table (Walker's alias method, as built by Vose, IEEE TSE 17(9), 1991), because the
+/// usual approximation (Gray et al., SIGMOD 1994) ends at skew 1.
 #[derive(Clone, Debug)]
 pub struct Popularity {
     elements: u64,
-    /// Of each column: up to which part of it the element itself is drawn, and who is drawn beyond. Nothing if all are alike.
+    /// Of each column: up to which part of it the element itself is drawn, and who is drawn beyond. Nothing if all
+    /// are alike.
     columns: Option<Arc<[(f64, u32)]>>,
     /// Instead of these: two parts, and per cent of the draws that go to the first.
     parts: Option<Arc<(u8, Self, Self)>>,
@@ -29,8 +31,8 @@ impl Popularity {
         Self { elements: elements as u64, columns, parts: None }
     }
 
-    /// `elements` of them in two parts: so many per cent of the draws go to the first `first`, the others to the rest, in each part
-    /// with this skew.
+    /// `elements` of them in two parts: so many per cent of the draws go to the first `first`, the others to the
+    /// rest, in each part with this skew.
     ///
     /// # Panics
     /// If a number is out of range, or a part has no elements.

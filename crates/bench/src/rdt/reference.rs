@@ -1,7 +1,7 @@
 //! What the check of a run must know of a data type, from its definition.
 //!
-//! A step changes a few fields at a few elements, so the invariant is looked at there only ([`Object::invariant_after`]), and large states are
-//! compared there only.
+//! A step changes a few fields at a few elements, so the invariant is looked at there only
+//! ([`Object::invariant_after`]), and large states are compared there only.
 
 use std::sync::Arc;
 
@@ -51,7 +51,8 @@ impl Subject {
         Ok(Self { kind, written, summaries, is_faultless: true })
     }
 
-    /// The same with only these methods' calls summarized, in a run in which something may be sent twice unless it is faultless.
+    /// The same with only these methods' calls summarized, in a run in which something may be sent twice unless it is
+    /// faultless.
     #[must_use]
     pub fn with_summaries(mut self, summaries: MethodSet, is_faultless: bool) -> Self {
         (self.summaries, self.is_faultless) = (summaries, is_faultless);
@@ -68,7 +69,8 @@ impl Subject {
         self.kind.definition().queries.len()
     }
 
-    /// What a restored replica has, from the counts of its engine: summarized calls and others by origin, and calls of each group.
+    /// What a restored replica has, from the counts of its engine: summarized calls and others by origin, and calls
+    /// of each group.
     pub fn contained(&self, summaries: &[u64], entries: &[u64], groups: &[u64]) -> Contained {
         let of = |stream, counts: &[u64]| -> Vec<(usize, u8, u64)> {
             let counts = counts.iter().enumerate().filter(|(_, count)| **count > 0);

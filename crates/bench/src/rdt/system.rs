@@ -52,10 +52,11 @@ named! {
     /// Both on the card: an application on an FPGA beside the engine.
     #[default]
     Weft = "weft",
-    /// Both on the host's CPU, beside an RDMA card, as Hamband has it: the very same engine in a process, with a core for the client and a
-    /// core that looks at memory.
+    /// Both on the host's CPU, beside an RDMA card, as Hamband has it: the very same engine in a process, with a core
+    /// for the client and a core that looks at memory.
     Hamband = "hamband",
-    /// A log in the card, the object and all clients on the leader's host, as Waverunner has it: every operation stands in the log.
+    /// A log in the card, the object and all clients on the leader's host, as Waverunner has it: every operation
+    /// stands in the log.
     Waverunner = "waverunner",
     /// The same, with the application on the card beside the log.
     WeftLog = "weft-log",
@@ -128,12 +129,14 @@ named! {
     /// Every client calls every method; conflicting calls of followers travel to the leader and back.
     #[default]
     All = "all",
-    /// As in Hamband's own workloads: the leader's client makes all conflicting calls and no others, those of the followers the rest.
+    /// As in Hamband's own workloads: the leader's client makes all conflicting calls and no others, those of the
+    /// followers the rest.
     Leader = "leader",
 }
 
 named! {
-    /// When a call without conflicts is answered. Conflicting calls are answered when a majority has them in its logs, always.
+    /// When a call without conflicts is answered. Conflicting calls are answered when a majority has them in its
+    /// logs, always.
     Commit, "commit rule",
     /// When a majority of the replicas has it in memory: no crash of fewer than half loses it.
     #[default]

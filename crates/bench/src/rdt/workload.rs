@@ -1,13 +1,14 @@
 //! What the clients of a replicated data type do.
 //!
-//! The micro-benchmarks are those of SafarDB section 5: so many per cent of the operations are calls of methods, each method equally
-//! often, all others are queries. What their arguments are the paper does not say. Here they are drawn uniformly, but so that most calls
-//! are permissible: a call whose guard asks for something (a course that exists, an auction that is open) asks for what its own client
-//! has made before, and who withdraws asks for less than what is deposited on average. The share that is refused all the same is part
-//! of every result. YCSB's records and SmallBank's accounts are drawn by Zipf's law; SmallBank's transactions in the proportions of
-//! OLTP-Bench: 15 % amalgamate, 15 % deposit, 25 % send a payment, 15 % change savings, 15 % write a check, of those that
-//! change something. Money is there from the beginning: clients deposit it before the measurement, as they add the courses that
-//! are never deleted and the items that are for sale.
+//! The micro-benchmarks are those of SafarDB section 5: so many per cent of the operations are calls of methods, each
+//! method equally often, all others are queries. What their arguments are the paper does not say. Here they are drawn
+//! uniformly, but so that most calls are permissible: a call whose guard asks for something (a course that exists, an
+//! auction that is open) asks for what its own client has made before, and who withdraws asks for less than what is
+//! deposited on average. The share that is refused all the same is part of every result. YCSB's records and
+//! SmallBank's accounts are drawn by Zipf's law; SmallBank's transactions in the proportions of OLTP-Bench: 15 %
+//! amalgamate, 15 % deposit, 25 % send a payment, 15 % change savings, 15 % write a check, of those that change
+//! something. Money is there from the beginning: clients deposit it before the measurement, as they add the courses
+//! that are never deleted and the items that are for sale.
 //!
 //! A seed decides every operation of every client, and nothing else does.
 
@@ -93,9 +94,9 @@ pub struct Mix {
 }
 
 impl Mix {
-    /// YCSB's workloads a, b and c, with its constant of Zipf's law; SmallBank's transactions, of which 15 % read a balance, on accounts
-    /// that are equally popular (H-Store). YCSB's d inserts records, e scans them and f reads what it then writes, as one: a register
-    /// in which the last writer wins does none of these.
+    /// YCSB's workloads a, b and c, with its constant of Zipf's law; SmallBank's transactions, of which 15 % read a
+    /// balance, on accounts that are equally popular (H-Store). YCSB's d inserts records, e scans them and f reads
+    /// what it then writes, as one: a register in which the last writer wins does none of these.
     pub const ALL: [Self; 4] = [
         Self { name: "a", of: "ycsb", updates: 50, skew: 0.99 },
         Self { name: "b", of: "ycsb", updates: 5, skew: 0.99 },
@@ -144,8 +145,8 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// For measurements: enough users and auctions for all that are made in 4 million operations of which a quarter are updates;
-    /// 100,000 keys, as in SafarDB's YCSB.
+    /// For measurements: enough users and auctions for all that are made in 4 million operations of which a quarter
+    /// are updates; 100,000 keys, as in SafarDB's YCSB.
     pub const LARGE: Self = Self {
         courses: 64,
         transient: 64,
@@ -178,8 +179,8 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// `updates` per cent of the operations of the clients of so many nodes call a method of the type. `skew` (0 to 2) is
-    /// that of the popularity of records or accounts.
+    /// `updates` per cent of the operations of the clients of so many nodes call a method of the type. `skew` (0 to
+    /// 2) is that of the popularity of records or accounts.
     ///
     /// # Panics
     /// If a number is out of range.

@@ -24,7 +24,8 @@ use super::engines::{EngineParameters, Service, parameters_for};
 use super::host::HostLoad;
 use super::values::Batch;
 
-/// The round period: what so many nodes need, and some more. Each has messages to send to all others, and to take from them.
+/// The round period: what so many nodes need, and some more. Each has messages to send to all others, and to take
+/// from them.
 const fn period_of(nodes: usize) -> Duration {
     Duration::from_ns(if nodes <= 5 { 2_400 } else { 3_000 })
 }
@@ -33,8 +34,8 @@ const fn period_of(nodes: usize) -> Duration {
 const FAULTS_FROM_US: u64 = 150;
 /// and are over at this time.
 const FAULTS_UNTIL_US: u64 = 2_000;
-/// How long a lease lasts: short enough that a run sees many end. Rounds do not rest on them, but a node that comes back
-/// waits for the end of that of its former life.
+/// How long a lease lasts: short enough that a run sees many end. Rounds do not rest on them, but a node that comes
+/// back waits for the end of that of its former life.
 const LEASE: Duration = Duration::from_us(200);
 /// How often a host without a lease reports.
 const IDLE_INTERVAL: Duration = Duration::from_us(10);
@@ -42,8 +43,8 @@ const IDLE_INTERVAL: Duration = Duration::from_us(10);
 /// said before is over.
 const PAUSES: RoundsPauses =
     RoundsPauses { start_after: Duration::from_us(30), return_after: Duration::from_us(50) };
-/// So long after the last fault every node that has come back must be a member again: it is removed for its silence, keeps
-/// quiet, asks, and is added with a delay of three windows.
+/// So long after the last fault every node that has come back must be a member again: it is removed for its silence,
+/// keeps quiet, asks, and is added with a delay of three windows.
 pub const MEMBER_WITHIN: Duration = Duration::from_us(1_000);
 /// So long after the last proposal everything is decided everywhere.
 pub const DECIDED_WITHIN: Duration = Duration::from_us(100);

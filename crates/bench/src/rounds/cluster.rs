@@ -151,8 +151,8 @@ impl Cluster {
     }
 }
 
-/// The shortest time, in whole cycles, from an engine's message of `bytes` bytes to its delivery at another engine of the same
-/// profile, over an idle path.
+/// The shortest time, in whole cycles, from an engine's message of `bytes` bytes to its delivery at another engine of
+/// the same profile, over an idle path.
 pub(super) fn one_way(profile: &CostProfile, network: &NetworkProfile, bytes: usize) -> Duration {
     let stack = profile
         .receive

@@ -16,8 +16,8 @@ use super::values::Batch;
 
 /// Rounds before the measurement: the cluster is founded and the first proposals are decided.
 const WARM_UP_ROUNDS: u64 = 50;
-/// Rounds of one try in the search for the lowest stable period: long enough for clocks that drift by 50 millionths to part by more
-/// than a message takes.
+/// Rounds of one try in the search for the lowest stable period: long enough for clocks that drift by 50 millionths
+/// to part by more than a message takes.
 const SEARCH_ROUNDS: u64 = 50_000;
 /// Rounds at each period below the lowest stable one.
 const BELOW_ROUNDS: u64 = 20_000;
@@ -25,8 +25,8 @@ const BELOW_ROUNDS: u64 = 20_000;
 const BELOW_CYCLES: [u64; 5] = [1, 4, 16, 64, 128];
 /// A run is watched in slices of so many rounds.
 const SLICE_ROUNDS: u64 = 1_000;
-/// Proposals that a node waits for at a time: as many as engines queue, so that every round has one, also when a round is much
-/// shorter than the way to the host and back.
+/// Proposals that a node waits for at a time: as many as engines queue, so that every round has one, also when a
+/// round is much shorter than the way to the host and back.
 const OUTSTANDING: usize = 16;
 /// The same of engines in gates.
 const OUTSTANDING_GATES: usize = 8;
@@ -87,7 +87,8 @@ pub struct PeriodResult {
     pub decided: u64,
     /// Virtual time of the measurement.
     pub virtual_ns: u64,
-    /// From a host's proposal to the answer that it is decided, with PCIe both ways, the queue and the wait for a round.
+    /// From a host's proposal to the answer that it is decided, with PCIe both ways, the queue and the wait for a
+    /// round.
     #[serde(skip)]
     pub(super) latency: Summary,
     /// A hash of everything that happened.

@@ -1,5 +1,5 @@
-//! Clients of the replicated register, on a machine of their own: they read, write and compare-and-set it, and record what
-//! they asked and were told.
+//! Clients of the replicated register, on a machine of their own: they read, write and compare-and-set it, and record
+//! what they asked and were told.
 
 use std::collections::VecDeque;
 use std::net::SocketAddrV4;

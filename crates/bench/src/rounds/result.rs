@@ -34,7 +34,8 @@ pub struct RoundsResult {
     pub clock_drift_ppm: u32,
     /// Decides clocks, delays and values.
     pub seed: u64,
-    /// The lowest period at which a run of [`RoundsResult::measured`]'s rounds was stable; nothing if the period was given.
+    /// The lowest period at which a run of [`RoundsResult::measured`]'s rounds was stable; nothing if the period was
+    /// given.
     pub min_round_period_ns: Option<u64>,
     /// The same in cycles of 4 ns.
     pub min_round_period_cycles: Option<u64>,
@@ -47,8 +48,8 @@ pub struct RoundsResult {
     /// In gates only: cycles without a network.
     #[serde(flatten)]
     pub gates: Option<GatesResult>,
-    /// Instances decided in a second: one begins in every round. In gates, this and what follows is without a network, at the lowest
-    /// period; the run through the network is `measured`.
+    /// Instances decided in a second: one begins in every round. In gates, this and what follows is without a
+    /// network, at the lowest period; the run through the network is `measured`.
     pub instances_per_s: f64,
     /// Values decided in a second, each counted once.
     pub decided_values_per_s: f64,

@@ -17,8 +17,8 @@ impl Batch {
         self.value_bytes * self.values
     }
 
-    /// Writes proposal number `number` of a node in one of its lives, and returns what stands for it in a check. Every value begins
-    /// with node, life and a number of its own.
+    /// Writes proposal number `number` of a node in one of its lives, and returns what stands for it in a check.
+    /// Every value begins with node, life and a number of its own.
     ///
     /// # Panics
     /// If there are 2^48 values before it, or a value is too short.

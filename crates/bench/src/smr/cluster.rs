@@ -101,7 +101,8 @@ impl Cluster {
     }
 }
 
-/// A clock that runs a little too fast or too slow. All show nearly the same: clients that go from host to host read them.
+/// A clock that runs a little too fast or too slow. All show nearly the same: clients that go from host to host read
+/// them.
 fn clock(seed: u64, machine: u64, drift_ppm: u32) -> LocalClock {
     let mut random = Stream::new(seed, "clock", machine);
     let drift = random.between(0, 2 * u64::from(drift_ppm)) as i32 - drift_ppm as i32;

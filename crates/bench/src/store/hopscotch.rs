@@ -1,5 +1,5 @@
-//! FaRM's table: Hopscotch hashing (Herlihy, Shavit and Tzafrir, DISC 2008) with a neighbourhood of H slots, and a chained overflow for
-//! each home that has no room in it. A lookup reads the neighbourhood, then the overflow.
+//! FaRM's table: Hopscotch hashing (Herlihy, Shavit and Tzafrir, DISC 2008) with a neighbourhood of H slots, and a
+//! chained overflow for each home that has no room in it. A lookup reads the neighbourhood, then the overflow.
 
 use std::collections::BTreeMap;
 

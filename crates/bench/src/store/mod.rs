@@ -1,4 +1,5 @@
-//! How many objects a lookup reads over the bus, and in how many roundtrips: Xenic's table 2, and Weft's own index beside it.
+//! How many objects a lookup reads over the bus, and in how many roundtrips: Xenic's table 2, and Weft's own index
+//! beside it.
 
 mod chained;
 mod hopscotch;
@@ -197,8 +198,8 @@ mod tests {
         }
     }
 
-    /// Chains of buckets follow from the Poisson distribution: with a mean load of 0.9 B, a lookup reads B objects for each
-    /// bucket up to its own.
+    /// Chains of buckets follow from the Poisson distribution: with a mean load of 0.9 B, a lookup reads B objects
+    /// for each bucket up to its own.
     #[test]
     fn chained_buckets_read_what_poisson_says() {
         let result = small();

@@ -110,8 +110,8 @@ impl Books {
         self.is_window_open = true;
     }
 
-    /// What is begun from now on does not count, and that of the window is waited for. Says what was answered in it: calls, those that gave
-    /// way as often as they were tried, and how often all were tried.
+    /// What is begun from now on does not count, and that of the window is waited for. Says what was answered in it:
+    /// calls, those that gave way as often as they were tried, and how often all were tried.
     pub(super) fn end_window(&mut self) -> (u64, u64, u64) {
         self.is_window_open = false;
         (self.calls, self.conflicts, self.attempts)
@@ -236,7 +236,8 @@ mod tests {
         Instant::ZERO + Duration::from_us(us)
     }
 
-    /// Whatever is begun in a window counts, however long it takes, and nothing else does: the kinds' shares are those that clients ask for.
+    /// Whatever is begun in a window counts, however long it takes, and nothing else does: the kinds' shares are
+    /// those that clients ask for.
     #[test]
     fn a_transaction_counts_in_the_window_in_which_it_was_begun() {
         let mut books = Books::new(2, Box::new(Nothing), false);

@@ -324,8 +324,8 @@ impl Machinery {
         }
     }
 
-    /// Connects a server's card with the others, and tells the program of its host what verbs must name. All cards are set up alike: the
-    /// numbers and keys of one are those of every other.
+    /// Connects a server's card with the others, and tells the program of its host what verbs must name. All cards
+    /// are set up alike: the numbers and keys of one are those of every other.
     fn connect(
         &self,
         node: usize,

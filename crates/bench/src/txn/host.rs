@@ -187,8 +187,9 @@ impl NodeHost {
     }
 }
 
-/// Adds what the host half has done to the labour of its program. Each transaction, object and run of a procedure is a piece of its own:
-/// threads share them. `applies`: it is the program that begins and ends transactions and applies the log.
+/// Adds what the host half has done to the labour of its program. Each transaction, object and run of a procedure is
+/// a piece of its own: threads share them. `applies`: it is the program that begins and ends transactions and applies
+/// the log.
 pub(super) fn charge(labour: &mut Labour, work: &HostWork, applies: bool) {
     if applies {
         for (pieces, figure) in [

@@ -24,8 +24,8 @@ use super::without::Without;
 
 /// A run is watched in slices of so long.
 const SLICE: Duration = Duration::from_us(5);
-/// Of the transactions at each load, the first so many per cent do not count; nor does what is begun before each client has ended one, or as
-/// many have ended as are asked for, where some starve.
+/// Of the transactions at each load, the first so many per cent do not count; nor does what is begun before each
+/// client has ended one, or as many have ended as are asked for, where some starve.
 const WARM_UP_PERCENT: u64 = 20;
 /// A run in which nothing ends for so long is stuck.
 const STUCK_AFTER: Duration = Duration::from_ms(50);
@@ -54,7 +54,8 @@ pub struct KindResult {
 pub struct Point {
     /// Transactions under way at each server.
     pub outstanding: usize,
-    /// Transactions begun in the window that committed, for each second of it and each server; of a workload that counts one kind only, those.
+    /// Transactions begun in the window that committed, for each second of it and each server; of a workload that
+    /// counts one kind only, those.
     pub throughput_per_server: f64,
     /// From the first call to the last answer, of all that committed.
     pub latency: Summary,
@@ -120,8 +121,8 @@ impl Measured {
     }
 }
 
-/// How many transactions are measured at each of `loads`, so that all together are `transactions`: more at higher loads, where more are under
-/// way at a time.
+/// How many transactions are measured at each of `loads`, so that all together are `transactions`: more at higher
+/// loads, where more are under way at a time.
 fn shares(transactions: u64, loads: &[usize]) -> Vec<u64> {
     let weight = |load: &usize| u64::from(load.ilog2()) + 1;
     let all: u64 = loads.iter().map(weight).sum();
@@ -315,7 +316,8 @@ impl TxnBench {
         Cluster::new(&self.machinery(), books, servers.into_iter())
     }
 
-    /// What the objects alone take on all servers, in bytes, with their keys and versions. Tables, indexes and logs take as much again, and more.
+    /// What the objects alone take on all servers, in bytes, with their keys and versions. Tables, indexes and logs
+    /// take as much again, and more.
     pub fn objects_bytes(&self) -> u64 {
         let workload = self.workload.make(self.nodes);
         let mut shard = 0;
@@ -324,7 +326,8 @@ impl TxnBench {
         shard * (self.nodes * self.replication) as u64
     }
 
-    /// Transactions of all clients that may come: all before a window, as many in it, and again after it, and what is under way then.
+    /// Transactions of all clients that may come: all before a window, as many in it, and again after it, and what is
+    /// under way then.
     const fn transactions_at_most(&self, lanes: usize) -> u64 {
         3 * self.transactions + 2 * (lanes * self.nodes * self.outstanding.len()) as u64
     }
@@ -431,8 +434,8 @@ impl<'a> Run<'a> {
         let time = self.cluster.world.now() - begin;
         let used = self.cluster.totals().since(&earlier);
         let (calls, conflicts, attempts) = self.cluster.books.borrow_mut().end_window();
-        // Clients go on, so that what is still under way meets as many others as before; but for no longer than the window has lasted, since what
-        // starves would have them go on for ever.
+        // Clients go on, so that what is still under way meets as many others as before; but for no longer than the
+        // window has lasted, since what starves would have them go on for ever.
         let until = begin + time + time;
         self.run_until(|cluster| cluster.books.borrow().awaited == 0 || cluster.world.now() >= until);
         self.cluster.books.borrow_mut().lanes = 0;

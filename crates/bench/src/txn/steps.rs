@@ -1,5 +1,5 @@
-//! What each part of the design adds (Xenic section 5.7, figure 9): a cluster of cards that does what DrTM+H does, and then one part after the
-//! other. Throughput of Retwis, latency of Smallbank.
+//! What each part of the design adds (Xenic section 5.7, figure 9): a cluster of cards that does what DrTM+H does,
+//! and then one part after the other. Throughput of Retwis, latency of Smallbank.
 
 use Without::{Aggregation, AsynchronousDma, CardExecution, CombinedRequests, DmaVectors, MultiHop};
 use serde::Serialize;

@@ -12,11 +12,11 @@ pub enum System {
     /// On the cores of a SmartNIC, beside the host that has the tables (Xenic's place).
     #[default]
     Weft,
-    /// In a process of the host, by messages for everything, beside an RDMA card (FaSST; Kalia, Kaminsky and Andersen, OSDI 2016): the same
-    /// engine, which commits as FaSST does.
+    /// In a process of the host, by messages for everything, beside an RDMA card (FaSST; Kalia, Kaminsky and
+    /// Andersen, OSDI 2016): the same engine, which commits as FaSST does.
     Fasst,
-    /// The same, but what is only read is READ at addresses that coordinators remember, and backups' logs are WRITTEN (DrTM+H; Wei and others,
-    /// OSDI 2018).
+    /// The same, but what is only read is READ at addresses that coordinators remember, and backups' logs are WRITTEN
+    /// (DrTM+H; Wei and others, OSDI 2018).
     #[serde(rename = "drtm-h")]
     DrtmH,
     /// The same without remembered addresses: objects are looked for bucket by bucket (Xenic section 5.1).

@@ -19,8 +19,8 @@ const PAGE: u32 = 2;
 const BUCKET: u32 = 8;
 /// Slots, and the values that they hold: what [`weft_txn::store::Shape`] says.
 const SLOTS: [(usize, usize); 6] = [(32, 8), (64, 40), (128, 102), (192, 164), (256, 226), (320, 256)];
-/// Entries of the card's index, for each hundred objects of its own shard: the 16 GB of Xenic's card hold them all, and all are in it when a
-/// measurement begins.
+/// Entries of the card's index, for each hundred objects of its own shard: the 16 GB of Xenic's card hold them all,
+/// and all are in it when a measurement begins.
 const CACHED_PERCENT: u64 = 120;
 
 /// What a server's tables hold, counted.
@@ -113,8 +113,9 @@ impl Contents {
         }
     }
 
-    /// The tables of one shard in the memory of an engine that verbs reach: buckets of the size B that Xenic compares with, as full as its own
-    /// table. What is inserted goes into any of them, so each has linked buckets for all of it, which take no memory before they are used.
+    /// The tables of one shard in the memory of an engine that verbs reach: buckets of the size B that Xenic compares
+    /// with, as full as its own table. What is inserted goes into any of them, so each has linked buckets for all of
+    /// it, which take no memory before they are used.
     pub(super) fn linked(&self, replicas: usize) -> LinkedShape {
         let inserted = self.inserted.div_ceil(replicas as u64);
         let tables = self.tables.map(|(objects, longest)| {

@@ -1,5 +1,5 @@
-//! How few threads do as much as all (Xenic section 5.6, table 3): threads of the host, and cores of the card, are taken away until less than 95 %
-//! of the peak is left.
+//! How few threads do as much as all (Xenic section 5.6, table 3): threads of the host, and cores of the card, are
+//! taken away until less than 95 % of the peak is left.
 
 use serde::Serialize;
 use weft_applications::{WorkloadChoice, WorkloadName};
@@ -10,7 +10,8 @@ use super::system::System;
 
 /// The share of the peak that must be left.
 const KEPT: f64 = 0.95;
-/// What a core of the card does, of what a thread of the host does: the ratio of their Coremark scores (Xenic section 5.6).
+/// What a core of the card does, of what a thread of the host does: the ratio of their Coremark scores (Xenic section
+/// 5.6).
 const CORE_OF_A_THREAD: f64 = 0.31;
 
 /// Systems of the table.

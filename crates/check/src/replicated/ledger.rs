@@ -115,7 +115,8 @@ impl Stream {
         self.forgotten + self.calls.len() as u64
     }
 
-    /// A call takes effect at its own node, which has taken in `length` of the stream: what is beyond was lost with an earlier life.
+    /// A call takes effect at its own node, which has taken in `length` of the stream: what is beyond was lost with
+    /// an earlier life.
     pub(super) fn extend(&mut self, length: u64, call: CallId) {
         self.calls.truncate(length.saturating_sub(self.forgotten) as usize);
         self.calls.push_back(call);

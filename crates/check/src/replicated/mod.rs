@@ -1,18 +1,19 @@
 //! Replicated data types whose calls coordinate only when they must: what clients were told and what replicas did, held
 //! against what such an object promises.
 //!
-//! The check knows the type ([`Specification`]) and nothing of the protocol. It is told of events in the order in which they happen in the
-//! whole system: calls made and answered, calls taking effect at a replica. For each replica it keeps a reference state, to which it applies
-//! the calls as their clients made them; so a summary that was combined wrongly, a call that was applied twice or a delta
-//! that was lost shows in the state of the replica itself, which it is shown at every step. The rules are those of [`Rule`]
-//! (Houshmand and Lesani, "Hamsaz", POPL 2019: convergence, integrity; and recency of what was acknowledged).
+//! The check knows the type ([`Specification`]) and nothing of the protocol. It is told of events in the order in
+//! which they happen in the whole system: calls made and answered, calls taking effect at a replica. For each replica
+//! it keeps a reference state, to which it applies the calls as their clients made them; so a summary that was
+//! combined wrongly, a call that was applied twice or a delta that was lost shows in the state of the replica itself,
+//! which it is shown at every step. The rules are those of [`Rule`] (Houshmand and Lesani, "Hamsaz", POPL 2019:
+//! convergence, integrity; and recency of what was acknowledged).
 //!
 //! That a call takes effect only after what it depends on is checked exactly for calls without a group, which are
 //! checked by the replica that their client asks. Calls of a group are checked by whoever leads it, which the check
 //! does not know; of these [`Rule::Permissible`] asks what dependencies are for.
 //!
-//! What all replicas have taken in is forgotten, so that runs of millions of operations can be followed; not if replicas may come back,
-//! because one that does may begin anywhere.
+//! What all replicas have taken in is forgotten, so that runs of millions of operations can be followed; not if
+//! replicas may come back, because one that does may begin anywhere.
 //!
 //! ```
 //! use weft_check::replicated::{Call, Replicated, Rule, Specification};
@@ -117,12 +118,12 @@ pub trait Specification {
     /// The group in which the method's calls are ordered, from 0; none if they need no order.
     fn group(&self, method: u8) -> Option<usize>;
 
-    /// Which calls of a node take effect in the order in which the node made them, of methods without a group: those with an equal stream,
-    /// below [`METHODS_MAX`].
+    /// Which calls of a node take effect in the order in which the node made them, of methods without a group: those
+    /// with an equal stream, below [`METHODS_MAX`].
     fn stream(&self, method: u8) -> u8;
 
-    /// Whether replicas can always tell which calls are in their states. If not, one may have later calls in it than it can tell, as when
-    /// summaries are sent again after a failure; then states are compared at the end only.
+    /// Whether replicas can always tell which calls are in their states. If not, one may have later calls in it than
+    /// it can tell, as when summaries are sent again after a failure; then states are compared at the end only.
     fn is_exact(&self) -> bool {
         true
     }
@@ -142,8 +143,8 @@ pub trait Specification {
     /// What the query answers in this state.
     fn query(&self, state: &Self::State, query: &Call) -> i64;
 
-    /// What of the invariant does not hold, if anything. A type with a large state may look only at what `touched` has touched; without it,
-    /// it must look at everything.
+    /// What of the invariant does not hold, if anything. A type with a large state may look only at what `touched`
+    /// has touched; without it, it must look at everything.
     fn broken(&self, state: &Self::State, touched: Option<&Call>) -> Option<String>;
 
     /// Whether a replica's state is the reference; with `touched`, a large type may compare only that.
@@ -236,7 +237,8 @@ pub struct Replicated<T: Specification> {
 }
 
 impl<T: Specification> Replicated<T> {
-    /// A run of `replicas` replicas of an object with so many groups. If replicas may come back (`keep`), nothing is forgotten.
+    /// A run of `replicas` replicas of an object with so many groups. If replicas may come back (`keep`), nothing is
+    /// forgotten.
     ///
     /// # Panics
     /// If there are more than 8 replicas.
@@ -335,7 +337,8 @@ impl<T: Specification> Replicated<T> {
         }
     }
 
-    /// A call has taken effect at a replica, after all that was told before: with these arguments, which gave this state.
+    /// A call has taken effect at a replica, after all that was told before: with these arguments, which gave this
+    /// state.
     pub fn applied(
         &mut self,
         replica: usize,
@@ -352,8 +355,8 @@ impl<T: Specification> Replicated<T> {
         self.forget();
     }
 
-    /// A replica has taken in, by summaries, the first `count` calls of a stream of `node`, over all its lives, of those that have taken
-    /// effect at that node itself; which gave this state.
+    /// A replica has taken in, by summaries, the first `count` calls of a stream of `node`, over all its lives, of
+    /// those that have taken effect at that node itself; which gave this state.
     pub fn absorbed(&mut self, replica: usize, node: usize, stream: u8, count: u64, state: &T::State) {
         self.tick();
         let stream = stream as usize;
@@ -490,8 +493,8 @@ impl<T: Specification> Replicated<T> {
         let node = ledger.node;
         let stream = self.specification.stream(call.method) as usize;
         let index = self.replicas[replica].streams[node][stream];
-        // What this life has made stands, also when it is taken in again after a state without it. Of what earlier lives have made the
-        // rest is lost where another call comes in its place.
+        // What this life has made stands, also when it is taken in again after a state without it. Of what earlier
+        // lives have made the rest is lost where another call comes in its place.
         let stands =
             self.streams[node][stream].get(index).is_some_and(|id| !self.clients[id.client as usize].over);
         if node == replica && !ledger.over && !stands {
@@ -678,9 +681,9 @@ impl<T: Specification> Replicated<T> {
         }
     }
 
-    /// At the end, when everything has been delivered that will be: the states of the replicas that run to the end. `survives` says of a
-    /// node whether what it answered must have taken effect everywhere: a node that has failed in between may have taken along what it
-    /// answered before others had it, if that was the rule.
+    /// At the end, when everything has been delivered that will be: the states of the replicas that run to the end.
+    /// `survives` says of a node whether what it answered must have taken effect everywhere: a node that has failed
+    /// in between may have taken along what it answered before others had it, if that was the rule.
     pub fn end<'a>(
         &mut self,
         states: impl IntoIterator<Item = (usize, &'a T::State)>,
@@ -745,7 +748,8 @@ impl<T: Specification> Replicated<T> {
         ReplicatedReport::new(&self.tally, &self.findings)
     }
 
-    /// Whether a replica that runs lacks a call that has taken effect anywhere, of those for which `running` says so: the run is not at rest.
+    /// Whether a replica that runs lacks a call that has taken effect anywhere, of those for which `running` says so:
+    /// the run is not at rest.
     pub fn lacks(&self, running: impl Fn(usize) -> bool) -> bool {
         let running = (0..self.replicas.len()).fold(0u8, |all, node| all | u8::from(running(node)) << node);
         let lacks = |record: &Record| {

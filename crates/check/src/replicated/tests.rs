@@ -514,8 +514,8 @@ fn a_replica_that_was_given_less_than_is_said_is_found() {
     assert!(invented.count(Rule::Invented) > 0, "{invented:#?}");
 }
 
-/// Node 0 makes three deposits, which node 1 takes in; then node 0 is given a state with only the first of them, and takes `again` in,
-/// of which node 2 has taken in `between` before the last.
+/// Node 0 makes three deposits, which node 1 takes in; then node 0 is given a state with only the first of them, and
+/// takes `again` in, of which node 2 has taken in `between` before the last.
 fn taken_in_again(again: &[u64], between: &[u64]) -> ReplicatedReport {
     let mut check = Replicated::new(Type, 3, 1, true);
     let client = check.client(0);

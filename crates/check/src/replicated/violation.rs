@@ -14,7 +14,8 @@ pub enum Rule {
     Invariant,
     /// A call is permissible wherever it takes effect.
     Permissible,
-    /// A call that was answered takes effect at every replica that runs to the end; one that was not, at all of them or at none.
+    /// A call that was answered takes effect at every replica that runs to the end; one that was not, at all of them
+    /// or at none.
     Lost,
     /// A call takes effect at a replica once.
     Doubled,

@@ -29,8 +29,8 @@ fn sees(&(key, version, present): &Seen, state: &State, chosen: &[&Sketch]) -> b
     latest <= version && !writes.any(|write| write.0 == key && write.1 > latest && write.1 <= version)
 }
 
-/// Whether the chosen transactions have a serial order in which each reads the latest version of each key, versions grow, and who
-/// ended before another started comes first.
+/// Whether the chosen transactions have a serial order in which each reads the latest version of each key, versions
+/// grow, and who ended before another started comes first.
 fn has_order(chosen: &[&Sketch], placed: &mut Vec<usize>, state: &mut State) -> bool {
     if placed.len() == chosen.len() {
         return true;
@@ -115,8 +115,9 @@ const KEYS: usize = 3;
 /// In place of how far a read is too old: it is of the version that is written next.
 const TOO_NEW: u8 = 3;
 
-/// A transaction that executes at a moment, and what goes wrong with it: per key nothing, a read (1), a write (2), a deletion (4) or a read and one
-/// of these; how far its reads are too old, or that they are too new; whether nobody learned its outcome.
+/// A transaction that executes at a moment, and what goes wrong with it: per key nothing, a read (1), a write (2), a
+/// deletion (4) or a read and one of these; how far its reads are too old, or that they are too new; whether nobody
+/// learned its outcome.
 type Draw = ([u8; KEYS], [u8; KEYS], u64, u64, bool);
 
 /// In place of how far a read of an absent key is too old: it says so up to one version too many.

@@ -52,8 +52,8 @@ impl<'a> Finder<'a> {
         best
     }
 
-    /// The shortest cycle through `root` if it has fewer than `limit` transactions. Moments take no step, so the order of real time
-    /// between two transactions is one step.
+    /// The shortest cycle through `root` if it has fewer than `limit` transactions. Moments take no step, so the
+    /// order of real time between two transactions is one step.
     fn around(&mut self, root: u32, real_time: bool, limit: u32, effort: &mut usize) -> Option<Vec<u32>> {
         let mut queue = VecDeque::from([root]);
         self.distance[root as usize] = 0;
@@ -110,7 +110,8 @@ pub(super) fn describe(settled: &Settled, cycles: &[Vec<u32>]) -> Vec<Violation>
     let steps = |cycle: &[u32]| -> Vec<(u32, u32)> {
         (0..cycle.len()).map(|index| (cycle[index], cycle[(index + 1) % cycle.len()])).collect()
     };
-    // The dependency that says most: of those between two transactions, that on what was written before that on what was read.
+    // The dependency that says most: of those between two transactions, that on what was written before that on what
+    // was read.
     let mut reasons: BTreeMap<(u32, u32), Option<Edge>> =
         cycles.iter().flat_map(|cycle| steps(cycle)).map(|step| (step, None)).collect();
     if !reasons.is_empty() {

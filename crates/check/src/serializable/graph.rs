@@ -44,8 +44,9 @@ pub(super) fn for_each_dependency(settled: &Settled, mut visit: impl FnMut(Edge)
     });
 }
 
-/// Transactions are the nodes from 0; behind them stand the moments at which one ended, in their order. A transaction leads to the
-/// moment of its end, a moment to the next one and to the transactions that started after it and not after the next.
+/// Transactions are the nodes from 0; behind them stand the moments at which one ended, in their order. A transaction
+/// leads to the moment of its end, a moment to the next one and to the transactions that started after it and not
+/// after the next.
 pub(super) struct Graph {
     transactions: u32,
     /// Where the dependents of each transaction begin in `dependents`, and where the last one's end.
@@ -133,8 +134,9 @@ impl Graph {
         }
     }
 
-    /// The strongly connected components of more than one node: each member comes before itself (Tarjan, "Depth-first search and
-    /// linear graph algorithms", SIAM Journal on Computing 1972). Each is sorted, so begins with its transactions.
+    /// The strongly connected components of more than one node: each member comes before itself (Tarjan, "Depth-first
+    /// search and linear graph algorithms", SIAM Journal on Computing 1972). Each is sorted, so begins with its
+    /// transactions.
     pub(super) fn knots(&self, real_time: bool) -> Vec<Vec<u32>> {
         const UNSEEN: u32 = u32::MAX;
         /// Of a node that is in a component already.

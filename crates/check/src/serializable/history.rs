@@ -180,8 +180,8 @@ impl History {
         self.writes.extend(writes.iter().map(|access| Event::new(access, index)));
     }
 
-    /// Tells what a replica holds when all has ended: every key that is present, in any order. `holds` says which keys it should
-    /// have; a committed write of one that is neither there nor overwritten is lost.
+    /// Tells what a replica holds when all has ended: every key that is present, in any order. `holds` says which
+    /// keys it should have; a committed write of one that is neither there nor overwritten is lost.
     pub fn final_state(
         &mut self,
         replica: &str,

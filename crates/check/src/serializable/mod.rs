@@ -1,31 +1,33 @@
 //! Strict serializability of recorded transactions over versioned keys.
 //!
 //! Each transaction tells which version of which key it read and wrote, when it started and when it was known to have
-//! committed. The versions of a key grow in the order in which they were committed, so the order of all writes of a key is known and
-//! the direct serialization graph of Adya, Liskov and O'Neil ("Generalized Isolation Level Definitions", ICDE 2000) is exact: no search,
-//! no undecided case. A history is *serializable* if no cycle consists of dependencies
+//! committed. The versions of a key grow in the order in which they were committed, so the order of all writes of a
+//! key is known and the direct serialization graph of Adya, Liskov and O'Neil ("Generalized Isolation Level
+//! Definitions", ICDE 2000) is exact: no search, no undecided case. A history is *serializable* if no cycle consists
+//! of dependencies
 //!
 //! - *write to read*: one read what the other wrote,
 //! - *write to write*: one overwrote what the other wrote,
 //! - *read to write*: one overwrote what the other read,
 //!
-//! and *strictly* so if there is none either with the order of real time among them: who ended before another started comes first.
-//! Real time is a line of as many nodes as transactions have ended, instead of an edge for each pair, so the check takes time proportional
-//! to what was recorded, besides sorting it.
+//! and *strictly* so if there is none either with the order of real time among them: who ended before another started
+//! comes first. Real time is a line of as many nodes as transactions have ended, instead of an edge for each pair, so
+//! the check takes time proportional to what was recorded, besides sorting it.
 //!
 //! Versions prove nothing about values, so a fingerprint of each value goes with its version: a torn read shows.
 //!
 //! # Transactions without an answer
 //!
-//! One whose outcome nobody learned ([`Fate::Unknown`]) counts as committed if another one, or a final state, saw a write of it;
-//! otherwise it might as well not have happened, and is left out. It never ended, so nothing comes after it in real time.
+//! One whose outcome nobody learned ([`Fate::Unknown`]) counts as committed if another one, or a final state, saw a
+//! write of it; otherwise it might as well not have happened, and is left out. It never ended, so nothing comes after
+//! it in real time.
 //!
 //! # Absent keys
 //!
-//! A read that finds nothing has a version, too: no write of the key is newer than what was read and not newer than this
-//! version. So a store may tell the version of the latest deletion in some neighbourhood of the key in place of its own. If only deletions
-//! without an answer explain that a key is absent, and there are several, the latest is taken to have been: the one case in which
-//! another choice might do where this one does not.
+//! A read that finds nothing has a version, too: no write of the key is newer than what was read and not newer than
+//! this version. So a store may tell the version of the latest deletion in some neighbourhood of the key in place of
+//! its own. If only deletions without an answer explain that a key is absent, and there are several, the latest is
+//! taken to have been: the one case in which another choice might do where this one does not.
 //!
 //! ```
 //! use weft_check::serializable::{Access, Fate, History, Options, Transaction, TransactionId, check};

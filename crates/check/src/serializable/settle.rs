@@ -103,7 +103,8 @@ impl Undecided {
         self.open[index].as_ref().filter(|open| open.aborted)
     }
 
-    /// The latest deletion of the key after `after` and up to `until` by one that may have committed and does not count yet.
+    /// The latest deletion of the key after `after` and up to `until` by one that may have committed and does not
+    /// count yet.
     fn deletion(&self, key: u64, after: u64, until: u64) -> Option<usize> {
         let end = self.deletions.partition_point(|&(of, version, _)| (of, version) <= (key, until));
         let candidates = self.deletions[..end].iter().rev();

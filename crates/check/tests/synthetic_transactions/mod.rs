@@ -13,7 +13,8 @@ pub struct Synthetic {
     pub accesses: usize,
     /// How many moments lie between start and end at most.
     pub overlap: u64,
-    /// The transaction of which one read is replaced by the version before, of a key whose writer ended before it started.
+    /// The transaction of which one read is replaced by the version before, of a key whose writer ended before it
+    /// started.
     pub stale: Option<u64>,
 }
 

@@ -26,7 +26,8 @@ use crate::{faults, memory, parse, table, trace};
 const OPERATIONS: u64 = 1_000_000;
 /// The gateware is computed cycle by cycle: so much takes about half a minute.
 const OPERATIONS_RTL: u64 = 50_000;
-/// What the history of a run takes of memory for each operation, in bytes: 64 of its record, and a third of the next doubling.
+/// What the history of a run takes of memory for each operation, in bytes: 64 of its record, and a third of the next
+/// doubling.
 const OPERATION_BYTES: u64 = 96;
 const CLIENTS: u32 = 32;
 const NODES: usize = 3;

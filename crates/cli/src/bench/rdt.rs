@@ -103,8 +103,8 @@ impl fmt::Display for Nodes {
 #[derive(Clone, Debug, PartialEq, Args)]
 #[command(after_help = DEFINITIONS)]
 pub(crate) struct RdtOptions {
-    /// Data types, separated by commas: g-counter, pn-counter, lww-register, g-set, pn-set, 2p-set, account, courseware, project,
-    /// movie, auction, ycsb, smallbank; or all, the first eleven
+    /// Data types, separated by commas: g-counter, pn-counter, lww-register, g-set, pn-set, 2p-set, account,
+    /// courseware, project, movie, auction, ycsb, smallbank; or all, the first eleven
     #[arg(long = "type", value_name = "TYPES")]
     types: Types,
     /// Workload of the type: a, b or c for ycsb, standard for smallbank; sets --updates and --skew

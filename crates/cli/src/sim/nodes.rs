@@ -33,8 +33,8 @@ pub(crate) struct NodeRuns {
 }
 
 impl NodeRuns {
-    /// Makes the runs by `run`, which is given them, what repeats a seed, and where progress goes. `name` is the command,
-    /// to which `command` adds the engine's own options.
+    /// Makes the runs by `run`, which is given them, what repeats a seed, and where progress goes. `name` is the
+    /// command, to which `command` adds the engine's own options.
     pub(crate) fn work(
         &self,
         name: &str,

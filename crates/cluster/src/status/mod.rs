@@ -1,8 +1,8 @@
 //! What anybody may ask a node or a membership service: how it is.
 //!
-//! A request names a part of the status. It is padded to [`DATAGRAM_BYTES`], and no answer is longer: whoever forges the
-//! address of a request makes nobody send more than it sends itself (as RFC 9000, section 8.1, has it for QUIC). Nothing
-//! that is asked or answered changes anything at the node.
+//! A request names a part of the status. It is padded to [`DATAGRAM_BYTES`], and no answer is longer: whoever forges
+//! the address of a request makes nobody send more than it sends itself (as RFC 9000, section 8.1, has it for QUIC).
+//! Nothing that is asked or answered changes anything at the node.
 
 mod codec;
 

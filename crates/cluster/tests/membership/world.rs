@@ -359,7 +359,8 @@ impl World {
                     self.incarnate(node, incarnation);
                     continue;
                 }
-                // A message of its former life has come so late that the service takes that one to be alive: it is started again.
+                // A message of its former life has come so late that the service takes that one to be alive: it is
+                // started again.
                 Some(Action::Stop) => {
                     let incarnation = host.next_incarnation;
                     self.incarnate(node, incarnation);

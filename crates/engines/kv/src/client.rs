@@ -1,8 +1,8 @@
 //! The client half: numbering, routing and repeating requests.
 //!
-//! Pure, as the engine is: it is told the time and the replies, and says what to send to whom. A request that gets
-//! no final answer within [`ClientParameters::give_up`] ends as [`Outcome::Unknown`]: it may have taken effect or may still
-//! do so.
+//! Pure, as the engine is: it is told the time and the replies, and says what to send to whom. A request that gets no
+//! final answer within [`ClientParameters::give_up`] ends as [`Outcome::Unknown`]: it may have taken effect or may
+//! still do so.
 
 use weft_time::{Duration, Instant};
 use weft_waist::{Epoch, NodeId, NodeSet, View};
@@ -121,8 +121,8 @@ pub struct ClientParameters {
 }
 
 impl ClientParameters {
-    /// Client `client` of the nodes in `nodes`: 8-byte keys, reads at the leader, 10 ms to 200 ms between attempts, 500 us
-    /// pause, 20 s until giving up.
+    /// Client `client` of the nodes in `nodes`: 8-byte keys, reads at the leader, 10 ms to 200 ms between attempts,
+    /// 500 us pause, 20 s until giving up.
     pub fn new(client: u64, nodes: NodeSet) -> Self {
         Self {
             client,

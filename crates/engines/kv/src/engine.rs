@@ -168,8 +168,8 @@ impl Kv {
         self.windows.iter().map(|window| window.accepted() - window.committed()).sum()
     }
 
-    /// A digest of the committed content of the engine's memory: equal on two nodes if and (but for hash collisions) only
-    /// if they hold the same keys with the same versions and values. Reads the whole memory, uncounted.
+    /// A digest of the committed content of the engine's memory: equal on two nodes if and (but for hash collisions)
+    /// only if they hold the same keys with the same versions and values. Reads the whole memory, uncounted.
     pub fn state_digest(&self, memory: &Memory) -> u64 {
         self.table.digest(memory)
     }

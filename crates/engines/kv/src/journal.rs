@@ -1,9 +1,9 @@
 //! What an engine and the log of its host say to each other, where [`Parameters::durable`](crate::Parameters::durable).
 //!
-//! The engine replies to the caller [`HOST`] with what is to be logged ([`Kind::Record`]), and is told how much of it is
-//! durable ([`Kind::Durable`], a count since the engine was made, 8 bytes). A process that comes back tells the engine,
-//! before anything else, what it has found: a snapshot's parts and the records behind it ([`Kind::Restore`]), and then
-//! that this is all and is durable ([`Kind::Restored`]).
+//! The engine replies to the caller [`HOST`] with what is to be logged ([`Kind::Record`]), and is told how much of it
+//! is durable ([`Kind::Durable`], a count since the engine was made, 8 bytes). A process that comes back tells the
+//! engine, before anything else, what it has found: a snapshot's parts and the records behind it ([`Kind::Restore`]),
+//! and then that this is all and is durable ([`Kind::Restored`]).
 //!
 //! ```text
 //! Record     0 what(1) stream(1) zero(6)   then

@@ -17,8 +17,8 @@ pub const PARTITIONS: u32 = 256;
 /// (A, B, D, E) = (2, 24, 27, 11), (60, 10, 17, 5), (22, 20, 53, 39), (38, 1, 39, 44)
 /// ```
 ///
-/// A round is two levels of gates and there is no multiplication, so a card mixes a word in two cycles. There is no seed,
-/// because placement is public: a client computes it too.
+/// A round is two levels of gates and there is no multiplication, so a card mixes a word in two cycles. There is no
+/// seed, because placement is public: a client computes it too.
 pub fn hash(key: &[u8]) -> u64 {
     let mut hash = 0;
     for chunk in key.chunks(8) {

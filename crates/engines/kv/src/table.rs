@@ -12,9 +12,9 @@
 //! ```
 //!
 //! All integers are big-endian, as on the wire. A slot is a whole number of 64-byte beats, the width of a card's
-//! memory. A bucket's tags are one beat; a card keeps all of them on chip, so they are not counted as accesses. A
-//! tag is never 0 and comes from the key's hash; `beats` is how many beats the committed value takes, 0 if there is
-//! none, 31 if there are more than 30. So a read knows before its first access where to look and how much to fetch: a hit
+//! memory. A bucket's tags are one beat; a card keeps all of them on chip, so they are not counted as accesses. A tag
+//! is never 0 and comes from the key's hash; `beats` is how many beats the committed value takes, 0 if there is none,
+//! 31 if there are more than 30. So a read knows before its first access where to look and how much to fetch: a hit
 //! is one burst (unless another key of the bucket has the same tag, once in 2,047), a miss is none.
 //!
 //! Only committed values are in a slot. `latest` differs from `version` exactly while a write is undecided. What stands

@@ -1,10 +1,10 @@
 //! How a joining node gets its state.
 //!
 //! The joiner asks one node at a time: each full member for the buckets that it leads, in ascending order, then the
-//! lowest one for its sessions. A position is the number of a slot (bucket times ways plus way) in the table of the node
-//! that is asked, or of a place in its session table. An answer is up to [`CHUNKS_MAX`] chunks, all made in
-//! one moment; each is complete in itself: it holds the records of the positions from `from` to before `next`, as many as fit.
-//! Its tag is how much of the sender's stream was committed in that moment, and so is in its buckets.
+//! lowest one for its sessions. A position is the number of a slot (bucket times ways plus way) in the table of the
+//! node that is asked, or of a place in its session table. An answer is up to [`CHUNKS_MAX`] chunks, all made in one
+//! moment; each is complete in itself: it holds the records of the positions from `from` to before `next`, as many as
+//! fit. Its tag is how much of the sender's stream was committed in that moment, and so is in its buckets.
 //!
 //! ```text
 //! slot      0 version(8)   8 value length(2) zero(6)   16 key(K)   value, padded with zeros to whole 64-bit words
@@ -12,11 +12,11 @@
 //! ```
 //!
 //! The joiner begins with an empty table and applies every entry of the epoch's streams to it, whether the bucket has
-//! come or not. It takes the chunk that begins at its cursor, unless it has applied more of the stream than the tag. It applies
-//! the stream up to the tag and then installs each slot that is newer than what its table holds: those are the ones that nobody
-//! has written in this epoch. What was deleted before the tag is not in the chunk, what is deleted after it is deleted
-//! here too. So it does not matter where a chunk ends or what changes between two. A lost chunk makes those behind it
-//! useless; a timer asks again from the cursor.
+//! come or not. It takes the chunk that begins at its cursor, unless it has applied more of the stream than the tag.
+//! It applies the stream up to the tag and then installs each slot that is newer than what its table holds: those are
+//! the ones that nobody has written in this epoch. What was deleted before the tag is not in the chunk, what is
+//! deleted after it is deleted here too. So it does not matter where a chunk ends or what changes between two. A lost
+//! chunk makes those behind it useless; a timer asks again from the cursor.
 
 use weft_waist::{Epoch, NodeId, NodeSet};
 

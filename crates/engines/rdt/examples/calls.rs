@@ -1,6 +1,6 @@
-//! How long calls take: `cargo run --release -p weft-rdt --example calls`. Nanoseconds of this machine, for universes of 64
-//! elements, the best of many batches: filling in, checking and, if permissible, making a call; a summary that is folded and
-//! taken in; the invariant, as far as the call can have changed it, and as a whole.
+//! How long calls take: `cargo run --release -p weft-rdt --example calls`. Nanoseconds of this machine, for universes
+//! of 64 elements, the best of many batches: filling in, checking and, if permissible, making a call; a summary that
+//! is folded and taken in; the invariant, as far as the call can have changed it, and as a whole.
 
 use std::hint::black_box;
 use std::time::Instant;

@@ -1,9 +1,9 @@
 //! What a data type is: fields, an invariant, methods with guards and effects, queries.
 //!
 //! A method is *permissible* in a state if its guards hold there and the invariant holds after it. Guards must
-//! suffice for that: the derivation proves, for each method, that invariant and guards together keep the invariant. A call
-//! is checked where it is issued (a conflicting one at the leader of its group), and then takes effect at every replica
-//! without another check; the derivation tells what coordination makes it permissible there too.
+//! suffice for that: the derivation proves, for each method, that invariant and guards together keep the invariant. A
+//! call is checked where it is issued (a conflicting one at the leader of its group), and then takes effect at every
+//! replica without another check; the derivation tells what coordination makes it permissible there too.
 //!
 //! Effects are simultaneous: all values are computed in the state before. If two of them name the same place, the later
 //! one stands.
@@ -107,7 +107,8 @@ pub enum ParameterKind {
     Integer,
     /// A time stamp: the checking replica fills in one of its own that exceeds this number ([`crate::Stamp`]).
     Stamp(Expression),
-    /// A number that the checking replica reads from its state, so that the effect does not depend on where it takes place.
+    /// A number that the checking replica reads from its state, so that the effect does not depend on where it takes
+    /// place.
     Observed(Expression),
     /// A total of amounts: not negative. Of summaries only.
     Total,
@@ -339,8 +340,8 @@ impl Call {
         Number(declare(&mut self.0.parameters, name, ParameterKind::Integer))
     }
 
-    /// A parameter that the checking replica fills in: a time stamp of its own that exceeds `clock`. No two calls have the same
-    /// stamp and the same elements as parameters declared before.
+    /// A parameter that the checking replica fills in: a time stamp of its own that exceeds `clock`. No two calls
+    /// have the same stamp and the same elements as parameters declared before.
     pub fn stamp(&mut self, name: &'static str, clock: Number) -> Number {
         let is_element = |&index: &usize| matches!(self.0.parameters[index].kind, ParameterKind::Element(_));
         let count = self.0.parameters.len();

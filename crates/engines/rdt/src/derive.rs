@@ -1,7 +1,7 @@
 //! What has to be proved about a definition, as questions to a solver, and what follows from the answers.
 //!
-//! Every question is a claim about an arbitrary state *s* in which the invariant *I* holds, and about arbitrary arguments. *P(a, s)*
-//! says that call *a* is permissible in *s*: its guards hold, and *I* holds after it.
+//! Every question is a claim about an arbitrary state *s* in which the invariant *I* holds, and about arbitrary
+//! arguments. *P(a, s)* says that call *a* is permissible in *s*: its guards hold, and *I* holds after it.
 //!
 //! | claim | says | if it is not proved |
 //! |---|---|---|
@@ -13,8 +13,9 @@
 //! | [`Question::Free`] | *P(a, s)* and *P(b, a(s))* imply *P(b, s)* | *b* depends on *a* |
 //! | [`Question::Summary`] | see [`Law`] | the method is not summarizable |
 //!
-//! They are those of Hamsaz (Houshmand and Lesani 2019) with *I(s)* as a premise everywhere and with guards as part of what is permissible.
-//! Only "unsatisfiable" for the claim's negation is a proof. `docs/data-types.md` says why these claims suffice.
+//! They are those of Hamsaz (Houshmand and Lesani 2019) with *I(s)* as a premise everywhere and with guards as part
+//! of what is permissible. Only "unsatisfiable" for the claim's negation is a proof. `docs/data-types.md` says why
+//! these claims suffice.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -47,8 +48,8 @@ pub enum Question {
     Summary(usize, Law),
 }
 
-/// What makes a summary right. *M* is the bulk method, *e(x)* what call *x* contributes, ⊕ how contributions combine, ⊖ the difference
-/// that [`Object::absorb`] takes; *A*, *B*, *C* are contributions of one key.
+/// What makes a summary right. *M* is the bulk method, *e(x)* what call *x* contributes, ⊕ how contributions combine,
+/// ⊖ the difference that [`Object::absorb`] takes; *A*, *B*, *C* are contributions of one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Law {
     /// *M(e(x))* is *x*, and *e(x)* is in range.
@@ -61,7 +62,8 @@ pub enum Law {
     Associate,
     /// *M((A ⊕ B) ⊖ A)* is *M(B)*. Where contributions are only added.
     Exact,
-    /// *M(A)* twice is *M(A)* once. This and the next two replace [`Law::Exact`] where contributions may be taken in again.
+    /// *M(A)* twice is *M(A)* once. This and the next two replace [`Law::Exact`] where contributions may be taken in
+    /// again.
     Repeat,
     /// If *M(A)* would change nothing, it would still change nothing after any permissible call of this method.
     Stable(usize),
@@ -175,7 +177,8 @@ pub fn verdict(definition: &Definition, answers: &[(Question, Answer)]) -> TypeV
     definition.methods.iter().map(|method| method.name.to_owned()).zip(verdicts).collect()
 }
 
-/// What is wrong with a definition, or was not proved right: claims that every definition must fulfil before it may run.
+/// What is wrong with a definition, or was not proved right: claims that every definition must fulfil before it may
+/// run.
 pub fn defects(definition: &Definition, answers: &[(Question, Answer)]) -> Vec<String> {
     let is_defect = |question: &Question| match *question {
         Question::Initial | Question::Keeps(_) | Question::Once(_) => true,
@@ -219,7 +222,8 @@ impl Question {
         self.script(definition, Universe::Any)
     }
 
-    /// The SMT-LIB text that asks for a case in which the claim fails, in universes of `size` elements: after `sat` come the values that
+    /// The SMT-LIB text that asks for a case in which the claim fails, in universes of `size` elements: after `sat`
+    /// come the values that
     /// [`Example::read`] reads.
     pub fn example(&self, definition: &Definition, size: usize) -> String {
         self.script(definition, Universe::Of(size))
@@ -513,8 +517,8 @@ pub struct Example {
 pub struct Unreadable(String);
 
 impl Example {
-    /// Reads the values that the solver prints after `sat` for [`Question::example`]. `None` if the question is about summaries, for which
-    /// no example is shown.
+    /// Reads the values that the solver prints after `sat` for [`Question::example`]. `None` if the question is about
+    /// summaries, for which no example is shown.
     ///
     /// # Errors
     /// If the text is something else.

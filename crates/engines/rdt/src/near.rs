@@ -1,8 +1,9 @@
 //! What is left of the invariant to be checked after an effect, if it held before.
 //!
-//! An invariant that says something of all elements is a conjunction of instances. An instance changes only if it reads a place that
-//! the effect wrote. If the reads of an instance are all indexed by its own variables, those instances are found by binding the
-//! variables to the indices of the update. An invariant of another form is looked at as a whole.
+//! An invariant that says something of all elements is a conjunction of instances. An instance changes only if it
+//! reads a place that the effect wrote. If the reads of an instance are all indexed by its own variables, those
+//! instances are found by binding the variables to the indices of the update. An invariant of another form is looked
+//! at as a whole.
 
 use crate::definition::{Definition, Update};
 use crate::expression::Expression;
@@ -62,8 +63,8 @@ fn instances(formula: &Expression, updates: &[Update]) -> Option<Vec<Expression>
     Some(instances)
 }
 
-/// The fields that a formula reads and the variables that they are indexed by; `None` if an index is anything else, or if the
-/// formula has quantifiers.
+/// The fields that a formula reads and the variables that they are indexed by; `None` if an index is anything else,
+/// or if the formula has quantifiers.
 fn collect(expression: &Expression, reads: &mut Vec<(usize, Vec<&'static str>)>) -> Option<()> {
     if let Expression::Read { field, indices } = expression {
         let variable = |index: &Expression| match index {

@@ -267,8 +267,9 @@ impl Type {
         self.layout.words()
     }
 
-    /// Whether the arguments are within the ranges of the method's parameters. What comes from a client or a peer must be checked
-    /// before anything else is done with it. A stamp or an observed number that is yet to be filled in may be 0.
+    /// Whether the arguments are within the ranges of the method's parameters. What comes from a client or a peer
+    /// must be checked before anything else is done with it. A stamp or an observed number that is yet to be filled
+    /// in may be 0.
     #[inline]
     pub fn admits(&self, method: usize, arguments: &Arguments) -> bool {
         self.methods[method].domain.admits(arguments)
@@ -280,8 +281,9 @@ impl Type {
         self.queries[query].domain.admits(arguments)
     }
 
-    /// Whether `origin` of `nodes` replicas may make this call as far as unique parameters go: the fresh elements of a replica are those
-    /// whose number leaves the remainder `origin` when divided by `nodes`; a stamp carries its maker's number.
+    /// Whether `origin` of `nodes` replicas may make this call as far as unique parameters go: the fresh elements of
+    /// a replica are those whose number leaves the remainder `origin` when divided by `nodes`; a stamp carries its
+    /// maker's number.
     pub fn owns(&self, method: usize, arguments: &Arguments, origin: usize, nodes: usize) -> bool {
         let method = &self.definition.methods[method];
         let [.., last] = method.unique.as_slice() else { return true };
@@ -307,8 +309,8 @@ impl Type {
         if summary.is_union() { element / 64 } else { element }
     }
 
-    /// Whether `new` can be the cumulative summary of a slot after `old`: there is such a slot, its words are in range, and it says
-    /// no less. What comes from a peer must be checked before it is absorbed.
+    /// Whether `new` can be the cumulative summary of a slot after `old`: there is such a slot, its words are in
+    /// range, and it says no less. What comes from a peer must be checked before it is absorbed.
     pub fn extends(&self, method: usize, slot: usize, old: &Slot, new: &Slot) -> bool {
         let Some(summary) = &self.methods[method].summary else { return false };
         let words = summary.folds.iter().zip(old.iter().zip(new));
@@ -445,7 +447,8 @@ impl Object {
         &self.kind
     }
 
-    /// Its state, for transfer and comparison. The layout is that of the type's fields in order; see the documentation of data types.
+    /// Its state, for transfer and comparison. The layout is that of the type's fields in order; see the
+    /// documentation of data types.
     pub fn words(&self) -> &[u64] {
         &self.words
     }
@@ -465,7 +468,8 @@ impl Object {
         }
     }
 
-    /// Whether the call may be made in this state. Its guards are proved to keep the invariant, so only they are evaluated.
+    /// Whether the call may be made in this state. Its guards are proved to keep the invariant, so only they are
+    /// evaluated.
     #[inline]
     pub fn permissible(&self, method: usize, arguments: &Arguments) -> bool {
         let code = &self.kind.methods[method];
@@ -484,8 +488,8 @@ impl Object {
         code.effect.execute(&mut self.words, arguments);
     }
 
-    /// Takes in what `new`, a replica's cumulative summary in one slot, has more than `old`, the one of the same slot that was
-    /// taken in before (all zero at first).
+    /// Takes in what `new`, a replica's cumulative summary in one slot, has more than `old`, the one of the same slot
+    /// that was taken in before (all zero at first).
     ///
     /// # Panics
     /// If the method cannot be summarized, there is no such slot, or a sum shrinks; see [`Type::extends`].
@@ -514,8 +518,8 @@ impl Object {
         self.broken().next().is_none()
     }
 
-    /// Whether the invariant holds, if it held before this call was applied: only what the call can have changed is looked at, so
-    /// that the invariant can be checked after each call in universes of any size.
+    /// Whether the invariant holds, if it held before this call was applied: only what the call can have changed is
+    /// looked at, so that the invariant can be checked after each call in universes of any size.
     #[inline]
     pub fn invariant_after(&self, method: usize, arguments: &Arguments) -> bool {
         let near = &self.kind.methods[method].near;

@@ -1,8 +1,9 @@
 //! Expressions and effects compiled to flat programs over the words of an object.
 //!
-//! A program is postfix code on a small stack; truth is all ones, so that the same instructions combine single truth values
-//! and 64 of them at a time. A quantifier whose variable is only the last index of sets and relations runs over words (a
-//! *lane* is one of the 64 bits); any other runs over the elements. Nothing allocates while a program runs.
+//! A program is postfix code on a small stack; truth is all ones, so that the same instructions combine single truth
+//! values and 64 of them at a time. A quantifier whose variable is only the last index of sets and relations runs
+//! over words (a *lane* is one of the 64 bits); any other runs over the elements. Nothing allocates while a program
+//! runs.
 
 use crate::definition::{Definition, Update};
 use crate::expression::Expression;
@@ -25,8 +26,8 @@ struct Place {
 
 /// How many elements each sort has, and where each field lies.
 ///
-/// Words follow each other in the order of the fields: one for a scalar, one for each element of an array, the bits of a
-/// set rounded up to words, and of a relation such a row for each first element.
+/// Words follow each other in the order of the fields: one for a scalar, one for each element of an array, the bits
+/// of a set rounded up to words, and of a relation such a row for each first element.
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
     sizes: Vec<(&'static str, usize)>,

@@ -1,11 +1,11 @@
 //! A replica of an object: the engine that lets each call travel as its method allows.
 //!
-//! - A **reducible** call is combined with the origin's earlier ones into a cumulative *summary*, which the origin WRITEs to the
-//!   others. They take in what it has more than what they took in before.
-//! - An **irreducible** call goes into the origin's *ring* at each replica, one by one and in order, with a vector of what it
-//!   depends on. It takes effect where all that has.
-//! - A **conflicting** call is sent to the leader of its group, which checks it and puts it into the group's log ([`weft_smr`]).
-//!   It takes effect, or is refused, everywhere in the order of the log.
+//! - A **reducible** call is combined with the origin's earlier ones into a cumulative *summary*, which the origin
+//!   WRITEs to the others. They take in what it has more than what they took in before.
+//! - An **irreducible** call goes into the origin's *ring* at each replica, one by one and in order, with a vector of
+//!   what it depends on. It takes effect where all that has.
+//! - A **conflicting** call is sent to the leader of its group, which checks it and puts it into the group's log
+//!   ([`weft_smr`]). It takes effect, or is refused, everywhere in the order of the log.
 //!
 //! A call is checked once, where it is issued; the definition's verdicts tell why that is enough. Queries are
 //! answered from the replica's own state at once. PROTOCOL.md has the protocol and why it is right:
@@ -82,9 +82,9 @@ enum Phase {
 /// A replica of an object, as the engine of one node.
 ///
 /// It is idle until the host has told it how all peers are reached ([`Call::Wire`], for each of
-/// [`ReplicaParameters::purposes`]) and configures it for the first time: as a full member it is a founder, in incarnation 1; as
-/// a joining member it has lost its memory. The epoch is then its incarnation: a process that comes back must be told a higher
-/// one. Later views change nothing: the replicas find out by themselves who is alive.
+/// [`ReplicaParameters::purposes`]) and configures it for the first time: as a full member it is a founder, in
+/// incarnation 1; as a joining member it has lost its memory. The epoch is then its incarnation: a process that comes
+/// back must be told a higher one. Later views change nothing: the replicas find out by themselves who is alive.
 #[derive(Clone, Debug)]
 pub struct Replica<W = Unwatched> {
     parameters: ReplicaParameters,
@@ -327,8 +327,8 @@ impl<W: Witness> Replica<W> {
             self.view(now, io);
         }
         if self.parameters.summaries == Summaries::Unbuffered {
-            // Others rely on what this replica says to have, even if nobody looks at the object. One origin at a time: to read the
-            // summaries of all may take longer than a period.
+            // Others rely on what this replica says to have, even if nobody looks at the object. One origin at a
+            // time: to read the summaries of all may take longer than a period.
             self.scanned = (self.scanned + 1) % self.parameters.nodes;
             if self.scanned != self.me() && self.layout.slots > 0 {
                 self.scan_of(self.scanned, io);

@@ -1,7 +1,7 @@
 //! Definitions printed as SMT-LIB 2.
 //!
-//! A state is one function per field, named `state/field`; `s` is the state that a question begins with, `s+a` the one after
-//! call `a`, and its functions are defined from those of `s`. The parameters of call `a` are `a.parameter`.
+//! A state is one function per field, named `state/field`; `s` is the state that a question begins with, `s+a` the
+//! one after call `a`, and its functions are defined from those of `s`. The parameters of call `a` are `a.parameter`.
 //!
 //! To prove, sorts are left uninterpreted: the proof holds for universes of every size. To find an example that can be
 //! shown, sorts have few elements, every quantifier is written out, and numbers are small.
@@ -204,8 +204,9 @@ impl<'a> Script<'a> {
         self.line(&format!("(assert {formula})"));
     }
 
-    /// The script that asks whether the claim follows from what was asserted. With an example's universe, it also asks for the
-    /// values of the example's terms, which come in the order of [`Self::call`]s after those of the fields.
+    /// The script that asks whether the claim follows from what was asserted. With an example's universe, it also
+    /// asks for the values of the example's terms, which come in the order of [`Self::call`]s after those of the
+    /// fields.
     pub(crate) fn claim(mut self, claim: &str) -> String {
         self.assert(&format!("(not {claim})"));
         self.line("(check-sat)");

@@ -1,5 +1,5 @@
-//! The types that Weft ships: the six conflict-free and the five well-coordinated ones of SafarDB's tables A.1 and B.1, with
-//! guards that keep their invariants, and the two keyed types that YCSB and SmallBank need.
+//! The types that Weft ships: the six conflict-free and the five well-coordinated ones of SafarDB's tables A.1 and
+//! B.1, with guards that keep their invariants, and the two keyed types that YCSB and SmallBank need.
 
 mod auction;
 mod bank;

@@ -13,7 +13,8 @@ use crate::definition::{Definition, METHODS_MAX};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Category {
-    /// Conflict-free, depends on nothing, and the calls of a replica combine into one. It may always be treated as irreducible.
+    /// Conflict-free, depends on nothing, and the calls of a replica combine into one. It may always be treated as
+    /// irreducible.
     Reducible,
     /// Conflict-free: every replica takes it in any order that respects what it depends on.
     Irreducible,
@@ -118,8 +119,8 @@ pub struct Coordination {
     pub category: Category,
     /// Its synchronization group, from 0; of conflicting methods only.
     pub group: Option<usize>,
-    /// The methods whose calls, as far as they were applied where this call was checked, must be applied before it anywhere else.
-    /// Those of its own group are left out: the group's order does that.
+    /// The methods whose calls, as far as they were applied where this call was checked, must be applied before it
+    /// anywhere else. Those of its own group are left out: the group's order does that.
     pub dependencies: MethodSet,
 }
 
@@ -233,7 +234,8 @@ pub const fn category(conflicts: bool, depends: bool, summarizable: bool) -> Cat
     }
 }
 
-/// The connected components of the conflict relation, in the order of their first methods. A method without conflicts is in none.
+/// The connected components of the conflict relation, in the order of their first methods. A method without conflicts
+/// is in none.
 fn groups(conflicts: &[MethodSet]) -> Vec<MethodSet> {
     let mut groups: Vec<MethodSet> = vec![];
     for (method, with) in conflicts.iter().enumerate() {

@@ -117,8 +117,8 @@ fn summary(network: &mut Network<Replica>) -> [u8; 64] {
     bytes
 }
 
-/// Peers write what they like where they may write, and where their headers are READ to; they send well-formed messages with strange
-/// numbers. The replicas need not work any more, but none panics.
+/// Peers write what they like where they may write, and where their headers are READ to; they send well-formed
+/// messages with strange numbers. The replicas need not work any more, but none panics.
 #[test]
 fn strange_words_stop_nobody() {
     let (mut seen, mut full) = (0, 0);

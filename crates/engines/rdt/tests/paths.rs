@@ -85,8 +85,9 @@ fn what_was_answered_survives_crashes_partitions_and_slow_nodes() {
     }
 }
 
-/// Seeds with which something was wrong once: what came of order when a node was slow (1404, 2131), entries of a log that were
-/// decided and lost (1104, 1984, 2164), or that only one dead node had, because another one said that it has them (1307), a node that was behind and took that back (2163, 2199).
+/// Seeds with which something was wrong once: what came of order when a node was slow (1404, 2131), entries of a log
+/// that were decided and lost (1104, 1984, 2164), or that only one dead node had, because another one said that it
+/// has them (1307), a node that was behind and took that back (2163, 2199).
 #[test]
 fn what_was_found_once_is_not_found_again() {
     for seed in [1104, 1307, 1404, 1984, 2131, 2163, 2164, 2199] {
@@ -102,9 +103,9 @@ fn many_more_runs() {
     println!("{:?}", runs(from.parse().unwrap()..to.parse().unwrap()));
 }
 
-/// By commit rule `local` an answer says that the call has taken effect at its own replica. If that crashes before others have it, it is
-/// gone; nothing else is, and conflicting calls never are ([`Cluster::heal`] looks at each answer). What is left is one state, with its
-/// invariant.
+/// By commit rule `local` an answer says that the call has taken effect at its own replica. If that crashes before
+/// others have it, it is gone; nothing else is, and conflicting calls never are ([`Cluster::heal`] looks at each
+/// answer). What is left is one state, with its invariant.
 #[test]
 fn by_the_local_rule_only_the_calls_of_a_crashed_replica_are_lost() {
     let mut lost = [0; 2];

@@ -1,5 +1,5 @@
-//! Each planted bug makes a run fail: proof that the checks would see it. Some show in random runs; for each of the others there is a
-//! schedule that shows it, and in which nothing is wrong without it.
+//! Each planted bug makes a run fail: proof that the checks would see it. Some show in random runs; for each of the
+//! others there is a schedule that shows it, and in which nothing is wrong without it.
 #![cfg(feature = "planted-bugs")]
 
 mod cluster;
@@ -103,8 +103,8 @@ fn who_joins_with_what_one_has_forgets_what_another_has() {
     });
 }
 
-/// A inserts, and only B hears of it. B removes what A has inserted, and all others hear of that. A and B forget it all: what was
-/// removed never comes.
+/// A inserts, and only B hears of it. B removes what A has inserted, and all others hear of that. A and B forget it
+/// all: what was removed never comes.
 #[test]
 fn what_depends_on_what_is_lost_never_takes_effect() {
     shows(PlantedBug::UnstableDependencies, "2p-set", 5, |cluster| {
@@ -122,8 +122,9 @@ fn what_depends_on_what_is_lost_never_takes_effect() {
     });
 }
 
-/// A leads, and checks that what it adds it may delete; nobody hears of either. B begins to lead where A has added, and dies. When A
-/// leads again the deletion stands behind B's beginning: it was checked in a state that did not come about.
+/// A leads, and checks that what it adds it may delete; nobody hears of either. B begins to lead where A has added,
+/// and dies. When A leads again the deletion stands behind B's beginning: it was checked in a state that did not come
+/// about.
 #[test]
 fn what_a_former_leader_has_checked_does_not_count() {
     shows(PlantedBug::StaleTerm, "movie", 3, |cluster| {
@@ -149,7 +150,8 @@ fn what_a_former_leader_has_checked_does_not_count() {
     });
 }
 
-/// C's call is decided, but C does not hear of it, because it grants its log to nobody. It asks the next leader for it again.
+/// C's call is decided, but C does not hear of it, because it grants its log to nobody. It asks the next leader for
+/// it again.
 #[test]
 fn a_call_that_is_decided_is_not_decided_again() {
     shows(PlantedBug::ForgottenCall, "movie", 5, |cluster| {

@@ -1,9 +1,9 @@
 //! The promise of the verdicts, tried: replicas that coordinate as they say, and no more.
 //!
-//! Every replica makes calls and takes in those of others in an order of its own, as far as groups and dependences leave it one.
-//! Conflicting calls are checked at one replica per group and applied in its order everywhere; reducible calls travel as
-//! cumulative summaries, or like irreducible ones. Then each call must be permissible wherever it is applied, the invariant must hold
-//! at every step, and all replicas must end in one state.
+//! Every replica makes calls and takes in those of others in an order of its own, as far as groups and dependences
+//! leave it one. Conflicting calls are checked at one replica per group and applied in its order everywhere;
+//! reducible calls travel as cumulative summaries, or like irreducible ones. Then each call must be permissible
+//! wherever it is applied, the invariant must hold at every step, and all replicas must end in one state.
 
 use std::sync::Arc;
 

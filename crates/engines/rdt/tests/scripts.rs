@@ -1,4 +1,5 @@
-//! Golden conversations of replicated objects: each script in `tests/scripts` is a talk between replicas on one of the three paths of a call.
+//! Golden conversations of replicated objects: each script in `tests/scripts` is a talk between replicas on one of
+//! the three paths of a call.
 //!
 //! A line that begins with `>` tells the nodes what to do; the lines below it are what came of it. Lines with `#` are
 //! remarks. `WEFT_UPDATE_SCRIPTS=1 cargo test -p weft-rdt --test scripts` writes what comes of the commands into the
@@ -15,7 +16,8 @@
 //! > cut 0 2, heal 0 2        what node 0 sends to node 2 is lost; it comes again
 //! ```
 //!
-//! `0 -> 1: x` is a datagram, `0 => 1: x` a WRITE into node 1's memory, or a READ of it; `0 => 1,2` are two of them. Heartbeats are not shown.
+//! `0 -> 1: x` is a datagram, `0 => 1: x` a WRITE into node 1's memory, or a READ of it; `0 => 1,2` are two of them.
+//! Heartbeats are not shown.
 
 mod cluster;
 #[path = "../../golden_scripts.rs"]

@@ -16,8 +16,9 @@ const B: usize = 2;
 const X: usize = 3;
 const Y: usize = 4;
 
-/// A and B have made calls that they can tell nobody. X comes back with a copy of A's state, and Y with one of B's; then A and B die. X and Y, and
-/// all others, get from each other what they lack: X and Y must not have it in their objects alone, where nobody can read single calls.
+/// A and B have made calls that they can tell nobody. X comes back with a copy of A's state, and Y with one of B's;
+/// then A and B die. X and Y, and all others, get from each other what they lack: X and Y must not have it in their
+/// objects alone, where nobody can read single calls.
 #[test]
 fn who_has_taken_a_snapshot_can_pass_on_what_was_in_it() {
     let mut cluster =
@@ -71,9 +72,9 @@ fn who_has_taken_a_snapshot_can_pass_on_what_was_in_it() {
     cluster.heal();
 }
 
-/// Node 1's deposits have come to node 0 alone, which leads, and withdrawals that depend on them fill the log: node 2 cannot make
-/// them, so nothing in the log is written over. Now node 1 has a new life. As it lives, nobody else passes its deposits on, and no log
-/// takes it in before there is room.
+/// Node 1's deposits have come to node 0 alone, which leads, and withdrawals that depend on them fill the log: node 2
+/// cannot make them, so nothing in the log is written over. Now node 1 has a new life. As it lives, nobody else
+/// passes its deposits on, and no log takes it in before there is room.
 #[test]
 fn who_joins_passes_on_what_others_wait_for() {
     let account = || small("account", 3);
@@ -89,7 +90,8 @@ fn joins_while_the_log_stands_still(parameters: ReplicaParameters) {
     let mut cluster = Cluster::new(1, parameters);
     cluster.asking = false;
     cluster.run(Duration::from_us(100));
-    // Node 2's data connections break and do not come back. So it is sent nothing of node 1's, and copies nothing from node 0.
+    // Node 2's data connections break and do not come back. So it is sent nothing of node 1's, and copies nothing
+    // from node 0.
     cluster.cut(LACKS, &[LEADER, ORIGIN], true);
     cluster.cut(ORIGIN, &[LACKS], true);
     for _ in 0..3 {

@@ -1,9 +1,9 @@
 //! What the author of a synchronous algorithm writes, and what that is given.
 //!
-//! The engine ([`crate::Rounds`]) keeps the rounds: it starts all nodes together, ends every round in time, sends each
-//! member's message, sorts out what is malformed, repeated, early or late, and follows changes of the members. An algorithm
-//! is told what happens in a round, and fills its own *area* of the next message. So it can be read, and proved, as it
-//! stands in a paper.
+//! The engine ([`crate::Rounds`]) keeps the rounds: it starts all nodes together, ends every round in time, sends
+//! each member's message, sorts out what is malformed, repeated, early or late, and follows changes of the members.
+//! An algorithm is told what happens in a round, and fills its own *area* of the next message. So it can be read, and
+//! proved, as it stands in a paper.
 
 use weft_waist::Message;
 
@@ -45,7 +45,8 @@ pub trait Algorithm {
     /// The algorithm cannot go on: the node stops until it joins anew.
     fn end(&mut self) -> Result<(), Fence>;
 
-    /// After the next round has begun: tells what is decided. Here is time for what need not be in that round's message.
+    /// After the next round has begun: tells what is decided. Here is time for what need not be in that round's
+    /// message.
     fn settle(&mut self, output: &mut dyn Output);
 
     /// A message of the algorithm's own, outside rounds.

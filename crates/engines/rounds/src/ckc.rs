@@ -28,7 +28,8 @@ impl Ckc {
         self.window.get(instance)?.consensus.as_ref()
     }
 
-    /// The instances whose consensus has the running round among its rounds, oldest first, with their place in the area.
+    /// The instances whose consensus has the running round among its rounds, oldest first, with their place in the
+    /// area.
     fn in_flight(&self) -> impl Iterator<Item = (u64, usize)> + use<> {
         let (round, window) = (self.round, self.parameters.window);
         (0..window).filter_map(move |place| {

@@ -27,8 +27,8 @@ weft_counters::counters! {
         fenced,
         /// Messages dropped: no known kind, or bytes that are no message of it.
         dropped_malformed,
-        /// Messages dropped: the sender is no member, or this node is in no phase for it. Also calls refused: they are the host's,
-        /// and came from somebody else.
+        /// Messages dropped: the sender is no member, or this node is in no phase for it. Also calls refused: they
+        /// are the host's, and came from somebody else.
         dropped_not_member,
         /// Messages dropped: what they claim contradicts what is known.
         dropped_contradiction,

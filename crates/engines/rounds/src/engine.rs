@@ -20,9 +20,9 @@ const TIMER_ROUND: u32 = 0;
 
 /// A synchronous algorithm as the engine of one node.
 ///
-/// It is idle until the host configures it: as a full member of epoch 1 it is a founder and waits for the start; as a joining
-/// member of any later epoch it asks the full ones to add it. From then on the members are the engine's own matter. A
-/// process that comes back must never be told epoch 1 again as a full member.
+/// It is idle until the host configures it: as a full member of epoch 1 it is a founder and waits for the start; as a
+/// joining member of any later epoch it asks the full ones to add it. From then on the members are the engine's own
+/// matter. A process that comes back must never be told epoch 1 again as a full member.
 #[derive(Clone, Debug)]
 pub struct Rounds<A, S = Streams> {
     parameters: Parameters,

@@ -1,12 +1,12 @@
 //! One instance of the consensus: the state machine of one member, without messages, time or values.
 //!
-//! Every member proposes its *row*: the set of members whose values it holds. The instance decides which values count.
-//! What a member says in a round is its [`Record`]; it depends on earlier rounds only. Nothing here trusts a record: one
-//! that cannot be true is refused, and its sender is suspected like one that was not heard.
+//! Every member proposes its *row*: the set of members whose values it holds. The instance decides which values
+//! count. What a member says in a round is its [`Record`]; it depends on earlier rounds only. Nothing here trusts a
+//! record: one that cannot be true is refused, and its sender is suspected like one that was not heard.
 //!
-//! Why it is right is told in `PROTOCOL.md`. In short: a member whose suspects number at most *r* at
-//! the end of round *r* knows every row that anybody will ever learn (it is *locked*); members that are locked and accept
-//! each other have equal rows; two majorities share a member.
+//! Why it is right is told in `PROTOCOL.md`. In short: a member whose suspects number at most *r* at the end of round
+//! *r* knows every row that anybody will ever learn (it is *locked*); members that are locked and accept each other
+//! have equal rows; two majorities share a member.
 
 use crate::members::{MEMBERS_MAX, Members, Quorums};
 use crate::parameters::PlantedBug;
@@ -395,8 +395,8 @@ mod tests {
         assert_eq!(instance.receive(1, &other), Receipt::Contradiction);
     }
 
-    /// The schedule that breaks the consensus as printed in detPU: seven members, of which the last three omit. There, one
-    /// correct member decides without the value of member 4 while the others decide with it.
+    /// The schedule that breaks the consensus as printed in detPU: seven members, of which the last three omit.
+    /// There, one correct member decides without the value of member 4 while the others decide with it.
     #[test]
     fn the_schedule_that_breaks_the_printed_algorithm() {
         let lost = |round, from, to| match round {

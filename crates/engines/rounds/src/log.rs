@@ -1,9 +1,9 @@
 //! State machine replication: a register whose every operation goes through the one order.
 //!
-//! Clients talk to it as to the key-value engine, with a key of no bytes. A node collects requests into one proposal; when
-//! that is decided every node executes it, in order, and the node that proposed it answers. Reads are ordered, too,
-//! so that no lease is needed. A request that is decided twice takes effect once: every node remembers the last sixteen
-//! requests of each client.
+//! Clients talk to it as to the key-value engine, with a key of no bytes. A node collects requests into one proposal;
+//! when that is decided every node executes it, in order, and the node that proposed it answers. Reads are ordered,
+//! too, so that no lease is needed. A request that is decided twice takes effect once: every node remembers the last
+//! sixteen requests of each client.
 //!
 //! A node that joins asks a member for the state after some instance, and keeps what is decided in the meantime.
 

@@ -1,7 +1,7 @@
 //! The messages, byte by byte.
 //!
-//! All integers are big-endian and aligned to their size; all messages begin on 8 bytes. What is marked zero is written as
-//! zero and ignored.
+//! All integers are big-endian and aligned to their size; all messages begin on 8 bytes. What is marked zero is
+//! written as zero and ignored.
 //!
 //! ```text
 //! Round     0 round(8)   8 epoch(2) members(1) flags(1) proposal bytes(2) algorithm(1) next(1)
@@ -24,8 +24,9 @@
 //!           decision quorum(1)   32 lag of each node(4 each, two's complement). Times are cycles of 4 ns
 //! ```
 //!
-//! The area of the consensus is one record of 12 bytes for each instance in flight, oldest first; of a window of four it
-//! fills one beat of 64 bytes with the head. A proposal begins with a beat in every message, so that no card shifts it.
+//! The area of the consensus is one record of 12 bytes for each instance in flight, oldest first; of a window of four
+//! it fills one beat of 64 bytes with the head. A proposal begins with a beat in every message, so that no card
+//! shifts it.
 
 use thiserror::Error;
 
@@ -531,8 +532,9 @@ pub struct Timings {
     pub period: u32,
     /// The shortest one-way delay, as configured.
     pub one_way: u32,
-    /// The largest lag of any message since the node took part or its period was set. One of more than the period less the
-    /// one-way delay came too late for its round; of those that came later than the round after that nothing is known.
+    /// The largest lag of any message since the node took part or its period was set. One of more than the period
+    /// less the one-way delay came too late for its round; of those that came later than the round after that nothing
+    /// is known.
     pub largest_lag: u32,
     /// This node.
     pub node: usize,
@@ -540,8 +542,8 @@ pub struct Timings {
     pub missed: Members,
     /// How many locked members decide.
     pub decision_quorum: u8,
-    /// By how much each node's last message came later than it would have over the shortest way, had its sender begun the
-    /// round when this node did; negative if it came sooner. `None`: not heard yet.
+    /// By how much each node's last message came later than it would have over the shortest way, had its sender begun
+    /// the round when this node did; negative if it came sooner. `None`: not heard yet.
     pub lags: [Option<i32>; MEMBERS_MAX],
 }
 

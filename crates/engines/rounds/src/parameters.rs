@@ -15,11 +15,11 @@ pub struct Parameters {
     pub value_bytes: usize,
     /// Proposals of its users that a node keeps until they travel, at least 1.
     pub queue: usize,
-    /// Length of a round: whole cycles of 4 ns, at least 8. It must exceed the longest one-way delay, the time from deadline
-    /// to wire, and by how much rounds begin apart, taken together.
+    /// Length of a round: whole cycles of 4 ns, at least 8. It must exceed the longest one-way delay, the time from
+    /// deadline to wire, and by how much rounds begin apart, taken together.
     pub period: Duration,
-    /// The shortest one-way delay between two nodes, in whole cycles of 4 ns. If it is said to be longer than it is, rounds
-    /// become shorter than the period.
+    /// The shortest one-way delay between two nodes, in whole cycles of 4 ns. If it is said to be longer than it is,
+    /// rounds become shorter than the period.
     pub one_way: Duration,
     /// A member that was not heard for more rounds than this is proposed for removal; at least the window.
     pub silence: u64,

@@ -1,8 +1,8 @@
 //! All-reduce: the sum and the maximum of one number per member, for every round.
 //!
-//! In round *r* every member proposes its number. In round *r* + 1 each tells what it makes of the numbers that it heard;
-//! a result counts if every member tells the same. So all that get a result get the same one, two rounds after the
-//! numbers, and a round in which anything was lost has none: whose number is missing is asked for it again.
+//! In round *r* every member proposes its number. In round *r* + 1 each tells what it makes of the numbers that it
+//! heard; a result counts if every member tells the same. So all that get a result get the same one, two rounds after
+//! the numbers, and a round in which anything was lost has none: whose number is missing is asked for it again.
 
 use crate::algorithm::{Algorithm, Contradiction, Decision, Fence, Output};
 use crate::members::Members;

@@ -13,7 +13,8 @@ pub trait Service {
     /// A service with all the space that it will need.
     fn new(parameters: &Parameters) -> Self;
 
-    /// The node begins, or begins anew: `first` is the first instance that will be told. `founding` if nothing was before.
+    /// The node begins, or begins anew: `first` is the first instance that will be told. `founding` if nothing was
+    /// before.
     fn start(&mut self, node: usize, first: u64, founding: bool, io: &mut Io<'_>);
 
     /// Someone asks something, in whatever phase the node is.

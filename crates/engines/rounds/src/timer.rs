@@ -15,10 +15,10 @@ pub(crate) enum Of {
 
 /// The round timer.
 ///
-/// A member whose message comes sooner than the shortest way takes has begun its round sooner by that *lead*. The timer
-/// shortens a later round by a quarter of the largest lead, and by at most an eighth of the period, so that all follow the
-/// fastest. A quarter, because a correction shows in the leads of the next but one round: a larger part would
-/// overshoot.
+/// A member whose message comes sooner than the shortest way takes has begun its round sooner by that *lead*. The
+/// timer shortens a later round by a quarter of the largest lead, and by at most an eighth of the period, so that all
+/// follow the fastest. A quarter, because a correction shows in the leads of the next but one round: a larger part
+/// would overshoot.
 #[derive(Clone, Debug)]
 pub(crate) struct RoundTimer {
     period: Duration,
@@ -77,8 +77,8 @@ impl RoundTimer {
         }
     }
 
-    /// By how many cycles a message that arrives now comes later than over the shortest way from a member that began its
-    /// round when this node did; negative if it comes sooner.
+    /// By how many cycles a message that arrives now comes later than over the shortest way from a member that began
+    /// its round when this node did; negative if it comes sooner.
     pub fn lag(&self, now: Instant, of: Of) -> i32 {
         let expected = self.begin_of(of) + self.one_way;
         let ps = now.as_ps().wrapping_sub(expected.as_ps()).cast_signed();

@@ -1,5 +1,5 @@
-//! The replicated register under the clients of the key-value engine: what they see is linearizable, whatever one of three
-//! nodes, its links and its crashes do, and every request takes effect once.
+//! The replicated register under the clients of the key-value engine: what they see is linearizable, whatever one of
+//! three nodes, its links and its crashes do, and every request takes effect once.
 
 mod lock_step;
 
@@ -137,7 +137,8 @@ impl World {
         }
     }
 
-    /// Some rounds, in which the node `faulty` crashes and its links are cut if there are faults. Its host has it come back.
+    /// Some rounds, in which the node `faulty` crashes and its links are cut if there are faults. Its host has it
+    /// come back.
     fn run(&mut self, rounds: u64, faulty: usize, faults: bool) {
         let mut cut = Vec::new();
         for round in 0..rounds {

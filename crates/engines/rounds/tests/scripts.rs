@@ -16,8 +16,8 @@
 //! > states                   what each node is doing
 //! ```
 //!
-//! A message of a round reads `0 -> 1,2: round 3 "red"  1: 012 012 ? suspects 2 locked decided 012`: its proposal, then for each
-//! instance the row of each member that the sender knows.
+//! A message of a round reads `0 -> 1,2: round 3 "red"  1: 012 012 ? suspects 2 locked decided 012`: its proposal,
+//! then for each instance the row of each member that the sender knows.
 
 #[path = "../../golden_scripts.rs"]
 mod golden_scripts;

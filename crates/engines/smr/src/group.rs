@@ -140,8 +140,8 @@ pub struct Group {
 }
 
 impl Group {
-    /// A replica of group `number`, 0 to 5, that takes part in nothing yet. Its memory begins at `memory_base`, a multiple
-    /// of 64, of the engine's.
+    /// A replica of group `number`, 0 to 5, that takes part in nothing yet. Its memory begins at `memory_base`, a
+    /// multiple of 64, of the engine's.
     ///
     /// # Panics
     /// If the parameters are out of range; see [`Parameters::check`].
@@ -204,9 +204,9 @@ impl Group {
         (0..self.parameters.nodes).all(|peer| peer == node || self.wirings[peer].is_some())
     }
 
-    /// Node `node` takes part. Its memory is zero. `incarnation` grows with each of its lives and is the same for all founders. A
-    /// founder has an empty log; any other has lost its memory, and takes no part in decisions before a leader has brought it
-    /// up to date.
+    /// Node `node` takes part. Its memory is zero. `incarnation` grows with each of its lives and is the same for all
+    /// founders. A founder has an empty log; any other has lost its memory, and takes no part in decisions before a
+    /// leader has brought it up to date.
     ///
     /// # Panics
     /// If the node is none of the group, is not wired, or the incarnation is 0.
@@ -278,7 +278,8 @@ impl Group {
         &self.counters
     }
 
-    /// Whether it could lead: it has its memory, lacks nothing that is in no log any more, and has not tried in vain lately.
+    /// Whether it could lead: it has its memory, lacks nothing that is in no log any more, and has not tried in vain
+    /// lately.
     pub fn could_lead(&self, now: Instant, memory: &Memory) -> bool {
         self.is_member(memory)
             && self.applied >= self.behind.max(self.layout.gap(memory).to)
@@ -493,8 +494,9 @@ impl Group {
         self.elect(ports);
     }
 
-    /// Takes over a copy of the state that a leader has put there, and learns from the leader's line and from the slots how
-    /// many entries are decided. Whoever writes one of these numbers to a log has written all those entries to it before.
+    /// Takes over a copy of the state that a leader has put there, and learns from the leader's line and from the
+    /// slots how many entries are decided. Whoever writes one of these numbers to a log has written all those entries
+    /// to it before.
     fn learn(&mut self, ports: &mut Ports<'_>) {
         let next = self.layout.gap(ports.memory).to;
         let bytes = self.layout.get(ports.memory, layout::COPY_BYTES).checked_sub(1);
@@ -615,7 +617,8 @@ impl Group {
             return;
         }
         for peer in self.peers() {
-            // Where nothing is written nothing fails: else a leader with nothing to do would not see that a follower has begun anew.
+            // Where nothing is written nothing fails: else a leader with nothing to do would not see that a follower
+            // has begun anew.
             self.heard_of(peer, self.felt[peer], ports);
             let link = &self.links[peer];
             if link.state != State::Up && ports.now >= link.asked_at + self.parameters.retry {

@@ -66,7 +66,8 @@ pub(crate) struct Follower {
     gap: Gap,
     /// It was told this leader's proposal.
     promised: bool,
-    /// Slots from `cursor` to `end` are to be compared, those from the first to the second number of each pair to be zeroed.
+    /// Slots from `cursor` to `end` are to be compared, those from the first to the second number of each pair to be
+    /// zeroed.
     cursor: u64,
     end: u64,
     to_zero: [(u64, u64); 2],
@@ -166,7 +167,8 @@ impl Group {
         }
         let zeroed = follower.zeroed.below;
         if zeroed > self.zeroed(ports) {
-            // It was not among those of whom this replica heard before it led: nobody may be told to have what is in no log.
+            // It was not among those of whom this replica heard before it led: nobody may be told to have what is in
+            // no log.
             if zeroed > self.applied {
                 self.stand_behind(zeroed, ports);
             } else {
@@ -176,8 +178,8 @@ impl Group {
             return;
         }
         if !follower.member && self.joined[peer] != follower.incarnation {
-            // What it may have accepted in a former life is in this log for certain once an entry is decided without it that
-            // was proposed since.
+            // What it may have accepted in a former life is in this log for certain once an entry is decided without
+            // it that was proposed since.
             if self.joining[peer] != follower.incarnation && self.has_room(ports) {
                 self.joining[peer] = follower.incarnation;
                 let join = Join { node: peer, incarnation: follower.incarnation };
@@ -214,7 +216,8 @@ impl Group {
         self.snapshot_for = Some(peer);
         let Follower { gap, decided, member, .. } = self.followers[peer];
         let gap = Gap {
-            // What is before it the follower has up to where it knew entries to be decided, but not within an earlier gap.
+            // What is before it the follower has up to where it knew entries to be decided, but not within an earlier
+            // gap.
             from: if gap.to == 0 { decided } else { decided.min(gap.from) },
             to: self.applied,
             forgotten: if member { gap.forgotten } else { self.applied },
@@ -240,9 +243,10 @@ impl Group {
         self.post(peer, What::Snapshot, end, ports);
     }
 
-    /// The follower has the state before the first slot. What it holds of the entries since is compared with this log; what
-    /// it holds beyond makes room. That is undecided, and then no more than a window behind what is decided, as leaders have no
-    /// more than that under way; or it is of a former lap, in slots that were freed without its being told, or not zeroed since.
+    /// The follower has the state before the first slot. What it holds of the entries since is compared with this
+    /// log; what it holds beyond makes room. That is undecided, and then no more than a window behind what is
+    /// decided, as leaders have no more than that under way; or it is of a former lap, in slots that were freed
+    /// without its being told, or not zeroed since.
     fn begin_comparing(&mut self, peer: usize, ports: &mut Ports<'_>) {
         let Parameters { slots, window, .. } = self.parameters;
         let (zeroed, tail) = (self.zeroed(ports), self.tail);
@@ -307,8 +311,8 @@ impl Group {
         let until = end.min(inbox.1).min(cursor + self.parameters.window);
         for index in cursor..until {
             let Some(own) = self.layout.entry(ports.memory, index) else {
-                // Former leaders have written here that there are decided entries which there are not, or the follower says that
-                // it has applied what it lacks, so that it was recycled.
+                // Former leaders have written here that there are decided entries which there are not, or the
+                // follower says that it has applied what it lacks, so that it was recycled.
                 self.counters.malformed += 1;
                 self.lose(peer, ports);
                 return;
@@ -391,7 +395,8 @@ impl Group {
         for peer in self.peers() {
             let Follower { stage, member, applied, freeing, decided, cursor, .. } = self.followers[peer];
             let counts = stage > Stage::Known || stage == Stage::Known && member;
-            // One that polls may find more in its log, and apply it, than its lines said to be decided: that is to be compared yet.
+            // One that polls may find more in its log, and apply it, than its lines said to be decided: that is to be
+            // compared yet.
             let compared = match stage {
                 Stage::InStep => u64::MAX,
                 Stage::Syncing => cursor,
@@ -436,8 +441,8 @@ impl Group {
         self.links[peer].post(what, transfer, tag(self.number, peer), wiring, ports.effects);
     }
 
-    /// Writes a word of this replica's leader's line to the same place at a follower. It is copied to where it stays as it is
-    /// while it is under way: what is told must not overtake the slots that it is told of.
+    /// Writes a word of this replica's leader's line to the same place at a follower. It is copied to where it stays
+    /// as it is while it is under way: what is told must not overtake the slots that it is told of.
     fn write_line(&mut self, peer: usize, field: usize, what: What, ports: &mut Ports<'_>) {
         let from = self.layout.outbox(peer, field);
         put(ports.memory, from, self.layout.get(ports.memory, field));
@@ -446,8 +451,8 @@ impl Group {
         self.post(peer, what, transfer, ports);
     }
 
-    /// Entries that a follower holds below are no longer in the log; who finds some of their slots zero must know it. And who
-    /// finds some not zero must know that, too, and how many windows they are.
+    /// Entries that a follower holds below are no longer in the log; who finds some of their slots zero must know it.
+    /// And who finds some not zero must know that, too, and how many windows they are.
     fn begin_zeroing(&mut self, peer: usize, dirty: u64, ports: &mut Ports<'_>) {
         (self.followers[peer].freeing, self.followers[peer].zeroing) = (true, true);
         let zeroed = Zeroed::new(self.zeroed(ports), dirty);

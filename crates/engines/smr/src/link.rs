@@ -1,9 +1,9 @@
 //! The requester's end of a connection to a peer: asking for it, and what is outstanding on it.
 //!
-//! Between two replicas there is one queue pair for the requests of each, per group, so that who makes the requests also
-//! decides when the connection begins anew. A connection that has failed, or on which something is outstanding when a new
-//! request for permission is made, is never used again: what was posted under an old permission must not be carried out
-//! under a new one.
+//! Between two replicas there is one queue pair for the requests of each, per group, so that who makes the requests
+//! also decides when the connection begins anew. A connection that has failed, or on which something is outstanding
+//! when a new request for permission is made, is never used again: what was posted under an old permission must not
+//! be carried out under a new one.
 
 use std::collections::VecDeque;
 

@@ -1,7 +1,7 @@
 //! A replicated log as a service: an engine with one group.
 //!
-//! All integers of calls and answers are big-endian and aligned to their size; what is marked zero is written as zero and
-//! ignored.
+//! All integers of calls and answers are big-endian and aligned to their size; what is marked zero is written as zero
+//! and ignored.
 //!
 //! ```text
 //! Wire       0 group(1) peer(1) zero(6)   8 request(4) respond(4)   16 local address(8)   24 remote address(8)
@@ -19,12 +19,12 @@
 //!
 //! Wire and Subscribe are the host's: anybody else is refused with BadRequest, and counted.
 //!
-//! **Exactly once.** A client numbers what it appends, and has at most [`SESSION_WINDOW`] appends under way; it repeats one, at
-//! whatever replica leads, until it is answered. Which of its numbers stand in the log is part of the replicated state, so a
-//! repeated append is answered with the index that it has. If it was proposed twice the second entry has no effect: subscribers
-//! are not told of it, but who reads by index finds both, and knows them by origin and sequence. Of too many clients the one that
-//! has been quiet for longest is forgotten: a node is made to remember more clients than append within the time in which one
-//! repeats.
+//! **Exactly once.** A client numbers what it appends, and has at most [`SESSION_WINDOW`] appends under way; it
+//! repeats one, at whatever replica leads, until it is answered. Which of its numbers stand in the log is part of the
+//! replicated state, so a repeated append is answered with the index that it has. If it was proposed twice the second
+//! entry has no effect: subscribers are not told of it, but who reads by index finds both, and knows them by origin
+//! and sequence. Of too many clients the one that has been quiet for longest is forgotten: a node is made to remember
+//! more clients than append within the time in which one repeats.
 
 mod calls;
 
@@ -101,10 +101,10 @@ impl LogParameters {
 
 /// A replicated log as the engine of one node.
 ///
-/// It is idle until the host has told it how all peers are reached ([`Call::Wire`]) and configures it for the first time: as a
-/// full member it is a founder, in incarnation 1; as a joining member it has lost its memory and waits to be brought up to
-/// date. The epoch is then its incarnation: a process that comes back must be told a higher one. Later views change nothing: the
-/// replicas find out by themselves who is alive, and majorities decide.
+/// It is idle until the host has told it how all peers are reached ([`Call::Wire`]) and configures it for the first
+/// time: as a full member it is a founder, in incarnation 1; as a joining member it has lost its memory and waits to
+/// be brought up to date. The epoch is then its incarnation: a process that comes back must be told a higher one.
+/// Later views change nothing: the replicas find out by themselves who is alive, and majorities decide.
 #[derive(Clone, Debug)]
 pub struct Log {
     parameters: LogParameters,

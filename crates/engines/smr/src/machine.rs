@@ -17,8 +17,9 @@ pub struct Ports<'a> {
 
 /// The replicated state: the same at all replicas that have applied as many entries.
 pub trait StateMachine {
-    /// Entry `index` is decided. `ticket`: this replica has proposed it and leads ever since, so somebody may wait for the answer.
-    /// Says whether it has taken it; if not (something else is lacking) it is told again at the next poll.
+    /// Entry `index` is decided. `ticket`: this replica has proposed it and leads ever since, so somebody may wait
+    /// for the answer. Says whether it has taken it; if not (something else is lacking) it is told again at the next
+    /// poll.
     fn apply(&mut self, index: u64, entry: &[u8], ticket: Option<u64>, effects: &mut Effects) -> bool;
 
     /// This replica leads no longer. What it has proposed with that ticket may or may not be decided.
@@ -27,7 +28,8 @@ pub trait StateMachine {
     /// Writes all state, as it is before entry `next`, and returns how many bytes it takes.
     fn snapshot(&mut self, next: u64, into: &mut [u8]) -> usize;
 
-    /// The state is replaced by what another replica had before entry `next`. Says whether it is; if not (the bytes do not say all
-    /// that is needed) it is told again at the next poll, and until then has applied nothing more: others keep what it lacks.
+    /// The state is replaced by what another replica had before entry `next`. Says whether it is; if not (the bytes
+    /// do not say all that is needed) it is told again at the next poll, and until then has applied nothing more:
+    /// others keep what it lacks.
     fn restore(&mut self, next: u64, from: &[u8], effects: &mut Effects) -> bool;
 }

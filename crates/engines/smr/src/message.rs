@@ -8,9 +8,9 @@
 //! ```
 //!
 //! A request asks for a connection on which its sender may make requests of the receiver: to a group's log, with the
-//! permission to write, or to the pulse (group [`PULSE`]), to read. *number* grows with every request of a node, over all its
-//! lives: its upper half is the incarnation. *connection* names what the sender has connected its end for, beginning with
-//! *psn*: if it is new the receiver connects its own end likewise.
+//! permission to write, or to the pulse (group [`PULSE`]), to read. *number* grows with every request of a node, over
+//! all its lives: its upper half is the incarnation. *connection* names what the sender has connected its end for,
+//! beginning with *psn*: if it is new the receiver connects its own end likewise.
 
 use thiserror::Error;
 

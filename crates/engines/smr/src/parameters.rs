@@ -37,8 +37,9 @@ pub struct Parameters {
     pub delivery: Delivery,
     /// How long a request for permission may stay unanswered before it is made again.
     pub retry: Duration,
-    /// A leader that decides nothing for so long although it has something to decide, and a candidate that does not come to
-    /// lead in that time, stands back for eight times as long: its heart stops, and the next one leads (fate-sharing).
+    /// A leader that decides nothing for so long although it has something to decide, and a candidate that does not
+    /// come to lead in that time, stands back for eight times as long: its heart stops, and the next one leads
+    /// (fate-sharing).
     pub patience: Duration,
     /// A known bug to run with.
     #[cfg(feature = "planted-bugs")]
@@ -119,8 +120,8 @@ impl Parameters {
 #[error("{0}")]
 pub struct ParametersError(&'static str);
 
-/// Known ways to get state-machine replication wrong. With the feature `planted-bugs` a group can be told to have one of
-/// them, which proves that a checker would see it.
+/// Known ways to get state-machine replication wrong. With the feature `planted-bugs` a group can be told to have one
+/// of them, which proves that a checker would see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PlantedBug {
     /// An entry counts as decided, and is answered, when the first follower has it.

@@ -6,10 +6,10 @@
 //! 64    for each peer its block as read
 //! ```
 //!
-//! Every period a node counts one up and READs the counters of the others. Each has a score from 0 to 15: one up when its
-//! counter has moved, one down when it has not, or when a READ does not come back. Below 2 it is dead, above 6 alive, and in
-//! between as it was. A replica that could not lead says so beside the counter (Mu lets the counter stand: fate-sharing), so
-//! that the next one leads at once, and that what it has applied is still waited for.
+//! Every period a node counts one up and READs the counters of the others. Each has a score from 0 to 15: one up when
+//! its counter has moved, one down when it has not, or when a READ does not come back. Below 2 it is dead, above 6
+//! alive, and in between as it was. A replica that could not lead says so beside the counter (Mu lets the counter
+//! stand: fate-sharing), so that the next one leads at once, and that what it has applied is still waited for.
 
 use weft_rdma::CompletionStatus;
 use weft_time::{Duration, Instant};
@@ -123,7 +123,8 @@ impl Pulse {
         (0..self.parameters.nodes).all(|peer| peer == node || self.wirings[peer].is_some())
     }
 
-    /// Node `node` begins its `incarnation`-th life. A founder believes that all others are alive, any other that none is.
+    /// Node `node` begins its `incarnation`-th life. A founder believes that all others are alive, any other that
+    /// none is.
     ///
     /// # Panics
     /// If the node is not wired.
@@ -251,8 +252,8 @@ impl Pulse {
         send(from, &Control::Granted(granted), effects);
     }
 
-    /// Something that was posted has ended. Says whether who is alive, or who could lead, has changed. Tags of others are left
-    /// alone.
+    /// Something that was posted has ended. Says whether who is alive, or who could lead, has changed. Tags of others
+    /// are left alone.
     pub fn done(&mut self, tag: u64, status: CompletionStatus, memory: &Memory) -> bool {
         let (group, index) = tagged(tag);
         if group != PULSE || index >= self.links.len() {

@@ -4,10 +4,10 @@
 //! 0 index + 1(8)   8 proposal(8)   16 decided(8)   24 length(2) kind(1) zero(5)   32 entry(length)   canary(1)   zeros
 //! ```
 //!
-//! Integers are big-endian. A slot of zeros is empty. *decided* is how many entries the leader knew to be decided when it
-//! wrote the slot: followers learn it with the next entry. The canary, 0xff, follows the entry and is written last, so that an
-//! entry of which only a part has arrived is not taken for a whole one; for this a slot must be zero before it is written.
-//! The index tells an entry from one that stood in the slot a lap of the ring ago.
+//! Integers are big-endian. A slot of zeros is empty. *decided* is how many entries the leader knew to be decided
+//! when it wrote the slot: followers learn it with the next entry. The canary, 0xff, follows the entry and is written
+//! last, so that an entry of which only a part has arrived is not taken for a whole one; for this a slot must be zero
+//! before it is written. The index tells an entry from one that stood in the slot a lap of the ring ago.
 
 /// Bytes before the entry.
 pub const HEADER: usize = 32;

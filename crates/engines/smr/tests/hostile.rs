@@ -54,8 +54,8 @@ fn strange(cluster: &mut Cluster) -> u64 {
         [random as usize % 11]
 }
 
-/// Peers write what they like over the lines, the slots and what was READ from others, and send well-formed messages with strange
-/// numbers. The replicas need not work any more, but none panics.
+/// Peers write what they like over the lines, the slots and what was READ from others, and send well-formed messages
+/// with strange numbers. The replicas need not work any more, but none panics.
 #[test]
 fn strange_words_stop_nobody() {
     for seed in 0..60 {
@@ -105,8 +105,8 @@ fn strange_words_stop_nobody() {
     }
 }
 
-/// A follower is told of decided entries that nobody gives it. Once it leads, it cannot bring the others up to date, and does not
-/// stop for it.
+/// A follower is told of decided entries that nobody gives it. Once it leads, it cannot bring the others up to date,
+/// and does not stop for it.
 #[test]
 fn decided_entries_that_are_not_there_stop_nobody() {
     let parameters = small(NODES, Delivery::WriteThrough);
@@ -126,7 +126,8 @@ fn decided_entries_that_are_not_there_stop_nobody() {
     assert!(counters.leaderships > 0 && counters.malformed > 0, "{counters:?}");
 }
 
-/// What only the host may ask for changes nothing if a stranger asks, before a node is configured and after, and is counted.
+/// What only the host may ask for changes nothing if a stranger asks, before a node is configured and after, and is
+/// counted.
 #[test]
 fn strangers_do_not_command_a_node() {
     let parameters = small(NODES, Delivery::WriteThrough);

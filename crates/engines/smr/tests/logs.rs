@@ -1,5 +1,5 @@
-//! What a log says of itself, to whoever READs it, is true: after every event, and when it was brought up to date with a copy of
-//! the state.
+//! What a log says of itself, to whoever READs it, is true: after every event, and when it was brought up to date
+//! with a copy of the state.
 
 mod network;
 
@@ -53,8 +53,8 @@ fn what_is_decided_stands_in_the_log_after_every_event() {
     }
 }
 
-/// A log says which of its free slots are zero: all but those of so many windows that were freed last, and those where a leader may
-/// have written what was not decided. Whoever leads next zeroes no others.
+/// A log says which of its free slots are zero: all but those of so many windows that were freed last, and those
+/// where a leader may have written what was not decided. Whoever leads next zeroes no others.
 fn what_is_clean_is_zero(network: &Network<Log>, parameters: &Parameters, base: usize, decided: &mut u64) {
     let &Parameters { slots, slot_bytes, window, .. } = parameters;
     let known = network.nodes.iter().flatten().map(|node| node.engine.group().decided());
@@ -110,8 +110,9 @@ fn until(cluster: &mut Cluster, condition: impl Fn(&Cluster) -> bool) {
     panic!("it does not come to that: {}", cluster.describe());
 }
 
-/// A leader is cut off with entries that only it has. Others are decided in their places. Then two nodes join with a copy of the
-/// state, so that their logs have none of these; and those that have them die. The former leader must not take its own for them.
+/// A leader is cut off with entries that only it has. Others are decided in their places. Then two nodes join with a
+/// copy of the state, so that their logs have none of these; and those that have them die. The former leader must not
+/// take its own for them.
 #[test]
 fn who_has_only_a_copy_outvotes_nobody() {
     let mut parameters = small(5, Delivery::WriteThrough);

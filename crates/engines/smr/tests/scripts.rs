@@ -1,4 +1,5 @@
-//! Golden conversations of the replicated log: each script in `tests/scripts` is a talk between replicas, with their verbs and permissions.
+//! Golden conversations of the replicated log: each script in `tests/scripts` is a talk between replicas, with their
+//! verbs and permissions.
 //!
 //! A line that begins with `>` tells the nodes what to do; the lines below it are what came of it. Lines with `#` are
 //! remarks. `WEFT_UPDATE_SCRIPTS=1 cargo test -p weft-smr --test scripts` writes what comes of the commands into the
@@ -15,7 +16,8 @@
 //! > states                   what each node is doing
 //! ```
 //!
-//! `0 -> 1: x` is a datagram, `0 => 1: x` a WRITE into node 1's memory, or a READ of it; `0 => 1,2` are two of them. Heartbeats are not shown.
+//! `0 -> 1: x` is a datagram, `0 => 1: x` a WRITE into node 1's memory, or a READ of it; `0 => 1,2` are two of them.
+//! Heartbeats are not shown.
 
 #[path = "../../golden_scripts.rs"]
 mod golden_scripts;

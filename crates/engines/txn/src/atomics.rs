@@ -1,7 +1,9 @@
-//! Locks by ATOMICs, as DrTM+R takes them (Xenic, section 2.2.2): a coordinator swaps its identifier into the lock of every key of a transaction,
-//! those too that it only reads, READs the object, and gives the lock back with the WRITE that commits, or with one of its own.
+//! Locks by ATOMICs, as DrTM+R takes them (Xenic, section 2.2.2): a coordinator swaps its identifier into the lock of
+//! every key of a transaction, those too that it only reads, READs the object, and gives the lock back with the WRITE
+//! that commits, or with one of its own.
 //!
-//! Nothing is validated, since all is locked. An object that is not there has no address: the shard is asked by message then.
+//! Nothing is validated, since all is locked. An object that is not there has no address: the shard is asked by
+//! message then.
 
 use std::mem::take;
 
@@ -204,8 +206,8 @@ impl Transactions {
         self.the(id).held = held;
     }
 
-    /// Commits what was locked: each object with its lock in one WRITE, which a card puts into memory packet by packet, and an element is
-    /// shorter than one. Says how many there are.
+    /// Commits what was locked: each object with its lock in one WRITE, which a card puts into memory packet by
+    /// packet, and an element is shorter than one. Says how many there are.
     pub(crate) fn commit_by_writes(&mut self, id: TransactionId, io: &mut Io<'_>) -> usize {
         let attempt = self.the(id);
         let (execution, mut held) = (take(&mut attempt.execution), take(&mut attempt.held));

@@ -32,7 +32,8 @@ impl Transactions {
             self.the(id).execution = execution;
             return self.finish(id, Status::Faulty, fault as u8, io);
         }
-        // What is WRITTEN cannot be withdrawn, so nothing is before there is room everywhere, in this node's own log too.
+        // What is WRITTEN cannot be withdrawn, so nothing is before there is room everywhere, in this node's own log
+        // too.
         let own_room = |engine: &Self| engine.log.has_room_for(engine.log_bytes_at(&execution, engine.node));
         if by_write && !(self.rings_have_room(bytes_of(&execution)) && own_room(self)) {
             self.the(id).execution = execution;
@@ -112,7 +113,8 @@ impl Transactions {
         }
     }
 
-    /// Whether some log does not hold all records of an execution, even when it holds nothing else: no attempt would ever end.
+    /// Whether some log does not hold all records of an execution, even when it holds nothing else: no attempt would
+    /// ever end.
     fn is_too_large(&self, execution: &Execution) -> bool {
         let rings = self.parameters.variant.log_by_write && 2 * bytes_of(execution) > RING_BYTES;
         let is_short = |node: usize| {
@@ -200,8 +202,9 @@ impl Transactions {
         shards
     }
 
-    /// Sends a record with what it changes to those who hold what was read, if that makes it shorter; says to whom. A joining node may not have it
-    /// yet. The primary has read it for this transaction; only what its own host has executed it may never have seen.
+    /// Sends a record with what it changes to those who hold what was read, if that makes it shorter; says to whom. A
+    /// joining node may not have it yet. The primary has read it for this transaction; only what its own host has
+    /// executed it may never have seen.
     fn log_differences(
         &mut self,
         execution: &Execution,
@@ -236,7 +239,8 @@ impl Transactions {
         told
     }
 
-    /// What the writes of a record take of a table at worst. Where nobody has looked whether the object is there, it is an insertion.
+    /// What the writes of a record take of a table at worst. Where nobody has looked whether the object is there, it
+    /// is an insertion.
     fn needs_of(&self, execution: &Execution, place: &Place) -> Room {
         let puts = puts_of(execution, place.shard, place.part, self.log_budget());
         puts.fold(Room::default(), |all, put| {
@@ -310,7 +314,8 @@ impl Transactions {
 
     // Anew.
 
-    /// Begins anew, and asks for some shards by message, once it has nothing locked: it would give way to itself, and so on for ever.
+    /// Begins anew, and asks for some shards by message, once it has nothing locked: it would give way to itself, and
+    /// so on for ever.
     pub(crate) fn begin_by_message(&mut self, id: TransactionId, shards: u16, io: &mut Io<'_>) {
         let attempt = self.the(id);
         attempt.by_message |= shards;
@@ -433,7 +438,8 @@ fn put_of(execution: &Execution, index: usize) -> Option<Put<'_>> {
     }
 }
 
-/// Fills parts of at most `budget` bytes in the order of the keys: in which part each key is, and how many parts there are.
+/// Fills parts of at most `budget` bytes in the order of the keys: in which part each key is, and how many parts
+/// there are.
 fn split(execution: &Execution, shard: usize, budget: usize) -> ([u8; crate::KEYS_MAX], u8) {
     let mut part_of = [0; crate::KEYS_MAX];
     let (mut part, mut bytes) = (0, 0);

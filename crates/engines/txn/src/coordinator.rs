@@ -1,8 +1,8 @@
 //! The coordinator: takes what its host asks for through EXECUTE, a run of its procedure, VALIDATE and LOG (Xenic 4.2).
 //!
-//! Each attempt has a new identifier, and gives way at the first conflict; the host half tries again. Requests are repeated until they
-//! are answered. An attempt is *decided* once all replicas have logged its writes, once it has given up before any was asked to, or once all that were
-//! asked have dropped them again (withdrawal.rs).
+//! Each attempt has a new identifier, and gives way at the first conflict; the host half tries again. Requests are
+//! repeated until they are answered. An attempt is *decided* once all replicas have logged its writes, once it has
+//! given up before any was asked to, or once all that were asked have dropped them again (withdrawal.rs).
 
 use std::mem::take;
 
@@ -221,7 +221,8 @@ impl Transactions {
         self.primaries.get(key.shard()).is_some_and(|&primary| primary == Some(self.node))
     }
 
-    /// Whether another has locked one of this node's own keys, from the `from`-th on: then others need not lock and read for nothing.
+    /// Whether another has locked one of this node's own keys, from the `from`-th on: then others need not lock and
+    /// read for nothing.
     fn would_give_way_here(&mut self, id: TransactionId, from: usize, io: &mut Io<'_>) -> bool {
         let execution = take(&mut self.the(id).execution);
         let mut looks = 0;
@@ -241,7 +242,8 @@ impl Transactions {
         gives_way
     }
 
-    /// The keys, by their indices, that this node reads at its own tables once all others are fetched; none if they are.
+    /// The keys, by their indices, that this node reads at its own tables once all others are fetched; none if they
+    /// are.
     fn own_reads_to_wait(&mut self, id: TransactionId) -> u64 {
         let attempt = self.window.at(id.sequence());
         if !self.parameters.variant.order_own_keys || attempt.stage != (Stage::Executing { ship: None }) {

@@ -1,8 +1,8 @@
 //! Pages of a shard, in which a node that comes back gets its objects.
 //!
-//! A table is read in the order of its segments, and a segment in the order of its keys: an object never leaves its segment, however
-//! the table moves it, so a reader that comes for one page after the other misses none that was there all the time. What is
-//! inserted meanwhile is in the reader's log.
+//! A table is read in the order of its segments, and a segment in the order of its keys: an object never leaves its
+//! segment, however the table moves it, so a reader that comes for one page after the other misses none that was
+//! there all the time. What is inserted meanwhile is in the reader's log.
 
 use std::collections::BTreeMap;
 
@@ -157,8 +157,8 @@ impl<'a> PageWriter<'a> {
     }
 }
 
-/// Lets pages and the log come in any order: of each object the newest version stays. A deletion leaves nothing in the table, so the
-/// versions of deletions are kept beside it, until all pages have come.
+/// Lets pages and the log come in any order: of each object the newest version stays. A deletion leaves nothing in
+/// the table, so the versions of deletions are kept beside it, until all pages have come.
 #[derive(Debug, Default)]
 pub(crate) struct Merge {
     deleted: BTreeMap<Key, Version>,
@@ -220,7 +220,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Objects come and go, and move what stays, between one page and the next: what stays is in one page, and once.
+        /// Objects come and go, and move what stays, between one page and the next: what stays is in one page, and
+        /// once.
         #[test]
         fn pages_have_what_stays_whatever_comes_and_goes(
             stays in vec((0usize..2, 0u64..4_000), 1..120),

@@ -145,7 +145,8 @@ impl Transactions {
         parameters.log_bytes + Shards::memory_bytes(parameters, placement)
     }
 
-    /// What attempts have read and written since the last call, if that is recorded: also of attempts that did not take effect.
+    /// What attempts have read and written since the last call, if that is recorded: also of attempts that did not
+    /// take effect.
     pub fn take_records(&mut self) -> Vec<Recorded> {
         take(&mut self.records)
     }
@@ -188,14 +189,15 @@ impl Transactions {
         self.shards.learn(report);
     }
 
-    /// Learns what room the host's table has, before the node is configured; later the host half tells it. Without it the table is
-    /// taken for empty.
+    /// Learns what room the host's table has, before the node is configured; later the host half tells it. Without it
+    /// the table is taken for empty.
     pub fn learn_room(&mut self, room: Room) {
         self.shards.learn_room(room);
     }
 
-    /// Puts an object of the host's table into the card's index, before the node is configured, as if it had been looked up: a measurement may
-    /// begin where a node gets after a while. Nothing happens where the tables are near, or the index is full.
+    /// Puts an object of the host's table into the card's index, before the node is configured, as if it had been
+    /// looked up: a measurement may begin where a node gets after a while. Nothing happens where the tables are near,
+    /// or the index is full.
     pub fn warm(&mut self, key: Key, value: &[u8]) {
         self.shards.warm(key, value);
     }
@@ -209,7 +211,8 @@ impl Transactions {
         self.parameters.has(bug)
     }
 
-    /// Whether the node takes part in transactions, as long as it holds its lease: it is full, and the view change is over.
+    /// Whether the node takes part in transactions, as long as it holds its lease: it is full, and the view change is
+    /// over.
     pub fn acts(&self) -> bool {
         self.state == EngineState::Full && self.recovery.acts()
     }
@@ -449,9 +452,9 @@ impl Transactions {
         labour
     }
 
-    /// What is decided does not fit the tables: a write is a difference to something that this node does not have, or finds no room (the copy of
-    /// a shard stands otherwise than what it was copied from; or a peer has said too little of what its writes need). The node must not serve
-    /// with the tables that it has.
+    /// What is decided does not fit the tables: a write is a difference to something that this node does not have, or
+    /// finds no room (the copy of a shard stands otherwise than what it was copied from; or a peer has said too
+    /// little of what its writes need). The node must not serve with the tables that it has.
     pub(crate) fn go_astray(&mut self) {
         self.counters.strays += 1;
         self.stop();
@@ -510,8 +513,8 @@ impl Transactions {
         }
     }
 
-    /// Who replicates what in the current view: of the first nodes from the shard's own on, as many as there are replicas, those
-    /// that are full, and those that will be.
+    /// Who replicates what in the current view: of the first nodes from the shard's own on, as many as there are
+    /// replicas, those that are full, and those that will be.
     pub(crate) fn place_shards(&mut self) {
         let nodes = self.parameters.nodes;
         for shard in 0..nodes {

@@ -201,8 +201,8 @@ impl Execution {
         (0..self.accesses.len()).filter(|&index| !self.fetched[index])
     }
 
-    /// Notes that a key has been locked and read as its mode says: `read` is the version of the value, `new` the one that a
-    /// write will have, and each is zero if the mode does not read, or lock.
+    /// Notes that a key has been locked and read as its mode says: `read` is the version of the value, `new` the one
+    /// that a write will have, and each is zero if the mode does not read, or lock.
     pub fn fetch(&mut self, index: usize, read: Version, new: Version, value: Option<&[u8]>) {
         self.fetched[index] = true;
         self.versions[index] = (read, new);

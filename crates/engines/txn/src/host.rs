@@ -1,5 +1,5 @@
-//! The host half of a node: it calls transactions, tries again those that gave way, runs procedures that stay on the host, and applies
-//! the log to the tables.
+//! The host half of a node: it calls transactions, tries again those that gave way, runs procedures that stay on the
+//! host, and applies the log to the tables.
 
 mod local;
 
@@ -19,7 +19,8 @@ use crate::procedure::{Outcome, Procedures, Request, Step, VALUE_MAX};
 use crate::store::{Change, Full, Layout, Precision, Report, Room, Shape, Table};
 use crate::transaction::TransactionId;
 
-/// Which transactions the host executes by itself over its own table, if all keys are of shards whose primary its node is (Xenic 4.2.4).
+/// Which transactions the host executes by itself over its own table, if all keys are of shards whose primary its
+/// node is (Xenic 4.2.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Local {
     /// None: all are executed as the card says.
@@ -41,7 +42,8 @@ pub struct HalfParameters {
     pub back_off: Duration,
     /// What the host executes by itself.
     pub local: Local,
-    /// Whether attempts are recorded, by the card ([`crate::Parameters::record`]): it is then told what values the host has read.
+    /// Whether attempts are recorded, by the card ([`crate::Parameters::record`]): it is then told what values the
+    /// host has read.
     pub record: bool,
 }
 
@@ -516,8 +518,8 @@ impl Half {
         }
     }
 
-    /// The next message to the card. Who has passed it on may [give it back](Half::give_back). `memory` is the host's: what the host executes by itself
-    /// it executes now.
+    /// The next message to the card. Who has passed it on may [give it back](Half::give_back). `memory` is the
+    /// host's: what the host executes by itself it executes now.
     pub fn poll_card(&mut self, memory: &[u8]) -> Option<ToCard> {
         match self.to_card.pop_front()? {
             Outgoing::Message(message) => Some(message),
@@ -592,7 +594,8 @@ mod tests {
         log_bytes: 4096,
     };
 
-    /// Lets a host that has so many rows apply a record of this replacement: what it has then, and the kinds of what the card is told.
+    /// Lets a host that has so many rows apply a record of this replacement: what it has then, and the kinds of what
+    /// the card is told.
     fn applied(rows: u64, replacement: Replacement<'_>) -> (Vec<(Key, Vec<u8>)>, Vec<u8>) {
         let mut half = Half::new(Procedures::new(Vec::new()), HalfParameters::default(), Some(TABLES));
         let mut memory = vec![0; (1 << 16) + TABLES.log_bytes];

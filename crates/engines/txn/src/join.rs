@@ -1,14 +1,17 @@
-//! A node that died comes back, empty: it logs what the others do, copies the shards that it replicates, and is full in a later view.
+//! A node that died comes back, empty: it logs what the others do, copies the shards that it replicates, and is full
+//! in a later view.
 //!
-//! From the beginning of a view that lists it as joining it answers LOG like any replica. Each shard is copied from its primary, page by page
-//! ([`crate::copy`]); a page is asked for when the host has taken in the one before. **Why the result is right**: a
-//! primary serves when its table holds all that was committed in earlier views, and what it commits in this one is logged by
-//! the joining node first. So every write of this view that a page shows, and every one that it is too early for, is in the
-//! log; all earlier writes are in the pages. The host keeps of each object the newest of both, deletions too: the order in
-//! which pages and records come does not matter, and the log need not wait for the copy.
+//! From the beginning of a view that lists it as joining it answers LOG like any replica. Each shard is copied from
+//! its primary, page by page ([`crate::copy`]); a page is asked for when the host has taken in the one before. **Why
+//! the result is right**: a primary serves when its table holds all that was committed in earlier views, and what it
+//! commits in this one is logged by the joining node first. So every write of this view that a page shows, and every
+//! one that it is too early for, is in the log; all earlier writes are in the pages. The host keeps of each object
+//! the newest of both, deletions too: the order in which pages and records come does not matter, and the log need not
+//! wait for the copy.
 //!
-//! A view change that finds the node still joining lets it begin anew: it has no say in what the survivors decide, so what it holds
-//! undecided is rolled back, and its host empties the table once the log is drained. Nothing is logged before that.
+//! A view change that finds the node still joining lets it begin anew: it has no say in what the survivors decide, so
+//! what it holds undecided is rolled back, and its host empties the table once the log is drained. Nothing is logged
+//! before that.
 
 use weft_time::Instant;
 use weft_waist::{EngineState, Epoch, Io, NodeId};
@@ -147,7 +150,8 @@ impl Transactions {
         }
     }
 
-    /// The host has read a page. One of an earlier view may be too old: what was committed since may be in no log of the peer's.
+    /// The host has read a page. One of an earlier view may be too old: what was committed since may be in no log of
+    /// the peer's.
     pub(crate) fn on_page(&mut self, epoch: Epoch, peer: usize, page: &[u8], io: &mut Io<'_>) {
         if epoch == self.view.epoch && self.serves() && peer < self.parameters.nodes {
             let mut out = self.message();

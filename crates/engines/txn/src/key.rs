@@ -60,8 +60,8 @@ impl fmt::Display for Key {
     }
 }
 
-/// Which write of a key a value is from: the epoch above a number that the shard's primary counts. The versions of a key
-/// grow in the order of its writes and none is used twice, not even after a deletion.
+/// Which write of a key a value is from: the epoch above a number that the shard's primary counts. The versions of a
+/// key grow in the order of its writes and none is used twice, not even after a deletion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version(u64);
 

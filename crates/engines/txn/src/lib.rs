@@ -1,8 +1,9 @@
-//! Distributed transactions over a replicated key-value store, run by network cards: Xenic's design, strictly serializable.
+//! Distributed transactions over a replicated key-value store, run by network cards: Xenic's design, strictly
+//! serializable.
 //!
-//! A transaction is a registered [`Procedure`] over a set of keys, called by its number with an input. Keys belong to shards;
-//! each shard has a primary, which holds the locks, and backups. The origin is Xenic (Schuh et al., SOSP 2021);
-//! PROTOCOL.md says where this design differs and why.
+//! A transaction is a registered [`Procedure`] over a set of keys, called by its number with an input. Keys belong to
+//! shards; each shard has a primary, which holds the locks, and backups. The origin is Xenic (Schuh et al., SOSP
+//! 2021); PROTOCOL.md says where this design differs and why.
 
 mod atomics;
 pub mod client;

@@ -1,5 +1,6 @@
-//! Tables of an engine on the host that peers reach with verbs: objects, locks and versions lie in the engine's memory at addresses that
-//! stay ([`Chained`]), first those of the shard that the node is the primary of, then those of the others that it replicates.
+//! Tables of an engine on the host that peers reach with verbs: objects, locks and versions lie in the engine's
+//! memory at addresses that stay ([`Chained`]), first those of the shard that the node is the primary of, then those
+//! of the others that it replicates.
 
 use std::ops::Range;
 
@@ -24,8 +25,8 @@ pub struct LinkedTable {
     pub value_bytes_max: u32,
 }
 
-/// The sizes of one shard's tables. As in DrTM+H each table of the application has one of its own, whose elements are as long as its values
-/// need: a READ of an object, or of a bucket, moves no bytes of other tables' longer ones.
+/// The sizes of one shard's tables. As in DrTM+H each table of the application has one of its own, whose elements are
+/// as long as its values need: a READ of an object, or of a bucket, moves no bytes of other tables' longer ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkedShape {
     /// By the number in the key.

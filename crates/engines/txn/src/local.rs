@@ -1,9 +1,9 @@
 //! Transactions that the host has executed over its own table, optimistically (Xenic 4.2.4).
 //!
-//! All keys are of shards whose primary this node is. The card looks in one event whether nobody else has locked them and whether what the
-//! host has read is what is committed, locks what is written, and goes on with LOG. At that moment all is as it was read, and what is
-//! written stays locked from then on: that is when the transaction happens, and nothing is validated later. No value is fetched for it,
-//! nothing but the outcome goes back to the host.
+//! All keys are of shards whose primary this node is. The card looks in one event whether nobody else has locked them
+//! and whether what the host has read is what is committed, locks what is written, and goes on with LOG. At that
+//! moment all is as it was read, and what is written stays locked from then on: that is when the transaction happens,
+//! and nothing is validated later. No value is fetched for it, nothing but the outcome goes back to the host.
 
 use std::mem::take;
 
@@ -82,7 +82,8 @@ impl Transactions {
         Ok(())
     }
 
-    /// Whether all that the host has read is this node's to change and as it was read, and nobody has locked any of it, or of what is written.
+    /// Whether all that the host has read is this node's to change and as it was read, and nobody has locked any of
+    /// it, or of what is written.
     fn is_as_read(&mut self, id: TransactionId, executed: &HostExecution<'_>, io: &mut Io<'_>) -> bool {
         let execution = take(&mut self.the(id).execution);
         // Between what a table had before this view and what this node has served since there may be anything.

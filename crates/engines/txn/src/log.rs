@@ -1,9 +1,10 @@
 //! A node's log: the writes of all shards that it replicates, in the order of their arrival.
 //!
-//! It is a ring in the host's memory, and the same bytes in the card's, at `position mod size`. A record is *durable* when the
-//! host's memory has it and *decided* when the fate of its attempt is known. The host applies the durable, decided prefix, in order;
-//! what it has applied is overwritten. The order of arrival is the order of the versions of each key: a later write of a key locks it after
-//! the earlier one's lock was given back, which was after all replicas had the earlier one's record.
+//! It is a ring in the host's memory, and the same bytes in the card's, at `position mod size`. A record is *durable*
+//! when the host's memory has it and *decided* when the fate of its attempt is known. The host applies the durable,
+//! decided prefix, in order; what it has applied is overwritten. The order of arrival is the order of the versions of
+//! each key: a later write of a key locks it after the earlier one's lock was given back, which was after all
+//! replicas had the earlier one's record.
 //!
 //! ```text
 //! record   0 length(4)   4 verdict(1) shard(1) part(1) parts(1)   8 id(8)   16 shards(2)   18 count(1) { as in Log }
@@ -170,8 +171,9 @@ impl Log {
         (self.tail - self.applied) as usize + needed <= self.capacity
     }
 
-    /// Appends a record that has room, with a filler before it if it would not end before the ring does. Calls `write` for each entry, whose bytes
-    /// are to be brought to the host. `keys`: what it writes, if this node may pin it. `demand`: what that may do to the room of the table.
+    /// Appends a record that has room, with a filler before it if it would not end before the ring does. Calls
+    /// `write` for each entry, whose bytes are to be brought to the host. `keys`: what it writes, if this node may
+    /// pin it. `demand`: what that may do to the room of the table.
     pub fn append(
         &mut self,
         memory: &mut Memory,
@@ -235,7 +237,8 @@ impl Log {
         Some(&mut self.entries[index])
     }
 
-    /// A copy of a record to the host has ended. It is durable then, unless its verdict must be copied once more, which `Err` says.
+    /// A copy of a record to the host has ended. It is durable then, unless its verdict must be copied once more,
+    /// which `Err` says.
     pub fn make_durable(&mut self, position: u64) -> Result<Option<Place>, VerdictOutdated> {
         let entry = self.find(position).expect("what is not durable stays");
         if take(&mut entry.again) {
@@ -252,8 +255,8 @@ impl Log {
         self.find(position).is_none_or(|entry| entry.durable)
     }
 
-    /// The fate of a record's attempt is known. Returns whether the head of the record is to be copied to the host now: an aborted one,
-    /// of which no copy is under way that might arrive later.
+    /// The fate of a record's attempt is known. Returns whether the head of the record is to be copied to the host
+    /// now: an aborted one, of which no copy is under way that might arrive later.
     pub fn decide(&mut self, memory: &mut Memory, position: u64, committed: bool) -> bool {
         let near = self.near(position);
         let Some(entry) = self.find(position) else { return false };
@@ -287,7 +290,8 @@ impl Log {
         }
     }
 
-    /// The host has applied everything before `upto`. Calls `released` for each entry that is overwritten from now on, with its keys.
+    /// The host has applied everything before `upto`. Calls `released` for each entry that is overwritten from now
+    /// on, with its keys.
     pub fn release(&mut self, upto: u64, mut released: impl FnMut(&Entry, &mut dyn Iterator<Item = Key>)) {
         while self.ready > 0
             && let Some(entry) = self.entries.front()

@@ -1,4 +1,5 @@
-//! Messages between engines, byte by byte. All integers are big-endian, but for numbers (n), which take one byte and more.
+//! Messages between engines, byte by byte. All integers are big-endian, but for numbers (n), which take one byte and
+//! more.
 //!
 //! ```text
 //! every message  epoch(n) behind(n) decided(5) and what follows

@@ -1,9 +1,11 @@
-//! What designs without engines on cards do with verbs (DrTM+H, OSDI 2018): a coordinator READs objects and their versions at their
-//! primaries, and WRITEs its log into the memory of backups, whose processors have nothing to do with either.
+//! What designs without engines on cards do with verbs (DrTM+H, OSDI 2018): a coordinator READs objects and their
+//! versions at their primaries, and WRITEs its log into the memory of backups, whose processors have nothing to do
+//! with either.
 //!
-//! An object is READ at its address if that is known, which DrTM+H caches at each coordinator; else bucket after bucket (Xenic's
-//! DrTM+H-NC). Each coordinator has a ring in the memory of each backup; it says with its watermark how much of it is decided,
-//! and the backup applies that much, each write unless a later one is there, since rings have no order among each other.
+//! An object is READ at its address if that is known, which DrTM+H caches at each coordinator; else bucket after
+//! bucket (Xenic's DrTM+H-NC). Each coordinator has a ring in the memory of each backup; it says with its watermark
+//! how much of it is decided, and the backup applies that much, each write unless a later one is there, since rings
+//! have no order among each other.
 //!
 //! ```text
 //! memory, behind the tables   landings of READs, one for each operation

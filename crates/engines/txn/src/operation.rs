@@ -1,7 +1,7 @@
 //! Requests that look keys up, each of which may have to wait for the host's memory (Xenic 4.3.1).
 //!
-//! An operation is what a continuation would hold: what was asked, what is known by now and what is still missing. The end of a
-//! copy names it and the key, and the last one completes it.
+//! An operation is what a continuation would hold: what was asked, what is known by now and what is still missing.
+//! The end of a copy names it and the key, and the last one completes it.
 
 use std::ops::Range;
 

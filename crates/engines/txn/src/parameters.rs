@@ -55,11 +55,13 @@ pub struct Variant {
     pub ship_to_card: bool,
     /// Transactions of one shard, or of the own and one more, run at the other's primary (4.2.3).
     pub multi_hop: bool,
-    /// A key that is read and written is read and locked by one request. Else it is read like any other; once the procedure has run, what it
-    /// has written is locked by a request of its own, which fails if it is not as it was read.
+    /// A key that is read and written is read and locked by one request. Else it is read like any other; once the
+    /// procedure has run, what it has written is locked by a request of its own, which fails if it is not as it was
+    /// read.
     pub combined: bool,
-    /// A primary logs like any replica, and END has no values. Else, as in the designs that Weft is compared with, backups log, the
-    /// outcome is told, and then the primary gets the values; such an engine does not survive a view change.
+    /// A primary logs like any replica, and END has no values. Else, as in the designs that Weft is compared with,
+    /// backups log, the outcome is told, and then the primary gets the values; such an engine does not survive a view
+    /// change.
     pub log_at_primary: bool,
     /// How keys that are only read are read and validated at other nodes.
     pub reads: Reads,
@@ -67,8 +69,9 @@ pub struct Variant {
     pub log_by_write: bool,
     /// Replicas that hold what was read are told what a write changes of it, where that is shorter than the value.
     pub log_differences: bool,
-    /// A coordinator looks first whether its own keys are locked, and gives way before it asks others for theirs. Those that it only reads it
-    /// reads last, when it has all that others hold: what is read in the event in which all is locked need not be validated.
+    /// A coordinator looks first whether its own keys are locked, and gives way before it asks others for theirs.
+    /// Those that it only reads it reads last, when it has all that others hold: what is read in the event in which
+    /// all is locked need not be validated.
     pub order_own_keys: bool,
     /// Keys at other nodes are locked by ATOMICs, also those that are only read, and committed by WRITEs.
     pub lock_by_atomic: bool,
@@ -105,8 +108,8 @@ impl Variant {
         lock_by_atomic: false,
     };
 
-    /// FaSST (OSDI 2016): messages for everything, values with COMMIT, and each transaction run where it was called. For an engine
-    /// on the host.
+    /// FaSST (OSDI 2016): messages for everything, values with COMMIT, and each transaction run where it was called.
+    /// For an engine on the host.
     pub const FASST: Self = Self {
         multi_hop: false,
         log_at_primary: false,
@@ -115,8 +118,9 @@ impl Variant {
         ..Self::XENIC
     };
 
-    /// DrTM+H (OSDI 2018): READs of all that is read, at remembered addresses; messages that lock what is written, if it is as it was read;
-    /// READs that validate the rest; WRITEs that log; messages that commit. For an engine with [`crate::Placement::Linked`] tables.
+    /// DrTM+H (OSDI 2018): READs of all that is read, at remembered addresses; messages that lock what is written, if
+    /// it is as it was read; READs that validate the rest; WRITEs that log; messages that commit. For an engine with
+    /// [`crate::Placement::Linked`] tables.
     pub const DRTMH: Self = Self { combined: false, reads: Reads::Cached, log_by_write: true, ..Self::FASST };
 
     /// The same, which remembers no addresses.

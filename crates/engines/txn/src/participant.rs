@@ -1,8 +1,9 @@
-//! What a node does for the attempts of others, and for its own: as the primary of a shard it locks, reads and validates keys; as a
-//! replica it keeps their writes.
+//! What a node does for the attempts of others, and for its own: as the primary of a shard it locks, reads and
+//! validates keys; as a replica it keeps their writes.
 //!
-//! Requests may come again, late and out of order. Each coordinator has a ring of attempts here, as long as its window; an
-//! attempt has *ended* when its End or its coordinator's watermark says so, and nothing is locked or logged for it any more.
+//! Requests may come again, late and out of order. Each coordinator has a ring of attempts here, as long as its
+//! window; an attempt has *ended* when its End or its coordinator's watermark says so, and nothing is locked or
+//! logged for it any more.
 
 use std::mem::take;
 
@@ -137,7 +138,8 @@ impl Participants {
         self.find(id).filter(|slot| !slot.ended)
     }
 
-    /// The same; an attempt that is new begins. `None` if it has ended or is withdrawn, or its place is still taken by one that has not ended.
+    /// The same; an attempt that is new begins. `None` if it has ended or is withdrawn, or its place is still taken
+    /// by one that has not ended.
     pub fn enter(&mut self, id: TransactionId) -> Option<&mut Participation> {
         if id.coordinator() >= self.rings.len() || id.sequence() < self.decided[id.coordinator()] {
             return None;
@@ -320,7 +322,8 @@ impl Transactions {
         self.look_up(number, io);
     }
 
-    /// Says what versions the locked keys will have. If one is not as it was read, the coordinator gives up, and END gives the locks back.
+    /// Says what versions the locked keys will have. If one is not as it was read, the coordinator gives up, and END
+    /// gives the locks back.
     fn complete_lock(&mut self, number: usize, io: &mut Io<'_>) {
         let operation = self.operations.get(number);
         let (id, shard) = (operation.id, operation.shard);
@@ -360,7 +363,8 @@ impl Transactions {
         }
     }
 
-    /// Locks all keys that are to be locked (`all`: those that are only read too) or none, and makes the rest of the operation.
+    /// Locks all keys that are to be locked (`all`: those that are only read too) or none, and makes the rest of the
+    /// operation.
     pub(crate) fn lock(
         &mut self,
         id: TransactionId,
@@ -458,8 +462,8 @@ impl Transactions {
         if operation.purpose == Purpose::Validate || operation.purpose == Purpose::Lock {
             operation.failed |= sought.version != version;
         } else {
-            // A request that came again finds the version that its lock has drawn before. If the key is absent, its neighbour may have been
-            // deleted since; but nobody else has written the key.
+            // A request that came again finds the version that its lock has drawn before. If the key is absent, its
+            // neighbour may have been deleted since; but nobody else has written the key.
             let before = Version::from_bits(sought.new.bits().saturating_sub(1));
             let locked = sought.new != Version::ZERO;
             sought.version = if locked && value.is_none() { version.min(before) } else { version };
@@ -627,7 +631,8 @@ impl Transactions {
             self.counters.stale += 1;
             return;
         }
-        // The primary keeps what its own locks were given for, and nothing else, and shows it to others before its host has applied it.
+        // The primary keeps what its own locks were given for, and nothing else, and shows it to others before its
+        // host has applied it.
         if self.is_primary(place.shard) {
             let slot = self.participants.slot(place.id);
             let is_locked = |write: &Write<'_>| slot.locks.contains(&(write.key, write.version));
@@ -651,8 +656,9 @@ impl Transactions {
         let deletions = writes.iter().filter(|write| matches!(write.content, Content::Whole(None))).count();
         let demand = Demand { needs, deletions: deletions as u32 };
         let lack = self.lack(record.len(), needs);
-        // What a primary gets when it is committed must not wait for room: that may be held by others who wait for a primary like this one, and
-        // nobody could withdraw, for all have been told. Their backups have it; here the log is only a queue for the tables.
+        // What a primary gets when it is committed must not wait for room: that may be held by others who wait for a
+        // primary like this one, and nobody could withdraw, for all have been told. Their backups have it; here the
+        // log is only a queue for the tables.
         let at_once = self.commits_at_once(place.shard) && self.shards.are_near();
         if lack.is_none() || at_once {
             let position = if lack.is_none() {
@@ -682,8 +688,8 @@ impl Transactions {
         !self.parameters.variant.log_at_primary && self.is_primary(shard)
     }
 
-    /// Where there is no room for a record of so many bytes: in the log, or in the host's table besides all that is logged. It is asked before
-    /// anything is decided: what is, has its place at every replica.
+    /// Where there is no room for a record of so many bytes: in the log, or in the host's table besides all that is
+    /// logged. It is asked before anything is decided: what is, has its place at every replica.
     fn lack(&self, bytes: usize, needs: Room) -> Option<Lack> {
         let (logged, left) = (self.log.demand(), self.shards.room());
         match left.filter(|_| needs != Room::default()) {

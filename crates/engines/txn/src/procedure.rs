@@ -100,14 +100,14 @@ pub enum Step {
     Abort(u8),
 }
 
-/// The code of a transaction, shipped by its number. It must be pure, deterministic and bounded: it may run on a host or on a
-/// core of any card, and more than once.
+/// The code of a transaction, shipped by its number. It must be pure, deterministic and bounded: it may run on a host
+/// or on a core of any card, and more than once.
 pub trait Procedure: Send + Sync {
     /// What it is called in reports.
     fn name(&self) -> &'static str;
 
-    /// Runs it over what has been read so far. After [`Step::More`] it runs again from its beginning, with the keys that it
-    /// added; what it wrote and answered in an earlier run is forgotten.
+    /// Runs it over what has been read so far. After [`Step::More`] it runs again from its beginning, with the keys
+    /// that it added; what it wrote and answered in an earlier run is forgotten.
     fn run(&self, context: &mut Context<'_>) -> Step;
 
     /// How long one run takes on a reference host core.
@@ -115,8 +115,8 @@ pub trait Procedure: Send + Sync {
         Duration::ZERO
     }
 
-    /// Whether the request names all keys, so that it may run at another node's card (Xenic 4.2.3: a single round). If it asks for
-    /// more nevertheless it begins anew at its own.
+    /// Whether the request names all keys, so that it may run at another node's card (Xenic 4.2.3: a single round).
+    /// If it asks for more nevertheless it begins anew at its own.
     fn keys_known(&self) -> bool {
         true
     }
@@ -202,7 +202,8 @@ impl Context<'_> {
         self.0.write(index, Some(value));
     }
 
-    /// Writes what was read of the key of this index, after `change`, when the transaction commits. False if it is absent, or was not read.
+    /// Writes what was read of the key of this index, after `change`, when the transaction commits. False if it is
+    /// absent, or was not read.
     pub fn edit(&mut self, index: usize, change: impl FnOnce(&mut [u8])) -> bool {
         self.0.edit(index, change)
     }

@@ -1,9 +1,10 @@
 //! From one view to the next: each attempt that was under way takes effect everywhere, or nowhere.
 //!
-//! The full members of the new view tell each other which attempts they hold records of. Who has the reports of all *marks* each
-//! attempt, by the same rule as everybody: committed if somebody knows that it is, or if all survivors among the replicas of
-//! each shard that it writes have its records; aborted otherwise. Then it says that it has *settled*. Nobody acts on a mark before
-//! all full members have settled, so a mark that somebody has acted on is known to all, and a later view change abides by it.
+//! The full members of the new view tell each other which attempts they hold records of. Who has the reports of all
+//! *marks* each attempt, by the same rule as everybody: committed if somebody knows that it is, or if all survivors
+//! among the replicas of each shard that it writes have its records; aborted otherwise. Then it says that it has
+//! *settled*. Nobody acts on a mark before all full members have settled, so a mark that somebody has acted on is
+//! known to all, and a later view change abides by it.
 
 use weft_waist::{EngineState, Epoch, Io, NodeId, NodeSet, View};
 
@@ -336,8 +337,8 @@ impl Transactions {
     fn begin_acting(&mut self, io: &mut Io<'_>) {
         let led =
             (0..self.parameters.nodes).fold(0, |set, shard| set | u16::from(self.is_primary(shard)) << shard);
-        // What was not this node's to change is not in its index, and what is no longer must not stay there. In the first view in which a node acts
-        // the index knows what was loaded.
+        // What was not this node's to change is not in its index, and what is no longer must not stay there. In the
+        // first view in which a node acts the index knows what was loaded.
         let anew = led != self.recovery.led && self.recovery.base.epoch != Epoch::default();
         self.shards.begin_epoch(self.view.epoch, anew);
         self.recovery.led = led;

@@ -185,7 +185,8 @@ impl Shards {
         }
     }
 
-    /// What the host's table has left, without what is logged and not applied. `None` where the tables are near: these grow.
+    /// What the host's table has left, without what is logged and not applied. `None` where the tables are near:
+    /// these grow.
     pub fn room(&self) -> Option<Room> {
         match &self.tables {
             Tables::Far(far) => Some(far.room),
@@ -193,7 +194,8 @@ impl Shards {
         }
     }
 
-    /// What writing a value of `length` bytes takes of the host's table at worst, where one of `former` bytes stands, or none.
+    /// What writing a value of `length` bytes takes of the host's table at worst, where one of `former` bytes stands,
+    /// or none.
     pub(crate) fn needs(&self, length: usize, former: Option<usize>) -> Room {
         match &self.tables {
             Tables::Far(far) => Room::for_write(far.layout.inline_bytes(), length, former),
@@ -306,7 +308,8 @@ impl Shards {
         }
     }
 
-    /// Whether the host's table had what is committed of a key, at `version` (zero: absent), when it had the log up to `applied`.
+    /// Whether the host's table had what is committed of a key, at `version` (zero: absent), when it had the log up
+    /// to `applied`.
     pub(crate) fn is_current(&self, key: Key, version: Version, applied: u64) -> bool {
         match &self.tables {
             Tables::Far(far) => far.index.is_current(key, version, applied),
@@ -322,8 +325,8 @@ impl Shards {
         }
     }
 
-    /// Begins to look for a key in the host's memory, for the `at`-th key of an operation: what to read, and the tag with which it comes back. `None`
-    /// if too many are looked for.
+    /// Begins to look for a key in the host's memory, for the `at`-th key of an operation: what to read, and the tag
+    /// with which it comes back. `None` if too many are looked for.
     pub(crate) fn seek(&mut self, key: Key, operation: usize, at: usize) -> Option<(u64, Read)> {
         let Tables::Far(far) = &mut self.tables else { panic!("what is near is not missed") };
         let number = far.free.pop()?;
@@ -387,7 +390,8 @@ impl Shards {
         }
     }
 
-    /// Whether the primary can show a write of a key that is locked: what the write changes is near. That stays so as long as the key is locked.
+    /// Whether the primary can show a write of a key that is locked: what the write changes is near. That stays so as
+    /// long as the key is locked.
     pub(crate) fn can_show(&self, write: &Write<'_>) -> bool {
         match &write.content {
             Content::Whole(_) => true,
@@ -397,7 +401,8 @@ impl Shards {
         }
     }
 
-    /// The primary commits a write that it [can show](Shards::can_show), whose key is locked. A second one of the same key changes nothing.
+    /// The primary commits a write that it [can show](Shards::can_show), whose key is locked. A second one of the
+    /// same key changes nothing.
     pub(crate) fn commit(&mut self, memory: &mut Memory, write: &Write<'_>) {
         match (&mut self.tables, &write.content) {
             (Tables::Far(far), Content::Whole(value)) => far.index.commit(write.key, write.version, *value),

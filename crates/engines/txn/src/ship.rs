@@ -1,5 +1,6 @@
-//! Transactions that run at another node's primary (Xenic 4.2.3): it locks all its keys, those that are only read too, so nothing need be
-//! validated; it runs the procedure and has the writes logged, and the replicas answer to the coordinator.
+//! Transactions that run at another node's primary (Xenic 4.2.3): it locks all its keys, those that are only read
+//! too, so nothing need be validated; it runs the procedure and has the writes logged, and the replicas answer to the
+//! coordinator.
 
 use std::mem::take;
 
@@ -70,8 +71,8 @@ impl Transactions {
         self.look_up(number, io);
     }
 
-    /// Nothing comes of it. That is remembered: if the same request came to more when it is repeated, the coordinator might hear of the
-    /// refusal only, and take for aborted what was logged.
+    /// Nothing comes of it. That is remembered: if the same request came to more when it is repeated, the coordinator
+    /// might hear of the refusal only, and take for aborted what was logged.
     fn refuse_ship(&mut self, id: TransactionId, status: Status, reason: u8, io: &mut Io<'_>) {
         self.participants.open(id).expect("the caller has it").shipped = Some((status, reason));
         self.answer_ship(id, status, reason, 0, &[], io);
@@ -150,7 +151,8 @@ impl Transactions {
         self.unlock_all(id, io);
     }
 
-    /// Says what came of a run whose writes are logged, once this node has all records that it keeps of them: this says that, too.
+    /// Says what came of a run whose writes are logged, once this node has all records that it keeps of them: this
+    /// says that, too.
     pub(crate) fn say_shipped(&mut self, id: TransactionId, io: &mut Io<'_>) {
         let node = NodeId::new(self.node).expect("a node");
         let slot = self.participants.open(id).expect("the caller has it");

@@ -7,7 +7,8 @@ use weft_waist::{Epoch, NodeId};
 const EPOCH_BITS: u32 = 24;
 const SEQUENCE_BITS: u32 = 36;
 
-/// Who coordinates an attempt, in which epoch, and the how many-th of its attempts it is. Never zero: an epoch begins with 1.
+/// Who coordinates an attempt, in which epoch, and the how many-th of its attempts it is. Never zero: an epoch begins
+/// with 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TransactionId(u64);
 

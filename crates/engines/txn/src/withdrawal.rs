@@ -1,15 +1,17 @@
 //! Giving up after LOG: the records of an attempt found room in the logs of some replicas, and none at others.
 //!
-//! Room is made when a record at the head of a log is decided. Attempts that hold room in one log and want it in another can wait for each other in a
-//! circle; so can attempts of one coordinator, whose backups learn that a later one is decided only when the earlier is, from the
-//! watermark. So who is refused again after it has repeated itself makes room: it asks all replicas of what it writes to *withdraw*
-//! it. They drop its records and log no others. When all have, it is decided, and tried again by the host half.
+//! Room is made when a record at the head of a log is decided. Attempts that hold room in one log and want it in
+//! another can wait for each other in a circle; so can attempts of one coordinator, whose backups learn that a later
+//! one is decided only when the earlier is, from the watermark. So who is refused again after it has repeated itself
+//! makes room: it asks all replicas of what it writes to *withdraw* it. They drop its records and log no others. When
+//! all have, it is decided, and tried again by the host half.
 //!
-//! **Why nothing contradicts.** A coordinator that withdraws takes no answer to LOG any more, so it never tells that the attempt took effect.
-//! It tells that it did not once no replica has a record, nor will have one: whoever survives, a view change finds a survivor without a
-//! record, and aborts it. Until then nothing is told, and either outcome of a view change stands: committed, if all who have
-//! withdrawn it are dead and all survivors have its records. Therefore its locks stay until then, too: had another written the
-//! keys meanwhile, it could not take effect any more.
+//! **Why nothing contradicts.** A coordinator that withdraws takes no answer to LOG any more, so it never tells that
+//! the attempt took effect. It tells that it did not once no replica has a record, nor will have one: whoever
+//! survives, a view change finds a survivor without a record, and aborts it. Until then nothing is told, and either
+//! outcome of a view change stands: committed, if all who have withdrawn it are dead and all survivors have its
+//! records. Therefore its locks stay until then, too: had another written the keys meanwhile, it could not take
+//! effect any more.
 
 use weft_waist::{Io, NodeId, NodeSet};
 

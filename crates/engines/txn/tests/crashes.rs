@@ -1,4 +1,5 @@
-//! A node dies before one event after the other of a run, one run each: what was reported stays, nothing happens in part, and the others go on.
+//! A node dies before one event after the other of a run, one run each: what was reported stays, nothing happens in
+//! part, and the others go on.
 
 mod network;
 
@@ -107,8 +108,8 @@ fn two_after_each_other() {
     }
 }
 
-/// FaSST tells the outcome before the primaries have the values, so a view change might abort what was told. Therefore its engines end with
-/// their view: whoever hears of another decides nothing any more, and tells nothing.
+/// FaSST tells the outcome before the primaries have the values, so a view change might abort what was told.
+/// Therefore its engines end with their view: whoever hears of another decides nothing any more, and tells nothing.
 #[test]
 fn a_rival_says_nothing_after_a_view_change() {
     let mut committing = 0;

@@ -1,5 +1,5 @@
-//! Logs that hold hardly more than the records of one transaction: who finds room in one and none in the next must not wait for others who do
-//! the same.
+//! Logs that hold hardly more than the records of one transaction: who finds room in one and none in the next must
+//! not wait for others who do the same.
 
 mod network;
 
@@ -43,7 +43,8 @@ fn transactions_do_not_wait_for_room_in_a_circle() {
     }
 }
 
-/// The designs that Weft is compared with tell the outcome before the primaries have the values, and cannot withdraw what they have WRITTEN.
+/// The designs that Weft is compared with tell the outcome before the primaries have the values, and cannot withdraw
+/// what they have WRITTEN.
 #[test]
 fn rivals_do_not_wait_for_room_in_a_circle() {
     for variant in [Variant::FASST, Variant::DRTMH, Variant::DRTMH_NO_CACHE, Variant::DRTMR] {

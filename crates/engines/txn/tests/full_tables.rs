@@ -1,5 +1,5 @@
-//! Tables that are filled to the brim: an insertion is refused before it is decided, at every replica or at none; nothing is lost, and
-//! what inserts nothing goes on.
+//! Tables that are filled to the brim: an insertion is refused before it is decided, at every replica or at none;
+//! nothing is lost, and what inserts nothing goes on.
 
 mod network;
 
@@ -165,8 +165,8 @@ fn a_node_dies_while_tables_are_full() {
     });
 }
 
-/// A copy of a table stands otherwise than the table, so it may find no room where that has been found. Then the node is lost, and the
-/// others go on without it.
+/// A copy of a table stands otherwise than the table, so it may find no room where that has been found. Then the node
+/// is lost, and the others go on without it.
 #[test]
 fn a_node_comes_back_while_tables_are_full() {
     let (mut back, mut lost) = (0, 0);

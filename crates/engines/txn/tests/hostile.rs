@@ -288,7 +288,8 @@ fn pages_behind_the_last_are_refused_or_empty() {
     }
 }
 
-/// What is withdrawn may still take effect elsewhere, if all who have withdrawn it die: nobody else may write its keys before it ends.
+/// What is withdrawn may still take effect elsewhere, if all who have withdrawn it die: nobody else may write its
+/// keys before it ends.
 #[test]
 fn what_is_withdrawn_keeps_its_locks_until_it_ends() {
     let key = Key::new(0, 1);
@@ -320,7 +321,8 @@ fn what_is_withdrawn_keeps_its_locks_until_it_ends() {
     assert_eq!(execute(&mut node_0, 2).0, Status::Ok);
 }
 
-/// A view change decides what has begun before it. Were it logged in the new view, nodes that join would keep what the others have aborted.
+/// A view change decides what has begun before it. Were it logged in the new view, nodes that join would keep what
+/// the others have aborted.
 #[test]
 fn what_a_run_of_a_former_view_has_left_is_not_logged() {
     let key = Key::new(0, 1);
@@ -348,7 +350,8 @@ fn what_a_run_of_a_former_view_has_left_is_not_logged() {
     assert!(node_0.said(Kind::Log).is_none());
 }
 
-/// A transaction that was shipped, with a lock held here, and turns out to need more begins anew: what was locked for it does not stand in its way.
+/// A transaction that was shipped, with a lock held here, and turns out to need more begins anew: what was locked for
+/// it does not stand in its way.
 #[test]
 fn who_begins_anew_does_not_give_way_to_itself() {
     let keys = [Key::new(0, 1), Key::new(1, 1)];
@@ -370,7 +373,8 @@ fn who_begins_anew_does_not_give_way_to_itself() {
 /// Writes the body of a message.
 type Writer<'a> = &'a dyn Fn(&mut Vec<u8>);
 
-/// What an attempt is to have locked, run or ended its coordinator says, and nobody else: it knows what it has asked for.
+/// What an attempt is to have locked, run or ended its coordinator says, and nobody else: it knows what it has asked
+/// for.
 #[test]
 fn nobody_speaks_for_another_coordinator() {
     let want = Want { index: 0, access: Access { key: Key::new(0, 1), mode: Mode::Update } };
@@ -422,7 +426,8 @@ fn changed(out: &mut Vec<u8>, id: TransactionId, key: Key, base: Version) {
     assert!(write::log_differences(out, &place, 1 << shard, Room::default(), [replacement].into_iter()));
 }
 
-/// Who is told of changes to what it does not have does not make something up, and does not fall over: it takes no part any more.
+/// Who is told of changes to what it does not have does not make something up, and does not fall over: it takes no
+/// part any more.
 #[test]
 fn a_change_of_something_else_stops_the_backup() {
     for known in [false, true] {
@@ -510,7 +515,8 @@ fn changed_in_the_middle(row: &[u8]) -> Vec<u8> {
     row
 }
 
-/// Others read of a primary what its host has not applied yet: it has what its locks were given for, and makes the new value of that.
+/// Others read of a primary what its host has not applied yet: it has what its locks were given for, and makes the
+/// new value of that.
 #[test]
 fn a_primary_shows_what_a_write_changes() {
     for placement in placements() {

@@ -1,5 +1,5 @@
-//! What a host says to have executed by itself is taken only for what it may do; whatever else it says does no harm, and neither does what a
-//! card says to a host that has no table.
+//! What a host says to have executed by itself is taken only for what it may do; whatever else it says does no harm,
+//! and neither does what a card says to a host that has no table.
 
 use proptest::collection::vec;
 use proptest::prelude::*;

@@ -1,4 +1,5 @@
-//! Hosts execute transactions over their own tables: what happens is strictly serializable, whatever the tables lag behind.
+//! Hosts execute transactions over their own tables: what happens is strictly serializable, whatever the tables lag
+//! behind.
 
 mod network;
 

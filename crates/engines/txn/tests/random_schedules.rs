@@ -77,8 +77,8 @@ fn reads_and_logs_by_verbs() {
     }
 }
 
-/// What is absent at another node is not locked by an ATOMIC: the attempt begins anew, and asks by message. It must not find the locks in its way that it
-/// had before.
+/// What is absent at another node is not locked by an ATOMIC: the attempt begins anew, and asks by message. It must
+/// not find the locks in its way that it had before.
 #[test]
 fn nobody_gives_way_to_itself() {
     for seed in 0..40 {
@@ -122,7 +122,8 @@ fn reads_and_locks_by_requests_of_their_own() {
     }
 }
 
-/// What is read at one moment needs no validation; but an answer in two messages may be completed by the answer to a repeated request.
+/// What is read at one moment needs no validation; but an answer in two messages may be completed by the answer to a
+/// repeated request.
 #[test]
 fn answers_in_parts_are_not_of_one_moment() {
     for seed in 0..120 {
@@ -132,7 +133,8 @@ fn answers_in_parts_are_not_of_one_moment() {
     }
 }
 
-/// An absent key has the version of its segment's latest deletion; if its lock is older, and the request came again, that is still not newer than the lock.
+/// An absent key has the version of its segment's latest deletion; if its lock is older, and the request came again,
+/// that is still not newer than the lock.
 #[test]
 fn what_is_absent_is_older_than_the_lock_on_it() {
     for seed in 0..120 {

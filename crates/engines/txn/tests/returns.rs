@@ -1,5 +1,6 @@
-//! A node dies before one event after the other of a run, comes back empty, copies its shards and is full again: nothing is lost or told
-//! twice, each shard is served by its first primary in the end, and all replicas have the same objects.
+//! A node dies before one event after the other of a run, comes back empty, copies its shards and is full again:
+//! nothing is lost or told twice, each shard is served by its first primary in the end, and all replicas have the
+//! same objects.
 
 mod network;
 
@@ -145,7 +146,8 @@ fn one_after_the_other() {
     }
 }
 
-/// Both replicas of a shard die before one is back: what it held is lost, nobody makes something up in its place, and callers are told.
+/// Both replicas of a shard die before one is back: what it held is lost, nobody makes something up in its place, and
+/// callers are told.
 #[test]
 fn a_shard_that_nobody_holds_stays_lost() {
     for seed in 0..20 {

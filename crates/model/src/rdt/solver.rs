@@ -58,8 +58,8 @@ pub(crate) struct Reply {
 }
 
 impl Solver {
-    /// The solver of this project's environment, looked for upwards from the current folder and from the running program, or the one
-    /// on the path.
+    /// The solver of this project's environment, looked for upwards from the current folder and from the running
+    /// program, or the one on the path.
     ///
     /// # Errors
     /// If there is none.

@@ -80,7 +80,8 @@ impl Messages {
     /// `count` messages with buffers of `capacity` bytes, all zero.
     pub(crate) fn new(count: usize, capacity: usize) -> Self {
         let mut buffers = vec![vec![0; capacity]; count];
-        // SAFETY: all-zero is a valid address of both families, and a valid mmsghdr with null pointers and zero lengths.
+        // SAFETY: all-zero is a valid address of both families, and a valid mmsghdr with null pointers and zero
+        // lengths.
         let (mut addresses, mut headers) =
             unsafe { (vec![zeroed::<SocketAddress>(); count], vec![zeroed::<libc::mmsghdr>(); count]) };
         let mut controls = vec![Control([0; LONGEST_CONTROL]); count];

@@ -1,7 +1,8 @@
 //! The record of what transactions did at a node, for a checker.
 //!
-//! What nodes serve is an [`Application`], which their program registers ([`weft_node::Registry`]); clients (`weft-client`) call, at
-//! any node. The example `transactions` shows all of it, and docs/transactions.md says what is guaranteed.
+//! What nodes serve is an [`Application`], which their program registers ([`weft_node::Registry`]); clients
+//! (`weft-client`) call, at any node. The example `transactions` shows all of it, and docs/transactions.md says what
+//! is guaranteed.
 
 mod record;
 

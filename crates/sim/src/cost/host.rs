@@ -55,8 +55,9 @@ impl HostCost {
     }
 }
 
-/// What differs in a process of two threads, a core each: the first has the application's calls and the completions of what they
-/// post; the second looks at timers and at memory, and takes messages. Each does one thing after the other.
+/// What differs in a process of two threads, a core each: the first has the application's calls and the completions
+/// of what they post; the second looks at timers and at memory, and takes messages. Each does one thing after the
+/// other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TwoCoreCost {
     /// To handle a call.
@@ -111,8 +112,8 @@ pub const HOST_PROCESSOR: HostProcessor = HostProcessor {
 };
 
 impl HostProcessor {
-    /// What so many busy threads do together, in hundredths of what one does alone: each has a core to itself as long as there are cores. The
-    /// processor has no more threads than two for each core.
+    /// What so many busy threads do together, in hundredths of what one does alone: each has a core to itself as long
+    /// as there are cores. The processor has no more threads than two for each core.
     pub fn capacity_percent(&self, threads: u32) -> u64 {
         let (cores, threads) = (self.cores.value, u64::from(threads).min(2 * self.cores.value));
         let pairs = threads.saturating_sub(cores);

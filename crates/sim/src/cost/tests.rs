@@ -24,8 +24,8 @@ fn verbs_between_hosts_take_as_long_as_measured() {
     let profile = CostProfile::RDMA_CARD;
     let Execution::Verbs { host_read, .. } = profile.execution else { panic!("the card does verbs") };
     let bus = profile.host_bus.unwrap();
-    // The request to the card, there and back, and the completion to the host; a READ fetches at the other end what a WRITE
-    // fetches at this one.
+    // The request to the card, there and back, and the completion to the host; a READ fetches at the other end what a
+    // WRITE fetches at this one.
     let cards = (total(profile.transmit) + total(profile.receive)) * 2;
     let inline = total(bus.to_card) + cards + total(bus.to_host);
     let fetched = inline + host_read.duration();
@@ -101,8 +101,9 @@ fn remote_operations_of_cards_and_hosts_are_ordered_as_measured() {
     assert_eq!(sums.map(Duration::as_ns), [1_696, 3_181, 4_208, 5_693, 6_860, 1_926, 2_486, 3_794]);
 }
 
-/// Xenic figure 3: batched writes of 16 bytes to the card's memory reach 22.2 times the 9.0 to 10.4 Mops/s without batching, where they fill
-/// the network; to the host's memory they are limited by the DMA engine, at seven times that.
+/// Xenic figure 3: batched writes of 16 bytes to the card's memory reach 22.2 times the 9.0 to 10.4 Mops/s without
+/// batching, where they fill the network; to the host's memory they are limited by the DMA engine, at seven times
+/// that.
 #[test]
 fn small_writes_of_many_fill_the_network_or_the_dma_engine() {
     let profile = CostProfile::CORES;

@@ -30,7 +30,8 @@ impl Connection {
         Self { queue_pair, told_at: Instant::ZERO, outstanding: VecDeque::new() }
     }
 
-    /// A request that the card gets at `at`. Threads may post one after the other what the card gets the other way round.
+    /// A request that the card gets at `at`. Threads may post one after the other what the card gets the other way
+    /// round.
     pub(super) fn post(&mut self, at: Instant, serial: u64, tag: u64) {
         let place = self.outstanding.partition_point(|other| other.at <= at);
         self.outstanding.insert(place, Outstanding { at, serial, tag });

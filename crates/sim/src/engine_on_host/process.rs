@@ -176,8 +176,8 @@ impl Process {
         Instant::ZERO + self.ready.saturating_since(Instant::ZERO + self.unseen_for)
     }
 
-    /// Has the driver change a queue pair, which takes it `whole` from now on: the card has the change half way through, long before the
-    /// core goes on.
+    /// Has the driver change a queue pair, which takes it `whole` from now on: the card has the change half way
+    /// through, long before the core goes on.
     fn modify(&mut self, whole: Duration, queue_pair: QueuePairNumber, changes: &[Modify]) {
         self.send_datagrams();
         self.changes_permissions = true;
@@ -248,7 +248,8 @@ impl Ports for Process {
                     let missed = reads.min(written);
                     self.ready += self.cost.memory_read.duration() * u64::from(missed)
                         + cost.cache_read.duration() * u64::from(reads - missed);
-                    // What it has read a core sees later: nothing comes of it before. The core has looked then, and is not kept.
+                    // What it has read a core sees later: nothing comes of it before. The core has looked then, and
+                    // is not kept.
                     self.unseen_for = seen_at.saturating_since(self.ready);
                     self.ready += self.unseen_for;
                 }

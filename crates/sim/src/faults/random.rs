@@ -22,8 +22,8 @@ pub struct PlanShape {
 
 impl FaultPlan {
     /// The plan that `seed` decides: of each kind one to three faults, anywhere in the shape's period, each for at
-    /// most a quarter of it. Loss and duplication go up to 5 %, corruption up to 1 %, half of it caught by the frame check
-    /// sequence. Every crash is followed by a restart. A shape too short for any fault yields an empty plan.
+    /// most a quarter of it. Loss and duplication go up to 5 %, corruption up to 1 %, half of it caught by the frame
+    /// check sequence. Every crash is followed by a restart. A shape too short for any fault yields an empty plan.
     pub fn random(seed: u64, shape: &PlanShape) -> Self {
         let mut faults = Vec::new();
         for kind in shape.kinds.iter() {

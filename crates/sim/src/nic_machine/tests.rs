@@ -387,7 +387,8 @@ fn response(queue_pair: u8, number: u8) -> Vec<u8> {
     frame
 }
 
-/// An acknowledgement that passed a READ's response would look like a gap to its requester, who would ask for everything again.
+/// An acknowledgement that passed a READ's response would look like a gap to its requester, who would ask for
+/// everything again.
 #[test]
 fn nothing_passes_what_waits_for_memory_on_its_queue_pair() {
     let mut machine = NicMachine::new(EchoNic::default(), Caller::default(), &CostProfile::RDMA_CARD);

@@ -1,9 +1,10 @@
-// consensus_instance: whatever others say, an instance decides at most once and never changes its decision; it decides only what
-// another has decided, or with a majority that is locked, or when all rows are equal; a lock and a suspicion are for ever, and
-// a row that is known stays as it is.
+// consensus_instance: whatever others say, an instance decides at most once and never changes its decision; it
+// decides only what another has decided, or with a majority that is locked, or when all rows are equal; a lock and a
+// suspicion are for ever, and a row that is known stays as it is.
 //
-// One place of a window. An instance comes into it in any state that the place before can give away, as is proved of what this one
-// gives away; any record may come, and the round may end in any cycle but those in which, or behind which, it has changed.
+// One place of a window. An instance comes into it in any state that the place before can give away, as is proved of
+// what this one gives away; any record may come, and the round may end in any cycle but those in which, or behind
+// which, it has changed.
 module consensus_instance_formal
   import rounds_pkg::*;
 #(

@@ -30,7 +30,8 @@ use weft_workload::{Limit, Load};
 use super::RealBenchError;
 use crate::kv::{Driver, DriverParameters, Phase};
 
-/// How long a client waits for an answer before it asks again: longer than a loaded machine takes, shorter than a lease.
+/// How long a client waits for an answer before it asks again: longer than a loaded machine takes, shorter than a
+/// lease.
 const TIMEOUT: Duration = Duration::from_ms(50);
 /// When a client gives a request up.
 const GIVE_UP: Duration = Duration::from_secs(20);

@@ -24,9 +24,9 @@ use crate::kv::Phase;
 const FAULTS_FROM: Duration = Duration::from_ms(20);
 /// and are over at this time.
 const FAULTS_UNTIL: Duration = Duration::from_ms(120);
-/// So long after the last fault every node must serve again: the lease of whoever is still missing ends (with its margin
-/// for clocks), a view without it is published, it learns that it must rejoin, joins in the next view, catches up
-/// and becomes full in a third; each of these waits for a heartbeat or for the service's interval between views.
+/// So long after the last fault every node must serve again: the lease of whoever is still missing ends (with its
+/// margin for clocks), a view without it is published, it learns that it must rejoin, joins in the next view, catches
+/// up and becomes full in a third; each of these waits for a heartbeat or for the service's interval between views.
 const LIVE_WITHIN: Duration = LEASE.saturating_mul(20);
 /// After that the workload goes on, undisturbed, for this long.
 const CALM: Duration = Duration::from_ms(5);
@@ -169,8 +169,8 @@ impl Campaign {
     }
 }
 
-/// Makes the run of a cluster whose faults are over at `faults_end`, adds to the result what came of it, and returns what is wrong and what
-/// the check of its history says.
+/// Makes the run of a cluster whose faults are over at `faults_end`, adds to the result what came of it, and returns
+/// what is wrong and what the check of its history says.
 fn run(mut cluster: Cluster, faults_end: Instant, result: &mut CampaignResult) -> (Judgement, Checked) {
     let slice = Duration::from_us(500);
     cluster.begin(|_| Phase::Load);

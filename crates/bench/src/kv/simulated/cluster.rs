@@ -27,8 +27,8 @@ use crate::kv::{Driver, DriverParameters, Phase};
 /// Machines that clients run on.
 const CLIENT_MACHINES_MAX: u32 = 4;
 
-/// Clocks of nodes and of the membership service gain or lose up to this, in millionths; half of what the service's leases
-/// allow for.
+/// Clocks of nodes and of the membership service gain or lose up to this, in millionths; half of what the service's
+/// leases allow for.
 const DRIFT_PPM: u32 = 400;
 
 /// How long a lease lasts in simulated clusters: hundreds of round trips, so that a loss of some heartbeats costs

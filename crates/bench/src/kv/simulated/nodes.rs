@@ -28,8 +28,8 @@ pub enum NodeNic {
     /// The gateware with the engine in it, cycle by cycle, at these nodes; at the others software at the pace of
     /// [`CostProfile::FPGA`].
     Rtl(NodeSet),
-    /// The gateware, cycle by cycle, without an engine: engines are software on its host, and what they hear and say passes
-    /// the gateware and crosses PCIe.
+    /// The gateware, cycle by cycle, without an engine: engines are software on its host, and what they hear and say
+    /// passes the gateware and crosses PCIe.
     RtlBeforeHost,
 }
 
@@ -133,8 +133,8 @@ impl NodeMachine {
         self.engine().map_or(self.host().node().engine_status(CALLED_SLOT), |(engine, _)| engine.status())
     }
 
-    /// Whether the engine serves in the epoch of its status while its lease lasts. One in gates does not tell that it is
-    /// between two epochs, which takes microseconds.
+    /// Whether the engine serves in the epoch of its status while its lease lasts. One in gates does not tell that it
+    /// is between two epochs, which takes microseconds.
     pub(super) fn serves(&self) -> bool {
         self.engine()
             .map_or(self.status().state == EngineState::Full, |(engine, _)| engine.role() == Role::Full)

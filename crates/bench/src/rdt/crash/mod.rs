@@ -1,9 +1,10 @@
-//! The crash of one replica in the middle of a run: what it does to response time and throughput, and how another one takes over
-//! (SafarDB section 5.3).
+//! The crash of one replica in the middle of a run: what it does to response time and throughput, and how another one
+//! takes over (SafarDB section 5.3).
 //!
-//! Each run is made twice with one seed: without the crash, and with one after half of the time that the first took. What the
-//! crashed node's client had still to begin is begun by the others from that moment on; what it had begun has no answer. The node does not
-//! come back. Both runs are checked like every other: nothing that was answered is lost, nothing takes effect twice.
+//! Each run is made twice with one seed: without the crash, and with one after half of the time that the first took.
+//! What the crashed node's client had still to begin is begun by the others from that moment on; what it had begun
+//! has no answer. The node does not come back. Both runs are checked like every other: nothing that was answered is
+//! lost, nothing takes effect twice.
 
 mod fail_over;
 mod observe;
@@ -25,7 +26,8 @@ pub use fail_over::FailOvers;
 pub use observe::{Mark, Timeline};
 pub use result::{CrashReport, CrashResult, Outcome};
 
-/// From one heartbeat to the next in configurations in which looking at all memory takes longer than the engine's default.
+/// From one heartbeat to the next in configurations in which looking at all memory takes longer than the engine's
+/// default.
 const SLOW_HEARTBEAT: Duration = Duration::from_us(5);
 
 /// Which replica crashes.

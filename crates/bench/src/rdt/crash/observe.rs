@@ -92,7 +92,8 @@ struct Watch {
     /// It led.
     led: bool,
     suspicion: Suspicion,
-    /// Since when the survivor has taken the victim for dead: before the crash, if it suspected a node that was alive and only slow.
+    /// Since when the survivor has taken the victim for dead: before the crash, if it suspected a node that was alive
+    /// and only slow.
     noticed: Option<Instant>,
     first_commit: Option<Instant>,
     /// Answers to conflicting calls when the new leader led for the first time.

@@ -1,4 +1,5 @@
-//! The application of a node: it has the object, does to it what the log says, and answers the clients if its node leads.
+//! The application of a node: it has the object, does to it what the log says, and answers the clients if its node
+//! leads.
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -1,10 +1,11 @@
-//! An object all of whose operations, queries too, stand in one log (`weft_smr::log`), as Waverunner has it: the card replicates, the
-//! application has the object.
+//! An object all of whose operations, queries too, stand in one log (`weft_smr::log`), as Waverunner has it: the card
+//! replicates, the application has the object.
 //!
-//! The clients are where the leader's application is: nobody else would serve them. Each application is told by its card what is decided
-//! and does it, in the order of the log; the leader's answers the client then. So an operation takes effect between question and
-//! answer, once, and everything is linearizable. Waverunner's own leader is chosen, and its log mended, by software on the hosts
-//! (NSDI 2023); here that is in the card as well, and takes no part in a run without faults.
+//! The clients are where the leader's application is: nobody else would serve them. Each application is told by its
+//! card what is decided and does it, in the order of the log; the leader's answers the client then. So an operation
+//! takes effect between question and answer, once, and everything is linearizable. Waverunner's own leader is chosen,
+//! and its log mended, by software on the hosts (NSDI 2023); here that is in the card as well, and takes no part in a
+//! run without faults.
 
 mod books;
 mod host;

@@ -44,7 +44,8 @@ const THREADS: u32 = 2;
 /// How often a host without a lease reports.
 const IDLE_INTERVAL: Duration = Duration::from_us(200);
 
-/// How long a lease lasts: some hundreds of transactions' time, and short enough that a run of a few milliseconds sees many end.
+/// How long a lease lasts: some hundreds of transactions' time, and short enough that a run of a few milliseconds
+/// sees many end.
 pub(super) const LEASE: Duration = Duration::from_us(500);
 
 /// What a cluster is made of.
@@ -427,7 +428,8 @@ impl NodeBuilder {
         Node { index: node, machine, watch: Rc::clone(&self.watch) }
     }
 
-    /// Whether a node holds all that it replicates: it is full, also in the newest view, of which it may not have heard yet, and has a lease.
+    /// Whether a node holds all that it replicates: it is full, also in the newest view, of which it may not have
+    /// heard yet, and has a lease.
     fn is_whole(&self, index: usize, node: &Node, view: &View) -> bool {
         let leased =
             clock(self.parameters.seed, index, DRIFT_PPM).local(self.now) < node.host().lease_until();

@@ -30,9 +30,9 @@ const SERVICE: [&str; 1] = ["membership0"];
 const FAULTS_FROM: Duration = Duration::from_ms(1);
 /// and are over at this time.
 const FAULTS_UNTIL: Duration = Duration::from_ms(6);
-/// So long after the last fault the clients of every node commit again: the lease of whoever is still missing ends, a view without it is
-/// published, it learns that it must rejoin, joins in the next view, copies its shards and is full in a third; each of these
-/// waits for a heartbeat or for the service's interval between views.
+/// So long after the last fault the clients of every node commit again: the lease of whoever is still missing ends, a
+/// view without it is published, it learns that it must rejoin, joins in the next view, copies its shards and is full
+/// in a third; each of these waits for a heartbeat or for the service's interval between views.
 const LIVE_WITHIN: Duration = LEASE.saturating_mul(20);
 /// So long after the last call was answered nobody has anything under way.
 const QUIET_WITHIN: Duration = Duration::from_ms(5);
@@ -55,7 +55,8 @@ const PAUSE_MAX_NS: u64 = 60_000;
 /// Which runs to make.
 #[derive(Clone, Debug)]
 pub struct Campaign {
-    /// What clients do; nothing: each seed has the next one of Smallbank and Retwis, or new-order where logs are to be full.
+    /// What clients do; nothing: each seed has the next one of Smallbank and Retwis, or new-order where logs are to
+    /// be full.
     pub workload: Option<WorkloadName>,
     /// Nodes of each cluster, 2 to 16.
     pub nodes: usize,
@@ -297,7 +298,8 @@ impl Run {
         }
     }
 
-    /// All replicas of a shard crash, and come back with nothing: whoever wants the shard is told that it is lost, and all else goes on.
+    /// All replicas of a shard crash, and come back with nothing: whoever wants the shard is told that it is lost,
+    /// and all else goes on.
     fn lose(&self, cluster: &mut Cluster, shard: usize) -> Vec<String> {
         let Self { parameters: ClusterParameters { nodes, replication, .. }, .. } = self;
         let out: Vec<usize> = (0..*replication).map(|step| (shard + step) % nodes).collect();

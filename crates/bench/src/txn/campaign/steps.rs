@@ -12,7 +12,8 @@ use weft_wire::frame::Frame;
 
 use super::host::SLOT;
 
-/// A crash comes so long after the message, at most: time enough for a node to handle it and to send what follows from it.
+/// A crash comes so long after the message, at most: time enough for a node to handle it and to send what follows
+/// from it.
 const DELAY_MAX_NS: u64 = 4_000;
 /// The message that it comes after is one of so many of its kind.
 const COUNT_MAX: u64 = 60;

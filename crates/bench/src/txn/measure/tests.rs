@@ -74,8 +74,8 @@ fn each_part_that_is_left_out_costs_something() {
         let less = measured(&TxnBench { without: without.to_vec(), ..smallbank.clone() });
         (less.median_latency_low_load_ns, less.peak_throughput_per_server)
     };
-    // One after the other, as some only matter where others are missing. Hosts have nothing to execute here: Smallbank's procedures
-    // are run on cards. Nor are its values long, or its own keys only read.
+    // One after the other, as some only matter where others are missing. Hosts have nothing to execute here:
+    // Smallbank's procedures are run on cards. Nor are its values long, or its own keys only read.
     let elsewhere = [Without::HostExecution, Without::LogDifferences, Without::OwnKeysOrder];
     let of_cards: Vec<_> = Without::ALL.into_iter().filter(|part| !elsewhere.contains(part)).collect();
     let mut before = of(&[]);
@@ -87,7 +87,8 @@ fn each_part_that_is_left_out_costs_something() {
     }
 }
 
-/// Ten of its rows are long, and are changed a little; of its own keys most are only read, and need no VALIDATE if they are read last.
+/// Ten of its rows are long, and are changed a little; of its own keys most are only read, and need no VALIDATE if
+/// they are read last.
 #[test]
 fn new_orders_gain_by_differences_and_by_the_order_of_own_keys() {
     let of = |without: &[Without]| {

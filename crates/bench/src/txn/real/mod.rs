@@ -1,8 +1,8 @@
 //! Transactions across real processes on this machine: nodes, a membership service, and clients over UDP on loopback.
 //!
-//! Nodes and membership service are this very executable, as in [`crate::kv::real`]; the clients are a thread of this process. Every node
-//! records what is read and written ([`weft_net::transactions::read_record`]), every client what it was told and when, and the whole
-//! history is checked in the end.
+//! Nodes and membership service are this very executable, as in [`crate::kv::real`]; the clients are a thread of this
+//! process. Every node records what is read and written ([`weft_net::transactions::read_record`]), every client what
+//! it was told and when, and the whole history is checked in the end.
 
 mod check;
 mod clients;

@@ -52,8 +52,8 @@ impl Kv {
         }
     }
 
-    /// Fills a chunk with the committed records of some positions, as far as this node is to give them; returns the position
-    /// of the first that does not fit.
+    /// Fills a chunk with the committed records of some positions, as far as this node is to give them; returns the
+    /// position of the first that does not fit.
     pub(super) fn compose(
         &mut self,
         what: What,
@@ -114,9 +114,9 @@ impl Kv {
         }
     }
 
-    /// Installs the slots of a chunk that are newer than what the table holds. It reflects the leader's stream up to its tag,
-    /// which is committed and therefore accepted here: with everything up to there applied, all that is applied later
-    /// is newer than the chunk, and what is newer in the chunk was not written in this epoch.
+    /// Installs the slots of a chunk that are newer than what the table holds. It reflects the leader's stream up to
+    /// its tag, which is committed and therefore accepted here: with everything up to there applied, all that is
+    /// applied later is newer than the chunk, and what is newer in the chunk was not written in this epoch.
     pub(super) fn install_buckets(
         &mut self,
         now: Instant,

@@ -1,4 +1,5 @@
-//! The log of a node's host, as far as the protocol has to do with it: records, of which some are durable, and snapshots.
+//! The log of a node's host, as far as the protocol has to do with it: records, of which some are durable, and
+//! snapshots.
 
 use weft_kv::journal::What;
 use weft_kv::message::Kind;

@@ -18,8 +18,8 @@ impl<W: Witness> Replica<W> {
         ((summary.slot as usize) < slots).then(|| self.layout.place(method, summary.slot as usize))
     }
 
-    /// Takes a summary in if it is newer than what was taken in of its slot. How far it says that its origin's summaries are
-    /// complete counts in any case: a copy that came before it from somebody else does not say.
+    /// Takes a summary in if it is newer than what was taken in of its slot. How far it says that its origin's
+    /// summaries are complete counts in any case: a copy that came before it from somebody else does not say.
     pub(super) fn take_in(&mut self, summary: &Summary) {
         let Some(place) = self.place_of(summary) else {
             self.state.counters.malformed += 1;
@@ -112,8 +112,8 @@ impl<W: Witness> Replica<W> {
         }
     }
 
-    /// Delivers what a ring holds, as far as what it depends on has taken effect. A card keeps what came by RPC on chip, and the
-    /// next entry of each ring once it has read it.
+    /// Delivers what a ring holds, as far as what it depends on has taken effect. A card keeps what came by RPC on
+    /// chip, and the next entry of each ring once it has read it.
     pub(super) fn deliver_ring(&mut self, origin: usize, memory: &mut Memory) {
         let is_known = |replica: &Self| {
             replica.parameters.entries == Delivery::WriteThrough
@@ -148,8 +148,9 @@ mod tests {
     use crate::replica::{Phase, ReplicaParameters, SCANNED_MAX, Summaries};
     use crate::{Bounds, MethodSet, Type};
 
-    /// A node that joins has copied an own call of a former life, and what that depends on comes later, from its origin. Nothing else comes
-    /// then that would make the node look at its own ring again, and without the call it does not become full.
+    /// A node that joins has copied an own call of a former life, and what that depends on comes later, from its
+    /// origin. Nothing else comes then that would make the node look at its own ring again, and without the call it
+    /// does not become full.
     #[test]
     fn who_joins_takes_in_own_calls_when_what_they_depend_on_has_come() {
         let kind = Type::shipped("2p-set", &Bounds::uniform(4)).unwrap();

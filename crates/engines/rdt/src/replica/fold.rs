@@ -1,8 +1,8 @@
 //! Own summarized calls: they take effect at once, and so many of them are folded before they are sent.
 //!
-//! What is folded is not in this node's stream yet: nothing may depend on it, and no snapshot may have it in it, before the fold is
-//! closed. Then it gets its numbers, those of a summary one after the other, so that the first so many calls of the stream are
-//! in each prefix of what is sent.
+//! What is folded is not in this node's stream yet: nothing may depend on it, and no snapshot may have it in it,
+//! before the fold is closed. Then it gets its numbers, those of a summary one after the other, so that the first so
+//! many calls of the stream are in each prefix of what is sent.
 
 use weft_waist::{Caller, Io};
 

@@ -21,10 +21,10 @@
 //!         groups                                                      weft_smr
 //! ```
 //!
-//! *count* numbers the summarized calls of an origin over all its methods, slots and lives. A summary was whole when it was
-//! read if its first and last words agree, and so was an entry. *complete* says that the first so many calls of the origin
-//! have arrived, in whatever slots, when this summary has: summaries are written in the order of their counts, so it is the
-//! count itself, unless a restarted origin writes its summaries anew.
+//! *count* numbers the summarized calls of an origin over all its methods, slots and lives. A summary was whole when
+//! it was read if its first and last words agree, and so was an entry. *complete* says that the first so many calls
+//! of the origin have arrived, in whatever slots, when this summary has: summaries are written in the order of their
+//! counts, so it is the count itself, unless a restarted origin writes its summaries anew.
 
 use weft_smr::{Group, NODES_MAX, Pulse, slot::word};
 use weft_waist::Memory;

@@ -1,7 +1,7 @@
 //! Calls and datagrams, byte by byte.
 //!
-//! Integers are big-endian and aligned to their size; what is marked zero is written as zero and ignored. Arguments are four
-//! 8-byte numbers. `lives` are the incarnations that the sender knows of nodes 0 to 7, 4 bytes each.
+//! Integers are big-endian and aligned to their size; what is marked zero is written as zero and ignored. Arguments
+//! are four 8-byte numbers. `lives` are the incarnations that the sender knows of nodes 0 to 7, 4 bytes each.
 //!
 //! ```text
 //! Calls of hosts and clients

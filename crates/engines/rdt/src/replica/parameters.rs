@@ -32,8 +32,8 @@ pub enum Summaries {
 pub enum CommitRule {
     /// When a majority of the replicas, its own included, has it in memory.
     Majority,
-    /// When it has taken effect at its own replica: it is lost if that one crashes before another has it. No more calls than a ring
-    /// has room for are ahead of what a majority has: further ones wait.
+    /// When it has taken effect at its own replica: it is lost if that one crashes before another has it. No more
+    /// calls than a ring has room for are ahead of what a majority has: further ones wait.
     Local,
 }
 
@@ -57,12 +57,14 @@ pub struct ReplicaParameters {
     /// Reducible methods that are summarized. The others go through the ring, as do those of a type with more than
     /// [`SCANNED_MAX`] summaries unless they come by RPC.
     pub reduce: MethodSet,
-    /// Own summarized calls that are folded before they are sent, 1 to 64. They are sent at the next heartbeat at the latest, and before anything
-    /// that may depend on them. Under [`CommitRule::Majority`] they are answered only after that.
+    /// Own summarized calls that are folded before they are sent, 1 to 64. They are sent at the next heartbeat at the
+    /// latest, and before anything that may depend on them. Under [`CommitRule::Majority`] they are answered only
+    /// after that.
     pub fold: usize,
-    /// Summaries that are read from memory in one look at what has come ([`Summaries::Buffered`]): those of one other origin at least, and then of as
-    /// many more as this allows; it is the turn of the next ones at the next look. Those of many nodes together may take the memory longer than
-    /// there is from one look to the next, and then everything else waits.
+    /// Summaries that are read from memory in one look at what has come ([`Summaries::Buffered`]): those of one other
+    /// origin at least, and then of as many more as this allows; it is the turn of the next ones at the next look.
+    /// Those of many nodes together may take the memory longer than there is from one look to the next, and then
+    /// everything else waits.
     pub scan: usize,
     /// Elements that lie in the host's memory; nothing: all are on the card.
     pub on_host: Option<OnHost>,
@@ -74,8 +76,8 @@ pub struct ReplicaParameters {
     pub ring: u64,
     /// Of each group's log. The number of nodes, the bytes of a slot and of a snapshot are the engine's to choose.
     pub log: weft_smr::Parameters,
-    /// Of the heartbeats. Their period is also that of everything that is done now and then; it is longer where there are more
-    /// nodes.
+    /// Of the heartbeats. Their period is also that of everything that is done now and then; it is longer where there
+    /// are more nodes.
     pub pulse: PulseParameters,
     /// From one look at the memory to the next, where something is polled.
     pub poll: Duration,
@@ -88,9 +90,9 @@ pub struct ReplicaParameters {
     pub planted_bug: Option<PlantedBug>,
 }
 
-/// From one heartbeat to the next. Each READs from all others and answers theirs, beside what a replica does for their calls: with
-/// eight nodes 750 ns are too short on a card even if nothing fails, and nodes would hold each other for dead. So each other node
-/// adds its part from four nodes on.
+/// From one heartbeat to the next. Each READs from all others and answers theirs, beside what a replica does for
+/// their calls: with eight nodes 750 ns are too short on a card even if nothing fails, and nodes would hold each
+/// other for dead. So each other node adds its part from four nodes on.
 fn heartbeat(nodes: usize) -> Duration {
     let for_others = Duration::from_ns(250) * (nodes as u64).saturating_sub(1);
     PulseParameters::default().period.max(for_others)
@@ -143,8 +145,8 @@ impl ReplicaParameters {
         Layout::new(self).bytes
     }
 
-    /// Where in that memory the copies of the state stand that nodes give to those that come back. Nothing else is as large, and
-    /// nothing is touched as rarely.
+    /// Where in that memory the copies of the state stand that nodes give to those that come back. Nothing else is as
+    /// large, and nothing is touched as rarely.
     pub fn snapshot_area(&self) -> Range<usize> {
         let layout = Layout::new(self);
         layout.snapshot..layout.snapshot + layout.snapshot_bytes
@@ -232,8 +234,8 @@ pub(crate) enum Path {
     Ordered(usize),
 }
 
-/// Known ways to get the replication of data types wrong. With the feature `planted-bugs` a replica can be told to have one of
-/// them, which proves that a checker would see it.
+/// Known ways to get the replication of data types wrong. With the feature `planted-bugs` a replica can be told to
+/// have one of them, which proves that a checker would see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PlantedBug {
     /// Calls do not say what they depend on.

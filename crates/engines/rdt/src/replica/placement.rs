@@ -1,8 +1,9 @@
 //! Where the object's elements lie: on the card, or in the host's memory behind the bus (SafarDB section 5.4).
 //!
-//! The state of an object is on the card's chip and costs no access. A replica may keep the elements of a sort from some number on in the
-//! host's memory instead. Whoever looks at such an element waits for a read across the bus, and what changes it is written
-//! there. The state itself is one and the same: only where it is, and so what it costs, differs.
+//! The state of an object is on the card's chip and costs no access. A replica may keep the elements of a sort from
+//! some number on in the host's memory instead. Whoever looks at such an element waits for a read across the bus, and
+//! what changes it is written there. The state itself is one and the same: only where it is, and so what it costs,
+//! differs.
 
 use weft_waist::Accesses;
 

@@ -43,8 +43,8 @@ pub(crate) struct Join {
     targeted: NodeSet,
     /// The life of this node's that had written last.
     former: u32,
-    /// So many own calls of former lives are sent to others while this node joins. They are in its memory, and it is not full before
-    /// they are in its state.
+    /// So many own calls of former lives are sent to others while this node joins. They are in its memory, and it is
+    /// not full before they are in its state.
     pub found: [u64; 2],
     /// Peers that cannot send what this node lacks of their calls.
     pub told_by: NodeSet,
@@ -169,9 +169,9 @@ impl<W: Witness> Replica<W> {
         }
     }
 
-    /// Sends others what this node has found of its own calls. Nobody else passes these on while it lives, and without them a log may
-    /// stand still that has to go on before it takes this node in. Were others to copy them from each other instead, they could take in
-    /// what this node did not find, and will not continue.
+    /// Sends others what this node has found of its own calls. Nobody else passes these on while it lives, and
+    /// without them a log may stand still that has to go on before it takes this node in. Were others to copy them
+    /// from each other instead, they could take in what this node did not find, and will not continue.
     fn pass_on(&mut self, io: &mut Io<'_>) {
         let me = self.me();
         let found = [self.state.summaries[me], self.join.targets[ENTRIES][me]];
@@ -232,8 +232,8 @@ mod tests {
     use crate::replica::state::{Machine, Ordered, Vector, What};
     use crate::{Bounds, Type};
 
-    /// What a group applied while a second snapshot is on its way that snapshot may lack. The log does not tell it again, so a third one would
-    /// be needed, and meanwhile another group would go on.
+    /// What a group applied while a second snapshot is on its way that snapshot may lack. The log does not tell it
+    /// again, so a third one would be needed, and meanwhile another group would go on.
     #[test]
     fn no_group_goes_on_while_another_snapshot_is_on_its_way() {
         let kind = Type::shipped("movie", &Bounds::uniform(4)).unwrap();

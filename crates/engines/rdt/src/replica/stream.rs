@@ -66,7 +66,8 @@ pub(crate) enum Stage {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Peer {
     pub stage: Stage,
-    /// Of own calls: the next summary and entry to send, and the first so many that are in its memory, in its present life.
+    /// Of own calls: the next summary and entry to send, and the first so many that are in its memory, in its present
+    /// life.
     pub next: [u64; 2],
     acked: [u64; 2],
     /// It was in step in its present life.
@@ -141,8 +142,9 @@ impl<W: Witness> Replica<W> {
         // What is folded has no numbers yet, and will take as many places.
         own[SUMMARIES] += self.fold.calls();
         let kind = if path == Path::Summary { SUMMARIES } else { ENTRIES };
-        // Nothing that is undecided is written over, or nobody could bring it to those that come back. By the local rule, too: else nodes
-        // that are apart would each go so far ahead that all lack something, and none is left to take it from.
+        // Nothing that is undecided is written over, or nobody could bring it to those that come back. By the local
+        // rule, too: else nodes that are apart would each go so far ahead that all lack something, and none is left
+        // to take it from.
         let mut has_room = own[kind] - self.stream.committed[kind].min(own[kind]) < ring;
         for peer in self.others() {
             let state = &self.peers[peer];
@@ -211,8 +213,8 @@ impl<W: Witness> Replica<W> {
         }
     }
 
-    /// Whether a majority has all of it, so that it cannot be lost. `own`: what is this node's own counts as well, and not only
-    /// what was sent on the same connection before.
+    /// Whether a majority has all of it, so that it cannot be lost. `own`: what is this node's own counts as well,
+    /// and not only what was sent on the same connection before.
     pub(super) fn is_stable(&self, vector: &Vector, own: bool) -> bool {
         if self.parameters.planted(PlantedBug::UnstableDependencies) {
             return true;

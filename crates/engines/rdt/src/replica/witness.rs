@@ -29,8 +29,8 @@ pub trait Witness {
         object: &Object,
     );
 
-    /// The first `count` summarized calls of `origin`, of all methods and lives, are in `object` now; later ones may be, too. Of
-    /// its own calls a replica is told by `applied`.
+    /// The first `count` summarized calls of `origin`, of all methods and lives, are in `object` now; later ones may
+    /// be, too. Of its own calls a replica is told by `applied`.
     fn absorbed(&mut self, origin: usize, count: u64, object: &Object);
 
     /// The state was replaced by another replica's.

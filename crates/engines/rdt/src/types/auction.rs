@@ -1,8 +1,8 @@
 //! Items for sale and auctions, after RUBiS.
 //!
-//! Users choose their names, so that registration needs an order; the number of an auction is chosen by the replica that
-//! opens it, so that opening needs none. A closed auction stays in the set of auctions and joins a second one: if closing
-//! removed it, opening would conflict with closing. An item for sale is a count, which `sellItem` raises.
+//! Users choose their names, so that registration needs an order; the number of an auction is chosen by the replica
+//! that opens it, so that opening needs none. A closed auction stays in the set of auctions and joins a second one:
+//! if closing removed it, opening would conflict with closing. An item for sale is a count, which `sellItem` raises.
 
 use super::sorts;
 use crate::definition::{Builder, Definition};

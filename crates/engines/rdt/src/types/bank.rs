@@ -27,9 +27,9 @@ pub(super) fn account() -> Definition {
     data.finish()
 }
 
-/// The accounts of SmallBank (OLTP-Bench), less the penalty for an overdraft: a check that is not covered is refused. What an
-/// amalgamation moves is read by the leader and travels with the call; if each replica read it for itself, every deposit
-/// would conflict with it.
+/// The accounts of SmallBank (OLTP-Bench), less the penalty for an overdraft: a check that is not covered is refused.
+/// What an amalgamation moves is read by the leader and travels with the call; if each replica read it for itself,
+/// every deposit would conflict with it.
 pub(super) fn smallbank() -> Definition {
     let mut data = Builder::new("smallbank", "accounts with a savings and a checking balance");
     let savings = data.array::<Account>("savings");

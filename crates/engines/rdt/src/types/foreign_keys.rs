@@ -1,7 +1,7 @@
 //! Two sets and a relation between them: students enrolled in courses, employees assigned to projects.
 //!
-//! What is referred to may be added twice, and the second time changes nothing. A course may be deleted only when nobody is
-//! enrolled in it: without that guard the very replica that deletes it breaks the invariant.
+//! What is referred to may be added twice, and the second time changes nothing. A course may be deleted only when
+//! nobody is enrolled in it: without that guard the very replica that deletes it breaks the invariant.
 
 use super::sets::inserting;
 use super::sorts;

@@ -1,6 +1,7 @@
 //! Registers in which the last writer wins (Shapiro et al. 2011, specification 9).
 //!
-//! A stamp is a time and the number of the replica that made it, so that no two calls have the same; see [`crate::Stamp`].
+//! A stamp is a time and the number of the replica that made it, so that no two calls have the same; see
+//! [`crate::Stamp`].
 
 use super::sorts;
 use crate::definition::{Builder, Definition};

@@ -52,8 +52,8 @@ pub(super) fn pn_set() -> Definition {
     data.finish()
 }
 
-/// An element may be removed once it was inserted, whether or not it has been removed already: a guard that refused the second
-/// removal would make removals conflict with each other.
+/// An element may be removed once it was inserted, whether or not it has been removed already: a guard that refused
+/// the second removal would make removals conflict with each other.
 pub(super) fn two_phase_set() -> Definition {
     let mut data = Builder::new("2p-set", "a set from which an element is removed for ever");
     let added = data.set::<Item>("added");

@@ -1,5 +1,6 @@
-//! A cluster of replicas in the network of `weft-smr`'s tests, with clients and hosts, and what must hold: every call takes
-//! effect once at every replica, where it is permissible, in an order that its method allows; what was answered stays.
+//! A cluster of replicas in the network of `weft-smr`'s tests, with clients and hosts, and what must hold: every call
+//! takes effect once at every replica, where it is permissible, in an order that its method allows; what was answered
+//! stays.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 #[path = "../../../smr/tests/network/mod.rs"]
@@ -53,7 +54,8 @@ impl History {
         list.push(made);
     }
 
-    /// The origin makes a call behind so many that it knows of: others are lost. It may be told one again after a snapshot.
+    /// The origin makes a call behind so many that it knows of: others are lost. It may be told one again after a
+    /// snapshot.
     fn continue_behind(&mut self, summarized: bool, origin: usize, known: usize, made: Made) {
         let list = if summarized { &mut self.summarized[origin] } else { &mut self.entries[origin] };
         if list.get(known) == Some(&made) {
@@ -187,8 +189,8 @@ pub fn small(name: &str, nodes: usize) -> ReplicaParameters {
     parameters
 }
 
-/// What a run may do beside what the network does: per mille and 20 us, a node crashes, a link is cut for a while, a node is
-/// slow for a while.
+/// What a run may do beside what the network does: per mille and 20 us, a node crashes, a link is cut for a while, a
+/// node is slow for a while.
 #[derive(Clone, Copy, Debug)]
 pub struct Mischief {
     pub crash: u64,
@@ -515,8 +517,9 @@ impl Cluster {
         self.gone.insert(victim);
     }
 
-    /// All faults end. Everyone is full again, everything that was asked is answered, all are in the same state, and nothing that
-    /// was answered is missing; by commit rule `local` nothing but calls without conflicts of lives that have ended.
+    /// All faults end. Everyone is full again, everything that was asked is answered, all are in the same state, and
+    /// nothing that was answered is missing; by commit rule `local` nothing but calls without conflicts of lives that
+    /// have ended.
     pub fn heal(&mut self) {
         self.undo(Instant::FAR_FUTURE);
         self.network.faults = Faults::default();

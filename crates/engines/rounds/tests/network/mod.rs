@@ -453,8 +453,8 @@ impl<E: Replica> Network<E> {
         self.now = until;
     }
 
-    /// Runs until the faults are over and the nodes have had time to recover; then everyone must take part again and have
-    /// been told the same.
+    /// Runs until the faults are over and the nodes have had time to recover; then everyone must take part again and
+    /// have been told the same.
     pub fn run(&mut self) {
         self.run_for(self.heal_at + Duration::from_ms(3) - Instant::ZERO);
         let phases: Vec<_> = self.hosts.iter().map(|host| host.phase).collect();

@@ -123,7 +123,8 @@ impl Group {
         self.layout.set(ports.memory, layout::ZEROED, word);
     }
 
-    /// Zeroes what a former leader has freed in this replica's log and not zeroed. Nothing stands behind what it has taken over.
+    /// Zeroes what a former leader has freed in this replica's log and not zeroed. Nothing stands behind what it has
+    /// taken over.
     fn clean_own(&mut self, ports: &mut Ports<'_>) {
         let zeroed = self.zeroed_word(ports);
         if zeroed.is_clean() {
@@ -172,8 +173,8 @@ impl Group {
         }
     }
 
-    /// All that a majority's logs hold of some slots is here. Who knows an entry to be decided has that one; else that of the
-    /// highest proposal may be, if none of a majority has forgotten what it accepted.
+    /// All that a majority's logs hold of some slots is here. Who knows an entry to be decided has that one; else
+    /// that of the highest proposal may be, if none of a majority has forgotten what it accepted.
     fn adopt(&mut self, ports: &mut Ports<'_>) {
         let Role::Collecting { cursor, mut empty, .. } = self.role else { unreachable!("it collects") };
         let confirmed = self.confirmed();

@@ -1,8 +1,8 @@
 //! A small deterministic network for engines that post verbs: nodes with memory and queue pairs, datagrams, faults.
 //!
-//! Verbs are carried out packet by packet, in order, and each packet's content is taken from the sender's memory when it is
-//! sent or, now and then, when it arrives: as a retransmission would. So a WRITE that is longer than a packet may arrive in
-//! part and never be completed. A connection over which nothing comes through fails after a while.
+//! Verbs are carried out packet by packet, in order, and each packet's content is taken from the sender's memory when
+//! it is sent or, now and then, when it arrives: as a retransmission would. So a WRITE that is longer than a packet
+//! may arrive in part and never be completed. A connection over which nothing comes through fails after a while.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 pub mod cluster;
@@ -278,7 +278,8 @@ impl<E: Engine> Network<E> {
         self.died_at[index] = self.now;
     }
 
-    /// A node's engine does nothing for so long, or until it would have gone on anyway: what waits for it must stay in order.
+    /// A node's engine does nothing for so long, or until it would have gone on anyway: what waits for it must stay
+    /// in order.
     pub fn stick(&mut self, index: usize, length: Duration) {
         if let Some(node) = &mut self.nodes[index] {
             node.stuck_until = node.stuck_until.max(self.now + length);

@@ -1,6 +1,7 @@
 //! An engine whose every word is written down: datagrams, permissions, and what its verbs read and write.
 //!
-//! A test that plays scripts makes its nodes of this and reads the lines. Heartbeats are left out: there are too many of them.
+//! A test that plays scripts makes its nodes of this and reads the lines. Heartbeats are left out: there are too many
+//! of them.
 
 use std::cell::RefCell;
 use std::rc::Rc;

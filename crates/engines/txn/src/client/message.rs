@@ -1,4 +1,5 @@
-//! Messages between a client and the host half of a node. They travel as Weft datagrams, so they may be lost, repeated and late.
+//! Messages between a client and the host half of a node. They travel as Weft datagrams, so they may be lost,
+//! repeated and late.
 //!
 //! ```text
 //! Hello     client(8)

@@ -1,8 +1,9 @@
 //! The client half: it calls transactions at nodes of a cluster, each at most once.
 //!
-//! A [`Client`] has one call under way at a time. It greets a node, which tells it the life that it is in, and then calls, again and again until
-//! it is answered or gives up. A node that does not answer a greeting, or refuses, has begun nothing: another one is asked. A node that was called
-//! and does not answer any more may have begun the transaction, so nobody else is asked, and the outcome is [`Outcome::Unknown`].
+//! A [`Client`] has one call under way at a time. It greets a node, which tells it the life that it is in, and then
+//! calls, again and again until it is answered or gives up. A node that does not answer a greeting, or refuses, has
+//! begun nothing: another one is asked. A node that was called and does not answer any more may have begun the
+//! transaction, so nobody else is asked, and the outcome is [`Outcome::Unknown`].
 //!
 //! [`Sessions`] is the node's side of this.
 
@@ -137,7 +138,8 @@ impl Client {
         self.life = None;
     }
 
-    /// Takes a message from `node`; says how the call has ended, if it has. What is none of this client's business changes nothing.
+    /// Takes a message from `node`; says how the call has ended, if it has. What is none of this client's business
+    /// changes nothing.
     pub fn receive(&mut self, now: Instant, node: usize, kind: u8, payload: &[u8]) -> Option<Ended> {
         let message = ClientMessage::parse(kind, payload).ok()?;
         let open = self.open.as_mut().filter(|_| node == self.node)?;

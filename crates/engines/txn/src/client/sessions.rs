@@ -10,7 +10,8 @@ use crate::message::Malformed;
 use crate::procedure::Outcome;
 use crate::transaction::TransactionId;
 
-/// A session of which nothing was heard for so long may be forgotten: longer than a client repeats a call and any datagram lives.
+/// A session of which nothing was heard for so long may be forgotten: longer than a client repeats a call and any
+/// datagram lives.
 const IDLE: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Debug)]
@@ -30,10 +31,11 @@ struct Session<A> {
     state: State,
 }
 
-/// The sessions of a node, in one life of it. A client has one call under way at a time; its next one has a higher sequence.
+/// The sessions of a node, in one life of it. A client has one call under way at a time; its next one has a higher
+/// sequence.
 ///
-/// A node that was restarted has forgotten its sessions. It has another *life* then, and calls name the life that they are for, so that one that
-/// the former life may have begun is not begun again: its outcome is unknown.
+/// A node that was restarted has forgotten its sessions. It has another *life* then, and calls name the life that
+/// they are for, so that one that the former life may have begun is not begun again: its outcome is unknown.
 #[derive(Debug)]
 pub struct Sessions<A> {
     life: u64,

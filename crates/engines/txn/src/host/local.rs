@@ -1,8 +1,9 @@
-//! Execution by the host itself, over its own table (Xenic 4.2.4): of procedures that stay on the host, if all keys are of shards whose primary the
-//! node is.
+//! Execution by the host itself, over its own table (Xenic 4.2.4): of procedures that stay on the host, if all keys
+//! are of shards whose primary the node is.
 //!
-//! The table may lag behind what is committed. The card finds that out; the transaction is then tried again through the card, which reads
-//! what is newest. What was read goes along as versions, with the place of the log that the table was at.
+//! The table may lag behind what is committed. The card finds that out; the transaction is then tried again through
+//! the card, which reads what is newest. What was read goes along as versions, with the place of the log that the
+//! table was at.
 
 use crate::execution::{Execution, Written};
 use crate::host_port::{HostKind, write};
@@ -30,8 +31,8 @@ impl Half {
             && accesses.iter().all(|access| self.serves >> access.key.shard() & 1 == 1)
     }
 
-    /// Executes a call, over the table as it is now: what the card is told of it. If that needs another shard, or has a fault, the card is asked for
-    /// all of it.
+    /// Executes a call, over the table as it is now: what the card is told of it. If that needs another shard, or has
+    /// a fault, the card is asked for all of it.
     pub(super) fn execute(&mut self, slot: usize, memory: &[u8]) -> ToCard {
         let mut payload = self.spare.pop().unwrap_or_default();
         let called = self.called[slot].as_mut().expect("it is under way");
@@ -112,7 +113,8 @@ pub(super) fn writes(execution: &Execution) -> impl Iterator<Item = Put<'_>> {
     })
 }
 
-/// What the card is told of an execution, with what was read of what is written, for the log's differences; `record`: with all that was read.
+/// What the card is told of an execution, with what was read of what is written, for the log's differences; `record`:
+/// with all that was read.
 fn tell_card(out: &mut Vec<u8>, head: (u64, Step), execution: &Execution, record: bool) {
     let keys = || execution.accesses().iter().enumerate();
     let claims = keys().map(|(index, &access)| Claim {

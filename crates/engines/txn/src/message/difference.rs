@@ -1,7 +1,8 @@
 //! What a write changes of a value: most transactions that update a long row change a few fields of it.
 //!
-//! A replica holds what a transaction has read, or will by the time it applies the record: it applies its log in the order of
-//! the versions of each key. So the bytes that have changed are enough for it, with the version that they are to.
+//! A replica holds what a transaction has read, or will by the time it applies the record: it applies its log in the
+//! order of the versions of each key. So the bytes that have changed are enough for it, with the version that they
+//! are to.
 
 use super::fields::{write_number, write_version};
 use super::{Item, List, Malformed, Reader};
@@ -82,7 +83,8 @@ impl<'a> Difference<'a> {
     }
 }
 
-/// Appends the difference of `new` to `old`, which has version `base`, if it has one: they are as long, and differ in few places.
+/// Appends the difference of `new` to `old`, which has version `base`, if it has one: they are as long, and differ in
+/// few places.
 pub(super) fn write(out: &mut Vec<u8>, base: Version, old: &[u8], new: &[u8]) -> bool {
     if old.len() != new.len() {
         return false;

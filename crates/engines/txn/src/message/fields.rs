@@ -1,9 +1,9 @@
 //! Fields of messages: how numbers, names and versions are written and read.
 //!
-//! Most of what nodes say to each other are names and versions, and most bits of these are zero. A *number* takes as many bytes as it
-//! needs: seven bits in each, the lowest first, the top bit set but in the last. What grows as long as a cluster runs (sequences of
-//! attempts, numbers of versions) takes five bytes from the beginning, so messages do not become longer with the years; epochs, which
-//! grow with failures only, are numbers.
+//! Most of what nodes say to each other are names and versions, and most bits of these are zero. A *number* takes as
+//! many bytes as it needs: seven bits in each, the lowest first, the top bit set but in the last. What grows as long
+//! as a cluster runs (sequences of attempts, numbers of versions) takes five bytes from the beginning, so messages do
+//! not become longer with the years; epochs, which grow with failures only, are numbers.
 
 use weft_waist::Epoch;
 

@@ -1,6 +1,8 @@
-//! The table of DrTM+H (Xenic, section 4.1.4): a closed array of buckets, and linked buckets for what they have no room for.
+//! The table of DrTM+H (Xenic, section 4.1.4): a closed array of buckets, and linked buckets for what they have no
+//! room for.
 //!
-//! Objects keep their addresses, so that a peer that knows one reads the object with one READ, locks it with one ATOMIC and writes it with WRITEs.
+//! Objects keep their addresses, so that a peer that knows one reads the object with one READ, locks it with one
+//! ATOMIC and writes it with WRITEs.
 //!
 //! ```text
 //! memory    bucket 0 | bucket 1 | … | linked bucket 0 | …
@@ -13,8 +15,8 @@
 //!           32 value(V)     V = the longest value, padded to 8 bytes
 //! ```
 //!
-//! Integers are little-endian, as ATOMICs take them. Nothing tells a reader that an object was read in the middle of a write: it is locked
-//! meanwhile, and the reader validates that it is not and that its version is the same.
+//! Integers are little-endian, as ATOMICs take them. Nothing tells a reader that an object was read in the middle of
+//! a write: it is locked meanwhile, and the reader validates that it is not and that its version is the same.
 
 use super::layout::{mix, scale};
 use super::table::Full;
@@ -90,7 +92,8 @@ impl Chained {
     /// Where an element's value is, from its beginning.
     pub const VALUE: u64 = VALUE as u64;
 
-    /// An empty table of `buckets` buckets and `linked` ones of `bucket_slots` elements each. Its bytes are [`Chained::bytes`] zeros.
+    /// An empty table of `buckets` buckets and `linked` ones of `bucket_slots` elements each. Its bytes are
+    /// [`Chained::bytes`] zeros.
     ///
     /// # Panics
     /// If there are no buckets or a bucket has no elements.
@@ -150,8 +153,8 @@ impl Chained {
         }
     }
 
-    /// The address of the element of `key`, which is made if there is none. A new one is locked by `lock`, is not there and has
-    /// version 0: an object that is to be inserted.
+    /// The address of the element of `key`, which is made if there is none. A new one is locked by `lock`, is not
+    /// there and has version 0: an object that is to be inserted.
     ///
     /// # Errors
     /// If there is no room; then nothing is changed.
@@ -205,8 +208,8 @@ impl Chained {
         Ok(at)
     }
 
-    /// Deletes an object, if it is there. Its element stays, with the deletion's version, which a reader validates, and is the
-    /// same if the object is inserted again.
+    /// Deletes an object, if it is there. Its element stays, with the deletion's version, which a reader validates,
+    /// and is the same if the object is inserted again.
     pub fn remove(&mut self, memory: &mut [u8], key: Key, version: Version) -> bool {
         let Some(at) = self.find(memory, key) else { return false };
         let at = at as usize;

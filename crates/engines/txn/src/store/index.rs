@@ -1,20 +1,22 @@
-//! The card's caching index (Xenic, section 4.1.3): what is known of each segment of the host's table, the objects that are
-//! cached, and what transactions do with them.
+//! The card's caching index (Xenic, section 4.1.3): what is known of each segment of the host's table, the objects
+//! that are cached, and what transactions do with them.
 //!
-//! An *entry* is one object: its version and value as of the latest commit, if known, its lock, and what keeps it from being
-//! evicted. The entries of a segment are chained; there is a fixed number of entries in all, each with room for a value, so an
-//! object that is locked can always take the value that is committed. (Xenic has some positions in each segment and
-//! chains pages of them; one pool of entries wastes none on segments that are cold.)
+//! An *entry* is one object: its version and value as of the latest commit, if known, its lock, and what keeps it
+//! from being evicted. The entries of a segment are chained; there is a fixed number of entries in all, each with
+//! room for a value, so an object that is locked can always take the value that is committed. (Xenic has some
+//! positions in each segment and chains pages of them; one pool of entries wastes none on segments that are cold.)
 //!
-//! What the host has not applied yet is *pinned*: its entry is newer than the table. The rules, without which the card would read
-//! what is out of date:
+//! What the host has not applied yet is *pinned*: its entry is newer than the table. The rules, without which the
+//! card would read what is out of date:
 //!
-//! - [`Index::commit`] pins; [`Index::unpin`] follows the host's acknowledgement, after the [`Report`]s that came with it.
-//! - Who reads the table for the index calls [`Index::expect`] first and [`Index::fill`] with the answer. A commit in between stays:
-//!   the expectation keeps its entry.
+//! - [`Index::commit`] pins; [`Index::unpin`] follows the host's acknowledgement, after the [`Report`]s that came
+//!   with it.
+//! - Who reads the table for the index calls [`Index::expect`] first and [`Index::fill`] with the answer. A commit in
+//!   between stays: the expectation keeps its entry.
 //!
-//! An entry without lock, pin or expectation may be evicted, by a clock hand, when a new one is needed. No other ever is: if
-//! there are only such, the newcomer is refused. What was written and never read leaves a crowded index with its last pin.
+//! An entry without lock, pin or expectation may be evicted, by a clock hand, when a new one is needed. No other ever
+//! is: if there are only such, the newcomer is refused. What was written and never read leaves a crowded index with
+//! its last pin.
 
 use super::layout::Layout;
 use super::report::{Hint, Knowledge, Overflow, Precision, Report};
@@ -27,8 +29,8 @@ const NONE: u32 = u32::MAX;
 /// Entries that the clock hand looks at for one newcomer, at most.
 const HAND_STEPS: usize = 128;
 
-/// An index is crowded when less than one in so many of its entries is free. What is written then and not read need not stay: new rows
-/// would drive out what is read.
+/// An index is crowded when less than one in so many of its entries is free. What is written then and not read need
+/// not stay: new rows would drive out what is read.
 const CROWDED: usize = 16;
 
 /// What is chosen about an index.
@@ -171,8 +173,8 @@ impl<T: Copy + Eq> Index<T> {
         self.forget_objects();
     }
 
-    /// Forgets all objects, their locks and deletions. Where the table has its objects stays known: the host tells that of all of them, whoever
-    /// their primary is.
+    /// Forgets all objects, their locks and deletions. Where the table has its objects stays known: the host tells
+    /// that of all of them, whoever their primary is.
     pub fn forget_objects(&mut self) {
         for segment in &mut self.segments {
             (segment.first, segment.deletion, segment.applied) = (NONE, Version::ZERO, 0);
@@ -241,7 +243,8 @@ impl<T: Copy + Eq> Index<T> {
         }
     }
 
-    /// The version that a reader of this object gets if the table does not have it: that of the latest deletion in its segment.
+    /// The version that a reader of this object gets if the table does not have it: that of the latest deletion in
+    /// its segment.
     pub fn absent(&self, key: Key) -> Version {
         self.segments[self.layout.segment(key.bits()) as usize].deletion
     }
@@ -280,7 +283,8 @@ impl<T: Copy + Eq> Index<T> {
         true
     }
 
-    /// Keeps an entry for what a read of the table will tell. Without one (false) the answer is not kept either, and is as good.
+    /// Keeps an entry for what a read of the table will tell. Without one (false) the answer is not kept either, and
+    /// is as good.
     pub fn expect(&mut self, key: Key) -> bool {
         let Some(entry) = self.find_or_make(key) else { return false };
         let Some(expected) = self.entries[entry].expected.checked_add(1) else { return false };
@@ -288,8 +292,8 @@ impl<T: Copy + Eq> Index<T> {
         true
     }
 
-    /// Ends an expectation with what the table told (`None`: the object is not there) and returns what is known now, which is
-    /// newer if something was committed meanwhile.
+    /// Ends an expectation with what the table told (`None`: the object is not there) and returns what is known now,
+    /// which is newer if something was committed meanwhile.
     ///
     /// # Panics
     /// If [`Index::expect`] did not promise it.
@@ -342,7 +346,8 @@ impl<T: Copy + Eq> Index<T> {
         Ok(())
     }
 
-    /// Holds the entry of an object that is written until the host has it. A record that names an object twice writes the same version twice.
+    /// Holds the entry of an object that is written until the host has it. A record that names an object twice writes
+    /// the same version twice.
     fn pin(&mut self, key: Key, version: Version) -> usize {
         let at = self.find(key).expect("a committed object has an entry");
         let entry = &mut self.entries[at];
@@ -352,9 +357,9 @@ impl<T: Copy + Eq> Index<T> {
         at
     }
 
-    /// Whether an object was as it is now, at `version` (zero: absent), in the host's table when that had the log up to `applied`. What is
-    /// committed is pinned until the host has it: so of what is not known here, the table had the latest version unless a write of the
-    /// segment was applied since.
+    /// Whether an object was as it is now, at `version` (zero: absent), in the host's table when that had the log up
+    /// to `applied`. What is committed is pinned until the host has it: so of what is not known here, the table had
+    /// the latest version unless a write of the segment was applied since.
     pub fn is_current(&self, key: Key, version: Version, applied: u64) -> bool {
         let known = self.find(key).map(|entry| &self.entries[entry]);
         match known.map(|entry| (entry.content, entry.version)) {
@@ -462,7 +467,8 @@ impl<T: Copy + Eq> Index<T> {
         Some(entry as usize)
     }
 
-    /// The next entry under the clock hand that nobody needs, and nobody has looked at lately if there is such a one within reach.
+    /// The next entry under the clock hand that nobody needs, and nobody has looked at lately if there is such a one
+    /// within reach.
     fn victim(&mut self) -> Option<usize> {
         let mut needless = None;
         for _ in 0..HAND_STEPS.min(self.entries.len()) {

@@ -17,12 +17,13 @@
 //!          64             each further line: stamp(2) value(62)
 //! ```
 //!
-//! All integers are big-endian. A line, 64 bytes or a slot that shares one, is written at once (on a host: one MOVDIR64B or one
-//! aligned vector store) and read at once (PCIe reads host memory by cache lines). Between lines nothing is promised, which is
-//! what the stamps are for: all lines of a record carry the stamp of one write or it is torn, as FaRM has it (NSDI 2014, section
-//! 4.1); and two neighbouring slots were seen between the same changes exactly if the one's `after` is the other's `before`.
-//! Xenic uses transactional memory instead (section 4.1.2), which processors no longer have, and which does not
-//! keep a reader that takes lines out of order from missing an object that moves.
+//! All integers are big-endian. A line, 64 bytes or a slot that shares one, is written at once (on a host: one
+//! MOVDIR64B or one aligned vector store) and read at once (PCIe reads host memory by cache lines). Between lines
+//! nothing is promised, which is what the stamps are for: all lines of a record carry the stamp of one write or it is
+//! torn, as FaRM has it (NSDI 2014, section 4.1); and two neighbouring slots were seen between the same changes
+//! exactly if the one's `after` is the other's `before`. Xenic uses transactional memory instead (section 4.1.2),
+//! which processors no longer have, and which does not keep a reader that takes lines out of order from missing an
+//! object that moves.
 //!
 //! A stamp has 16 bits: it is mistaken only if 65,536 changes fall into one read.
 

@@ -1,16 +1,18 @@
 //! A lookup from afar: which bytes to read, and what they say.
 //!
-//! The reader gets the bytes of a [`Region`] some time after it has asked for it, each line as it was at some moment in between, and
-//! meanwhile the host writes. What it concludes was true at some moment between the first request and the last answer:
+//! The reader gets the bytes of a [`Region`] some time after it has asked for it, each line as it was at some moment
+//! in between, and meanwhile the host writes. What it concludes was true at some moment between the first request and
+//! the last answer:
 //!
 //! - An object that is found, whole, was there.
-//! - An object moves between neighbouring slots only, by a change that writes both. If it was missed on its way, the two slots
-//!   were seen on different sides of that change, and their stamps differ ([`super::Layout`]). So slots whose stamps agree, among
-//!   them one of a lower home (or the home itself) and one of a higher home (or the end of the window), prove that the object
-//!   is not among the slots. Pieces of the window that are read one after the other count as well, if the stamps agree at the seam.
-//! - An object moves from the overflow to the slots, never back. So if it is in neither, the slots are read once more. That is
-//!   left out if the card knows that there is no overflow, which is so as long as it takes the host's reports before it unpins what
-//!   they are about ([`super::Index`]).
+//! - An object moves between neighbouring slots only, by a change that writes both. If it was missed on its way, the
+//!   two slots were seen on different sides of that change, and their stamps differ ([`super::Layout`]). So slots
+//!   whose stamps agree, among them one of a lower home (or the home itself) and one of a higher home (or the end of
+//!   the window), prove that the object is not among the slots. Pieces of the window that are read one after the
+//!   other count as well, if the stamps agree at the seam.
+//! - An object moves from the overflow to the slots, never back. So if it is in neither, the slots are read once
+//!   more. That is left out if the card knows that there is no overflow, which is so as long as it takes the host's
+//!   reports before it unpins what they are about ([`super::Index`]).
 
 use super::layout::{Layout, PAGE_HEAD};
 use super::overflow::{PageHead, first_page};
@@ -41,7 +43,8 @@ pub struct Region {
 pub enum Next {
     /// Read this, and come back with the bytes.
     Read(Region),
-    /// The object was there: its version, and the bytes of its value, which has been copied to the beginning of the buffer.
+    /// The object was there: its version, and the bytes of its value, which has been copied to the beginning of the
+    /// buffer.
     Found(Version, usize),
     /// The object was not there.
     Absent,
@@ -188,7 +191,8 @@ impl Lookup {
         match (lower, higher) {
             (true, true) if again => Next::Absent,
             (true, true) => self.beyond_slots(layout),
-            // As far as is known it is not among the other slots, so it is in the overflow. If not, all slots are read in the end.
+            // As far as is known it is not among the other slots, so it is in the overflow. If not, all slots are
+            // read in the end.
             _ if !again && matches!(self.overflow, Overflow::Page { .. }) => self.beyond_slots(layout),
             // A second, adjacent read.
             (true, false) => {

@@ -1,7 +1,7 @@
 //! A segment's overflow: a chain of pages for what has no place near its home.
 //!
-//! Records do not move within pages, and only the last page of a chain is given back, when it is empty. So a reader that follows the chain
-//! while it changes skips nothing: a page that is no longer of the segment says so.
+//! Records do not move within pages, and only the last page of a chain is given back, when it is empty. So a reader
+//! that follows the chain while it changes skips nothing: a page that is no longer of the segment says so.
 
 use super::layout::{Layout, PAGE_HEAD};
 use super::record::{Head, Lines, be32};

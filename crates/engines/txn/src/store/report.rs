@@ -1,17 +1,19 @@
 //! What the host tells the card about a segment, and where a lookup reads because of it.
 //!
-//! The card keeps a few bits for each segment (section 4.1.3). They come from the host: whoever applies an insertion or a
-//! deletion knows which segments it changed ([`super::Change`]) and sends a [`Report`] of each with the
-//! acknowledgement that it has been applied. In Xenic the card finds out by reading, and reads one object more each time in case it
-//! does not know yet.
+//! The card keeps a few bits for each segment (section 4.1.3). They come from the host: whoever applies an insertion
+//! or a deletion knows which segments it changed ([`super::Change`]) and sends a [`Report`] of each with the
+//! acknowledgement that it has been applied. In Xenic the card finds out by reading, and reads one object more each
+//! time in case it does not know yet.
 //!
-//! **Highest** is Xenic's d_i: the highest displacement in the segment, one byte. A lookup reads from the home to there.
+//! **Highest** is Xenic's d_i: the highest displacement in the segment, one byte. A lookup reads from the home to
+//! there.
 //!
-//! **Runs** takes two bytes more, and says where the objects of each home are. A Robin Hood table keeps objects in the order of their
-//! homes, so the objects of a home are neighbours, a run, and runs follow each other. Six bits: how far from the segment's first home the
-//! first run begins. Then for each home a 1 for each slot of its run, and a 0; a run begins where the one before it ends, or at its home if
-//! that is later. This is the `runend` of a quotient filter (Bender and others, VLDB 2012) in unary. Eighteen bits describe
-//! eight homes with ten objects; what does not fit is cut off, and a lookup for it reads a few slots from where it must begin.
+//! **Runs** takes two bytes more, and says where the objects of each home are. A Robin Hood table keeps objects in
+//! the order of their homes, so the objects of a home are neighbours, a run, and runs follow each other. Six bits:
+//! how far from the segment's first home the first run begins. Then for each home a 1 for each slot of its run, and a
+//! 0; a run begins where the one before it ends, or at its home if that is later. This is the `runend` of a quotient
+//! filter (Bender and others, VLDB 2012) in unary. Eighteen bits describe eight homes with ten objects; what does not
+//! fit is cut off, and a lookup for it reads a few slots from where it must begin.
 
 use super::record::be32;
 
@@ -51,8 +53,8 @@ impl Knowledge {
     /// Nothing.
     pub const UNKNOWN: Self = Self([u8::MAX; 3]);
 
-    /// Describes the objects of a segment: for each, in the order of their slots, its home and its slot, both counted from
-    /// the segment's first home.
+    /// Describes the objects of a segment: for each, in the order of their slots, its home and its slot, both counted
+    /// from the segment's first home.
     pub fn of(precision: Precision, objects: impl Iterator<Item = (u32, u32)>) -> Self {
         match precision {
             Precision::Highest => {
@@ -230,7 +232,8 @@ mod tests {
 
     use super::*;
 
-    /// Objects in the order of their slots, as a Robin Hood table has them: a gap before each is possible, as deletions leave them.
+    /// Objects in the order of their slots, as a Robin Hood table has them: a gap before each is possible, as
+    /// deletions leave them.
     fn segment() -> impl Strategy<Value = Vec<(u32, u32)>> {
         let objects = prop::collection::vec((0u32..8, 0u32..2), 0..14);
         (0u32..12, objects).prop_map(|(start, mut objects)| {

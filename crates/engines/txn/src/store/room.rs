@@ -1,8 +1,9 @@
 //! How much a table can still take, whatever comes: what a write is admitted by before it is decided.
 //!
-//! Where an object finds a place depends on what stands around its home, so nobody but the host can say that it fits. What anybody can count is what an insertion takes
-//! at worst: a new overflow page, and a block if its value is long. As long as there are as many free pages and blocks as insertions that are not carried
-//! out, all of them find room, in any order.
+//! Where an object finds a place depends on what stands around its home, so nobody but the host can say that it fits.
+//! What anybody can count is what an insertion takes at worst: a new overflow page, and a block if its value is long.
+//! As long as there are as many free pages and blocks as insertions that are not carried out, all of them find room,
+//! in any order.
 
 use super::layout::Layout;
 
@@ -95,7 +96,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Wherever objects stand, a write takes no more than it is said to take at worst, and whatever is covered finds room.
+        /// Wherever objects stand, a write takes no more than it is said to take at worst, and whatever is covered
+        /// finds room.
         #[test]
         fn what_is_covered_finds_room(writes in vec((0u64..60, prop::option::of(0usize..60)), 1..400)) {
             let shape = Shape {

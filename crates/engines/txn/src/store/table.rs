@@ -1,15 +1,15 @@
 //! The host's table: Robin Hood hashing with a displacement limit, overflow pages and blocks (Xenic, section 4.1.2).
 //!
-//! Objects stand in the order of their homes; a slot may be free anywhere between them. An insertion takes the first place that
-//! keeps the order, and if it is not free, what stands between there and a free slot moves by one. A deletion fills its
-//! slot from the segment's overflow, or moves what follows back. Every move begins at the free slot, so what moves stands twice for a while, and never
-//! nowhere.
+//! Objects stand in the order of their homes; a slot may be free anywhere between them. An insertion takes the first
+//! place that keeps the order, and if it is not free, what stands between there and a free slot moves by one. A
+//! deletion fills its slot from the segment's overflow, or moves what follows back. Every move begins at the free
+//! slot, so what moves stands twice for a while, and never nowhere.
 //!
-//! **What overflows.** An object for which no slot is free within `probe` slots from its home, or whose insertion would displace any
-//! object to the limit. Xenic limits displacement "to limit the cost of insertion"; but at an occupancy of 90 % the next free
-//! slot is 50 slots away on average (Knuth, volume 3, section 6.4: (1 + 1 / 0.1^2) / 2), however little each of the objects
-//! between is displaced. So the distance is limited, too. Limited to D_m it gives the paper's
-//! figures; see docs/benchmarks/transactions.md.
+//! **What overflows.** An object for which no slot is free within `probe` slots from its home, or whose insertion
+//! would displace any object to the limit. Xenic limits displacement "to limit the cost of insertion"; but at an
+//! occupancy of 90 % the next free slot is 50 slots away on average (Knuth, volume 3, section 6.4: (1 + 1 / 0.1^2) /
+//! 2), however little each of the objects between is displaced. So the distance is limited, too. Limited to D_m it
+//! gives the paper's figures; see docs/benchmarks/transactions.md.
 
 use thiserror::Error;
 
@@ -303,7 +303,8 @@ impl Table {
     /// The place of a new object of this home that moves nothing if it can, and least otherwise.
     fn place(&self, bytes: &[u8], home: u32) -> Option<Place> {
         let window = self.layout.window_end(home);
-        // The last slot of what must stand before it, the last free slot before that, and the first slot of what must stand behind it.
+        // The last slot of what must stand before it, the last free slot before that, and the first slot of what must
+        // stand behind it.
         let (mut before, mut free, mut free_before, mut behind) = (None, None, None, None);
         for slot in home..window {
             match self.home_at(bytes, slot) {
@@ -335,8 +336,8 @@ impl Table {
         None
     }
 
-    /// Moves what stands between by one, and writes the new object to the target; without one, frees the target. Returns the
-    /// first and the last segment of what was written.
+    /// Moves what stands between by one, and writes the new object to the target; without one, frees the target.
+    /// Returns the first and the last segment of what was written.
     fn shift<L: Lines + ?Sized>(
         &mut self,
         memory: &mut L,
@@ -376,8 +377,8 @@ impl Table {
         (self.layout.segment_of(lowest), self.layout.segment_of(highest))
     }
 
-    /// After a deletion: brings an object of the segment's overflow into the slots, if one has a place there now. Returns the
-    /// first and the last segment that this changed.
+    /// After a deletion: brings an object of the segment's overflow into the slots, if one has a place there now.
+    /// Returns the first and the last segment that this changed.
     fn refill<L: Lines + ?Sized>(&mut self, memory: &mut L, segment: u32) -> Option<(u32, u32)> {
         let page = Pages::chain(&self.layout, memory.bytes(), segment).last()?;
         for at in Pages::records(&self.layout, page) {

@@ -1,7 +1,7 @@
 //! A small deterministic network of cards and hosts, with loss, duplication, delay and crashes.
 //!
-//! The host's memory is copied at the beginning or at the end of a copy, as chance has it. Between a card and its host nothing is
-//! lost. All that is read and written goes to the checker.
+//! The host's memory is copied at the beginning or at the end of a copy, as chance has it. Between a card and its
+//! host nothing is lost. All that is read and written goes to the checker.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 pub mod workload;
@@ -35,7 +35,8 @@ pub fn node(index: usize) -> NodeId {
     NodeId::new(index).unwrap()
 }
 
-/// Of each node, one run for every `step`-th event before which it dies, until `crash` says that the run has ended before that event.
+/// Of each node, one run for every `step`-th event before which it dies, until `crash` says that the run has ended
+/// before that event.
 pub fn before_events(step: usize, nodes: usize, mut crash: impl FnMut(usize, u64) -> bool) {
     for victim in 0..nodes {
         let events = (1 + victim as u64..).step_by(step);
@@ -408,7 +409,8 @@ impl Network {
         self.drain_host(index);
     }
 
-    /// As the membership service does: who has joined and holds everything is full; without a full node there is no view any more.
+    /// As the membership service does: who has joined and holds everything is full; without a full node there is no
+    /// view any more.
     fn change_view(&mut self, full: NodeSet, joining: NodeSet, within_ns: (u64, u64)) {
         let synced = self.synced().intersection(joining);
         let full = full.union(synced);

@@ -204,7 +204,8 @@ pub fn long(shard: usize, keys: u64) -> Request {
     request(ProcedureId(6), &[1; 8], (0..keys).map(|index| (Key::new(shard, LONG + index), Mode::Write)))
 }
 
-/// Inserts these keys where they are absent, and deletes them where they are there; `on_host`: by a procedure that stays there.
+/// Inserts these keys where they are absent, and deletes them where they are there; `on_host`: by a procedure that
+/// stays there.
 pub fn toggle(keys: &[Key], on_host: bool) -> Request {
     let procedure = ProcedureId(if on_host { 2 + ON_HOST } else { 2 });
     request(procedure, &[3; 8], keys.iter().map(|&key| (key, Mode::Update)))

@@ -99,8 +99,8 @@ impl<W: Witness> Replica<W> {
         }
     }
 
-    /// Reads the donor's ring entries that are in the snapshot, from one of an origin on: what this replica has, it can pass on.
-    /// Otherwise two that have taken snapshots could each lack what the other has in its state alone.
+    /// Reads the donor's ring entries that are in the snapshot, from one of an origin on: what this replica has, it
+    /// can pass on. Otherwise two that have taken snapshots could each lack what the other has in its state alone.
     fn read_rings(&mut self, donor: usize, origin: usize, from: u64, now: Instant, io: &mut Io<'_>) {
         self.join.since = now;
         let area = self.layout.snapshot + SNAPSHOT_HEAD;
@@ -145,8 +145,8 @@ impl<W: Witness> Replica<W> {
         self.read_rings(peer, origin, first + entries, now, io);
     }
 
-    /// Puts a copy of a ring's entry where it belongs, if it is one and nothing later is there: what its origin has begun to write
-    /// may be there in part, or it has come back and gone on meanwhile.
+    /// Puts a copy of a ring's entry where it belongs, if it is one and nothing later is there: what its origin has
+    /// begun to write may be there in part, or it has come back and gone on meanwhile.
     pub(super) fn keep_entry(&self, origin: usize, number: u64, from: usize, memory: &mut Memory) -> bool {
         let to = self.layout.entry(origin, number);
         let keeps = self.entry_in(memory, from, number)
@@ -218,8 +218,8 @@ impl<W: Witness> Replica<W> {
         }
     }
 
-    /// The object becomes what another one was, and then again what is in this memory beyond that: if that is no less than what
-    /// it was here before.
+    /// The object becomes what another one was, and then again what is in this memory beyond that: if that is no less
+    /// than what it was here before.
     fn catch_up(&mut self, snapshot: std::ops::Range<usize>, io: &mut Io<'_>) {
         let (groups, entries) = self.state.saved(&io.memory.image()[snapshot.clone()]);
         let before = (self.state.summaries, self.state.entries);
@@ -262,7 +262,8 @@ impl<W: Witness> Replica<W> {
         self.join.begin_again();
     }
 
-    /// Whether somebody is known to have what this replica can only get with a snapshot: others may have sent the rest since.
+    /// Whether somebody is known to have what this replica can only get with a snapshot: others may have sent the
+    /// rest since.
     pub(super) fn lags(&self) -> bool {
         let is_ahead = |peer: weft_waist::NodeId| {
             let peer = peer.index();

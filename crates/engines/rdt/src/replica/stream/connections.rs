@@ -53,8 +53,8 @@ impl<W: Witness> Replica<W> {
         }
     }
 
-    /// A peer asks for a connection. Only those who know of the same lives may write to this node, and only when it is full:
-    /// so what a majority acknowledges to one of them, all who come back later will find.
+    /// A peer asks for a connection. Only those who know of the same lives may write to this node, and only when it
+    /// is full: so what a majority acknowledges to one of them, all who come back later will find.
     pub(in crate::replica) fn requested(
         &mut self,
         from: usize,
@@ -137,8 +137,8 @@ impl<W: Witness> Replica<W> {
         }
     }
 
-    /// Takes note of newer lives. Says whether there are any: then all permissions are taken back, and given again to those
-    /// who know of them too.
+    /// Takes note of newer lives. Says whether there are any: then all permissions are taken back, and given again to
+    /// those who know of them too.
     pub(in crate::replica) fn learn(&mut self, lives: &Lives, now: Instant, io: &mut Io<'_>) -> bool {
         let me = self.me();
         if lives[me] > self.lives[me] {
@@ -169,8 +169,9 @@ impl<W: Witness> Replica<W> {
         is_news
     }
 
-    /// Since newer lives became known nobody has written to this node who does not know of them: in an event after that one, all
-    /// that was written before is in memory. It is taken in, or at least counted, before a newly begun life may rely on it.
+    /// Since newer lives became known nobody has written to this node who does not know of them: in an event after
+    /// that one, all that was written before is in memory. It is taken in, or at least counted, before a newly begun
+    /// life may rely on it.
     pub(in crate::replica) fn look_behind_fence(&mut self, io: &mut Io<'_>) {
         if self.fenced == self.lives {
             return;

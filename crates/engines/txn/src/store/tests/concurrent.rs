@@ -205,8 +205,8 @@ fn a_reader_never_misses_an_object_nor_sees_a_torn_one() {
     assert_eq!(wrong, 0);
 }
 
-/// What the paper's order is for: with it, a reader that takes all lines of a read at one moment needs the seams only between the reads
-/// of a lookup that takes two.
+/// What the paper's order is for: with it, a reader that takes all lines of a read at one moment needs the seams only
+/// between the reads of a lookup that takes two.
 #[test]
 fn the_order_of_writes_keeps_an_object_in_sight() {
     let at_once = Conduct { seams: false, at_once: true, ..RIGHT };

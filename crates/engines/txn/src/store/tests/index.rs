@@ -197,7 +197,8 @@ fn new_rows_do_not_drive_out_what_is_read() {
     assert_eq!(known, 900);
 }
 
-/// What a host has read is judged by what is known; and of what is not, by whether the host's table was as new as the last write of the segment.
+/// What a host has read is judged by what is known; and of what is not, by whether the host's table was as new as the
+/// last write of the segment.
 #[test]
 fn what_the_host_has_read_is_current_or_not() {
     let shape = Shape {
