@@ -38,8 +38,8 @@ module write_merge
   logic    take;
   source_t source;
   logic    data_room;
-  logic    data_known;
-  source_t data_source;
+  logic    data_known_q;
+  source_t data_source_q;
   logic    written_room;
   logic    written_known;
   source_t written_source;
@@ -65,7 +65,19 @@ module write_merge
     .grant_o    (source)
   );
 
-  // Whose data is next, and whose answer.
+  // Whose data is next, and whose answer. The first is held in a register: the frames that the data comes from are taken in
+  // the same cycle.
+  logic    queued_valid;
+  source_t queued_source;
+  logic    data_free;
+
+  assign data_free = !data_known_q || (out_data_valid_o && out_data_ready_i && out_data_o.last);
+
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni) data_known_q <= 1'b0;
+    else if (data_free) data_known_q <= queued_valid || take;
+    if (data_free) data_source_q <= queued_valid ? queued_source : source;
+  end
 
   fifo #(
     .T    (source_t),
@@ -73,12 +85,12 @@ module write_merge
   ) i_data_sources (
     .clk_i,
     .rst_ni,
-    .in_valid_i (take),
+    .in_valid_i (take && (queued_valid || !data_free)),
     .in_ready_o (data_room),
     .in_i       (source),
-    .out_valid_o(data_known),
-    .out_ready_i(out_data_valid_o && out_data_ready_i && out_data_o.last),
-    .out_o      (data_source),
+    .out_valid_o(queued_valid),
+    .out_ready_i(data_free),
+    .out_o      (queued_source),
     .level_o    ()
   );
 
@@ -97,12 +109,12 @@ module write_merge
     .level_o    ()
   );
 
-  assign out_data_valid_o = data_known && in_data_valid_i[data_source];
-  assign out_data_o = in_data_i[data_source];
+  assign out_data_valid_o = data_known_q && in_data_valid_i[data_source_q];
+  assign out_data_o = in_data_i[data_source_q];
 
   always_comb begin
     in_data_ready_o = '0;
-    in_data_ready_o[data_source] = data_known && out_data_ready_i;
+    in_data_ready_o[data_source_q] = data_known_q && out_data_ready_i;
     in_written_o = '0;
     in_written_o[written_source] = out_written_i;
   end
