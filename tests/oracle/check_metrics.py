@@ -39,7 +39,7 @@ def check(base):
     full = families["weft_full"].samples
     assert [(sample.labels["node"], sample.value) for sample in full] == [("0", 1.0)], full
     engines = {sample.labels["engine"] for sample in families["weft_engine_full"].samples}
-    assert engines == {"[kv]", "[transactions]", "[[object]] likes", "[[log]] events"}, engines
+    assert engines == {"[kv]", "[transactions]", "[[object]] likes", "[[log]] events", "[lock]"}, engines
     assert families["weft_kv_writes_led"].type == "counter"
     # The check is worth something only if the parser refuses what is wrong.
     for broken in [text.removesuffix("# EOF\n"), text.replace("# TYPE weft_full gauge", "# TYPE weft_full gauge gauge")]:
