@@ -313,10 +313,12 @@ impl<E: Replica> Network<E> {
     fn crash(&mut self, index: usize) {
         let Some(node) = self.nodes[index].take() else { return };
         self.crashes += 1;
-        let torn = self.random(1_000) as usize;
-        let disk = &mut self.disks[index];
-        disk.cut(torn);
-        disk.left_by = self.parameters.durable.then_some(node.incarnation);
+        if self.parameters.durable {
+            let torn = self.random(1_000) as usize;
+            let disk = &mut self.disks[index];
+            disk.cut(torn);
+            disk.left_by = Some(node.incarnation);
+        }
     }
 
     /// The node comes back with what is on its disk, or empty.
@@ -671,7 +673,7 @@ impl<E: Replica> Network<E> {
             let others = self.view.full.without(node(victim));
             if self.nodes[victim].is_some() && others.iter().any(|node| self.has_data(node.index())) {
                 self.crash(victim);
-                if self.chance(300) {
+                if self.parameters.durable && self.chance(300) {
                     self.disks[victim] = Disk::default();
                 }
                 let after = Duration::from_us(self.random(30_000));
