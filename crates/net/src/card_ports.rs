@@ -5,14 +5,8 @@ use std::net::{IpAddr, SocketAddrV4};
 use weft_nic::Card;
 use weft_time::Instant;
 use weft_waist::Engine;
-use weft_wire::{icrc, roce};
 
-use crate::identification::Identifications;
-use crate::{Address, Composed, Datagram, UdpPort};
-
-/// No RoCE v2 packet of the largest path MTU is longer, with its ICRC: all extended headers together do not reach 64
-/// bytes.
-const LONGEST_PACKET: usize = 4_096 + 64;
+use crate::{Address, Datagram, RocePath, UdpPort};
 
 /// Connects a [`Card`] with a port for RoCE v2 and one for Weft datagrams.
 ///
@@ -22,10 +16,8 @@ const LONGEST_PACKET: usize = 4_096 + 64;
 #[derive(Debug)]
 pub struct CardPorts<E> {
     card: Card<E>,
-    address: IpAddr,
-    identifications: Identifications,
+    path: RocePath,
     outgoing: Outgoing,
-    unreachable: u64,
 }
 
 /// Datagrams on their way to a port, of which one may have been taken from where it is from and not yet by the port.
@@ -59,13 +51,7 @@ impl Outgoing {
 impl<E: Engine> CardPorts<E> {
     /// `address` is that of the ports, as peers send to it.
     pub fn new(card: Card<E>, address: impl Into<IpAddr>) -> Self {
-        Self {
-            card,
-            address: address.into(),
-            identifications: Identifications::new(),
-            outgoing: Outgoing::default(),
-            unreachable: 0,
-        }
+        Self { card, path: RocePath::new(address.into()), outgoing: Outgoing::default() }
     }
 
     /// The card.
@@ -81,39 +67,17 @@ impl<E: Engine> CardPorts<E> {
     /// RoCE v2 packets that were dropped for their identification: with it the ICRC was right, but the peer should not
     /// have come to it yet. They are among the card's `icrc_errors`.
     pub fn identifications_refused(&self) -> u64 {
-        self.identifications.refused()
+        self.path.identifications_refused()
     }
 
     /// RoCE v2 packets that could not be sent because their queue pair's peer has an address of the other family.
     pub fn unreachable(&self) -> u64 {
-        self.unreachable
+        self.path.unreachable()
     }
 
     /// A datagram has arrived on the RoCE v2 port.
     pub fn receive_roce<A: Address>(&mut self, now: Instant, datagram: Datagram<'_, A>) {
-        let source_port = datagram.from.udp_port();
-        match (datagram.from.ip_address(), self.address) {
-            (IpAddr::V4(source), IpAddr::V4(destination)) => {
-                let identification = datagram.identification;
-                let path =
-                    icrc::Path { source, destination, source_port, identification, dont_fragment: true };
-                match path.solve(datagram.bytes) {
-                    Ok((packet, solved))
-                        if self.identifications.accept(now, source, identification, solved) =>
-                    {
-                        self.card.receive_roce(now, source, packet);
-                    }
-                    _ => self.card.count_icrc_error(),
-                }
-            }
-            (IpAddr::V6(source), IpAddr::V6(destination)) => {
-                match (icrc::PathV6 { source, destination, source_port }).verify(datagram.bytes) {
-                    Ok(packet) => self.card.receive_roce(now, source, packet),
-                    Err(_) => self.card.count_icrc_error(),
-                }
-            }
-            _ => self.card.count_icrc_error(),
-        }
+        self.path.receive(now, datagram, &mut self.card);
     }
 
     /// A datagram has arrived on the port of Weft datagrams.
@@ -131,40 +95,6 @@ impl<E: Engine> CardPorts<E> {
     /// # Panics
     /// If the port's address is of another family than the card's.
     pub fn transmit_roce<A: Address>(&mut self, now: Instant, port: &mut UdpPort<A>) {
-        let local = port.local_address();
-        let (source, source_port) = (self.address, local.udp_port());
-        assert_eq!(source.is_ipv4(), local.ip_address().is_ipv4(), "card and port are of one family");
-        loop {
-            let compose = |buffer: &mut Vec<u8>| {
-                let start = buffer.len();
-                loop {
-                    let transmit = self.card.poll_roce(now, buffer)?;
-                    if let Some(to) = local.reach(transmit.destination, roce::UDP_PORT) {
-                        buffer.extend_from_slice(&[0; icrc::BYTES]);
-                        return Some(to);
-                    }
-                    self.unreachable += 1;
-                    buffer.truncate(start);
-                }
-            };
-            let composed = port.push_composed(LONGEST_PACKET, compose, |to, identification, datagram| {
-                let (packet, checksum) = datagram.split_at_mut(datagram.len() - icrc::BYTES);
-                let icrc = match (source, to.ip_address()) {
-                    (IpAddr::V4(source), IpAddr::V4(destination)) => {
-                        let dont_fragment = true;
-                        icrc::Path { source, destination, source_port, identification, dont_fragment }
-                            .icrc(packet)
-                    }
-                    (IpAddr::V6(source), IpAddr::V6(destination)) => {
-                        icrc::PathV6 { source, destination, source_port }.icrc(packet)
-                    }
-                    _ => unreachable!("a port sends to addresses of its own family"),
-                };
-                checksum.copy_from_slice(&icrc.to_le_bytes());
-            });
-            if composed != Composed::Queued {
-                return;
-            }
-        }
+        self.path.transmit(now, port, &mut self.card);
     }
 }

@@ -8,7 +8,7 @@
 //! - [`Poller`] and [`IdlePolicy`]: one thread waits for all of its ports, by polling, by sleeping or by one
 //!   after the other;
 //! - [`Endpoint`] and [`run`]: the loop that drives one node or client over its ports until a [`Stop`];
-//! - [`CardPorts`]: a card of [`weft_nic`] between its two ports;
+//! - [`CardPorts`]: a card of [`weft_nic`] between its two ports; [`RocePath`]: any [`RoceEnd`] behind a UDP socket;
 //! - [`Context`]: the verbs of a program on a [`Device`], which is a card over a UDP socket ([`SocketDevice`]) or any
 //!   NIC on a port for frames ([`FrameDevice`]); [`Introduction`] and [`connect`]: how two programs' queue pairs meet;
 //! - [`Node`] and [`run_node`]: a node of a key-value cluster; [`run_membership`]: its membership service;
@@ -75,6 +75,7 @@ mod poll;
 mod port;
 pub mod process;
 mod readings;
+mod roce_end;
 mod status;
 mod stop;
 mod system;
@@ -98,4 +99,5 @@ pub use poll::{IdlePolicy, Poller, Ready};
 pub use port::{
     BindError, Composed, Counters, Datagram, LONGEST_DATAGRAM, OversizedDatagram, PortOptions, UdpPort,
 };
+pub use roce_end::{RoceEnd, RocePath};
 pub use stop::Stop;
