@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, LazyLock};
 
-use weft_rdma::{CompletionStatus, Operation, QueuePairNumber, WorkRequest};
 use weft_rdt::replica::message::DATA;
 use weft_rdt::replica::{Replica, ReplicaParameters, Summaries};
 use weft_rdt::{Bounds, Type};
@@ -12,6 +11,7 @@ use weft_smr::log::{Log, LogParameters, Wire};
 use weft_smr::message::{Control, Granted, PULSE, Request};
 use weft_smr::{Delivery, Parameters, Role};
 use weft_time::{Duration, Instant};
+use weft_verbs::{CompletionStatus, Operation, QueuePairNumber, WorkRequest};
 use weft_waist::{
     Caller, Configuration, Effect, Effects, Engine, Epoch, Event, Io, Memory, Message, NodeId, NodeSet, View,
 };

@@ -4,12 +4,13 @@ use std::cell::RefCell;
 use std::net::Ipv4Addr;
 use std::rc::Rc;
 
-use weft_rdma::{
-    AccessFlags, CompletionOpcode, Config, FlatMemory, LocalBuffer, MemoryFault, Modify, Operation, PathMtu,
-    ProtectionDomain, QueuePairAttributes, QueuePairNumber, QueuePairState, ReadyToReceive, ReadyToSend,
-    ReceiveRequest, Region, RegionKeys, RegionMemory, RemoteAddress, Target, Transport, WorkRequest,
-};
+use weft_rdma::{Config, FlatMemory, MemoryFault, RegionMemory, Transport};
 use weft_time::{Duration, Instant};
+use weft_verbs::{
+    AccessFlags, CompletionOpcode, LocalBuffer, Modify, Operation, PathMtu, ProtectionDomain,
+    QueuePairAttributes, QueuePairNumber, QueuePairState, ReadyToReceive, ReadyToSend, ReceiveRequest,
+    Region, RegionKeys, RemoteAddress, Target, WorkRequest,
+};
 use weft_wire::roce::{Aeth, AtomicEth, Bth, Congestion, MASK_24, Opcode, Packet, Reth, Syndrome, pad_bytes};
 
 use crate::input::Input;

@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 
 use weft_net::transactions::Record;
-use weft_rdma::CompletionStatus;
 use weft_time::{Duration, Instant};
 use weft_txn::client::ClientMessage;
 use weft_txn::host::{Half, HalfParameters, HalfTables, Local};
@@ -17,6 +16,7 @@ use weft_txn::{
     Access, Accesses, Context, Cursor, INPUT_MAX, Key, Mode, Page, Parameters, Placement, Procedure,
     ProcedureId, Procedures, Request, Step, TransactionId, Transactions, VALUE_MAX, Version,
 };
+use weft_verbs::CompletionStatus;
 use weft_waist::{
     Caller, Configuration, Effect, Effects, Engine, EngineState, Epoch, Event, Io, Memory, Message, NodeId,
     NodeSet, View,

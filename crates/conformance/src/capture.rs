@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 use pcap_file::pcap::PcapReader;
-use weft_rdma::{
+use weft_verbs::{
     AccessFlags, LocalBuffer, PathMtu, QueuePairNumber, ReadyToReceive, ReadyToSend, ReceiveRequest, Region,
     Target,
 };

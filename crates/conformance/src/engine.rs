@@ -2,10 +2,10 @@
 //! WRITEs.
 
 use weft_gateware::{CYCLE, Changed, RtlNic};
-use weft_rdma::{
+use weft_time::Duration;
+use weft_verbs::{
     AccessFlags, Operation, QueuePairState, Region, RegionKeys, RemoteAddress, Target, WorkRequest,
 };
-use weft_time::Duration;
 
 use crate::stage::{Connection, Stage};
 use crate::twin::{Kind, Options, Twin};

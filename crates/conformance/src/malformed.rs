@@ -1,7 +1,7 @@
 //! Bad packets: each is dropped or answered as its rule says, counted, touches no memory, and the next good packet
 //! works.
 
-use weft_rdma::{
+use weft_verbs::{
     AccessFlags, Modify, Operation, ProtectionDomain, QueuePairNumber, QueuePairState, ReceiveRequest,
     Region, RegionKeys, Target, WorkRequest,
 };
@@ -315,7 +315,7 @@ fn next_good_packet(scene: &mut Scene, fresh: bool) -> Result<(), String> {
         stage.modify(VICTIM, access).map_err(|error| format!("the queue pair does not work: {error}"))?;
     }
     stage.outbox.iter_mut().for_each(|outbox| outbox.clear());
-    let remote = weft_rdma::RemoteAddress { address: BOX + 0x40, rkey: scene.keys.rkey };
+    let remote = weft_verbs::RemoteAddress { address: BOX + 0x40, rkey: scene.keys.rkey };
     let request =
         WorkRequest::new(99, Operation::Write { remote, immediate: None }, stage.local(PEER, 0x1003, 64));
     stage.post(PEER, request);
@@ -596,7 +596,7 @@ fn destroyed(scene: &mut Scene) -> QueuePairNumber {
 
 /// A READ of the peer.
 fn read() -> Operation {
-    Operation::Read { remote: weft_rdma::RemoteAddress { address: 0x2000, rkey: 1 } }
+    Operation::Read { remote: weft_verbs::RemoteAddress { address: 0x2000, rkey: 1 } }
 }
 
 /// A WRITE of two packets has begun, in the first bytes of the box; `then` follows.

@@ -1,8 +1,8 @@
 //! More than the gateware's memories can take: what finds no credit or no buffer is dropped, counted and sent again.
 
 use weft_gateware::{Latency, Pressure};
-use weft_rdma::{AccessFlags, Operation, PathMtu, Region, RemoteAddress, Target, WorkRequest};
 use weft_time::Duration;
+use weft_verbs::{AccessFlags, Operation, PathMtu, Region, RemoteAddress, Target, WorkRequest};
 
 use crate::stage::{Connection, Stage};
 use crate::twin::{Kind, Options};

@@ -3,10 +3,10 @@
 //! The gateware judges a packet before it places its payload; its driver's call returns when what was judged before
 //! the change lies in memory. Packets that have arrived and have not been judged yet count as later ones.
 
-use weft_rdma::{
+use weft_time::Duration;
+use weft_verbs::{
     AccessFlags, Modify, Operation, PathMtu, QueuePairState, Region, RemoteAddress, Target, WorkRequest,
 };
-use weft_time::Duration;
 
 use crate::stage::{Connection, Stage};
 use crate::twin::{Kind, Options};

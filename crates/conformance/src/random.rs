@@ -8,11 +8,11 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
-use weft_rdma::{
+use weft_time::{Duration, Instant};
+use weft_verbs::{
     AccessFlags, Completion, CompletionOpcode, CompletionStatus, LocalBuffer, Operation, PathMtu,
     QueuePairNumber, QueuePairState, ReceiveRequest, Region, RegionKeys, RemoteAddress, Target, WorkRequest,
 };
-use weft_time::{Duration, Instant};
 
 use crate::stage::Connection;
 use crate::twin::{Kind, MEMORY_BYTES, Options, Twin};

@@ -15,12 +15,12 @@ use weft_gateware::{EngineConfig, HbmTiming, Latency, MemoryTiming, RtlNic, RtlN
 use weft_kv::message::{Kind as MessageKind, Reply, Request};
 use weft_kv::{Kv, Operation as KvOperation, Parameters, Status};
 use weft_nic::{CardConfig, HostCommand, HostEvent, Nic, RdmaDriver, SoftNic, SoftNicConfig};
-use weft_rdma::{
+use weft_time::{Duration, Instant};
+use weft_verbs::{
     AccessFlags, Completion, CompletionOpcode, CompletionStatus, LocalBuffer, Operation, PathMtu,
     QueuePairAttributes, QueuePairNumber, ReceiveRequest, Region, RegionKeys, RemoteAddress, Target,
     WorkRequest,
 };
-use weft_time::{Duration, Instant};
 use weft_waist::{Configuration, Engine, Epoch, Memory, NODES_MAX, NodeId, NodeSet, View};
 use weft_wire::ethernet::{ETHER_TYPE_IPV4, Ethernet};
 use weft_wire::frame::{self, Endpoint, Flow as UdpFlow, Frame};

@@ -7,11 +7,12 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use weft_rdma::{
-    AccessFlags, LocalBuffer, Modify, Operation, PathMtu, ReceiveRequest, Region, RegionKeys, RemoteAddress,
-    Target, WorkRequest, source_port,
-};
+use weft_rdma::source_port;
 use weft_time::Duration;
+use weft_verbs::{
+    AccessFlags, LocalBuffer, Modify, Operation, PathMtu, ReceiveRequest, Region, RegionKeys, RemoteAddress,
+    Target, WorkRequest,
+};
 use weft_wire::ethernet::Ethernet;
 use weft_wire::frame::{Endpoint, Flow, Frame, emit_roce_frame};
 use weft_wire::icrc;

@@ -7,11 +7,11 @@
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
-use weft_rdma::{
+use weft_time::Instant;
+use weft_verbs::{
     AccessFlags, ApiError, LocalBuffer, Modify, PathMtu, QueuePairNumber, ReadyToReceive, ReadyToSend,
     ReceiveRequest, Region, RegionKeys, RemoteAddress, Target, WorkRequest,
 };
-use weft_time::Instant;
 
 use crate::twin::{Kind, MEMORY_BYTES, Options, REGISTER_BYTES, Twin, address};
 

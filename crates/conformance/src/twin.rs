@@ -4,8 +4,8 @@ use std::net::Ipv4Addr;
 
 use weft_gateware::{Latency, Pressure, RtlNic, RtlNicConfig};
 use weft_nic::{Card, CardConfig, HostCommand, HostEvent, Nic, RdmaDriver, SoftNic, SoftNicConfig};
-use weft_rdma::{ApiError, Completion, QueuePairNumber, ReceiveRequest, Target, WorkRequest};
 use weft_time::{Duration, Instant};
+use weft_verbs::{ApiError, Completion, QueuePairNumber, ReceiveRequest, Target, WorkRequest};
 use weft_waist::{Caller, Engine, EngineStatus, Event, Io, Memory, NODES_MAX};
 use weft_wire::ethernet::MacAddress;
 use weft_wire::roce::MASK_24;
@@ -255,7 +255,7 @@ impl Twin {
     /// # Errors
     /// As [`RdmaDriver::create_queue_pair`].
     pub fn create_queue_pair(&mut self) -> Result<QueuePairNumber, ApiError> {
-        let number = self.driver().create_queue_pair(weft_rdma::QueuePairAttributes::default())?;
+        let number = self.driver().create_queue_pair(weft_verbs::QueuePairAttributes::default())?;
         self.queue_pairs.push(number);
         Ok(number)
     }

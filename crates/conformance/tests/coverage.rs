@@ -19,8 +19,8 @@ use weft_conformance::stage::{Connection, Stage};
 use weft_conformance::twin::{Kind, Options, address, hardware};
 use weft_conformance::{overload, permission, rpc, script};
 use weft_gateware::Pressure;
-use weft_rdma::{AccessFlags, Modify, Target};
 use weft_time::Duration;
+use weft_verbs::{AccessFlags, Modify, Target};
 
 /// Events that no scenario reaches, or none but a random one by luck: where else they are tested, or why they cannot
 /// happen here. A name with `::` is a test in a file.

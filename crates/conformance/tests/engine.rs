@@ -4,8 +4,8 @@ mod side_by_side;
 
 use weft_conformance::engine::{Change, revoke};
 use weft_conformance::overload;
-use weft_rdma::Target;
 use weft_time::Duration;
+use weft_verbs::Target;
 
 /// The marker comes within so many cycles of 4 ns, whatever the memory: what is on its way is no more than a memory's
 /// latency (here up to 60 cycles) and the pipeline.

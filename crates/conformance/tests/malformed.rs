@@ -5,7 +5,7 @@ mod side_by_side;
 use weft_conformance::malformed::{CASES, suffer};
 use weft_conformance::rules::{is_exceptional, malformed_exception};
 use weft_conformance::twin::Kind;
-use weft_rdma::QueuePairState;
+use weft_verbs::QueuePairState;
 
 fn check(kind: Kind) {
     let failures: Vec<_> = side_by_side::map(CASES, |case| {

@@ -13,10 +13,10 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use weft_conformance::rounds::{Pair, gates, parameters};
 use weft_gateware::{Pressure, RtlRounds};
-use weft_rdma::QueuePairNumber;
 use weft_rounds::message::{Call, Period};
 use weft_rounds::{Ckc, Members, Parameters, Quorums, Rounds};
 use weft_time::{Duration, Instant};
+use weft_verbs::QueuePairNumber;
 use weft_waist::{Caller, Effect, Effects, Engine, EngineStatus, Event, Io, Memory, Message};
 
 impl Replica for Pair {

@@ -2,8 +2,9 @@
 
 use std::collections::VecDeque;
 
-use weft_rdma::{FlatMemory, MemoryFault, RegionMemory, Target};
+use weft_rdma::{FlatMemory, MemoryFault, RegionMemory};
 use weft_time::Instant;
+use weft_verbs::Target;
 use weft_waist::EngineStatus;
 
 use crate::CYCLE;

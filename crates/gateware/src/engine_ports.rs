@@ -7,8 +7,8 @@
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 
-use weft_rdma::QueuePairNumber;
 use weft_time::Instant;
+use weft_verbs::QueuePairNumber;
 use weft_waist::{Caller, Configuration, Event, Io, Message, NodeSet};
 
 use crate::CYCLE;

@@ -8,11 +8,11 @@ use std::net::Ipv4Addr;
 
 use serde::{Deserialize, Serialize};
 use weft_nic::{HostCommand, Nic, RdmaDriver};
-use weft_rdma::{
+use weft_time::Instant;
+use weft_verbs::{
     AccessFlags, LocalBuffer, Operation, PathMtu, ProtectionDomain, QueuePairAttributes, ReadyToReceive,
     ReadyToSend, Region, RemoteAddress, Target, WorkRequest,
 };
-use weft_time::Instant;
 use weft_wire::ethernet::MacAddress;
 
 use crate::axi::Latency;

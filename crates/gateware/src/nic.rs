@@ -7,12 +7,13 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 
 use weft_nic::{HostCommand, HostEvent, Nic, RdmaDriver, Work};
-use weft_rdma::{
-    AccessFlags, ApiError, Completion, CompletionOpcode, CompletionStatus, KeyNumbers, Modify, PathMtu,
-    QueuePairAttributes, QueuePairInformation, QueuePairNumber, QueuePairNumbers, QueuePairState,
-    ReceiveRequest, Region, RegionKeys, RegionMemory, Target, WorkRequest,
-};
+use weft_rdma::{KeyNumbers, QueuePairNumbers, RegionMemory};
 use weft_time::{Duration, Instant};
+use weft_verbs::{
+    AccessFlags, ApiError, Completion, CompletionOpcode, CompletionStatus, Modify, PathMtu,
+    QueuePairAttributes, QueuePairInformation, QueuePairNumber, QueuePairState, ReceiveRequest, Region,
+    RegionKeys, Target, WorkRequest,
+};
 use weft_waist::{Capabilities, NODES_MAX};
 use weft_wire::ethernet::MacAddress;
 

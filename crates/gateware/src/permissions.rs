@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use weft_rdma::{AccessFlags, ApiError, QueuePairNumber, RegionKeys};
+use weft_verbs::{AccessFlags, ApiError, QueuePairNumber, RegionKeys};
 
 use crate::nic::RtlNic;
 use crate::package;

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use weft_rdma::{
+use weft_verbs::{
     AccessFlags, ApiError, Completion, CompletionOpcode, CompletionStatus, Operation, QueuePairAttributes,
     QueuePairNumber, QueuePairState, ReadyToReceive, ReadyToSend, ReceiveRequest, WorkRequest,
 };

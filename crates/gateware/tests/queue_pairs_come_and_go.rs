@@ -5,11 +5,11 @@ use std::net::Ipv4Addr;
 
 use weft_gateware::{Latency, RtlNic, RtlNicConfig};
 use weft_nic::{CardConfig, HostCommand, HostEvent, Nic, RdmaDriver, SoftNic, SoftNicConfig};
-use weft_rdma::{
+use weft_time::{Duration, Instant};
+use weft_verbs::{
     AccessFlags, CompletionStatus, LocalBuffer, Operation, PathMtu, ProtectionDomain, QueuePairAttributes,
     QueuePairNumber, ReadyToReceive, ReadyToSend, Region, RegionKeys, RemoteAddress, Target, WorkRequest,
 };
-use weft_time::{Duration, Instant};
 use weft_waist::{Engine, EngineStatus, Event, Io, NODES_MAX};
 use weft_wire::ethernet::MacAddress;
 

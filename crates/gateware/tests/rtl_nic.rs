@@ -6,12 +6,12 @@ use std::thread;
 
 use weft_gateware::{CYCLE, EngineConfig, HbmTiming, Latency, MemoryTiming, Pressure, RtlNic, RtlNicConfig};
 use weft_nic::{CardConfig, HostCommand, HostEvent, Nic, RdmaDriver, SoftNic, SoftNicConfig};
-use weft_rdma::{
+use weft_time::{Duration, Instant};
+use weft_verbs::{
     AccessFlags, ApiError, Completion, CompletionStatus, LocalBuffer, Modify, Operation, PathMtu,
     ProtectionDomain, QueuePairAttributes, QueuePairNumber, QueuePairState, ReadyToReceive, ReadyToSend,
     ReceiveRequest, Region, RegionKeys, RemoteAddress, Target, WorkRequest,
 };
-use weft_time::{Duration, Instant};
 use weft_waist::{Capabilities, Engine, EngineStatus, Event, Io, NODES_MAX};
 use weft_wire::arp::{Arp, Operation as ArpOperation, Station};
 use weft_wire::ethernet::MacAddress;

@@ -7,11 +7,11 @@ use std::rc::Rc;
 use weft_cluster::{AgentParameters, ServiceParameters};
 use weft_nic::{Nic, SoftNic};
 use weft_node::{CardParameters, EngineChoice, NodeEngine, NodeHalf, assemble, processes};
-use weft_rdma::PathMtu;
 use weft_sim::{
     CostProfile, FaultPlan, LocalClock, Machines, NicMachine, PlanError, PortConfig, SwitchConfig,
 };
 use weft_time::{Duration, Instant};
+use weft_verbs::PathMtu;
 use weft_waist::{Engine, EngineState, EngineStatus, View};
 
 use crate::{

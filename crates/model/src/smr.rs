@@ -15,10 +15,10 @@ use std::time::{Duration, Instant as Clock};
 
 use serde::Serialize;
 use stateright::{Checker, HasDiscoveries, Model, Property};
-use weft_rdma::{AccessFlags, CompletionStatus, Operation, QueuePairNumber, WorkRequest};
 use weft_smr::message::Control;
 use weft_smr::{Delivery, Group, Parameters, Ports, StateMachine, Wiring};
 use weft_time::Instant;
+use weft_verbs::{AccessFlags, CompletionStatus, Operation, QueuePairNumber, WorkRequest};
 use weft_waist::{Effect, Effects, Memory, NodeId, NodeSet};
 
 const NODES: usize = 3;

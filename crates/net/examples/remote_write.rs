@@ -14,8 +14,8 @@ use weft_net::{
     SocketDevice, TapPort, connect,
 };
 use weft_nic::{CardConfig, NoEngine, SoftNic, SoftNicConfig};
-use weft_rdma::{AccessFlags, LocalBuffer, Operation, Region, RemoteAddress, Target, WorkRequest};
 use weft_time::Duration;
+use weft_verbs::{AccessFlags, LocalBuffer, Operation, Region, RemoteAddress, Target, WorkRequest};
 use weft_wire::ethernet::MacAddress;
 
 type Failure = Box<dyn std::error::Error>;

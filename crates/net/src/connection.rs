@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use std::str::FromStr;
 
 use weft_nic::RdmaDriver;
-use weft_rdma::{
+use weft_verbs::{
     AccessFlags, ApiError, PathMtu, QueuePairNumber, ReadyToReceive, ReadyToSend, RemoteAddress,
 };
 use weft_wire::roce::{Gid, MASK_24};

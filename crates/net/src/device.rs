@@ -6,8 +6,8 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use weft_nic::{Card, CardConfig, HostCommand, HostEvent, Nic, NoEngine, RdmaDriver};
-use weft_rdma::{Completion, QueuePairNumber, ReceiveRequest, WorkRequest};
 use weft_time::{Duration, Instant};
+use weft_verbs::{Completion, QueuePairNumber, ReceiveRequest, WorkRequest};
 use weft_wire::roce;
 
 use crate::{

@@ -14,8 +14,8 @@ use weft_node::{
     CardParameters, CardPort, EngineChoice, HostHalf, NodeEngine, NodeHalf, NodeParameters, Registry,
     RegistryError, Report, assemble, datagram_bytes, processes,
 };
-use weft_rdma::{PathMtu, Target};
 use weft_time::{Duration, Instant};
+use weft_verbs::{PathMtu, Target};
 use weft_waist::View;
 
 use crate::announcement::{Announcement, Announcer, name_of};

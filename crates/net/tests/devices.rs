@@ -12,11 +12,11 @@ use weft_net::{
     PacketPort, PortOptions, RemoteMemory, SocketDevice, TapPort, connect,
 };
 use weft_nic::{CardConfig, NoEngine, RdmaDriver, SoftNic, SoftNicConfig};
-use weft_rdma::{
+use weft_time::Duration;
+use weft_verbs::{
     AccessFlags, ApiError, CompletionStatus, LocalBuffer, Operation, PathMtu, Region, RegionKeys,
     RemoteAddress, Target, WorkRequest,
 };
-use weft_time::Duration;
 use weft_wire::ethernet::MacAddress;
 
 const KERNEL: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);

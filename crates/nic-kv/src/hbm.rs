@@ -6,11 +6,11 @@ use weft_gateware::{Latency, RtlNicConfig};
 use weft_harness::gateware;
 use weft_harness::{address, hardware};
 use weft_nic::{HostCommand, Nic, RdmaDriver};
-use weft_rdma::{
+use weft_time::Instant;
+use weft_verbs::{
     AccessFlags, LocalBuffer, Operation, PathMtu, ProtectionDomain, QueuePairAttributes, QueuePairNumber,
     ReadyToReceive, ReadyToSend, Region, RegionKeys, RemoteAddress, Target, WorkRequest,
 };
-use weft_time::Instant;
 
 use super::NicKvError;
 use super::passages::BEAT_BYTES;

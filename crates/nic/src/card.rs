@@ -6,11 +6,12 @@
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddrV4};
 
-use weft_rdma::{
-    AccessFlags, ApiError, Completion, CompletionOpcode, CompletionStatus, FlatMemory, LocalBuffer, Modify,
-    Operation, QueuePairNumber, RegionMemory, RpcWrite, Target, Transmit, Transport, WorkRequest,
-};
+use weft_rdma::{FlatMemory, RegionMemory, RpcWrite, Transmit, Transport};
 use weft_time::{Duration, Instant};
+use weft_verbs::{
+    AccessFlags, ApiError, Completion, CompletionOpcode, CompletionStatus, LocalBuffer, Modify, Operation,
+    QueuePairNumber, Target, WorkRequest,
+};
 use weft_waist::{Accesses, Caller, Capabilities, Effects, Engine, Event, Memory, Message, NODES_MAX};
 use weft_wire::roce::{Opcode, Packet};
 

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use weft_rdma::CompletionStatus;
 use weft_time::Duration;
+use weft_verbs::CompletionStatus;
 use weft_waist::Memory;
 
 /// A copy that an engine has asked for. Whoever takes it from [`crate::Nic::poll_dma`] carries it out, in any order, by

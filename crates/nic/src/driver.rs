@@ -2,9 +2,10 @@
 
 use std::net::IpAddr;
 
-use weft_rdma::{
+use weft_rdma::RegionMemory;
+use weft_verbs::{
     AccessFlags, ApiError, Modify, QueuePairAttributes, QueuePairInformation, QueuePairNumber,
-    ReadyToReceive, ReadyToSend, ReceiveRequest, Region, RegionKeys, RegionMemory,
+    ReadyToReceive, ReadyToSend, ReceiveRequest, Region, RegionKeys,
 };
 use weft_waist::Engine;
 

@@ -2,8 +2,8 @@
 
 use std::net::SocketAddrV4;
 
-use weft_rdma::{AccessFlags, CompletionStatus, QueuePairNumber, WorkRequest};
 use weft_time::Instant;
+use weft_verbs::{AccessFlags, CompletionStatus, QueuePairNumber, WorkRequest};
 use weft_waist::{
     Caller, Capabilities, Effect, Effects, Engine, Event, Io, Memory, Message, NODES_MAX, NodeId, Unmet,
 };
@@ -330,7 +330,7 @@ impl<E: Engine> EngineHost<E> {
 mod tests {
     use std::net::Ipv4Addr;
 
-    use weft_rdma::{LocalBuffer, Operation, PathMtu};
+    use weft_verbs::{LocalBuffer, Operation, PathMtu};
     use weft_waist::EngineStatus;
     use weft_wire::datagram::Builder;
 

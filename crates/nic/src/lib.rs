@@ -36,8 +36,8 @@ pub use soft::{SoftNic, SoftNicConfig};
 
 use std::net::SocketAddrV4;
 
-use weft_rdma::{Completion, Modify, QueuePairNumber, ReceiveRequest, WorkRequest};
 use weft_time::{Duration, Instant};
+use weft_verbs::{Completion, Modify, QueuePairNumber, ReceiveRequest, WorkRequest};
 use weft_waist::{Accesses, Configuration, EngineStatus};
 
 /// A network card. See the crate's documentation for the contract.
@@ -83,7 +83,7 @@ pub trait Nic {
     /// as a clocked one does, reports none.
     fn take_work(&mut self) -> Work;
 
-    /// The memory of the host behind [`weft_rdma::Target::Host`], if the NIC keeps it: a world lends it to the host's
+    /// The memory of the host behind [`weft_verbs::Target::Host`], if the NIC keeps it: a world lends it to the host's
     /// program.
     fn host_memory(&mut self) -> Option<&mut Vec<u8>> {
         None

@@ -1,6 +1,7 @@
 //! All memory of a card as verbs see it.
 
-use weft_rdma::{FlatMemory, MemoryFault, RegionMemory, Target};
+use weft_rdma::{FlatMemory, MemoryFault, RegionMemory};
+use weft_verbs::Target;
 use weft_waist::{Accesses, Memory, engine_of};
 
 /// The memories behind the regions, and those of the engines at the addresses of [`weft_waist::engine_address`].

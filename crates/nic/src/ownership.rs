@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use weft_rdma::{PathMtu, QueuePairNumber, ReadyToReceive, ReadyToSend};
+use weft_verbs::{PathMtu, QueuePairNumber, ReadyToReceive, ReadyToSend};
 
 /// How long a peer waits when no receive request is posted: 0.64 ms, as code of [`weft_rdma::rnr_timer`]. Engines post
 /// none.

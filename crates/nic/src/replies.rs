@@ -1,6 +1,7 @@
 //! Buffers for answers to calls that came over a queue pair.
 
-use weft_rdma::{AccessFlags, ProtectionDomain, QueuePairNumber, Region, Target, Transport};
+use weft_rdma::Transport;
+use weft_verbs::{AccessFlags, ProtectionDomain, QueuePairNumber, Region, Target};
 use weft_waist::Caller;
 use weft_wire::roce::MASK_24;
 

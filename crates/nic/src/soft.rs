@@ -264,7 +264,7 @@ impl<E: Engine> Nic for SoftNic<E> {
     }
 
     fn host_memory(&mut self) -> Option<&mut Vec<u8>> {
-        Some(self.card.region_memory().bytes_mut(weft_rdma::Target::Host))
+        Some(self.card.region_memory().bytes_mut(weft_verbs::Target::Host))
     }
 
     fn take_work(&mut self) -> Work {

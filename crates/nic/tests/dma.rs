@@ -1,8 +1,8 @@
 //! Engines that copy between their memory and the host's.
 
 use weft_nic::{Card, CardConfig, DmaDirection, HostCommand};
-use weft_rdma::{CompletionStatus, Target};
 use weft_time::{Duration, Instant};
+use weft_verbs::{CompletionStatus, Target};
 use weft_waist::{Capabilities, Engine, EngineStatus, Event, Io, Memory, NODES_MAX};
 
 const NOW: Instant = Instant::ZERO;

@@ -6,11 +6,11 @@ use std::net::Ipv4Addr;
 use std::rc::Rc;
 
 use weft_nic::{CardConfig, HostCommand, Nic, Peering, SoftNic, SoftNicConfig};
-use weft_rdma::{
+use weft_time::Instant;
+use weft_verbs::{
     AccessFlags, CompletionStatus, LocalBuffer, Operation, PathMtu, ProtectionDomain, QueuePairAttributes,
     QueuePairNumber, QueuePairState, Region, RegionKeys, RemoteAddress, Target, WorkRequest,
 };
-use weft_time::Instant;
 use weft_waist::{
     Accesses, Capabilities, Engine, EngineStatus, Event, Io, Memory, NODES_MAX, engine_address,
 };

@@ -4,12 +4,12 @@
 use std::net::Ipv4Addr;
 
 use weft_nic::{CardConfig, HostCommand, HostEvent, Nic, RdmaDriver, SoftNic, SoftNicConfig};
-use weft_rdma::{
+use weft_time::Instant;
+use weft_verbs::{
     AccessFlags, LocalBuffer, Modify, Operation, PathMtu, ProtectionDomain, QueuePairAttributes,
     QueuePairNumber, ReadyToReceive, ReadyToSend, ReceiveRequest, Region, RegionKeys, RemoteAddress, Target,
     WorkRequest,
 };
-use weft_time::Instant;
 use weft_waist::{Caller, Engine, EngineStatus, Event, Io, Memory, NODES_MAX};
 use weft_wire::ethernet::MacAddress;
 

@@ -3,12 +3,12 @@
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use weft_nic::{CardConfig, HostCommand, HostEvent, Nic, Peering, SoftNic, SoftNicConfig};
-use weft_rdma::{
+use weft_time::{Duration, Instant};
+use weft_verbs::{
     AccessFlags, CompletionStatus, LocalBuffer, Modify, Operation, PathMtu, ProtectionDomain,
     QueuePairAttributes, QueuePairNumber, ReadyToReceive, ReadyToSend, ReceiveRequest, Region, RemoteAddress,
     Target, WorkRequest,
 };
-use weft_time::{Duration, Instant};
 use weft_waist::{
     Capabilities, Configuration, Engine, EngineState, EngineStatus, Epoch, Event, Io, Memory, Message,
     NODES_MAX, NodeId, NodeSet, View,

@@ -6,12 +6,12 @@ use weft_cluster::Incarnation;
 use weft_kv::{Kv, Role};
 use weft_lock::Lock;
 use weft_nic::{Card, CardConfig};
-use weft_rdma::Target;
 use weft_rdt::replica::{Replica, ReplicaParameters};
 use weft_rounds::{Ckc, FrontParameters, Rounds};
 use weft_smr::log::{Log, LogParameters};
 use weft_time::Instant;
 use weft_txn::Transactions;
+use weft_verbs::Target;
 use weft_waist::{
     Capabilities, Configuration, Engine, EngineState, EngineStatus, Event, Io, Memory, NODES_MAX, NodeId,
 };

@@ -5,13 +5,13 @@
 
 use std::sync::Arc;
 
-use weft_rdma::PathMtu;
 use weft_rdt::Type;
 use weft_rdt::replica::ReplicaParameters;
 use weft_smr::log::LogParameters;
 use weft_smr::slot::OVERHEAD;
 use weft_smr::{Parameters, PulseParameters};
 use weft_time::Duration;
+use weft_verbs::PathMtu;
 
 use crate::wiring::Terms;
 

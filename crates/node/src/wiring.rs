@@ -8,13 +8,13 @@
 use std::net::Ipv4Addr;
 
 use weft_nic::{Card, Peering, RdmaDriver};
-use weft_rdma::{
-    AccessFlags, ApiError, PathMtu, QueuePairAttributes, QueuePairNumber, Region, RegionKeys, Target,
-};
 use weft_rdt::replica::ReplicaParameters;
 use weft_smr::Wiring;
 use weft_smr::log::{GROUP, LogParameters, Wire};
 use weft_smr::message::PULSE;
+use weft_verbs::{
+    AccessFlags, ApiError, PathMtu, QueuePairAttributes, QueuePairNumber, Region, RegionKeys, Target,
+};
 use weft_waist::{Engine, engine_address};
 
 /// What queue pairs are for.

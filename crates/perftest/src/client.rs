@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use weft_harness::histogram::Latencies;
-use weft_rdma::{Completion, CompletionStatus, LocalBuffer, QueuePairNumber, RemoteAddress, WorkRequest};
 use weft_time::{Duration, Instant};
+use weft_verbs::{Completion, CompletionStatus, LocalBuffer, QueuePairNumber, RemoteAddress, WorkRequest};
 
 use super::connection::Connection;
 use super::load::{Amount, Load};

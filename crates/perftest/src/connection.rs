@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 
 use serde::{Deserialize, Serialize};
 use weft_nic::{CardConfig, RdmaDriver};
-use weft_rdma::{
+use weft_verbs::{
     AccessFlags, LocalBuffer, Modify, ProtectionDomain, QueuePairAttributes, QueuePairNumber, ReadyToReceive,
     ReadyToSend, ReceiveRequest, Region,
 };

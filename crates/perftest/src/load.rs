@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use weft_harness::result::World;
-use weft_rdma::{Operation, PathMtu, RemoteAddress};
 use weft_time::Duration;
+use weft_verbs::{Operation, PathMtu, RemoteAddress};
 
 use super::RdmaError;
 use super::payload;

@@ -6,7 +6,8 @@
 //! and writing a message costs one word per packet, which does not slow down what is measured.
 
 use serde::{Deserialize, Serialize};
-use weft_rdma::{Completion, CompletionOpcode, CompletionStatus, RegionMemory, Target, WorkRequest};
+use weft_rdma::RegionMemory;
+use weft_verbs::{Completion, CompletionOpcode, CompletionStatus, Target, WorkRequest};
 
 use super::load::{Load, RdmaOperation};
 

@@ -1,6 +1,6 @@
 //! The server's program: keeps receive requests posted. Knows no world.
 
-use weft_rdma::{Completion, CompletionStatus, QueuePairNumber, ReceiveRequest};
+use weft_verbs::{Completion, CompletionStatus, QueuePairNumber, ReceiveRequest};
 
 use super::connection::Connection;
 use super::load::Load;

@@ -11,12 +11,13 @@ use weft_harness::capture::{Capture, CaptureWindow};
 use weft_harness::gateware;
 use weft_harness::progress::Progress;
 use weft_nic::{CardConfig, HostCommand, HostEvent, Nic, NoEngine, RdmaDriver, SoftNic, SoftNicConfig, Work};
-use weft_rdma::{CompletionOpcode, MemoryFault, RegionMemory, Target};
+use weft_rdma::{MemoryFault, RegionMemory};
 use weft_sim::{
     Commands, CostProfile, FaultPlan, Host, LinkConfig, MachineId, NicMachine, NoCrashes, PortConfig,
     SwitchConfig, World,
 };
 use weft_time::{Duration, Instant};
+use weft_verbs::{CompletionOpcode, Target};
 use weft_wire::ethernet::MacAddress;
 
 use super::census::Census;

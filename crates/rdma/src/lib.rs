@@ -32,6 +32,7 @@
 //! use std::net::Ipv4Addr;
 //! use weft_rdma::*;
 //! use weft_time::Instant;
+//! use weft_verbs::*;
 //! use weft_wire::roce::Packet;
 //!
 //! let addresses = [Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2)];
@@ -115,7 +116,6 @@ mod arbiter;
 mod completion;
 mod congestion;
 mod counters;
-mod error;
 mod memory;
 mod numbers;
 mod psn;
@@ -126,19 +126,11 @@ mod rpc;
 mod shared;
 mod timers;
 mod transport;
-mod work;
 
-pub use completion::{Completion, CompletionOpcode, CompletionStatus};
 pub use congestion::{AdditiveIncrease, CongestionControl, CongestionControlFactory, FixedWindow, Loss};
 pub use counters::Counters;
-pub use error::ApiError;
 pub use memory::{FlatMemory, MemoryFault, RegionMemory};
 pub use numbers::{KeyNumbers, QueuePairNumbers};
-pub use queue_pair::{
-    Modify, PathMtu, QueuePairAttributes, QueuePairInformation, QueuePairNumber, QueuePairState,
-    ReadyToReceive, ReadyToSend, local_ack_timeout, rnr_timer, source_port,
-};
-pub use region::{AccessFlags, ProtectionDomain, Region, RegionKeys, Target};
+pub use queue_pair::{local_ack_timeout, rnr_timer, source_port};
 pub use rpc::RpcWrite;
 pub use transport::{Config, NOTIFICATION_TYPE_OF_SERVICE, Transmit, Transport};
-pub use work::{LocalBuffer, Operation, ReceiveRequest, RemoteAddress, WorkRequest};

@@ -1,6 +1,6 @@
 //! The memory behind the regions, which lies outside the state machine.
 
-use crate::region::Target;
+use weft_verbs::Target;
 
 /// The memory could not carry out an access: outside what is installed, or an uncorrectable error.
 ///

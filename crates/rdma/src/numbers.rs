@@ -1,9 +1,7 @@
 //! How queue pairs get their numbers and regions their keys: the same for every NIC, so that twins agree.
 
+use weft_verbs::{QueuePairNumber, RegionKeys};
 use weft_wire::roce::MASK_24;
-
-use crate::queue_pair::QueuePairNumber;
-use crate::region::RegionKeys;
 
 /// Bits that tell `places` places apart.
 const fn bits_of(places: usize) -> u32 {

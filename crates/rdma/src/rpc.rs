@@ -2,8 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::QueuePairNumber;
-use crate::region::Target;
+use weft_verbs::{QueuePairNumber, Target};
 
 /// A completed WRITE into an RPC region: a call of an engine. The payload lies in the region.
 ///

@@ -1,11 +1,12 @@
 //! What all queue pairs of one NIC share.
 
+use weft_verbs::Target;
 use weft_wire::roce::NakCode;
 
 use crate::completion::CompletionQueue;
 use crate::counters::Counters;
 use crate::queue_pair::ReorderPool;
-use crate::region::{Grant, RegionTable, Request, Target, Violation};
+use crate::region::{Grant, RegionTable, Request, Violation};
 use crate::rpc::RpcQueue;
 
 /// Regions, queues towards the user, counters and credits.

@@ -4,25 +4,24 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 
 use weft_time::{Duration, Instant};
+use weft_verbs::{
+    AccessFlags, ApiError, Completion, Modify, QueuePairAttributes, QueuePairInformation, QueuePairNumber,
+    ReadyToReceive, ReadyToSend, ReceiveRequest, Region, RegionKeys, WorkRequest,
+};
 use weft_wire::ipv4::CONGESTION_CAPABLE;
 use weft_wire::roce::{MASK_24, Packet};
 
-use crate::ApiError;
 use crate::arbiter::Arbiter;
-use crate::completion::{Completion, CompletionQueue};
+use crate::completion::CompletionQueue;
 use crate::congestion::{CongestionControlFactory, FixedWindow};
 use crate::counters::Counters;
 use crate::memory::RegionMemory;
 use crate::numbers::QueuePairNumbers;
-use crate::queue_pair::{
-    Modify, QueuePair, QueuePairAttributes, QueuePairInformation, QueuePairNumber, ReadyToReceive,
-    ReadyToSend, ReorderPool, Sent,
-};
-use crate::region::{AccessFlags, Region, RegionKeys, RegionTable};
+use crate::queue_pair::{QueuePair, ReorderPool, Sent};
+use crate::region::RegionTable;
 use crate::rpc::{RpcQueue, RpcWrite};
 use crate::shared::Shared;
 use crate::timers::Timers;
-use crate::work::{ReceiveRequest, WorkRequest};
 
 /// The most queue pairs and regions of one NIC, so that an index leaves room for the rest of its number.
 const TABLE_MAX: usize = 1 << 16;

@@ -3,11 +3,12 @@
 mod common;
 
 use common::{Connection, Node, connect, connected};
-use weft_rdma::{
-    AccessFlags, AdditiveIncrease, ApiError, CompletionStatus, Config, Modify, Operation,
-    QueuePairAttributes, QueuePairNumber, QueuePairState, ReceiveRequest, WorkRequest, source_port,
-};
+use weft_rdma::{AdditiveIncrease, Config, source_port};
 use weft_time::{Duration, Instant};
+use weft_verbs::{
+    AccessFlags, ApiError, CompletionStatus, Modify, Operation, QueuePairAttributes, QueuePairNumber,
+    QueuePairState, ReceiveRequest, WorkRequest,
+};
 use weft_wire::roce::{Congestion, Packet};
 
 const NOW: Instant = Instant::ZERO;
@@ -77,11 +78,11 @@ fn attributes_out_of_range_are_refused_by_name() {
     let error = node.transport.create_queue_pair(attributes).unwrap_err();
     assert_eq!(error.to_string(), "max_send_wr is 1048576, which exceeds 4096");
     node.transport.modify_queue_pair(node.queue_pair, Modify::Init { access: AccessFlags::NONE }).unwrap();
-    let path = weft_rdma::ReadyToReceive {
+    let path = weft_verbs::ReadyToReceive {
         destination: [10, 0, 0, 2].into(),
         destination_qp_num: node.queue_pair,
         rq_psn: 1 << 24,
-        path_mtu: weft_rdma::PathMtu::Bytes1024,
+        path_mtu: weft_verbs::PathMtu::Bytes1024,
         max_dest_rd_atomic: 1,
         min_rnr_timer: 0,
     };

@@ -5,11 +5,12 @@ mod common;
 use std::net::Ipv4Addr;
 
 use common::{Connection, MEMORY_BYTES, connect};
-use weft_rdma::{
-    AccessFlags, Config, FlatMemory, LocalBuffer, Operation, PathMtu, QueuePairAttributes, QueuePairNumber,
-    Region, RegionKeys, RemoteAddress, Transport, WorkRequest,
-};
+use weft_rdma::{Config, FlatMemory, Transport};
 use weft_time::{Duration, Instant};
+use weft_verbs::{
+    AccessFlags, LocalBuffer, Operation, PathMtu, QueuePairAttributes, QueuePairNumber, Region, RegionKeys,
+    RemoteAddress, WorkRequest,
+};
 use weft_wire::roce::{Opcode, Packet};
 
 const QUEUE_PAIRS: usize = 500;

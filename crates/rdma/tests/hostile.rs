@@ -6,8 +6,9 @@ use std::net::Ipv4Addr;
 
 use common::{Connection, Node, connected};
 use proptest::prelude::*;
-use weft_rdma::{AccessFlags, Config, Operation, ReceiveRequest, Region, RegionKeys, Target};
+use weft_rdma::Config;
 use weft_time::{Duration, Instant};
+use weft_verbs::{AccessFlags, Operation, ReceiveRequest, Region, RegionKeys, Target};
 use weft_wire::roce::{Aeth, AtomicEth, Bth, Congestion, NakCode, Opcode, Packet, Reth, Syndrome};
 
 /// The only memory that the peer may write, and that which answers and messages fill.
@@ -116,7 +117,7 @@ impl Victim {
             _ => None,
         };
         if let Some((operation, local)) = operation {
-            let request = weft_rdma::WorkRequest::new(1, operation, local);
+            let request = weft_verbs::WorkRequest::new(1, operation, local);
             let _ = node.transport.post_send(self.now, node.queue_pair, request);
         }
         if attack.post % 8 == 3 {

@@ -9,11 +9,12 @@ use common::{Connection, Node, connected_as};
 use proptest::prelude::*;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
-use weft_rdma::{
-    AdditiveIncrease, CompletionOpcode, CompletionStatus, Config, FixedWindow, Operation, PathMtu,
-    ReceiveRequest, RemoteAddress, Target, WorkRequest,
-};
+use weft_rdma::{AdditiveIncrease, Config, FixedWindow};
 use weft_time::{Duration, Instant};
+use weft_verbs::{
+    CompletionOpcode, CompletionStatus, Operation, PathMtu, ReceiveRequest, RemoteAddress, Target,
+    WorkRequest,
+};
 use weft_wire::roce::Packet;
 
 /// Where each node's constant source lies, what its peer operates on, and what its answers and messages fill.

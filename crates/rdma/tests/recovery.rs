@@ -3,8 +3,9 @@
 mod common;
 
 use common::{Connection, Node, connected};
-use weft_rdma::{Config, Counters, Operation, local_ack_timeout, rnr_timer};
+use weft_rdma::{Config, Counters, local_ack_timeout, rnr_timer};
 use weft_time::{Duration, Instant};
+use weft_verbs::Operation;
 use weft_wire::roce::{Aeth, Bth, Congestion, NakCode, Opcode, Packet, Syndrome};
 
 const PSN: u32 = 100;

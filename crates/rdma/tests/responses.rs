@@ -4,8 +4,9 @@
 mod common;
 
 use common::{Connection, Node, connected};
-use weft_rdma::{AccessFlags, Config, QueuePairState, Target};
+use weft_rdma::Config;
 use weft_time::Instant;
+use weft_verbs::{AccessFlags, QueuePairState, Target};
 use weft_wire::roce::{AtomicEth, Bth, Congestion, NakCode, Opcode, Packet, Reth, Syndrome};
 
 /// The first PSN of the requester, and the path MTU.

@@ -6,8 +6,8 @@ mod process;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use weft_nic::{EngineHost, HostEvent, Peering, messages};
-use weft_rdma::QueuePairNumber;
 use weft_time::{Duration, Instant};
+use weft_verbs::QueuePairNumber;
 use weft_waist::{Caller, Engine, Event, Message, NODES_MAX};
 use weft_wire::datagram;
 use weft_wire::ethernet::MacAddress;
@@ -39,7 +39,7 @@ pub struct HostConfig {
 ///
 /// Use it as the host of a [`crate::NicMachine`] whose NIC is a [`weft_nic::SoftNic`] of [`weft_nic::NoEngine`] at
 /// the pace of [`crate::CostProfile::RDMA_CARD`]. The engine's memory is the host's memory that the card's verbs
-/// reach as [`weft_rdma::Target::Host`], from address 0 on. Its posts cross the bus, and so do its completions. Its
+/// reach as [`weft_verbs::Target::Host`], from address 0 on. Its posts cross the bus, and so do its completions. Its
 /// messages are ordinary frames. It runs on one core, one event after the other, at the cost of
 /// [`HOST_PROCESS`](crate::cost::HOST_PROCESS); the change of a permission keeps the core busy for as long as the
 /// driver takes for it, and has taken place before the next event.

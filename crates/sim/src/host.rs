@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::net::SocketAddrV4;
 
 use weft_nic::{HostCommand, HostEvent, Nic};
-use weft_rdma::{Modify, QueuePairNumber, ReceiveRequest, WorkRequest};
 use weft_time::{Duration, Instant};
+use weft_verbs::{Modify, QueuePairNumber, ReceiveRequest, WorkRequest};
 use weft_waist::Configuration;
 
 /// What a command or an event moves over the bus beside its content (NIC-KV section 5.3.1: a descriptor has 8 to
@@ -103,7 +103,7 @@ impl Commands {
         self.queue.push_back(command);
     }
 
-    /// The host's memory, which verbs of its NIC reach as [`weft_rdma::Target::Host`]; empty if the NIC keeps none.
+    /// The host's memory, which verbs of its NIC reach as [`weft_verbs::Target::Host`]; empty if the NIC keeps none.
     /// Whoever takes it out puts it back before the program returns.
     ///
     /// What verbs store is here as soon as the NIC has it, and not when it has crossed the bus: a program that should

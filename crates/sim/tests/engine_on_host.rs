@@ -9,9 +9,9 @@ use common::replicator::{
     Replicator, UPDATE, nodes,
 };
 use weft_nic::HostCommand;
-use weft_rdma::CompletionStatus;
 use weft_sim::{HAMBAND_PROCESS, HOST_PROCESS, MachineId, NoCrashes, PortConfig, SwitchConfig, World};
 use weft_time::{Duration, Instant};
+use weft_verbs::CompletionStatus;
 
 type Cluster = World<Node<Listener>>;
 

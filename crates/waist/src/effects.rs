@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use weft_rdma::{AccessFlags, QueuePairNumber, WorkRequest};
 use weft_time::{Duration, Instant};
+use weft_verbs::{AccessFlags, QueuePairNumber, WorkRequest};
 
 use crate::{Caller, Message, NodeSet};
 

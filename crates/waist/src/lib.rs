@@ -32,8 +32,8 @@ pub use memory::{Accesses, ENGINE_MEMORY, Memory, engine_address, engine_of};
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
-use weft_rdma::{CompletionStatus, QueuePairNumber};
 use weft_time::Instant;
+use weft_verbs::{CompletionStatus, QueuePairNumber};
 
 /// A protocol engine. See the crate's documentation for the contract.
 pub trait Engine {

@@ -9,7 +9,7 @@ pub const ENGINE_MEMORY: u64 = 1 << 40;
 /// Bits of an offset in one engine's memory.
 const OFFSET_BITS: u32 = 36;
 
-/// The address, in every target but [`weft_rdma::Target::Host`], of byte `offset` of the memory of the engine in
+/// The address, in every target but [`weft_verbs::Target::Host`], of byte `offset` of the memory of the engine in
 /// `slot`.
 ///
 /// A region's target says where the card keeps this part of the memory: in HBM, on chip or in registers. A region

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use weft_net::{ConnectionOptions, Introduction, connect};
-use weft_rdma::{
+use weft_time::Duration;
+use weft_verbs::{
     AccessFlags, CompletionStatus, LocalBuffer, Operation, QueuePairAttributes, QueuePairNumber,
     ReceiveRequest, Region, RegionKeys, RemoteAddress, Target, WorkRequest,
 };
-use weft_time::Duration;
 
 use crate::batch::{Batch, End, Fill, Kind, MEMORY_BYTES, Message, QUEUE_PAIRS, Shadow};
 use crate::random::{Random, fill, hash};

@@ -6,8 +6,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use weft_net::{Clock, PortOptions, SocketDevice};
 use weft_nic::{CardConfig, HostCommand, HostEvent, Nic, NoEngine, RdmaDriver, SoftNic, SoftNicConfig};
-use weft_rdma::{Completion, QueuePairNumber, ReceiveRequest, WorkRequest};
 use weft_time::{Duration, Instant};
+use weft_verbs::{Completion, QueuePairNumber, ReceiveRequest, WorkRequest};
 use weft_wire::ethernet::MacAddress;
 
 use crate::faults::{Line, Rates, Tally};

@@ -7,7 +7,6 @@ use weft_harness::{
 };
 use weft_nic::{CardConfig, NoEngine, SoftNic, SoftNicConfig};
 use weft_node::{Connections, EngineMemory, HostIo, Purpose, Terms, WiredHalf};
-use weft_rdma::{PathMtu, Target};
 use weft_rdt::replica::{CommitRule, Replica, ReplicaParameters, Summaries};
 use weft_rdt::{MethodSet, Object};
 use weft_sim::{
@@ -17,6 +16,7 @@ use weft_sim::{
 use weft_smr::Delivery;
 use weft_smr::log::Wire;
 use weft_time::{Duration, Instant};
+use weft_verbs::{PathMtu, Target};
 use weft_waist::{Engine, EngineState, Memory, View};
 
 use super::books::{Books, Probe, Shared};

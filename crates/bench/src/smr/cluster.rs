@@ -10,10 +10,10 @@ use weft_harness::{
 };
 use weft_nic::{CardConfig, SoftNic, SoftNicConfig};
 use weft_node::{Connections, Purpose, Terms, WiredHalf};
-use weft_rdma::PathMtu;
 use weft_sim::{CostProfile, FaultPlan, LocalClock, NetworkProfile, NicMachine, PlanError, Stream};
 use weft_smr::log::{Log, LogParameters};
 use weft_time::{Duration, Instant};
+use weft_verbs::PathMtu;
 use weft_waist::{EngineState, Epoch, Memory, NodeSet, View};
 
 use super::host::{Books, ClientLoad, LOG_SLOT, LogHalf};

@@ -2,9 +2,6 @@
 
 use weft_harness::{DATAGRAM_BYTES, address, hardware, peers};
 use weft_nic::{CardConfig, NoEngine, Peering, RdmaDriver, SoftNic, SoftNicConfig};
-use weft_rdma::{
-    AccessFlags, PathMtu, ProtectionDomain, QueuePairAttributes, QueuePairNumber, Region, Target,
-};
 use weft_sim::{
     CostProfile, EngineOnHost, HOST_DATAGRAMS, HostConfig, HostThreads, LinkConfig, Machine, MachineId,
     NicMachine, NoCrashes, PortConfig, SwitchConfig, Usage, World,
@@ -12,6 +9,9 @@ use weft_sim::{
 use weft_time::{Duration, Instant};
 use weft_txn::one_sided::Wiring;
 use weft_txn::{Key, Transactions, Version};
+use weft_verbs::{
+    AccessFlags, PathMtu, ProtectionDomain, QueuePairAttributes, QueuePairNumber, Region, Target,
+};
 use weft_waist::Memory;
 
 use super::books::Shared;

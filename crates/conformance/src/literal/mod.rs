@@ -12,11 +12,12 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
-use weft_rdma::{
-    AccessFlags, CompletionStatus, LocalBuffer, PathMtu, QueuePairNumber, ReadyToReceive, ReadyToSend,
-    Region, RegionKeys, Target, WorkRequest, rnr_timer,
-};
+use weft_rdma::rnr_timer;
 use weft_time::{Duration, Instant};
+use weft_verbs::{
+    AccessFlags, CompletionStatus, LocalBuffer, PathMtu, QueuePairNumber, ReadyToReceive, ReadyToSend,
+    Region, RegionKeys, Target, WorkRequest,
+};
 use weft_wire::frame::{Endpoint, Flow, Frame, emit_roce_frame};
 use weft_wire::icrc::Path;
 use weft_wire::roce::{self, Aeth, Bth, Congestion, Opcode, Packet, Syndrome};
@@ -282,7 +283,7 @@ pub fn respond(
             let length = 1 + scene.wire.below(LENGTH_MAX);
             let at = scene.wire.below(MEMORY_BYTES as u64 - length);
             let local = LocalBuffer { address: at, length: length as u32, lkey: scene.keys.lkey };
-            let request = WorkRequest::new(completed, weft_rdma::Operation::Send { immediate: None }, local);
+            let request = WorkRequest::new(completed, weft_verbs::Operation::Send { immediate: None }, local);
             scene.nic.post_send(scene.now, scene.number, request);
             sent.push(image[at as usize..(at + length) as usize].to_vec());
             scene.settle();

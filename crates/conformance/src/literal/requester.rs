@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use weft_rdma::QueuePairNumber;
+use weft_verbs::QueuePairNumber;
 use weft_wire::roce::{
     AtomicEth, Bth, Congestion, MASK_24, NakCode, Opcode, Packet, Reth, Syndrome, pad_bytes,
 };

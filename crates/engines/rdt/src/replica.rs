@@ -424,7 +424,7 @@ impl<W: Witness> Replica<W> {
         }
     }
 
-    fn done(&mut self, now: Instant, tag: u64, status: weft_rdma::CompletionStatus, io: &mut Io<'_>) {
+    fn done(&mut self, now: Instant, tag: u64, status: weft_verbs::CompletionStatus, io: &mut Io<'_>) {
         match weft_smr::link::tagged(tag) {
             (PULSE, _) => {
                 let changed = self.pulse.done(tag, status, io.memory);

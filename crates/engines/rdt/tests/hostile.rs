@@ -6,12 +6,12 @@ use std::net::Ipv4Addr;
 
 use cluster::network::{Network, node, wiring};
 use cluster::small;
-use weft_rdma::QueuePairNumber;
 use weft_rdt::Arguments;
 use weft_rdt::replica::message::{CALL_ENTRY, CALL_SUMMARY, DATA};
 use weft_rdt::replica::{Answer, Ask, Call, Replica, ReplicaParameters, Status, Summaries};
 use weft_smr::log::Wire;
 use weft_time::{Duration, Instant};
+use weft_verbs::QueuePairNumber;
 use weft_waist::{
     Caller, Configuration, Effect, Effects, Engine, Epoch, Event, Io, Memory, Message, NodeSet, View,
 };

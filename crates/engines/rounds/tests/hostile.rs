@@ -192,7 +192,7 @@ proptest! {
 fn strangers_do_not_command_a_node() {
     let strangers = [
         Caller::Endpoint { address: Ipv4Addr::LOCALHOST, port: 9 },
-        Caller::QueuePair(weft_rdma::QueuePairNumber(3)),
+        Caller::QueuePair(weft_verbs::QueuePairNumber(3)),
     ];
     let period = Period(510).encode();
     for phase in [Phase::Ready, Phase::Joining, Phase::Running] {

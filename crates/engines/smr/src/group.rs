@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use weft_rdma::{AccessFlags, CompletionStatus};
 use weft_time::Instant;
+use weft_verbs::{AccessFlags, CompletionStatus};
 use weft_waist::{Effects, Memory, NodeId, NodeSet};
 
 use crate::counters::Counters;

@@ -7,8 +7,8 @@
 
 use std::collections::VecDeque;
 
-use weft_rdma::{CompletionStatus, LocalBuffer, Operation, QueuePairNumber, RemoteAddress, WorkRequest};
 use weft_time::Instant;
+use weft_verbs::{CompletionStatus, LocalBuffer, Operation, QueuePairNumber, RemoteAddress, WorkRequest};
 use weft_waist::Effects;
 
 use crate::message::{PSN_MASK, Request};

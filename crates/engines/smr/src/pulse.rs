@@ -11,8 +11,8 @@
 //! alive, and in between as it was. A replica that could not lead says so beside the counter (Mu lets the counter
 //! stand: fate-sharing), so that the next one leads at once, and that what it has applied is still waited for.
 
-use weft_rdma::CompletionStatus;
 use weft_time::{Duration, Instant};
+use weft_verbs::CompletionStatus;
 use weft_waist::{Effects, Memory, NodeSet};
 
 use crate::group::{node, send};

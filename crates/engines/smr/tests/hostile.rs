@@ -6,11 +6,11 @@ use std::net::Ipv4Addr;
 
 use network::cluster::{Cluster, small};
 use network::node;
-use weft_rdma::QueuePairNumber;
 use weft_smr::log::{Answer, Call, Log, Status, Subject, Wire};
 use weft_smr::slot::{Kind, Slot};
 use weft_smr::{CALL_LOG, Delivery, Pulse, Role};
 use weft_time::{Duration, Instant};
+use weft_verbs::QueuePairNumber;
 use weft_waist::{Caller, Effect, Effects, Engine, Event, Io, Memory, Message};
 
 const NODES: usize = 3;

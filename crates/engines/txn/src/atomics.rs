@@ -7,7 +7,7 @@
 
 use std::mem::take;
 
-use weft_rdma::Operation;
+use weft_verbs::Operation;
 use weft_waist::Io;
 
 use crate::engine::Transactions;

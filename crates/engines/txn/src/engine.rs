@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::mem::take;
 
-use weft_rdma::CompletionStatus;
 use weft_time::{Duration, Instant};
+use weft_verbs::CompletionStatus;
 use weft_waist::{
     Caller, Capabilities, Configuration, Effects, Engine, EngineState, EngineStatus, Event, Io, Memory,
     Message, NodeId, NodeSet, View,

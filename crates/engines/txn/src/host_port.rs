@@ -24,7 +24,7 @@
 //!
 //! An id is as between engines.
 
-use weft_rdma::QueuePairNumber;
+use weft_verbs::QueuePairNumber;
 use weft_waist::{Caller, Epoch};
 
 use crate::copy::{Cursor, Page};

@@ -16,8 +16,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::mem::take;
 
-use weft_rdma::{CompletionStatus, LocalBuffer, Operation, QueuePairNumber, RemoteAddress, WorkRequest};
 use weft_time::Duration;
+use weft_verbs::{CompletionStatus, LocalBuffer, Operation, QueuePairNumber, RemoteAddress, WorkRequest};
 use weft_waist::{Effects, Io, Memory};
 
 use crate::engine::{TAG_VERB, Transactions};

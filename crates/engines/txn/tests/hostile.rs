@@ -2,7 +2,6 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use weft_rdma::CompletionStatus;
 use weft_time::Instant;
 use weft_txn::host_port::{HostKind, HostMessage};
 use weft_txn::message::{
@@ -14,6 +13,7 @@ use weft_txn::{
     Access, Context, Key, Mode, Parameters, Placement, Procedure, ProcedureId, Procedures, Step,
     TransactionId, Transactions, Version,
 };
+use weft_verbs::CompletionStatus;
 use weft_waist::{
     Caller, Capabilities, Configuration, Effect, Effects, Engine, EngineState, Epoch, Event, Io, Memory,
     Message, NodeId, NodeSet, View,

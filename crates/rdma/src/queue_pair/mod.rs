@@ -1,41 +1,28 @@
 //! One queue pair: its state, its requester and its responder.
 
-mod attributes;
 mod requester;
 mod responder;
+mod timer_codes;
 
-use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 
 use weft_time::{Duration, Instant};
+use weft_verbs::{
+    AccessFlags, ApiError, Modify, PathMtu, ProtectionDomain, QueuePairAttributes, QueuePairInformation,
+    QueuePairNumber, QueuePairState, ReceiveRequest, WorkRequest,
+};
 use weft_wire::roce::{Bth, Congestion, Opcode, Packet};
 
-pub use attributes::{
-    Modify, PathMtu, QueuePairAttributes, QueuePairInformation, QueuePairState, ReadyToReceive, ReadyToSend,
-    local_ack_timeout, rnr_timer,
-};
+pub use timer_codes::{local_ack_timeout, rnr_timer};
 
 use crate::congestion::CongestionControl;
 use crate::memory::RegionMemory;
+use crate::psn;
 use crate::rate::{NotificationPoint, ReactionPoint};
-use crate::region::{AccessFlags, ProtectionDomain};
 use crate::shared::Shared;
-use crate::work::{ReceiveRequest, WorkRequest};
-use crate::{ApiError, psn};
 use requester::{Fault, Requester};
 pub(crate) use responder::ReorderPool;
 use responder::Responder;
-
-/// A queue pair of this NIC, 24 bits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct QueuePairNumber(pub u32);
-
-/// As debuggers of verbs print it: hexadecimal, six digits.
-impl fmt::Display for QueuePairNumber {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:#08x}", self.0)
-    }
-}
 
 /// The UDP source port of a connection, which switches hash to spread connections over paths (annex A17.3.1): from the
 /// dynamic range, constant for a connection. Both numbers count, multiplied so that every bit of the port depends on

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use weft_rdma::{AccessFlags, Completion, CompletionStatus, QueuePairNumber, Target};
+use weft_verbs::{AccessFlags, Completion, CompletionStatus, QueuePairNumber, Target};
 use weft_wire::roce::{Aeth, Bth, Congestion, NakCode, Opcode, Packet, Syndrome};
 
 /// A command: `[A|B] verb [operand ...] [key=value ...]`.

@@ -4,11 +4,12 @@
 
 use std::net::Ipv4Addr;
 
-use weft_rdma::{
-    AccessFlags, Completion, Config, FlatMemory, LocalBuffer, Operation, PathMtu, QueuePairAttributes,
-    QueuePairNumber, ReadyToReceive, ReadyToSend, Region, RegionKeys, RemoteAddress, Transport, WorkRequest,
-};
+use weft_rdma::{Config, FlatMemory, Transport};
 use weft_time::Instant;
+use weft_verbs::{
+    AccessFlags, Completion, LocalBuffer, Operation, PathMtu, QueuePairAttributes, QueuePairNumber,
+    ReadyToReceive, ReadyToSend, Region, RegionKeys, RemoteAddress, WorkRequest,
+};
 
 /// Bytes behind each target of a NIC.
 pub const MEMORY_BYTES: usize = 0x2_0000;

@@ -4,11 +4,12 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use weft_rdma::{
-    AccessFlags, Config, LocalBuffer, Modify, Operation, PathMtu, ReceiveRequest, Region, RegionKeys,
-    RemoteAddress, Target, WorkRequest,
-};
+use weft_rdma::Config;
 use weft_time::{Duration, Instant};
+use weft_verbs::{
+    AccessFlags, LocalBuffer, Modify, Operation, PathMtu, ReceiveRequest, Region, RegionKeys, RemoteAddress,
+    Target, WorkRequest,
+};
 use weft_wire::roce::Packet;
 
 #[path = "language.rs"]

@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use weft_rdma::{Completion, CompletionStatus, QueuePairNumber};
 use weft_time::Instant;
+use weft_verbs::{Completion, CompletionStatus, QueuePairNumber};
 
 /// A queue pair of the engine.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ impl Connection {
 
 #[cfg(test)]
 mod tests {
-    use weft_rdma::CompletionOpcode;
+    use weft_verbs::CompletionOpcode;
 
     use super::*;
 

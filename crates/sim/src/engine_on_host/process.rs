@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use weft_nic::{DmaRequest, Egress, HostEvent, Peering, Ports, Sender};
-use weft_rdma::{AccessFlags, Completion, CompletionStatus, Modify, QueuePairNumber, WorkRequest};
 use weft_time::{Duration, Instant};
+use weft_verbs::{AccessFlags, Completion, CompletionStatus, Modify, QueuePairNumber, WorkRequest};
 use weft_waist::{Accesses, Caller, Capabilities, Configuration, Effect, Effects, Event, Memory, Message};
 use weft_wire::datagram;
 use weft_wire::ethernet::MacAddress;

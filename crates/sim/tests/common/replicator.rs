@@ -5,12 +5,12 @@
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 use weft_nic::{CardConfig, HostCommand, HostEvent, NoEngine, Peering, RdmaDriver, SoftNic, SoftNicConfig};
-use weft_rdma::{
+use weft_sim::{Commands, CostProfile, EngineOnHost, HAMBAND_PROCESS, Host, HostConfig, Machine, NicMachine};
+use weft_time::{Duration, Instant};
+use weft_verbs::{
     AccessFlags, CompletionStatus, LocalBuffer, Operation, PathMtu, ProtectionDomain, QueuePairAttributes,
     QueuePairNumber, Region, RegionKeys, RemoteAddress, Target, WorkRequest,
 };
-use weft_sim::{Commands, CostProfile, EngineOnHost, HAMBAND_PROCESS, Host, HostConfig, Machine, NicMachine};
-use weft_time::{Duration, Instant};
 use weft_waist::{
     Caller, Capabilities, Engine, EngineStatus, Event, Io, Memory, NODES_MAX, NodeId, NodeSet, engine_address,
 };

@@ -12,7 +12,6 @@ use weft_harness::{
 };
 use weft_nic::{CardConfig, SoftNic, SoftNicConfig};
 use weft_node::{Node as Host, TransactionHalf};
-use weft_rdma::Target;
 use weft_sim::{
     CostProfile, Director, FaultPlan, HostThreads, Machine, MachineId, Machines, NicMachine, PlanError,
     PortConfig, Stream, SwitchConfig,
@@ -20,6 +19,7 @@ use weft_sim::{
 use weft_time::{Duration, Instant};
 use weft_txn::host::{Half, HalfParameters, HalfTables, Local};
 use weft_txn::{Key, Parameters, Placement, Transactions, Version};
+use weft_verbs::Target;
 use weft_waist::{Engine, EngineState, EngineStatus, Memory, View};
 
 use super::books::{Books, Shared};

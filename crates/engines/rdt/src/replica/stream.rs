@@ -4,10 +4,10 @@ mod connections;
 
 use std::collections::VecDeque;
 
-use weft_rdma::CompletionStatus;
 use weft_smr::Delivery;
 use weft_smr::link::{Ended, Transfer, tag};
 use weft_time::Instant;
+use weft_verbs::CompletionStatus;
 use weft_waist::{Caller, Effects, Io};
 
 use super::layout::{Entry, Header, SUMMARY_BYTES, Summary};

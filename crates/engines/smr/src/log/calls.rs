@@ -1,6 +1,6 @@
 //! Calls and answers of the service; the page of the module above has their bytes.
 
-use weft_rdma::QueuePairNumber;
+use weft_verbs::QueuePairNumber;
 use weft_waist::Message;
 
 use crate::link::Wiring;

@@ -14,9 +14,9 @@ use std::mem::take;
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
-use weft_rdma::{AccessFlags, CompletionStatus, Operation, QueuePairNumber, WorkRequest};
 use weft_smr::Wiring;
 use weft_time::{Duration, Instant};
+use weft_verbs::{AccessFlags, CompletionStatus, Operation, QueuePairNumber, WorkRequest};
 use weft_waist::{Caller, Effect, Effects, Engine, Event, Io, Memory, Message, NodeId, engine_address};
 
 /// Bytes in a packet: small, so that WRITEs take several.

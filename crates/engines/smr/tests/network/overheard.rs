@@ -6,10 +6,10 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use weft_rdma::{AccessFlags, Operation, QueuePairNumber};
 use weft_smr::message::{Control, PULSE};
 use weft_smr::slot::{Kind, Slot, word};
 use weft_time::Instant;
+use weft_verbs::{AccessFlags, Operation, QueuePairNumber};
 use weft_waist::{
     Caller, Capabilities, ENGINE_MEMORY, Effect, Effects, Engine, EngineStatus, Event, Io, Memory, Message,
 };

@@ -12,7 +12,6 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use weft_check::serializable::{self, Access, Fate, History, Options, Transaction};
-use weft_rdma::{CompletionStatus, Operation, QueuePairNumber};
 use weft_time::{Duration, Instant};
 use weft_txn::host::{Half, HalfParameters, HalfTables, Local};
 use weft_txn::host_port::{HostKind, HostMessage};
@@ -23,6 +22,7 @@ use weft_txn::{
     LINKED_TABLES, LOADED, LinkedShape, LinkedTable, Outcome, Parameters, Placement, Recorded, Request,
     TransactionId, Transactions,
 };
+use weft_verbs::{CompletionStatus, Operation, QueuePairNumber};
 use weft_waist::{
     Caller, Configuration, Effect, Effects, Engine, EngineState, EngineStatus, Epoch, Event, Io, Memory,
     Message, NodeId, NodeSet, View,

@@ -12,14 +12,13 @@ mod transmit;
 use std::collections::VecDeque;
 
 use weft_time::Instant;
+use weft_verbs::{AccessFlags, ApiError, Completion, CompletionStatus, LocalBuffer, Operation, WorkRequest};
 
 use super::Setup;
-use crate::completion::{Completion, CompletionStatus};
 use crate::congestion::CongestionControl;
-use crate::region::{AccessFlags, Grant, Request};
+use crate::psn;
+use crate::region::{Grant, Request};
 use crate::shared::Shared;
-use crate::work::{LocalBuffer, Operation, WorkRequest};
-use crate::{ApiError, psn};
 use early::Early;
 use round_trip::RoundTrip;
 

@@ -1,17 +1,15 @@
 //! Taking responses, acknowledgements and time-outs.
 
 use weft_time::Instant;
+use weft_verbs::{AccessFlags, CompletionStatus, LocalBuffer};
 use weft_wire::roce::{NakCode, Opcode, Packet, Syndrome};
 
 use super::{Early, Entry, Fault, Implied, Requester, Wait, check_local, part_of};
-use crate::completion::CompletionStatus;
 use crate::congestion::Loss;
 use crate::memory::RegionMemory;
 use crate::psn;
 use crate::queue_pair::{Setup, rnr_timer};
-use crate::region::AccessFlags;
 use crate::shared::Shared;
-use crate::work::LocalBuffer;
 
 /// The value of `rnr_retry` that means "no limit".
 const RNR_RETRY_WITHOUT_LIMIT: u8 = 7;

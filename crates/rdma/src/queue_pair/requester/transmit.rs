@@ -1,15 +1,13 @@
 //! Making request packets.
 
 use weft_time::Instant;
+use weft_verbs::{AccessFlags, CompletionStatus, Operation};
 use weft_wire::roce::{AtomicEth, Opcode, Packet, Reth};
 
 use super::{Cursor, Entry, Fault, Requester, check_local, part_of};
-use crate::completion::CompletionStatus;
 use crate::memory::RegionMemory;
 use crate::queue_pair::{Setup, emit};
-use crate::region::AccessFlags;
 use crate::shared::Shared;
-use crate::work::Operation;
 
 impl Requester {
     /// Makes the packet at the cursor. Returns false if it cannot be made.

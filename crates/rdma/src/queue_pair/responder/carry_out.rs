@@ -1,15 +1,14 @@
 //! Carrying out one request packet whose turn it is.
 
+use weft_verbs::{AccessFlags, Completion, CompletionOpcode, CompletionStatus, LocalBuffer};
 use weft_wire::roce::{NakCode, Opcode, Packet, Reth};
 
 use super::{Body, Inbound, Refusal, Responder, access, check};
-use crate::completion::{Completion, CompletionOpcode, CompletionStatus};
 use crate::memory::RegionMemory;
 use crate::queue_pair::Setup;
-use crate::region::{AccessFlags, Grant, Request};
+use crate::region::{Grant, Request};
 use crate::rpc::RpcWrite;
 use crate::shared::Shared;
-use crate::work::LocalBuffer;
 
 /// The longest message of the specification.
 const MESSAGE_BYTES_MAX: u32 = 1 << 31;

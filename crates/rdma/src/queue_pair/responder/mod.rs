@@ -10,15 +10,14 @@ mod resources;
 
 use std::collections::VecDeque;
 
+use weft_verbs::{AccessFlags, ApiError, Completion, CompletionOpcode, CompletionStatus, ReceiveRequest};
 use weft_wire::roce::{Aeth, MASK_24, NakCode, Opcode, Packet, Reth, Syndrome};
 
 use super::{Setup, emit};
-use crate::completion::{Completion, CompletionOpcode, CompletionStatus};
 use crate::memory::RegionMemory;
-use crate::region::{AccessFlags, Grant, Request};
+use crate::psn;
+use crate::region::{Grant, Request};
 use crate::shared::Shared;
-use crate::work::ReceiveRequest;
-use crate::{ApiError, psn};
 use reorder::Reorder;
 pub(crate) use reorder::ReorderPool;
 use resources::{Body, Resources, Response};

@@ -1,10 +1,10 @@
 //! The data connections: asking for them, permitting others to write, and what peers say to have.
 
-use weft_rdma::AccessFlags;
 use weft_smr::link::{State as LinkState, Transfer};
 use weft_smr::message::{Granted, Request};
 use weft_smr::slot::word;
 use weft_time::Instant;
+use weft_verbs::AccessFlags;
 use weft_waist::{Effects, Io, Memory, NodeSet};
 
 use super::{ENTRIES, POSTS_MAX, Posted, Stage};

@@ -1,13 +1,20 @@
-//! States and attributes of a queue pair, with the names and numbers of verbs.
+//! Numbers, states and attributes of queue pairs, with the names and numbers of verbs.
 
 use std::fmt;
 use std::net::IpAddr;
 
-use weft_time::Duration;
-use weft_wire::roce::rnr_timer_ns;
+use crate::{AccessFlags, ProtectionDomain};
 
-use super::QueuePairNumber;
-use crate::region::{AccessFlags, ProtectionDomain};
+/// A queue pair of this NIC, 24 bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct QueuePairNumber(pub u32);
+
+/// As debuggers of verbs print it: hexadecimal, six digits.
+impl fmt::Display for QueuePairNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#08x}", self.0)
+    }
+}
 
 /// State of a queue pair: `ibv_qp_state`, by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -95,7 +102,7 @@ pub struct ReadyToReceive {
     pub path_mtu: PathMtu,
     /// READs and atomics that the peer may have outstanding, and whose outcome is kept for duplicates.
     pub max_dest_rd_atomic: u8,
-    /// How long the peer must wait when no receive request is posted: a code, see [`rnr_timer`].
+    /// How long the peer must wait when no receive request is posted: a code (table 45).
     pub min_rnr_timer: u8,
 }
 
@@ -104,7 +111,7 @@ pub struct ReadyToReceive {
 pub struct ReadyToSend {
     /// PSN of the first request, 24 bits.
     pub sq_psn: u32,
-    /// Local acknowledgement time-out: a code, see [`local_ack_timeout`].
+    /// Local acknowledgement time-out: a code (clause 9.9.2.1.2).
     pub timeout: u8,
     /// Attempts after the first, 0 to 7, before a request fails for lack of an answer.
     pub retry_cnt: u8,
@@ -162,33 +169,9 @@ pub struct QueuePairInformation {
     pub window: u32,
 }
 
-/// The local acknowledgement time-out of a code from 1 to 31: 4.096 us times 2 to the power of the code
-/// (clause 9.9.2.1.2). `None`, for ever, for code 0.
-pub const fn local_ack_timeout(code: u8) -> Option<Duration> {
-    match code {
-        0 => None,
-        code => Some(Duration::from_ns(4_096 << (code & 31))),
-    }
-}
-
-/// How long a requester waits after a receiver-not-ready NAK with timer code 0 to 31 (table 45).
-pub const fn rnr_timer(code: u8) -> Duration {
-    Duration::from_ns(rnr_timer_ns(code))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn codes_stand_for_the_times_of_the_specification() {
-        assert_eq!(local_ack_timeout(0), None);
-        assert_eq!(local_ack_timeout(1), Some(Duration::from_ns(8_192)));
-        assert_eq!(local_ack_timeout(14), Some(Duration::from_ns(67_108_864)));
-        assert_eq!(rnr_timer(0), Duration::from_us(655_360));
-        assert_eq!(rnr_timer(12), Duration::from_us(640));
-        assert_eq!(rnr_timer(31), Duration::from_us(491_520));
-    }
 
     #[test]
     fn path_mtus_have_the_numbers_of_verbs() {

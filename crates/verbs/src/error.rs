@@ -1,4 +1,4 @@
-//! What a caller of this crate can do wrong.
+//! What a caller of verbs can do wrong.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 

@@ -1,6 +1,6 @@
 //! What users post: work requests and receive requests.
 
-use crate::completion::CompletionOpcode;
+use crate::CompletionOpcode;
 
 /// A range of local memory in a registered region: `ibv_sge`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -64,12 +64,12 @@ pub enum Operation {
 
 impl Operation {
     /// Whether the peer answers with data and therefore spends a responder resource.
-    pub(crate) const fn has_response(&self) -> bool {
+    pub const fn has_response(&self) -> bool {
         matches!(self, Self::Read { .. } | Self::FetchAdd { .. } | Self::CompareSwap { .. })
     }
 
     /// Whether this is FETCH_ADD or CMP_SWAP.
-    pub(crate) const fn is_atomic(&self) -> bool {
+    pub const fn is_atomic(&self) -> bool {
         matches!(self, Self::FetchAdd { .. } | Self::CompareSwap { .. })
     }
 
