@@ -72,6 +72,8 @@ campaign: build ## A slice of the fault campaign
 	$(WEFT) sim kv --nodes 3 --seeds 1..20 --faults all
 	$(WEFT) sim kv --nodes 3 --seeds 1..1 --faults all --nic rtl
 	$(WEFT) sim kv --nodes 3 --seeds 2..2 --faults all --nic rtl --rtl-nodes 0
+	$(WEFT) sim kv --nodes 5 --seeds 1..4 --faults all --psp
+	$(WEFT) sim rounds --nodes 5 --seeds 1..10 --faults all --psp
 	$(WEFT) sim rounds --nodes 5 --seeds 1..40 --faults all
 	$(WEFT) sim rounds --nodes 3 --seeds 1..40 --faults omission
 	$(WEFT) sim rounds --nodes 8 --seeds 1..8 --faults all
@@ -135,6 +137,9 @@ nightly: test synth ## Long campaigns: hundreds of seeds, long fuzzing, synthesi
 	    $(WEFT) sim txn --nodes $$1 --replication $$2 --workload $$workload --seeds 1..500 --faults all; done; done
 	$(WEFT) sim txn --nodes 5 --replication 3 --seeds 1..200 --faults all --lose-shard
 	for nodes in 2 3 4 5 7; do $(WEFT) sim lock --nodes $$nodes --seeds 1..300 --faults all; done
+	$(WEFT) sim kv --nodes 5 --seeds 1..820 --faults all --psp
+	for nodes in 3 5 8; do $(WEFT) sim rounds --nodes $$nodes --seeds 1..200 --faults all --psp; done
+	$(CARGO) test --release --locked -p weft-service -p weft-nic --test psp -- --ignored
 	$(WEFT) bench rounds --nodes 3 --rounds 10000000
 	$(CARGO) test --release --locked -p weft-conformance --test kv_lockstep --test kv_schedules --test rounds_lockstep -- --ignored
 	$(CARGO) test --release --locked -p weft-rounds --test random_schedules --test instances -- --ignored

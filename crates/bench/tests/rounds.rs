@@ -11,6 +11,7 @@ fn campaign(nodes: usize, seeds: std::ops::RangeInclusive<u64>, faults: FaultCla
         window: if nodes > 6 { 8 } else { 4 },
         nic: NicModel::Soft,
         service: Service::Streams,
+        psp: false,
         #[cfg(feature = "planted-bugs")]
         planted_bug: None,
         #[cfg(feature = "planted-bugs")]

@@ -27,6 +27,7 @@ fn bench(seed: u64, workload: &str, plan: &str) -> SimulatedBench {
             reads: ReadPolicy::AnyReplica,
             seed,
             nic: NodeNic::Soft(CostProfile::FPGA),
+            psp: false,
             plan: FaultPlan::parse(plan).unwrap(),
             #[cfg(feature = "planted-bugs")]
             planted_bug: None,
@@ -126,6 +127,7 @@ fn campaign(nodes: usize, seeds: RangeInclusive<u64>) -> Campaign {
         kinds: FaultKinds::ALL,
         plan: None,
         nic: NodeNic::Soft(CostProfile::FPGA),
+        psp: false,
         #[cfg(feature = "planted-bugs")]
         planted_bug: None,
         #[cfg(feature = "planted-bugs")]
@@ -252,9 +254,14 @@ groups = [["node2"], ["node0", "node1", "membership0"]]
 #[test]
 fn campaigns_catch_planted_bugs_around_the_engine() {
     let late_grants = FaultPlan::parse(LATE_GRANTS).unwrap();
-    for (bug, plan) in [(NodeBug::LeaseFromReceipt, Some(late_grants)), (NodeBug::AnswerBeforeStored, None)] {
+    for (bug, plan) in [
+        (NodeBug::LeaseFromReceipt, Some(late_grants)),
+        (NodeBug::AnswerBeforeStored, None),
+        (NodeBug::KeysOfFormerLife, None),
+    ] {
+        let psp = bug == NodeBug::KeysOfFormerLife;
         let finds = |seed, node_bug| {
-            let campaign = Campaign { node_bug, plan: plan.clone(), ..campaign(3, seed..=seed) };
+            let campaign = Campaign { node_bug, psp, plan: plan.clone(), ..campaign(3, seed..=seed) };
             let result = campaign.run(|seed| seed.to_string(), |_| {}).unwrap();
             result.findings.violations.first().map(|violation| violation.what.clone())
         };

@@ -159,6 +159,7 @@ struct Driver {
     reserved: usize,
     messages_without_engine: u64,
     modifications_refused: u64,
+    associations_refused: u64,
     has_engine: bool,
     /// Calls that the engine has not been given: token, kind, payload.
     calls: VecDeque<(u32, u8, Vec<u8>)>,
@@ -239,6 +240,7 @@ impl RtlNic {
                 reserved: 0,
                 messages_without_engine: 0,
                 modifications_refused: 0,
+                associations_refused: 0,
                 has_engine: config.engine.is_some(),
                 calls: VecDeque::new(),
                 config: transport,
@@ -599,6 +601,7 @@ impl Nic for RtlNic {
                 self.driver.messages_without_engine += 1
             }
             HostCommand::Transmit(frame) => self.card.get_mut().board.transmit(frame),
+            HostCommand::Associate(_) => self.driver.associations_refused += 1,
             HostCommand::Modify(queue_pair, change) => {
                 let refused = self.modify_queue_pair(queue_pair, change).is_err();
                 self.driver.modifications_refused += u64::from(refused);
@@ -665,6 +668,7 @@ impl Nic for RtlNic {
             };
         add("messages_without_engine", self.driver.messages_without_engine);
         add("modifications_refused", self.driver.modifications_refused);
+        add("associations_refused", self.driver.associations_refused);
         add("mac_receive_overflow", card.board.receive_overflows);
         for (index, name) in (0..).zip(package::COUNTERS) {
             add(name, card.registers().counter(index));

@@ -9,7 +9,7 @@ use weft_sim::{
 use weft_time::Instant;
 use weft_waist::{NODES_MAX, NodeId, View};
 
-use crate::{MembershipMachine, Planted, SharedDisk, Station};
+use crate::{KeyHolder, MembershipMachine, Planted, SealedClients, SharedDisk, SharedKeys, Station};
 
 /// Builds the nodes of a cluster, and says what it tolerates.
 pub trait Builder {
@@ -63,7 +63,7 @@ pub enum ClusterMachine<N, C> {
     /// The membership service.
     Membership(Box<MembershipMachine>),
     /// Clients.
-    Clients(Box<C>),
+    Clients(Box<SealedClients<C>>),
 }
 
 impl<N: Machine, C: Machine> ClusterMachine<N, C> {
@@ -95,12 +95,12 @@ impl<N: Machine, C: Machine> ClusterMachine<N, C> {
 
     /// The clients, if it is theirs.
     pub fn clients(&self) -> Option<&C> {
-        if let Self::Clients(machine) = self { Some(machine) } else { None }
+        if let Self::Clients(sealed) = self { Some(&sealed.machine) } else { None }
     }
 
     /// The clients, if it is theirs, to act on them.
     pub fn clients_mut(&mut self) -> Option<&mut C> {
-        if let Self::Clients(machine) = self { Some(machine) } else { None }
+        if let Self::Clients(sealed) = self { Some(&mut sealed.machine) } else { None }
     }
 }
 
@@ -130,7 +130,7 @@ pub fn running<N: Machine, C: Machine>(
 }
 
 /// What a cluster is beside its nodes.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct ClusterShape {
     /// Nodes, 1 to 16.
     pub nodes: usize,
@@ -140,6 +140,8 @@ pub struct ClusterShape {
     pub planted: Planted,
     /// Decides everything.
     pub seed: u64,
+    /// The keys of all machines, if their frames are sealed.
+    pub keys: Option<SharedKeys>,
     /// What is between the machines.
     pub switch: SwitchConfig,
     /// What goes wrong.
@@ -172,6 +174,7 @@ impl<B: Builder> Cluster<B> {
             service: shape.service,
             disk: SharedDisk::default(),
             planted: shape.planted,
+            keys: shape.keys.clone(),
         };
         let mut world = World::new(shape.seed, shape.switch);
         for node in 0..shape.nodes {
@@ -182,8 +185,11 @@ impl<B: Builder> Cluster<B> {
             world.add_machine(port(shape.nodes, Station::Membership), machine);
         }
         for (index, machine) in (0..).zip(clients) {
-            let port = port(world.machines().len(), Station::Clients(index));
-            world.add_machine(port, ClusterMachine::Clients(Box::new(machine)));
+            let station = Station::Clients(index);
+            let holder = shape.keys.as_ref().map(|keys| KeyHolder::new(keys, station));
+            let sealed = SealedClients::new(machine, holder);
+            let port = port(world.machines().len(), station);
+            world.add_machine(port, ClusterMachine::Clients(Box::new(sealed)));
         }
         world.set_plan(&shape.plan)?;
         Ok(Self { world, director })
@@ -262,6 +268,7 @@ pub struct ClusterDirector<B> {
     service: Option<ServiceParameters>,
     disk: SharedDisk,
     planted: Planted,
+    keys: Option<SharedKeys>,
 }
 
 impl<B: Builder> ClusterDirector<B> {
@@ -281,7 +288,7 @@ impl<B: Builder> ClusterDirector<B> {
         let replicas = self.planted.replicas(parameters.replicas, self.nodes);
         let parameters = ServiceParameters { replicas, ..parameters };
         let machine = MembershipMachine::new(parameters, Rc::clone(&self.disk), now, self.planted);
-        Some(ClusterMachine::Membership(Box::new(machine)))
+        Some(ClusterMachine::Membership(Box::new(machine.with_keys(self.keys.clone()))))
     }
 
     /// A node that begins its life number `life`.

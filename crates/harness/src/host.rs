@@ -8,7 +8,7 @@ use weft_time::Instant;
 use weft_waist::{EngineStatus, NodeId, View};
 use weft_wire::frame::{self, Flow, Frame};
 
-use crate::{Planted, Station};
+use crate::{KeyHolder, Planted, Station};
 
 /// A change of what an engine is, on its node's clock.
 #[derive(Clone, Copy, Debug)]
@@ -54,11 +54,12 @@ impl CardPort for Bus<'_> {
 }
 
 /// The program on a node's host, which is the one that ships, behind frames.
-#[derive(Debug)]
 pub struct NodeHost<H> {
     node: Node<H>,
     /// The view that it keeps, if no membership service gives it any.
     fixed: Option<View>,
+    /// What its card seals with, if it does.
+    keys: Option<KeyHolder>,
     begun: bool,
     changes: Vec<StatusChange>,
     frame: Vec<u8>,
@@ -79,7 +80,13 @@ impl<H: HostHalf> NodeHost<H> {
         };
         let parameters = NodeParameters { node, incarnation, agent, identity: None };
         let node = planted.node(Node::new(parameters, halves));
-        Self { node, fixed, begun: false, changes: Vec::new(), frame: Vec::new() }
+        Self { node, fixed, keys: None, begun: false, changes: Vec::new(), frame: Vec::new() }
+    }
+
+    /// The same, and it has its card seal with these keys.
+    #[must_use]
+    pub fn with_keys(self, keys: Option<KeyHolder>) -> Self {
+        Self { keys, ..self }
     }
 
     /// The node.
@@ -100,6 +107,20 @@ impl<H: HostHalf> NodeHost<H> {
     fn begin(&mut self, now: Instant, commands: &mut Commands) {
         if !std::mem::replace(&mut self.begun, true) {
             self.node.begin(now, &mut Bus(commands));
+        }
+    }
+
+    /// The keys of a view come with its grant. The card has them before engines are told of the view, and speak to its
+    /// members.
+    fn take_keys(&mut self, message: &[u8], commands: &mut Commands) {
+        if let Some(keys) = &mut self.keys
+            && let Ok((_, Message::Grant { node, incarnation, view, .. })) = Message::decode(message)
+            && (node, incarnation) == (self.node.id(), self.node.incarnation())
+            && view.epoch >= self.node.view().epoch
+        {
+            keys.update(incarnation.get(), view.epoch, |change| {
+                commands.submit(HostCommand::Associate(change));
+            });
         }
     }
 
@@ -151,6 +172,7 @@ impl<H: SimulatedHalf> Host for NodeHost<H> {
                     && udp.destination_port == MEMBERSHIP_PORT
                     && ipv4.source == Station::Membership.address()
                 {
+                    self.take_keys(payload, commands);
                     self.node.receive_membership(now, payload, &mut Bus(commands));
                 }
             }

@@ -18,6 +18,7 @@ mod cluster;
 pub mod gateware;
 pub mod histogram;
 mod host;
+mod keys;
 mod membership;
 pub mod merge;
 mod nic_model;
@@ -36,6 +37,7 @@ pub use cluster::{
     Builder, Cluster, ClusterDirector, ClusterMachine, ClusterShape, MachineOf, NoClients, node_id, running,
 };
 pub use host::{NodeHost, SimulatedHalf, StatusChange, Views, incarnation};
+pub use keys::{KeyHolder, Keys, Sealed, SealedClients, SharedKeys, Watch};
 pub use membership::{Disk, MembershipMachine, SharedDisk};
 pub use nic_model::NicModel;
 pub use node_campaign::{DRIFT_PPM, LEASE, NodeCampaign, NodeCampaignResult, Subject};
@@ -43,4 +45,4 @@ pub use node_campaign::{DRIFT_PPM, LEASE, NodeCampaign, NodeCampaignResult, Subj
 pub use planted::NodeBug;
 pub use planted::Planted;
 pub use shipped::{FaultTimes, MakeEngines, ShippedNodes, ShippedParameters};
-pub use station::{DATAGRAM_BYTES, Station, address, clock, hardware, peers};
+pub use station::{DATAGRAM_BYTES, Station, address, clock, datagram_bytes, hardware, peers};

@@ -9,7 +9,7 @@ use weft_time::Instant;
 use weft_waist::View;
 use weft_wire::frame::{self, Endpoint, Flow, Frame};
 
-use crate::{Planted, Station};
+use crate::{Planted, SharedKeys, Station};
 
 /// What outlives the process of the membership service.
 #[derive(Debug, Default)]
@@ -39,6 +39,8 @@ impl Disk {
 pub struct MembershipMachine {
     server: Server<Endpoint>,
     disk: SharedDisk,
+    /// What it hands out, if frames are sealed.
+    keys: Option<SharedKeys>,
 }
 
 impl MembershipMachine {
@@ -51,7 +53,13 @@ impl MembershipMachine {
             }
             None => Service::new(parameters),
         };
-        Self { server: planted.server(Server::new(service)), disk }
+        Self { server: planted.server(Server::new(service)), disk, keys: None }
+    }
+
+    /// The same, and it hands out keys.
+    #[must_use]
+    pub fn with_keys(self, keys: Option<SharedKeys>) -> Self {
+        Self { keys, ..self }
     }
 
     /// Where the service stands.
@@ -61,6 +69,10 @@ impl MembershipMachine {
 
     fn note(&mut self, now: Instant) {
         let view = self.server.service().view();
+        if let Some(keys) = &self.keys {
+            let life = |node| Some(self.server.service().incarnation(node)?.get());
+            keys.borrow_mut().publish(now, view, life);
+        }
         let mut disk = self.disk.borrow_mut();
         if view.epoch != disk.view().epoch {
             disk.published.push((now, view));

@@ -18,17 +18,20 @@ pub enum NodeBug {
     WrongReplicas,
     /// A node that comes back connects the queue pairs of its engines as those of the first incarnation.
     WiredToFormerIncarnation,
+    /// A node that comes back is handed the keys of its first life, with which its card counts from 0 again.
+    KeysOfFormerLife,
 }
 
 #[cfg(feature = "planted-bugs")]
 impl NodeBug {
     /// All of them.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::EnginesKept,
         Self::LeaseFromReceipt,
         Self::AnswerBeforeStored,
         Self::WrongReplicas,
         Self::WiredToFormerIncarnation,
+        Self::KeysOfFormerLife,
     ];
 
     /// Its name on command lines: lower case, words joined by hyphens.
@@ -39,6 +42,7 @@ impl NodeBug {
             Self::AnswerBeforeStored => "answer-before-stored",
             Self::WrongReplicas => "wrong-replicas",
             Self::WiredToFormerIncarnation => "wired-to-former-incarnation",
+            Self::KeysOfFormerLife => "keys-of-former-life",
         }
     }
 }

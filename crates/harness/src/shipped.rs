@@ -125,6 +125,7 @@ impl<C: ClientProgram> Cluster<ShippedNodes<C>> {
             service: Some(ServiceParameters::new(nodes, lease)),
             planted,
             seed,
+            keys: None,
             switch: SwitchConfig::default(),
             plan: plan.clone(),
         };

@@ -12,6 +12,11 @@ use weft_wire::frame::Endpoint;
 /// Bytes of UDP payload in one datagram: Ethernet's 1,500 less 28.
 pub const DATAGRAM_BYTES: usize = 1_472;
 
+/// Bytes of UDP payload in one datagram where frames are sealed or not: a sealed one has less room.
+pub const fn datagram_bytes(sealed: bool) -> usize {
+    if sealed { DATAGRAM_BYTES - weft_service::psp::OVERHEAD_BYTES } else { DATAGRAM_BYTES }
+}
+
 /// A machine's place in the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Station {

@@ -386,6 +386,7 @@ impl NicKvBench {
                 reads: ReadPolicy::AnyReplica,
                 seed: self.seed,
                 nic,
+                psp: false,
                 plan,
                 #[cfg(feature = "planted-bugs")]
                 planted_bug: None,

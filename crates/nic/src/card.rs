@@ -270,6 +270,7 @@ impl<E: Engine> Card<E> {
                 let refused = self.ports.transport.modify_queue_pair(queue_pair, change).is_err();
                 self.ports.counters.modifications_refused += u64::from(refused);
             }
+            HostCommand::Associate(_) => self.ports.counters.associations_refused += 1,
             HostCommand::Transmit(_) => panic!("a card without a frame port cannot transmit frames"),
         }
         // What is posted in ERROR completes at once.

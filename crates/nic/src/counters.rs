@@ -41,6 +41,8 @@ weft_counters::counters! {
         replies_refused,
         /// Changes of queue pairs that the host wanted and these did not allow.
         modifications_refused,
+        /// Changes of security associations that a card was asked for which seals nothing.
+        associations_refused,
         /// Answers of the host to clients that no datagram can hold.
         responses_too_large,
     }

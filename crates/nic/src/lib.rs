@@ -36,6 +36,7 @@ pub use soft::{SoftNic, SoftNicConfig};
 
 use std::net::SocketAddrV4;
 
+use weft_service::psp;
 use weft_time::{Duration, Instant};
 use weft_verbs::{Completion, Modify, QueuePairNumber, ReceiveRequest, WorkRequest};
 use weft_waist::{Accesses, Configuration, EngineStatus};
@@ -141,6 +142,9 @@ pub enum HostCommand<'a> {
     /// Change a queue pair, as [`RdmaDriver::modify_queue_pair`] does; a refusal is counted. Completions that wait
     /// stay.
     Modify(QueuePairNumber, Modify),
+    /// Change the security associations of the frame port; a refusal is counted. A card that does not seal frames has
+    /// none, and counts it as a refusal, too.
+    Associate(psp::Change),
 }
 
 /// What a NIC tells its host.

@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 
 use weft_rdma::Transmit;
+use weft_service::Seal;
+use weft_service::psp::Psp;
 use weft_time::{Duration, Instant};
 use weft_waist::{Engine, Memory};
 use weft_wire::arp::{Arp, Operation, Station};
@@ -41,6 +43,10 @@ pub struct SoftNic<E> {
     hardware: MacAddress,
     address: Ipv4Addr,
     card: Card<E>,
+    /// What seals and opens the transports' frames between the port and everything else.
+    psp: Option<Box<Psp>>,
+    /// The frame that was opened last.
+    opened: Vec<u8>,
     neighbours: Neighbours,
     waiting: Waiting,
     /// Frames that the port itself answers with, and what the host transmits.
@@ -65,6 +71,8 @@ impl<E: Engine> SoftNic<E> {
             hardware,
             address,
             card,
+            psp: None,
+            opened: Vec::new(),
             neighbours: Neighbours::new(NEIGHBOURS_MAX),
             waiting: Waiting::new(),
             ready: VecDeque::new(),
@@ -74,6 +82,13 @@ impl<E: Engine> SoftNic<E> {
             frames_received: 0,
             labour: Duration::ZERO,
         }
+    }
+
+    /// Seals and opens the frames of the transports from now on: RoCE packets and Weft's datagrams leave and enter
+    /// under an association with their peer, or not at all. [`HostCommand::Associate`] installs associations. Datagrams
+    /// must leave room for what a sealed frame has more ([`weft_service::psp::OVERHEAD_BYTES`]).
+    pub fn set_psp(&mut self, psp: Psp) {
+        self.psp = Some(Box::new(psp));
     }
 
     /// What is behind the port.
@@ -164,42 +179,23 @@ impl<E: Engine> Nic for SoftNic<E> {
             }
             _ => {}
         }
-        match Frame::parse(bytes) {
-            Err(_) => self.counters.frames_malformed += 1,
-            Ok(Frame::Arp { arp, .. }) => self.receive_arp(&arp),
-            Ok(Frame::Echo { ethernet, ipv4, echo })
-                if ipv4.destination == self.address && echo.kind == EchoKind::Request =>
-            {
-                let mut reply = Vec::new();
-                let (ethernet, ipv4) = (ethernet.answered_by(self.hardware), ipv4.answered());
-                frame::emit_echo_frame(&mut reply, &ethernet, &ipv4, &echo.answered());
-                self.ready.push_back(reply);
-                self.counters.echo_replies += 1;
-            }
-            Ok(Frame::Udp { ipv4, udp, payload, .. }) if ipv4.destination == self.address => {
-                match udp.destination_port {
-                    datagram::UDP_PORT if self.card.has_engines() => {
-                        let from = SocketAddrV4::new(ipv4.source, udp.source_port);
-                        self.card.receive_datagram(now, from, payload);
-                    }
-                    roce::UDP_PORT => match icrc::Path::new(&ipv4, &udp).verify(payload) {
-                        Ok(packet) => {
-                            let marked = ipv4.type_of_service & CONGESTION_MASK == CONGESTION_EXPERIENCED;
-                            self.card.receive_roce_marked(now, ipv4.source, packet, marked);
-                        }
-                        Err(_) => self.card.count_icrc_error(),
-                    },
-                    _ => self.pass_to_host(bytes),
-                }
-            }
-            Ok(_) => self.pass_to_host(bytes),
+        let Some(psp) = &mut self.psp else { return self.receive_plain(now, bytes) };
+        let mut opened = std::mem::take(&mut self.opened);
+        opened.clear();
+        opened.extend_from_slice(bytes);
+        // A refusal is counted there.
+        if psp.open(&mut opened).is_ok() {
+            self.receive_plain(now, &opened);
         }
+        self.opened = opened;
     }
 
     fn submit(&mut self, now: Instant, command: HostCommand<'_>) {
-        match command {
-            HostCommand::Transmit(bytes) => self.ready.push_back(bytes.to_vec()),
-            command => self.card.submit(now, command),
+        match (command, &mut self.psp) {
+            (HostCommand::Transmit(bytes), _) => self.ready.push_back(bytes.to_vec()),
+            // A refusal is counted there.
+            (HostCommand::Associate(change), Some(psp)) => drop(psp.change(&change)),
+            (command, _) => self.card.submit(now, command),
         }
     }
 
@@ -226,17 +222,19 @@ impl<E: Engine> Nic for SoftNic<E> {
             if let Some(bytes) = self.ready.pop_front() {
                 out.extend_from_slice(&bytes);
                 self.labour = Duration::ZERO;
-                break;
-            }
-            let Some(packet) = self.poll_card(now) else { return false };
-            if let Some(payload) = self.send(now, packet, out) {
+            } else {
+                let Some(packet) = self.poll_card(now) else { return false };
+                let Some(payload) = self.send(now, packet, out) else { continue };
                 self.payload = payload;
                 self.labour = self.card.labour();
-                break;
             }
+            if self.psp.as_mut().is_none_or(|psp| psp.seal(out).is_ok()) {
+                self.counters.frames_sent += 1;
+                return true;
+            }
+            // It was counted there, and the transport or the engine sends again.
+            out.clear();
         }
-        self.counters.frames_sent += 1;
-        true
     }
 
     fn poll_host(&mut self) -> Option<HostEvent> {
@@ -274,11 +272,46 @@ impl<E: Engine> Nic for SoftNic<E> {
     fn counters(&self) -> Vec<(&'static str, u64)> {
         let mut all = self.counters.list();
         all.extend(self.card.counters());
+        all.extend(self.psp.iter().flat_map(|psp| psp.counters().list()));
         all
     }
 }
 
 impl<E: Engine> SoftNic<E> {
+    /// A frame has arrived, and is opened if it was sealed.
+    fn receive_plain(&mut self, now: Instant, bytes: &[u8]) {
+        match Frame::parse(bytes) {
+            Err(_) => self.counters.frames_malformed += 1,
+            Ok(Frame::Arp { arp, .. }) => self.receive_arp(&arp),
+            Ok(Frame::Echo { ethernet, ipv4, echo })
+                if ipv4.destination == self.address && echo.kind == EchoKind::Request =>
+            {
+                let mut reply = Vec::new();
+                let (ethernet, ipv4) = (ethernet.answered_by(self.hardware), ipv4.answered());
+                frame::emit_echo_frame(&mut reply, &ethernet, &ipv4, &echo.answered());
+                self.ready.push_back(reply);
+                self.counters.echo_replies += 1;
+            }
+            Ok(Frame::Udp { ipv4, udp, payload, .. }) if ipv4.destination == self.address => {
+                match udp.destination_port {
+                    datagram::UDP_PORT if self.card.has_engines() => {
+                        let from = SocketAddrV4::new(ipv4.source, udp.source_port);
+                        self.card.receive_datagram(now, from, payload);
+                    }
+                    roce::UDP_PORT => match icrc::Path::new(&ipv4, &udp).verify(payload) {
+                        Ok(packet) => {
+                            let marked = ipv4.type_of_service & CONGESTION_MASK == CONGESTION_EXPERIENCED;
+                            self.card.receive_roce_marked(now, ipv4.source, packet, marked);
+                        }
+                        Err(_) => self.card.count_icrc_error(),
+                    },
+                    _ => self.pass_to_host(bytes),
+                }
+            }
+            Ok(_) => self.pass_to_host(bytes),
+        }
+    }
+
     /// The next packet of the card.
     fn poll_card(&mut self, now: Instant) -> Option<Outgoing> {
         let mut payload = std::mem::take(&mut self.payload);

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddrV4;
 
 use weft_nic::{HostCommand, HostEvent, Nic};
+use weft_service::psp;
 use weft_time::{Duration, Instant};
 use weft_verbs::{Modify, QueuePairNumber, ReceiveRequest, WorkRequest};
 use weft_waist::Configuration;
@@ -11,6 +12,9 @@ use weft_waist::Configuration;
 /// What a command or an event moves over the bus beside its content (NIC-KV section 5.3.1: a descriptor has 8 to
 /// 16 bytes, depending on the direction).
 const DESCRIPTOR_BYTES: usize = 16;
+
+/// Of a security association: key, SPI and the peer's address.
+const ASSOCIATION_BYTES: usize = 40;
 
 /// The program on the host of a NIC. What it does through the NIC takes time; its own work takes none, unless it says
 /// so and runs where that is charged ([`crate::HostThreads`], [`crate::EngineOnHost`]).
@@ -81,6 +85,7 @@ pub(crate) enum Command {
     PostSend(QueuePairNumber, WorkRequest),
     PostReceive(QueuePairNumber, ReceiveRequest),
     Modify(QueuePairNumber, Modify),
+    Associate(psp::Change),
 }
 
 impl Commands {
@@ -99,6 +104,7 @@ impl Commands {
             HostCommand::PostSend(queue_pair, request) => Command::PostSend(queue_pair, request),
             HostCommand::PostReceive(queue_pair, request) => Command::PostReceive(queue_pair, request),
             HostCommand::Modify(queue_pair, change) => Command::Modify(queue_pair, change),
+            HostCommand::Associate(change) => Command::Associate(change),
         };
         self.queue.push_back(command);
     }
@@ -152,6 +158,7 @@ impl Command {
                 | Self::PostSend(..)
                 | Self::PostReceive(..)
                 | Self::Modify(..) => 0,
+                Self::Associate(_) => ASSOCIATION_BYTES,
             }
     }
 
@@ -181,6 +188,7 @@ impl Command {
                 nic.submit(now, HostCommand::PostReceive(queue_pair, request));
             }
             Self::Modify(queue_pair, change) => nic.submit(now, HostCommand::Modify(queue_pair, change)),
+            Self::Associate(change) => nic.submit(now, HostCommand::Associate(change)),
         }
         None
     }

@@ -234,6 +234,7 @@ impl Cluster {
             service: parameters.service.map(|(service, _)| service),
             planted: parameters.planted,
             seed: parameters.seed,
+            keys: None,
             switch: parameters.network.switch(),
             plan: parameters.plan.clone(),
         };

@@ -10,7 +10,8 @@ use weft_cluster::{AgentParameters, ServiceParameters};
 use weft_harness::NicModel;
 #[cfg(feature = "planted-bugs")]
 use weft_harness::NodeBug;
-use weft_harness::{Findings, Judgement, Planted, add_faults};
+use weft_harness::{Findings, Judgement, Planted, Sealed, add_faults};
+use weft_nic::Nic;
 use weft_node::RoundsPauses;
 use weft_rounds::Quorums;
 use weft_rounds::message::Phase;
@@ -37,6 +38,8 @@ const FAULTS_UNTIL_US: u64 = 2_000;
 /// How long a lease lasts: short enough that a run sees many end. Rounds do not rest on them, but a node that comes
 /// back waits for the end of that of its former life.
 const LEASE: Duration = Duration::from_us(200);
+/// So often keys change where frames are sealed: a node that is granted leases is never two generations behind.
+const ROTATION: Duration = Duration::from_us(500);
 /// How often a host without a lease reports.
 const IDLE_INTERVAL: Duration = Duration::from_us(10);
 /// Every node has been told the first view when the first round begins, and who was left out asks again when what it
@@ -247,6 +250,8 @@ pub struct Campaign {
     pub nic: NicModel,
     /// What the engines serve.
     pub service: Service,
+    /// Whether frames are sealed by PSP.
+    pub psp: bool,
     /// A bug to run with.
     #[cfg(feature = "planted-bugs")]
     pub planted_bug: Option<weft_rounds::PlantedBug>,
@@ -288,6 +293,9 @@ pub struct CampaignResult {
     pub faults: BTreeMap<String, u64>,
     /// `agree`, `linearizable` or `violation`.
     pub checked: &'static str,
+    /// What was sealed, if frames were.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub psp: Option<Sealed>,
     /// What went wrong.
     #[serde(flatten)]
     pub findings: Findings<SeedFailures>,
@@ -309,6 +317,7 @@ impl Campaign {
             nodes: self.nodes as u32,
             tolerated: Quorums::tolerated(self.nodes) as u32,
             window: self.window,
+            psp: self.psp.then(Sealed::default),
             seed: *self.seeds.start(),
             ..CampaignResult::default()
         };
@@ -346,6 +355,7 @@ impl Campaign {
                 AgentParameters { idle_interval: IDLE_INTERVAL, ..AgentParameters::default() },
             )),
             pauses: PAUSES,
+            rotation: self.psp.then_some(ROTATION),
             planted: Planted {
                 #[cfg(feature = "planted-bugs")]
                 bug: self.node_bug,
@@ -369,6 +379,12 @@ impl Campaign {
         result.fences += cluster.sum("fenced");
         result.epochs += cluster.sum("epochs");
         add_faults(&mut result.faults, &cluster.machines.world);
+        if let Some((sealed, watch)) = result.psp.as_mut().zip(cluster.watch.as_ref()) {
+            let watch = watch.borrow();
+            wrong.extend(watch.wrong());
+            let counters = cluster.machines.running().flat_map(|(_, node)| node.nic().counters());
+            sealed.add(&watch, counters.map(|(name, count)| (name.to_owned(), count)));
+        }
         Judgement::of(&cluster.machines.world, wrong)
     }
 }

@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use weft_cluster::{AgentParameters, ServiceParameters};
 use weft_harness::{
-    Builder, Cluster as Nodes, ClusterShape, DATAGRAM_BYTES, MachineOf, NodeHost, Planted, Station, Views,
-    address, clock, hardware, incarnation, node_id, peers,
+    Builder, Cluster as Nodes, ClusterShape, DATAGRAM_BYTES, KeyHolder, Keys, MachineOf, NodeHost, Planted,
+    SharedKeys, Station, Views, Watch, address, clock, datagram_bytes, hardware, incarnation, node_id, peers,
 };
 use weft_nic::{CardConfig, SoftNic, SoftNicConfig};
 use weft_node::{RoundsHalf, RoundsPauses};
@@ -47,6 +47,8 @@ pub(super) struct ClusterParameters {
     /// The membership service and how nodes report to it; without one the first view lasts.
     pub(super) service: Option<(ServiceParameters, AgentParameters)>,
     pub(super) pauses: RoundsPauses,
+    /// How often keys change, if frames are sealed by PSP.
+    pub(super) rotation: Option<Duration>,
     /// A bug around the engines to run with.
     pub(super) planted: Planted,
     pub(super) seed: u64,
@@ -63,6 +65,8 @@ type NodeMachine = NicMachine<SoftNic<NodeEngine>, NodeHost<ProposerHalf>>;
 pub(super) struct Cluster {
     pub(super) machines: Nodes<RoundsNodes>,
     pub(super) books: Rc<RefCell<Books>>,
+    /// Who watches what is sealed, if frames are.
+    pub(super) watch: Option<Rc<RefCell<Watch>>>,
 }
 
 impl Cluster {
@@ -72,25 +76,35 @@ impl Cluster {
     /// The fault plan does not fit the cluster.
     pub(super) fn new(parameters: &ClusterParameters) -> Result<Self, PlanError> {
         let books = Books::new(parameters.nodes);
+        let keys = parameters.rotation.map(|rotation| {
+            let stations = (0..parameters.nodes).map(Station::node).chain([Station::Clients(0)]);
+            Keys::shared(parameters.seed, stations, rotation, parameters.planted)
+        });
         let shape = ClusterShape {
             nodes: parameters.nodes,
             service: parameters.service.map(|(service, _)| service),
             planted: parameters.planted,
+            keys: keys.clone(),
             seed: parameters.seed,
             switch: parameters.network.switch(),
             plan: parameters.plan.clone(),
         };
-        let nodes = RoundsNodes { parameters: parameters.clone(), books: Rc::clone(&books) };
+        let nodes =
+            RoundsNodes { parameters: parameters.clone(), keys: keys.clone(), books: Rc::clone(&books) };
         let clients = parameters.load.is_none();
         let clients = clients.then(|| RegisterClients::new(parameters.nodes, parameters.seed, CLIENTS_BEGIN));
-        let machines = Nodes::new(&shape, nodes, clients, |index, station| {
+        let mut machines = Nodes::new(&shape, nodes, clients, |index, station| {
             let mut port = parameters.network.port(station.name(), station.hardware().0);
             if !matches!(station, Station::Clients(_)) {
                 port.clock = clock(parameters.seed, index, parameters.drift_ppm);
             }
             port
         })?;
-        Ok(Self { machines, books })
+        let watch = keys.map(|keys| Rc::new(RefCell::new(Watch::new(&keys))));
+        if let Some(watch) = &watch {
+            machines.world.add_tap(Box::new(Rc::clone(watch)));
+        }
+        Ok(Self { machines, books, watch })
     }
 
     /// The clients of the register.
@@ -181,6 +195,7 @@ pub(super) fn port_cycles(peers: usize, bytes: usize) -> u64 {
 /// The nodes of a cluster.
 pub(super) struct RoundsNodes {
     parameters: ClusterParameters,
+    keys: Option<SharedKeys>,
     books: Rc<RefCell<Books>>,
 }
 
@@ -195,7 +210,7 @@ impl Builder for RoundsNodes {
         }
         let card = CardConfig {
             peers: peers(nodes),
-            datagram_bytes: DATAGRAM_BYTES,
+            datagram_bytes: datagram_bytes(self.keys.is_some()),
             transport: weft_rdma::Config {
                 max_queue_pairs: 1,
                 completion_queue_depth: 1,
@@ -207,6 +222,10 @@ impl Builder for RoundsNodes {
         let mut nic = SoftNic::new(config, vec![(engine.build(), Memory::new(0))]);
         for other in (0..nodes).map(Station::node).chain([Station::Membership, Station::Clients(0)]) {
             nic.add_neighbour(other.address(), other.hardware());
+        }
+        let holder = self.keys.as_ref().map(|keys| KeyHolder::new(keys, Station::node(node)));
+        if let Some(holder) = &holder {
+            nic.set_psp(holder.psp());
         }
         let front = FrontParameters {
             life: incarnation(life).get(),
@@ -220,6 +239,7 @@ impl Builder for RoundsNodes {
             ProposerHalf::new((node, life), RoundsHalf::new(front, pauses), load, Rc::clone(&self.books));
         let views = service.map_or(Views::Fixed(first_view(nodes)), |(_, agent)| Views::Service(agent));
         let host = NodeHost::new(node_id(node), incarnation(life), views, [half], planted);
+        let host = host.with_keys(holder);
         NicMachine::new(nic, host, &CostProfile::FPGA)
     }
 

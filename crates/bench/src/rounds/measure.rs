@@ -167,6 +167,7 @@ impl RoundsBench {
             engine: EngineParameters { nic: self.nic, service: Service::Streams, parameters: engine },
             service: None,
             pauses: PAUSES,
+            rotation: None,
             planted: Planted::default(),
             seed: self.seed,
             plan: FaultPlan::default(),

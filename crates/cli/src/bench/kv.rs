@@ -273,6 +273,7 @@ impl KvOptions {
                 reads: self.reads,
                 seed: self.seed,
                 nic: self.nic.choose(self.nodes)?,
+                psp: false,
                 plan,
                 #[cfg(feature = "planted-bugs")]
                 planted_bug: None,

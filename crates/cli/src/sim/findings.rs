@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use weft_harness::table::{grouped, time_with_unit};
-use weft_harness::{Findings, Violation};
+use weft_harness::{Findings, Sealed, Violation};
 
 use crate::replay::CommandLine;
 
@@ -24,6 +24,18 @@ pub(super) fn live_within(ns: u64, bound_ns: u64) -> String {
         u64::MAX => format!("NOT within {bound} of the last fault"),
         ns => format!("within {} of the last fault (bound {bound})", time_with_unit(ns)),
     }
+}
+
+/// What was sealed, if frames were.
+pub(super) fn sealed(sealed: Option<&Sealed>) -> String {
+    sealed.map_or_else(String::new, |Sealed { frames, keys, counters }| {
+        format!(
+            "  sealed      {} frames with {} keys, each opened by an observer\n  cards       {}\n",
+            grouped(*frames),
+            grouped(*keys),
+            list(counters)
+        )
+    })
 }
 
 /// How the campaign and each run that went wrong are repeated; `about` says what else there is to know of that run.

@@ -1,7 +1,8 @@
 //! `weft sim kv`: fault campaigns of the key-value store.
 
 use clap::Args;
-use weft_bench::kv::simulated::{Campaign, CampaignResult};
+use weft_bench::kv::simulated::{Campaign, CampaignResult, NodeNic};
+use weft_harness::NicModel;
 use weft_harness::progress::Progress;
 use weft_harness::table::{Column, Table, grouped};
 use weft_sim::FaultKinds;
@@ -30,6 +31,9 @@ pub(crate) struct KvCampaign {
     faults: Faults,
     #[command(flatten)]
     nic: NodeNicOptions,
+    /// Seal all frames between nodes and clients by PSP, with keys that change; an observer checks every nonce
+    #[arg(long)]
+    psp: bool,
     /// Plant this known bug in the engine, to see the campaign find it
     #[cfg(feature = "planted-bugs")]
     #[arg(long, value_name = "NAME", hide = true, value_parser = parse::planted_bug)]
@@ -73,11 +77,12 @@ impl Task for KvCampaign {
             result.checked.to_owned(),
         ]);
         format!(
-            "{table}\n  nic         {}, engines on the {}\n  faults      {}\n  every node  serves again {}\n{}",
+            "{table}\n  nic         {}, engines on the {}\n  faults      {}\n  every node  serves again {}\n{}{}",
             result.nic,
             result.engine_on,
             list(&result.faults),
             live_within(result.live_within_ns, result.live_within_bound_ns),
+            findings::sealed(result.psp.as_ref()),
             findings::to_text(&result.findings, &self.command(&self.seeds.chosen()), |()| String::new()),
         )
     }
@@ -98,7 +103,8 @@ impl KvCampaign {
             seeds: self.seeds.chosen().0,
             kinds,
             plan,
-            nic: self.nic.choose(self.nodes)?,
+            nic: self.choose_nic()?,
+            psp: self.psp,
             #[cfg(feature = "planted-bugs")]
             planted_bug: self.planted_bug,
             #[cfg(feature = "planted-bugs")]
@@ -106,14 +112,24 @@ impl KvCampaign {
         })
     }
 
+    fn choose_nic(&self) -> Result<NodeNic, Failure> {
+        let nic = self.nic.choose(self.nodes)?;
+        if self.psp && nic.model() == NicModel::Rtl {
+            return Err(Failure::new(
+                "the gateware's card does not seal frames yet; choose --nic soft or leave --psp out",
+            ));
+        }
+        Ok(nic)
+    }
+
     /// The command that repeats some of the runs.
     fn command(&self, seeds: &Seeds) -> CommandLine {
-        let Self { nodes, seeds: _, faults, nic, .. } = self;
+        let Self { nodes, seeds: _, faults, nic, psp, .. } = self;
         let line = CommandLine::new("weft sim kv")
             .option("--nodes", nodes)
             .option("--seeds", seeds)
             .option("--faults", faults);
-        let line = nic.add_to(line);
+        let line = nic.add_to(line).flag("--psp", *psp);
         #[cfg(feature = "planted-bugs")]
         let line = line
             .given("--planted-bug", self.planted_bug.map(weft_kv::PlantedBug::name))

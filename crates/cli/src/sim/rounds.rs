@@ -43,6 +43,9 @@ pub(crate) struct RoundsCampaign {
     /// Service: streams of proposals and decisions, or a register with clients of its own
     #[arg(long, value_name = "streams|register", default_value_t)]
     service: Service,
+    /// Seal all frames between nodes and clients by PSP, with keys that change; an observer checks every nonce
+    #[arg(long)]
+    psp: bool,
     /// Plant this known bug in the engine, to see the campaign find it
     #[cfg(feature = "planted-bugs")]
     #[arg(long, value_name = "NAME", hide = true, value_parser = parse::planted_rounds_bug)]
@@ -84,12 +87,13 @@ impl Task for RoundsCampaign {
         ]);
         format!(
             "{table}\n  nodes       {}, of which {} may fail; window {}, engine {}\n  faults      {}\n  \
-             in time     decided everywhere within {DECIDED_WITHIN}, members again within {MEMBER_WITHIN} of the last fault\n{}",
+             in time     decided everywhere within {DECIDED_WITHIN}, members again within {MEMBER_WITHIN} of the last fault\n{}{}",
             result.nodes,
             result.tolerated,
             result.window,
             result.nic,
             list(&result.faults),
+            findings::sealed(result.psp.as_ref()),
             findings::to_text(&result.findings, &self.command(&self.seeds.chosen()), |run| {
                 format!(", nodes {:?} fail", run.faulty)
             }),
@@ -117,6 +121,7 @@ impl RoundsCampaign {
             window,
             nic: self.nic,
             service: self.service,
+            psp: self.psp,
             #[cfg(feature = "planted-bugs")]
             planted_bug: self.planted_bug,
             #[cfg(feature = "planted-bugs")]
@@ -126,14 +131,15 @@ impl RoundsCampaign {
 
     /// The command that repeats some of the runs.
     fn command(&self, seeds: &Seeds) -> CommandLine {
-        let Self { nodes, seeds: _, faults, window, nic, service, .. } = self;
+        let Self { nodes, seeds: _, faults, window, nic, service, psp, .. } = self;
         let line = CommandLine::new("weft sim rounds")
             .option("--nodes", nodes)
             .option("--seeds", seeds)
             .option("--faults", faults)
             .given("--window", *window)
             .unless(NicModel::Soft, "--nic", *nic)
-            .unless(Service::Streams, "--service", *service);
+            .unless(Service::Streams, "--service", *service)
+            .flag("--psp", *psp);
         #[cfg(feature = "planted-bugs")]
         let line = line
             .given("--planted-bug", self.planted_bug.map(weft_rounds::PlantedBug::name))

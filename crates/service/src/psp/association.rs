@@ -13,7 +13,7 @@ use super::replay::ReplayWindow;
 use super::{OVERHEAD_BYTES, header};
 use crate::shapes::Seal;
 
-/// Associations of each direction that a card has room for, as the gateware; the low bits of a SPI are its place.
+/// Associations of each direction that the gateware has room for; the low bits of a SPI are its place.
 pub const ASSOCIATIONS: usize = 32;
 
 /// After so many frames a sender wants another key: it stops.
@@ -70,17 +70,124 @@ pub enum InstallError {
     Full,
 }
 
-/// What was sealed, opened and refused.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// Frames sealed.
-    pub sealed: u64,
-    /// Frames opened.
-    pub opened: u64,
-    /// Frames that did not leave.
-    pub refused: u64,
-    /// Frames that were dropped.
-    pub dropped: u64,
+/// How a card's PSP is built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PspConfig {
+    /// The UDP port of PSP.
+    pub port: u16,
+    /// After so many frames a sender stops and wants another key.
+    pub frames_per_key: u64,
+    /// Associations of each direction, a power of two: the low bits of a SPI are its place.
+    pub associations: usize,
+}
+
+impl Default for PspConfig {
+    fn default() -> Self {
+        Self { port: UDP_PORT, frames_per_key: FRAMES_PER_KEY, associations: ASSOCIATIONS }
+    }
+}
+
+/// A change of a card's associations, as the host asks for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Frames from `peer` for `spi` are accepted with this key, beside what is accepted already.
+    InstallReceiver {
+        /// Who sends.
+        peer: Ipv4Addr,
+        /// The receiver's name for the association.
+        spi: u32,
+        /// The key.
+        key: Key,
+    },
+    /// Frames to `peer` are sealed with this key from now on.
+    InstallSender {
+        /// Who receives.
+        peer: Ipv4Addr,
+        /// The receiver's name for the association.
+        spi: u32,
+        /// The key.
+        key: Key,
+    },
+    /// Nothing is accepted for this SPI any more: the former key of a rotation.
+    RemoveReceiver {
+        /// The association.
+        spi: u32,
+    },
+    /// Nothing is sent to or accepted from this peer any more: a node that was removed.
+    RemovePeer {
+        /// The node's address.
+        peer: Ipv4Addr,
+    },
+}
+
+weft_counters::counters! {
+    /// What was sealed, opened and refused, by cause.
+    pub struct Counters {
+        /// Frames sealed.
+        psp_sealed,
+        /// Frames opened.
+        psp_opened,
+        /// Frames that did not leave because there is no association with their peer.
+        psp_without_association,
+        /// Frames that did not leave because their key is used up.
+        psp_key_used_up,
+        /// Frames dropped that came in plaintext and must be sealed.
+        psp_plaintext,
+        /// Frames dropped as malformed PSP packets.
+        psp_malformed,
+        /// Frames dropped because no association has their SPI.
+        psp_unknown_spi,
+        /// Frames dropped because the association belongs to another peer.
+        psp_wrong_peer,
+        /// Frames dropped because their version is not that of the key.
+        psp_wrong_version,
+        /// Frames dropped because their tag is wrong.
+        psp_bad_tag,
+        /// Frames dropped that have come before, or are older than the window.
+        psp_replayed,
+        /// Changes of associations that were refused.
+        psp_changes_refused,
+    }
+}
+
+impl Counters {
+    const fn count(&mut self, refusal: Refusal) {
+        let counter = match refusal {
+            Refusal::NoAssociation => &mut self.psp_without_association,
+            Refusal::KeyUsedUp => &mut self.psp_key_used_up,
+            Refusal::Plaintext => &mut self.psp_plaintext,
+            Refusal::Malformed => &mut self.psp_malformed,
+            Refusal::UnknownSpi => &mut self.psp_unknown_spi,
+            Refusal::WrongPeer => &mut self.psp_wrong_peer,
+            Refusal::WrongVersion => &mut self.psp_wrong_version,
+            Refusal::BadTag => &mut self.psp_bad_tag,
+            Refusal::Replayed => &mut self.psp_replayed,
+        };
+        *counter += 1;
+    }
+
+    /// Frames that were dropped, for whatever cause.
+    pub const fn dropped(&self) -> u64 {
+        self.psp_plaintext
+            + self.psp_malformed
+            + self.psp_unknown_spi
+            + self.psp_wrong_peer
+            + self.psp_wrong_version
+            + self.psp_bad_tag
+            + self.psp_replayed
+    }
+}
+
+/// A known bug, to see the checks find it.
+#[cfg(feature = "planted-bugs")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlantedBug {
+    /// The window takes a counter in before the tag is verified: a forged frame makes it forget what is to come.
+    WindowBeforeTag,
+    /// A frame in plaintext is accepted.
+    PlaintextAccepted,
+    /// No frame is taken for a repetition.
+    WindowIgnored,
 }
 
 #[derive(Debug)]
@@ -104,11 +211,12 @@ struct Receiver {
 /// pass.
 #[derive(Debug)]
 pub struct Psp {
-    port: u16,
-    frames_per_key: u64,
+    config: PspConfig,
     senders: Vec<Sender>,
-    receivers: [Option<Receiver>; ASSOCIATIONS],
+    receivers: Box<[Option<Receiver>]>,
     counters: Counters,
+    #[cfg(feature = "planted-bugs")]
+    planted: Option<PlantedBug>,
 }
 
 /// What a frame is to PSP.
@@ -120,16 +228,53 @@ enum Kind {
 
 impl Default for Psp {
     fn default() -> Self {
-        Self::new(UDP_PORT, FRAMES_PER_KEY)
+        Self::new(PspConfig::default())
     }
 }
 
 impl Psp {
-    /// No association yet: nothing that must be sealed leaves or enters. `port` is that of PSP over UDP.
-    pub fn new(port: u16, frames_per_key: u64) -> Self {
-        let receivers = [const { None }; ASSOCIATIONS];
-        let senders = Vec::with_capacity(ASSOCIATIONS);
-        Self { port, frames_per_key, senders, receivers, counters: Counters::default() }
+    /// No association yet: nothing that must be sealed leaves or enters.
+    ///
+    /// # Panics
+    /// If the number of associations is no power of two.
+    pub fn new(config: PspConfig) -> Self {
+        assert!(config.associations.is_power_of_two(), "the low bits of a SPI are its place");
+        Self {
+            senders: Vec::with_capacity(config.associations),
+            receivers: std::iter::repeat_with(|| None).take(config.associations).collect(),
+            counters: Counters::default(),
+            #[cfg(feature = "planted-bugs")]
+            planted: None,
+            config,
+        }
+    }
+
+    /// The same with a known bug.
+    #[cfg(feature = "planted-bugs")]
+    #[must_use]
+    pub fn with_planted_bug(self, bug: PlantedBug) -> Self {
+        Self { planted: Some(bug), ..self }
+    }
+
+    /// Does what the host asks for; a refusal is counted, too.
+    ///
+    /// # Errors
+    /// As [`Psp::install_receiver`] and [`Psp::install_sender`].
+    pub fn change(&mut self, change: &Change) -> Result<(), InstallError> {
+        let changed = match *change {
+            Change::InstallReceiver { peer, spi, ref key } => self.install_receiver(peer, spi, key),
+            Change::InstallSender { peer, spi, ref key } => self.install_sender(peer, spi, key),
+            Change::RemoveReceiver { spi } => {
+                self.remove_receiver(spi);
+                Ok(())
+            }
+            Change::RemovePeer { peer } => {
+                self.remove_peer(peer);
+                Ok(())
+            }
+        };
+        self.counters.psp_changes_refused += u64::from(changed.is_err());
+        changed
     }
 
     /// What has happened so far.
@@ -142,7 +287,7 @@ impl Psp {
     /// # Errors
     /// [`InstallError::PlaceTaken`] if a SPI with the same low bits is installed.
     pub fn install_receiver(&mut self, peer: Ipv4Addr, spi: u32, key: &Key) -> Result<(), InstallError> {
-        let place = &mut self.receivers[place_of(spi)];
+        let place = self.place_mut(spi);
         if place.is_some() {
             return Err(InstallError::PlaceTaken);
         }
@@ -161,7 +306,7 @@ impl Psp {
         let sender = Sender { peer, spi, key: *key, cipher: Cipher::new(key), counter: 0 };
         if let Some(former) = self.senders.iter_mut().find(|sender| sender.peer == peer) {
             *former = sender;
-        } else if self.senders.len() < ASSOCIATIONS {
+        } else if self.senders.len() < self.config.associations {
             self.senders.push(sender);
         } else {
             return Err(InstallError::Full);
@@ -171,7 +316,7 @@ impl Psp {
 
     /// Ends what is accepted for `spi`: the former key of a rotation.
     pub fn remove_receiver(&mut self, spi: u32) {
-        let place = &mut self.receivers[place_of(spi)];
+        let place = self.place_mut(spi);
         if place.as_ref().is_some_and(|receiver| receiver.spi == spi) {
             *place = None;
         }
@@ -187,6 +332,11 @@ impl Psp {
         }
     }
 
+    /// Where the association with this SPI is, or would be.
+    fn place_mut(&mut self, spi: u32) -> &mut Option<Receiver> {
+        &mut self.receivers[spi as usize & (self.config.associations - 1)]
+    }
+
     fn classify(&self, frame: &[u8]) -> Result<Kind, Refusal> {
         // What is no such packet is not the card's either, and goes to the host.
         let is_udp = frame.len() >= PSP_AT
@@ -200,12 +350,14 @@ impl Psp {
         let address = |at: usize| Ipv4Addr::new(frame[at], frame[at + 1], frame[at + 2], frame[at + 3]);
         let (source, destination) = (address(IP_AT + 12), address(IP_AT + 16));
         let end = IP_AT + usize::from(be16(frame, IP_AT + 2));
-        let port = be16(frame, UDP_AT + 2);
-        if port != self.port && port != roce::UDP_PORT && port != datagram::UDP_PORT {
+        let (from, port) = (be16(frame, UDP_AT), be16(frame, UDP_AT + 2));
+        // Clients, whom engines answer, have ports of their own.
+        let is_datagram = [from, port].contains(&datagram::UDP_PORT);
+        if port != self.config.port && port != roce::UDP_PORT && !is_datagram {
             Ok(Kind::Other)
         } else if end > frame.len() || end < PSP_AT {
             Err(Refusal::Malformed)
-        } else if port == self.port {
+        } else if port == self.config.port {
             Ok(Kind::Sealed { source, end })
         } else {
             Ok(Kind::Protected { destination, end })
@@ -219,7 +371,7 @@ impl Psp {
             .iter_mut()
             .find(|sender| sender.peer == destination)
             .ok_or(Refusal::NoAssociation)?;
-        if sender.counter >= self.frames_per_key {
+        if sender.counter >= self.config.frames_per_key {
             return Err(Refusal::KeyUsedUp);
         }
         let header = PspHeader { version: sender.cipher.version(), spi: sender.spi, counter: sender.counter };
@@ -230,7 +382,7 @@ impl Psp {
         frame.copy_within(UDP_AT..end, SEALED_AT);
         // Paths are chosen by ports: the source port is that of the packet inside.
         let source_port = be16(frame, SEALED_AT);
-        let udp = Udp { source_port, destination_port: self.port };
+        let udp = Udp { source_port, destination_port: self.config.port };
         let udp_bytes = end - UDP_AT + OVERHEAD_BYTES - Udp::BYTES;
         frame[UDP_AT..PSP_AT].copy_from_slice(&udp.to_bytes(udp_bytes));
         frame[PSP_AT..SEALED_AT].copy_from_slice(&header.to_bytes());
@@ -245,6 +397,10 @@ impl Psp {
     fn open_frame(&mut self, frame: &mut Vec<u8>) -> Result<bool, Refusal> {
         let (source, end) = match self.classify(frame)? {
             Kind::Other => return Ok(false),
+            #[cfg(feature = "planted-bugs")]
+            Kind::Protected { .. } if self.planted == Some(PlantedBug::PlaintextAccepted) => {
+                return Ok(false);
+            }
             Kind::Protected { .. } => return Err(Refusal::Plaintext),
             Kind::Sealed { source, end } => (source, end),
         };
@@ -253,13 +409,22 @@ impl Psp {
         let text_end = text_end.ok_or(Refusal::Malformed)?;
         let header = frame[PSP_AT..SEALED_AT].try_into().expect("16 bytes");
         let header = header::PspHeader::parse(header).ok_or(Refusal::Malformed)?;
-        let receiver = self.receivers[place_of(header.spi)].as_mut();
-        let receiver = receiver.filter(|found| found.spi == header.spi).ok_or(Refusal::UnknownSpi)?;
+        #[cfg(feature = "planted-bugs")]
+        let planted = self.planted;
+        let receiver = self.place_mut(header.spi).as_mut().filter(|found| found.spi == header.spi);
+        let receiver = receiver.ok_or(Refusal::UnknownSpi)?;
         if receiver.peer != source {
             return Err(Refusal::WrongPeer);
         }
         if receiver.cipher.version() != header.version {
             return Err(Refusal::WrongVersion);
+        }
+        #[cfg(feature = "planted-bugs")]
+        if planted == Some(PlantedBug::WindowBeforeTag) {
+            if !receiver.window.allows(header.counter) {
+                return Err(Refusal::Replayed);
+            }
+            receiver.window.accept(header.counter);
         }
         let (front, sealed) = frame.split_at_mut(SEALED_AT);
         let (text, rest) = sealed.split_at_mut(text_end - SEALED_AT);
@@ -267,10 +432,16 @@ impl Psp {
         if !receiver.cipher.open(&header.nonce(), &front[PSP_AT..], text, tag) {
             return Err(Refusal::BadTag);
         }
-        if !receiver.window.allows(header.counter) {
-            return Err(Refusal::Replayed);
+        #[cfg(feature = "planted-bugs")]
+        let window_counts = !matches!(planted, Some(PlantedBug::WindowBeforeTag | PlantedBug::WindowIgnored));
+        #[cfg(not(feature = "planted-bugs"))]
+        let window_counts = true;
+        if window_counts {
+            if !receiver.window.allows(header.counter) {
+                return Err(Refusal::Replayed);
+            }
+            receiver.window.accept(header.counter);
         }
-        receiver.window.accept(header.counter);
         frame.copy_within(SEALED_AT..text_end, UDP_AT);
         let length = end - OVERHEAD_BYTES;
         frame.truncate(length);
@@ -286,21 +457,21 @@ impl Seal for Psp {
     fn seal(&mut self, frame: &mut Vec<u8>) -> Result<(), Refusal> {
         let before = frame.len();
         let sealed = self.seal_frame(frame);
-        self.counters.sealed += u64::from(sealed.is_ok() && frame.len() != before);
-        self.counters.refused += u64::from(sealed.is_err());
+        match sealed {
+            Ok(()) => self.counters.psp_sealed += u64::from(frame.len() != before),
+            Err(refusal) => self.counters.count(refusal),
+        }
         sealed
     }
 
     fn open(&mut self, frame: &mut Vec<u8>) -> Result<(), Refusal> {
         let opened = self.open_frame(frame);
-        self.counters.opened += u64::from(opened == Ok(true));
-        self.counters.dropped += u64::from(opened.is_err());
+        match opened {
+            Ok(opened) => self.counters.psp_opened += u64::from(opened),
+            Err(refusal) => self.counters.count(refusal),
+        }
         opened.map(|_| ())
     }
-}
-
-fn place_of(spi: u32) -> usize {
-    spi as usize % ASSOCIATIONS
 }
 
 fn be16(bytes: &[u8], at: usize) -> u16 {

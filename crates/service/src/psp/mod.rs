@@ -22,12 +22,18 @@
 
 mod association;
 mod cipher;
+mod expanded;
 mod header;
 mod nonces;
 mod replay;
 
-pub use association::{ASSOCIATIONS, Counters, FRAMES_PER_KEY, InstallError, Psp, Refusal};
+#[cfg(feature = "planted-bugs")]
+pub use association::PlantedBug;
+pub use association::{
+    ASSOCIATIONS, Change, Counters, FRAMES_PER_KEY, InstallError, Psp, PspConfig, Refusal,
+};
 pub use cipher::{Cipher, Key, TAG_BYTES};
+pub use expanded::{Block, Expanded};
 pub use header::{PspHeader, UDP_PORT};
 pub use nonces::{Nonces, Repeated};
 pub use replay::ReplayWindow;

@@ -8,7 +8,7 @@ use weft_harness::NicModel;
 #[cfg(feature = "planted-bugs")]
 use weft_harness::NodeBug;
 use weft_harness::result::Checked;
-use weft_harness::{Findings, Judgement, add_faults, add_live_within, random_plan};
+use weft_harness::{Findings, Judgement, Sealed, add_faults, add_live_within, random_plan};
 use weft_kv::ReadPolicy;
 use weft_sim::{FaultKinds, FaultPlan};
 use weft_time::{Duration, Instant};
@@ -50,6 +50,8 @@ pub struct Campaign {
     pub plan: Option<FaultPlan>,
     /// What NIC the nodes have.
     pub nic: NodeNic,
+    /// Whether frames are sealed by PSP.
+    pub psp: bool,
     /// A bug to run with.
     #[cfg(feature = "planted-bugs")]
     pub planted_bug: Option<weft_kv::PlantedBug>,
@@ -87,6 +89,9 @@ pub struct CampaignResult {
     pub live_within_bound_ns: u64,
     /// The longest that it took in any run.
     pub live_within_ns: u64,
+    /// What was sealed, if frames were.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub psp: Option<Sealed>,
     /// What went wrong.
     #[serde(flatten)]
     pub findings: Findings,
@@ -109,6 +114,7 @@ impl Campaign {
             nodes: self.nodes as u32,
             seed: *self.seeds.start(),
             live_within_bound_ns: LIVE_WITHIN.as_ns(),
+            psp: self.psp.then(Sealed::default),
             ..CampaignResult::default()
         };
         let mut worst = Checked::Linearizable;
@@ -160,6 +166,7 @@ impl Campaign {
             reads: ReadPolicy::AnyReplica,
             seed,
             nic: self.nic,
+            psp: self.psp,
             plan,
             #[cfg(feature = "planted-bugs")]
             planted_bug: self.planted_bug,
@@ -202,6 +209,11 @@ fn run(mut cluster: Cluster, faults_end: Instant, result: &mut CampaignResult) -
     result.views += cluster.machines.views().len() as u64;
     add_faults(&mut result.faults, &cluster.machines.world);
     let mut judgement = Judgement::of(&cluster.machines.world, Vec::new());
+    if let Some((sealed, watch)) = result.psp.as_mut().zip(cluster.watch.as_ref()) {
+        let watch = watch.borrow();
+        judgement.wrong.extend(watch.wrong());
+        sealed.add(&watch, cluster.counters());
+    }
     let (_, history) = cluster.into_parts();
     let report = weft_check::check(&history, &Options::default());
     result.operations += report.operations;

@@ -10,7 +10,8 @@ use weft_cluster::ServiceParameters;
 use weft_harness::NodeBug;
 use weft_harness::histogram::Recorder;
 use weft_harness::{
-    Cluster as Nodes, ClusterMachine, ClusterShape, Planted, Station, StatusChange, clock, node_id,
+    Cluster as Nodes, ClusterMachine, ClusterShape, Keys, Planted, Station, StatusChange, Watch, clock,
+    node_id,
 };
 use weft_kv::{Parameters, ReadPolicy};
 use weft_sim::{FaultPlan, MachineId, PlanError, PortConfig, SwitchConfig};
@@ -35,6 +36,9 @@ const DRIFT_PPM: u32 = 400;
 /// nothing, and short enough that a campaign sees many leases end.
 pub const LEASE: Duration = Duration::from_ms(5);
 
+/// So often keys change where frames are sealed: a node that is granted leases is never two generations behind.
+const ROTATION: Duration = Duration::from_ms(10);
+
 /// How long a simulated client waits for an answer before it asks again.
 const CLIENT_TIMEOUT: Duration = Duration::from_us(250);
 
@@ -53,6 +57,8 @@ pub struct ClusterParameters {
     pub seed: u64,
     /// What NIC the nodes have.
     pub nic: NodeNic,
+    /// Whether frames are sealed by PSP.
+    pub psp: bool,
     /// What goes wrong.
     pub plan: FaultPlan,
     /// A bug to run with.
@@ -67,6 +73,8 @@ pub struct ClusterParameters {
 pub(super) struct Cluster {
     pub(super) machines: Nodes<NodeBuilder>,
     pub(super) turns: Rc<RefCell<Turns>>,
+    /// Who watches what is sealed, if frames are.
+    pub(super) watch: Option<Rc<RefCell<Watch>>>,
 }
 
 impl Cluster {
@@ -80,12 +88,17 @@ impl Cluster {
             .map(Station::node)
             .chain([Station::Membership])
             .chain((0..client_machines).map(|index| Station::Clients(index as u8)));
+        let stations: Vec<Station> = stations.collect();
         let planted = Planted {
             #[cfg(feature = "planted-bugs")]
             bug: parameters.node_bug,
         };
+        let keys = parameters
+            .psp
+            .then(|| Keys::shared(parameters.seed, stations.iter().copied(), ROTATION, planted));
         let builder = NodeBuilder {
-            stations: stations.collect(),
+            stations,
+            keys: keys.clone(),
             engine: engine_parameters(parameters),
             nic: parameters.nic,
             planted,
@@ -95,6 +108,7 @@ impl Cluster {
             nodes: parameters.nodes,
             service: Some(ServiceParameters::new(parameters.nodes, LEASE)),
             planted,
+            keys: keys.clone(),
             seed: parameters.seed,
             switch: SwitchConfig::default(),
             plan: parameters.plan.clone(),
@@ -112,7 +126,11 @@ impl Cluster {
         })?;
         let turns = Rc::new(RefCell::new(Turns::default()));
         machines.world.add_tap(Box::new(Rc::clone(&turns)));
-        Ok(Self { machines, turns })
+        let watch = keys.map(|keys| Rc::new(RefCell::new(Watch::new(&keys))));
+        if let Some(watch) = &watch {
+            machines.world.add_tap(Box::new(Rc::clone(watch)));
+        }
+        Ok(Self { machines, turns, watch })
     }
 
     /// Lets time pass until `until`.
@@ -221,7 +239,7 @@ impl Cluster {
         let mut histories = Vec::new();
         for id in self.machines.client_machines() {
             if let Some(ClusterMachine::Clients(machine)) = self.machines.world.crash(id) {
-                let (recorder, history) = machine.driver.into_parts();
+                let (recorder, history) = machine.machine.driver.into_parts();
                 recorders.push(recorder);
                 histories.push(history);
             }

@@ -7,8 +7,8 @@ use weft_gateware::{EngineConfig, HbmTiming, MemoryTiming, RtlNic, RtlNicConfig}
 use weft_harness::NicModel;
 use weft_harness::gateware;
 use weft_harness::{
-    Builder, CALLED_SLOT, DATAGRAM_BYTES, MachineOf, NodeHost, Planted, Station, StatusChange, Views,
-    incarnation, node_id, peers, running,
+    Builder, CALLED_SLOT, KeyHolder, MachineOf, NodeHost, Planted, SharedKeys, Station, StatusChange, Views,
+    datagram_bytes, incarnation, node_id, peers, running,
 };
 use weft_kv::{Kv, Parameters, Role};
 use weft_nic::{CardConfig, Nic, SoftNic, SoftNicConfig};
@@ -201,12 +201,13 @@ impl Machine for NodeMachine {
 }
 
 /// Builds nodes, and lets them crash as long as the data survives.
-#[derive(Debug)]
 pub(super) struct NodeBuilder {
     pub(super) stations: Vec<Station>,
     pub(super) engine: Parameters,
     pub(super) nic: NodeNic,
     pub(super) planted: Planted,
+    /// The keys of all machines, if frames are sealed.
+    pub(super) keys: Option<SharedKeys>,
     /// What crashed nodes had been, by node.
     pub(super) former: BTreeMap<usize, Vec<StatusChange>>,
 }
@@ -285,14 +286,20 @@ impl NodeBuilder {
 
     /// The program on the host of a node whose engine is all on the card.
     fn lease_holder(&self, node: NodeId, incarnation: Incarnation) -> NodeHost<NoHalf> {
-        NodeHost::new(node, incarnation, Views::Service(AgentParameters::default()), [NoHalf], self.planted)
+        let views = Views::Service(AgentParameters::default());
+        NodeHost::new(node, incarnation, views, [NoHalf], self.planted).with_keys(self.holder(node))
+    }
+
+    /// The keys of a node, if frames are sealed.
+    fn holder(&self, node: NodeId) -> Option<KeyHolder> {
+        self.keys.as_ref().map(|keys| KeyHolder::new(keys, Station::Node(node)))
     }
 
     fn soft_nic(&self, node: NodeId) -> SoftNic<Kv> {
         let nodes = self.nodes();
         let card = CardConfig {
             peers: peers(nodes),
-            datagram_bytes: DATAGRAM_BYTES,
+            datagram_bytes: datagram_bytes(self.keys.is_some()),
             transport: no_queue_pairs(),
             region_bytes: 0,
         };
@@ -302,6 +309,9 @@ impl NodeBuilder {
         let mut nic = SoftNic::new(config, vec![engine]);
         for neighbour in &self.stations {
             nic.add_neighbour(neighbour.address(), neighbour.hardware());
+        }
+        if let Some(holder) = self.holder(node) {
+            nic.set_psp(holder.psp());
         }
         nic
     }

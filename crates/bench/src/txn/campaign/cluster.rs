@@ -165,6 +165,7 @@ impl Cluster {
             }),
             planted,
             seed: parameters.seed,
+            keys: None,
             switch: SwitchConfig::default(),
             plan: parameters.plan.clone(),
         };

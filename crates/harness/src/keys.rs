@@ -1,0 +1,381 @@
+//! PSP in a simulated cluster: who hands out keys, who holds them, and who watches what is sealed with them.
+//!
+//! The membership service hands out keys, one for each direction between two machines in their present lives, and
+//! takes part in no other way. A node has those of a view with the grant that tells it the view; clients have those of
+//! the newest view at once. How a key travels is not modelled: no frame carries it.
+//!
+//! Keys have generations, which the service's clock counts. A machine accepts the former, the present and the next one
+//! and sends with the present one, so two machines may be one generation apart.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::rc::Rc;
+
+use serde::Serialize;
+use weft_service::Seal;
+use weft_service::psp::{Change, Cipher, Key, Nonces, Psp, PspConfig, PspHeader, TAG_BYTES, UDP_PORT};
+use weft_sim::{Direction, Machine, MachineId, Stream, Tap};
+use weft_time::{Duration, Instant};
+use weft_waist::{Epoch, NODES_MAX, NodeId, View};
+use weft_wire::frame::Frame;
+use weft_wire::{datagram, roce};
+
+use crate::{Planted, Station};
+
+/// Places of SPIs for each machine that sends: three generations are held at a time.
+const PLACES: usize = 4;
+
+/// A machine in one of its lives; the machine is a place in [`Keys::stations`].
+type Life = (usize, u64);
+
+/// Clients do not crash.
+const CLIENTS_LIFE: u64 = 1;
+
+/// A direction between two machines in one generation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Association {
+    from: Life,
+    to: Life,
+    generation: u64,
+}
+
+/// The part of the membership service that hands out keys.
+pub struct Keys {
+    random: Stream,
+    rotation: Duration,
+    /// Nodes, then clients.
+    stations: Vec<Station>,
+    generation: u64,
+    /// In which lives the members of each view are.
+    lives: BTreeMap<Epoch, [Option<u64>; NODES_MAX]>,
+    keys: BTreeMap<Association, Key>,
+    /// All keys by sender, receiver and SPI, with the numbers that observers know them by.
+    by_spi: BTreeMap<(usize, usize, u32), Vec<(u64, Key)>>,
+    planted: Planted,
+}
+
+/// The keys, which the service, machines and observers share.
+pub type SharedKeys = Rc<RefCell<Keys>>;
+
+impl Keys {
+    /// Keys for these machines, the membership service left out, that change whenever `rotation` has passed.
+    pub fn shared(
+        seed: u64,
+        stations: impl IntoIterator<Item = Station>,
+        rotation: Duration,
+        planted: Planted,
+    ) -> SharedKeys {
+        let stations = stations.into_iter().filter(|station| *station != Station::Membership).collect();
+        Rc::new(RefCell::new(Self {
+            random: Stream::new(seed, "psp keys", 0),
+            rotation,
+            stations,
+            generation: 1,
+            lives: BTreeMap::new(),
+            keys: BTreeMap::new(),
+            by_spi: BTreeMap::new(),
+            planted,
+        }))
+    }
+
+    /// What a card of this cluster is built with.
+    pub fn config(&self) -> PspConfig {
+        let associations = (PLACES * self.stations.len()).next_power_of_two();
+        PspConfig { associations, ..PspConfig::default() }
+    }
+
+    /// Keys that were handed out.
+    pub fn handed_out(&self) -> u64 {
+        self.keys.len() as u64
+    }
+
+    /// The service has published this view, with its members in these lives, or its clock has gone on.
+    pub(crate) fn publish(&mut self, now: Instant, view: View, life: impl Fn(NodeId) -> Option<u64>) {
+        let passed = now.as_ps() / self.rotation.as_ps();
+        self.generation = self.generation.max(1 + passed);
+        let lives = std::array::from_fn(|node| {
+            let node = NodeId::new(node).expect("a cluster has at most 16 nodes");
+            view.members().contains(node).then(|| life(node)).flatten()
+        });
+        self.lives.entry(view.epoch).or_insert(lives);
+    }
+
+    /// In which life a machine is in a view; none if it is no member.
+    fn life(&self, epoch: Epoch, machine: usize) -> Option<u64> {
+        match self.stations[machine] {
+            Station::Node(node) => self.lives.get(&epoch)?[node.index()],
+            Station::Clients(_) => Some(CLIENTS_LIFE),
+            Station::Membership => None,
+        }
+    }
+
+    /// What the receiver calls an association. Its low bits are the place in the receiver's table.
+    fn spi(&self, association: &Association) -> u32 {
+        let (turn, place) = (association.generation / PLACES as u64, association.generation % PLACES as u64);
+        let places = self.config().associations as u64;
+        ((1 + turn) * places + (association.from.0 * PLACES) as u64 + place) as u32
+    }
+
+    fn key(&mut self, association: Association) -> (u32, Key) {
+        let association = self.planted.association(association);
+        let spi = self.spi(&association);
+        if let Some(key) = self.keys.get(&association) {
+            return (spi, *key);
+        }
+        let mut bytes = [0; 32];
+        bytes.chunks_mut(8).for_each(|word| word.copy_from_slice(&self.random.next_u64().to_le_bytes()));
+        let (number, key) = (self.handed_out(), Key::Aes256(bytes));
+        self.keys.insert(association, key);
+        let (from, to) = (association.from.0, association.to.0);
+        self.by_spi.entry((from, to, spi)).or_default().push((number, key));
+        (spi, key)
+    }
+
+    fn machine_at(&self, address: Ipv4Addr) -> Option<usize> {
+        self.stations.iter().position(|station| station.address() == address)
+    }
+}
+
+impl Planted {
+    /// The association whose key is handed out for this one.
+    fn association(self, association: Association) -> Association {
+        #[cfg(feature = "planted-bugs")]
+        if self.bug == Some(crate::NodeBug::KeysOfFormerLife) {
+            let first = |(machine, _)| (machine, 1);
+            return Association { from: first(association.from), to: first(association.to), ..association };
+        }
+        association
+    }
+}
+
+/// What a machine holds of another one.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    own: u64,
+    peer: u64,
+    generation: u64,
+    /// Whether it is installed. What was removed never comes back: its counters and windows would begin anew.
+    installed: bool,
+}
+
+/// The keys of one machine: what its host has its card install.
+pub struct KeyHolder {
+    keys: SharedKeys,
+    machine: usize,
+    held: BTreeMap<usize, Held>,
+}
+
+impl KeyHolder {
+    /// Of the machine at `station`, which holds none yet.
+    ///
+    /// # Panics
+    /// If no keys are handed out to it.
+    pub fn new(keys: &SharedKeys, station: Station) -> Self {
+        let machine = keys.borrow().stations.iter().position(|known| *known == station);
+        let machine = machine.expect("keys are for all machines");
+        Self { keys: Rc::clone(keys), machine, held: BTreeMap::new() }
+    }
+
+    /// The PSP of the card.
+    pub fn psp(&self) -> Psp {
+        Psp::new(self.keys.borrow().config())
+    }
+
+    /// The machine is a member of this view in the life `own`: what has to be changed in its card.
+    pub(crate) fn update(&mut self, own: u64, epoch: Epoch, mut submit: impl FnMut(Change)) {
+        let mut keys = self.keys.borrow_mut();
+        let generation = keys.generation;
+        for machine in (0..keys.stations.len()).filter(|machine| *machine != self.machine) {
+            let peer = keys.stations[machine].address();
+            let former = self.held.get(&machine).copied();
+            let Some(life) = keys.life(epoch, machine) else {
+                if let Some(held) = self.held.get_mut(&machine).filter(|held| held.installed) {
+                    held.installed = false;
+                    submit(Change::RemovePeer { peer });
+                }
+                continue;
+            };
+            let (mine, theirs) = ((self.machine, own), (machine, life));
+            let inward = |generation| Association { from: theirs, to: mine, generation };
+            let former = former.filter(|held| (held.own, held.peer) == (own, life));
+            match former {
+                Some(held) if !held.installed || held.generation == generation => continue,
+                Some(held) => {
+                    let (old, new) = (window(held.generation), window(generation));
+                    for gone in old.clone().filter(|old| !new.contains(old)) {
+                        submit(Change::RemoveReceiver { spi: keys.spi(&inward(gone)) });
+                    }
+                    for next in new.filter(|new| !old.contains(new)) {
+                        let (spi, key) = keys.key(inward(next));
+                        submit(Change::InstallReceiver { peer, spi, key });
+                    }
+                }
+                None => {
+                    submit(Change::RemovePeer { peer });
+                    for next in window(generation) {
+                        let (spi, key) = keys.key(inward(next));
+                        submit(Change::InstallReceiver { peer, spi, key });
+                    }
+                }
+            }
+            let (spi, key) = keys.key(Association { from: mine, to: theirs, generation });
+            submit(Change::InstallSender { peer, spi, key });
+            self.held.insert(machine, Held { own, peer: life, generation, installed: true });
+        }
+    }
+
+    /// As [`KeyHolder::update`] for clients, who have the keys of the newest view.
+    fn update_clients(&mut self, submit: impl FnMut(Change)) {
+        let newest = self.keys.borrow().lives.keys().next_back().copied();
+        if let Some(epoch) = newest {
+            self.update(CLIENTS_LIFE, epoch, submit);
+        }
+    }
+}
+
+/// The generations that are accepted.
+fn window(generation: u64) -> std::ops::RangeInclusive<u64> {
+    generation - 1..=generation + 1
+}
+
+/// A machine of clients, whose frames are sealed if its cluster has keys.
+pub struct SealedClients<C> {
+    /// The machine.
+    pub machine: C,
+    psp: Option<(Psp, KeyHolder)>,
+    opened: Vec<u8>,
+}
+
+impl<C> SealedClients<C> {
+    pub(crate) fn new(machine: C, keys: Option<KeyHolder>) -> Self {
+        let psp = keys.map(|holder| (holder.psp(), holder));
+        Self { machine, psp, opened: Vec::new() }
+    }
+
+    fn update(&mut self) {
+        if let Some((psp, holder)) = &mut self.psp {
+            holder.update_clients(|change| psp.change(&change).expect("there is room for all machines"));
+        }
+    }
+}
+
+impl<C: Machine> Machine for SealedClients<C> {
+    fn receive(&mut self, now: Instant, frame: &[u8]) {
+        self.update();
+        let Some((psp, _)) = &mut self.psp else { return self.machine.receive(now, frame) };
+        self.opened.clear();
+        self.opened.extend_from_slice(frame);
+        if psp.open(&mut self.opened).is_ok() {
+            self.machine.receive(now, &self.opened);
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        self.machine.next_deadline()
+    }
+
+    fn wake(&mut self, now: Instant) {
+        self.update();
+        self.machine.wake(now);
+    }
+
+    fn poll_frame(&mut self, frame: &mut Vec<u8>) -> Option<Instant> {
+        loop {
+            let at = self.machine.poll_frame(frame)?;
+            if self.psp.as_mut().is_none_or(|(psp, _)| psp.seal(frame).is_ok()) {
+                return Some(at);
+            }
+            frame.clear();
+        }
+    }
+}
+
+/// What was sealed in the runs of a campaign.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Sealed {
+    /// Sealed frames that have left a machine; each was opened by an observer with the key that it must have.
+    pub frames: u64,
+    /// Keys that were handed out.
+    pub keys: u64,
+    /// What the cards of nodes that ran in the end have sealed, opened and refused, by cause.
+    pub counters: BTreeMap<String, u64>,
+}
+
+impl Sealed {
+    /// Adds what a run has seen; `counters` are those of its nodes, by name.
+    pub fn add(&mut self, watch: &Watch, counters: impl IntoIterator<Item = (String, u64)>) {
+        self.frames += watch.nonces.frames();
+        self.keys += watch.keys.borrow().handed_out();
+        for (name, count) in counters {
+            if name.contains("psp_") {
+                *self.counters.entry(name).or_insert(0) += count;
+            }
+        }
+    }
+}
+
+/// Watches all frames that leave: what must be sealed is, with a key that was handed out for it, and no nonce is used
+/// twice with a key. It opens every frame with a cipher of its own, because the wire does not tell which key was used.
+pub struct Watch {
+    keys: SharedKeys,
+    ciphers: BTreeMap<u64, Cipher>,
+    nonces: Nonces,
+    opened: Vec<u8>,
+    wrong: Option<String>,
+}
+
+impl Watch {
+    /// Of a cluster with these keys; add it to the world as a tap.
+    pub fn new(keys: &SharedKeys) -> Self {
+        Self {
+            keys: Rc::clone(keys),
+            ciphers: BTreeMap::new(),
+            nonces: Nonces::default(),
+            opened: Vec::new(),
+            wrong: None,
+        }
+    }
+
+    /// What was wrong first.
+    pub fn wrong(&self) -> Option<String> {
+        self.wrong.clone()
+    }
+
+    fn look(&mut self, at: Instant, frame: &[u8]) -> Result<(), String> {
+        let Ok(Frame::Udp { ipv4, udp, payload, .. }) = Frame::parse(frame) else { return Ok(()) };
+        let between = format!("at {at} a frame from {} to {}", ipv4.source, ipv4.destination);
+        let is_plain = udp.destination_port == roce::UDP_PORT
+            || [udp.source_port, udp.destination_port].contains(&datagram::UDP_PORT);
+        if udp.destination_port != UDP_PORT {
+            return if is_plain { Err(format!("{between} leaves in plaintext")) } else { Ok(()) };
+        }
+        let keys = self.keys.borrow();
+        let machines = keys.machine_at(ipv4.source).zip(keys.machine_at(ipv4.destination));
+        let (head, rest) = payload.split_first_chunk().ok_or("a sealed frame is cut short")?;
+        let header = PspHeader::parse(head).ok_or_else(|| format!("{between} has no PSP header"))?;
+        let (text, tag) = rest.split_last_chunk::<TAG_BYTES>().ok_or("a sealed frame is cut short")?;
+        let candidates = machines.and_then(|(from, to)| keys.by_spi.get(&(from, to, header.spi)));
+        // The newest key is the most likely one.
+        for (number, key) in candidates.into_iter().flatten().rev() {
+            let cipher = self.ciphers.entry(*number).or_insert_with(|| Cipher::new(key));
+            self.opened.clear();
+            self.opened.extend_from_slice(text);
+            if cipher.open(&header.nonce(), head, &mut self.opened, tag) {
+                let observed = self.nonces.observe(*number, header.spi, header.counter);
+                return observed.map_err(|repeated| format!("{between}: {repeated}"));
+            }
+        }
+        Err(format!("{between} is sealed with a key that was not handed out"))
+    }
+}
+
+impl Tap for Watch {
+    fn frame(&mut self, at: Instant, _: MachineId, direction: Direction, frame: &[u8]) {
+        if direction == Direction::Out
+            && let Err(wrong) = self.look(at, frame)
+        {
+            self.wrong.get_or_insert(wrong);
+        }
+    }
+}
