@@ -152,6 +152,7 @@ impl TestClients {
             first_client: 1,
             nodes: NodeSet::first(configs.len()),
             reads,
+            compares_deletes: true,
             timeout: Duration::from_ms(50),
             give_up: Duration::from_secs(30),
         });

@@ -90,15 +90,24 @@ fn next(call: &Call, register: Register, limit: u64) -> Vec<Register> {
         {
             vec![write(version, value)]
         }
-        (Action::CompareAndSet { expected, .. }, Some(Outcome::Mismatch { version }))
-            if current == version && version != expected =>
+        (Action::CompareAndDelete { expected }, Some(Outcome::Deleted { version }))
+            if current != 0 && current == expected && version > register.greatest =>
         {
+            vec![delete(version)]
+        }
+        (
+            Action::CompareAndSet { expected, .. } | Action::CompareAndDelete { expected },
+            Some(Outcome::Mismatch { version }),
+        ) if current == version && version != expected => {
             vec![register]
         }
         (Action::Put { value }, None) => fresh.map(|version| write(version, value)).collect(),
         (Action::Delete, None) if current != 0 => fresh.map(delete).collect(),
         (Action::CompareAndSet { expected, value }, None) if current == expected => {
             fresh.map(|version| write(version, value)).collect()
+        }
+        (Action::CompareAndDelete { expected }, None) if current != 0 && current == expected => {
+            fresh.map(delete).collect()
         }
         _ => Vec::new(),
     }
@@ -126,7 +135,7 @@ impl Random {
             let value = self.below(4);
             let version = register.greatest + 1 + self.below(gap);
             let current = register.held.map_or(0, |(version, _)| version);
-            let (action, outcome) = match self.below(8) {
+            let (action, outcome) = match self.below(10) {
                 0..3 => (
                     Action::Get,
                     register
@@ -136,6 +145,15 @@ impl Random {
                 3..5 => (Action::Put { value }, Outcome::Written { version }),
                 5 if current == 0 => (Action::Delete, Outcome::NotFound),
                 5 => (Action::Delete, Outcome::Deleted { version }),
+                6..8 => {
+                    let expected = if self.below(2) == 0 { current } else { self.below(4) }.max(1);
+                    let outcome = if expected == current {
+                        Outcome::Deleted { version }
+                    } else {
+                        Outcome::Mismatch { version: current }
+                    };
+                    (Action::CompareAndDelete { expected }, outcome)
+                }
                 _ => {
                     let expected = if self.below(2) == 0 { current } else { self.below(4) };
                     let outcome = if expected == current {
@@ -194,7 +212,9 @@ impl Random {
         match self.below(5) {
             0 if call.outcome.is_some() && donor.outcome.is_some() => call.outcome = donor.outcome,
             1 => {
-                if let Action::CompareAndSet { expected, .. } = &mut call.action {
+                if let Action::CompareAndSet { expected, .. } | Action::CompareAndDelete { expected } =
+                    &mut call.action
+                {
                     nudge(expected, up);
                 }
             }

@@ -22,6 +22,7 @@ pub(crate) fn who(call: &Call) -> String {
         Action::Put { .. } => "put",
         Action::Delete => "delete",
         Action::CompareAndSet { .. } => "compare-and-set",
+        Action::CompareAndDelete { .. } => "compare-and-delete",
     };
     format!("{verb} by client {}", call.client)
 }
@@ -33,6 +34,9 @@ pub(crate) fn claim(call: &Call) -> String {
         (_, Some(Outcome::Found { version, .. })) => format!("{who} returned version {version}"),
         (_, Some(Outcome::Mismatch { version })) if version > 0 => format!("{who} found version {version}"),
         (Action::CompareAndSet { expected, .. }, Some(Outcome::Written { .. })) if expected > 0 => {
+            format!("{who} succeeded on version {expected}")
+        }
+        (Action::CompareAndDelete { expected }, Some(Outcome::Deleted { .. })) => {
             format!("{who} succeeded on version {expected}")
         }
         (Action::CompareAndSet { .. }, Some(Outcome::Written { version })) => {
@@ -80,7 +84,7 @@ fn impossible_outcome(calls: &[Call]) -> Option<String> {
 }
 
 fn first_written_twice(calls: &[Call]) -> Option<String> {
-    if calls.iter().any(|call| matches!(call.action, Action::Delete)) {
+    if calls.iter().any(|call| call.action.removes()) {
         return None;
     }
     let mut firsts = calls.iter().filter(|call| call.replaced_version() == Some(0));
@@ -100,7 +104,7 @@ fn version_from_nowhere(calls: &[Call], start: Start) -> Option<String> {
         let may_have_written = |other: &Call| {
             let value = match other.action {
                 Action::Put { value } | Action::CompareAndSet { value, .. } => value,
-                Action::Get | Action::Delete => return false,
+                Action::Get | Action::Delete | Action::CompareAndDelete { .. } => return false,
             };
             let matches = match call.outcome {
                 Some(Outcome::Found { value: found, .. }) => value == found,
@@ -126,9 +130,10 @@ fn version_from_nowhere(calls: &[Call], start: Start) -> Option<String> {
 }
 
 fn vanished(calls: &[Call]) -> Option<String> {
-    if calls.iter().any(|call| {
-        matches!((call.action, call.outcome), (Action::Delete, Some(Outcome::Deleted { .. }) | None))
-    }) {
+    if calls
+        .iter()
+        .any(|call| call.action.removes() && matches!(call.outcome, Some(Outcome::Deleted { .. }) | None))
+    {
         return None;
     }
     ordered_pairs(calls).find_map(|(earlier, later)| {

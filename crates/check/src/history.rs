@@ -71,6 +71,7 @@ impl Record {
             Action::Put { value } => (2, 0, value),
             Action::Delete => (3, 0, 0),
             Action::CompareAndSet { expected, value } => (4, expected, value),
+            Action::CompareAndDelete { expected } => (5, expected, 0),
         };
         let (outcome, outcome_version, outcome_value) = match operation.reply.map(|reply| reply.outcome) {
             None => (NO_REPLY, 0, 0),
@@ -102,6 +103,7 @@ impl Record {
             2 => Some(Action::Put { value: self.action_value }),
             3 => Some(Action::Delete),
             4 => Some(Action::CompareAndSet { expected: self.action_version, value: self.action_value }),
+            5 => Some(Action::CompareAndDelete { expected: self.action_version }),
             _ => None,
         }
     }

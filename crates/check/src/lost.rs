@@ -42,9 +42,9 @@ pub(crate) fn lost_of_key(calls: &[Call]) -> u64 {
         Some(Outcome::Written { version }) => Some(version),
         _ => None,
     };
-    let deleted = |call: &Call| match (call.action, call.outcome) {
-        (Action::Delete, Some(Outcome::Deleted { version })) => Some(version),
-        (Action::Delete, None) => Some(Version::MAX),
+    let deleted = |call: &Call| match call.outcome {
+        Some(Outcome::Deleted { version }) => Some(version),
+        None if call.action.removes() => Some(Version::MAX),
         _ => None,
     };
     let last_write = before().filter_map(written).max().unwrap_or(0);

@@ -58,6 +58,18 @@ pub enum Action {
         /// The value to store.
         value: ValueId,
     },
+    /// Remove the value if the key stands at `expected`.
+    CompareAndDelete {
+        /// The version that must be current; not 0.
+        expected: Version,
+    },
+}
+
+impl Action {
+    /// Whether it removes the value when it takes effect.
+    pub const fn removes(self) -> bool {
+        matches!(self, Self::Delete | Self::CompareAndDelete { .. })
+    }
 }
 
 /// What a client is told.
@@ -78,12 +90,12 @@ pub enum Outcome {
         /// The version that the write was given.
         version: Version,
     },
-    /// A delete removed a value.
+    /// A delete or a compare-and-delete removed a value.
     Deleted {
         /// The version that the deletion was given.
         version: Version,
     },
-    /// A compare-and-set found another version than it expected, and changed nothing.
+    /// A compare-and-set or compare-and-delete found another version than it expected, and changed nothing.
     Mismatch {
         /// The version that was current; 0 when the key was absent.
         version: Version,
@@ -111,6 +123,7 @@ impl fmt::Display for Action {
             Self::CompareAndSet { expected, value } => {
                 write!(f, "compare-and-set version {expected}, value {value:#x}")
             }
+            Self::CompareAndDelete { expected } => write!(f, "compare-and-delete version {expected}"),
         }
     }
 }
@@ -155,6 +168,7 @@ impl Call {
             (Action::CompareAndSet { expected, .. }, Outcome::Written { .. }) if expected != 0 => {
                 Some(expected)
             }
+            (Action::CompareAndDelete { expected }, Outcome::Deleted { .. }) => Some(expected),
             _ => None,
         }
     }
@@ -172,10 +186,11 @@ impl Call {
         self.produced_version().or(self.observed_version())
     }
 
-    /// The version that a successful compare-and-set replaced; 0 if the key was absent.
+    /// The version that what compares has replaced; 0 if the key was absent.
     pub(crate) fn replaced_version(&self) -> Option<Version> {
         match (self.action, self.outcome) {
             (Action::CompareAndSet { expected, .. }, Some(Outcome::Written { .. })) => Some(expected),
+            (Action::CompareAndDelete { expected }, Some(Outcome::Deleted { .. })) => Some(expected),
             _ => None,
         }
     }

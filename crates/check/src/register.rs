@@ -3,7 +3,7 @@
 //! The register is absent or holds a value at a version. A put is given a version greater than every
 //! earlier version of the key. A delete of a present value is given one as well; a delete of an absent
 //! key answers "not found". A compare-and-set succeeds exactly when its expected version is current (0:
-//! absent). The specification says that versions grow, not by how much, so an operation whose reply was
+//! absent), and so does a compare-and-delete, which expects no absence. The specification says that versions grow, not by how much, so an operation whose reply was
 //! lost has an unknown version: a [`State`] stands for the *set* of registers that the operations so far
 //! allow.
 
@@ -56,14 +56,17 @@ impl State {
                 };
                 greater.then_some(Self::exactly(version, Some(value)))
             }
-            (Action::CompareAndSet { expected, .. }, Outcome::Mismatch { version })
-                if version != expected =>
-            {
-                match version {
-                    0 => self.absent(),
-                    _ => self.standing_at(version).map(|value| Self::exactly(version, value)),
-                }
+            (Action::CompareAndDelete { expected }, Outcome::Deleted { version }) => {
+                self.standing_at(expected).filter(|_| version > expected)?;
+                Some(Self::Absent { highest: version })
             }
+            (
+                Action::CompareAndSet { expected, .. } | Action::CompareAndDelete { expected },
+                Outcome::Mismatch { version },
+            ) if version != expected => match version {
+                0 => self.absent(),
+                _ => self.standing_at(version).map(|value| Self::exactly(version, value)),
+            },
             _ => None,
         }
     }
@@ -84,6 +87,10 @@ impl State {
             Action::CompareAndSet { expected, value } => {
                 self.standing_at(expected)?;
                 present(expected.checked_add(1), value)
+            }
+            Action::CompareAndDelete { expected } => {
+                self.standing_at(expected)?;
+                expected.checked_add(1).map(|highest| Self::Absent { highest })
             }
         }
     }

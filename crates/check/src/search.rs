@@ -330,7 +330,7 @@ impl<'a> Search<'a> {
         }
         for (position, &call) in self.unreported_candidates(here) {
             let action = self.calls[call as usize].action;
-            if here.wants_observer && !matches!(action, Action::CompareAndSet { .. }) {
+            if here.wants_observer && !compares(action) {
                 continue;
             }
             let Some(state) = here.state.after_unreported(action) else { continue };
@@ -379,10 +379,15 @@ impl<'a> Search<'a> {
             || self.unreported_candidates(here).any(|(other, &call)| {
                 let action = self.calls[call as usize].action;
                 other != position
-                    && matches!(action, Action::CompareAndSet { .. })
+                    && compares(action)
                     && state.after_unreported(action).is_some_and(|after| after.least_version() <= greatest)
             })
     }
+}
+
+/// Whether an operation depends on the version that it finds, whatever it reports.
+const fn compares(action: Action) -> bool {
+    matches!(action, Action::CompareAndSet { .. } | Action::CompareAndDelete { .. })
 }
 
 impl Configuration {

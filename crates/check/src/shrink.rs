@@ -128,11 +128,11 @@ pub(crate) fn without(calls: &[Call], position: usize) -> Option<Vec<Call>> {
     rest.remove(position);
     let harmless = match (gone.action, gone.outcome) {
         (_, Some(Outcome::Written { version })) => {
-            remove_observers(&mut rest, version);
-            true
+            // With what a compare-and-delete compared with, its deletion goes.
+            !remove_observers(&mut rest, version) || !depends_on_absence(&rest)
         }
-        (Action::Delete, Some(Outcome::Deleted { .. }) | None) => {
-            !rest.iter().any(|call| call.observed_absence() || unreported_swap(call) == Some(0))
+        (Action::Delete | Action::CompareAndDelete { .. }, Some(Outcome::Deleted { .. }) | None) => {
+            !depends_on_absence(&rest)
         }
         (Action::Put { value } | Action::CompareAndSet { value, .. }, None) => {
             !rest.iter().any(|call| may_observe_unreported(call, value, &rest))
@@ -140,7 +140,7 @@ pub(crate) fn without(calls: &[Call], position: usize) -> Option<Vec<Call>> {
         _ => true,
     };
     // A delete that succeeded may have needed the value that has gone.
-    let leaves_a_value = !matches!(gone.action, Action::Delete);
+    let leaves_a_value = !gone.action.removes();
     let changed = gone.outcome.is_none_or(Outcome::took_effect);
     let deleted_after = |call: &Call| match call.outcome {
         Some(Outcome::Deleted { version }) => gone.produced_version().is_none_or(|gone| version > gone),
@@ -154,26 +154,36 @@ pub(crate) fn without(calls: &[Call], position: usize) -> Option<Vec<Call>> {
     (harmless && !may_be_needed && !may_be_swapped).then_some(rest)
 }
 
-/// The version that a compare-and-set without an outcome expected.
+/// Whether some operation needs the key to have been absent.
+fn depends_on_absence(calls: &[Call]) -> bool {
+    calls.iter().any(|call| call.observed_absence() || unreported_swap(call) == Some(0))
+}
+
+/// The version that what compares expected, if it has no outcome.
 fn unreported_swap(call: &Call) -> Option<Version> {
     match (call.action, call.outcome) {
-        (Action::CompareAndSet { expected, .. }, None) => Some(expected),
+        (Action::CompareAndSet { expected, .. } | Action::CompareAndDelete { expected }, None) => {
+            Some(expected)
+        }
         _ => None,
     }
 }
 
-/// Removes all that observed `version`, and all that observed what those wrote.
-fn remove_observers(calls: &mut Vec<Call>, version: Version) {
+/// Removes all that observed `version`, and all that observed what those wrote; whether one of them is a deletion.
+fn remove_observers(calls: &mut Vec<Call>, version: Version) -> bool {
     let mut versions = vec![version];
+    let mut deletions = false;
     while let Some(version) = versions.pop() {
         calls.retain(|call| {
             let stays = call.observed_version() != Some(version);
             if !stays {
                 versions.extend(call.produced_version());
+                deletions |= call.action.removes();
             }
             stays
         });
     }
+    deletions
 }
 
 /// Whether `call` can have found the key as an unreported write of `value` left it.

@@ -72,13 +72,20 @@ fn apply(register: &mut Register, call: &Call, later: &[&Call]) -> bool {
         (Action::CompareAndSet { expected, value }, Some(Outcome::Written { version })) => {
             current == expected && give(version, Some(value))
         }
-        (Action::CompareAndSet { expected, .. }, Some(Outcome::Mismatch { version })) => {
-            current == version && current != expected
+        (Action::CompareAndDelete { expected }, Some(Outcome::Deleted { version })) => {
+            current != 0 && current == expected && give(version, None)
         }
+        (
+            Action::CompareAndSet { expected, .. } | Action::CompareAndDelete { expected },
+            Some(Outcome::Mismatch { version }),
+        ) => current == version && current != expected,
         (Action::Put { value }, None) => give(unreported, Some(value)),
         (Action::Delete, None) => current != 0 && give(unreported, None),
         (Action::CompareAndSet { expected, value }, None) => {
             current == expected && give(unreported, Some(value))
+        }
+        (Action::CompareAndDelete { expected }, None) => {
+            current != 0 && current == expected && give(unreported, None)
         }
         _ => false,
     }
@@ -91,8 +98,12 @@ fn named_version(later: &[&Call]) -> Option<Version> {
             (_, Some(Outcome::Found { version, .. } | Outcome::Mismatch { version })) if version != 0 => {
                 return Some(version);
             }
-            (Action::CompareAndSet { .. }, Some(Outcome::Mismatch { .. })) => {}
-            (Action::CompareAndSet { expected, .. }, _) if expected != 0 => return Some(expected),
+            (_, Some(Outcome::Mismatch { .. })) => {}
+            (Action::CompareAndSet { expected, .. } | Action::CompareAndDelete { expected }, _)
+                if expected != 0 =>
+            {
+                return Some(expected);
+            }
             (_, Some(Outcome::NotFound)) => {}
             _ => return None,
         }

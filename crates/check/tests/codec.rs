@@ -8,6 +8,7 @@ fn action() -> impl Strategy<Value = Action> {
         Just(Action::Get),
         any::<u64>().prop_map(|value| Action::Put { value }),
         Just(Action::Delete),
+        any::<u64>().prop_map(|expected| Action::CompareAndDelete { expected }),
         any::<(u64, u64)>().prop_map(|(expected, value)| Action::CompareAndSet { expected, value }),
     ]
 }

@@ -37,6 +37,14 @@ enum Request {
         /// The key
         key: String,
     },
+    /// Delete a key if its version is the expected one
+    CompareAndDelete {
+        /// The key
+        key: String,
+        /// The expected version
+        #[arg(value_name = "VERSION", value_parser = clap::value_parser!(u64).range(1..))]
+        expected: u64,
+    },
     /// Write a key if its version is the expected one
     CompareAndSet {
         /// The key
@@ -60,7 +68,9 @@ impl KvArguments {
         };
         let key_bytes = kv.key_bytes as usize;
         let (key, value) = match &self.request {
-            Request::Get { key } | Request::Delete { key } => (key, None),
+            Request::Get { key } | Request::Delete { key } | Request::CompareAndDelete { key, .. } => {
+                (key, None)
+            }
             Request::Put { key, value } | Request::CompareAndSet { key, value, .. } => (key, Some(value)),
         };
         let padded = pad(key, key_bytes)?;
@@ -83,10 +93,10 @@ impl KvArguments {
                 store.delete(&padded).wait().map(|version| version.map_or(("not_found", None, None), done))
             }
             Request::CompareAndSet { expected, .. } => {
-                store.compare_and_set(&padded, expected, value).wait().map(|outcome| match outcome {
-                    CompareAndSet::Done { version } => done(version),
-                    CompareAndSet::Mismatch { version } => ("mismatch", Some(version), None),
-                })
+                store.compare_and_set(&padded, expected, value).wait().map(compared)
+            }
+            Request::CompareAndDelete { expected, .. } => {
+                store.compare_and_delete(&padded, expected).wait().map(compared)
             }
         };
         let (outcome, version, value) = match answer {
@@ -117,6 +127,14 @@ impl KvArguments {
 /// What is said of a write that took effect.
 const fn done(version: u64) -> (&'static str, Option<u64>, Option<Vec<u8>>) {
     ("done", Some(version), None)
+}
+
+/// What is said of what compares.
+const fn compared(outcome: CompareAndSet) -> (&'static str, Option<u64>, Option<Vec<u8>>) {
+    match outcome {
+        CompareAndSet::Done { version } => done(version),
+        CompareAndSet::Mismatch { version } => ("mismatch", Some(version), None),
+    }
 }
 
 /// A key's text, filled up with zeros.

@@ -31,6 +31,8 @@ pub struct DriverParameters {
     pub nodes: NodeSet,
     /// Whom to ask to read.
     pub reads: ReadPolicy,
+    /// Whether every other record is deleted by a get and a compare-and-delete, which the engine in gates lacks.
+    pub compares_deletes: bool,
     /// How long a client waits for an answer before it asks again.
     pub timeout: Duration,
     /// When a client gives up.
@@ -238,6 +240,7 @@ impl Driver {
                 Step::Put { value, .. } | Step::Insert { value, .. } => {
                     Action::Put { value: self.fill(value) }
                 }
+                Step::Delete { record } if self.parameters.compares_deletes && record % 2 == 1 => Action::Get,
                 Step::Delete { .. } => Action::Delete,
             };
             self.ask(now, start.client, Job { step, intended: start.intended, invoked: now, action });
@@ -259,6 +262,7 @@ impl Driver {
             Action::Put { .. } => Task::Put { key: &key, value },
             Action::CompareAndSet { expected, .. } => Task::CompareAndSet { key: &key, expected, value },
             Action::Delete => Task::Delete { key: &key },
+            Action::CompareAndDelete { expected } => Task::CompareAndDelete { key: &key, expected },
         };
         let slot = &mut self.clients[index as usize];
         slot.client.start(now, task).expect("a client has one request outstanding");
@@ -305,6 +309,13 @@ impl Driver {
                 return;
             }
         }
+        if let (Step::Delete { .. }, Action::Get, Some(Outcome::Found { version: expected, .. })) =
+            (job.step, job.action, recorded)
+        {
+            let action = Action::CompareAndDelete { expected };
+            self.ask(now, index, Job { invoked: now, action, ..job });
+            return;
+        }
         self.scheduler.complete(index);
         if let Step::Insert { record, .. } = job.step
             && matches!(recorded, Some(Outcome::Written { .. }))
@@ -342,13 +353,14 @@ fn client(parameters: &DriverParameters, index: u32) -> Client {
 fn recorded(action: Action, outcome: weft_kv::Outcome<'_>) -> Option<Outcome> {
     Some(match outcome {
         weft_kv::Outcome::Value { version, value } => Outcome::Found { version, value: fingerprint(value) },
-        weft_kv::Outcome::Done { version } if action == Action::Delete => Outcome::Deleted { version },
+        weft_kv::Outcome::Done { version } if action.removes() => Outcome::Deleted { version },
         weft_kv::Outcome::Done { version } => Outcome::Written { version },
         weft_kv::Outcome::NotFound => Outcome::NotFound,
         weft_kv::Outcome::Mismatch { version } => Outcome::Mismatch { version },
         weft_kv::Outcome::TableFull | weft_kv::Outcome::SessionsFull | weft_kv::Outcome::BadRequest => {
             Outcome::Refused
         }
+        weft_kv::Outcome::Scanned { .. } => unreachable!("nobody scans"),
         weft_kv::Outcome::Unknown => return None,
     })
 }

@@ -163,6 +163,7 @@ fn recorded(action: Action, outcome: weft_kv::Outcome<'_>) -> Option<Outcome> {
         weft_kv::Outcome::TableFull | weft_kv::Outcome::SessionsFull | weft_kv::Outcome::BadRequest => {
             Outcome::Refused
         }
+        weft_kv::Outcome::Scanned { .. } => unreachable!("a register is not scanned"),
         weft_kv::Outcome::Unknown => return None,
     })
 }

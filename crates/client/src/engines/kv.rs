@@ -14,6 +14,7 @@ pub(crate) enum KvRequest {
     Put { key: Vec<u8>, value: Vec<u8> },
     Delete { key: Vec<u8> },
     CompareAndSet { key: Vec<u8>, expected: u64, value: Vec<u8> },
+    CompareAndDelete { key: Vec<u8>, expected: u64 },
 }
 
 #[derive(Debug)]
@@ -33,12 +34,12 @@ pub struct Versioned {
     pub value: Vec<u8>,
 }
 
-/// What a compare-and-set came to.
+/// What a compare-and-set or compare-and-delete came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompareAndSet {
-    /// The key has the new value.
+    /// The key has the new value, or is gone.
     Done {
-        /// Its version now.
+        /// The version of that.
         version: u64,
     },
     /// The key has another version than expected. Nothing changed.
@@ -66,6 +67,7 @@ impl KvMachine {
             }
             Outcome::Done { version } => Ok(KvReply::Done { version }),
             Outcome::NotFound => Ok(KvReply::NotFound),
+            Outcome::Scanned { .. } => Err(STRANGE),
             Outcome::Mismatch { version } => Ok(KvReply::Mismatch { version }),
             Outcome::TableFull => Err(Error::Refused("the key's bucket is full: raise capacity_keys")),
             Outcome::SessionsFull => {
@@ -84,7 +86,9 @@ impl ClientHalf for KvMachine {
 
     fn message_bytes(request: &KvRequest) -> usize {
         let (key, value) = match request {
-            KvRequest::Get { key } | KvRequest::Delete { key } => (key.len(), 0),
+            KvRequest::Get { key } | KvRequest::Delete { key } | KvRequest::CompareAndDelete { key, .. } => {
+                (key.len(), 0)
+            }
             KvRequest::Put { key, value } | KvRequest::CompareAndSet { key, value, .. } => {
                 (key.len(), value.len())
             }
@@ -99,6 +103,9 @@ impl ClientHalf for KvMachine {
             KvRequest::Delete { key } => Task::Delete { key },
             KvRequest::CompareAndSet { key, expected, value } => {
                 Task::CompareAndSet { key, expected: *expected, value }
+            }
+            KvRequest::CompareAndDelete { key, expected } => {
+                Task::CompareAndDelete { key, expected: *expected }
             }
         };
         self.client.start(now, task).map(|request| request.0)
@@ -161,7 +168,12 @@ impl KeyValue {
         read: impl FnOnce(KvReply) -> Result<T, Error> + Send + 'static,
     ) -> Pending<T> {
         let checked = match &request {
-            KvRequest::Get { key } | KvRequest::Delete { key } => self.check(key, None),
+            KvRequest::CompareAndDelete { expected: 0, .. } => {
+                Err(Error::Invalid("a compare-and-delete expects a version other than 0".into()))
+            }
+            KvRequest::Get { key } | KvRequest::Delete { key } | KvRequest::CompareAndDelete { key, .. } => {
+                self.check(key, None)
+            }
             KvRequest::Put { key, value } | KvRequest::CompareAndSet { key, value, .. } => {
                 self.check(key, Some(value))
             }
@@ -201,10 +213,19 @@ impl KeyValue {
     /// Writes a key if it has the expected version; 0 expects that it is absent.
     pub fn compare_and_set(&self, key: &[u8], expected: u64, value: &[u8]) -> Pending<CompareAndSet> {
         let request = KvRequest::CompareAndSet { key: key.to_vec(), expected, value: value.to_vec() };
-        self.ask(request, |reply| match reply {
-            KvReply::Done { version } => Ok(CompareAndSet::Done { version }),
-            KvReply::Mismatch { version } => Ok(CompareAndSet::Mismatch { version }),
-            _ => Err(STRANGE),
-        })
+        self.ask(request, compared)
+    }
+
+    /// Removes a key if it has the expected version, which is not 0.
+    pub fn compare_and_delete(&self, key: &[u8], expected: u64) -> Pending<CompareAndSet> {
+        self.ask(KvRequest::CompareAndDelete { key: key.to_vec(), expected }, compared)
+    }
+}
+
+fn compared(reply: KvReply) -> Result<CompareAndSet, Error> {
+    match reply {
+        KvReply::Done { version } => Ok(CompareAndSet::Done { version }),
+        KvReply::Mismatch { version } => Ok(CompareAndSet::Mismatch { version }),
+        _ => Err(STRANGE),
     }
 }

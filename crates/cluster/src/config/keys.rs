@@ -147,7 +147,7 @@ pub(super) const SPIN: Key = number(
 
 pub(super) const KEY_BYTES: Key = number(
     "key_bytes",
-    (1, 64),
+    (1, 72),
     Default::Number(KvConfig::DEFAULT.key_bytes as u64),
     "the length of every key; shorter ones are filled up with zeros",
 );

@@ -7,7 +7,8 @@
 use weft_time::{Duration, Instant};
 use weft_waist::{Epoch, NodeId, NodeSet, View};
 
-use crate::message::{Kind, Malformed, Operation, Reply, Request, Status};
+use crate::message::{Kind, Malformed, Operation, Reply, Request, SCAN_COUNTS, Status};
+use crate::parameters::KEY_BYTES_MAX;
 use crate::placement::partition;
 use crate::session::SESSION_WINDOW;
 
@@ -35,6 +36,22 @@ pub enum Task<'a> {
         /// Which.
         key: &'a [u8],
     },
+    /// Remove a key if it has the expected version.
+    CompareAndDelete {
+        /// Which.
+        key: &'a [u8],
+        /// Its version, which is not 0.
+        expected: u64,
+    },
+    /// Learn which keys a node has. What is there all the time is told, what comes and goes may be or not.
+    Scan {
+        /// The node that is asked, while it serves.
+        at: NodeId,
+        /// The slot of the table to begin at: 0, or where an earlier scan of this node says to go on.
+        from: u32,
+        /// Only count them.
+        counts: bool,
+    },
     /// Write a key if it has the expected version.
     CompareAndSet {
         /// Which.
@@ -61,9 +78,16 @@ pub enum Outcome<'a> {
         /// The version of the write.
         version: u64,
     },
+    /// What a scan found.
+    Scanned {
+        /// Where to go on; 0 at the end.
+        next: u32,
+        /// The keys, each in its field of whole 64-bit words; or how many they are, in 8 big-endian bytes.
+        found: &'a [u8],
+    },
     /// The key is absent: nothing to read or delete.
     NotFound,
-    /// The key has another version than a compare-and-set expected.
+    /// The key has another version than a compare-and-set or compare-and-delete expected.
     Mismatch {
         /// Its version; 0 if it is absent.
         version: u64,
@@ -195,6 +219,11 @@ impl Client {
         self.parameters.client
     }
 
+    /// The latest view that a node has told; epoch 0 with all nodes before the first reply.
+    pub fn view(&self) -> View {
+        self.view
+    }
+
     /// How many requests are outstanding.
     pub fn outstanding(&self) -> usize {
         self.outstanding.count_ones() as usize
@@ -213,11 +242,17 @@ impl Client {
         if !self.can_start() {
             return None;
         }
+        let no_key = [0; KEY_BYTES_MAX];
         let (operation, key, expected, value) = match task {
             Task::Get { key } => (Operation::Get, key, 0, &[][..]),
             Task::Put { key, value } => (Operation::Put, key, 0, value),
             Task::Delete { key } => (Operation::Delete, key, 0, &[][..]),
             Task::CompareAndSet { key, expected, value } => (Operation::CompareAndSet, key, expected, value),
+            Task::CompareAndDelete { key, expected } => (Operation::CompareAndDelete, key, expected, &[][..]),
+            Task::Scan { from, counts, .. } => {
+                let counts = if counts { SCAN_COUNTS } else { 0 };
+                (Operation::Scan, &no_key[..self.parameters.key_bytes], u64::from(from) | counts, &[][..])
+            }
         };
         assert_eq!(key.len(), self.parameters.key_bytes, "keys have one size");
         assert!(value.len() <= usize::from(u16::MAX), "a value's length is a 16-bit field");
@@ -240,7 +275,10 @@ impl Client {
         let header =
             Request { operation, client: self.parameters.client, request, expected, key, value }.header();
         let partition = partition(key);
-        let target = self.choose(operation, partition, request);
+        let target = match task {
+            Task::Scan { at, .. } => at,
+            _ => self.choose(operation, partition, request),
+        };
         let slot = &mut self.slots[index];
         slot.payload.clear();
         slot.payload.extend_from_slice(&header);
@@ -261,7 +299,7 @@ impl Client {
     fn choose(&self, operation: Operation, partition: u32, request: u64) -> NodeId {
         let full = self.view.full;
         let replica = match self.parameters.reads {
-            _ if operation != Operation::Get => None,
+            _ if !operation.reads() => None,
             ReadPolicy::Leader => None,
             ReadPolicy::AnyReplica => {
                 full.nth((self.parameters.client.wrapping_add(request) % full.len().max(1) as u64) as usize)
@@ -309,9 +347,15 @@ impl Client {
         if !known {
             return Ok(None);
         }
-        let reads = self.slots[index].operation == Operation::Get;
+        let operation = self.slots[index].operation;
         let outcome = match reply.status {
-            Status::Ok if reads => Outcome::Value { version: reply.version, value: reply.value },
+            Status::Ok if operation == Operation::Scan => {
+                let next = u32::try_from(reply.version).map_err(|_| Malformed::Field("version"))?;
+                Outcome::Scanned { next, found: reply.value }
+            }
+            Status::Ok if operation == Operation::Get => {
+                Outcome::Value { version: reply.version, value: reply.value }
+            }
             Status::Ok => Outcome::Done { version: reply.version },
             Status::NotFound => Outcome::NotFound,
             Status::Mismatch => Outcome::Mismatch { version: reply.version },

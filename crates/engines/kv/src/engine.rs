@@ -100,6 +100,8 @@ pub struct Kv {
     transfer: Transfer,
     /// Where a chunk for a joining node is composed.
     donation: Records,
+    /// Where the keys of a scan are.
+    scanned: Vec<u8>,
     /// What the host logs of all this.
     logged: Logged,
 }
@@ -137,6 +139,7 @@ impl Kv {
             cuts: [Cut::default(); CUTS_MAX],
             transfer: Transfer::new(&parameters),
             donation: Records::new(&parameters),
+            scanned: Vec::with_capacity(parameters.chunk_bytes),
             logged: Logged::new(&parameters),
             parameters,
         }
@@ -394,6 +397,9 @@ impl Kv {
         match message.kind {
             kind if kind == Kind::Write as u8 => {
                 let write = Write::parse(bytes, self.key_field)?;
+                if !self.parameters.has(write.operation) {
+                    return Err(Malformed::Operation(write.operation as u8));
+                }
                 self.replicated(now, from, &write, io);
             }
             kind if kind == Kind::Acknowledge as u8 => {

@@ -8,6 +8,7 @@ mod client;
 mod counters;
 mod engine;
 pub mod journal;
+pub mod key;
 pub mod message;
 mod parameters;
 mod placement;

@@ -1,7 +1,8 @@
 //! The messages, byte by byte.
 //!
 //! All integers are big-endian and aligned to their size. A key takes its bytes padded with zeros to whole
-//! 64-bit words (`K` bytes). Every message is a fixed header, then what varies.
+//! 64-bit words (`K` bytes). Every message is a fixed header, then what varies. Keys of varying length are written into
+//! a key's bytes as [`crate::key`] says.
 //!
 //! ```text
 //! Request       0 operation(1) zero(1) value length(2) zero(4)   8 client(8)   16 request(8)   24 expected version(8)
@@ -18,6 +19,10 @@
 //! StateChunk    0 epoch(4) attempt(4)   8 what(1) flags(1): 1 last; zero(2) from(4)   16 next(4) zero(4)
 //!               24 tag(8)   32 records
 //! ```
+//!
+//! A scan has the slot at which it begins in place of the expected version, with the highest bit set if it only counts,
+//! and a key of zeros. Its reply has the slot at which to go on in place of the version, 0 at the end of the table, and
+//! as its value the keys found, or how many there are (8).
 //!
 //! `Request` and `Reply` travel between clients and nodes, the others between nodes. What is marked zero is
 //! written as zero; in a `Request`, which strangers write, it is checked, in the others it is ignored.
@@ -71,15 +76,40 @@ pub enum Operation {
     Delete = 3,
     /// Write the value if the key's version is the expected one; 0 expects that the key is absent.
     CompareAndSet = 4,
+    /// Remove the key if its version is the expected one, which is not 0.
+    CompareAndDelete = 5,
+    /// Tell which keys the node has, or how many, from a slot of its table on.
+    Scan = 6,
 }
 
 impl Operation {
+    /// Whether what it does to a key is to remove it.
+    pub const fn removes(self) -> bool {
+        matches!(self, Self::Delete | Self::CompareAndDelete)
+    }
+
+    /// Whether it changes nothing, and any full member may answer it.
+    pub const fn reads(self) -> bool {
+        matches!(self, Self::Get | Self::Scan)
+    }
+
+    /// Whether the engine in gates lacks it.
+    pub const fn is_beyond_gates(self) -> bool {
+        matches!(self, Self::CompareAndDelete | Self::Scan)
+    }
+
+    const fn expects(self) -> bool {
+        matches!(self, Self::CompareAndSet | Self::CompareAndDelete | Self::Scan)
+    }
+
     fn parse(value: u8) -> Result<Self, Malformed> {
         match value {
             1 => Ok(Self::Get),
             2 => Ok(Self::Put),
             3 => Ok(Self::Delete),
             4 => Ok(Self::CompareAndSet),
+            5 => Ok(Self::CompareAndDelete),
+            6 => Ok(Self::Scan),
             _ => Err(Malformed::Operation(value)),
         }
     }
@@ -200,6 +230,9 @@ pub(crate) fn put<const N: usize>(bytes: &mut [u8], at: usize, field: [u8; N]) {
     bytes[at..at + N].copy_from_slice(&field);
 }
 
+/// Set in a scan's place to begin, it asks how many keys there are.
+pub const SCAN_COUNTS: u64 = 1 << 63;
+
 /// A client's request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request<'a> {
@@ -209,7 +242,7 @@ pub struct Request<'a> {
     pub client: u64,
     /// The client's number for the request, from 1.
     pub request: u64,
-    /// The version that a compare-and-set expects; 0 otherwise.
+    /// The version that a compare-and-set or compare-and-delete expects, or where a scan begins; 0 otherwise.
     pub expected: u64,
     /// The key, padded.
     pub key: &'a [u8],
@@ -268,7 +301,10 @@ impl<'a> Request<'a> {
         if value.is_empty() == has_value {
             return Err(Malformed::Field("value length"));
         }
-        if request.expected != 0 && operation != Operation::CompareAndSet {
+        let expects_nothing = request.expected == 0;
+        if !expects_nothing && !operation.expects()
+            || expects_nothing && operation == Operation::CompareAndDelete
+        {
             return Err(Malformed::Field("expected version"));
         }
         Ok(request)
@@ -290,7 +326,7 @@ pub struct Reply<'a> {
     pub epoch: Epoch,
     /// The full members of that epoch: with them the client computes who leads a key.
     pub full: NodeSet,
-    /// The value of a get that found one; empty otherwise.
+    /// The value of a get that found one, or what a scan found; empty otherwise.
     pub value: &'a [u8],
 }
 
@@ -335,7 +371,7 @@ impl<'a> Reply<'a> {
 pub struct Write<'a> {
     /// The epoch of the stream.
     pub epoch: Epoch,
-    /// What was asked: never [`Operation::Get`].
+    /// What was asked: none that [`Operation::reads`].
     pub operation: Operation,
     /// How it ends: one that [`Status::is_recorded`].
     pub status: Status,
@@ -394,7 +430,7 @@ impl<'a> Write<'a> {
             key,
             value,
         };
-        if write.operation == Operation::Get {
+        if write.operation.reads() {
             return Err(Malformed::Operation(head[4]));
         }
         if write.number == 0 {
@@ -403,7 +439,7 @@ impl<'a> Write<'a> {
         if write.request == 0 {
             return Err(Malformed::Field("request"));
         }
-        let has_value = write.status == Status::Ok && write.operation != Operation::Delete;
+        let has_value = write.status == Status::Ok && !write.operation.removes();
         if value.is_empty() == has_value {
             return Err(Malformed::Field("value length"));
         }

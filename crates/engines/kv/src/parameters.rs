@@ -2,12 +2,16 @@
 
 use weft_time::Duration;
 
+use crate::message::Operation;
 use crate::placement::PARTITIONS;
+
+/// The most bytes of a key.
+pub(crate) const KEY_BYTES_MAX: usize = 72;
 
 /// Sizes and intervals of an engine. All nodes of a cluster use the same sizes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameters {
-    /// Bytes of a key, 1 to 64.
+    /// Bytes of a key, 1 to 72.
     pub key_bytes: usize,
     /// The most bytes of a value, 1 to 16,384; a value has at least one.
     pub value_bytes_max: usize,
@@ -34,6 +38,9 @@ pub struct Parameters {
     pub chunk_bytes: usize,
     /// The host keeps a log: a node acknowledges only what is durable there. See [`crate::journal`].
     pub durable: bool,
+    /// Whether the engine has the operations that the one in gates lacks ([`Operation::is_beyond_gates`]). One that has
+    /// not refuses them as `BadRequest`, as the gates do.
+    pub beyond_gates: bool,
     /// A known bug to run with.
     #[cfg(feature = "planted-bugs")]
     pub planted_bug: Option<PlantedBug>,
@@ -56,6 +63,7 @@ impl Default for Parameters {
             burst: 64,
             chunk_bytes: 1280,
             durable: false,
+            beyond_gates: true,
             #[cfg(feature = "planted-bugs")]
             planted_bug: None,
         }
@@ -74,7 +82,14 @@ impl Parameters {
     /// The sizes of the engine in gates (`rtl/engines/kv/kv_pkg.sv`), for a table of so many buckets.
     #[must_use]
     pub fn gateware(buckets: u32) -> Self {
-        Self { buckets, window: 256, waiting_reads: 256, sessions: 256, ..Self::default() }
+        Self {
+            buckets,
+            window: 256,
+            waiting_reads: 256,
+            sessions: 256,
+            beyond_gates: false,
+            ..Self::default()
+        }
     }
 
     /// Bytes of card memory that the engine needs; the memory must be zero when the engine starts.
@@ -88,7 +103,7 @@ impl Parameters {
     /// The first one that is out of range.
     pub fn check(&self) -> Result<(), ParametersError> {
         let require = |holds, what| if holds { Ok(()) } else { Err(ParametersError(what)) };
-        require((1..=64).contains(&self.key_bytes), "key_bytes must be 1 to 64")?;
+        require((1..=KEY_BYTES_MAX).contains(&self.key_bytes), "key_bytes must be 1 to 72")?;
         require((1..=16_384).contains(&self.value_bytes_max), "value_bytes_max must be 1 to 16384")?;
         require(
             self.buckets.is_power_of_two() && self.buckets >= PARTITIONS && self.buckets <= 1 << 26,
@@ -105,6 +120,11 @@ impl Parameters {
             self.chunk_bytes >= crate::transfer::chunk_bytes_least(self) && self.chunk_bytes <= 65_535,
             "chunk_bytes must hold one slot and one session, and be at most 65535",
         )
+    }
+
+    /// Whether the engine has an operation.
+    pub(crate) fn has(&self, operation: Operation) -> bool {
+        self.beyond_gates || !operation.is_beyond_gates()
     }
 
     /// Bytes that a key takes in messages and memory: whole 64-bit words.
@@ -141,6 +161,8 @@ pub enum PlantedBug {
     LostUpdateOnFailover,
     /// A request that was executed is executed again when it arrives again.
     DuplicateApply,
+    /// A compare-and-delete removes the key whatever its version is.
+    DeleteWithoutComparing,
     /// Neither the epoch of a message nor the lease is looked at.
     EpochNotChecked,
     /// A write counts as durable when it is accepted.
@@ -151,11 +173,12 @@ pub enum PlantedBug {
 
 impl PlantedBug {
     /// All of them.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::AcknowledgeBeforeReplicating,
         Self::StaleReadAtFollower,
         Self::LostUpdateOnFailover,
         Self::DuplicateApply,
+        Self::DeleteWithoutComparing,
         Self::EpochNotChecked,
     ];
 
@@ -169,6 +192,7 @@ impl PlantedBug {
             Self::StaleReadAtFollower => "stale-read-at-follower",
             Self::LostUpdateOnFailover => "lost-update-on-failover",
             Self::DuplicateApply => "duplicate-apply",
+            Self::DeleteWithoutComparing => "delete-without-comparing",
             Self::EpochNotChecked => "epoch-not-checked",
             Self::AcknowledgeBeforeFlush => "acknowledge-before-flush",
             Self::SealedBeforeFlush => "sealed-before-flush",

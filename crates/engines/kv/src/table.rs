@@ -23,7 +23,7 @@
 use weft_waist::Memory;
 
 use crate::message::{be16, be64, put};
-use crate::parameters::Parameters;
+use crate::parameters::{KEY_BYTES_MAX, Parameters};
 use crate::placement::{Placement, mix};
 
 const BEAT: usize = 64;
@@ -233,7 +233,7 @@ impl Table {
         let behind = free & (u32::MAX << place.way);
         let slot = self.slot(place.bucket, if behind != 0 { behind } else { free }.trailing_zeros());
         self.set_tag_and_beats(memory, slot, place.tag, 0);
-        let mut header = [0; KEY + 64];
+        let mut header = [0; KEY + KEY_BYTES_MAX];
         put(&mut header, 0, latest.to_be_bytes());
         header[FLAGS] = CLAIMED;
         header[KEY..KEY + key.len()].copy_from_slice(key);
@@ -303,6 +303,16 @@ impl Table {
         let bytes = &memory.image()[address..address + self.slot_bytes];
         let value = &bytes[self.value_at..][..header.length];
         Some((header.version, &bytes[KEY..KEY + self.key_field], value))
+    }
+
+    /// What stands in a slot that is claimed: its header and key.
+    pub fn peek<'m>(&self, memory: &'m mut Memory, slot: Slot) -> Option<(Header, &'m [u8])> {
+        let (tag, _) = self.tag_and_beats(memory, slot);
+        if tag == 0 {
+            return None;
+        }
+        let bytes = memory.read(self.address(slot), KEY + self.key_field);
+        Some((Self::header(bytes), &bytes[KEY..]))
     }
 
     /// A digest of the committed content that does not depend on which key sits in which way: the wrapping sum over

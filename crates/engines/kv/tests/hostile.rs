@@ -70,6 +70,8 @@ fn message() -> impl Strategy<Value = (u8, Vec<u8>)> {
         Operation::Put,
         Operation::Delete,
         Operation::CompareAndSet,
+        Operation::CompareAndDelete,
+        Operation::Scan,
     ]);
     let status =
         prop::sample::select(vec![Status::Ok, Status::NotFound, Status::Mismatch, Status::TableFull]);

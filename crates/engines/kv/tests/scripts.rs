@@ -9,6 +9,8 @@
 //! > put 0 c7 1 p0 red             client 7 sends its request 1 to node 0: put "red" to a key of partition 0
 //! > get 1 c7 2 p0                 likewise: get, delete
 //! > cas 0 c7 3 p0 0 red           expected version as 0 or epoch.number
+//! > cad 0 c7 4 p0 1.1             compare and delete
+//! > scan 0 c7 5 0                 which keys there are from a slot on
 //! > deliver                       deliver everything in flight, and what comes of it, until nothing is
 //! > deliver 0-1                   only what is in flight from node 0 to node 1
 //! > deliver 0-1 2                 only the first two of these
@@ -124,7 +126,8 @@ fn describe(kind: u8, payload: &[u8]) -> String {
             Operation::Put => "put",
             Operation::Delete => "delete",
             Operation::CompareAndSet => "cas",
-            Operation::Get => unreachable!(),
+            Operation::CompareAndDelete => "cad",
+            Operation::Get | Operation::Scan => unreachable!(),
         };
         let status = if write.status == Status::Ok { String::new() } else { format!(" {:?}", write.status) };
         let (epoch, number, client, request) = (write.epoch.0, write.number, write.client, write.request);
@@ -258,13 +261,15 @@ impl golden_scripts::Stage for Stage {
                     self.configure(index, Duration::from_secs(10));
                 }
             }
-            "put" | "get" | "delete" | "cas" => {
+            "put" | "get" | "delete" | "cas" | "cad" | "scan" => {
                 let to: usize = words[1].parse().unwrap();
-                let key = key(words[4]);
+                let key = if words[0] == "scan" { [0; 8] } else { key(words[4]) };
                 let (operation, expected, value) = match words[0] {
                     "put" => (Operation::Put, 0, words[5]),
                     "get" => (Operation::Get, 0, ""),
                     "delete" => (Operation::Delete, 0, ""),
+                    "cad" => (Operation::CompareAndDelete, parse_version(words[5]), ""),
+                    "scan" => (Operation::Scan, words[4].parse().unwrap(), ""),
                     _ => (Operation::CompareAndSet, parse_version(words[5]), words[6]),
                 };
                 let (client, request) = (words[2][1..].parse().unwrap(), words[3].parse().unwrap());

@@ -9,7 +9,7 @@
 
 use std::collections::VecDeque;
 
-use weft_kv::message::{Reply, Request};
+use weft_kv::message::{Malformed, Reply, Request};
 use weft_kv::{Operation, Status as Outcome};
 use weft_session::{Seen, Window};
 use weft_waist::{Caller, Epoch, Io, Message, NodeId, NodeSet};
@@ -52,10 +52,17 @@ fn padded(request: usize) -> usize {
 fn requests(mut bytes: &[u8]) -> impl Iterator<Item = Request<'_>> {
     std::iter::from_fn(move || {
         let value = usize::from(u16::from_be_bytes([*bytes.get(2)?, *bytes.get(3)?]));
-        let request = Request::parse(bytes.get(..Request::HEADER + value)?, 0).ok()?;
+        let request = parse(bytes.get(..Request::HEADER + value)?).ok()?;
         bytes = bytes.get(padded(Request::HEADER + value)..).unwrap_or_default();
         Some(request)
     })
+}
+
+/// A request of the register, which has the operations of the store in gates.
+fn parse(bytes: &[u8]) -> Result<Request<'_>, Malformed> {
+    let request = Request::parse(bytes, 0)?;
+    let operation = request.operation;
+    if operation.is_beyond_gates() { Err(Malformed::Operation(operation as u8)) } else { Ok(request) }
 }
 
 /// What became of a client's latest requests.
@@ -119,6 +126,7 @@ impl State {
             Operation::CompareAndSet if request.expected != self.version => Err(Outcome::Mismatch),
             Operation::Get => Ok(false),
             Operation::Put | Operation::Delete | Operation::CompareAndSet => Ok(true),
+            Operation::CompareAndDelete | Operation::Scan => unreachable!("`parse` refuses it"),
         };
         if writes == Ok(true) {
             self.value.clear();
@@ -391,7 +399,7 @@ impl Service for Register {
             return Err(Status::BadRequest);
         };
         let fits = padded(message.payload.len()) <= self.value_bytes;
-        let refusal = if !fits || Request::parse(message.payload, 0).is_err() {
+        let refusal = if !fits || parse(message.payload).is_err() {
             Some(Outcome::BadRequest)
         } else if context.takes_proposals().is_err() || !self.is_complete() {
             Some(Outcome::NotServing)

@@ -309,6 +309,7 @@ fn parameters(settings: &ClientSettings) -> Result<DriverParameters, RealBenchEr
         first_client: u64::from(settings.lane) * u64::from(clients) + 1,
         nodes: NodeSet::first(settings.nodes.len()),
         reads: settings.reads.into(),
+        compares_deletes: true,
         timeout: TIMEOUT,
         give_up: GIVE_UP,
     })

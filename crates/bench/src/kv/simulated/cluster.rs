@@ -293,6 +293,7 @@ fn driver(parameters: &ClusterParameters, index: u32, machines: u32) -> Driver {
         first_client: u64::from(index + 1) << 32,
         nodes: NodeSet::first(parameters.nodes),
         reads: parameters.reads,
+        compares_deletes: !parameters.nic.has_engine_in_gates(),
         timeout: CLIENT_TIMEOUT,
         give_up: Duration::from_secs(1),
     })

@@ -4,11 +4,14 @@ use weft_time::Instant;
 use weft_waist::{Caller, Io, Memory, Message};
 
 use super::{Kv, NUMBER_MASK, Role, TIMER_LEAD, answer, arm, entry_of, version};
-use crate::message::{Kind, Operation, Request, Status, Write};
+use crate::message::{Kind, Operation, Reply, Request, SCAN_COUNTS, Status, Write};
 use crate::parameters::PlantedBug;
-use crate::placement::Placement;
+use crate::placement::{PARTITIONS, Placement};
 use crate::session::Seen;
 use crate::table::{Header, Slot};
+
+/// The most slots that one scan looks at: only their tags, which a card has on chip, unless a key is there.
+const SCAN_SLOTS: u32 = 4_096;
 
 impl Kv {
     pub(super) fn may_serve(&self, now: Instant) -> bool {
@@ -22,7 +25,12 @@ impl Kv {
             return;
         }
         let request = match Request::parse(message.payload, self.parameters.key_bytes) {
-            Ok(request) if request.value.len() <= self.parameters.value_bytes_max => request,
+            Ok(request)
+                if request.value.len() <= self.parameters.value_bytes_max
+                    && self.parameters.has(request.operation) =>
+            {
+                request
+            }
             _ => {
                 self.counters.refused_bad_request += 1;
                 if let Some(identity) = Request::identity(message.payload) {
@@ -38,6 +46,9 @@ impl Kv {
             Err(Status::NotServing)
         } else if request.operation == Operation::Get {
             self.read(caller, &request, place, leader, io)
+        } else if request.operation == Operation::Scan {
+            self.scan(caller, &request, io);
+            Ok(())
         } else if leader != self.node.index() {
             self.counters.refused_not_leader += 1;
             Err(Status::NotLeader)
@@ -82,6 +93,43 @@ impl Kv {
             _ => answer(self.view, io.effects, caller, identity, Status::NotFound, 0, &[]),
         }
         Ok(())
+    }
+
+    /// Tells the keys of a part of the table, or how many they are, as the latest accepted writes leave them: what was
+    /// answered is accepted everywhere, so it is in there.
+    fn scan(&mut self, caller: Caller, request: &Request<'_>, io: &mut Io<'_>) {
+        let counts = request.expected & SCAN_COUNTS != 0;
+        let from = u32::try_from(request.expected & !SCAN_COUNTS).unwrap_or(u32::MAX);
+        let room = (self.parameters.chunk_bytes - Reply::HEADER) / self.key_field;
+        let slots = self.table.slots();
+        let end = from.saturating_add(SCAN_SLOTS).min(slots);
+        let (mut count, mut next) = (0u64, if end == slots { 0 } else { end });
+        self.scanned.clear();
+        for slot in (from..end).map(Slot) {
+            let Some((header, key)) = self.table.peek(io.memory, slot) else { continue };
+            let leader = usize::from(self.leaders[(self.table.bucket(slot) % PARTITIONS) as usize]);
+            let is_there = if header.is_undecided() {
+                !self.windows[leader].get(header.latest & NUMBER_MASK).0.operation.removes()
+            } else {
+                header.present
+            };
+            if !is_there {
+                continue;
+            }
+            if !counts {
+                if count as usize == room {
+                    next = slot.0;
+                    break;
+                }
+                self.scanned.extend_from_slice(key);
+            }
+            count += 1;
+        }
+        self.counters.reads += 1;
+        let count = count.to_be_bytes();
+        let found = if counts { &count[..] } else { &self.scanned[..] };
+        let identity = (request.client, request.request);
+        answer(self.view, io.effects, caller, identity, Status::Ok, next.into(), found);
     }
 
     /// Executes a mutating request at the leader: appends it to the stream and sends it to the followers.
@@ -167,7 +215,12 @@ impl Kv {
         let current = found.map_or(0, |(_, header)| self.accepted_version(header));
         match request.operation {
             Operation::Delete if current == 0 => return (Status::NotFound, 0, None),
-            Operation::CompareAndSet if current != request.expected => {
+            Operation::CompareAndSet | Operation::CompareAndDelete
+                if current != request.expected
+                    && !(request.operation == Operation::CompareAndDelete
+                        && self.parameters.planted(PlantedBug::DeleteWithoutComparing)
+                        && current != 0) =>
+            {
                 return (Status::Mismatch, current, None);
             }
             _ => {}
@@ -190,7 +243,7 @@ impl Kv {
     pub(super) fn accepted_version(&self, header: Header) -> u64 {
         let present = if header.is_undecided() {
             let (entry, _, _) = self.windows[self.node.index()].get(header.latest & NUMBER_MASK);
-            entry.operation != Operation::Delete
+            !entry.operation.removes()
         } else {
             header.present
         };

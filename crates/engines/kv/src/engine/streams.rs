@@ -4,7 +4,7 @@ use weft_time::Instant;
 use weft_waist::{Effects, Epoch, Io, NodeId, NodeSet};
 
 use super::{Kv, Role, TIMER_LEAD, answer, arm, entry_of, version};
-use crate::message::{Acknowledge, Commit, Kind, Operation, Status, Write};
+use crate::message::{Acknowledge, Commit, Kind, Status, Write};
 use crate::parameters::PlantedBug;
 
 impl Kv {
@@ -16,7 +16,7 @@ impl Kv {
             let (&entry, key, value) = self.windows[stream].get(number);
             if entry.changes() {
                 self.counters.entries_applied += 1;
-                let deletes = entry.operation == Operation::Delete;
+                let deletes = entry.operation.removes();
                 let slot = match entry.slot {
                     None if self.parameters.durable && self.holds_later(io.memory, key, entry.version) => {
                         None
@@ -47,7 +47,7 @@ impl Kv {
                 self.counters.reads_waited += 1;
                 let (status, version, value) = match entry.operation {
                     _ if !serves => (Status::NotServing, 0, &[][..]),
-                    Operation::Delete => (Status::NotFound, 0, &[][..]),
+                    operation if operation.removes() => (Status::NotFound, 0, &[][..]),
                     _ => (Status::Ok, entry.version, value),
                 };
                 answer(

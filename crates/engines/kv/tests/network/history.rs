@@ -15,6 +15,13 @@ pub enum Kind {
     Put,
     Delete,
     CompareAndSet,
+    CompareAndDelete,
+}
+
+impl Kind {
+    pub fn removes(self) -> bool {
+        matches!(self, Self::Delete | Self::CompareAndDelete)
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,7 +43,9 @@ impl From<weft_kv::Outcome<'_>> for Outcome {
             weft_kv::Outcome::Mismatch { version } => Self::Mismatch { version },
             weft_kv::Outcome::Unknown => Self::Unknown,
             weft_kv::Outcome::TableFull | weft_kv::Outcome::SessionsFull => Self::Refused,
-            weft_kv::Outcome::BadRequest => panic!("clients send what the engine takes"),
+            weft_kv::Outcome::BadRequest | weft_kv::Outcome::Scanned { .. } => {
+                panic!("clients send what the engine takes, and do not scan")
+            }
         }
     }
 }
@@ -92,9 +101,7 @@ impl History {
         for operation in operations {
             let (version, value) = match &operation.outcome {
                 Outcome::Value { version, value } => (*version, &value[..]),
-                Outcome::Done { version } if operation.kind != Kind::Delete => {
-                    (*version, &operation.value[..])
-                }
+                Outcome::Done { version } if !operation.kind.removes() => (*version, &operation.value[..]),
                 _ => continue,
             };
             let other = *values.entry(version).or_insert(value);
@@ -122,21 +129,21 @@ impl History {
                 assert!(fresh, "{operation:?} does not see {earlier:?}");
             }
             let absent = matches!(operation.outcome, Outcome::NotFound | Outcome::Mismatch { version: 0 });
-            if absent && earlier.kind != Kind::Delete {
+            if absent && !earlier.kind.removes() {
                 let deleted = operations.iter().any(|other| {
                     let newer = other.version().is_none_or(|version| version > seen);
-                    other.kind == Kind::Delete && newer && other.invoked < operation.returned
+                    other.kind.removes() && newer && other.invoked < operation.returned
                 });
                 assert!(deleted, "{operation:?} does not see {earlier:?}");
             }
         }
-        // A compare-and-set directly follows the version that it expected.
+        // What compares directly follows the version that it expected.
         let mut writes: Vec<_> = operations.iter().filter(|operation| operation.writes()).collect();
         writes.sort_by_key(|operation| operation.version());
         for pair in writes.windows(2) {
             assert!(pair[0].version() < pair[1].version(), "two writes have one version: {pair:?}");
-            let atomic =
-                pair[1].kind != Kind::CompareAndSet || pair[1].expected >= pair[0].version().unwrap();
+            let compares = matches!(pair[1].kind, Kind::CompareAndSet | Kind::CompareAndDelete);
+            let atomic = !compares || pair[1].expected >= pair[0].version().unwrap();
             assert!(atomic, "a write came in between: {pair:?}");
         }
     }

@@ -154,8 +154,8 @@ struct Member {
 struct Actor {
     client: Client,
     outstanding: BTreeMap<u64, history::Operation>,
-    /// For counters: the latest version and count that it read.
-    counter: BTreeMap<u64, (u64, u64)>,
+    /// For counters and what is deleted: the latest version and the number in the value that it read.
+    seen: BTreeMap<u64, (u64, u64)>,
     left: u64,
 }
 
@@ -216,7 +216,7 @@ impl<E: Replica> Network<E> {
                         ..ClientParameters::new(1000 + index as u64, all)
                     }),
                     outstanding: BTreeMap::new(),
-                    counter: BTreeMap::new(),
+                    seen: BTreeMap::new(),
                     left: operations,
                 }
             })
@@ -586,12 +586,10 @@ impl<E: Replica> Network<E> {
     fn complete(&mut self, client: usize, request: u64, outcome: history::Outcome) {
         let actor = &mut self.actors[client];
         let mut operation = actor.outstanding.remove(&request).expect("a request ends once");
-        if operation.key >= history::COUNTERS
+        if operation.key >= history::DELETED
             && let history::Outcome::Value { version, value } = &outcome
         {
-            actor
-                .counter
-                .insert(operation.key, (*version, u64::from_be_bytes(value[..8].try_into().unwrap())));
+            actor.seen.insert(operation.key, (*version, u64::from_be_bytes(value[..8].try_into().unwrap())));
         }
         operation.returned = self.now;
         operation.outcome = outcome;
@@ -629,10 +627,18 @@ impl<E: Replica> Network<E> {
             35..55 => (index, Kind::Put, 0),
             55..65 => (history::DELETED + index, Kind::Get, 0),
             65..75 => (history::DELETED + index, Kind::Put, 0),
-            75..82 => (history::DELETED + index, Kind::Delete, 0),
+            75..79 => (history::DELETED + index, Kind::Delete, 0),
+            79..82 if self.parameters.beyond_gates => {
+                let key = history::DELETED + index;
+                match actor.seen.get(&key) {
+                    Some(&(version, _)) => (key, Kind::CompareAndDelete, version),
+                    None => (key, Kind::Delete, 0),
+                }
+            }
+            79..82 => (history::DELETED + index, Kind::Delete, 0),
             _ => {
                 let key = history::COUNTERS + index % 2;
-                let (version, count) = actor.counter.get(&key).copied().unwrap_or((0, 0));
+                let (version, count) = actor.seen.get(&key).copied().unwrap_or((0, 0));
                 value = (count + 1).to_be_bytes().to_vec();
                 (key, if dice < 90 { Kind::Get } else { Kind::CompareAndSet }, version)
             }
@@ -644,6 +650,7 @@ impl<E: Replica> Network<E> {
             Kind::Put => Task::Put { key: &name, value: &value },
             Kind::Delete => Task::Delete { key: &name },
             Kind::CompareAndSet => Task::CompareAndSet { key: &name, expected, value: &value },
+            Kind::CompareAndDelete => Task::CompareAndDelete { key: &name, expected },
         };
         let request = actor.client.start(self.now, task).expect("it said that it can");
         actor.outstanding.insert(
