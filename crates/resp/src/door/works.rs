@@ -1,0 +1,396 @@
+//! Works: one action on one key each, and what scans the store.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use weft_kv::Outcome;
+
+use super::connection::Pending;
+use super::{Door, Now, failure};
+use crate::action::{Action, Condition, Expiry};
+use crate::command::Gather;
+use crate::glob;
+use crate::record;
+use crate::reply::{Reply, write_bytes};
+use crate::rounds::foreign;
+use crate::store::{Ask, Token};
+
+/// The most keys that one answer tells.
+const KEYS_MAX: usize = 1 << 20;
+/// The most parts of the table that one `SCAN` looks through.
+const PAGES_MAX: u32 = 16;
+
+/// The answers of a command's works.
+pub(super) struct Gathering {
+    gather: Gather,
+    left: usize,
+    replies: Vec<Reply>,
+}
+
+impl Gathering {
+    pub fn new(gather: Gather, count: usize) -> Self {
+        let kept = if gather == Gather::One { 0 } else { count };
+        Self { gather, left: count, replies: vec![Reply::Nil; kept] }
+    }
+
+    /// Takes an answer; the command's if it was the last.
+    fn take(&mut self, part: usize, reply: Reply) -> Option<Reply> {
+        self.left -= 1;
+        if self.gather == Gather::One {
+            return Some(reply);
+        }
+        self.replies[part] = reply;
+        if self.left > 0 {
+            return None;
+        }
+        let replies = std::mem::take(&mut self.replies);
+        let error = replies.iter().find(|reply| matches!(reply, Reply::Error(_)));
+        Some(match (self.gather, error) {
+            (Gather::All, _) => Reply::Array(
+                // As Redis, which has nothing to say of a key of another kind.
+                replies
+                    .into_iter()
+                    .map(|reply| if matches!(reply, Reply::Error(_)) { Reply::Nil } else { reply })
+                    .collect(),
+            ),
+            (_, Some(error)) => error.clone(),
+            (Gather::Sum, None) => Reply::Number(
+                replies.iter().map(|reply| if let Reply::Number(number) = reply { *number } else { 0 }).sum(),
+            ),
+            (_, None) => Reply::OK,
+        })
+    }
+}
+
+/// One action on one key.
+pub(super) struct Work {
+    /// The connection's place, and its number: another may have the place meanwhile.
+    connection: (u32, u64),
+    command: u64,
+    part: usize,
+    key: Box<[u8]>,
+    hash: u64,
+    action: Action,
+    /// When the value that is being written goes.
+    expires_ms: Option<u64>,
+}
+
+/// How a work is carried out first.
+enum Way {
+    Read,
+    Put,
+    PutIfAbsent,
+    Delete,
+    Round,
+}
+
+const fn way(action: &Action) -> Way {
+    match action {
+        Action::Set { expiry: Expiry::Keep, .. } | Action::Set { returns: true, .. } => Way::Round,
+        Action::Set { condition: Condition::Always, counts: false, .. } => Way::Put,
+        Action::Set { condition: Condition::Absent, .. } => Way::PutIfAbsent,
+        Action::Delete => Way::Delete,
+        action if action.reads() => Way::Read,
+        _ => Way::Round,
+    }
+}
+
+impl Door {
+    /// Begins a work, or has it wait for those before it on the same key.
+    pub(super) fn submit(
+        &mut self,
+        now: Now,
+        id: u32,
+        command: u64,
+        part: usize,
+        key: Box<[u8]>,
+        action: Action,
+    ) {
+        let connection = self.connections.get_mut(id).expect("the caller has found it");
+        let mut hasher = DefaultHasher::new();
+        key.hash(&mut hasher);
+        let hash = hasher.finish();
+        let in_round = matches!(way(&action), Way::Round);
+        // Works of one round keep their order.
+        let has_to_wait =
+            connection.running.iter().any(|&(other, joined)| other == hash && !(joined && in_round))
+                || connection
+                    .parked
+                    .iter()
+                    .any(|&number| self.works.get(number).is_some_and(|work| work.hash == hash));
+        let connection_number = connection.number;
+        let work =
+            Work { connection: (id, connection_number), command, part, key, hash, action, expires_ms: None };
+        let number = self.works.add(work);
+        if has_to_wait {
+            connection.parked.push_back(number);
+        } else {
+            connection.running.push((hash, in_round));
+            self.start(now, number);
+        }
+    }
+
+    fn start(&mut self, now: Now, number: u32) {
+        let work = self.works.get_mut(number).expect("a work is there until it ends");
+        let key = work.key.clone();
+        let ask = match (way(&work.action), &work.action) {
+            (Way::Put | Way::PutIfAbsent, Action::Set { value, expiry, condition, .. }) => {
+                let expires_ms = if let Expiry::At(at) = expiry { Some(*at) } else { None };
+                work.expires_ms = expires_ms;
+                let mut bytes = Vec::with_capacity(value.len() + record::HEADER_BYTES_MAX);
+                record::write(value, expires_ms, &mut bytes);
+                match condition {
+                    Condition::Absent => Ask::CompareAndSet(key, 0, bytes),
+                    _ => Ask::Put(key, bytes),
+                }
+            }
+            (Way::Delete, _) => Ask::Delete(key),
+            (Way::Read, _) => Ask::Get(key),
+            _ => return self.join(now, number),
+        };
+        self.store.ask(now.instant, ask, Token::Work(number));
+    }
+
+    fn join(&mut self, now: Now, number: u32) {
+        let around = self.surroundings(now);
+        let work = self.works.get(number).expect("a work is there until it ends");
+        self.rounds.join(&around, &mut self.store, &work.key, number, work.action.clone());
+        self.spread_news(now);
+    }
+
+    /// What a work has asked of the store has ended.
+    pub(super) fn work_ended(&mut self, now: Now, number: u32, outcome: Outcome<'_>) {
+        let work = self.works.get(number).expect("a work is there until it ends");
+        let reply = match (&work.action, outcome) {
+            (action, Outcome::NotFound) if action.reads() => action.read(None, now.unix_ms),
+            (action, Outcome::Value { value, .. }) => match record::read(value) {
+                None => foreign(),
+                Some((_, expires_ms)) if self.surroundings(now).is_over(expires_ms) => {
+                    return self.join(now, number);
+                }
+                Some((value, _)) if *action == Action::Get => return self.finish_with(now, number, value),
+                held => action.read(held, now.unix_ms),
+            },
+            (Action::Delete, Outcome::NotFound) => Reply::Number(0),
+            (Action::Delete, Outcome::Done { .. }) => Reply::Number(1),
+            (Action::Set { counts, .. }, Outcome::Done { version }) => {
+                let reply = if *counts { Reply::Number(1) } else { Reply::OK };
+                if let Some(at_ms) = work.expires_ms {
+                    let key = work.key.clone();
+                    self.expires(now, &key, version, at_ms);
+                }
+                reply
+            }
+            // What is there may be over.
+            (Action::Set { .. }, Outcome::Mismatch { .. }) => return self.join(now, number),
+            (_, outcome) => failure(outcome),
+        };
+        self.finish(now, number, reply);
+    }
+
+    pub(super) fn watched(&mut self, number: u32, version: u64) {
+        let work = self.works.get(number).expect("a work is there until it ends");
+        let (place, connection) = work.connection;
+        let key = work.key.clone();
+        if let Some(connection) = self.connections.get_mut(place).filter(|it| it.number == connection) {
+            connection.watched.push((key, version));
+        }
+    }
+
+    /// A get has found a value: written at once if nothing is before it.
+    fn finish_with(&mut self, now: Now, number: u32, value: &[u8]) {
+        let work = self.works.get(number).expect("a work is there until it ends");
+        let (place, connection) = work.connection;
+        let found = self.connections.get_mut(place).filter(|it| it.number == connection);
+        if let Some(connection) = found
+            && work.command == connection.first
+            && matches!(&connection.pending[0], Pending::Works(gathering) if gathering.gather == Gather::One)
+        {
+            write_bytes(value, &mut connection.output);
+            connection.pending.pop_front();
+            connection.first += 1;
+            let work = self.works.remove(number).expect("it was just there");
+            self.release(now, &work);
+        } else {
+            self.finish(now, number, Reply::bytes(value));
+        }
+    }
+
+    /// A work has its answer.
+    pub(super) fn finish(&mut self, now: Now, number: u32, reply: Reply) {
+        let work = self.works.remove(number).expect("a work ends once");
+        self.answer(work.connection, work.command, work.part, reply);
+        self.release(now, &work);
+    }
+
+    /// A command has one of its answers.
+    fn answer(&mut self, (place, number): (u32, u64), command: u64, part: usize, reply: Reply) {
+        let Some(connection) = self.connections.get_mut(place).filter(|it| it.number == number) else {
+            return;
+        };
+        let pending = &mut connection.pending[(command - connection.first) as usize];
+        let Pending::Works(gathering) = pending else { unreachable!("a command is answered once") };
+        if let Some(reply) = gathering.take(part, reply) {
+            *pending = Pending::Answer(reply);
+        }
+    }
+
+    /// What a work has kept waiting begins.
+    fn release(&mut self, now: Now, work: &Work) {
+        let (place, number) = work.connection;
+        let Some(connection) = self.connections.get_mut(place).filter(|it| it.number == number) else {
+            return;
+        };
+        if let Some(at) = connection.running.iter().position(|(hash, _)| *hash == work.hash) {
+            connection.running.swap_remove(at);
+        }
+        connection.drain();
+        let mut at = 0;
+        while let Some(connection) = self.connections.get_mut(place)
+            && let Some(&waiting) = connection.parked.get(at)
+        {
+            let Some(next) = self.works.get(waiting).filter(|next| next.hash == work.hash) else {
+                at += 1;
+                continue;
+            };
+            let in_round = matches!(way(&next.action), Way::Round);
+            if connection.running.iter().any(|&(other, joined)| other == work.hash && !(joined && in_round)) {
+                break;
+            }
+            connection.parked.remove(at);
+            connection.running.push((work.hash, in_round));
+            self.start(now, waiting);
+        }
+        self.note_ready(place);
+    }
+
+    // Scans.
+
+    /// Asks for the next part of the table.
+    pub(super) fn scan_from(&mut self, now: Now, number: u32, from: u32) {
+        let scan = self.scans.get(number).expect("a scan is there until it ends");
+        let counts = matches!(scan.kind, ScanKind::Count(_));
+        let at = self.parameters.own;
+        self.store.ask(now.instant, Ask::Scan { at, from, counts }, Token::Scan(number));
+    }
+
+    /// A part of a scan, or a removal for it, has ended.
+    pub(super) fn scan_ended(&mut self, now: Now, number: u32, outcome: Outcome<'_>) {
+        let scan = self.scans.get_mut(number).expect("a scan is there until it ends");
+        let (page, keys) = match outcome {
+            Outcome::Scanned { next, found } => (Some(next), found),
+            Outcome::Done { .. } | Outcome::NotFound if matches!(scan.kind, ScanKind::Flush { .. }) => {
+                (None, &[][..])
+            }
+            outcome => return self.end_scan(number, failure(outcome)),
+        };
+        let field = self.parameters.key_bytes.next_multiple_of(8);
+        let keys = || keys.chunks_exact(field).filter_map(weft_kv::key::read);
+        match &mut scan.kind {
+            ScanKind::Count(count) => {
+                let Outcome::Scanned { next, found } = outcome else { unreachable!("nothing else is asked") };
+                *count += found.try_into().map_or(0, u64::from_be_bytes);
+                let count = *count;
+                match next {
+                    0 => self.end_scan(number, Reply::Number(count as i64)),
+                    next => self.scan_from(now, number, next),
+                }
+            }
+            ScanKind::All { pattern, found } => {
+                found.extend(keys().filter(|key| glob::matches(pattern, key)).map(Reply::bytes));
+                if found.len() > KEYS_MAX {
+                    return self.end_scan(
+                        number,
+                        Reply::error("ERR there are too many keys for one answer: use SCAN"),
+                    );
+                }
+                match page {
+                    Some(0) => {
+                        let found = std::mem::take(found);
+                        self.end_scan(number, Reply::Array(found));
+                    }
+                    page => self.scan_from(now, number, page.expect("nothing else is asked")),
+                }
+            }
+            ScanKind::Page { pattern, count, strings, found, pages, .. } => {
+                let next = page.expect("nothing else is asked");
+                *pages += 1;
+                found.extend(keys().filter(|key| *strings && glob::matches(pattern, key)).map(Reply::bytes));
+                if next != 0 && found.len() < *count && *pages < PAGES_MAX {
+                    return self.scan_from(now, number, next);
+                }
+                let found = std::mem::take(found);
+                let reply = Reply::Array(vec![Reply::bytes(next.to_string()), Reply::Array(found)]);
+                self.end_scan(number, reply);
+            }
+            ScanKind::Flush { next, left } => {
+                match page {
+                    Some(page) => {
+                        *next = Some(page);
+                        // What is not a door's stays.
+                        let fields: Vec<Box<[u8]>> = keys()
+                            .filter_map(|key| super::store_key(key, self.parameters.key_bytes).ok())
+                            .collect();
+                        *left = fields.len();
+                        for key in fields {
+                            self.store.ask(now.instant, Ask::Delete(key), Token::Scan(number));
+                        }
+                    }
+                    None => *left -= 1,
+                }
+                let scan = self.scans.get(number).expect("it was just there");
+                match scan.kind {
+                    ScanKind::Flush { next: Some(0), left: 0 } => self.end_scan(number, Reply::OK),
+                    ScanKind::Flush { next: Some(next), left: 0 } => self.scan_from(now, number, next),
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    fn end_scan(&mut self, number: u32, reply: Reply) {
+        let scan = self.scans.get_mut(number).expect("a scan is there until it ends");
+        // Removals that are still under way end a scan that has failed.
+        if let ScanKind::Flush { left, .. } = &mut scan.kind
+            && matches!(reply, Reply::Error(_))
+            && *left > 1
+        {
+            *left -= 1;
+            scan.failure = Some(reply);
+            return;
+        }
+        let scan = self.scans.remove(number).expect("it was just there");
+        let reply = scan.failure.unwrap_or(reply);
+        self.answer(scan.connection, scan.command, 0, reply);
+        let (place, number) = scan.connection;
+        if let Some(connection) = self.connections.get_mut(place).filter(|it| it.number == number) {
+            connection.drain();
+        }
+        self.note_ready(place);
+    }
+}
+
+/// What a scan is for.
+pub(super) enum ScanKind {
+    /// Counting keys: so many so far.
+    Count(u64),
+    /// All keys that fit a pattern.
+    All { pattern: Vec<u8>, found: Vec<Reply> },
+    /// Some of them, and where to go on.
+    Page { from: u32, pattern: Vec<u8>, count: usize, strings: bool, found: Vec<Reply>, pages: u32 },
+    /// Removing all: where to go on when so many removals have ended.
+    Flush { next: Option<u32>, left: usize },
+}
+
+/// A command that looks through the table.
+pub(super) struct Scan {
+    connection: (u32, u64),
+    command: u64,
+    kind: ScanKind,
+    failure: Option<Reply>,
+}
+
+impl Scan {
+    pub const fn new(connection: (u32, u64), command: u64, kind: ScanKind) -> Self {
+        Self { connection, command, kind, failure: None }
+    }
+}

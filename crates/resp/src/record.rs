@@ -1,0 +1,84 @@
+//! What a key holds, as the store has it.
+//!
+//! The store's values have at least one byte and no time to live, so the door puts both in front of the value:
+//!
+//! ```text
+//! 0 value                 it stays
+//! 1 expires(8) value      it goes at this time, in milliseconds since 1970, big-endian
+//! ```
+
+/// The most bytes that stand before a value.
+pub const HEADER_BYTES_MAX: usize = 9;
+
+const STAYS: u8 = 0;
+const EXPIRES: u8 = 1;
+
+/// What a key holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// The value, any bytes.
+    pub value: Vec<u8>,
+    /// When it goes, in milliseconds since 1970.
+    pub expires_ms: Option<u64>,
+}
+
+impl Record {
+    /// The value of the store.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(HEADER_BYTES_MAX + self.value.len());
+        write(&self.value, self.expires_ms, &mut bytes);
+        bytes
+    }
+
+    /// The record in a value of the store; `None` if another program than a door has written it.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let (value, expires_ms) = read(bytes)?;
+        Some(Self { value: value.to_vec(), expires_ms })
+    }
+}
+
+/// Appends the value of the store.
+pub fn write(value: &[u8], expires_ms: Option<u64>, out: &mut Vec<u8>) {
+    match expires_ms {
+        None => out.push(STAYS),
+        Some(at) => {
+            out.push(EXPIRES);
+            out.extend_from_slice(&at.to_be_bytes());
+        }
+    }
+    out.extend_from_slice(value);
+}
+
+/// The value and when it goes, as [`Record::decode`].
+pub fn read(bytes: &[u8]) -> Option<(&[u8], Option<u64>)> {
+    match bytes {
+        [STAYS, value @ ..] => Some((value, None)),
+        [EXPIRES, rest @ ..] => {
+            let (at, value) = rest.split_first_chunk()?;
+            Some((value, Some(u64::from_be_bytes(*at))))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(value: Vec<u8>, expires_ms: Option<u64>) {
+            let record = Record { value, expires_ms };
+            prop_assert_eq!(Record::decode(&record.encode()), Some(record));
+        }
+
+        #[test]
+        fn what_is_read_is_written_the_same(bytes: Vec<u8>) {
+            if let Some(record) = Record::decode(&bytes) {
+                prop_assert_eq!(record.encode(), bytes);
+            }
+        }
+    }
+}

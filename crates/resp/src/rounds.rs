@@ -1,0 +1,271 @@
+//! Works that need what a key holds in order to change it: read, carried out, and written if the key has not changed
+//! meanwhile.
+//!
+//! All works that come for a key while a round is under way wait for the next one, which carries out all of them one
+//! after the other and writes once. So a counter that a thousand clients increment costs two requests a round, not a
+//! thousand that fail.
+//!
+//! A round whose works change something is decided by its write: nobody has written the key between the read and the
+//! write, so all works, also those that came after the read was asked for, took effect at the write. A round whose
+//! works change nothing is decided by its read, so it answers only those that were there before the read was asked
+//! for.
+
+use std::collections::{HashMap, VecDeque};
+
+use weft_kv::Outcome;
+use weft_time::{Duration, Instant};
+
+use crate::action::{Action, Context};
+use crate::record::Record;
+use crate::reply::Reply;
+use crate::slab::Slab;
+use crate::store::{Ask, Store, Token};
+
+/// The most works of one round: a bound on what one write answers.
+const WORKS_MAX: usize = 1_024;
+
+struct Work {
+    number: u32,
+    action: Action,
+}
+
+enum Phase {
+    /// The read was asked for when so many works were there.
+    Reading(usize),
+    /// These answers are given when the write is done, and the key then holds this.
+    Writing(Vec<Reply>, Option<Record>),
+}
+
+struct Round {
+    key: Box<[u8]>,
+    works: VecDeque<Work>,
+    phase: Phase,
+    /// When the read that began all this was asked for.
+    since: Instant,
+}
+
+/// What a round has come to.
+pub(crate) enum News {
+    /// A work has ended.
+    Answer(u32, Reply),
+    /// A work that watches has seen this version.
+    Watched(u32, u64),
+    /// A key was written with a time to live.
+    Expires { key: Box<[u8]>, version: u64, at_ms: u64 },
+}
+
+/// What rounds need to know of the time and the cluster.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Surroundings {
+    pub now: Instant,
+    /// Milliseconds since 1970.
+    pub now_ms: u64,
+    pub value_bytes_max: usize,
+    /// How much the clocks of two doors may differ.
+    pub skew_ms: u64,
+    pub give_up: Duration,
+}
+
+impl Surroundings {
+    /// Whether a key is gone for whoever meets it.
+    pub fn is_over(&self, expires_ms: Option<u64>) -> bool {
+        expires_ms.is_some_and(|at| self.now_ms >= at.saturating_add(self.skew_ms))
+    }
+}
+
+/// The rounds that are under way, one for a key at most.
+#[derive(Default)]
+pub(crate) struct Rounds {
+    by_key: HashMap<Box<[u8]>, u32>,
+    rounds: Slab<Round>,
+    pub news: VecDeque<News>,
+}
+
+impl Rounds {
+    /// A work joins the round of its key, or begins one.
+    pub fn join(
+        &mut self,
+        around: &Surroundings,
+        store: &mut Store,
+        key: &[u8],
+        number: u32,
+        action: Action,
+    ) {
+        if let Some(&place) = self.by_key.get(key) {
+            let round = self.rounds.get_mut(place).expect("a key's round is there");
+            round.works.push_back(Work { number, action });
+            return;
+        }
+        let works = VecDeque::from([Work { number, action }]);
+        let key: Box<[u8]> = key.into();
+        let round = Round { key: key.clone(), works, phase: Phase::Reading(1), since: around.now };
+        let place = self.rounds.add(round);
+        self.by_key.insert(key.clone(), place);
+        store.ask(around.now, Ask::Get(key), Token::Round(place));
+    }
+
+    /// The read or write of a round has ended.
+    pub fn ended(&mut self, around: &Surroundings, store: &mut Store, place: u32, outcome: Outcome<'_>) {
+        let round = self.rounds.get_mut(place).expect("a round waits for its requests");
+        match std::mem::replace(&mut round.phase, Phase::Reading(0)) {
+            Phase::Reading(asked) => match outcome {
+                Outcome::NotFound => self.carry_out(around, store, place, asked, 0, None, false),
+                Outcome::Value { version, value } => match Record::decode(value) {
+                    Some(record) => {
+                        let is_over = around.is_over(record.expires_ms);
+                        self.carry_out(around, store, place, asked, version, Some(record), is_over);
+                    }
+                    None => self.fail(around, store, place, asked, &foreign()),
+                },
+                outcome => self.fail(around, store, place, asked, &failure(outcome)),
+            },
+            Phase::Writing(replies, record) => match outcome {
+                Outcome::Done { version } => self.written(around, store, place, version, replies, record),
+                Outcome::Mismatch { .. } if around.now < round.since + around.give_up => {
+                    self.read(around, store, place);
+                }
+                Outcome::Mismatch { .. } => {
+                    let reply = Reply::error("BUSY others change the key all the time; nothing has happened");
+                    self.fail(around, store, place, replies.len(), &reply);
+                }
+                outcome => self.fail(around, store, place, replies.len(), &failure(outcome)),
+            },
+        }
+    }
+
+    fn read(&mut self, around: &Surroundings, store: &mut Store, place: u32) {
+        let round = self.rounds.get_mut(place).expect("the caller has found it");
+        round.phase = Phase::Reading(round.works.len());
+        store.ask(around.now, Ask::Get(round.key.clone()), Token::Round(place));
+    }
+
+    /// Carries out the works on what the key holds. The first `asked` of them are answered even if nothing changes.
+    #[expect(clippy::too_many_arguments, reason = "they are one thing: what is known of the key")]
+    fn carry_out(
+        &mut self,
+        around: &Surroundings,
+        store: &mut Store,
+        place: u32,
+        asked: usize,
+        version: u64,
+        held: Option<Record>,
+        is_over: bool,
+    ) {
+        let round = self.rounds.get_mut(place).expect("the caller has found it");
+        let mut record = held.clone().filter(|_| !is_over);
+        let begins_with = record.clone();
+        let mut replies = Vec::with_capacity(round.works.len().min(WORKS_MAX));
+        for work in round.works.iter().take(WORKS_MAX) {
+            let untouched = record == begins_with;
+            let context = Context {
+                now_ms: around.now_ms,
+                value_bytes_max: around.value_bytes_max,
+                // A key that is over counts as absent, which is version 0.
+                version: untouched.then_some(if record.is_some() { version } else { 0 }),
+            };
+            replies.push(work.action.apply(&mut record, &context));
+        }
+        let key = round.key.clone();
+        match &record {
+            _ if record == held => {
+                let version = if held.is_some() { version } else { 0 };
+                replies.truncate(asked);
+                for reply in replies {
+                    let work = round.works.pop_front().expect("an answer each");
+                    if matches!(work.action, Action::Watch) {
+                        self.news.push_back(News::Watched(work.number, version));
+                    }
+                    self.news.push_back(News::Answer(work.number, reply));
+                }
+                self.go_on(around, store, place, None);
+            }
+            Some(new) => {
+                let bytes = new.encode();
+                round.phase = Phase::Writing(replies, record);
+                store.ask(around.now, Ask::CompareAndSet(key, version, bytes), Token::Round(place));
+            }
+            None => {
+                round.phase = Phase::Writing(replies, None);
+                store.ask(around.now, Ask::CompareAndDelete(key, version), Token::Round(place));
+            }
+        }
+    }
+
+    /// The write is done: all its works are.
+    fn written(
+        &mut self,
+        around: &Surroundings,
+        store: &mut Store,
+        place: u32,
+        version: u64,
+        replies: Vec<Reply>,
+        record: Option<Record>,
+    ) {
+        let round = self.rounds.get_mut(place).expect("the caller has found it");
+        for reply in replies {
+            let work = round.works.pop_front().expect("an answer each");
+            if matches!(work.action, Action::Watch) {
+                let seen = if record.is_some() { version } else { 0 };
+                self.news.push_back(News::Watched(work.number, seen));
+            }
+            self.news.push_back(News::Answer(work.number, reply));
+        }
+        if let Some(at_ms) = record.as_ref().and_then(|record| record.expires_ms) {
+            let key = round.key.clone();
+            self.news.push_back(News::Expires { key, version, at_ms });
+        }
+        round.since = around.now;
+        let version = if record.is_some() { version } else { 0 };
+        self.go_on(around, store, place, Some((version, record)));
+    }
+
+    /// Goes on with the works that are left, on what is known of the key if something is.
+    fn go_on(
+        &mut self,
+        around: &Surroundings,
+        store: &mut Store,
+        place: u32,
+        known: Option<(u64, Option<Record>)>,
+    ) {
+        let round = self.rounds.get(place).expect("the caller has found it");
+        if round.works.is_empty() {
+            self.by_key.remove(&round.key);
+            self.rounds.remove(place);
+        } else if let Some((version, record)) = known
+            && !round.works.iter().take(WORKS_MAX).all(|work| work.action.reads())
+        {
+            // If nothing changes, this answers nobody and reads.
+            self.carry_out(around, store, place, 0, version, record, false);
+        } else {
+            self.read(around, store, place);
+        }
+    }
+
+    /// The first `count` works fail.
+    fn fail(&mut self, around: &Surroundings, store: &mut Store, place: u32, count: usize, reply: &Reply) {
+        let round = self.rounds.get_mut(place).expect("the caller has found it");
+        for work in round.works.drain(..count) {
+            self.news.push_back(News::Answer(work.number, reply.clone()));
+        }
+        round.since = around.now;
+        self.go_on(around, store, place, None);
+    }
+}
+
+/// What is answered if the value has no header of a door.
+pub(crate) fn foreign() -> Reply {
+    Reply::error("WRONGTYPE the value was not written through a Redis door")
+}
+
+/// What is answered if the store does not do what it was asked.
+pub(crate) fn failure(outcome: Outcome<'_>) -> Reply {
+    Reply::error(match outcome {
+        Outcome::TableFull => "OOM the key's bucket is full: raise [kv] capacity_keys",
+        Outcome::SessionsFull => "BUSY the cluster remembers too many clients: try again in a minute",
+        Outcome::BadRequest => "ERR the cluster has other key or value sizes than this door",
+        Outcome::Unknown => {
+            "TIMEOUT no answer of the cluster in time; what was to be changed may have been, once"
+        }
+        _ => "ERR the cluster answers something else than it was asked",
+    })
+}

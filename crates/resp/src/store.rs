@@ -1,0 +1,182 @@
+//! The door's clients of the store: as many requests under way as the door needs, each carried out at most once.
+
+use std::collections::VecDeque;
+
+use weft_kv::{Client, ClientParameters, Outcome, SESSION_WINDOW, Task};
+use weft_time::Instant;
+use weft_waist::{NodeId, NodeSet};
+
+/// What is asked of the store. Keys are the store's.
+#[derive(Clone, Debug)]
+pub(crate) enum Ask {
+    Get(Box<[u8]>),
+    Put(Box<[u8]>, Vec<u8>),
+    Delete(Box<[u8]>),
+    CompareAndSet(Box<[u8]>, u64, Vec<u8>),
+    CompareAndDelete(Box<[u8]>, u64),
+    Scan { at: NodeId, from: u32, counts: bool },
+}
+
+/// For what something is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Token {
+    /// A work that asks the store directly.
+    Work(u32),
+    /// A round of works on one key.
+    Round(u32),
+    /// A key that goes.
+    Expiry(u64),
+    /// A scan.
+    Scan(u32),
+}
+
+const WINDOW: usize = SESSION_WINDOW as usize;
+
+struct Session {
+    client: Client,
+    /// By number of the request modulo the window.
+    tokens: [Option<Token>; WINDOW],
+    is_free: bool,
+}
+
+/// Clients with a window of requests each, and what waits for one of them.
+pub(crate) struct Store {
+    first_client: u64,
+    sessions: Vec<Session>,
+    /// Those that take a request. The latest is used first, so that few are used while there is little to do.
+    free: Vec<u32>,
+    /// Those that may have something to send.
+    ready: VecDeque<u32>,
+    waiting: VecDeque<(Ask, Token)>,
+    /// Not after the earliest deadline of a session.
+    earliest: Instant,
+}
+
+impl Store {
+    /// Clients `first` and those that follow it, with parameters like `parameters`.
+    pub fn new(first: u64, count: u32, parameters: &ClientParameters) -> Self {
+        let session = |index: u32| {
+            let client = first.wrapping_add(u64::from(index));
+            let client = Client::new(ClientParameters { client, ..parameters.clone() });
+            Session { client, tokens: [None; WINDOW], is_free: true }
+        };
+        Self {
+            first_client: first,
+            sessions: (0..count).map(session).collect(),
+            free: (0..count).rev().collect(),
+            ready: VecDeque::with_capacity(count as usize),
+            waiting: VecDeque::new(),
+            earliest: Instant::FAR_FUTURE,
+        }
+    }
+
+    /// The full members, as far as replies have told.
+    pub fn full(&self) -> NodeSet {
+        let views = self.sessions.iter().map(|session| session.client.view());
+        views.max_by_key(|view| view.epoch).map_or(NodeSet::EMPTY, |view| view.full)
+    }
+
+    /// Asks, at once or when there is room.
+    pub fn ask(&mut self, now: Instant, ask: Ask, token: Token) {
+        if self.free.is_empty() {
+            self.waiting.push_back((ask, token));
+        } else {
+            self.start(now, &ask, token);
+        }
+    }
+
+    fn start(&mut self, now: Instant, ask: &Ask, token: Token) {
+        let index = *self.free.last().expect("there is a free one");
+        let session = &mut self.sessions[index as usize];
+        let task = match ask {
+            Ask::Get(key) => Task::Get { key },
+            Ask::Put(key, value) => Task::Put { key, value },
+            Ask::Delete(key) => Task::Delete { key },
+            Ask::CompareAndSet(key, expected, value) => {
+                Task::CompareAndSet { key, expected: *expected, value }
+            }
+            Ask::CompareAndDelete(key, expected) => Task::CompareAndDelete { key, expected: *expected },
+            Ask::Scan { at, from, counts } => Task::Scan { at: *at, from: *from, counts: *counts },
+        };
+        let request = session.client.start(now, task).expect("a free one takes a request");
+        session.tokens[request.0 as usize % WINDOW] = Some(token);
+        if !session.client.can_start() {
+            session.is_free = false;
+            self.free.pop();
+        }
+        self.touched(index);
+    }
+
+    /// A session may have something to send, and another deadline.
+    fn touched(&mut self, index: u32) {
+        if let Some(deadline) = self.sessions[index as usize].client.next_deadline() {
+            self.earliest = self.earliest.min(deadline);
+        }
+        self.ready.push_back(index);
+    }
+
+    /// A request of a session has ended: there may be room for another.
+    fn ended(&mut self, now: Instant, index: u32, request: u64) -> Token {
+        let session = &mut self.sessions[index as usize];
+        let token = session.tokens[request as usize % WINDOW].take().expect("every request has one");
+        if !session.is_free && session.client.can_start() {
+            session.is_free = true;
+            self.free.push(index);
+        }
+        while !self.free.is_empty()
+            && let Some((ask, token)) = self.waiting.pop_front()
+        {
+            self.start(now, &ask, token);
+        }
+        token
+    }
+
+    /// Takes a reply; says what has ended, and how. What is no reply to one of these clients changes nothing.
+    pub fn receive<'a>(&mut self, now: Instant, kind: u8, payload: &'a [u8]) -> Option<(Token, Outcome<'a>)> {
+        let client = u64::from_be_bytes(payload.get(8..16)?.try_into().expect("eight bytes"));
+        let index = client.wrapping_sub(self.first_client);
+        let session = self.sessions.get_mut(usize::try_from(index).ok()?)?;
+        let completion = session.client.receive(now, kind, payload).ok()?;
+        let index = index as u32;
+        let Some(completion) = completion else {
+            self.touched(index);
+            return None;
+        };
+        Some((self.ended(now, index, completion.request.0), completion.outcome))
+    }
+
+    /// The next message to send: to whom and its kind; its content is appended to `payload`.
+    pub fn poll_transmit(&mut self, payload: &mut Vec<u8>) -> Option<(NodeId, u8)> {
+        while let Some(&index) = self.ready.front() {
+            if let Some(message) = self.sessions[index as usize].client.poll_transmit(payload) {
+                return Some(message);
+            }
+            self.ready.pop_front();
+        }
+        None
+    }
+
+    /// When [`Store::handle_deadline`] wants to be called.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        (self.earliest < Instant::FAR_FUTURE).then_some(self.earliest)
+    }
+
+    /// Asks again for what is due; says what is given up, one per call, so call it until it says `None`.
+    pub fn handle_deadline(&mut self, now: Instant) -> Option<Token> {
+        if now < self.earliest {
+            return None;
+        }
+        self.earliest = Instant::FAR_FUTURE;
+        for index in 0..self.sessions.len() as u32 {
+            if let Some(completion) = self.sessions[index as usize].client.handle_deadline(now) {
+                self.earliest = now;
+                self.ready.push_back(index);
+                return Some(self.ended(now, index, completion.request.0));
+            }
+            if self.sessions[index as usize].client.outstanding() > 0 {
+                self.touched(index);
+            }
+        }
+        None
+    }
+}
