@@ -14,7 +14,7 @@ QUICK ?= --workspace --exclude weft-conformance
 
 export CARGO_TERM_PROGRESS_WHEN ?= auto
 
-.PHONY: help demo test quick model lint unit formal blocks synth oracle campaign cluster determinism errors pages python rxe docs fuzz fuzz-replay nightly compare build clean
+.PHONY: help demo test quick model lint unit formal blocks synth oracle campaign cluster determinism errors pages python redis rxe docs fuzz fuzz-replay nightly compare build clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -28,7 +28,7 @@ demo: ## Take the tour: a cluster, a killed leader, a checked history, real sock
 	@$(WEFT) demo --out out
 
 # What is quick and what tells most comes first; a stage uses what those before it have built.
-test: lint docs unit oracle build errors pages python cluster determinism model campaign formal blocks ## Run every check
+test: lint docs unit oracle build errors pages python redis cluster determinism model campaign formal blocks ## Run every check
 	@echo "make test: all checks passed"
 
 quick: ## For the inner loop: formatting, lints and unit tests, without the gateware
@@ -108,6 +108,9 @@ python: build ## Build the Python package as a wheel, check its types, test it a
 	$(VENV)/bin/mypy --strict crates/python/python/weft crates/python/tests
 	$(VENV)/bin/python -m pytest --quiet crates/python/tests
 
+redis: build ## Unmodified clients of Redis before three nodes: redis-cli, redis-benchmark, redis-py with its own tests
+	tests/redis/run.sh
+
 errors: build ## Bad input gets one clear line and exit code 2
 	tests/errors.sh
 
@@ -152,6 +155,7 @@ nightly: test synth ## Long campaigns: hundreds of seeds, long fuzzing, synthesi
 compare: build ## Measure against Redis, etcd and PostgreSQL on this machine (needs redis-server, etcd, postgresql)
 	@$(CARGO) build --release --locked --manifest-path peers/Cargo.toml
 	@peers/compare.py
+	@peers/compare_redis.py
 	@peers/compare_transactions.py
 
 clean: ## Remove what was built

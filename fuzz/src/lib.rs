@@ -11,6 +11,7 @@ mod files;
 mod frames;
 mod input;
 mod membership;
+mod redis;
 mod replicas;
 mod responder;
 mod rounds;
@@ -28,7 +29,7 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 24] = [
+pub const TARGETS: [Target; 25] = [
     Target { name: "frame", run: frames::frame },
     Target { name: "packet", run: frames::packet },
     Target { name: "datagram", run: frames::datagram },
@@ -44,6 +45,7 @@ pub const TARGETS: [Target; 24] = [
     Target { name: "txn", run: transactions::node },
     Target { name: "txn-client", run: transactions::client },
     Target { name: "txn-record", run: transactions::record },
+    Target { name: "resp", run: redis::resp },
     Target { name: "session", run: sessions::session },
     Target { name: "store", run: store::store },
     Target { name: "disk", run: disk::disk },

@@ -9,8 +9,10 @@ pub const KEY_BYTES: usize = 8;
 /// One closed loop of writes.
 #[derive(Clone, Debug)]
 pub struct Load {
-    /// Clients, each with one write outstanding.
+    /// Clients, each with one write outstanding, or one pipeline.
     pub clients: u32,
+    /// Writes that a client sends before it waits for all of them.
+    pub pipeline: u32,
     /// Bytes of each value.
     pub value_bytes: u32,
     /// Measured seconds.
@@ -55,7 +57,7 @@ mod tests {
 
     #[test]
     fn keys_are_uniform_over_the_records() {
-        let load = Load { clients: 1, value_bytes: 1, seconds: 1, records: 10 };
+        let load = Load { clients: 1, pipeline: 1, value_bytes: 1, seconds: 1, records: 10 };
         let mut keys = load.keys();
         let mut seen = [0_u32; 10];
         for _ in 0..10_000 {

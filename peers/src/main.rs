@@ -32,6 +32,14 @@ struct Arguments {
 enum Peer {
     /// One master and two replicas; a write is SET, then WAIT until both replicas have acknowledged
     Redis(Common),
+    /// A server that runs already and speaks as Redis does: the same writes as to Redis
+    Resp {
+        #[command(flatten)]
+        common: Common,
+        /// Its address and port
+        #[arg(long)]
+        address: std::net::SocketAddr,
+    },
     /// Three members with their data on tmpfs; a write is a Put at the leader
     Etcd {
         #[command(flatten)]
@@ -47,6 +55,9 @@ struct Common {
     /// Clients, each with one write outstanding
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     clients: u32,
+    /// Writes that a client sends before it waits for all of them (Redis, resp)
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pipeline: u32,
     /// Bytes of each value
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     value_bytes: u32,
@@ -65,6 +76,7 @@ impl Common {
     fn load(&self) -> Load {
         Load {
             clients: self.clients,
+            pipeline: self.pipeline,
             value_bytes: self.value_bytes,
             seconds: self.seconds,
             records: self.records,
@@ -84,6 +96,7 @@ fn main() -> ExitCode {
     };
     let (measured, json) = match &arguments.peer {
         Peer::Redis(common) => (redis::measure(&common.load()), &common.json),
+        Peer::Resp { common, address } => (redis::measure_at(&common.load(), *address), &common.json),
         Peer::Etcd { common, connections } => (etcd::measure(&common.load(), *connections), &common.json),
     };
     let reported = measured.and_then(|measurement| report(&measurement, json.as_deref()));

@@ -48,6 +48,7 @@ impl Recorder {
         Measurement {
             system,
             clients: load.clients,
+            pipeline: load.pipeline,
             value_bytes: load.value_bytes,
             records: load.records,
             seconds: load.seconds,
@@ -66,6 +67,7 @@ impl Recorder {
 pub struct Measurement {
     system: &'static str,
     clients: u32,
+    pipeline: u32,
     value_bytes: u32,
     records: u64,
     seconds: u32,
@@ -100,7 +102,7 @@ mod tests {
 
     #[test]
     fn only_what_ends_in_the_measured_time_counts() {
-        let load = Load { clients: 1, value_bytes: 64, seconds: 2, records: 1 };
+        let load = Load { clients: 1, pipeline: 1, value_bytes: 64, seconds: 2, records: 1 };
         let mut recorder = Recorder::start(&load);
         let (opens, closes, latency) = (recorder.opens, recorder.closes, Duration::from_micros(100));
         for ended in [opens - latency, opens, closes - latency, closes] {

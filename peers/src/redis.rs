@@ -1,5 +1,7 @@
 //! Redis: a master and two replicas. A write is `SET` and `WAIT 2`, sent together; it is done when `WAIT` has answered
-//! that both replicas have acknowledged.
+//! that both replicas have acknowledged. With a pipeline, several `SET` go before one `WAIT`, and are done with it.
+//!
+//! The same load goes to anything else that speaks as Redis does, such as the door of a Weft node.
 //!
 //! `WAIT` counts the replicas that have acknowledged all that the connection wrote before
 //! (<https://redis.io/docs/latest/commands/wait/>). Nothing is kept on disk, on either side.
@@ -22,8 +24,10 @@ const PROGRAM: &str = "redis-server";
 /// How long `WAIT` waits for both replicas, as Redis wants it: milliseconds in decimal digits.
 const WAIT_MILLISECONDS: &str = "1000";
 
-/// The answer to a write that both replicas have acknowledged.
-const ACKNOWLEDGED: &[u8] = b"+OK\r\n:2\r\n";
+/// The answer to so many writes that both replicas have acknowledged.
+fn acknowledged(pipeline: u32) -> Vec<u8> {
+    [b"+OK\r\n".repeat(pipeline as usize), b":2\r\n".to_vec()].concat()
+}
 
 /// How long the replicas may take to attach.
 const START_LIMIT: Duration = Duration::from_secs(30);
@@ -41,6 +45,14 @@ pub fn measure(load: &Load) -> Result<Measurement, PeerError> {
         Ok(recorder) => Ok(recorder.finish("redis", version, load)),
         Err(error) => Err(server::explain(error, &mut replicated.servers)),
     }
+}
+
+/// Loads a server that runs already, and tells what was measured.
+pub fn measure_at(load: &Load, server: SocketAddr) -> Result<Measurement, PeerError> {
+    allow_connections(load.clients)?;
+    let interrupt = Interrupt::install()?;
+    let recorder = run(load, server, &interrupt)?;
+    Ok(recorder.finish("resp", server.to_string(), load))
 }
 
 /// Finds `7.0.15` in `Redis server v=7.0.15 sha=...`.
@@ -108,7 +120,7 @@ impl Replicated {
                 server.check()?;
             }
             match write_once(self.master) {
-                Ok(answer) if answer == ACKNOWLEDGED => return Ok(()),
+                Ok(answer) if answer == acknowledged(1) => return Ok(()),
                 _ if Instant::now() < limit => std::thread::sleep(LOOK_AGAIN),
                 outcome => {
                     let seconds = START_LIMIT.as_secs();
@@ -128,7 +140,7 @@ impl Replicated {
 fn write_once(master: SocketAddr) -> io::Result<Vec<u8>> {
     let mut stream = std::net::TcpStream::connect(master)?;
     stream.set_read_timeout(Some(Duration::from_secs(3)))?;
-    stream.write_all(&Request::new(b"probe").bytes)?;
+    stream.write_all(&Request::new(b"probe", 1).bytes)?;
     let mut answer = Vec::new();
     let mut part = [0; 64];
     while answer.iter().filter(|&&byte| byte == b'\n').count() < 2 {
@@ -141,24 +153,30 @@ fn write_once(master: SocketAddr) -> io::Result<Vec<u8>> {
     Ok(answer)
 }
 
-/// `SET key value` and `WAIT 2 1000` in Redis' serialization protocol, with a place for the key.
+/// `SET key value`, as often as the pipeline is long, and `WAIT 2 1000` in Redis' serialization protocol, with places
+/// for the keys.
 #[derive(Clone, Debug)]
 struct Request {
     bytes: Vec<u8>,
-    key: Range<usize>,
+    keys: Vec<Range<usize>>,
 }
 
 impl Request {
-    fn new(value: &[u8]) -> Self {
-        let mut bytes = Vec::new();
-        array(&mut bytes, &[b"SET", &[0; KEY_BYTES], value]);
-        let key_start = b"*3\r\n$3\r\nSET\r\n$8\r\n".len();
+    fn new(value: &[u8], pipeline: u32) -> Self {
+        let (mut bytes, mut keys) = (Vec::new(), Vec::new());
+        for _ in 0..pipeline {
+            let key_start = bytes.len() + b"*3\r\n$3\r\nSET\r\n$8\r\n".len();
+            keys.push(key_start..key_start + KEY_BYTES);
+            array(&mut bytes, &[b"SET", &[0; KEY_BYTES], value]);
+        }
         array(&mut bytes, &[b"WAIT", b"2", WAIT_MILLISECONDS.as_bytes()]);
-        Self { bytes, key: key_start..key_start + KEY_BYTES }
+        Self { bytes, keys }
     }
 
-    fn set_key(&mut self, key: [u8; KEY_BYTES]) {
-        self.bytes[self.key.clone()].copy_from_slice(&key);
+    fn set_keys(&mut self, mut next: impl FnMut() -> [u8; KEY_BYTES]) {
+        for key in &self.keys {
+            self.bytes[key.clone()].copy_from_slice(&next());
+        }
     }
 }
 
@@ -172,12 +190,14 @@ fn array(bytes: &mut Vec<u8>, words: &[&[u8]]) {
     }
 }
 
-/// One connection with one write outstanding.
+/// One connection with one write outstanding, or one pipeline.
 struct Client {
     stream: TcpStream,
     request: Request,
     sent: usize,
-    answer: [u8; ACKNOWLEDGED.len()],
+    /// What is answered when all is well, and what was.
+    expected: Vec<u8>,
+    answer: Vec<u8>,
     received: usize,
     started: Instant,
 }
@@ -188,12 +208,13 @@ impl Client {
         stream.set_nodelay(true)?;
         stream.set_nonblocking(true)?;
         let stream = TcpStream::from_std(stream);
-        let answer = [0; ACKNOWLEDGED.len()];
-        Ok(Self { stream, request, sent: 0, answer, received: 0, started: Instant::now() })
+        let expected = acknowledged(request.keys.len() as u32);
+        let answer = vec![0; expected.len()];
+        Ok(Self { stream, request, sent: 0, expected, answer, received: 0, started: Instant::now() })
     }
 
     fn begin(&mut self, now: Instant, keys: &mut Keys) -> Result<(), PeerError> {
-        self.request.set_key(keys.next());
+        self.request.set_keys(|| keys.next());
         (self.sent, self.received, self.started) = (0, 0, now);
         self.send()
     }
@@ -212,7 +233,7 @@ impl Client {
 
     /// Reads what is there; true when the write is acknowledged.
     fn receive(&mut self) -> Result<bool, PeerError> {
-        while self.received < ACKNOWLEDGED.len() {
+        while self.received < self.expected.len() {
             match self.stream.read(&mut self.answer[self.received..]) {
                 Ok(0) => return Err(lost(io::ErrorKind::UnexpectedEof.into())),
                 Ok(count) => self.received += count,
@@ -220,13 +241,13 @@ impl Client {
                 Err(error) => return Err(lost(error)),
             }
             // Checked on every read: a refusal may be shorter or longer than what is expected.
-            if self.answer[..self.received] != ACKNOWLEDGED[..self.received] {
+            if self.answer[..self.received] != self.expected[..self.received] {
                 let answer = String::from_utf8_lossy(&self.answer[..self.received]);
-                let expected = String::from_utf8_lossy(ACKNOWLEDGED);
+                let expected = String::from_utf8_lossy(&self.expected);
                 return Err(PeerError::Server(format!("redis answers {answer:?} instead of {expected:?}")));
             }
         }
-        Ok(self.received == ACKNOWLEDGED.len())
+        Ok(self.received == self.expected.len())
     }
 }
 
@@ -237,7 +258,7 @@ fn lost(source: io::Error) -> PeerError {
 /// Drives all clients from one thread until the measured time ends.
 fn run(load: &Load, master: SocketAddr, interrupt: &Interrupt) -> Result<Recorder, PeerError> {
     let mut poll = Poll::new().map_err(PeerError::system("epoll"))?;
-    let request = Request::new(&load.value());
+    let request = Request::new(&load.value(), load.pipeline);
     let mut clients = Vec::with_capacity(load.clients as usize);
     for index in 0..load.clients as usize {
         let mut client = Client::connect(master, request.clone()).map_err(lost)?;
@@ -268,7 +289,7 @@ fn run(load: &Load, master: SocketAddr, interrupt: &Interrupt) -> Result<Recorde
             }
             if event.is_readable() && client.receive()? {
                 let now = Instant::now();
-                recorder.record(client.started, now);
+                (0..load.pipeline).for_each(|_| recorder.record(client.started, now));
                 client.begin(now, &mut keys)?;
             }
         }
@@ -282,12 +303,16 @@ mod tests {
 
     #[test]
     fn a_write_is_two_commands() {
-        let mut request = Request::new(b"value");
-        request.set_key(*b"12345678");
+        let mut request = Request::new(b"value", 1);
+        request.set_keys(|| *b"12345678");
         let text = String::from_utf8(request.bytes).expect("text");
         let set = "*3\r\n$3\r\nSET\r\n$8\r\n12345678\r\n$5\r\nvalue\r\n";
         let wait = "*3\r\n$4\r\nWAIT\r\n$1\r\n2\r\n$4\r\n1000\r\n";
         assert_eq!(text, format!("{set}{wait}"));
+        let mut pipeline = Request::new(b"value", 2);
+        pipeline.set_keys(|| *b"12345678");
+        assert_eq!(String::from_utf8(pipeline.bytes).expect("text"), format!("{set}{set}{wait}"));
+        assert_eq!(acknowledged(2), b"+OK\r\n+OK\r\n:2\r\n");
     }
 
     #[test]

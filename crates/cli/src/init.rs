@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use weft_cluster::{
     ClusterConfig, ClusterName, DEFAULT_DATAGRAM_PORT, DEFAULT_REPLICAS, EnginesConfig, KvConfig, LockConfig,
-    LogConfig, MEMBERSHIP_PORT, METRICS_PORT, ObjectConfig, PeerConfig, Peers, ROCE_PORT, TransactionsConfig,
+    LogConfig, MEMBERSHIP_PORT, METRICS_PORT, ObjectConfig, PeerConfig, Peers, REDIS_PORT, ROCE_PORT,
+    RedisConfig, TransactionsConfig,
 };
 use weft_waist::{NODES_MAX, NodeId};
 
@@ -33,6 +34,9 @@ pub(crate) struct InitArguments {
     /// Addresses of the nodes, node 0 first
     #[arg(long, value_name = "A,B,C", value_delimiter = ',')]
     addresses: Vec<Ipv4Addr>,
+    /// Give each node a door for clients of Redis on port 6379 of its address
+    #[arg(long)]
+    redis: bool,
     /// Name of the cluster
     #[arg(long, value_name = "NAME", default_value = ClusterName::DEFAULT, value_parser = parse_name)]
     name: ClusterName,
@@ -55,10 +59,14 @@ impl InitArguments {
             return Err(Failure::at(&path, "it is there already; remove it, or choose another --dir"));
         }
         let is_loopback = self.addresses.is_empty();
-        let addresses = if is_loopback { free_addresses(self.nodes.into())? } else { self.addresses.clone() };
+        let addresses =
+            if is_loopback { free_addresses(self.nodes.into(), self.redis)? } else { self.addresses.clone() };
         let mut config = configuration(self.name, &addresses).map_err(Failure::new)?;
         if is_loopback {
             config.mtu_bytes = LOOPBACK_MTU_BYTES;
+        }
+        if self.redis {
+            add_redis(&mut config, is_loopback);
         }
         // What is checked is what is written.
         let text = text(&config);
@@ -66,7 +74,7 @@ impl InitArguments {
         fs::create_dir_all(&self.dir)
             .map_err(|error| Failure::at(&self.dir, format_args!("cannot be created: {error}")))?;
         write_new(&path, &text)?;
-        output::print(&instructions(&path, addresses.len(), is_loopback))?;
+        output::print(&instructions(&path, &addresses, is_loopback, self.redis))?;
         Ok(Verdict::Good)
     }
 }
@@ -97,6 +105,14 @@ fn configuration(name: ClusterName, addresses: &[Ipv4Addr]) -> Result<ClusterCon
     Ok(config)
 }
 
+/// Adds doors, and sizes of the store with which clients of Redis are at home: keys of up to 64 bytes, values of up to
+/// 4 KiB, or what a packet of Ethernet has room for.
+fn add_redis(config: &mut ClusterConfig, is_loopback: bool) {
+    let value_bytes = if is_loopback { 4_096 } else { 1_024 } + weft_resp::HEADER_BYTES_MAX as u32;
+    config.engines.kv = Some(KvConfig { key_bytes: 64 + 1, value_bytes, ..KvConfig::DEFAULT });
+    config.redis = Some(RedisConfig::default());
+}
+
 fn text(config: &ClusterConfig) -> String {
     format!(
         "# The configuration of a cluster: the same file on every node. Every key: docs/configuration.md.\n\n{}\n\
@@ -106,7 +122,7 @@ fn text(config: &ClusterConfig) -> String {
 }
 
 /// Addresses of the loopback interface, one after the other, at which nobody has a port that a node opens.
-fn free_addresses(count: usize) -> Result<Vec<Ipv4Addr>, Failure> {
+fn free_addresses(count: usize, redis: bool) -> Result<Vec<Ipv4Addr>, Failure> {
     // A block of 32 for each cluster, away from where programs look by default.
     const BLOCK: u32 = 32;
     let first = u32::from(Ipv4Addr::new(127, 16, 0, 0));
@@ -116,6 +132,7 @@ fn free_addresses(count: usize) -> Result<Vec<Ipv4Addr>, Failure> {
         let ports = [DEFAULT_DATAGRAM_PORT, ROCE_PORT, MEMBERSHIP_PORT];
         ports.iter().all(|port| UdpSocket::bind(SocketAddrV4::new(*address, *port)).is_ok())
             && TcpListener::bind(SocketAddrV4::new(*address, METRICS_PORT)).is_ok()
+            && (!redis || TcpListener::bind(SocketAddrV4::new(*address, REDIS_PORT)).is_ok())
     };
     blocks.into_iter().find(|block| block.iter().all(is_free)).ok_or_else(|| {
         Failure::new("no free loopback addresses are found in 127.16.0.0/16; give --addresses")
@@ -133,14 +150,17 @@ fn write_new(path: &Path, text: &str) -> Result<(), Failure> {
     })
 }
 
-fn instructions(path: &Path, nodes: usize, is_loopback: bool) -> String {
+fn instructions(path: &Path, addresses: &[Ipv4Addr], is_loopback: bool, redis: bool) -> String {
     let config = path.display();
     let place = if is_loopback { "in a terminal for each node" } else { "copy it to every node, and there" };
     let mut text = format!("{config} is written; start the nodes, {place}:\n");
-    for node in 0..nodes {
+    for node in 0..addresses.len() {
         let _ = writeln!(text, "    weft start --config {config} --node {node}");
     }
     let _ = writeln!(text, "then ask any of them:\n    weft kv --config {config} put greeting hello");
+    if redis {
+        let _ = writeln!(text, "    redis-cli -h {} set greeting hello", addresses[0]);
+    }
     let _ = writeln!(text, "    weft txn --config {config} call deposit 0/1 --input 100");
     text
 }
@@ -153,6 +173,12 @@ mod tests {
     fn what_is_written_is_what_was_meant() {
         let addresses = [1, 2, 3].map(|host| Ipv4Addr::new(10, 0, 0, host));
         let config = configuration(ClusterName::new("orders").unwrap(), &addresses).unwrap();
+        for is_loopback in [false, true] {
+            let mut with_redis = config.clone();
+            with_redis.mtu_bytes = if is_loopback { LOOPBACK_MTU_BYTES } else { with_redis.mtu_bytes };
+            add_redis(&mut with_redis, is_loopback);
+            assert_eq!(ClusterConfig::parse(&super::text(&with_redis)), Ok(with_redis));
+        }
         let text = text(&config);
         assert_eq!(ClusterConfig::parse(&text).as_ref(), Ok(&config));
         let with_rounds = text.replace("# [rounds]\n# period_us", "[rounds]\nperiod_us");
@@ -162,9 +188,9 @@ mod tests {
 
     #[test]
     fn addresses_that_are_in_use_are_passed_over() {
-        let first = free_addresses(2).unwrap();
+        let first = free_addresses(2, true).unwrap();
         let _holder = UdpSocket::bind(SocketAddrV4::new(first[1], ROCE_PORT)).unwrap();
-        let second = free_addresses(2).unwrap();
+        let second = free_addresses(2, true).unwrap();
         assert!(second.iter().all(|address| !first.contains(address)), "{first:?} {second:?}");
     }
 

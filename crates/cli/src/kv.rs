@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use clap::{Args, Subcommand};
 use serde_json::json;
 use weft_client::{CompareAndSet, Error, Versioned};
+use weft_resp::Record;
 
 use crate::client::{ClientOptions, verdict};
 use crate::failure::{Failure, Verdict};
@@ -73,14 +74,22 @@ impl KvArguments {
             }
             Request::Put { key, value } | Request::CompareAndSet { key, value, .. } => (key, Some(value)),
         };
-        let padded = pad(key, key_bytes)?;
+        // Behind doors for clients of Redis, keys and values are as those have them.
+        let is_door = config.redis.is_some();
+        let padded = if is_door { door_key(key, key_bytes) } else { pad(key, key_bytes) }?;
+        let header = if is_door { weft_resp::HEADER_BYTES_MAX } else { 0 };
+        let (least, most) = (usize::from(!is_door), kv.value_bytes as usize - header);
         if let Some(value) = value
-            && !(1..=kv.value_bytes as usize).contains(&value.len())
+            && !(least..=most).contains(&value.len())
         {
-            let (length, most) = (value.len(), kv.value_bytes);
-            return Err(Failure::new(format!("the value has {length} bytes; the cluster takes 1 to {most}")));
+            let length = value.len();
+            return Err(Failure::new(format!(
+                "the value has {length} bytes; the cluster takes {least} to {most}"
+            )));
         }
-        let value = value.map_or(&[][..], String::as_bytes);
+        let value = value.map_or(&[][..], String::as_bytes).to_vec();
+        let value = if is_door { Record { value, expires_ms: None }.encode() } else { value };
+        let value = &value[..];
         let is_read = matches!(self.request, Request::Get { .. });
         let store = options.open(&config)?.kv()?;
         let answer = match self.request {
@@ -110,7 +119,11 @@ impl KvArguments {
             }
             answer => answer?,
         };
-        let value = value.map(|value: Vec<u8>| String::from_utf8_lossy(&value).into_owned());
+        let decoded = |value: Vec<u8>| match Record::decode(&value).filter(|_| is_door) {
+            Some(record) => record.value,
+            None => value,
+        };
+        let value = value.map(|value| String::from_utf8_lossy(&decoded(value)).into_owned());
         let mut human = outcome.replace('_', " ");
         if let Some(version) = version {
             let _ = write!(human, ", version {version}");
@@ -135,6 +148,16 @@ const fn compared(outcome: CompareAndSet) -> (&'static str, Option<u64>, Option<
         CompareAndSet::Done { version } => done(version),
         CompareAndSet::Mismatch { version } => ("mismatch", Some(version), None),
     }
+}
+
+/// A key's text, as a door has it.
+fn door_key(key: &str, key_bytes: usize) -> Result<Vec<u8>, Failure> {
+    let mut field = Vec::with_capacity(key_bytes);
+    if weft_kv::key::write(key.as_bytes(), key_bytes, &mut field) {
+        return Ok(field);
+    }
+    let (length, most) = (key.len(), weft_kv::key::longest(key_bytes));
+    Err(Failure::new(format!("the key has {length} bytes; the cluster takes at most {most}")))
 }
 
 /// A key's text, filled up with zeros.

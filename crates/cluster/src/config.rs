@@ -56,6 +56,8 @@ pub use reference::configuration_reference;
 pub const ROCE_PORT: u16 = 4791;
 /// The port of metrics in a configuration that `weft init` writes.
 pub const METRICS_PORT: u16 = 9479;
+/// The TCP port of Redis doors unless configured otherwise.
+pub const REDIS_PORT: u16 = 6379;
 /// The UDP port of Weft's datagrams unless configured otherwise.
 pub const DEFAULT_DATAGRAM_PORT: u16 = 4793;
 /// How long a lease lasts unless configured otherwise.
@@ -83,6 +85,30 @@ pub struct ClusterConfig {
     pub cores: Vec<CoresConfig>,
     /// What the nodes run.
     pub engines: EnginesConfig,
+    /// The door for clients of Redis at each node; `None` if there is none.
+    pub redis: Option<RedisConfig>,
+}
+
+/// A door for clients of Redis at each node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RedisConfig {
+    /// The TCP port at the node's address.
+    pub port: u16,
+    /// What clients have to say; without one, only clients of the node's machine are let in.
+    pub password: Option<String>,
+    /// How far the wall clocks of the nodes may be apart: whole milliseconds in the file.
+    pub clock_skew: Duration,
+}
+
+impl RedisConfig {
+    /// How far the clocks may be apart unless configured otherwise.
+    pub const DEFAULT_CLOCK_SKEW: Duration = Duration::from_secs(1);
+}
+
+impl Default for RedisConfig {
+    fn default() -> Self {
+        Self { port: REDIS_PORT, password: None, clock_skew: Self::DEFAULT_CLOCK_SKEW }
+    }
 }
 
 /// Where the membership service of a cluster is, and who runs it how.
@@ -115,6 +141,8 @@ pub struct NodeConfig {
     pub engines: EnginesConfig,
     /// How its cores wait.
     pub cores: CoresConfig,
+    /// Its door for clients of Redis; `None` if it has none.
+    pub redis: Option<RedisConfig>,
 }
 
 /// Where the membership service is, and whether the process of this node runs it.
@@ -221,7 +249,7 @@ impl ClusterConfig {
         let membership = MembershipPlace { address, node: None, serve };
         let cores = vec![CoresConfig::DEFAULT; peers.len()];
         let (name, mtu_bytes) = (ClusterName::default(), DEFAULT_MTU_BYTES);
-        Self { name, mtu_bytes, metrics_port: None, membership, peers, cores, engines }
+        Self { name, mtu_bytes, metrics_port: None, membership, peers, cores, engines, redis: None }
     }
 
     /// Reads and checks a configuration file. Names of files in it count from where it lies.
@@ -298,6 +326,7 @@ impl ClusterConfig {
             peers: self.peers.clone(),
             engines,
             cores: self.cores_of(node.index()),
+            redis: self.redis.clone(),
         })
     }
 

@@ -57,8 +57,8 @@ pub use config::engines::{
 };
 pub use config::{
     ClusterConfig, ConfigError, CoresConfig, DEFAULT_DATAGRAM_PORT, DEFAULT_LEASE, DEFAULT_MTU_BYTES,
-    METRICS_PORT, MembershipConfig, MembershipPlace, NoSuchNode, NodeConfig, PeerConfig, Peers, ROCE_PORT,
-    ServeConfig, ServiceConfig, configuration_reference,
+    METRICS_PORT, MembershipConfig, MembershipPlace, NoSuchNode, NodeConfig, PeerConfig, Peers, REDIS_PORT,
+    ROCE_PORT, RedisConfig, ServeConfig, ServiceConfig, configuration_reference,
 };
 pub use durable::{Durable, DurableError, NodeRecord, Role};
 pub use identity::{ClusterId, ClusterName};

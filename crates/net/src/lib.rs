@@ -12,6 +12,7 @@
 //! - [`Context`]: the verbs of a program on a [`Device`], which is a card over a UDP socket ([`SocketDevice`]) or any
 //!   NIC on a port for frames ([`FrameDevice`]); [`Introduction`] and [`connect`]: how two programs' queue pairs meet;
 //! - [`Node`] and [`run_node`]: a node of a key-value cluster; [`run_membership`]: its membership service;
+//! - the door for clients of Redis at a node, if it is configured;
 //! - [`FileDisk`]: a file as the disk of a store;
 //! - [`transactions`]: a node that runs transactions;
 //! - [`plain`]: what the same system calls reach with no protocol above them, the limit that a transport is
@@ -75,6 +76,7 @@ mod poll;
 mod port;
 pub mod process;
 mod readings;
+mod redis;
 mod roce_end;
 mod status;
 mod stop;
@@ -99,5 +101,6 @@ pub use poll::{IdlePolicy, Poller, Ready};
 pub use port::{
     BindError, Composed, Counters, Datagram, LONGEST_DATAGRAM, OversizedDatagram, PortOptions, UdpPort,
 };
+pub use redis::RedisError;
 pub use roce_end::{RoceEnd, RocePath};
 pub use stop::Stop;

@@ -23,6 +23,7 @@ use crate::data::{WAKE, open_log};
 use crate::membership::MembershipHost;
 use crate::metrics::{Board, MetricsError, MetricsServer};
 use crate::readings;
+use crate::redis::{RedisError, RedisServer};
 use crate::status::StatusDesk;
 use crate::transactions::RecordFile;
 use crate::watch::{OversizeWatch, Watch};
@@ -57,6 +58,9 @@ pub enum NodeError {
     /// Its metrics cannot be served.
     #[error(transparent)]
     Metrics(#[from] MetricsError),
+    /// Its door for clients of Redis cannot be opened.
+    #[error(transparent)]
+    Redis(#[from] RedisError),
     /// Its engines cannot be made.
     #[error(transparent)]
     Engines(#[from] RegistryError),
@@ -131,6 +135,8 @@ pub struct Node<'a> {
     watch: Watch,
     desk: StatusDesk,
     metrics: Option<Metrics>,
+    /// Serves until it is dropped.
+    _redis: Option<RedisServer>,
     next_publish: Instant,
     oversize: OversizeWatch,
     strangers: u64,
@@ -171,6 +177,7 @@ impl<'a> Node<'a> {
         let record = record.map(open_record).transpose()?;
         let metrics = config.metrics_port.map(|port| Metrics::open(SocketAddrV4::new(own.address, port)));
         let metrics = metrics.transpose()?;
+        let redis = config.redis.as_ref().map(|redis| RedisServer::start(config, redis)).transpose()?;
         let mut incarnation = first_incarnation();
         if let (Some(folder), Some(EngineChoice::KeyValue(sizes, log))) =
             (&config.engines.data_dir, engines.first_mut())
@@ -212,6 +219,7 @@ impl<'a> Node<'a> {
             watch: Watch::new(config),
             desk: StatusDesk::new(config.cluster.id()),
             metrics,
+            _redis: redis,
             next_publish: Instant::ZERO,
             oversize: OversizeWatch::new(config.node),
             strangers: 0,

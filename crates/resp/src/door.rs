@@ -187,6 +187,11 @@ impl Door {
         self.store.poll_transmit(payload)
     }
 
+    /// How many requests to the store have not ended.
+    pub fn outstanding(&self) -> usize {
+        self.store.outstanding()
+    }
+
     /// When [`Door::handle_deadline`] wants to be called.
     pub fn next_deadline(&self) -> Option<Instant> {
         [self.store.next_deadline(), self.expiries.next_deadline()].into_iter().flatten().min()

@@ -155,6 +155,7 @@ impl Rounds {
         let mut record = held.clone().filter(|_| !is_over);
         let begins_with = record.clone();
         let mut replies = Vec::with_capacity(round.works.len().min(WORKS_MAX));
+        let mut after_asked = record.clone();
         for work in round.works.iter().take(WORKS_MAX) {
             let untouched = record == begins_with;
             let context = Context {
@@ -164,12 +165,20 @@ impl Rounds {
                 version: untouched.then_some(if record.is_some() { version } else { 0 }),
             };
             replies.push(work.action.apply(&mut record, &context));
+            if replies.len() == asked {
+                after_asked.clone_from(&record);
+            }
+        }
+        // If all of them together change nothing, no write decides them: then they are those that the read decides,
+        // which may well change something by themselves.
+        if record == held && asked < replies.len() {
+            replies.truncate(asked);
+            record = after_asked;
         }
         let key = round.key.clone();
         match &record {
-            _ if record == held => {
+            _ if record == held || replies.is_empty() => {
                 let version = if held.is_some() { version } else { 0 };
-                replies.truncate(asked);
                 for reply in replies {
                     let work = round.works.pop_front().expect("an answer each");
                     if matches!(work.action, Action::Watch) {

@@ -48,6 +48,8 @@ pub(crate) struct Store {
     /// Those that may have something to send.
     ready: VecDeque<u32>,
     waiting: VecDeque<(Ask, Token)>,
+    /// Requests under way, and those that wait.
+    outstanding: usize,
     /// Not after the earliest deadline of a session.
     earliest: Instant,
 }
@@ -66,6 +68,7 @@ impl Store {
             free: (0..count).rev().collect(),
             ready: VecDeque::with_capacity(count as usize),
             waiting: VecDeque::new(),
+            outstanding: 0,
             earliest: Instant::FAR_FUTURE,
         }
     }
@@ -76,8 +79,14 @@ impl Store {
         views.max_by_key(|view| view.epoch).map_or(NodeSet::EMPTY, |view| view.full)
     }
 
+    /// How many requests have not ended.
+    pub const fn outstanding(&self) -> usize {
+        self.outstanding
+    }
+
     /// Asks, at once or when there is room.
     pub fn ask(&mut self, now: Instant, ask: Ask, token: Token) {
+        self.outstanding += 1;
         if self.free.is_empty() {
             self.waiting.push_back((ask, token));
         } else {
@@ -119,6 +128,7 @@ impl Store {
     fn ended(&mut self, now: Instant, index: u32, request: u64) -> Token {
         let session = &mut self.sessions[index as usize];
         let token = session.tokens[request as usize % WINDOW].take().expect("every request has one");
+        self.outstanding -= 1;
         if !session.is_free && session.client.can_start() {
             session.is_free = true;
             self.free.push(index);
@@ -158,7 +168,7 @@ impl Store {
 
     /// When [`Store::handle_deadline`] wants to be called.
     pub fn next_deadline(&self) -> Option<Instant> {
-        (self.earliest < Instant::FAR_FUTURE).then_some(self.earliest)
+        (self.outstanding > 0).then_some(self.earliest)
     }
 
     /// Asks again for what is due; says what is given up, one per call, so call it until it says `None`.

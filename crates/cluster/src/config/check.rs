@@ -11,8 +11,8 @@ use super::engines::{
 };
 use super::read::{Document, Section};
 use super::{
-    ClusterConfig, CoresConfig, IP_UDP_BYTES, MembershipPlace, PeerConfig, Peers, ROCE_PORT, ServeConfig,
-    keys,
+    ClusterConfig, CoresConfig, IP_UDP_BYTES, MembershipPlace, PeerConfig, Peers, ROCE_PORT, RedisConfig,
+    ServeConfig, keys,
 };
 use crate::identity::ClusterName;
 
@@ -32,7 +32,29 @@ pub(super) fn check(text: &str) -> Result<ClusterConfig, String> {
     let (peers, cores) = check_nodes(&document.tables(&keys::NODE)?, spin_us)?;
     let membership = check_membership(&document.table(&keys::MEMBERSHIP)?, &peers)?;
     let engines = check_engines(&document, (&cluster, mtu_bytes), peers.len())?;
-    Ok(ClusterConfig { name, mtu_bytes, metrics_port, membership, peers, cores, engines })
+    let redis = check_redis(&document.table(&keys::REDIS)?, engines.kv.as_ref())?;
+    Ok(ClusterConfig { name, mtu_bytes, metrics_port, membership, peers, cores, engines, redis })
+}
+
+/// What the door needs of a value beside what a client puts there, and one byte of it.
+const REDIS_VALUE_BYTES: u32 = 10;
+
+fn check_redis(section: &Section<'_>, kv: Option<&KvConfig>) -> Result<Option<RedisConfig>, String> {
+    if !section.is_there() {
+        return Ok(None);
+    }
+    let Some(kv) = kv else { return Err(section.refuse_table("its keys are those of [kv]: add that")) };
+    if kv.key_bytes < 2 || kv.value_bytes < REDIS_VALUE_BYTES {
+        let least = REDIS_VALUE_BYTES;
+        return Err(section.refuse_table(format!(
+            "it needs [kv] key_bytes of 2 or more and value_bytes of {least} or more: weft init --redis writes 65 and more"
+        )));
+    }
+    Ok(Some(RedisConfig {
+        port: section.number_u32(&keys::REDIS_PORT_KEY)? as u16,
+        password: section.optional_text(&keys::PASSWORD)?.map(str::to_owned),
+        clock_skew: Duration::from_ms(section.number(&keys::CLOCK_SKEW_MS)?),
+    }))
 }
 
 fn check_nodes(sections: &[Section<'_>], spin_us: u64) -> Result<(Peers, Vec<CoresConfig>), String> {

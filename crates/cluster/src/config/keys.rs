@@ -4,7 +4,7 @@
 use weft_waist::NODES_MAX;
 
 use super::engines::{KvConfig, LockConfig, RoundsConfig};
-use super::{CoresConfig, DEFAULT_DATAGRAM_PORT, DEFAULT_LEASE, DEFAULT_MTU_BYTES};
+use super::{CoresConfig, DEFAULT_DATAGRAM_PORT, DEFAULT_LEASE, DEFAULT_MTU_BYTES, REDIS_PORT, RedisConfig};
 use crate::identity::ClusterName;
 use crate::message::LEASE_MAX;
 use crate::text::Text;
@@ -230,6 +230,25 @@ pub(super) const LOCKS: Key = number(
     "how many locks can be held at a time",
 );
 
+pub(super) const REDIS_PORT_KEY: Key = number(
+    "port",
+    (1, 65_535),
+    Default::Number(REDIS_PORT as u64),
+    "the TCP port of the door at each node's address",
+);
+pub(super) const PASSWORD: Key = Key {
+    name: "password",
+    form: Form::Text { most: Text::BYTES_MAX },
+    default: Default::Told("none: clients of this machine only"),
+    meaning: "what clients say with AUTH; it travels and lies here as it is",
+};
+pub(super) const CLOCK_SKEW_MS: Key = number(
+    "clock_skew_ms",
+    (0, 3_600_000),
+    Default::Number(RedisConfig::DEFAULT_CLOCK_SKEW.as_ns() / MS),
+    "how far the nodes' wall clocks may be apart: how late a key may go whose door has died",
+);
+
 pub(super) const CLUSTER: Table = Table {
     name: "cluster",
     is_array: false,
@@ -301,9 +320,17 @@ pub(super) const LOCK: Table = Table {
     keys: &[&LOCKS],
 };
 
+pub(super) const REDIS: Table = Table {
+    name: "redis",
+    is_array: false,
+    is_required: false,
+    meaning: "A door for clients of Redis at every node, to the store of [kv]: docs/redis.md.",
+    keys: &[&REDIS_PORT_KEY, &PASSWORD, &CLOCK_SKEW_MS],
+};
+
 /// All tables, in the order in which a file has them best.
-pub(super) const TABLES: [&Table; 10] =
-    [&CLUSTER, &MEMBERSHIP, &NODE, &CORES, &KV, &TRANSACTIONS, &OBJECT, &LOG, &ROUNDS, &LOCK];
+pub(super) const TABLES: [&Table; 11] =
+    [&CLUSTER, &MEMBERSHIP, &NODE, &CORES, &KV, &TRANSACTIONS, &OBJECT, &LOG, &ROUNDS, &LOCK, &REDIS];
 
 impl Table {
     /// Its header in the file.

@@ -174,7 +174,7 @@ impl Section<'_> {
     }
 
     /// A text, if the key is there or has a default that is one.
-    fn optional_text(&self, key: &Key) -> Result<Option<&str>, String> {
+    pub fn optional_text(&self, key: &Key) -> Result<Option<&str>, String> {
         let Some(found) = self.find(key) else {
             return match key.default {
                 Default::Text(text) => Ok(Some(text)),

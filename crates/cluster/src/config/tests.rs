@@ -394,6 +394,13 @@ fn configuration() -> impl Strategy<Value = ClusterConfig> {
                     },
                     peers: Peers::new(ports.into_iter().enumerate().map(peer).collect()).unwrap(),
                     cores,
+                    redis: engines.kv.filter(|kv| kv.key_bytes > 1 && kv.value_bytes > 9).map(|kv| {
+                        RedisConfig {
+                            password: (mtu_bytes % 3 == 0).then(|| "secret \"word\"".to_owned()),
+                            port: 1 + (kv.value_bytes % 60_000) as u16,
+                            ..RedisConfig::default()
+                        }
+                    }),
                     engines,
                 }
             })

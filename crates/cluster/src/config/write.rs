@@ -18,7 +18,7 @@ struct Writer {
 /// The text that reads back as `config`.
 pub(super) fn write(config: &ClusterConfig, has_comments: bool) -> String {
     let mut out = Writer { text: String::new(), has_comments, is_first: true };
-    let ClusterConfig { name, mtu_bytes, metrics_port, membership, peers, cores, engines } = config;
+    let ClusterConfig { name, mtu_bytes, metrics_port, membership, peers, cores, engines, redis } = config;
     out.table(&keys::CLUSTER);
     out.text(&keys::CLUSTER_NAME, name.as_str());
     out.line(&keys::MTU_BYTES, mtu_bytes);
@@ -90,6 +90,14 @@ pub(super) fn write(config: &ClusterConfig, has_comments: bool) -> String {
     if let Some(lock) = &engines.lock {
         out.table(&keys::LOCK);
         out.line(&keys::LOCKS, lock.locks);
+    }
+    if let Some(redis) = redis {
+        out.table(&keys::REDIS);
+        out.line(&keys::REDIS_PORT_KEY, redis.port);
+        if let Some(password) = &redis.password {
+            out.text(&keys::PASSWORD, password);
+        }
+        out.line(&keys::CLOCK_SKEW_MS, redis.clock_skew.as_ns() / 1_000_000);
     }
     out.text
 }

@@ -105,8 +105,25 @@ pub(crate) fn watch(set: BorrowedFd<'_>, watched: BorrowedFd<'_>, key: u64) -> i
     Ok(())
 }
 
+/// Says anew for what a descriptor of the set is watched: to become readable, and to become writable.
+pub(crate) fn watch_again(
+    set: BorrowedFd<'_>,
+    watched: BorrowedFd<'_>,
+    key: u64,
+    (readable, writable): (bool, bool),
+) -> io::Result<()> {
+    let flag = |is_set: bool, flag: c_int| if is_set { flag as u32 } else { 0 };
+    let events = flag(readable, libc::EPOLLIN) | flag(writable, libc::EPOLLOUT);
+    let mut event = libc::epoll_event { events, u64: key };
+    // SAFETY: the pointer is valid for a read of one event.
+    check(unsafe {
+        libc::epoll_ctl(set.as_raw_fd(), libc::EPOLL_CTL_MOD, watched.as_raw_fd(), &raw mut event)
+    })?;
+    Ok(())
+}
+
 /// The most descriptors that one call reports; others are reported by the next.
-const EVENTS_AT_ONCE: usize = 16;
+pub(crate) const EVENTS_AT_ONCE: usize = 16;
 
 /// Calls `found` with the key of each watched descriptor that is readable, without waiting.
 pub(crate) fn readable(set: BorrowedFd<'_>, mut found: impl FnMut(u64)) -> io::Result<()> {

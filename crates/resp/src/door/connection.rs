@@ -469,7 +469,7 @@ impl Door {
         }
         let Some(key) = transaction.key else {
             // Nothing is done to any key, so nothing that is watched matters.
-            let replies = transaction.steps.into_iter().map(|step| step.err().expect("no step has a key"));
+            let replies = transaction.steps.into_iter().map(|step| step.expect_err("no step has a key"));
             return Ok(Some(Reply::Array(replies.collect())));
         };
         let field = store_key(&key, self.parameters.key_bytes)?;

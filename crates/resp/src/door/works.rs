@@ -278,7 +278,9 @@ impl Door {
         let scan = self.scans.get_mut(number).expect("a scan is there until it ends");
         let (page, keys) = match outcome {
             Outcome::Scanned { next, found } => (Some(next), found),
-            Outcome::Done { .. } | Outcome::NotFound if matches!(scan.kind, ScanKind::Flush { .. }) => {
+            Outcome::Done { .. } | Outcome::NotFound
+                if matches!(scan.kind, ScanKind::Flush { left, .. } if left > 0) =>
+            {
                 (None, &[][..])
             }
             outcome => return self.end_scan(number, failure(outcome)),

@@ -1,0 +1,90 @@
+//! What clients of Redis send.
+
+use std::net::Ipv4Addr;
+
+use weft_kv::message::{Kind, Reply, Request, Status};
+use weft_resp::{Door, DoorParameters, Now, Parser, Record};
+use weft_time::{Duration, Instant};
+use weft_waist::{Epoch, NodeId, NodeSet};
+
+const KEY_BYTES: usize = 9;
+
+/// Parses requests in one piece and in two: they are the same. Then a door takes them, and answers of a store that says
+/// what the bytes say: it never stops, and answers every connection.
+pub fn resp(data: &[u8]) {
+    let Some((&cut, bytes)) = data.split_first() else { return };
+    let (first, second) = bytes.split_at(usize::from(cut).min(bytes.len()));
+    let (whole, pieces) = (requests(&[bytes]), requests(&[first, second]));
+    assert_eq!(whole.is_some(), pieces.is_some());
+    assert!(whole.is_none() || whole == pieces);
+    if let Some(record) = Record::decode(bytes) {
+        assert_eq!(record.encode(), bytes);
+    }
+    door(first, second, cut);
+}
+
+fn requests(pieces: &[&[u8]]) -> Option<Vec<Vec<Vec<u8>>>> {
+    let (mut parser, mut found) = (Parser::default(), Vec::new());
+    for piece in pieces {
+        parser.feed(piece);
+        while parser.advance().ok()? {
+            found.push(parser.arguments().map(<[u8]>::to_vec).collect());
+        }
+    }
+    Some(found)
+}
+
+fn door(first: &[u8], second: &[u8], dice: u8) {
+    let own = NodeId::new(0).expect("there is a node 0");
+    let mut door = Door::new(DoorParameters {
+        own,
+        doors: vec![(Ipv4Addr::LOCALHOST, 6379)],
+        key_bytes: KEY_BYTES,
+        value_bytes_max: 64,
+        password: None,
+        durable: false,
+        clock_skew: Duration::ZERO,
+        give_up: Duration::from_secs(1),
+        first_client: 7,
+        sessions: 2,
+    });
+    let mut now = Now { instant: Instant::ZERO, unix_ms: 1_000 };
+    let ids = [door.open(now), door.open(now)];
+    door.receive(ids[0], first);
+    door.receive(ids[1], second);
+    let mut payload = Vec::new();
+    for step in 0u8..200 {
+        while door.poll_ready(now).is_some() {}
+        payload.clear();
+        let Some((_, kind)) = door.poll_transmit(&mut payload) else { break };
+        // The store says something, fitting or not.
+        let request = Request::parse(&payload, KEY_BYTES).expect("a door writes what a node reads");
+        assert_eq!(kind, Kind::Request as u8);
+        let value = &second[..second.len().min(usize::from(step))];
+        let status = match step.wrapping_mul(7).wrapping_add(dice) % 8 {
+            0 => Status::NotFound,
+            1 => Status::Mismatch,
+            2 => Status::TableFull,
+            3 => Status::BadRequest,
+            _ => Status::Ok,
+        };
+        let reply = Reply {
+            status,
+            client: request.client,
+            request: request.request,
+            version: u64::from(step % 3),
+            epoch: Epoch(1),
+            full: NodeSet::first(1),
+            value,
+        };
+        door.message(now, Kind::Reply as u8, &[&reply.header()[..], value].concat());
+        door.message(now, Kind::Reply as u8, first);
+    }
+    // Whatever is left is given up.
+    for _ in 0..4 {
+        now.instant += Duration::from_secs(2);
+        door.handle_deadline(now);
+        while door.poll_ready(now).is_some() {}
+        while door.poll_transmit(&mut payload).is_some() {}
+    }
+}

@@ -1,0 +1,197 @@
+#!/usr/bin/env python3
+"""Measures Weft's Redis door against Redis, each with three replicas in memory, on loopback of this machine.
+
+Two clients, each the same program for both systems, sends 64-byte writes to 10,000 records:
+
+- `weft-peers`: every connection sends a pipeline of SETs and one WAIT 2, and goes on when WAIT has answered 2. Both
+  systems acknowledge when all three replicas have the writes.
+- `redis-benchmark`, unmodified: SETs alone. Weft acknowledges when all replicas have a write, Redis when the primary
+  has it: its replicas follow, but nobody waits for them.
+
+Each round measures both systems at every number of connections and every pipeline, one right after the other; the
+table has medians and ranges over the rounds, each ratio is the median of the ratios of the rounds, and CPU is that of
+the three servers.
+
+Usage: compare_redis.py [--rounds N] [--seconds S] [--json FILE]
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import re
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+WEFT = ROOT / "target" / "release" / "weft"
+PEERS = ROOT / "peers" / "target" / "release" / "weft-peers"
+SHAPES = [(clients, pipeline) for pipeline in (1, 16) for clients in (1, 16, 256)]
+
+
+def free_ports(count):
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+def answers(address, line, wanted):
+    try:
+        with socket.create_connection(address, timeout=2) as connection:
+            connection.sendall(line)
+            return connection.recv(100).startswith(wanted)
+    except OSError:
+        return False
+
+
+class Servers:
+    """Three processes and where a client finds them."""
+
+    def __init__(self, name, commands, folder, address, is_ready):
+        self.name, self.address = name, address
+        log = open(folder / f"{name}.log", "w")
+        self.processes = [subprocess.Popen(command, stdout=log, stderr=log) for command in commands]
+        end = time.monotonic() + 60
+        while not answers(address, *is_ready):
+            if time.monotonic() > end or any(process.poll() is not None for process in self.processes):
+                self.stop()
+                sys.exit(f"compare: {name} does not start: {(folder / f'{name}.log').read_text()[-500:]}")
+            time.sleep(0.2)
+
+    def cpu(self):
+        """Seconds of processor time so far."""
+        ticks = 0
+        for process in self.processes:
+            fields = pathlib.Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+            ticks += int(fields[11]) + int(fields[12])
+        return ticks / os.sysconf("SC_CLK_TCK")
+
+    def stop(self):
+        for process in self.processes:
+            process.kill()
+            process.wait()
+
+
+def start_redis(folder):
+    ports = free_ports(3)
+    command = lambda port, *more: [
+        "redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
+        "--repl-diskless-sync-delay", "0", "--maxclients", "20000", "--dir", str(folder), *more,
+    ]  # fmt: skip
+    commands = [command(ports[0])] + [command(port, "--replicaof", "127.0.0.1", str(ports[0])) for port in ports[1:]]
+    ready = (b"*3\r\n$3\r\nSET\r\n$1\r\na\r\n$1\r\na\r\n*3\r\n$4\r\nWAIT\r\n$1\r\n2\r\n$4\r\n1000\r\n", b"+OK\r\n:2\r\n")
+    return Servers("redis", commands, folder, ("127.0.0.1", ports[0]), ready)
+
+
+def start_weft(folder):
+    subprocess.run([WEFT, "init", "--redis", "--nodes", "3", "--dir", folder], check=True, capture_output=True)
+    config = folder / "weft.toml"
+    # Of all engines the store alone, as Redis is a store alone.
+    text = re.sub(r"(?ms)^# [^\n]*\n\[(transactions|lock|\[object\]|\[log\])\]\n.*?(?=^\n|\Z)", "", config.read_text())
+    config.write_text(text)
+    address = re.search(r'(?m)^\[\[node\]\]\naddress = "([0-9.]+)"', text)[1]
+    commands = [[WEFT, "start", "--config", config, "--node", str(node)] for node in range(3)]
+    return Servers("weft", commands, folder, (address, 6379), (b"SET a a\r\nWAIT 2 1000\r\n", b"+OK\r\n:2\r\n"))
+
+
+def peers(servers, clients, pipeline, seconds):
+    host, port = servers.address
+    command = [PEERS, "resp", "--address", f"{host}:{port}", "--clients", clients, "--pipeline", pipeline]
+    command += ["--seconds", seconds, "--json", "-"]
+    result = subprocess.run([str(part) for part in command], capture_output=True, text=True)
+    if result.returncode != 0:
+        sys.exit(f"compare: {servers.name}: {result.stderr.strip()}")
+    found = json.loads(result.stdout)
+    # The warm-up of a second costs processor time, too.
+    return found["throughput_ops_per_s"], found["p50_ns"] / 1e3, found["p99_ns"] / 1e3, (seconds + 1) / seconds
+
+
+def benchmark(servers, clients, pipeline, seconds):
+    host, port = servers.address
+    rate = benchmark.rates.get((servers.name, clients, pipeline), 20_000)
+    count = max(int(rate * seconds), 20 * clients * pipeline)
+    command = ["redis-benchmark", "-h", host, "-p", port, "-t", "set", "-d", 64, "-r", 10_000, "-n", count]
+    command += ["-c", clients, "-P", pipeline, "--csv"]
+    result = subprocess.run([str(part) for part in command], capture_output=True, text=True)
+    line = [line for line in result.stdout.splitlines() if line.startswith('"SET"')]
+    if result.returncode != 0 or not line:
+        sys.exit(f"compare: redis-benchmark on {servers.name}: {result.stderr.strip() or result.stdout.strip()}")
+    # test, rps, average, minimum, p50, p95, p99 and maximum, in ms
+    fields = [float(field.strip('"')) for field in line[-1].split(",")[1:]]
+    benchmark.rates[servers.name, clients, pipeline] = fields[0]
+    return fields[0], fields[3] * 1e3, fields[5] * 1e3, 1.0
+
+
+benchmark.rates = {}
+
+
+def spread(values):
+    return f"{statistics.median(values):,.0f} [{min(values):,.0f}-{max(values):,.0f}]"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=int, default=3)
+    parser.add_argument("--json", type=pathlib.Path)
+    options = parser.parse_args()
+    programs = {"weft-peers (WAIT 2)": peers, "redis-benchmark": benchmark}
+    missing = [name for name in ("redis-server", "redis-benchmark") if not shutil.which(name)]
+    if missing:
+        sys.exit(f"compare: {', '.join(missing)} is missing: install Debian's redis-server and redis-tools")
+    results = {}
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        systems = [start_redis(folder), start_weft(folder)]
+        try:
+            for number in range(options.rounds):
+                for program, measure in programs.items():
+                    for clients, pipeline in SHAPES:
+                        for servers in systems:
+                            what = f"round {number + 1} of {options.rounds}: {program} {servers.name} {clients} x {pipeline}"
+                            print(f"\r{what:70}", end="", file=sys.stderr, flush=True)
+                            before, began = servers.cpu(), time.monotonic()
+                            rate, p50, p99, share = measure(servers, clients, pipeline, options.seconds)
+                            elapsed, used = time.monotonic() - began, servers.cpu() - before
+                            cpu_us = used / (rate * options.seconds * share) * 1e6 if measure is peers else None
+                            cpu_us = cpu_us or used / (rate * elapsed) * 1e6
+                            key = (program, clients, pipeline, servers.name)
+                            results.setdefault(key, []).append((rate, p50, p99, cpu_us))
+        finally:
+            for servers in systems:
+                servers.stop()
+    print(f"\r{'':70}\r", end="", file=sys.stderr)
+    headings = ["client", "connections", "pipeline", "Redis writes/s", "Weft writes/s", "ratio", "p99 us, Redis / Weft",
+                "server CPU us/write, Redis / Weft"]  # fmt: skip
+    table = [headings]
+    for program in programs:
+        for clients, pipeline in SHAPES:
+            redis, weft = (results[program, clients, pipeline, name] for name in ("redis", "weft"))
+            column = lambda rows, index: [row[index] for row in rows]
+            ratio = statistics.median(ours[0] / theirs[0] for ours, theirs in zip(weft, redis))
+            pair = lambda index, digits: " / ".join(
+                f"{statistics.median(column(rows, index)):,.{digits}f}" for rows in (redis, weft)
+            )
+            table.append([program, str(clients), str(pipeline), spread(column(redis, 0)), spread(column(weft, 0)),
+                          f"{ratio:.2f}", pair(2, 0), pair(3, 1)])  # fmt: skip
+    widths = [max(len(row[index]) for row in table) for index in range(len(headings))]
+    for index, row in enumerate(table):
+        print("| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths)) + " |")
+        if index == 0:
+            print("|" + "|".join("-" * (width + 2) for width in widths) + "|")
+    version = subprocess.run(["redis-server", "--version"], capture_output=True, text=True).stdout.split()[2]
+    print(f"\nmedian [range] of {options.rounds} rounds of {options.seconds} s each; Redis {version}")
+    if options.json:
+        rows = [[*key, *row] for key, rows in results.items() for row in rows]
+        options.json.write_text(json.dumps(rows, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
