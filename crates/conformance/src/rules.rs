@@ -160,7 +160,7 @@ rules! {
     "PSN and MSN wrap at 24 bits", "9.7.2": ["psn_wrap"] ["a PSN far"] ["random"];
     "One acknowledgement speaks for everything before it", "9.7.5.1.2": ["write_segmented", "window_64"] [] ["random"];
     "A response acknowledges the requests before it, and none overtakes it", "9.7.5.1.3": ["read_acknowledges_earlier_writes"] [] ["random"];
-    "A gap is reported once; the requester goes back to it", "9.7.4.1.1, 9.7.5.2.8":
+    "A gap is reported once; the requester goes back to it", "9.7.4.1.1, 9.7.5.2.2":
         ["nak_sequence_go_back_n", "error_flush"] ["a PSN behind", "a second packet"] ["random"];
     "What is not acknowledged in time is sent again", "9.7.6.1.3": ["time_out_go_back_n", "window_64"] [] ["random"];
     "What is in time is measured: a time-out follows it, and only one as long as that of verbs counts as an attempt", "Weft, RFC 6298":
