@@ -206,6 +206,7 @@ impl<N: Nic + RdmaDriver, P: FramePort> Device for FrameDevice<N, P> {
             self.outgoing.clear();
             sent = true;
         }
+        self.port.flush()?;
         // Nobody here charges time for work.
         let _ = self.nic.take_work();
         Ok(sent)

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use crate::system;
+use crate::system::{self, LONGEST_XDP_FRAME, XdpSocket};
 
 /// No frame is longer: a port without segmentation carries what one Ethernet frame may hold, a jumbo frame too.
 const LONGEST_FRAME: usize = 16 << 10;
@@ -23,6 +23,15 @@ pub trait FramePort: AsFd {
     /// # Errors
     /// Only what makes the port useless.
     fn transmit(&mut self, frame: &[u8]) -> io::Result<bool>;
+
+    /// Lets the network have the frames that were handed over and that the port has collected: called once behind
+    /// several.
+    ///
+    /// # Errors
+    /// Only what makes the port useless.
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// A descriptor each read of which is a frame, and each write.
@@ -113,6 +122,51 @@ impl PacketPort {
     /// There is no such interface, or the capability is missing.
     pub fn open(name: &str) -> io::Result<Self> {
         Ok(Self(Frames::new(system::packet_socket(name)?)))
+    }
+}
+
+/// An AF_XDP socket: frames in memory that is shared with the kernel, without its IP stack and, on the way in, without
+/// a system call for a thread that polls. It takes the capabilities `CAP_NET_RAW`, `CAP_NET_ADMIN` and `CAP_BPF`.
+///
+/// All frames of one queue of the interface come here, and the machine itself receives none of them: an interface for
+/// the NIC alone, or whose card steers RoCE to a queue of its own (`ethtool -N INTERFACE flow-type udp4 dst-port 4791
+/// action QUEUE`; ARP has to come there, too). On a virtual interface, `ip link add … type veth`, that is queue 0. A
+/// frame has at most 3,840 bytes, so a path MTU of 2,048. Offloads must be off as for a [`PacketPort`].
+#[derive(Debug)]
+pub struct XdpPort(XdpSocket);
+
+impl XdpPort {
+    /// A socket on a queue of the interface of this name.
+    ///
+    /// # Errors
+    /// There is no such interface or queue, somebody else has it, a capability is missing, or the kernel was built
+    /// without AF_XDP.
+    pub fn open(interface: &str, queue: u32) -> io::Result<Self> {
+        Ok(Self(XdpSocket::open(interface, queue)?))
+    }
+}
+
+impl FramePort for XdpPort {
+    fn receive(&mut self, frame: &mut Vec<u8>) -> io::Result<bool> {
+        Ok(self.0.receive(frame))
+    }
+
+    fn transmit(&mut self, frame: &[u8]) -> io::Result<bool> {
+        if frame.len() > LONGEST_XDP_FRAME || self.0.transmit(frame) {
+            return Ok(true);
+        }
+        self.0.flush()?;
+        Ok(self.0.transmit(frame))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+impl AsFd for XdpPort {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
     }
 }
 

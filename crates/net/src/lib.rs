@@ -3,7 +3,8 @@
 //! This room holds what a real node needs below its NIC, and a real client below its library:
 //!
 //! - [`UdpPort`]: a UDP socket with batched system calls and segmentation offload both ways;
-//! - [`FramePort`]: Ethernet frames, of a TAP device ([`TapPort`]) or a packet socket ([`PacketPort`]);
+//! - [`FramePort`]: Ethernet frames, of a TAP device ([`TapPort`]), a packet socket ([`PacketPort`]) or an AF_XDP
+//!   socket ([`XdpPort`]);
 //! - [`Clock`]: the machine's monotonic clock as [`weft_time::Instant`];
 //! - [`Poller`] and [`IdlePolicy`]: one thread waits for all of its ports, by polling, by sleeping or by one
 //!   after the other;
@@ -93,7 +94,7 @@ pub use cores::{NoSuchCore, cores, keep_to_core};
 pub use device::{Context, Device, FrameDevice, SocketDevice};
 pub use disk::{FileDisk, FileDiskError};
 pub use drive::{Endpoint, run};
-pub use frame_port::{FramePort, PacketPort, TapPort};
+pub use frame_port::{FramePort, PacketPort, TapPort, XdpPort};
 pub use membership::{MembershipError, run_membership};
 pub use metrics::MetricsError;
 pub use node::{KV_SLOT, Node, NodeError, run_node};

@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use weft_net::{
     BindError, ConnectionOptions, Context, Device, FrameDevice, FramePort, IdlePolicy, Introduction,
-    PacketPort, PortOptions, RemoteMemory, SocketDevice, TapPort, connect,
+    PacketPort, PortOptions, RemoteMemory, SocketDevice, TapPort, XdpPort, connect,
 };
 use weft_nic::{CardConfig, NoEngine, RdmaDriver, SoftNic, SoftNicConfig};
 use weft_time::Duration;
@@ -22,6 +22,7 @@ use weft_wire::ethernet::MacAddress;
 const KERNEL: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 const TAP: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
 const PACKET: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 3);
+const XDP: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 4);
 
 /// Bytes of a message: many packets, the last one short.
 const LENGTH: usize = 100_001;
@@ -202,8 +203,67 @@ fn a_nic_on_a_tap_device_and_a_nic_on_a_packet_socket() {
     exchange(End::new(one, TAP, 1), End::new(other, PACKET, 2), PathMtu::Bytes1024);
 }
 
+/// An AF_XDP socket on one end of a virtual link in a namespace of this thread; the ends are `one` and `other`.
+fn xdp() -> Option<XdpPort> {
+    let opened = interface::enter_namespace().and_then(|()| {
+        interface::virtual_link("one", "other")?;
+        XdpPort::open("one", 0)
+    });
+    opened.inspect_err(|error| eprintln!("skipped: no virtual link with an AF_XDP socket: {error}")).ok()
+}
+
+#[test]
+fn nics_on_two_af_xdp_sockets() {
+    let Some(port) = xdp() else { return };
+    let (one, other) = (frames(port, XDP), frames(XdpPort::open("other", 0).unwrap(), PACKET));
+    exchange(End::new(one, XDP, 1), End::new(other, PACKET, 2), PathMtu::Bytes1024);
+}
+
+#[test]
+fn a_nic_on_an_af_xdp_socket_and_a_nic_on_a_packet_socket() {
+    let Some(port) = xdp() else { return };
+    let (one, other) = (frames(port, XDP), frames(PacketPort::open("other").unwrap(), PACKET));
+    exchange(End::new(one, XDP, 1), End::new(other, PACKET, 2), PathMtu::Bytes1024);
+}
+
+/// More frames than there are places: none is damaged, doubled or out of order, and those that find no place are kept
+/// by the caller or lost, never others.
+#[test]
+fn the_rings_of_an_af_xdp_socket_go_round() {
+    let Some(mut one) = xdp() else { return };
+    let mut other = XdpPort::open("other", 0).unwrap();
+    let frame = |number: u32| {
+        let mut frame = vec![number as u8; 64 + (number % 1_400) as usize];
+        frame[..14].copy_from_slice(&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x88, 0xb5]);
+        frame[14..18].copy_from_slice(&number.to_be_bytes());
+        frame
+    };
+    let (mut sent, mut arrived, mut last) = (0, 0, None);
+    for _ in 0..100_000 {
+        while sent < 10_000 && sent - arrived < 600 && one.transmit(&frame(sent)).unwrap() {
+            sent += 1;
+        }
+        one.flush().unwrap();
+        let mut bytes = Vec::new();
+        while other.receive(&mut bytes).unwrap() {
+            let number = u32::from_be_bytes(bytes[14..18].try_into().unwrap());
+            assert!(last.is_none_or(|last| number > last) && bytes == frame(number), "frame {number}");
+            last = Some(number);
+            arrived += 1;
+            bytes.clear();
+        }
+        if last == Some(9_999) {
+            break;
+        }
+    }
+    assert_eq!((arrived, last), (10_000, Some(9_999)));
+    assert!(one.transmit(&[0; 5_000]).unwrap(), "what is too long is lost");
+    assert!(XdpPort::open("one", 0).is_err() && XdpPort::open("one", 77).is_err());
+}
+
 #[test]
 fn what_is_no_interface_is_an_error() {
     assert!(PacketPort::open("no such interface").is_err());
+    assert!(XdpPort::open("no such interface", 0).is_err());
     assert!(TapPort::open("a name that is too long").is_err());
 }

@@ -4,6 +4,7 @@
 
 mod interfaces;
 mod messages;
+mod xdp;
 
 use std::ffi::c_int;
 use std::io;
@@ -16,6 +17,7 @@ use std::sync::OnceLock;
 
 pub(crate) use interfaces::{attach_tap, packet_socket, set_nonblocking};
 pub(crate) use messages::Messages;
+pub(crate) use xdp::{LONGEST_XDP_FRAME, XdpSocket};
 
 /// A system call's result: -1 means that `errno` tells the error.
 fn check(result: c_int) -> io::Result<c_int> {

@@ -69,3 +69,21 @@ pub fn set_up(name: &str, own: Ipv4Addr) -> io::Result<()> {
     }
     Ok(())
 }
+
+/// Makes a virtual link with these two ends, both up, and without what only the kernel's stack can finish.
+pub fn virtual_link(one: &str, other: &str) -> io::Result<()> {
+    ip(&["link", "add", one, "type", "veth", "peer", "name", other])?;
+    for end in [one, other] {
+        // Nobody's neighbour discovery in between.
+        let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{end}/disable_ipv6"), "1");
+        ip(&["link", "set", end, "up"])?;
+    }
+    Ok(())
+}
+
+/// Runs `ip` (of iproute2) with these arguments.
+pub fn ip(arguments: &[&str]) -> io::Result<()> {
+    let output = std::process::Command::new("ip").args(arguments).output()?;
+    let said = || io::Error::other(String::from_utf8_lossy(&output.stderr).trim().to_owned());
+    if output.status.success() { Ok(()) } else { Err(said()) }
+}
