@@ -129,8 +129,10 @@ impl<A: Address> Device for SocketDevice<A> {
     }
 
     fn transmit(&mut self, now: Instant) -> io::Result<bool> {
+        let before = self.port.counters().sent;
         self.ports.transmit_roce(now, &mut self.port);
-        Ok(self.port.flush()? > 0)
+        self.port.flush()?;
+        Ok(self.port.counters().sent > before)
     }
 
     fn is_held_back(&self) -> bool {

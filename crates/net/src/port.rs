@@ -6,7 +6,7 @@ use std::net::{SocketAddr, SocketAddrV4, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use crate::Address;
-use crate::system::{self, Messages};
+use crate::system::{self, Messages, Piece, Sending};
 
 /// The longest payload of a UDP datagram over IPv4: 65,535 bytes less the two headers. Over IPv6 no more is sent
 /// either.
@@ -116,6 +116,17 @@ pub struct Datagram<'a, A = SocketAddrV4> {
     pub identification: u16,
 }
 
+/// A piece of a datagram that stays where it lies.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LeftOut {
+    /// Bytes of the datagram before it.
+    pub(crate) place: usize,
+    /// Its length in bytes.
+    pub(crate) length: usize,
+    /// What its owner calls it.
+    pub(crate) number: usize,
+}
+
 /// What came of [`UdpPort::push_composed`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Composed {
@@ -158,6 +169,8 @@ weft_counters::counters! {
 struct Train<A> {
     to: A,
     length: usize,
+    /// Of that, the bytes in the train's buffer; the others are pieces.
+    own: usize,
     segment: usize,
     segments: u16,
 }
@@ -194,6 +207,8 @@ pub struct UdpPort<A = SocketAddrV4> {
     /// What the buffers of `outgoing` hold, from the first; those before `sent` have left.
     trains: Vec<Train<A>>,
     sent: usize,
+    /// What of the trains is not in the buffers.
+    pieces: Vec<Piece>,
     oversized: Option<OversizedDatagram>,
     counters: Counters,
 }
@@ -220,10 +235,11 @@ impl<A: Address> UdpPort<A> {
             local,
             longest_datagram: options.longest_datagram,
             segmentation,
-            incoming: Messages::new(options.batch, capacity),
-            outgoing: Messages::new(options.batch, capacity),
+            incoming: Messages::new(options.batch, capacity, 1),
+            outgoing: Messages::new(options.batch, capacity, 2 * usize::from(MOST_SEGMENTS) + 1),
             trains: Vec::with_capacity(options.batch),
             sent: 0,
+            pieces: Vec::with_capacity(options.batch * usize::from(MOST_SEGMENTS)),
             oversized: None,
             counters: Counters::default(),
         })
@@ -324,8 +340,9 @@ impl<A: Address> UdpPort<A> {
             return false;
         };
         let train = &mut self.trains[index];
-        write(train.segments, self.outgoing.bytes_mut(index, train.length, length));
+        write(train.segments, self.outgoing.bytes_mut(index, train.own, length));
         train.length += length;
+        train.own += length;
         train.segments += 1;
         true
     }
@@ -343,21 +360,43 @@ impl<A: Address> UdpPort<A> {
         compose: impl FnOnce(&mut Vec<u8>) -> Option<A>,
         complete: impl FnOnce(A, u16, &mut [u8]),
     ) -> Composed {
+        let compose = |(): &mut (), buffer: &mut Vec<u8>| Some((compose(buffer)?, None));
+        self.push_parts(longest, &mut (), compose, |(), to, identification, datagram| {
+            complete(to, identification, datagram);
+        })
+    }
+
+    /// As [`UdpPort::push_composed`], but `compose` may leave a piece of the datagram where it lies and name it. From
+    /// then on, and until [`UdpPort::flush_parts`], datagrams are queued by this alone, and a port that is full says so
+    /// without a try to empty it. Both closures are given `context`.
+    pub(crate) fn push_parts<C>(
+        &mut self,
+        longest: usize,
+        context: &mut C,
+        compose: impl FnOnce(&mut C, &mut Vec<u8>) -> Option<(A, Option<LeftOut>)>,
+        complete: impl FnOnce(&mut C, A, u16, &mut [u8]),
+    ) -> Composed {
         // Whatever is composed, it may need a train of its own.
-        if self.trains.len() == self.outgoing.count() && !self.make_room() {
-            self.counters.not_queued += 1;
-            return Composed::Full;
+        if self.trains.len() == self.outgoing.count() {
+            if self.has_parts() {
+                return Composed::Full;
+            }
+            if !self.make_room() {
+                self.counters.not_queued += 1;
+                return Composed::Full;
+            }
         }
         // The guess that the datagram continues the last train is right as a rule.
         let (guess, start) = match self.trains[self.sent..].last() {
             Some(train) if self.segmentation && train.is_open(longest, self.outgoing.capacity()) => {
-                (self.trains.len() - 1, train.length)
+                (self.trains.len() - 1, train.own)
             }
             _ => (self.trains.len(), 0),
         };
         let buffer = self.outgoing.tail(guess, start);
-        let Some(to) = compose(buffer) else { return Composed::Nothing };
-        let length = buffer.len() - start;
+        let Some((to, left_out)) = compose(context, buffer) else { return Composed::Nothing };
+        let own = buffer.len() - start;
+        let length = own + left_out.map_or(0, |piece| piece.length);
         if length > self.longest_datagram {
             self.note_oversized(OversizedDatagram { to: to.into(), length }, 1);
             return Composed::Queued;
@@ -365,12 +404,21 @@ impl<A: Address> UdpPort<A> {
         let index = self.train_for(to, length).expect("there is room for another train");
         let train = &mut self.trains[index];
         if index != guess {
-            self.outgoing.copy_tail(guess, start, index, train.length);
+            self.outgoing.copy_tail(guess, start, index, train.own);
         }
-        complete(to, train.segments, self.outgoing.bytes_mut(index, train.length, length));
+        complete(context, to, train.segments, self.outgoing.bytes_mut(index, train.own, own));
+        if let Some(LeftOut { place, length, number }) = left_out {
+            self.pieces.push(Piece { message: index, place: train.own + place, length, number });
+        }
         train.length += length;
+        train.own += own;
         train.segments += 1;
         Composed::Queued
+    }
+
+    /// Whether something is queued that only [`UdpPort::flush_parts`] can send.
+    pub(crate) fn has_parts(&self) -> bool {
+        !self.pieces.is_empty()
     }
 
     /// The train that a datagram joins, or begins if there is room for another; `None` if there is not.
@@ -388,7 +436,7 @@ impl<A: Address> UdpPort<A> {
         if self.trains.len() == self.outgoing.count() && !self.make_room() {
             return None;
         }
-        self.trains.push(Train { to, length: 0, segment: length, segments: 0 });
+        self.trains.push(Train { to, length: 0, own: 0, segment: length, segments: 0 });
         Some(self.trains.len() - 1)
     }
 
@@ -403,13 +451,47 @@ impl<A: Address> UdpPort<A> {
     /// # Errors
     /// Only what makes the socket useless.
     pub fn flush(&mut self) -> io::Result<usize> {
-        let mut datagrams = 0;
-        for (index, train) in self.trains.iter().enumerate().skip(self.sent) {
-            let segment = (train.segments > 1).then_some(train.segment as u16);
-            self.outgoing.prepare_send(index, train.to.into(), train.length, segment);
+        assert!(!self.has_parts(), "what was left out has to be there");
+        self.send(|_| unreachable!("nothing was left out"))
+    }
+
+    /// As [`UdpPort::flush`], with what [`UdpPort::push_parts`] has left out: `outside` has the pieces by their numbers.
+    /// What the kernel does not take for the moment is copied, so that nothing is left out any more.
+    ///
+    /// # Errors
+    /// Only what makes the socket useless.
+    pub(crate) fn flush_parts<'a>(&mut self, outside: impl Fn(usize) -> &'a [u8]) -> io::Result<usize> {
+        // Trains to several destinations grow in turn.
+        self.pieces.sort_unstable_by_key(|piece| (piece.message, piece.place));
+        let sent = self.send(&outside);
+        self.copy_parts(outside);
+        sent
+    }
+
+    /// Copies what was left out of the trains that have not left.
+    fn copy_parts<'a>(&mut self, outside: impl Fn(usize) -> &'a [u8]) {
+        self.pieces.sort_unstable_by_key(|piece| (piece.message, piece.place));
+        for index in self.sent..self.trains.len() {
+            let train = &mut self.trains[index];
+            if train.own < train.length {
+                train.own = self.outgoing.bring_in(index, train.own, &self.pieces, &outside);
+                assert_eq!(train.own, train.length, "every byte of a train is somewhere");
+            }
         }
+        self.pieces.clear();
+    }
+
+    fn send<'a>(&mut self, outside: impl Fn(usize) -> &'a [u8]) -> io::Result<usize> {
+        let mut datagrams = 0;
         while self.sent < self.trains.len() {
-            match self.outgoing.send(self.socket.as_fd(), self.sent, self.trains.len()) {
+            let trains = &self.trains;
+            let sending = |index: usize| {
+                let Train { to, own, segment, segments, .. } = trains[index];
+                let segment = (segments > 1).then_some(segment as u16);
+                Sending { to: to.into(), length: own, segment }
+            };
+            let socket = self.socket.as_fd();
+            match self.outgoing.send(socket, self.sent, trains.len(), sending, &self.pieces, &outside) {
                 Ok(messages) => {
                     let left = &self.trains[self.sent..self.sent + messages];
                     datagrams += left.iter().map(|train| usize::from(train.segments)).sum::<usize>();
@@ -845,6 +927,64 @@ mod tests {
             for (receiver, expected) in receivers.iter_mut().zip(expected) {
                 prop_assert_eq!(receive(receiver, expected.len()), expected);
                 prop_assert_eq!(receiver.receive(|_| panic!("nothing else was sent")).unwrap(), 0);
+                prop_assert_eq!(receiver.receive_buffer_drops().unwrap(), 0);
+            }
+        }
+
+        /// A datagram whose middle lies elsewhere is like any other: it arrives as its parts say, in order, with the
+        /// identification that its writer was told, also if the kernel first takes nothing.
+        #[test]
+        fn what_is_left_out_arrives(
+            datagrams in prop::collection::vec(
+                (0..2usize, 0..40usize, prop::option::of(prop_oneof![Just(1_024), 1..4_096usize]), 0..9usize),
+                1..200,
+            ),
+            segmentation: bool,
+            held_back: bool,
+        ) {
+            let mut sender = port(segmentation);
+            let mut receivers = [port(segmentation), port(segmentation)];
+            let mut expected = [vec![], vec![]];
+            let outside: Vec<Vec<u8>> = (0..)
+                .zip(&datagrams)
+                .map(|(number, datagram)| {
+                    (0..datagram.2.unwrap_or(0)).map(|place| (place * 3 + number) as u8).collect()
+                })
+                .collect();
+            for (number, &(destination, before, middle, behind)) in datagrams.iter().enumerate() {
+                let to = receivers[destination].local_address();
+                let mut bytes = vec![1; before];
+                bytes.extend_from_slice(&outside[number]);
+                bytes.extend(vec![2; behind]);
+                let mut told = 0;
+                loop {
+                    let compose = |(): &mut (), buffer: &mut Vec<u8>| {
+                        buffer.extend(vec![1; before]);
+                        buffer.extend(vec![9; behind]);
+                        Some((to, middle.map(|length| LeftOut { place: before, length, number })))
+                    };
+                    let composed = sender.push_parts(9_000, &mut (), compose, |(), _, identification, own| {
+                        own[before..].fill(2);
+                        told = identification;
+                    });
+                    if composed == Composed::Queued {
+                        break;
+                    }
+                    prop_assert!(composed == Composed::Full && sender.has_parts());
+                    sender.flush_parts(|number| &outside[number]).unwrap();
+                }
+                expected[destination].push((sender.local_address(), bytes, told));
+            }
+            if held_back {
+                sender.copy_parts(|number| &outside[number]);
+                prop_assert!(!sender.has_parts());
+                sender.flush().unwrap();
+            } else {
+                sender.flush_parts(|number| &outside[number]).unwrap();
+            }
+            prop_assert_eq!((sender.queued(), sender.has_parts()), (0, false));
+            for (receiver, expected) in receivers.iter_mut().zip(expected) {
+                prop_assert_eq!(receive(receiver, expected.len()), expected);
                 prop_assert_eq!(receiver.receive_buffer_drops().unwrap(), 0);
             }
         }

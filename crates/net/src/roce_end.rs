@@ -2,13 +2,14 @@
 
 use std::net::IpAddr;
 
-use weft_nic::Card;
+use weft_nic::{Card, PayloadPlace};
 use weft_rdma::Transmit;
 use weft_time::Instant;
 use weft_waist::Engine;
 use weft_wire::{icrc, roce};
 
 use crate::identification::Identifications;
+use crate::port::LeftOut;
 use crate::{Address, Composed, Datagram, UdpPort};
 
 /// No RoCE v2 packet of the largest path MTU is longer, with its ICRC: all extended headers together do not reach 64
@@ -25,6 +26,21 @@ pub trait RoceEnd {
 
     /// Appends the next packet to `out`, without its ICRC, and says where it goes; `None` if there is none.
     fn poll_roce(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<Transmit>;
+
+    /// As [`RoceEnd::poll_roce`], but the payload of a long packet, without pad bytes, may stay where it lies: who can
+    /// say where, has it by [`RoceEnd::payload`] until it is next asked for something else than packets and payloads.
+    fn poll_roce_headers(
+        &mut self,
+        now: Instant,
+        out: &mut Vec<u8>,
+    ) -> Option<(Transmit, Option<PayloadPlace>)> {
+        Some((self.poll_roce(now, out)?, None))
+    }
+
+    /// A payload that [`RoceEnd::poll_roce_headers`] has left where it lies.
+    fn payload(&self, _place: PayloadPlace) -> &[u8] {
+        unreachable!("no payload was left where it lies")
+    }
 }
 
 impl<E: Engine> RoceEnd for Card<E> {
@@ -39,6 +55,18 @@ impl<E: Engine> RoceEnd for Card<E> {
     fn poll_roce(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<Transmit> {
         Card::poll_roce(self, now, out)
     }
+
+    fn poll_roce_headers(
+        &mut self,
+        now: Instant,
+        out: &mut Vec<u8>,
+    ) -> Option<(Transmit, Option<PayloadPlace>)> {
+        Card::poll_roce_headers(self, now, out)
+    }
+
+    fn payload(&self, place: PayloadPlace) -> &[u8] {
+        Card::payload(self, place)
+    }
 }
 
 /// Connects a [`RoceEnd`] with a [`UdpPort`]: computes ICRCs, and checks those of what arrives.
@@ -47,12 +75,15 @@ pub struct RocePath {
     address: IpAddr,
     identifications: Identifications,
     unreachable: u64,
+    /// Payloads that the port is about to send from where they lie.
+    payloads: Vec<PayloadPlace>,
 }
 
 impl RocePath {
     /// `address` is that of the port, as peers send to it.
     pub fn new(address: IpAddr) -> Self {
-        Self { address, identifications: Identifications::new(), unreachable: 0 }
+        let identifications = Identifications::new();
+        Self { address, identifications, unreachable: 0, payloads: Vec::new() }
     }
 
     /// Packets that were dropped for their identification: with it the ICRC was right, but the peer should not have
@@ -97,39 +128,61 @@ impl RocePath {
     ///
     /// # Panics
     /// If the port's address is of another family than this path's.
-    pub fn transmit<A: Address>(&mut self, now: Instant, port: &mut UdpPort<A>, end: &mut impl RoceEnd) {
+    pub fn transmit<A: Address, E: RoceEnd>(&mut self, now: Instant, port: &mut UdpPort<A>, end: &mut E) {
         let local = port.local_address();
         let (source, source_port) = (self.address, local.udp_port());
         assert_eq!(source.is_ipv4(), local.ip_address().is_ipv4(), "both ends of a path are of one family");
+        let mut context = (end, None);
         loop {
-            let compose = |buffer: &mut Vec<u8>| {
+            let compose = |(end, payload): &mut (&mut E, Option<PayloadPlace>), buffer: &mut Vec<u8>| {
                 let start = buffer.len();
                 loop {
-                    let transmit = end.poll_roce(now, buffer)?;
+                    let (transmit, place) = end.poll_roce_headers(now, buffer)?;
                     if let Some(to) = local.reach(transmit.destination, roce::UDP_PORT) {
+                        *payload = place;
+                        let left_out = place.map(|place| LeftOut {
+                            place: buffer.len() - start,
+                            length: place.bytes(),
+                            number: self.payloads.len(),
+                        });
+                        self.payloads.extend(place);
                         buffer.extend_from_slice(&[0; icrc::BYTES]);
-                        return Some(to);
+                        return Some((to, left_out));
                     }
                     self.unreachable += 1;
                     buffer.truncate(start);
                 }
             };
-            let composed = port.push_composed(LONGEST_PACKET, compose, |to, identification, datagram| {
-                let (packet, checksum) = datagram.split_at_mut(datagram.len() - icrc::BYTES);
+            let complete = |(end, payload): &mut (&mut E, Option<PayloadPlace>),
+                            to: A,
+                            identification,
+                            datagram: &mut [u8]| {
+                let (headers, checksum) = datagram.split_at_mut(datagram.len() - icrc::BYTES);
+                let payload = payload.map_or(&[][..], |place| end.payload(place));
                 let icrc = match (source, to.ip_address()) {
                     (IpAddr::V4(source), IpAddr::V4(destination)) => {
                         let dont_fragment = true;
                         icrc::Path { source, destination, source_port, identification, dont_fragment }
-                            .icrc(packet)
+                            .icrc_of_parts(headers, payload)
                     }
                     (IpAddr::V6(source), IpAddr::V6(destination)) => {
-                        icrc::PathV6 { source, destination, source_port }.icrc(packet)
+                        icrc::PathV6 { source, destination, source_port }.icrc_of_parts(headers, payload)
                     }
                     _ => unreachable!("a port sends to addresses of its own family"),
                 };
                 checksum.copy_from_slice(&icrc.to_le_bytes());
-            });
-            if composed != Composed::Queued {
+            };
+            let composed = port.push_parts(LONGEST_PACKET, &mut context, compose, complete);
+            if composed == Composed::Queued {
+                continue;
+            }
+            let had_parts = port.has_parts();
+            if had_parts {
+                // What makes the socket useless comes back with the next flush.
+                let _ = port.flush_parts(|number| context.0.payload(self.payloads[number]));
+                self.payloads.clear();
+            }
+            if composed == Composed::Nothing || !had_parts {
                 return;
             }
         }

@@ -6,20 +6,20 @@
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddrV4};
 
-use weft_rdma::{FlatMemory, RegionMemory, RpcWrite, Transmit, Transport};
+use weft_rdma::{FlatMemory, PacketSink, RegionMemory, RpcWrite, Transmit, Transport};
 use weft_time::{Duration, Instant};
 use weft_verbs::{
     AccessFlags, ApiError, Completion, CompletionOpcode, CompletionStatus, LocalBuffer, Modify, Operation,
     QueuePairNumber, Target, WorkRequest,
 };
-use weft_waist::{Accesses, Caller, Capabilities, Effects, Engine, Event, Memory, Message, NODES_MAX};
+use weft_waist::{Caller, Capabilities, Effects, Engine, Event, Memory, Message, NODES_MAX};
 use weft_wire::roce::{Opcode, Packet};
 
 use crate::counters::{CardCounters, EngineCounters};
 use crate::dma::{self, DmaQueue, DmaRequest};
 use crate::egress::Egress;
 use crate::engine_host::{self, CARD_TAG, EngineHost, Ports, Sender};
-use crate::memory::CardMemory;
+use crate::memory::{CardMemory, PayloadPlace};
 use crate::replies::{Incarnation, REPLY_BYTES, Replies};
 use crate::{HostCommand, HostEvent, Peering, Work};
 
@@ -46,6 +46,34 @@ impl CardConfig {
 
 /// Bytes of the word that names an operation in a call or answer over a queue pair.
 const RPC_WORD_BYTES: usize = 8;
+
+/// From so many bytes on, a payload is better left where it lies than copied: a kernel needs some time for each piece.
+const LONG_PAYLOAD: usize = 1_024;
+
+/// Takes a packet apart: its headers, and the payload unless that is long.
+struct Parts<'a> {
+    out: &'a mut Vec<u8>,
+    /// Of the whole.
+    bytes: usize,
+    long: usize,
+    opcode: Option<Opcode>,
+    is_apart: bool,
+}
+
+impl PacketSink for Parts<'_> {
+    #[inline]
+    fn put(&mut self, packet: &Packet<'_>) {
+        self.opcode = Some(packet.bth.opcode);
+        self.bytes += packet.wire_bytes();
+        self.is_apart = packet.payload.len() >= self.long && packet.bth.pad == 0;
+        if self.is_apart { packet.emit_headers(self.out) } else { packet.emit(self.out) }
+    }
+
+    #[inline]
+    fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
 
 /// Engines, queue pairs and memory: all of a NIC that does not know frames.
 ///
@@ -98,13 +126,7 @@ impl<E: Engine> Card<E> {
             egress: Egress::new(config.datagram_bytes),
             transport,
             dma: DmaQueue::new(engines.len()),
-            memory: CardMemory {
-                regions: FlatMemory::with_sizes(bytes_behind),
-                engines: memories,
-                last_read: None,
-                written: Accesses::default(),
-                host_writes: 0,
-            },
+            memory: CardMemory::new(FlatMemory::with_sizes(bytes_behind), memories),
             refused: VecDeque::new(),
             host_events: VecDeque::new(),
             replies,
@@ -304,16 +326,46 @@ impl<E: Engine> Card<E> {
 
     /// Appends the next RoCE v2 packet, without its ICRC, to `out` and says where it goes.
     pub fn poll_roce(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<Transmit> {
-        let begin = out.len();
+        let (transmit, _) = self.poll_packet(now, out, usize::MAX)?;
+        Some(transmit)
+    }
+
+    /// As [`Card::poll_roce`], but the payload of a long packet, without pad bytes, stays where it lies if that is said:
+    /// [`Card::payload`] has it for as long as the card does nothing else.
+    pub fn poll_roce_headers(
+        &mut self,
+        now: Instant,
+        out: &mut Vec<u8>,
+    ) -> Option<(Transmit, Option<PayloadPlace>)> {
+        self.poll_packet(now, out, LONG_PAYLOAD)
+    }
+
+    /// A payload that [`Card::poll_roce_headers`] has left where it lies.
+    ///
+    /// # Panics
+    /// If it has not.
+    pub fn payload(&self, place: PayloadPlace) -> &[u8] {
+        self.ports.memory.at(place).expect("the payload was read when its packet was made")
+    }
+
+    /// Appends the next packet to `out`, but no payload of at least `long` bytes that needs no pad.
+    fn poll_packet(
+        &mut self,
+        now: Instant,
+        out: &mut Vec<u8>,
+        long: usize,
+    ) -> Option<(Transmit, Option<PayloadPlace>)> {
         self.ports.memory.last_read = None;
-        let transmit = self.ports.transport.poll_transmit(now, &mut self.ports.memory, out)?;
+        let mut sink = Parts { bytes: out.len(), out, long, opcode: None, is_apart: false };
+        let transmit = self.ports.transport.poll_transmit(now, &mut self.ports.memory, &mut sink)?;
+        let Parts { opcode, is_apart, .. } = sink;
         if let Some((target, bytes)) = self.ports.memory.last_read {
-            self.count_read(Opcode::from_u8(out[begin]), target, bytes);
+            self.count_read(opcode, target, bytes);
         }
         self.polled_labour = self.ports.transport_labour;
         self.ports.counters.roce_sent += 1;
         self.ports.work.frames_sent += 1;
-        Some(transmit)
+        Some((transmit, self.ports.memory.last_place.filter(|_| is_apart)))
     }
 
     /// Counts what was read for a packet of a request or response. The packets of one message are read one after the

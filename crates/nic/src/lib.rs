@@ -30,6 +30,7 @@ pub use dma::{DmaDirection, DmaRequest};
 pub use driver::RdmaDriver;
 pub use egress::Egress;
 pub use engine_host::{EngineHost, Ports, Sender, messages};
+pub use memory::PayloadPlace;
 pub use no_engine::NoEngine;
 pub use ownership::Peering;
 pub use soft::{SoftNic, SoftNicConfig};

@@ -4,6 +4,21 @@ use weft_rdma::{FlatMemory, MemoryFault, RegionMemory};
 use weft_verbs::Target;
 use weft_waist::{Accesses, Memory, engine_of};
 
+/// Where the payload of a packet lies in the memory of its card.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PayloadPlace {
+    target: Target,
+    address: u64,
+    length: usize,
+}
+
+impl PayloadPlace {
+    /// Bytes of the payload.
+    pub const fn bytes(&self) -> usize {
+        self.length
+    }
+}
+
 /// The memories behind the regions, and those of the engines at the addresses of [`weft_waist::engine_address`].
 ///
 /// An engine has one memory, whose parts its card may keep in HBM, on chip or in registers: the target of a region says
@@ -16,27 +31,52 @@ pub(crate) struct CardMemory {
     pub(crate) engines: Vec<Memory>,
     /// What was read last.
     pub(crate) last_read: Option<(Target, usize)>,
+    /// And from where.
+    pub(crate) last_place: Option<PayloadPlace>,
     /// What verbs have written to HBM since it was taken.
     pub(crate) written: Accesses,
     /// How often verbs have written to the host's memory since it was taken.
     pub(crate) host_writes: u32,
 }
 
+impl CardMemory {
+    pub(crate) fn new(regions: FlatMemory, engines: Vec<Memory>) -> Self {
+        Self {
+            regions,
+            engines,
+            last_read: None,
+            last_place: None,
+            written: Accesses::default(),
+            host_writes: 0,
+        }
+    }
+
+    /// What lies at a place, without an account of it.
+    pub(crate) fn at(&self, place: PayloadPlace) -> Result<&[u8], MemoryFault> {
+        let PayloadPlace { target, address, length } = place;
+        let (image, start) = match engine_of(address).filter(|_| target != Target::Host) {
+            None => (self.regions.image(target), address),
+            Some((slot, offset)) => (self.engines.get(usize::from(slot)).ok_or(MemoryFault)?.image(), offset),
+        };
+        let start = usize::try_from(start).map_err(|_| MemoryFault)?;
+        image.get(start..start.checked_add(length).ok_or(MemoryFault)?).ok_or(MemoryFault)
+    }
+}
+
 impl RegionMemory for CardMemory {
     fn read(&mut self, target: Target, address: u64, length: usize) -> Result<&[u8], MemoryFault> {
-        self.last_read = Some((target, length));
-        match engine_of(address).filter(|_| target != Target::Host) {
-            None => self.regions.read(target, address, length),
-            Some((slot, offset)) => {
-                let memory = self.engines.get(usize::from(slot)).ok_or(MemoryFault)?;
-                let start = usize::try_from(offset).map_err(|_| MemoryFault)?;
-                let end = start.checked_add(length).ok_or(MemoryFault)?;
-                if target == Target::Hbm && !memory.is_off_chip(start, length) {
-                    self.last_read = Some((Target::OnChip, length));
-                }
-                memory.image().get(start..end).ok_or(MemoryFault)
+        let place = PayloadPlace { target, address, length };
+        let mut read_from = target;
+        if let Some((slot, offset)) = engine_of(address).filter(|_| target == Target::Hbm) {
+            let memory = self.engines.get(usize::from(slot)).ok_or(MemoryFault)?;
+            let start = usize::try_from(offset).map_err(|_| MemoryFault)?;
+            if start.checked_add(length).is_some() && !memory.is_off_chip(start, length) {
+                read_from = Target::OnChip;
             }
         }
+        self.last_read = Some((read_from, length));
+        self.last_place = Some(place);
+        self.at(place)
     }
 
     fn write(&mut self, target: Target, address: u64, bytes: &[u8]) -> Result<(), MemoryFault> {
@@ -69,13 +109,8 @@ mod tests {
 
     #[test]
     fn verbs_are_charged_for_what_an_engine_has_off_chip() {
-        let mut memory = CardMemory {
-            regions: FlatMemory::new(4),
-            engines: vec![Memory::on_chip_except(64, 32..64)],
-            last_read: None,
-            written: Accesses::default(),
-            host_writes: 0,
-        };
+        let engines = vec![Memory::on_chip_except(64, 32..64)];
+        let mut memory = CardMemory::new(FlatMemory::new(4), engines);
         memory.write(Target::Hbm, engine_address(0, 0), &[1; 32]).unwrap();
         assert_eq!(memory.written, Accesses::default());
         memory.read(Target::Hbm, engine_address(0, 0), 8).unwrap();
@@ -89,13 +124,7 @@ mod tests {
     #[test]
     fn engines_have_their_memories_to_the_byte() {
         let engines = vec![Memory::new(16), Memory::new(8)];
-        let mut memory = CardMemory {
-            regions: FlatMemory::new(4),
-            engines,
-            last_read: None,
-            written: Accesses::default(),
-            host_writes: 0,
-        };
+        let mut memory = CardMemory::new(FlatMemory::new(4), engines);
         memory.write(Target::Hbm, engine_address(0, 15), b"a").unwrap();
         memory.write(Target::Hbm, engine_address(1, 6), b"bc").unwrap();
         assert_eq!(memory.read(Target::Hbm, engine_address(1, 4), 4), Ok(&b"\0\0bc"[..]));

@@ -124,6 +124,7 @@ pub mod rate;
 mod region;
 mod rpc;
 mod shared;
+mod sink;
 mod timers;
 mod transport;
 
@@ -133,4 +134,5 @@ pub use memory::{FlatMemory, MemoryFault, RegionMemory};
 pub use numbers::{KeyNumbers, QueuePairNumbers};
 pub use queue_pair::{local_ack_timeout, rnr_timer, source_port};
 pub use rpc::RpcWrite;
+pub use sink::PacketSink;
 pub use transport::{Config, NOTIFICATION_TYPE_OF_SERVICE, Transmit, Transport};

@@ -21,6 +21,7 @@ use crate::queue_pair::{QueuePair, ReorderPool, Sent};
 use crate::region::RegionTable;
 use crate::rpc::{RpcQueue, RpcWrite};
 use crate::shared::Shared;
+use crate::sink::PacketSink;
 use crate::timers::Timers;
 
 /// The most queue pairs and regions of one NIC, so that an index leaves room for the rest of its number.
@@ -347,13 +348,13 @@ impl Transport {
         self.settle(index);
     }
 
-    /// Appends the next packet to `out`, from the base transport header to the pad bytes, without ICRC, and says
-    /// where it goes. Returns `None`, and leaves `out` as it is, if there is nothing to send now.
+    /// Gives the next packet to `out`, without ICRC, and says where it goes; a vector is appended to. Returns `None`,
+    /// and leaves `out` as it is, if there is nothing to send now.
     pub fn poll_transmit(
         &mut self,
         now: Instant,
         memory: &mut impl RegionMemory,
-        out: &mut Vec<u8>,
+        out: &mut impl PacketSink,
     ) -> Option<Transmit> {
         if let Some(transmit) = self.transmit_notification(out) {
             return Some(transmit);
@@ -387,13 +388,13 @@ impl Transport {
     }
 
     /// The congestion notification that is due, if there is one: before all else.
-    fn transmit_notification(&mut self, out: &mut Vec<u8>) -> Option<Transmit> {
+    fn transmit_notification(&mut self, out: &mut impl PacketSink) -> Option<Transmit> {
         let index = self.notifications.pop_front()?;
         let queue_pair =
             self.slots[index].as_ref().expect("a queue pair that goes away takes its notification");
         let packet =
             Packet::congestion_notification(queue_pair.destination_qp().0, self.config.partition_key);
-        packet.emit(out);
+        out.put(&packet);
         self.shared.counters.sent_pkts += 1;
         self.shared.counters.np_cnp_sent += 1;
         Some(Transmit {

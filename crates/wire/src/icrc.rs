@@ -83,8 +83,18 @@ impl PathV6 {
     /// As [`Path::icrc`].
     #[inline]
     pub fn icrc(&self, packet: &[u8]) -> u32 {
-        let udp_bytes =
-            u16::try_from(Udp::BYTES + packet.len() + BYTES).expect("a UDP datagram").to_be_bytes();
+        self.icrc_of_parts(packet, &[])
+    }
+
+    /// The ICRC of a packet whose headers and payload (with its pad bytes) lie apart.
+    ///
+    /// # Panics
+    ///
+    /// As [`Path::icrc_of_parts`].
+    #[inline]
+    pub fn icrc_of_parts(&self, headers: &[u8], payload: &[u8]) -> u32 {
+        let udp_bytes = Udp::BYTES + headers.len() + payload.len() + BYTES;
+        let udp_bytes = u16::try_from(udp_bytes).expect("a UDP datagram").to_be_bytes();
         let mut pseudo = [0; HEADER_BYTES_V6];
         pseudo[0] = 0x6f; // version 6, and the first bits of the traffic class
         pseudo[1..4].fill(0xff); // traffic class and flow label
@@ -97,7 +107,7 @@ impl PathV6 {
         pseudo[42..44].copy_from_slice(&roce::UDP_PORT.to_be_bytes());
         pseudo[44..46].copy_from_slice(&udp_bytes);
         pseudo[46..48].fill(0xff); // UDP checksum
-        hash(pseudo, packet, &[])
+        hash(pseudo, headers, payload)
     }
 
     /// Checks a UDP datagram's payload, whatever its opcode, and returns it without its ICRC.
@@ -360,6 +370,8 @@ mod tests {
             covered.extend(&packet[5..]);
             let expected = crc32fast::hash(&covered);
             assert_eq!(path.icrc(packet), expected, "{length} bytes");
+            let (headers, payload) = packet.split_at(length.min(Bth::BYTES + length % 5));
+            assert_eq!(path.icrc_of_parts(headers, payload), expected, "{length} bytes");
             let datagram = [packet, &expected.to_le_bytes()].concat();
             assert_eq!(path.verify(&datagram), Ok(packet));
             assert!(PathV6 { source_port: 1, ..path }.verify(&datagram).is_err());

@@ -55,6 +55,29 @@ impl SocketAddress {
     }
 }
 
+/// A part of a message that is to be sent which lies outside the message's buffer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Piece {
+    /// The message.
+    pub(crate) message: usize,
+    /// Bytes of the buffer before it.
+    pub(crate) place: usize,
+    /// Its length in bytes.
+    pub(crate) length: usize,
+    /// What its owner calls it.
+    pub(crate) number: usize,
+}
+
+/// What is sent as one message.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sending {
+    pub(crate) to: SocketAddr,
+    /// Bytes of the buffer.
+    pub(crate) length: usize,
+    /// Cut into datagrams of so many bytes.
+    pub(crate) segment: Option<u16>,
+}
+
 /// A fixed number of messages, each with a buffer, an address and a control message.
 ///
 /// The headers point to the other tables and stay linked, so a system call needs no preparation beyond the
@@ -64,8 +87,9 @@ pub(crate) struct Messages {
     // from `Vec::as_mut_ptr`, which the shared and exclusive borrows taken through the vectors do not end. A buffer
     // that is sent from may grow; its pointer is set for every message.
     headers: Vec<libc::mmsghdr>,
-    /// Read and written by way of the headers only.
+    /// As many for each message as it may have parts. Read and written by way of the headers only.
     _vectors: Vec<libc::iovec>,
+    parts: usize,
     addresses: Vec<SocketAddress>,
     controls: Vec<Control>,
     /// Not shorter than what they hold. Only those that are received into must keep their length.
@@ -77,32 +101,32 @@ pub(crate) struct Messages {
 unsafe impl Send for Messages {}
 
 impl Messages {
-    /// `count` messages with buffers of `capacity` bytes, all zero.
-    pub(crate) fn new(count: usize, capacity: usize) -> Self {
+    /// `count` messages with buffers of `capacity` bytes, all zero, each to be sent in up to `parts` parts.
+    pub(crate) fn new(count: usize, capacity: usize, parts: usize) -> Self {
         let mut buffers = vec![vec![0; capacity]; count];
         // SAFETY: all-zero is a valid address of both families, and a valid mmsghdr with null pointers and zero
         // lengths.
         let (mut addresses, mut headers) =
             unsafe { (vec![zeroed::<SocketAddress>(); count], vec![zeroed::<libc::mmsghdr>(); count]) };
         let mut controls = vec![Control([0; LONGEST_CONTROL]); count];
-        let mut vectors = vec![libc::iovec { iov_base: ptr::null_mut(), iov_len: capacity }; count];
-        for (vector, buffer) in vectors.iter_mut().zip(&mut buffers) {
+        let mut vectors = vec![libc::iovec { iov_base: ptr::null_mut(), iov_len: capacity }; count * parts];
+        for (vector, buffer) in vectors.iter_mut().step_by(parts).zip(&mut buffers) {
             vector.iov_base = buffer.as_mut_ptr().cast();
         }
         let first_vector = vectors.as_mut_ptr();
         let (first_address, first_control) = (addresses.as_mut_ptr(), controls.as_mut_ptr());
         for (index, message) in headers.iter_mut().enumerate() {
             let header = &mut message.msg_hdr;
-            // SAFETY: every table has `count` entries, and `index` is below `count`.
+            // SAFETY: every table has `count` entries, that of vectors `parts` for each, and `index` is below `count`.
             unsafe {
-                let vector = first_vector.add(index);
+                let vector = first_vector.add(index * parts);
                 header.msg_iov = vector;
                 header.msg_name = first_address.add(index).cast();
                 header.msg_control = first_control.add(index).cast();
             }
             header.msg_iovlen = 1;
         }
-        let mut messages = Self { headers, _vectors: vectors, addresses, controls, buffers, capacity };
+        let mut messages = Self { headers, _vectors: vectors, parts, addresses, controls, buffers, capacity };
         for index in 0..count {
             messages.prepare_receive(index);
         }
@@ -222,19 +246,92 @@ impl Messages {
         usize::try_from(length).ok().filter(|&length| length > 0)
     }
 
-    /// Makes the first `length` bytes of a message's buffer ready to be sent to `to`, in datagrams of `segment`
-    /// bytes if that is given.
-    pub(crate) fn prepare_send(&mut self, index: usize, to: SocketAddr, length: usize, segment: Option<u16>) {
-        let buffer = &mut self.buffers[index];
-        assert!(length <= buffer.len());
-        let first_byte = buffer.as_mut_ptr();
+    /// Sends the messages from `first` up to `end` without blocking; returns how many the kernel took. `sending` says
+    /// what each is. `pieces`, in the order of messages and places, lie outside the buffers; `outside` has them by
+    /// their numbers.
+    pub(crate) fn send<'a>(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        first: usize,
+        end: usize,
+        sending: impl Fn(usize) -> Sending,
+        pieces: &[Piece],
+        outside: impl Fn(usize) -> &'a [u8],
+    ) -> io::Result<usize> {
+        let mut next = pieces.partition_point(|piece| piece.message < first);
+        for index in first..end {
+            self.prepare_send(index, sending(index), pieces, &mut next, &outside);
+        }
+        let batch = &mut self.headers[first..end];
+        // SAFETY: `prepare_send` has just set every header's parts, within buffers that the exclusive borrow covers and
+        // in slices that are borrowed at least until this call returns; the kernel reads them, and writes only
+        // `msg_len`. Nobody uses the parts later: whoever sends prepares anew.
+        let sent = check(unsafe {
+            libc::sendmmsg(socket.as_raw_fd(), batch.as_mut_ptr(), batch.len() as _, libc::MSG_DONTWAIT as _)
+        })?;
+        Ok(sent as usize)
+    }
+
+    /// Copies a message's pieces into its buffer, of which it has the first `length` bytes, where they belong. Returns
+    /// how long it is then.
+    pub(crate) fn bring_in<'a>(
+        &mut self,
+        index: usize,
+        length: usize,
+        pieces: &[Piece],
+        outside: impl Fn(usize) -> &'a [u8],
+    ) -> usize {
+        let mut whole = Vec::with_capacity(self.capacity);
+        let (buffer, mut start) = (&self.buffers[index][..length], 0);
+        for piece in pieces.iter().filter(|piece| piece.message == index) {
+            whole.extend_from_slice(&buffer[start..piece.place]);
+            whole.extend_from_slice(outside(piece.number));
+            start = piece.place;
+        }
+        whole.extend_from_slice(&buffer[start..]);
+        self.buffers[index] = whole;
+        self.buffers[index].len()
+    }
+
+    /// Makes a message ready to be sent. Its pieces begin at `next`, which is moved behind them.
+    fn prepare_send<'a>(
+        &mut self,
+        index: usize,
+        sending: Sending,
+        pieces: &[Piece],
+        next: &mut usize,
+        outside: &impl Fn(usize) -> &'a [u8],
+    ) {
+        let Sending { to, length, segment } = sending;
+        let buffer = &mut self.buffers[index][..length];
         let (address, address_bytes) = SocketAddress::new(to);
         self.addresses[index] = address;
         let header = &mut self.headers[index].msg_hdr;
         header.msg_namelen = address_bytes as libc::socklen_t;
         header.msg_flags = 0;
-        // SAFETY: `msg_iov` points to this message's iovec, and the exclusive borrow covers it.
-        unsafe { *header.msg_iov = libc::iovec { iov_base: first_byte.cast(), iov_len: length } };
+        let (mut parts, vectors) = (0, header.msg_iov);
+        let mut add = |base: *mut u8, length: usize| {
+            assert!(parts < self.parts, "a message of more parts than there is room for");
+            // SAFETY: `msg_iov` points to the first of this message's `parts` iovecs, and the exclusive borrow covers
+            // them.
+            unsafe { vectors.add(parts).write(libc::iovec { iov_base: base.cast(), iov_len: length }) };
+            parts += 1;
+        };
+        let mut start = 0;
+        while let Some(piece) = pieces.get(*next).filter(|piece| piece.message == index) {
+            let own = &mut buffer[start..piece.place];
+            if !own.is_empty() {
+                add(own.as_mut_ptr(), own.len());
+            }
+            let outside = outside(piece.number);
+            assert_eq!(outside.len(), piece.length);
+            // The kernel only reads it.
+            add(outside.as_ptr().cast_mut(), outside.len());
+            (start, *next) = (piece.place, *next + 1);
+        }
+        let rest = &mut buffer[start..];
+        add(rest.as_mut_ptr(), rest.len());
+        header.msg_iovlen = parts as _;
         header.msg_controllen = 0;
         let Some(segment) = segment else { return };
         // SAFETY: CMSG_SPACE and CMSG_LEN only compute.
@@ -253,15 +350,5 @@ impl Messages {
             (*control).cmsg_len = control_length as _;
             libc::CMSG_DATA(control).cast::<u16>().write_unaligned(segment);
         }
-    }
-
-    /// Hands the messages from `first` up to `end` to the kernel without blocking; returns how many it took.
-    pub(crate) fn send(&mut self, socket: BorrowedFd<'_>, first: usize, end: usize) -> io::Result<usize> {
-        let batch = &mut self.headers[first..end];
-        // SAFETY: `prepare_send` has set every header's lengths within its buffers; the kernel writes only `msg_len`.
-        let sent = check(unsafe {
-            libc::sendmmsg(socket.as_raw_fd(), batch.as_mut_ptr(), batch.len() as _, libc::MSG_DONTWAIT as _)
-        })?;
-        Ok(sent as usize)
     }
 }

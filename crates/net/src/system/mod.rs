@@ -16,7 +16,7 @@ use std::ptr;
 use std::sync::OnceLock;
 
 pub(crate) use interfaces::{attach_tap, packet_socket, set_nonblocking};
-pub(crate) use messages::Messages;
+pub(crate) use messages::{Messages, Piece, Sending};
 pub(crate) use xdp::{LONGEST_XDP_FRAME, XdpSocket};
 
 /// A system call's result: -1 means that `errno` tells the error.

@@ -20,6 +20,7 @@ use crate::memory::RegionMemory;
 use crate::psn;
 use crate::rate::{NotificationPoint, ReactionPoint};
 use crate::shared::Shared;
+use crate::sink::PacketSink;
 use requester::{Fault, Requester};
 pub(crate) use responder::ReorderPool;
 use responder::Responder;
@@ -78,10 +79,10 @@ impl Setup {
     }
 }
 
-/// Puts `packet` at the end of `out`.
+/// Gives `packet` to `out`.
 #[inline]
-fn emit(packet: &Packet<'_>, shared: &mut Shared, out: &mut Vec<u8>) {
-    packet.emit(out);
+fn emit(packet: &Packet<'_>, shared: &mut Shared, out: &mut impl PacketSink) {
+    out.put(packet);
     shared.counters.sent_pkts += 1;
 }
 
@@ -314,7 +315,7 @@ impl QueuePair {
         now: Instant,
         shared: &mut Shared,
         memory: &mut impl RegionMemory,
-        out: &mut Vec<u8>,
+        out: &mut impl PacketSink,
     ) -> Sent {
         if self.responder.has_output() && (self.responder_turn || !self.requester_ready()) {
             self.responder_turn = false;
@@ -328,10 +329,10 @@ impl QueuePair {
             }
         } else if self.requester_ready() {
             self.responder_turn = true;
-            let before = out.len();
+            let before = out.bytes();
             match self.requester.transmit(now, &self.setup, shared, memory, out) {
                 Ok(true) => {
-                    self.rate.on_sent(now, (out.len() - before) as u32);
+                    self.rate.on_sent(now, (out.bytes() - before) as u32);
                     Sent::Request
                 }
                 Ok(false) => Sent::Nothing,

@@ -8,6 +8,7 @@ use super::{Cursor, Entry, Fault, Requester, check_local, part_of};
 use crate::memory::RegionMemory;
 use crate::queue_pair::{Setup, emit};
 use crate::shared::Shared;
+use crate::sink::PacketSink;
 
 impl Requester {
     /// Makes the packet at the cursor. Returns false if it cannot be made.
@@ -17,7 +18,7 @@ impl Requester {
         setup: &Setup,
         shared: &mut Shared,
         memory: &mut impl RegionMemory,
-        out: &mut Vec<u8>,
+        out: &mut impl PacketSink,
     ) -> Result<bool, Fault> {
         let (index, packet) = self.next_packet();
         let entry = *self.entries.get(index).expect("only a ready requester transmits");

@@ -18,6 +18,7 @@ use crate::memory::RegionMemory;
 use crate::psn;
 use crate::region::{Grant, Request};
 use crate::shared::Shared;
+use crate::sink::PacketSink;
 use reorder::Reorder;
 pub(crate) use reorder::ReorderPool;
 use resources::{Body, Resources, Response};
@@ -267,7 +268,7 @@ impl Responder {
         setup: &Setup,
         shared: &mut Shared,
         memory: &mut impl RegionMemory,
-        out: &mut Vec<u8>,
+        out: &mut impl PacketSink,
     ) -> Result<bool, Refused> {
         let Some(response) = self.resources.response() else {
             self.transmit_acknowledgement(setup, shared, out);
@@ -312,7 +313,7 @@ impl Responder {
         Ok(true)
     }
 
-    fn transmit_acknowledgement(&mut self, setup: &Setup, shared: &mut Shared, out: &mut Vec<u8>) {
+    fn transmit_acknowledgement(&mut self, setup: &Setup, shared: &mut Shared, out: &mut impl PacketSink) {
         let (syndrome, sequence, kept) = match self.acknowledgement.take() {
             Some(Acknowledgement::Positive { sequence }) => (NO_CREDITS, sequence, false),
             Some(Acknowledgement::Negative { syndrome, sequence, kept }) => (syndrome, sequence, kept),
