@@ -248,14 +248,15 @@ impl RdmaBench {
 
     fn load(&self) -> Load {
         let tuning = Tuning::of(self.world);
+        let busy = self.busy_queue_pairs.unwrap_or(self.queue_pairs);
         Load {
             operation: self.operation,
             size: self.size_bytes,
             random_sizes: self.random_sizes,
             queue_pairs: self.queue_pairs,
-            busy: self.busy_queue_pairs.unwrap_or(self.queue_pairs),
+            busy,
             mtu: self.mtu_bytes,
-            depth: self.tx_depth.unwrap_or_else(|| tuning.default_depth(self.size_bytes)),
+            depth: self.tx_depth.unwrap_or_else(|| tuning.default_depth(self.size_bytes, busy)),
             amount: self.amount,
             latency_messages: match self.nic {
                 NicModel::Soft => LATENCY_MESSAGES,

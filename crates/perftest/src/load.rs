@@ -163,6 +163,8 @@ pub(super) struct Tuning {
     window_packets_max: u32,
     /// How many windows the work requests of a queue pair fill unless somebody chooses.
     depth_windows: u32,
+    /// Whether that is divided among the queue pairs that work.
+    depth_divided: bool,
     /// Packets that a queue pair sends in its turn.
     pub(super) burst_packets: u32,
 }
@@ -175,17 +177,19 @@ impl Tuning {
         window_bytes: 256 << 10,
         window_packets_max: 2_048,
         depth_windows: 2,
+        depth_divided: false,
         burst_packets: 1,
     };
 
     /// Two processes that may have to wait for their core, and sockets that send up to 15 packets of 4,096 bytes as
-    /// one: both ends have work while a window is on its way, and the messages of one stay in a second-level cache.
-    /// The time-out is 67 ms.
+    /// one: both ends have work while a window is on its way, and the messages of one stay in a second-level cache, on
+    /// however many queue pairs they are. The time-out is 67 ms.
     pub(super) const NET: Self = Self {
         timeout: 14,
         window_bytes: 1 << 20,
         window_packets_max: 4_096,
         depth_windows: 1,
+        depth_divided: true,
         burst_packets: 16,
     };
 
@@ -200,9 +204,10 @@ impl Tuning {
         self.timeout
     }
 
-    /// Work requests of `size` bytes on a queue pair, unless somebody chooses.
-    pub(super) fn default_depth(&self, size: u32) -> u32 {
-        (self.depth_windows * self.window_bytes / size.max(1)).clamp(8, 4_096)
+    /// Work requests of `size` bytes on each of `busy` queue pairs, unless somebody chooses.
+    pub(super) fn default_depth(&self, size: u32, busy: u32) -> u32 {
+        let together = (self.depth_windows * self.window_bytes / size.max(1)).clamp(8, 4_096);
+        if self.depth_divided { together.div_ceil(busy.max(1)) } else { together }
     }
 }
 
