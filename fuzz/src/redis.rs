@@ -72,7 +72,7 @@ fn door(first: &[u8], second: &[u8], dice: u8) {
             status,
             client: request.client,
             request: request.request,
-            version: u64::from(step % 3),
+            version: 1 + u64::from(step % 3),
             epoch: Epoch(1),
             full: NodeSet::first(1),
             value,
