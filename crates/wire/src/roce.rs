@@ -11,6 +11,7 @@ mod gid;
 mod opcode;
 mod packet;
 mod syndrome;
+mod unreliable;
 
 pub use bth::{Bth, Congestion};
 pub use extended::{Aeth, AtomicEth, Reth};
@@ -18,6 +19,7 @@ pub use gid::{Gid, NoGid};
 pub use opcode::Opcode;
 pub use packet::{Packet, pad_bytes};
 pub use syndrome::{NakCode, Syndrome, rnr_timer_ns};
+pub use unreliable::{DatagramPacket, Service};
 
 /// UDP destination port of RoCE v2 (annex A17.3.1).
 pub const UDP_PORT: u16 = 4791;

@@ -74,8 +74,14 @@ impl<'a> Packet<'a> {
     /// or a length that is not a multiple of four.
     #[inline]
     pub fn parse(bytes: &'a [u8]) -> Result<Packet<'a>, ParseError> {
-        let (bth, mut rest) = take(bytes)?;
-        let bth = Bth::from_bytes(bth)?;
+        let (bth, _) = take(bytes)?;
+        Self::parse_behind(Bth::from_bytes(bth)?, bytes)
+    }
+
+    /// Reads what follows the base header that `bytes` begins with.
+    #[inline]
+    pub(super) fn parse_behind(bth: Bth, bytes: &'a [u8]) -> Result<Packet<'a>, ParseError> {
+        let mut rest = &bytes[Bth::BYTES..];
         let opcode = bth.opcode;
         let mut packet = Packet {
             bth,
