@@ -20,9 +20,17 @@ pub(crate) struct Grant {
     pub(crate) target: Target,
     pub(crate) write_through: bool,
     pub(crate) rpc: Option<u8>,
+    /// From an address of the region to that in the target's own memory, modulo 2^64.
+    offset: u64,
 }
 
 impl Grant {
+    /// Where `address` of the region lies in the target's own memory.
+    #[inline]
+    pub(crate) fn place(self, address: u64) -> u64 {
+        address.wrapping_add(self.offset)
+    }
+
     /// Writes where the region says: to the target and, if the region writes through, to HBM.
     #[inline]
     pub(crate) fn store(
@@ -31,6 +39,7 @@ impl Grant {
         address: u64,
         bytes: &[u8],
     ) -> Result<(), MemoryFault> {
+        let address = self.place(address);
         memory.write(self.target, address, bytes)?;
         if self.write_through && self.target != Target::Hbm {
             memory.write(Target::Hbm, address, bytes)?;
@@ -53,6 +62,8 @@ pub(crate) struct Request {
 #[derive(Clone, Copy, Debug, Default)]
 struct Slot {
     region: Option<Region>,
+    /// What [`Grant::offset`] becomes.
+    offset: u64,
     lkey: u32,
     rkey: u32,
 }
@@ -70,12 +81,17 @@ impl RegionTable {
     }
 
     pub(crate) fn register(&mut self, region: Region) -> Result<RegionKeys, ApiError> {
+        self.register_at(region, region.address)
+    }
+
+    pub(crate) fn register_at(&mut self, region: Region, place: u64) -> Result<RegionKeys, ApiError> {
         if region.address.checked_add(region.length).is_none() {
             return Err(ApiError::RegionWraps { address: region.address, length: region.length });
         }
         let keys = self.numbers.allocate().ok_or(ApiError::TooManyRegions(self.slots.len()))?;
         let RegionKeys { lkey, rkey } = keys;
-        self.slots[self.numbers.index(rkey)] = Slot { region: Some(region), lkey, rkey };
+        self.slots[self.numbers.index(rkey)] =
+            Slot { region: Some(region), offset: place.wrapping_sub(region.address), lkey, rkey };
         Ok(keys)
     }
 
@@ -117,7 +133,8 @@ impl RegionTable {
 
 #[inline]
 fn check(slot: Option<&Slot>, request: Request) -> Result<Grant, Violation> {
-    let region = slot.and_then(|slot| slot.region.as_ref()).ok_or(Violation::UnknownKey)?;
+    let (slot, region) =
+        slot.and_then(|slot| Some((slot, slot.region.as_ref()?))).ok_or(Violation::UnknownKey)?;
     if region.domain != request.domain {
         return Err(Violation::WrongDomain);
     }
@@ -132,7 +149,8 @@ fn check(slot: Option<&Slot>, request: Request) -> Result<Grant, Violation> {
     if !region.access.contains(request.needs) {
         return Err(Violation::Forbidden);
     }
-    Ok(Grant { target: region.target, write_through: region.write_through, rpc: region.rpc })
+    let Region { target, write_through, rpc, .. } = *region;
+    Ok(Grant { target, write_through, rpc, offset: slot.offset })
 }
 
 #[cfg(test)]

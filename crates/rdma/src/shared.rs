@@ -8,6 +8,7 @@ use crate::counters::Counters;
 use crate::queue_pair::ReorderPool;
 use crate::region::{Grant, RegionTable, Request, Violation};
 use crate::rpc::RpcQueue;
+use crate::shared_receive::SharedReceives;
 
 /// Regions, queues towards the user, counters and credits.
 #[derive(Debug)]
@@ -15,6 +16,7 @@ pub(crate) struct Shared {
     pub(crate) regions: RegionTable,
     pub(crate) completions: CompletionQueue,
     pub(crate) rpc: RpcQueue,
+    pub(crate) receives: SharedReceives,
     pub(crate) counters: Counters,
     /// Requests that came too early.
     pub(crate) reorder: ReorderPool,

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use weft_time::{Duration, Instant};
 use weft_verbs::{
     AccessFlags, ApiError, Completion, Modify, QueuePairAttributes, QueuePairInformation, QueuePairNumber,
-    ReadyToReceive, ReadyToSend, ReceiveRequest, Region, RegionKeys, WorkRequest,
+    QueuePairState, ReadyToReceive, ReadyToSend, ReceiveRequest, Region, RegionKeys, WorkRequest,
 };
 use weft_wire::ipv4::CONGESTION_CAPABLE;
 use weft_wire::roce::{MASK_24, Packet};
@@ -21,6 +21,7 @@ use crate::queue_pair::{QueuePair, ReorderPool, Sent};
 use crate::region::RegionTable;
 use crate::rpc::{RpcQueue, RpcWrite};
 use crate::shared::Shared;
+use crate::shared_receive::{SharedReceiveQueueNumber, SharedReceives};
 use crate::sink::PacketSink;
 use crate::timers::Timers;
 
@@ -149,6 +150,7 @@ impl Transport {
                 regions: RegionTable::new(config.max_regions, config.key_seed),
                 completions: CompletionQueue::new(config.completion_queue_depth),
                 rpc: RpcQueue::new(config.rpc_queue_depth),
+                receives: SharedReceives::default(),
                 counters: Counters::default(),
                 reorder: ReorderPool::new(config.reorder_packets),
                 host_credits: config.host_credit_bytes,
@@ -252,6 +254,12 @@ impl Transport {
         Ok(self.slots[index].as_ref().expect("found above").information())
     }
 
+    /// The state of a queue pair; `None` if it does not exist.
+    pub fn state(&self, number: QueuePairNumber) -> Option<QueuePairState> {
+        let index = self.find(number)?;
+        Some(self.slots[index].as_ref().expect("found above").state())
+    }
+
     /// How often a queue pair was reset since it was created; `None` if it does not exist.
     pub fn resets(&self, number: QueuePairNumber) -> Option<u32> {
         let index = self.find(number)?;
@@ -264,6 +272,15 @@ impl Transport {
     /// All regions are in use, or the region leaves the address space.
     pub fn register_region(&mut self, region: Region) -> Result<RegionKeys, ApiError> {
         self.shared.regions.register(region)
+    }
+
+    /// Registers a region whose first byte lies at `place` of the target's own memory, apart from the address under
+    /// which peers see it.
+    ///
+    /// # Errors
+    /// As [`Transport::register_region`].
+    pub fn register_region_at(&mut self, region: Region, place: u64) -> Result<RegionKeys, ApiError> {
+        self.shared.regions.register_at(region, place)
     }
 
     /// Changes what is allowed in a region, from the next packet on.
@@ -307,6 +324,58 @@ impl Transport {
     pub fn post_receive(&mut self, number: QueuePairNumber, request: ReceiveRequest) -> Result<(), ApiError> {
         let index = self.find(number).ok_or(ApiError::UnknownQueuePair(number))?;
         self.slots[index].as_mut().expect("found above").post_receive(request, &mut self.shared)
+    }
+
+    /// Makes a queue of at most `depth` receive requests that queue pairs share.
+    pub fn create_shared_receive_queue(&mut self, depth: u32) -> SharedReceiveQueueNumber {
+        self.shared.receives.create(depth)
+    }
+
+    /// Takes a shared receive queue away, with its requests and without completions for them.
+    pub fn destroy_shared_receive_queue(&mut self, number: SharedReceiveQueueNumber) {
+        let Shared { receives, completions, .. } = &mut self.shared;
+        receives.destroy(number, completions);
+    }
+
+    /// Lets a queue pair, to which nothing has been posted, take its receive requests from a shared queue: one when a
+    /// message needs one.
+    ///
+    /// # Errors
+    /// The queue pair does not exist.
+    pub fn share_receives(
+        &mut self,
+        number: QueuePairNumber,
+        source: SharedReceiveQueueNumber,
+    ) -> Result<(), ApiError> {
+        let index = self.find(number).ok_or(ApiError::UnknownQueuePair(number))?;
+        self.slots[index].as_mut().expect("found above").share_receives(source);
+        Ok(())
+    }
+
+    /// Queues a receive request for any queue pair that shares the queue.
+    ///
+    /// # Errors
+    /// There is no such queue, or it or the completion queue is full.
+    pub fn post_shared_receive(
+        &mut self,
+        number: SharedReceiveQueueNumber,
+        request: ReceiveRequest,
+    ) -> Result<(), ApiError> {
+        let Shared { receives, completions, .. } = &mut self.shared;
+        receives.post(number, request, completions)
+    }
+
+    /// Takes the oldest receive request out of a shared queue, for who receives by another service. The transport
+    /// completes it no more.
+    pub fn take_shared_receive(&mut self, number: SharedReceiveQueueNumber) -> Option<ReceiveRequest> {
+        let request = self.shared.receives.take(number)?;
+        self.shared.completions.release(1);
+        Some(request)
+    }
+
+    /// Receive requests in a shared queue.
+    pub fn shared_receives_queued(&self, number: SharedReceiveQueueNumber) -> usize {
+        self.shared.receives.queued(number)
     }
 
     /// Takes a packet that came from `source`, unmarked, and whose ICRC is right.

@@ -52,6 +52,9 @@ pub enum ApiError {
     /// All regions of the NIC are in use.
     #[error("all {0} regions are in use")]
     TooManyRegions(usize),
+    /// No shared receive queue has that number.
+    #[error("no such shared receive queue")]
+    UnknownSharedReceiveQueue,
     /// No region has those keys.
     #[error("no region has these keys")]
     UnknownRegion,

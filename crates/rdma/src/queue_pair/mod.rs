@@ -20,6 +20,7 @@ use crate::memory::RegionMemory;
 use crate::psn;
 use crate::rate::{NotificationPoint, ReactionPoint};
 use crate::shared::Shared;
+use crate::shared_receive::SharedReceiveQueueNumber;
 use crate::sink::PacketSink;
 use requester::{Fault, Requester};
 pub(crate) use responder::ReorderPool;
@@ -144,6 +145,10 @@ impl QueuePair {
         }
     }
 
+    pub(crate) fn state(&self) -> QueuePairState {
+        self.state
+    }
+
     /// How often it was reset.
     pub(crate) fn resets(&self) -> u32 {
         self.resets
@@ -243,6 +248,11 @@ impl QueuePair {
             self.requester.flush(None, &self.setup, shared);
         }
         Ok(())
+    }
+
+    /// Takes receive requests from a shared queue from now on.
+    pub(crate) fn share_receives(&mut self, source: SharedReceiveQueueNumber) {
+        self.responder.share(source);
     }
 
     pub(crate) fn post_receive(

@@ -36,7 +36,7 @@ impl Requester {
         };
         let payload: &[u8] = match grant {
             Some(grant) if !entry.request.operation.has_response() => {
-                match memory.read(grant.target, part.address, part.length as usize) {
+                match memory.read(grant.target, grant.place(part.address), part.length as usize) {
                     Ok(payload) => payload,
                     Err(_) => {
                         return self.fail(index, CompletionStatus::LocalQueuePairOperationError, shared);

@@ -68,7 +68,7 @@ impl Responder {
     ) -> Result<u32, Refusal> {
         let last = packet.bth.opcode.ends_message();
         check_payload_length(packet, setup)?;
-        let receive = *self.receives.front().ok_or(Refusal::NotReady)?;
+        let receive = self.next_receive(shared).ok_or(Refusal::NotReady)?;
         let length = packet.payload.len() as u32;
         if length > receive.local.length - done {
             return Err(Refusal::NakReceive(NakCode::InvalidRequest, CompletionStatus::LocalLengthError));
@@ -163,7 +163,7 @@ impl Responder {
             })
         });
         let consumes_receive = packet.immediate.is_some() && call.is_none();
-        if consumes_receive && self.receives.is_empty() {
+        if consumes_receive && self.next_receive(shared).is_none() {
             return Err(Refusal::NotReady);
         }
         if call.is_some() && shared.rpc.is_full() {
@@ -239,7 +239,7 @@ impl Responder {
         let word = Reth { address: atomic.address, rkey: atomic.rkey, length: 8 };
         let grant: Grant = check(&word, AccessFlags::REMOTE_ATOMIC, setup, shared).map_err(Refusal::Nak)?;
         let fault = |_| Refusal::Nak(NakCode::RemoteOperationalError);
-        let bytes = memory.read(grant.target, atomic.address, 8).map_err(fault)?;
+        let bytes = memory.read(grant.target, grant.place(atomic.address), 8).map_err(fault)?;
         let original =
             u64::from_le_bytes(bytes.try_into().map_err(|_| Refusal::Nak(NakCode::RemoteOperationalError))?);
         let value = match packet.bth.opcode {

@@ -18,6 +18,7 @@ use crate::memory::RegionMemory;
 use crate::psn;
 use crate::region::{Grant, Request};
 use crate::shared::Shared;
+use crate::shared_receive::SharedReceiveQueueNumber;
 use crate::sink::PacketSink;
 use reorder::Reorder;
 pub(crate) use reorder::ReorderPool;
@@ -86,6 +87,8 @@ enum Gap {
 pub(super) struct Responder {
     receives: VecDeque<ReceiveRequest>,
     depth: usize,
+    /// Where it takes receive requests from, one when one is needed, in place of those posted to it.
+    source: Option<SharedReceiveQueueNumber>,
     /// Sequence number of the next packet in order.
     expected: u64,
     /// Messages carried out, 24 bits.
@@ -107,6 +110,7 @@ impl Responder {
         Self {
             receives: VecDeque::with_capacity(depth as usize),
             depth: depth as usize,
+            source: None,
             expected: 0,
             msn: 0,
             inbound: Inbound::Idle,
@@ -139,8 +143,22 @@ impl Responder {
         self.receives.len()
     }
 
+    /// Takes receive requests from a shared queue from now on.
+    pub(super) fn share(&mut self, source: SharedReceiveQueueNumber) {
+        self.receives.reserve(1);
+        self.source = Some(source);
+    }
+
+    /// The receive request for the next message, which is there or is taken from the shared queue.
+    fn next_receive(&mut self, shared: &mut Shared) -> Option<ReceiveRequest> {
+        if self.receives.is_empty() {
+            self.receives.push_back(shared.receives.take(self.source?)?);
+        }
+        self.receives.front().copied()
+    }
+
     pub(super) fn post(&mut self, request: ReceiveRequest, shared: &mut Shared) -> Result<(), ApiError> {
-        if self.receives.len() == self.depth {
+        if self.source.is_some() || self.receives.len() == self.depth {
             return Err(ApiError::QueueFull(self.depth));
         }
         shared.completions.reserve()?;
@@ -466,7 +484,7 @@ fn read_part<'a>(
     }
     let grant = check(part, AccessFlags::REMOTE_READ, setup, shared)?;
     let fault = |_| NakCode::RemoteOperationalError;
-    memory.read(grant.target, part.address, part.length as usize).map_err(fault)
+    memory.read(grant.target, grant.place(part.address), part.length as usize).map_err(fault)
 }
 
 /// Whether the packet has exactly the extended headers that its opcode calls for.
