@@ -14,7 +14,7 @@ QUICK ?= --workspace --exclude weft-conformance
 
 export CARGO_TERM_PROGRESS_WHEN ?= auto
 
-.PHONY: help demo test quick model lint unit formal blocks synth oracle campaign cluster determinism errors pages python redis rxe docs fuzz fuzz-replay nightly compare build clean
+.PHONY: help demo test quick model lint unit formal blocks synth oracle campaign cluster determinism errors pages python redis verbs rxe docs fuzz fuzz-replay nightly compare build clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -101,6 +101,10 @@ cluster: build ## Nodes as a user starts them, killed in turn: two engines alone
 pages: build ## The commands of the documentation do what they say, as they are written there
 	tests/pages.py
 
+verbs: build ## The distribution's programs of libibverbs, in pairs under `weft run` (skipped where not installed)
+	tools/verbs.sh release
+	tests/verbs.sh
+
 python: build ## Build the Python package as a wheel, check its types, test it against three nodes
 	$(VENV)/bin/maturin build --quiet --release --locked --manifest-path crates/python/Cargo.toml \
 	    --interpreter $(VENV)/bin/python --out target/wheels
@@ -150,6 +154,7 @@ nightly: test synth ## Long campaigns: hundreds of seeds, long fuzzing, synthesi
 	$(CARGO) run --release --locked -p weft-conformance --example stress -- 10000 1
 	$(WEFT) check rounds --nodes 3,4,5 --random 10000000
 	tests/pages.py --all
+	tests/verbs.sh --all
 	$(MAKE) fuzz FUZZ_SECONDS=300
 
 compare: build ## Measure against Redis, etcd and PostgreSQL on this machine (needs redis-server, etcd, postgresql)

@@ -5,7 +5,7 @@ use weft_wire::ethernet::{ETHER_TYPE_IPV4, Ethernet};
 use weft_wire::frame::{self, Endpoint, Flow, Frame};
 use weft_wire::icrc;
 use weft_wire::ipv4::{self, Ipv4};
-use weft_wire::roce::{self, Packet};
+use weft_wire::roce::{self, DatagramPacket, Packet};
 use weft_wire::udp::Udp;
 
 /// A frame as it is, and with its checksums set right: no search finds those by itself.
@@ -93,7 +93,23 @@ fn check_roce_frame(flow: &Flow, bytes: &[u8]) {
     assert_eq!(Packet::parse(covered), Ok(packet));
 }
 
+/// Packets of the unreliable services are written as they were read.
+fn check_unreliable(bytes: &[u8]) {
+    let mut again = Vec::new();
+    if let Ok(packet) = Packet::parse_unreliable(bytes) {
+        packet.emit_unreliable(&mut again);
+        assert_eq!(Packet::parse_unreliable(&again), Ok(packet));
+    }
+    if let Ok(packet) = DatagramPacket::parse(bytes) {
+        again.clear();
+        packet.emit(&mut again);
+        let parsed = DatagramPacket::parse(&again);
+        assert_eq!(parsed.map(|again| (again.source, again.payload)), Ok((packet.source, packet.payload)));
+    }
+}
+
 fn check_packet(bytes: &[u8]) -> Option<Packet<'_>> {
+    check_unreliable(bytes);
     let packet = Packet::parse(bytes).ok()?;
     let mut again = Vec::new();
     packet.emit(&mut again);

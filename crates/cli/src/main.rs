@@ -24,6 +24,7 @@ mod rdt;
 mod replay;
 mod report;
 mod rounds;
+mod run;
 mod sim;
 mod status;
 mod table;
@@ -78,6 +79,8 @@ enum Command {
     Object(object::ObjectArguments),
     /// Propose values to the consensus of a running cluster, and read its decisions
     Rounds(rounds::RoundsArguments),
+    /// Run a program of libibverbs on a device in user space: RoCE v2 over an ordinary UDP socket
+    Run(run::RunArguments),
     /// Ask the nodes of a running cluster and its membership service how they are
     Status(status::StatusArguments),
     /// Start one node of a cluster
@@ -115,6 +118,7 @@ impl Command {
             Self::Log(arguments) => arguments.run(),
             Self::Object(arguments) => arguments.run(),
             Self::Rounds(arguments) => arguments.run(),
+            Self::Run(arguments) => arguments.run(),
             Self::Status(arguments) => arguments.run(),
             Self::Start(arguments) => arguments.run(),
             Self::Membership(arguments) => arguments.run(),

@@ -1,0 +1,46 @@
+//! What refused calls become in C.
+
+use std::ffi::c_int;
+use std::ptr;
+
+use weft_device::DeviceError;
+use weft_verbs::ApiError;
+
+use crate::events::set_errno;
+
+/// The number of an error.
+pub fn number(error: DeviceError) -> c_int {
+    match error {
+        DeviceError::QueueFull | DeviceError::TooMany(_) => libc::ENOMEM,
+        DeviceError::Transport(
+            ApiError::QueueFull(_)
+            | ApiError::CompletionQueueFull
+            | ApiError::TooManyQueuePairs(_)
+            | ApiError::TooManyRegions(_),
+        ) => libc::ENOMEM,
+        DeviceError::Busy => libc::EBUSY,
+        DeviceError::Fault => libc::EFAULT,
+        DeviceError::MessageTooLong => libc::EMSGSIZE,
+        _ => libc::EINVAL,
+    }
+}
+
+/// Zero, or an error's number, which `errno` gets, too.
+pub fn code(result: Result<(), DeviceError>) -> c_int {
+    match result {
+        Ok(()) => 0,
+        Err(error) => fail(number(error)),
+    }
+}
+
+/// Sets `errno`.
+pub fn fail(number: c_int) -> c_int {
+    set_errno(number);
+    number
+}
+
+/// A null pointer, with `errno` set.
+pub fn null<T>(number: c_int) -> *mut T {
+    set_errno(number);
+    ptr::null_mut()
+}
