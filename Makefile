@@ -39,6 +39,7 @@ quick: ## For the inner loop: formatting, lints and unit tests, without the gate
 lint: $(VENV)/.ready ## Formatting and lints, warnings as errors
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --all-features --locked -- --deny warnings
+	tools/circles.py
 	tools/registers.sh --check
 	tools/lint_rtl.sh
 

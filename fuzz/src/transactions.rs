@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use weft_net::transactions::Record;
 use weft_time::{Duration, Instant};
+use weft_txn::Room;
 use weft_txn::client::ClientMessage;
 use weft_txn::host::{Half, HalfParameters, HalfTables, Local};
 use weft_txn::host_port::HostMessage;
@@ -11,7 +12,7 @@ use weft_txn::message::{
     Base, Body, Claim, Drawn, Got, Header, Held, Kind, Lack, Place, Put, Reader, Replacement, Seen, Status,
     Verdict, Want, write, write_id, write_list,
 };
-use weft_txn::store::{IndexParameters, Precision, Room, Shape};
+use weft_txn::store::{IndexParameters, Precision, Shape};
 use weft_txn::{
     Access, Accesses, Context, Cursor, INPUT_MAX, Key, Mode, Page, Parameters, Placement, Procedure,
     ProcedureId, Procedures, Request, Step, TransactionId, Transactions, VALUE_MAX, Version,

@@ -3,8 +3,8 @@
 //! Most bugs show as such a pair, and all pairs are found without a search: a violation of a busy key with
 //! many unanswered operations, where a search has too many choices, is still told, and told in two lines.
 
-use crate::explain::{claim, news, who};
 use crate::operation::{Action, Call, Outcome};
+use crate::words::{claim, news, who};
 
 /// A contradicting pair among `calls`, which are sorted by invocation, if there is one.
 pub(crate) fn find(calls: &[Call]) -> Option<[Call; 2]> {

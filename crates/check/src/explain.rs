@@ -4,6 +4,7 @@ use crate::Start;
 use crate::contradiction::contradiction;
 use crate::operation::{Action, Call, Outcome};
 use crate::register::possible;
+use crate::words::{claim, news, who};
 
 /// The sentence for `calls`, a reduced violation.
 pub(crate) fn explain(calls: &[Call], start: Start) -> String {
@@ -14,58 +15,6 @@ pub(crate) fn explain(calls: &[Call], start: Start) -> String {
         .or_else(|| vanished(calls))
         .or_else(|| reappeared(calls))
         .unwrap_or_else(|| "no order of these operations explains what each of them returned".into())
-}
-
-pub(crate) fn who(call: &Call) -> String {
-    let verb = match call.action {
-        Action::Get => "get",
-        Action::Put { .. } => "put",
-        Action::Delete => "delete",
-        Action::CompareAndSet { .. } => "compare-and-set",
-        Action::CompareAndDelete { .. } => "compare-and-delete",
-    };
-    format!("{verb} by client {}", call.client)
-}
-
-/// What `call` says of the version that it names first.
-pub(crate) fn claim(call: &Call) -> String {
-    let who = who(call);
-    match (call.action, call.outcome) {
-        (_, Some(Outcome::Found { version, .. })) => format!("{who} returned version {version}"),
-        (_, Some(Outcome::Mismatch { version })) if version > 0 => format!("{who} found version {version}"),
-        (Action::CompareAndSet { expected, .. }, Some(Outcome::Written { .. })) if expected > 0 => {
-            format!("{who} succeeded on version {expected}")
-        }
-        (Action::CompareAndDelete { expected }, Some(Outcome::Deleted { .. })) => {
-            format!("{who} succeeded on version {expected}")
-        }
-        (Action::CompareAndSet { .. }, Some(Outcome::Written { version })) => {
-            format!("{who} succeeded on an absent key and was given version {version}")
-        }
-        (_, Some(Outcome::Written { version } | Outcome::Deleted { version })) => {
-            format!("{who} was given version {version}")
-        }
-        _ => format!("{who} found the key absent"),
-    }
-}
-
-/// How the client of `call` had learnt the greatest version that it names.
-pub(crate) fn news(call: &Call) -> String {
-    match call.outcome {
-        Some(Outcome::Deleted { version }) => {
-            format!(
-                "the deletion of the key as version {version} had been acknowledged to client {}",
-                call.client
-            )
-        }
-        Some(Outcome::Written { version }) => {
-            format!("version {version} had been acknowledged to client {}", call.client)
-        }
-        _ => {
-            let version = call.observed_version().unwrap_or(0);
-            format!("version {version} had been returned to client {}", call.client)
-        }
-    }
 }
 
 fn pairs(calls: &[Call]) -> impl Iterator<Item = (&Call, &Call)> {

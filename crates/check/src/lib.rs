@@ -69,6 +69,7 @@ mod search;
 pub mod serializable;
 mod shrink;
 mod witness;
+mod words;
 
 #[cfg(test)]
 mod brute_force;

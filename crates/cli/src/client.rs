@@ -10,7 +10,9 @@ use weft_time::Duration;
 
 use crate::failure::{Failure, Verdict};
 use crate::output::{self, Json};
-use crate::process::CONFIG;
+
+/// The name of a cluster's configuration unless told.
+pub(crate) const CONFIG: &str = "weft.toml";
 
 /// Which cluster is asked, how long, and where the answer goes.
 #[derive(Clone, Debug, Args)]

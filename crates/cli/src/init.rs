@@ -14,9 +14,9 @@ use weft_cluster::{
 };
 use weft_waist::{NODES_MAX, NodeId};
 
+use crate::client::CONFIG;
 use crate::failure::{Failure, Verdict};
 use crate::output;
-use crate::process::CONFIG;
 
 /// The longest IP packet of the loopback interface, as far as IPv4 can express it.
 const LOOPBACK_MTU_BYTES: u32 = 65_535;

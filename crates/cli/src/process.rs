@@ -10,10 +10,8 @@ use weft_net::log::{self, LogFormat, LogLevel};
 use weft_node::Registry;
 use weft_waist::{NODES_MAX, NodeId};
 
+use crate::client::CONFIG;
 use crate::failure::{Failure, Verdict};
-
-/// The name of a cluster's configuration unless told.
-pub(crate) const CONFIG: &str = "weft.toml";
 
 /// What is logged, and how.
 #[derive(Clone, Copy, Debug, Args)]

@@ -13,9 +13,9 @@ use weft_net::Stop;
 use weft_time::Duration;
 use weft_waist::{NodeSet, View};
 
+use crate::client::CONFIG;
 use crate::failure::{Failure, Verdict};
 use crate::output::{self, Json};
-use crate::process::CONFIG;
 
 /// What a terminal clears itself by, and puts its cursor to the top (ECMA-48: ED and CUP).
 const CLEAR: &str = "\x1b[H\x1b[2J";

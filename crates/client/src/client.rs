@@ -1,8 +1,6 @@
 //! The client of a cluster.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use weft_kv::ReadPolicy;
 use weft_rdt::Definition;
@@ -17,6 +15,7 @@ use crate::engines::{
     Handle, KeyValue, KvMachine, LockMachine, Locks, Log, LogMachine, Object, ObjectMachine, Rounds,
     RoundsMachine, TransactionMachine, Transactions,
 };
+use crate::identity::new_identity;
 use crate::requests::{AnyQueue, Inbox, RequestQueue};
 use crate::{Cluster, EngineDescription, Error, OpenError};
 
@@ -33,17 +32,11 @@ enum Way {
     Lock(Arc<Inbox<LockMachine>>),
 }
 
-/// What all handles share: the thread lives as long as one of them.
-pub(crate) struct Inner {
+/// What a client is made of. The thread lives as long as a client or a handle.
+struct Inner {
     ways: Vec<Way>,
     nodes: usize,
-    driver: Driver,
-}
-
-impl Inner {
-    pub fn wake(&self) {
-        self.driver.notifier.notify();
-    }
+    driver: Arc<Driver>,
 }
 
 /// A client of a cluster: one port and one thread, however many engines, handles, threads and tasks use it. Cloning
@@ -55,15 +48,6 @@ impl std::fmt::Debug for Client {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Client").field("engines", &self.0.ways.len()).finish_non_exhaustive()
     }
-}
-
-/// A number that no other client has, and not 0: the wall clock's nanoseconds tell apart processes, their numbers
-/// those of one moment, and a counter those of one process.
-pub(crate) fn new_identity() -> u64 {
-    static CLIENTS: AtomicU64 = AtomicU64::new(0);
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let count = CLIENTS.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    ((since.as_nanos() as u64) ^ u64::from(std::process::id()) << 40).wrapping_add(count).max(1)
 }
 
 impl Client {
@@ -81,7 +65,7 @@ impl Client {
             ways.push(way);
         }
         let core = Core::new(cluster.nodes.clone(), cluster.datagram_bytes, queues);
-        Ok(Self(Arc::new(Inner { ways, nodes: cluster.nodes.len(), driver: Driver::start(core)? })))
+        Ok(Self(Arc::new(Inner { ways, nodes: cluster.nodes.len(), driver: Arc::new(Driver::start(core)?) })))
     }
 
     fn find<T>(&self, what: &str, find: impl Fn(&Way) -> Option<T>) -> Result<T, Error> {
@@ -99,7 +83,7 @@ impl Client {
     pub fn kv(&self) -> Result<KeyValue, Error> {
         self.find("key-value store", |way| match way {
             Way::KeyValue(key_bytes, inbox) => {
-                Some(KeyValue { handle: Handle::new(inbox, &self.0), key_bytes: *key_bytes })
+                Some(KeyValue { handle: Handle::new(inbox, &self.0.driver), key_bytes: *key_bytes })
             }
             _ => None,
         })
@@ -111,7 +95,7 @@ impl Client {
     /// The cluster runs none.
     pub fn transactions(&self) -> Result<Transactions, Error> {
         self.find("transactions", |way| match way {
-            Way::Transactions(inbox) => Some(Transactions { handle: Handle::new(inbox, &self.0) }),
+            Way::Transactions(inbox) => Some(Transactions { handle: Handle::new(inbox, &self.0.driver) }),
             _ => None,
         })
     }
@@ -123,7 +107,7 @@ impl Client {
     pub fn object(&self, name: &str) -> Result<Object, Error> {
         self.find(&format!("object `{name}`"), |way| match way {
             Way::Object(known, definition, inbox) if known == name => Some(Object {
-                handle: Handle::new(inbox, &self.0),
+                handle: Handle::new(inbox, &self.0.driver),
                 definition: Arc::clone(definition),
                 replica: None,
                 replicas: self.0.nodes,
@@ -138,7 +122,9 @@ impl Client {
     /// The cluster has none.
     pub fn log(&self, name: &str) -> Result<Log, Error> {
         self.find(&format!("log `{name}`"), |way| match way {
-            Way::Log(known, inbox) if known == name => Some(Log { handle: Handle::new(inbox, &self.0) }),
+            Way::Log(known, inbox) if known == name => {
+                Some(Log { handle: Handle::new(inbox, &self.0.driver) })
+            }
             _ => None,
         })
     }
@@ -149,7 +135,7 @@ impl Client {
     /// The cluster has none.
     pub fn rounds(&self) -> Result<Rounds, Error> {
         self.find("rounds", |way| match way {
-            Way::Rounds(inbox) => Some(Rounds { handle: Handle::new(inbox, &self.0) }),
+            Way::Rounds(inbox) => Some(Rounds { handle: Handle::new(inbox, &self.0.driver) }),
             _ => None,
         })
     }
@@ -160,7 +146,7 @@ impl Client {
     /// The cluster has none.
     pub fn lock(&self) -> Result<Locks, Error> {
         self.find("locks", |way| match way {
-            Way::Lock(inbox) => Some(Locks { handle: Handle::new(inbox, &self.0) }),
+            Way::Lock(inbox) => Some(Locks { handle: Handle::new(inbox, &self.0.driver) }),
             _ => None,
         })
     }

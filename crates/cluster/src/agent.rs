@@ -4,8 +4,9 @@ use weft_time::{Duration, Instant};
 use weft_waist::{Configuration, EngineState, EngineStatus, Epoch, NodeId, View};
 
 use crate::identity::ClusterName;
+use crate::lease::LEASE_MIN;
 use crate::membership::{Action, Incarnation, Membership, Reason};
-use crate::message::{Datagram, Heartbeat, LEASE_MIN, Message, MessageError, Token};
+use crate::message::{Datagram, Heartbeat, Message, MessageError, Token};
 #[cfg(feature = "planted-bugs")]
 use crate::planted::PlantedBug;
 use crate::profile::{Difference, Profile};

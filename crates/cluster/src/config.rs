@@ -34,6 +34,7 @@ mod check;
 mod earlier;
 pub(crate) mod engines;
 mod keys;
+mod line;
 mod read;
 mod reference;
 #[cfg(test)]
@@ -47,7 +48,6 @@ use weft_time::Duration;
 use weft_waist::{NODES_MAX, NodeId};
 
 use crate::identity::ClusterName;
-use crate::profile::Profile;
 use engines::{EnginesConfig, TransactionsConfig};
 pub use reference::configuration_reference;
 
@@ -375,12 +375,6 @@ impl NodeConfig {
             address: self.membership.address,
             serve: self.membership.serve.clone()?,
         })
-    }
-
-    /// What the nodes of the cluster must agree on.
-    pub fn profile(&self) -> Profile {
-        let places: Vec<_> = self.peers.iter().map(|(_, peer)| peer.datagram_address()).collect();
-        Profile::new(&self.engines, self.mtu_bytes, &places)
     }
 
     /// The longest UDP payload, in bytes, that fits a packet of the network.

@@ -39,6 +39,7 @@ mod agent;
 mod config;
 mod durable;
 mod identity;
+mod lease;
 mod membership;
 mod message;
 #[cfg(feature = "planted-bugs")]
@@ -62,11 +63,13 @@ pub use config::{
 };
 pub use durable::{Durable, DurableError, NodeRecord, Role};
 pub use identity::{ClusterId, ClusterName};
+pub use lease::{LEASE_MAX, LEASE_MIN};
 pub use membership::{Action, Incarnation, Membership, Reason};
-pub use message::{Datagram, Heartbeat, LEASE_MAX, LEASE_MIN, MEMBERSHIP_PORT, Message, MessageError, Token};
+pub use message::{Datagram, Heartbeat, MEMBERSHIP_PORT, Message, MessageError, Token};
 #[cfg(feature = "planted-bugs")]
 pub use planted::PlantedBug;
 pub use profile::{Difference, Holder, Profile};
 pub use server::{Refused, Server, ServerCounters};
-pub use service::{Answer, Grant, Phase, Service, ServiceParameters};
+pub use service::{Answer, Grant, Service, ServiceParameters};
+pub use status::Phase;
 pub use text::Text;

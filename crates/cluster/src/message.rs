@@ -31,17 +31,13 @@ use weft_time::Duration;
 use weft_waist::{EngineState, EngineStatus, Epoch, NODES_MAX, NodeId, NodeSet, View};
 
 use crate::identity::{ClusterId, ClusterName};
+use crate::lease::{LEASE_MAX, LEASE_MIN};
 use crate::membership::{Incarnation, Reason};
 use crate::profile::{Difference, Holder, PROFILE_BYTES_MAX, Profile};
 use crate::text::Text;
 
 /// The UDP port at which a membership service listens unless configured otherwise.
 pub const MEMBERSHIP_PORT: u16 = 4794;
-
-/// The shortest lease. Below it, heartbeats would crowd out the traffic that the lease protects.
-pub const LEASE_MIN: Duration = Duration::from_us(100);
-/// The longest lease. A crash stops the cluster's writes for about that long.
-pub const LEASE_MAX: Duration = Duration::from_secs(3_600);
 
 const MAGIC: [u8; 4] = *b"WFTM";
 const VERSION: u8 = 4;

@@ -26,6 +26,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use weft_time::Duration;
 use weft_waist::{NODES_MAX, NodeId};
 
+use crate::config::NodeConfig;
 use crate::config::engines::{
     ENGINES_MAX, EnginesConfig, KvConfig, LockConfig, LogConfig, NAME_BYTES_MAX, ObjectConfig, RoundsConfig,
     TransactionsConfig, is_name,
@@ -311,6 +312,14 @@ impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { key, ours, theirs, holder } = self;
         write!(f, "{key} is {ours} here and {theirs} at {holder}; make the configurations agree")
+    }
+}
+
+impl NodeConfig {
+    /// What the nodes of the cluster must agree on.
+    pub fn profile(&self) -> Profile {
+        let places: Vec<_> = self.peers.iter().map(|(_, peer)| peer.datagram_address()).collect();
+        Profile::new(&self.engines, self.mtu_bytes, &places)
     }
 }
 

@@ -4,9 +4,10 @@ use weft_time::{Duration, Instant};
 use weft_waist::{EngineState, Epoch, NODES_MAX, NodeId, NodeSet, View};
 
 use crate::durable::{Durable, DurableError, NodeRecord, Role};
+use crate::lease::{LEASE_MAX, LEASE_MIN};
 use crate::membership::{Incarnation, Reason};
-use crate::message::{Heartbeat, LEASE_MAX, LEASE_MIN};
-use crate::status::MemberStatus;
+use crate::message::Heartbeat;
+use crate::status::{MemberStatus, Phase};
 
 /// What a membership service is set up with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,20 +53,6 @@ pub struct Grant {
 
 /// The answer to a heartbeat: a lease, or why not.
 pub type Answer = Result<Grant, Reason>;
-
-/// Where the cluster stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
-    /// The first view waits until these nodes have reported.
-    Bootstrapping {
-        /// Nodes that have not reported yet.
-        missing: NodeSet,
-    },
-    /// There is a view.
-    Running,
-    /// The last engine that held all data is gone: the data is lost.
-    Halted,
-}
 
 /// The embedded membership service.
 ///

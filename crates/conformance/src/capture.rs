@@ -14,7 +14,7 @@ use weft_wire::frame::{Endpoint, Flow, Frame, emit_roce_frame};
 use weft_wire::icrc::{self, Path};
 use weft_wire::roce::{self, Packet};
 
-use crate::rules::COUNTERS;
+use crate::counters::COUNTERS;
 use crate::twin::{Kind, MEMORY_BYTES, Options, Twin, hardware};
 
 /// All frames of the capture of mixed traffic, as they came.

@@ -18,6 +18,7 @@
 //! - [`stage`] and [`twin`]: what all of them stand on.
 
 pub mod capture;
+pub mod counters;
 pub mod coverage;
 pub mod engine;
 pub mod kv;

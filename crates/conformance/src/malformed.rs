@@ -10,8 +10,8 @@ use weft_wire::frame::{Endpoint, Flow, emit_roce_bytes_frame};
 use weft_wire::icrc;
 use weft_wire::roce::{self, Opcode};
 
+use crate::counters::COUNTERS;
 use crate::language::describe_completion;
-use crate::rules::COUNTERS;
 use crate::script::describe_frame;
 use crate::stage::{Connection, Stage};
 use crate::twin::{Kind, MEMORY_BYTES, Options, REGISTER_BYTES, address, hardware};

@@ -19,10 +19,10 @@ use weft_wire::icrc;
 use weft_wire::ipv4::{CONGESTION_CAPABLE, mark_congestion};
 use weft_wire::roce::{self, Packet};
 
+use crate::counters::COUNTERS;
 use crate::language::{
     Fate, NAMES, Words, access, describe, describe_completion, number, sequence_nak, target,
 };
-use crate::rules;
 use crate::stage::{Connection, Stage};
 use crate::twin::{Kind, Options, address, hardware};
 
@@ -417,7 +417,7 @@ impl Pair {
     fn print_counters(&mut self, side: usize, out: &mut Transcript) {
         let twin = &self.stage.twins[side];
         let counters: BTreeMap<_, _> = twin.counters().into_iter().collect();
-        for name in rules::COUNTERS {
+        for name in COUNTERS {
             if let Some(value) = counters.get(name).filter(|value| **value > 0) {
                 out.lines.push(format!("  {name} {value}"));
             }

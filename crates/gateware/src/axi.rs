@@ -1,8 +1,12 @@
 //! Memory behind an AXI4 port without identifiers: all is in order, with a latency.
 
+mod hbm;
+
+pub(crate) use hbm::Hbm;
+pub use hbm::{HbmTiming, MemoryTiming};
+
 use std::collections::VecDeque;
 
-use crate::hbm::Hbm;
 use crate::package::{AxiAddress, AxiRead, WriteBeat};
 
 /// Bytes of a word.

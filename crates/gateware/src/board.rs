@@ -17,8 +17,8 @@ use crate::model::{
 use crate::permissions::{Change, Changed, Permissions};
 
 type Model = model::Model<model::weft_nic::Top>;
+use crate::axi::MemoryTiming;
 use crate::engine_package;
-use crate::hbm::MemoryTiming;
 use crate::package::{self, AxiRead, Completion, ReceiveRequest, WorkRequest};
 
 /// Idle cycles in a row after which the clock may stand still. One would do if no block were ever early with its

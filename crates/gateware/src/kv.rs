@@ -14,9 +14,9 @@ use weft_waist::{Engine, EngineStatus, Event, Io, Memory};
 
 use crate::CYCLE;
 use crate::axi::{AxiPort, Gate, Latency, Pressure, Storage, Timing, axi_ports};
+use crate::axi::{Hbm, HbmTiming};
 use crate::engine_package::{self as package, KvEvents};
 use crate::engine_ports::{EngineOutput, EnginePorts, Port, Tally, cycles_up, engine_ports};
-use crate::hbm::{Hbm, HbmTiming};
 use crate::model::Model;
 use crate::model::kv::{Inputs, Outputs, Top};
 use crate::package::{AxiRead, BEAT_BYTES as BEAT, WriteBeat};

@@ -19,7 +19,6 @@ mod axi;
 mod board;
 pub mod engine_package;
 mod engine_ports;
-mod hbm;
 pub mod kv;
 pub mod latency;
 pub mod lock_step;
@@ -34,12 +33,12 @@ pub mod rounds;
 pub mod rounds_switch;
 mod services;
 
-pub use axi::{Latency, Pressure};
+pub use axi::{HbmTiming, Latency, MemoryTiming, Pressure};
 pub use engine_ports::EngineOutput;
-pub use hbm::{HbmTiming, MemoryTiming};
 pub use kv::{RtlKv, RtlKvConfig};
-pub use nic::{Arcs, EngineConfig, RtlNic, RtlNicConfig, SLOT_OFFERS};
-pub use permissions::{Changed, PermissionPort};
+pub use nic::{Arcs, PermissionPort, RtlNic, RtlNicConfig, SLOT_OFFERS};
+pub use permissions::Changed;
+pub use registers::EngineConfig;
 pub use rounds::{RtlAllReduce, RtlRounds, RtlRoundsConfig};
 pub use services::RtlServices;
 

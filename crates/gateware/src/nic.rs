@@ -1,5 +1,7 @@
 //! The gateware as a NIC, with its driver.
 
+mod permission_port;
+
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
@@ -8,22 +10,24 @@ use std::path::Path;
 
 use weft_nic::{HostCommand, HostEvent, Nic, RdmaDriver, Work};
 use weft_rdma::{KeyNumbers, QueuePairNumbers, RegionMemory};
-use weft_time::{Duration, Instant};
+use weft_time::Instant;
 use weft_verbs::{
     AccessFlags, ApiError, Completion, CompletionOpcode, CompletionStatus, Modify, PathMtu,
     QueuePairAttributes, QueuePairInformation, QueuePairNumber, QueuePairState, ReceiveRequest, Region,
     RegionKeys, Target, WorkRequest,
 };
-use weft_waist::{Capabilities, NODES_MAX};
+use weft_waist::Capabilities;
 use weft_wire::ethernet::MacAddress;
 
+use crate::axi::{HbmTiming, MemoryTiming};
 use crate::axi::{Latency, Pressure};
 use crate::board::{Board, BoardConfig};
-use crate::hbm::{HbmTiming, MemoryTiming};
-use crate::permissions::{Change, PermissionPort};
+use crate::permissions::Change;
 use crate::queue_pair::{QueuePair, REPLY_TAG};
-use crate::registers::Registers;
+use crate::registers::{EngineConfig, Registers};
 use crate::{CYCLE, engine_package, package};
+
+pub use permission_port::PermissionPort;
 
 /// The longest payload of a call of the host.
 const CALL_BYTES_MAX: usize = 2048;
@@ -71,27 +75,6 @@ pub struct RtlNicConfig {
 /// What the slot for an engine offers: the ports of queue pairs end at the top of the gateware, and none leads to the
 /// host's memory.
 pub const SLOT_OFFERS: Capabilities = Capabilities::CORE;
-
-/// What the engine in the card is to be.
-#[derive(Clone, Debug)]
-pub struct EngineConfig {
-    /// What its twin in software needs, no more than [`SLOT_OFFERS`].
-    pub needs: Capabilities,
-    /// Addresses of the cluster's nodes, by number. Datagrams from them are those of peers.
-    pub peers: [Option<Ipv4Addr>; NODES_MAX],
-    /// Buckets of the table: a power of two from 256 to what the gateware has room for.
-    pub buckets: u32,
-    /// How long a node waits for progress before it says again what it has said.
-    pub retransmit: Duration,
-    /// The longest such wait: it doubles while nothing moves.
-    pub retransmit_max: Duration,
-    /// An accepted write is acknowledged only when it is in memory too.
-    pub acknowledge_after_memory: bool,
-    /// A known bug to run with, 0 for none: `planted_bug_e` of the gateware.
-    pub planted_bug: u8,
-    /// The engine's memory.
-    pub memory: MemoryTiming,
-}
 
 /// The Verilated gateware behind [`Nic`], and its driver behind [`RdmaDriver`].
 ///

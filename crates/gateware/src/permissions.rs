@@ -2,9 +2,6 @@
 
 use std::collections::VecDeque;
 
-use weft_verbs::{AccessFlags, ApiError, QueuePairNumber, RegionKeys};
-
-use crate::nic::RtlNic;
 use crate::package;
 
 /// A change of a queue pair's access is in force, and all that was allowed before it, and before changes of regions
@@ -35,36 +32,4 @@ pub(crate) struct Permissions {
     /// Changes of queue pairs that the gateware has taken and not marked yet, and since when they were asked for.
     pub(crate) fences: VecDeque<(u16, u64)>,
     pub(crate) done: VecDeque<Changed>,
-}
-
-/// The port at one instant: [`RtlNic::permissions`].
-#[derive(Debug)]
-pub struct PermissionPort<'a>(pub(crate) &'a mut RtlNic);
-
-impl PermissionPort<'_> {
-    /// Changes what the peer may do through a queue pair. [`Changed`] follows. The driver is not told.
-    ///
-    /// # Errors
-    /// There is no such queue pair.
-    pub fn change_access(&mut self, number: QueuePairNumber, access: AccessFlags) -> Result<(), ApiError> {
-        let change = Change::QueuePair { index: self.0.index(number)?, access: crate::nic::access(access) };
-        self.0.change_permission(change);
-        Ok(())
-    }
-
-    /// Changes what peers may do in a region, from the next packet on. A change of any queue pair behind it is its
-    /// fence. The driver is not told.
-    ///
-    /// # Errors
-    /// There is no such region.
-    pub fn change_region(&mut self, keys: RegionKeys, access: AccessFlags) -> Result<(), ApiError> {
-        let change = Change::Region { index: self.0.region_index(keys)?, access: crate::nic::access(access) };
-        self.0.change_permission(change);
-        Ok(())
-    }
-
-    /// The next change that is done.
-    pub fn poll(&mut self) -> Option<Changed> {
-        self.0.board().permissions.done.pop_front()
-    }
 }

@@ -6,13 +6,34 @@
 use std::net::Ipv4Addr;
 
 use weft_time::Duration;
-use weft_waist::Configuration;
+use weft_waist::{Capabilities, Configuration, NODES_MAX};
 use weft_wire::ethernet::MacAddress;
 
 use crate::CYCLE;
+use crate::axi::MemoryTiming;
 use crate::board::Board;
-use crate::nic::EngineConfig;
 use crate::package::{Control, QueuePair, Region, RequesterQuery, ResponderQuery};
+
+/// What the engine in the card is to be.
+#[derive(Clone, Debug)]
+pub struct EngineConfig {
+    /// What its twin in software needs, no more than [`SLOT_OFFERS`].
+    pub needs: Capabilities,
+    /// Addresses of the cluster's nodes, by number. Datagrams from them are those of peers.
+    pub peers: [Option<Ipv4Addr>; NODES_MAX],
+    /// Buckets of the table: a power of two from 256 to what the gateware has room for.
+    pub buckets: u32,
+    /// How long a node waits for progress before it says again what it has said.
+    pub retransmit: Duration,
+    /// The longest such wait: it doubles while nothing moves.
+    pub retransmit_max: Duration,
+    /// An accepted write is acknowledged only when it is in memory too.
+    pub acknowledge_after_memory: bool,
+    /// A known bug to run with, 0 for none: `planted_bug_e` of the gateware.
+    pub planted_bug: u8,
+    /// The engine's memory.
+    pub memory: MemoryTiming,
+}
 
 include!(concat!(env!("OUT_DIR"), "/register_map.rs"));
 

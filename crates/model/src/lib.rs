@@ -23,6 +23,7 @@ mod shipped;
 pub mod smr;
 pub mod suite;
 mod variant;
+pub mod violation;
 
 pub use adversary::Adversary;
 pub use cluster::Cluster;

@@ -18,7 +18,7 @@ use weft_waist::Message;
 use crate::adversary::{Adversary, names, subsets};
 use crate::protocol::nodes_of;
 use crate::schedule::losses;
-use crate::suite::Violation;
+use crate::violation::Violation;
 
 const NODES: usize = 3;
 const WINDOW: usize = 4;

@@ -13,6 +13,7 @@ use crate::protocol::{Protocol, Quorums, all_of};
 use crate::random::{Losses, Search};
 use crate::schedule::Counterexample;
 use crate::shipped::Shipped;
+use crate::violation::Violation;
 
 /// The largest cluster that is checked exhaustively.
 pub const EXHAUSTIVE_MAX: usize = 5;
@@ -65,21 +66,6 @@ pub struct Check {
     pub violations: Vec<Violation>,
     /// How long it took.
     pub seconds: f64,
-}
-
-/// A property that does not hold.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Violation {
-    /// Its name.
-    pub property: &'static str,
-    /// How many schedules break it, if they were random.
-    pub schedules: Option<u64>,
-    /// The number of the first of them; with the seed it decides the run.
-    pub schedule: Option<u64>,
-    /// For each round and node, whose messages it loses, after all was delivered that need not be lost.
-    pub losses: Vec<Vec<u8>>,
-    /// That run, round by round.
-    pub trace: String,
 }
 
 /// The verdict over all.

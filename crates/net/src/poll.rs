@@ -6,7 +6,7 @@ use std::thread;
 
 use weft_time::{Duration, Instant};
 
-use crate::{Clock, Stop, system};
+use crate::{Clock, Stop, UdpPort, system};
 
 /// While the kernel refuses datagrams, nothing wakes a sleeper when it would take them: look again after this long.
 const RETRY_HELD_BACK: Duration = Duration::from_us(50);
@@ -177,6 +177,22 @@ impl Poller {
         let mut ready = Ready::default();
         system::sleep(self.watched.as_fd(), limit_ns, |key| ready.add(key))?;
         Ok(ready)
+    }
+}
+
+impl Stop {
+    /// Sleeps until the flag is raised, at most for `limit`; whether it is raised.
+    ///
+    /// # Errors
+    /// The kernel's, if it grants no more file descriptors.
+    pub fn wait(&self, limit: Duration) -> io::Result<bool> {
+        let (clock, no_ports): (_, [UdpPort; 0]) = (Clock::starting_now(), []);
+        let mut poller = Poller::new(&no_ports, self, IdlePolicy::SLEEP)?;
+        let end = clock.now() + limit;
+        while !self.is_requested() && clock.now() < end {
+            poller.idle(clock, Some(end), false)?;
+        }
+        Ok(self.is_requested())
     }
 }
 

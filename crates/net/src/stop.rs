@@ -6,9 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use weft_time::Duration;
-
-use crate::{Clock, IdlePolicy, Poller, UdpPort, system};
+use crate::system;
 
 /// A flag that is raised once, and that also wakes whoever sleeps in a [`Poller`](crate::Poller).
 ///
@@ -56,20 +54,6 @@ impl Stop {
         self.requested.store(true, Ordering::Release);
         // It fails only if 2^64 - 2 requests have gone before.
         let _ = (&self.event).write(&1u64.to_ne_bytes());
-    }
-
-    /// Sleeps until the flag is raised, at most for `limit`; whether it is raised.
-    ///
-    /// # Errors
-    /// The kernel's, if it grants no more file descriptors.
-    pub fn wait(&self, limit: Duration) -> io::Result<bool> {
-        let (clock, no_ports): (_, [UdpPort; 0]) = (Clock::starting_now(), []);
-        let mut poller = Poller::new(&no_ports, self, IdlePolicy::SLEEP)?;
-        let end = clock.now() + limit;
-        while !self.is_requested() && clock.now() < end {
-            poller.idle(clock, Some(end), false)?;
-        }
-        Ok(self.is_requested())
     }
 
     /// Whether the flag is raised.

@@ -15,11 +15,11 @@ use weft_verbs::Target;
 use weft_waist::{
     Capabilities, Configuration, Engine, EngineState, EngineStatus, Event, Io, Memory, NODES_MAX, NodeId,
 };
+use weft_wire::datagram;
 
 use crate::half::{HostHalf, HostIo, NoHalf};
 use crate::kv::{KvHalf, KvLog};
 use crate::processes::SESSIONS;
-use crate::registry::message_bytes_of;
 use crate::rounds::{RoundsHalf, RoundsPauses};
 use crate::sessions::SessionHalf;
 use crate::transactions::{Application, TransactionHalf, TransactionSizes, found};
@@ -394,4 +394,9 @@ fn card_config(parameters: &CardParameters, purposes: &[Vec<Purpose>], datagram_
         },
         region_bytes: REGION_BYTES,
     }
+}
+
+/// The longest message that fits into a datagram of so many bytes by itself, in bytes.
+pub(crate) const fn message_bytes_of(datagram_bytes: usize) -> usize {
+    datagram_bytes - (datagram::HEADER_BYTES + datagram::MESSAGE_HEADER_BYTES + datagram::TRAILER_BYTES)
 }

@@ -6,7 +6,7 @@ use weft_cluster::{EngineConfig, NodeConfig, ObjectConfig};
 use weft_rdt::{Bounds, Type, VerdictError};
 use weft_wire::datagram;
 
-use crate::engines::EngineChoice;
+use crate::engines::{EngineChoice, message_bytes_of};
 use crate::processes;
 use crate::transactions::{Application, TransactionSizes};
 
@@ -141,11 +141,6 @@ impl<'a> Registry<'a> {
 /// The longest Weft datagram that the network and the format take, in bytes.
 pub fn datagram_bytes(config: &NodeConfig) -> usize {
     config.datagram_bytes().min(datagram::BYTES_MAX)
-}
-
-/// The longest message that fits into a datagram of so many bytes by itself, in bytes.
-pub(crate) const fn message_bytes_of(datagram_bytes: usize) -> usize {
-    datagram_bytes - (datagram::HEADER_BYTES + datagram::MESSAGE_HEADER_BYTES + datagram::TRAILER_BYTES)
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use weft_verbs::{
 };
 use weft_waist::NODES_MAX;
 
+use super::draw::draw;
 use super::load::{Load, OUTSTANDING_READS};
 use super::payload::{self, MessageId, ServerMemory};
 
@@ -122,7 +123,7 @@ pub(super) fn open(driver: &mut impl RdmaDriver, load: &Load, place: Place) -> L
         };
         let number = driver.create_queue_pair(attributes).expect("the configuration has room for it");
         let end = u64::from(machine) << 1 | side as u64;
-        let psn = payload::draw(load.seed, end, place.into()) as u32 & 0xff_ffff;
+        let psn = draw(load.seed, end, place.into()) as u32 & 0xff_ffff;
         (number.0, psn)
     });
     let introduction = Introduction { address, rkey: keys.rkey, base, queue_pairs: queue_pairs.collect() };

@@ -8,8 +8,8 @@ use weft_net::BindError;
 use weft_net::process::ProcessError;
 use weft_sim::PlanError;
 
-use super::load::QUEUE_PAIRS_MAX;
-use super::{INCAST_MAX, RING_MAX, SERVER_COMMAND};
+use super::SERVER_COMMAND;
+use super::limits::{INCAST_MAX, QUEUE_PAIRS_MAX, RING_MAX};
 
 /// What stands in the way of a bench: wrong options (see [`RdmaError::is_usage`]) or a run that failed.
 #[derive(Debug, Error)]

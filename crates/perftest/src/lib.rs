@@ -12,9 +12,11 @@
 mod census;
 mod client;
 mod connection;
+mod draw;
 mod error;
 mod incast;
 mod limit;
+mod limits;
 mod load;
 pub mod output;
 mod payload;
@@ -23,6 +25,7 @@ mod result;
 mod server;
 mod simulated;
 mod trace;
+mod watch;
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -36,8 +39,9 @@ use weft_sim::{CostProfile, Execution, Fault, FaultPlan, LinkDirection, SwitchCo
 use weft_time::{Duration, Instant};
 
 pub use error::RdmaError;
-pub use incast::{Congestion, INCAST_MAX, IncastBench, IncastResult, plot as plot_incast};
-pub use load::{Amount, QUEUE_PAIRS_MAX, RdmaOperation};
+pub use incast::{Congestion, IncastBench, IncastResult, plot as plot_incast};
+pub use limits::{INCAST_MAX, QUEUE_PAIRS_MAX, RING_MAX};
+pub use load::{Amount, RdmaOperation};
 pub use payload::Verification;
 pub use real::child_main;
 pub use result::{DataChecked, DirectionResult, Limit, LossBound, RdmaResult, Round};
@@ -76,9 +80,6 @@ pub enum Directions {
     /// `sim` only.
     Ring(u32),
 }
-
-/// The most machines of a ring.
-pub const RING_MAX: u32 = 16;
 
 /// Files to write beside the result.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

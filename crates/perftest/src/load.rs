@@ -9,11 +9,9 @@ use weft_time::Duration;
 use weft_verbs::{Operation, PathMtu, RemoteAddress};
 
 use super::RdmaError;
-use super::payload;
+use super::draw::draw;
+use super::limits::QUEUE_PAIRS_MAX;
 use crate::output::Verb;
-
-/// The most queue pairs: what the transport promises to serve fairly.
-pub const QUEUE_PAIRS_MAX: u32 = 500;
 
 /// The most memory that the messages of one side may take, in bytes.
 const MEMORY_BYTES_MAX: u64 = 1 << 30;
@@ -256,7 +254,7 @@ impl Load {
         if !self.random_sizes {
             return self.size;
         }
-        1 + (payload::draw(!self.seed, flow.into(), number) % u64::from(self.size)) as u32
+        1 + (draw(!self.seed, flow.into(), number) % u64::from(self.size)) as u32
     }
 
     /// Packets of a message; the most, if sizes are random.

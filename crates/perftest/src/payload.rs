@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use weft_rdma::RegionMemory;
 use weft_verbs::{Completion, CompletionOpcode, CompletionStatus, Target, WorkRequest};
 
+use super::draw::mix;
 use super::load::{Load, RdmaOperation};
 
 /// The memory that all buffers lie in.
@@ -170,19 +171,6 @@ impl Pattern {
             }
         }
     }
-}
-
-/// The generator splitmix64's mixing function: every input bit changes half of the output bits.
-const fn mix(mut word: u64) -> u64 {
-    word = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    word ^ (word >> 31)
-}
-
-/// Random bits that follow from a seed and two numbers.
-pub(super) const fn draw(seed: u64, one: u64, other: u64) -> u64 {
-    mix(seed ^ mix(one ^ mix(other)))
 }
 
 /// Bytes of memory that a side of `load` needs.

@@ -23,12 +23,13 @@ use weft_wire::ethernet::MacAddress;
 use super::census::Census;
 use super::client::{Client, Measurement};
 use super::connection::{Connection, Place, Side, card_config, connect, open};
-use super::incast::Watch;
+use super::draw::draw;
 use super::limit::opcodes_of;
 use super::load::Load;
 use super::payload::{self, ClientMemory, ServerMemory, Verification};
 use super::server::Server;
 use super::trace::FrameTrace;
+use super::watch::Watch;
 use super::{RdmaError, Waveform};
 
 /// When clients begin: the servers' receive requests are posted before.
@@ -394,7 +395,7 @@ fn machines<N: Candidate>(simulation: &Simulation<'_>) -> Vec<Station<N>> {
         // Directions differ in all that they carry; only the first measures the latency of single messages.
         let load = match number {
             0 => *load,
-            _ => Load { seed: payload::draw(load.seed, number, 0), latency_messages: 0, ..*load },
+            _ => Load { seed: draw(load.seed, number, 0), latency_messages: 0, ..*load },
         };
         let server_base = topology.server_part(number) * payload::memory_bytes(&load);
         let place = |side, machine: usize| Place {

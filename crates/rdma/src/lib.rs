@@ -125,6 +125,7 @@ mod psn;
 mod queue_pair;
 pub mod rate;
 mod region;
+mod reorder;
 mod rpc;
 mod shared;
 mod shared_receive;

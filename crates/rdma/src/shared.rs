@@ -5,8 +5,8 @@ use weft_wire::roce::NakCode;
 
 use crate::completion::CompletionQueue;
 use crate::counters::Counters;
-use crate::queue_pair::ReorderPool;
 use crate::region::{Grant, RegionTable, Request, Violation};
+use crate::reorder::ReorderPool;
 use crate::rpc::RpcQueue;
 use crate::shared_receive::SharedReceives;
 

@@ -1,6 +1,6 @@
 //! A path with services on it, as the suite sees it: soft or gates.
 
-use crate::services::Setting;
+use crate::services::{Services, Setting};
 use crate::shapes::Flow;
 
 /// The payload of a packet.
@@ -53,4 +53,27 @@ pub struct Pace {
     pub cycles: u64,
     /// Cycles from a beat in to the same beat out, as the path declares them.
     pub latency: u64,
+}
+
+impl Path for Services {
+    fn configure(&mut self, flow: Flow, setting: Setting) {
+        self.configure(flow, setting);
+    }
+
+    fn pass(&mut self, packets: &[Packet]) -> Vec<Outcome> {
+        let pass = |packet: &Packet| {
+            let mut bytes = packet.bytes.clone();
+            let verdict = Services::pass(self, packet.flow, packet.offset, &mut bytes);
+            Outcome { bytes, verdict }
+        };
+        packets.iter().map(pass).collect()
+    }
+
+    fn accept(&mut self, flow: Flow, verdict: u32) {
+        self.accept(flow, verdict);
+    }
+
+    fn reading(&mut self, flow: Flow) -> u64 {
+        Services::reading(self, flow)
+    }
 }

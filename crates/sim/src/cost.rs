@@ -17,6 +17,8 @@ pub use host::{
 pub use table::cost_table_markdown;
 
 use weft_time::Duration;
+
+use crate::figure::{Figure, Unit};
 use weft_waist::Accesses;
 
 const NIC_KV_5_1: &str = "NIC-KV table 5.1, 128 B";
@@ -56,65 +58,6 @@ const HAMBAND_UPDATE: &str =
 const MU_PERMISSION: &str = "Mu (OSDI 2020), as measured there";
 const DESIGN: &str = "Weft's gateware rules: 512-bit streams at 250 MHz, one beat per cycle";
 const ESTIMATE: &str = "estimate";
-
-/// One constant of a profile.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Figure {
-    /// What it says.
-    pub name: &'static str,
-    /// How much, in `unit`.
-    pub value: u64,
-    /// Of what.
-    pub unit: Unit,
-    /// Where it is from.
-    pub source: &'static str,
-}
-
-/// Units of figures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
-    /// Picoseconds.
-    Picoseconds,
-    /// Bits per second.
-    BitsPerSecond,
-    /// Bytes.
-    Bytes,
-    /// A number of things.
-    Count,
-}
-
-impl Figure {
-    const fn time(name: &'static str, ps: u64, source: &'static str) -> Self {
-        Self { name, value: ps, unit: Unit::Picoseconds, source }
-    }
-
-    const fn rate(name: &'static str, bits_per_s: u64, source: &'static str) -> Self {
-        Self { name, value: bits_per_s, unit: Unit::BitsPerSecond, source }
-    }
-
-    const fn count(name: &'static str, value: u64, source: &'static str) -> Self {
-        Self { name, value, unit: Unit::Count, source }
-    }
-
-    /// A figure in picoseconds as a length of time.
-    ///
-    /// # Panics
-    /// If it is in another unit.
-    pub fn duration(&self) -> Duration {
-        assert_eq!(self.unit, Unit::Picoseconds, "{} is no length of time", self.name);
-        Duration::from_ps(self.value)
-    }
-
-    /// With its unit, as a reader writes it.
-    fn amount(&self) -> String {
-        match self.unit {
-            Unit::Picoseconds => format!("{} ns", self.value as f64 / 1e3),
-            Unit::BitsPerSecond => format!("{} Gb/s", self.value as f64 / 1e9),
-            Unit::Bytes => format!("{} B", self.value),
-            Unit::Count => self.value.to_string(),
-        }
-    }
-}
 
 /// A kind of NIC, by what its work costs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

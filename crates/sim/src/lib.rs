@@ -59,6 +59,7 @@ mod clock;
 mod cost;
 mod engine_on_host;
 mod faults;
+mod figure;
 mod frames;
 mod host;
 mod host_threads;
@@ -77,12 +78,12 @@ mod world;
 
 pub use clock::LocalClock;
 pub use cost::{
-    BusCost, CostProfile, DmaCost, Execution, Figure, HAMBAND_PROCESS, HOST_DATAGRAMS, HOST_PROCESS,
-    HOST_PROCESSOR, HOST_TRANSACTION, HostCost, HostProcessor, MemoryCost, TransactionCost, Unit,
-    cost_table_markdown,
+    BusCost, CostProfile, DmaCost, Execution, HAMBAND_PROCESS, HOST_DATAGRAMS, HOST_PROCESS, HOST_PROCESSOR,
+    HOST_TRANSACTION, HostCost, HostProcessor, MemoryCost, TransactionCost, cost_table_markdown,
 };
 pub use engine_on_host::{EngineOnHost, HostConfig};
 pub use faults::{Fault, FaultCounts, FaultKind, FaultKinds, FaultPlan, LinkDirection, PlanError, PlanShape};
+pub use figure::{Figure, Unit};
 pub use host::{Commands, Host, Labour};
 pub use host_threads::HostThreads;
 pub use hosted::HostedMachine;

@@ -2,7 +2,7 @@
 
 use weft_time::Duration;
 
-use crate::cost::{Figure, Unit};
+use crate::figure::{Figure, Unit};
 use crate::link::LinkConfig;
 use crate::switch::SwitchConfig;
 use crate::world::PortConfig;

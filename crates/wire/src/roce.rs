@@ -26,3 +26,26 @@ pub const UDP_PORT: u16 = 4791;
 
 /// Packet sequence numbers, queue-pair numbers and message sequence numbers have 24 bits.
 pub const MASK_24: u32 = 0x00ff_ffff;
+
+impl Opcode {
+    /// Bytes of the base and the extended headers together, reserved bytes included: 12 to 40.
+    pub const fn header_bytes(self) -> usize {
+        let mut bytes = Bth::BYTES + self.reserved_bytes();
+        if self.has_reth() {
+            bytes += Reth::BYTES;
+        }
+        if self.has_atomic() {
+            bytes += AtomicEth::BYTES;
+        }
+        if self.has_aeth() {
+            bytes += Aeth::BYTES;
+        }
+        if self.has_atomic_ack() {
+            bytes += 8;
+        }
+        if self.has_immediate() {
+            bytes += 4;
+        }
+        bytes
+    }
+}

@@ -13,7 +13,8 @@ use weft_time::{Duration, Instant};
 use super::cluster::{Cluster, ClusterParameters};
 use super::host::Pace;
 use super::system::{Card, Commit, Configuration, System};
-use super::workload::{Sizes, TypeName, Workload};
+use super::type_name::TypeName;
+use super::workload::{Sizes, Workload};
 
 /// Faults begin when the cluster has been running for a while,
 const FAULTS_FROM: Duration = Duration::from_us(300);

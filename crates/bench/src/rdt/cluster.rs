@@ -21,8 +21,8 @@ use weft_waist::{Engine, EngineState, Memory, View};
 
 use super::books::{Books, Probe, Shared};
 use super::host::{ClientHalf, Pace, SLOT};
-use super::hybrid::Split;
 use super::reference::Subject;
+use super::split::Split;
 use super::system::{Card, Commit, Configuration, System};
 use super::workload::Workload;
 use crate::smr::first_view;

@@ -3,7 +3,7 @@
 use weft_rdt::{Category, MethodSet, Type};
 use weft_workload::Random;
 
-use super::workload::TypeName;
+use super::type_name::TypeName;
 
 /// The node that leads every group: the lowest one, as long as nobody fails.
 pub(super) const LEADER: usize = 0;

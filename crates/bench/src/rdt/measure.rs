@@ -1,5 +1,7 @@
 //! A measurement: so many operations by the clients of all nodes, and how long they took.
 
+mod ordered;
+
 use serde::Serialize;
 use weft_check::replicated::ReplicatedReport;
 use weft_harness::Planted;
@@ -12,10 +14,10 @@ use super::books::NodeBooks;
 use super::cluster::{Cluster, ClusterParameters};
 use super::division::LEADER;
 use super::host::Pace;
-use super::hybrid::Split;
-use super::ordered;
+use super::split::Split;
 use super::system::{Callers, Card, Commit, Configuration, System};
-use super::workload::{Sizes, TypeName, Workload};
+use super::type_name::TypeName;
+use super::workload::{Sizes, Workload};
 
 /// From one heartbeat to the next on cards. Nobody fails in a measurement; fail-over is measured with the engine's
 /// own period.

@@ -5,7 +5,7 @@ use weft_harness::table::{Column, Table, three_digits};
 
 use super::result::RdtResult;
 use super::system::{Commit, System};
-use super::workload::TypeName;
+use super::type_name::TypeName;
 
 /// What to measure: every system, by every commit rule, with every number of nodes, of every type.
 #[derive(Clone, Debug)]

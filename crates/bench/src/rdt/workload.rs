@@ -16,12 +16,13 @@ use std::fmt;
 use std::str::FromStr;
 
 use weft_check::replicated::Call;
-use weft_rdt::{Bounds, types};
+use weft_rdt::Bounds;
 use weft_workload::Random;
 
 use super::division::{self, LEADER, Part};
 use super::popularity::Popularity;
 use super::reference::Subject;
+use super::type_name::TypeName;
 
 /// An operation of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,54 +31,6 @@ pub enum Operation {
     Query(Call),
     /// Calls a method.
     Update(Call),
-}
-
-/// The name of a data type that Weft ships.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TypeName(&'static str);
-
-impl TypeName {
-    /// All types.
-    pub fn all() -> impl Iterator<Item = Self> {
-        types::NAMES.into_iter().map(Self)
-    }
-
-    /// The name itself.
-    pub const fn name(self) -> &'static str {
-        self.0
-    }
-
-    /// The eleven types that SafarDB defines (tables A.1 and B.1).
-    pub fn of_safardb() -> impl Iterator<Item = Self> {
-        Self::all().filter(|name| name.class() != "keyed")
-    }
-
-    /// `crdt` if no calls conflict, `wrdt` if some do (SafarDB tables A.1 and B.1), `keyed` for the two applications.
-    pub fn class(self) -> &'static str {
-        match self.0 {
-            "ycsb" | "smallbank" => "keyed",
-            "account" | "courseware" | "project" | "movie" | "auction" => "wrdt",
-            _ => "crdt",
-        }
-    }
-}
-
-impl fmt::Display for TypeName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0)
-    }
-}
-
-impl FromStr for TypeName {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let known = Self::all().find(|known| known.0 == text);
-        known.ok_or_else(|| {
-            let names: Vec<_> = Self::all().map(Self::name).collect();
-            format!("there is no data type `{text}`; choose {}", names.join(", "))
-        })
-    }
 }
 
 /// A workload that others have defined: how many per cent change something, and how popular keys are.
@@ -232,7 +185,7 @@ impl Workload {
     /// # Panics
     /// If the shipped verdicts do not fit, which a test rules out.
     pub fn subject(&self) -> Subject {
-        Subject::shipped(self.name.0, &self.bounds()).expect("a shipped type has a verdict")
+        Subject::shipped(self.name.name(), &self.bounds()).expect("a shipped type has a verdict")
     }
 
     /// The client of a node.
@@ -267,7 +220,7 @@ impl Workload {
 
     /// How many elements each parameter of the type's queries ranges over.
     fn query_elements(&self) -> [u64; 2] {
-        match self.name.0 {
+        match self.name.name() {
             "courseware" | "project" => {
                 [self.sizes.students as u64, (self.sizes.courses + self.sizes.transient) as u64]
             }
@@ -317,7 +270,7 @@ impl ClientWorkload {
         if self.part.is_some() && self.node == LEADER as u64 && own >= courses as u64 && self.enrols() {
             return self.load_student();
         }
-        let (method, arguments, all) = match self.workload.name.0 {
+        let (method, arguments, all) = match self.workload.name.name() {
             "account" => (0, [OPENING_BALANCE, 0, 0, 0], self.nodes()),
             "courseware" | "project" => (1, [own as i64, 0, 0, 0], courses as u64),
             "auction" => (1, [(own % items) as i64, 0, 0, 0], stock as u64 * items),
@@ -328,7 +281,7 @@ impl ClientWorkload {
     }
 
     fn enrols(&self) -> bool {
-        matches!(self.workload.name.0, "courseware" | "project")
+        matches!(self.workload.name.name(), "courseware" | "project")
     }
 
     /// A leader's client that adds no students enrols those that were there before.
@@ -381,7 +334,7 @@ impl ClientWorkload {
 
     /// A call of a method.
     pub fn update(&mut self) -> Call {
-        let name = self.workload.name.0;
+        let name = self.workload.name.name();
         if name == "smallbank" {
             return self.small_bank();
         }
@@ -484,7 +437,7 @@ impl ClientWorkload {
     /// How many things of a kind come and go by this client.
     fn transient(&self) -> u64 {
         let Sizes { items, transient, .. } = self.workload.sizes;
-        let all = if self.workload.name.0 == "movie" { items } else { transient };
+        let all = if self.workload.name.name() == "movie" { items } else { transient };
         (all as u64 / self.nodes()).clamp(1, 64)
     }
 

@@ -11,10 +11,9 @@ use weft_harness::{
 use weft_nic::{CardConfig, SoftNic, SoftNicConfig};
 use weft_node::{RoundsHalf, RoundsPauses};
 use weft_rounds::FrontParameters;
-use weft_sim::{CostProfile, Execution, FaultPlan, Machines, NetworkProfile, NicMachine, PlanError};
+use weft_sim::{CostProfile, FaultPlan, Machines, NetworkProfile, NicMachine, PlanError};
 use weft_time::{Duration, Instant};
 use weft_waist::{Engine, Memory, View};
-use weft_wire::datagram;
 
 use super::engines::{EngineParameters, NodeEngine};
 use super::host::{Books, HostLoad, ProposerHalf, ROUNDS_SLOT};
@@ -24,15 +23,6 @@ use crate::smr::first_view;
 /// Clients and decisions that a host keeps: nobody asks for them here.
 const FRONT_CLIENTS: usize = 1;
 const FRONT_DECISIONS: usize = 8;
-
-/// What a frame has beside its one message: Ethernet, IPv4, UDP, Weft's datagram.
-const FRAME_OVERHEAD: usize = 14 + 20 + 8 + datagram::HEADER_BYTES + datagram::TRAILER_BYTES;
-
-/// What a frame occupies of the wire beside its bytes, until its last bit is out: preamble and check sequence.
-const WIRE_OVERHEAD: usize = 8 + 4;
-
-/// A clock cycle of the engine's timers.
-pub(super) const CYCLE: Duration = Duration::from_ns(4);
 
 /// What a cluster is made of.
 #[derive(Clone, Debug)]
@@ -163,33 +153,6 @@ impl Cluster {
     pub(super) fn local_now(&self, node: usize) -> Instant {
         self.machines.local_now(node)
     }
-}
-
-/// The shortest time, in whole cycles, from an engine's message of `bytes` bytes to its delivery at another engine of
-/// the same profile, over an idle path.
-pub(super) fn one_way(profile: &CostProfile, network: &NetworkProfile, bytes: usize) -> Duration {
-    let stack = profile
-        .receive
-        .iter()
-        .chain(profile.transmit)
-        .fold(Duration::ZERO, |sum, part| sum + part.duration());
-    let work = match profile.execution {
-        // The work on the event that sends: at least one message.
-        Execution::Pipeline { cycle, message_cycles, .. } => cycle.duration() * message_cycles.value,
-        Execution::Cores { .. } | Execution::Verbs { .. } | Execution::Clocked { .. } => Duration::ZERO,
-    };
-    let on_wire = (FRAME_OVERHEAD + datagram::message_bytes(bytes)).max(60) + WIRE_OVERHEAD;
-    // At 100 Gb/s, on both links.
-    let wire = Duration::from_ps(80) * on_wire as u64 * 2;
-    let all = stack + work + wire + network.least();
-    CYCLE * (all.as_ps() / CYCLE.as_ps())
-}
-
-/// Cycles that a port of 100 Gb/s is busy with what a node says in a round of `bytes` bytes to each of `peers` others.
-pub(super) fn port_cycles(peers: usize, bytes: usize) -> u64 {
-    // 12 bytes of gap behind each frame.
-    let on_wire = (FRAME_OVERHEAD + datagram::message_bytes(bytes)).max(60) + WIRE_OVERHEAD + 12;
-    (Duration::from_ps(80) * (on_wire * peers) as u64).as_ps().div_ceil(CYCLE.as_ps())
 }
 
 /// The nodes of a cluster.

@@ -10,7 +10,7 @@ use weft_sim::{CostProfile, NetworkProfile};
 use weft_time::{Duration, Instant};
 use weft_waist::{Engine, EngineStatus, Event, Io};
 
-use super::cluster::{CYCLE, one_way};
+use super::path::{CYCLE, one_way};
 
 /// What engines serve.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

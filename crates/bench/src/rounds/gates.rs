@@ -4,8 +4,8 @@ use serde::Serialize;
 use weft_gateware::engine_package as package;
 use weft_gateware::rounds_switch::figures;
 
-use super::cluster::port_cycles;
 use super::measure::RoundsBench;
+use super::path::port_cycles;
 
 /// The most members of engines in gates.
 pub const GATES_MEMBERS_MAX: usize = package::ROUNDS_MEMBERS_MAX as usize;

@@ -9,9 +9,10 @@ use weft_sim::{CostProfile, FaultPlan, NetworkProfile};
 use weft_time::Duration;
 use weft_waist::EngineState;
 
-use super::cluster::{CYCLE, Cluster, ClusterParameters};
+use super::cluster::{Cluster, ClusterParameters};
 use super::engines::{EngineParameters, Service, parameters_for};
 use super::host::HostLoad;
+use super::path::CYCLE;
 use super::values::Batch;
 
 /// Rounds before the measurement: the cluster is founded and the first proposals are decided.

@@ -7,6 +7,7 @@ mod gates;
 mod host;
 mod measure;
 pub mod paper;
+mod path;
 mod register;
 mod result;
 mod values;

@@ -131,7 +131,7 @@ impl RoundsBench {
             if result.stable {
                 return (result, Some(period));
             }
-            period += super::cluster::CYCLE;
+            period += super::path::CYCLE;
         }
     }
 }

@@ -7,7 +7,7 @@ use weft_sim::{
     NicMachine, NoCrashes, PortConfig, SwitchConfig, Usage, World,
 };
 use weft_time::{Duration, Instant};
-use weft_txn::one_sided::Wiring;
+use weft_txn::Wiring;
 use weft_txn::{Key, Transactions, Version};
 use weft_verbs::{
     AccessFlags, PathMtu, ProtectionDomain, QueuePairAttributes, QueuePairNumber, Region, Target,
@@ -15,15 +15,12 @@ use weft_verbs::{
 use weft_waist::Memory;
 
 use super::books::Shared;
-use super::host::NodeHost;
+use super::host::{NodeHost, SLOT};
 use super::system::System;
 
 /// READs that a server may have under way at another, and requests that it may have posted for it.
 const READS: u8 = 255;
 const POSTS: u32 = 8_192;
-
-/// The engine's slot in every card.
-pub(super) const SLOT: u8 = 0;
 
 /// What the machines of a cluster are.
 #[derive(Clone, Copy, Debug)]

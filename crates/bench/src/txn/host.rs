@@ -12,7 +12,9 @@ use weft_txn::host_port::HostKind;
 use weft_waist::{Configuration, EngineState, Epoch, NodeId, NodeSet, View};
 
 use super::books::{CONFLICT_PAUSE, Ended, Shared};
-use super::cluster::SLOT;
+
+/// The engine's slot in every card.
+pub(super) const SLOT: u8 = 0;
 
 /// One client: it has one transaction under way at a time.
 struct Lane {

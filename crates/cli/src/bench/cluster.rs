@@ -10,9 +10,9 @@ use weft_harness::progress::Progress;
 use weft_net::Stop;
 use weft_time::Duration;
 
+use crate::client::CONFIG;
 use crate::failure::Failure;
 use crate::parse;
-use crate::process::CONFIG;
 use crate::replay::CommandLine;
 use crate::task::Task;
 

@@ -7,7 +7,7 @@ use weft_session::ClientParameters;
 use weft_time::{Duration, Instant};
 
 use super::{Handle, STRANGE, refused};
-use crate::client::new_identity;
+use crate::identity::new_identity;
 use crate::requests::ClientHalf;
 use crate::{Error, Pending};
 

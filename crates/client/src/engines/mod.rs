@@ -23,7 +23,7 @@ pub(crate) use transactions::TransactionMachine;
 
 use std::sync::Arc;
 
-use crate::client::Inner;
+use crate::driver::Driver;
 use crate::pending::pending;
 use crate::requests::{ClientHalf, Inbox};
 use crate::{Error, Pending};
@@ -31,12 +31,12 @@ use crate::{Error, Pending};
 /// A way to one engine.
 pub(crate) struct Handle<M: ClientHalf> {
     inbox: Arc<Inbox<M>>,
-    inner: Arc<Inner>,
+    driver: Arc<Driver>,
 }
 
 impl<M: ClientHalf> Clone for Handle<M> {
     fn clone(&self) -> Self {
-        Self { inbox: Arc::clone(&self.inbox), inner: Arc::clone(&self.inner) }
+        Self { inbox: Arc::clone(&self.inbox), driver: Arc::clone(&self.driver) }
     }
 }
 
@@ -47,8 +47,8 @@ impl<M: ClientHalf> std::fmt::Debug for Handle<M> {
 }
 
 impl<M: ClientHalf> Handle<M> {
-    pub fn new(inbox: &Arc<Inbox<M>>, inner: &Arc<Inner>) -> Self {
-        Self { inbox: Arc::clone(inbox), inner: Arc::clone(inner) }
+    pub fn new(inbox: &Arc<Inbox<M>>, driver: &Arc<Driver>) -> Self {
+        Self { inbox: Arc::clone(inbox), driver: Arc::clone(driver) }
     }
 
     /// Makes a request; `read` says what its reply means.
@@ -59,7 +59,7 @@ impl<M: ClientHalf> Handle<M> {
     ) -> Pending<T> {
         let (promise, answer) = pending();
         self.inbox.leave(request, Box::new(move |reply| promise.keep(reply.and_then(read))));
-        self.inner.wake();
+        self.driver.notifier.notify();
         answer
     }
 }

@@ -2,7 +2,7 @@
 
 use toml::de::{DeTable, DeValue};
 
-use super::read::line_of;
+use super::line::line_of;
 
 /// Says how to convert a file that an earlier version could read.
 pub(super) fn refuse<'i>(text: &str, root: &DeTable<'i>) -> Result<(), String> {

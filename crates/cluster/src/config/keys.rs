@@ -6,7 +6,7 @@ use weft_waist::NODES_MAX;
 use super::engines::{KvConfig, LockConfig, RoundsConfig};
 use super::{CoresConfig, DEFAULT_DATAGRAM_PORT, DEFAULT_LEASE, DEFAULT_MTU_BYTES, REDIS_PORT, RedisConfig};
 use crate::identity::ClusterName;
-use crate::message::LEASE_MAX;
+use crate::lease::LEASE_MAX;
 use crate::text::Text;
 
 /// A table of the file.

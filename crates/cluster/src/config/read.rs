@@ -7,6 +7,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::keys::{Default, Form, Key, TABLES, Table};
+use super::line::line_of;
 use super::{earlier, engines};
 use crate::identity::ClusterName;
 use crate::text::Text;
@@ -215,12 +216,6 @@ impl Section<'_> {
     fn missing(&self, key: &Key) -> String {
         self.refuse_table(format_args!("`{}` is missing; give {}", key.name, key.wanted()))
     }
-}
-
-/// In which line something begins.
-pub(super) fn line_of<T>(text: &str, found: &Spanned<T>) -> usize {
-    let before = text.as_bytes().get(..found.span().start).unwrap_or_default();
-    before.iter().filter(|&&byte| byte == b'\n').count() + 1
 }
 
 /// A piece of the file that can stand in a line of an error.

@@ -28,6 +28,7 @@
 use weft_time::Duration;
 use weft_waist::{EngineStatus, Epoch, NODES_MAX, NodeId, NodeSet, View};
 
+use super::Phase;
 use super::{
     COUNTERS_PER_PAGE, CounterPage, EngineReport, MemberStatus, NodeStatus, ServiceStatus, StatusAnswer,
     StatusPart,
@@ -35,7 +36,6 @@ use super::{
 use crate::identity::{ClusterId, ClusterName};
 use crate::membership::{Incarnation, Reason};
 use crate::message::{decode_reason, decode_state, encode_reason, encode_state};
-use crate::service::Phase;
 use crate::text::Text;
 
 /// The length of each request, and the greatest of an answer: it fits the shortest packets that a cluster can have.

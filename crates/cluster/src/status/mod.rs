@@ -11,10 +11,23 @@ use weft_waist::{EngineStatus, Epoch, NodeId, NodeSet, View};
 
 use crate::identity::ClusterName;
 use crate::membership::{Incarnation, Reason};
-use crate::service::Phase;
 use crate::text::Text;
 
 pub use codec::{DATAGRAM_BYTES, NoStatus, StatusRequest, is_status};
+
+/// Where the cluster stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// The first view waits until these nodes have reported.
+    Bootstrapping {
+        /// Nodes that have not reported yet.
+        missing: NodeSet,
+    },
+    /// There is a view.
+    Running,
+    /// The last engine that held all data is gone: the data is lost.
+    Halted,
+}
 
 /// Counters of a page.
 pub const COUNTERS_PER_PAGE: usize = 8;

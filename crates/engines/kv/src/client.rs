@@ -7,10 +7,9 @@
 use weft_time::{Duration, Instant};
 use weft_waist::{Epoch, NodeId, NodeSet, View};
 
-use crate::message::{Kind, Malformed, Operation, Reply, Request, SCAN_COUNTS, Status};
+use crate::message::{Kind, Malformed, Operation, Reply, Request, SCAN_COUNTS, SESSION_WINDOW, Status};
 use crate::parameters::KEY_BYTES_MAX;
 use crate::placement::partition;
-use crate::session::SESSION_WINDOW;
 
 /// The client's number for a request, from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -23,7 +23,6 @@ mod window;
 pub use client::{Client, ClientParameters, Completion, Outcome, ReadPolicy, RequestId, Task};
 pub use counters::COUNTER_HELP;
 pub use engine::{Kv, Role, version};
-pub use message::{Operation, Status};
+pub use message::{Operation, SESSION_WINDOW, Status};
 pub use parameters::{Parameters, ParametersError, PlantedBug};
 pub use placement::{PARTITIONS, hash, partition};
-pub use session::SESSION_WINDOW;

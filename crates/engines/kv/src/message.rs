@@ -544,6 +544,12 @@ pub struct Cut {
     pub lengths: Lengths,
 }
 
+/// The most requests of one client that are outstanding.
+pub const SESSION_WINDOW: u64 = 16;
+
+/// Bytes of a session in a state transfer: the client, then for each place request, version, status, zeros.
+pub(crate) const SESSION_BYTES: usize = 8 + 24 * SESSION_WINDOW as usize;
+
 /// The cuts that a node remembers, newest first; those behind `count` are meaningless.
 pub const CUTS_MAX: usize = 4;
 

@@ -2,11 +2,13 @@
 
 use weft_time::Duration;
 
-use crate::message::Operation;
+use crate::message::{Operation, SESSION_BYTES, StateChunk};
 use crate::placement::PARTITIONS;
 
 /// The most bytes of a key.
 pub(crate) const KEY_BYTES_MAX: usize = 72;
+/// Bytes of a slot in a state transfer before its key.
+pub(crate) const SLOT_HEADER_BYTES: usize = 16;
 
 /// Sizes and intervals of an engine. All nodes of a cluster use the same sizes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,11 +94,6 @@ impl Parameters {
         }
     }
 
-    /// Bytes of card memory that the engine needs; the memory must be zero when the engine starts.
-    pub fn memory_bytes(&self) -> usize {
-        crate::table::Table::new(self).memory_bytes()
-    }
-
     /// Whether an engine can run with these sizes.
     ///
     /// # Errors
@@ -117,7 +114,7 @@ impl Parameters {
         require(self.retransmit_max >= self.retransmit, "retransmit_max must be at least retransmit")?;
         require(self.burst >= 1, "burst must be at least 1")?;
         require(
-            self.chunk_bytes >= crate::transfer::chunk_bytes_least(self) && self.chunk_bytes <= 65_535,
+            self.chunk_bytes >= chunk_bytes_least(self) && self.chunk_bytes <= 65_535,
             "chunk_bytes must hold one slot and one session, and be at most 65535",
         )
     }
@@ -198,6 +195,12 @@ impl PlantedBug {
             Self::SealedBeforeFlush => "sealed-before-flush",
         }
     }
+}
+
+/// The least `chunk_bytes` that can carry any one record.
+fn chunk_bytes_least(parameters: &Parameters) -> usize {
+    let slot = SLOT_HEADER_BYTES + parameters.key_field() + parameters.value_bytes_max.next_multiple_of(8);
+    StateChunk::HEADER + slot.max(SESSION_BYTES)
 }
 
 #[cfg(test)]

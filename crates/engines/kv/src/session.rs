@@ -13,12 +13,9 @@
 use weft_time::{Duration, Instant};
 use weft_waist::NODES_MAX;
 
-use crate::message::{Malformed, Status, be64, put};
+use crate::message::{Malformed, SESSION_BYTES, SESSION_WINDOW, Status, be64, put};
 use crate::parameters::Parameters;
 use crate::placement::mix;
-
-/// The most requests of one client that are outstanding.
-pub const SESSION_WINDOW: u64 = 16;
 
 const PLACES: usize = SESSION_WINDOW as usize;
 const NONE: u32 = u32::MAX;
@@ -296,18 +293,15 @@ impl Sessions {
         }
     }
 
-    /// Bytes of a session in a state transfer: the client, then for each place request, version, status, zeros.
-    pub const TRANSFER_BYTES: usize = 8 + 24 * PLACES;
-
     /// How many places [`Sessions::export`] knows.
     pub fn places(&self) -> u32 {
         self.list.len() as u32
     }
 
     /// The session at a place, if it is in use.
-    pub fn export(&self, place: u32) -> Option<[u8; Self::TRANSFER_BYTES]> {
+    pub fn export(&self, place: u32) -> Option<[u8; SESSION_BYTES]> {
         let session = &self.list[place as usize];
-        let mut bytes = [0; Self::TRANSFER_BYTES];
+        let mut bytes = [0; SESSION_BYTES];
         put(&mut bytes, 0, session.client.to_be_bytes());
         for (at, place) in session.places.iter().enumerate().map(|(index, place)| (8 + 24 * index, place)) {
             put(&mut bytes, at, place.request.to_be_bytes());
@@ -318,7 +312,7 @@ impl Sessions {
     }
 
     /// Takes over a session from another node; of each place the later record stays.
-    pub fn import(&mut self, now: Instant, bytes: &[u8; Self::TRANSFER_BYTES]) -> Result<(), Malformed> {
+    pub fn import(&mut self, now: Instant, bytes: &[u8; SESSION_BYTES]) -> Result<(), Malformed> {
         let client = be64(bytes, 0);
         for at in (0..PLACES).map(|index| 8 + 24 * index) {
             let (request, version) = (be64(bytes, at), be64(bytes, at + 8));

@@ -339,6 +339,13 @@ impl Table {
     }
 }
 
+impl Parameters {
+    /// Bytes of card memory that the engine needs; the memory must be zero when the engine starts.
+    pub fn memory_bytes(&self) -> usize {
+        Table::new(self).memory_bytes()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

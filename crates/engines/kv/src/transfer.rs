@@ -20,9 +20,8 @@
 
 use weft_waist::{Epoch, NodeId, NodeSet};
 
-use crate::message::{StateChunk, StateRequest, What, be16, be64, put};
-use crate::parameters::Parameters;
-use crate::session::Sessions;
+use crate::message::{SESSION_BYTES, StateChunk, StateRequest, What, be16, be64, put};
+use crate::parameters::{Parameters, SLOT_HEADER_BYTES};
 use crate::stream::Pace;
 
 /// The position behind the last.
@@ -33,14 +32,6 @@ pub(crate) const CHUNKS_MAX: usize = 16;
 
 /// Buckets, or places of the session table, that are looked at for one answer: bounds the work of an event.
 pub(crate) const SCAN_MAX: u32 = 1024;
-
-const SLOT_HEADER: usize = 16;
-
-/// The least `chunk_bytes` that can carry any one record.
-pub(crate) fn chunk_bytes_least(parameters: &Parameters) -> usize {
-    let slot = SLOT_HEADER + parameters.key_field() + parameters.value_bytes_max.next_multiple_of(8);
-    StateChunk::HEADER + slot.max(Sessions::TRANSFER_BYTES)
-}
 
 /// The records of a chunk as they are composed.
 #[derive(Clone, Debug)]
@@ -66,7 +57,7 @@ impl Records {
     /// Appends a slot; `false`, and nothing changed, if it does not fit.
     #[must_use]
     pub fn push_slot(&mut self, version: u64, key: &[u8], value: &[u8]) -> bool {
-        let mut head = [0; SLOT_HEADER];
+        let mut head = [0; SLOT_HEADER_BYTES];
         put(&mut head, 0, version.to_be_bytes());
         put(&mut head, 8, (value.len() as u16).to_be_bytes());
         let pad = value.len().next_multiple_of(8) - value.len();
@@ -75,7 +66,7 @@ impl Records {
 
     /// Appends a session; `false`, and nothing changed, if it does not fit.
     #[must_use]
-    pub fn push_session(&mut self, session: &[u8; Sessions::TRANSFER_BYTES]) -> bool {
+    pub fn push_session(&mut self, session: &[u8; SESSION_BYTES]) -> bool {
         self.push(&[session])
     }
 
@@ -109,7 +100,7 @@ pub(crate) fn slots(
 }
 
 fn parse_slot(bytes: &[u8], key_field: usize, value_max: usize) -> Option<(Slot<'_>, &[u8])> {
-    let (head, rest) = bytes.split_at_checked(SLOT_HEADER)?;
+    let (head, rest) = bytes.split_at_checked(SLOT_HEADER_BYTES)?;
     let length = usize::from(be16(head, 8));
     if length == 0 || length > value_max {
         return None;
@@ -120,8 +111,8 @@ fn parse_slot(bytes: &[u8], key_field: usize, value_max: usize) -> Option<(Slot<
 }
 
 /// The sessions of a chunk, the last one `None` if the bytes are no sessions.
-pub(crate) fn sessions(records: &[u8]) -> impl Iterator<Item = Option<&[u8; Sessions::TRANSFER_BYTES]>> {
-    records.chunks(Sessions::TRANSFER_BYTES).map(|bytes| bytes.try_into().ok())
+pub(crate) fn sessions(records: &[u8]) -> impl Iterator<Item = Option<&[u8; SESSION_BYTES]>> {
+    records.chunks(SESSION_BYTES).map(|bytes| bytes.try_into().ok())
 }
 
 /// What a joining node has yet to get, and from whom.
@@ -237,7 +228,7 @@ mod tests {
         assert!(records.push_slot(1, &[2; 8], &[3; 1024]));
         let before = records.bytes().to_vec();
         assert!(!records.push_slot(1, &[2; 8], &[3; 177]));
-        assert!(!records.push_session(&[4; Sessions::TRANSFER_BYTES]));
+        assert!(!records.push_session(&[4; SESSION_BYTES]));
         assert_eq!(records.bytes(), before);
         assert!(records.push_slot(1, &[2; 8], &[3; 176]));
         assert_eq!(records.bytes().len(), 1280 - 32);

@@ -25,6 +25,7 @@ mod placement;
 mod recovery;
 mod state;
 mod stream;
+mod vector;
 mod witness;
 
 use std::collections::VecDeque;
@@ -39,12 +40,11 @@ use weft_waist::{
 };
 
 pub use counters::Counters;
-pub use fold::FOLD_MAX;
 pub use message::{Answer, Ask, Call, Status};
 pub use parameters::{
-    CommitRule, PlantedBug, ReplicaParameters, ReplicaParametersError, SCANNED_MAX, Summaries, WINDOW_MAX,
+    CommitRule, FOLD_MAX, OnHost, PlantedBug, ReplicaParameters, ReplicaParametersError, SCANNED_MAX,
+    Summaries, WINDOW_MAX,
 };
-pub use placement::OnHost;
 pub use witness::{Counts, Unwatched, Witness};
 
 use fold::Fold;
@@ -150,7 +150,7 @@ impl<W: Witness> Replica<W> {
             groups: (0..count).map(group).collect(),
             state: State::new(&parameters, &layout, witness),
             wirings: [None; NODES_MAX],
-            links: (0..parameters.nodes).map(|_| Link::new(stream::POSTS_MAX)).collect(),
+            links: (0..parameters.nodes).map(|_| Link::new(parameters::POSTS_MAX)).collect(),
             peers: vec![Peer::default(); parameters.nodes],
             stream: Stream::new(&parameters),
             fold: Fold::new(),

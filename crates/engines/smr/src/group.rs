@@ -1,5 +1,7 @@
 //! One replica of one replicated log: its view of who leads, the permission that it grants, and what it applies.
 
+mod leader;
+
 use std::collections::VecDeque;
 
 use weft_time::Instant;
@@ -8,12 +10,12 @@ use weft_waist::{Effects, Memory, NodeId, NodeSet};
 
 use crate::counters::Counters;
 use crate::layout::{self, Layout};
-use crate::leader::{Follower, What};
 use crate::link::{Ended, Link, State, Wiring, tagged};
 use crate::machine::{Ports, StateMachine};
-use crate::message::{Control, Granted, Request};
+use crate::message::{self, Control, Granted, Request, node, send};
 use crate::parameters::{Delivery, NODES_MAX, Parameters, PlantedBug};
 use crate::slot::{Join, Kind, Slot};
+use leader::{Follower, What};
 
 /// The kind of call by which a WRITE into the log tells the follower's engine (RPC write-through).
 pub const CALL_LOG: u8 = 240;
@@ -24,10 +26,6 @@ const READ_AND_WRITE: AccessFlags = AccessFlags::REMOTE_READ.with(AccessFlags::R
 
 /// How much longer than its patience a replica stands back.
 const STANDING_BACK: u64 = 8;
-
-pub(crate) fn node(index: usize) -> NodeId {
-    NodeId::new(index).expect("a group has at most eight replicas")
-}
 
 /// What a replica is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -219,7 +217,7 @@ impl Group {
             self.layout.set(ports.memory, layout::MEMBER, incarnation.into());
         }
         if founding {
-            self.alive = NodeSet::first(self.parameters.nodes).without(crate::group::node(node));
+            self.alive = NodeSet::first(self.parameters.nodes).without(message::node(node));
             self.candidates = self.alive;
             self.incarnations = [incarnation; NODES_MAX];
         }
@@ -630,11 +628,6 @@ impl Group {
             self.recycle(ports);
         }
     }
-}
-
-pub(crate) fn send(to: usize, message: &Control, effects: &mut Effects) {
-    let mut bytes = [0; 24];
-    effects.send(NodeSet::EMPTY.with(node(to)), message.kind(), &[message.encode(&mut bytes)]);
 }
 
 impl<'a> Ports<'a> {

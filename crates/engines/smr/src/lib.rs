@@ -23,7 +23,6 @@ pub mod client;
 mod counters;
 mod group;
 mod layout;
-mod leader;
 pub mod link;
 pub mod log;
 mod machine;

@@ -13,6 +13,7 @@
 //! beginning with *psn*: if it is new the receiver connects its own end likewise.
 
 use thiserror::Error;
+use weft_waist::{Effects, NodeId, NodeSet};
 
 /// The group number of the pulse.
 pub const PULSE: u8 = 255;
@@ -142,6 +143,15 @@ impl Control {
             Err(Malformed::Kind(kind))
         }
     }
+}
+
+pub(crate) fn node(index: usize) -> NodeId {
+    NodeId::new(index).expect("a group has at most eight replicas")
+}
+
+pub(crate) fn send(to: usize, message: &Control, effects: &mut Effects) {
+    let mut bytes = [0; 24];
+    effects.send(NodeSet::EMPTY.with(node(to)), message.kind(), &[message.encode(&mut bytes)]);
 }
 
 #[cfg(test)]

@@ -15,10 +15,9 @@ use weft_time::{Duration, Instant};
 use weft_verbs::CompletionStatus;
 use weft_waist::{Effects, Memory, NodeSet};
 
-use crate::group::{node, send};
 use crate::layout::put;
 use crate::link::{Ended, Link, State, Transfer, Wiring, tag, tagged};
-use crate::message::{Control, Granted, PULSE, Request};
+use crate::message::{self, Control, Granted, PULSE, Request, node, send};
 use crate::parameters::NODES_MAX;
 use crate::slot::word;
 
@@ -138,7 +137,7 @@ impl Pulse {
             self.peers[peer].score = score;
             self.peers[peer].could_lead = if founding { u8::MAX } else { 0 };
         }
-        let all = NodeSet::first(self.parameters.nodes).without(crate::group::node(node));
+        let all = NodeSet::first(self.parameters.nodes).without(message::node(node));
         self.alive = if founding { all } else { NodeSet::EMPTY };
     }
 

@@ -1,5 +1,16 @@
 //! The engine: what all its roles share, and where events go.
 
+mod atomics;
+mod commit;
+mod coordinator;
+mod join;
+mod local;
+mod one_sided;
+mod participant;
+mod recovery;
+mod ship;
+mod withdrawal;
+
 use std::collections::VecDeque;
 use std::mem::take;
 
@@ -11,23 +22,24 @@ use weft_waist::{
 };
 
 use crate::counters::Counters;
-use crate::execution::Execution;
+use crate::engine::join::Join;
+use crate::engine::participant::Participants;
+use crate::engine::recovery::{Phase, Recovery};
 use crate::host_port::{HostKind, HostMessage, LOG_CALLER};
-use crate::join::Join;
 use crate::key::{Key, SHARDS_MAX, Version};
 use crate::linked::{LINKED_TABLES, LinkedShape, LinkedTable};
 use crate::log::Log;
 use crate::message::{Body, Header, Kind, Malformed, Put, Reader};
-use crate::one_sided::OneSided;
 use crate::operation::Operations;
 use crate::parameters::{Parameters, PlantedBug};
-use crate::participant::Participants;
+use crate::procedure::Execution;
 use crate::procedure::Procedures;
-use crate::recovery::{Phase, Recovery};
+use crate::room::Room;
 use crate::shard::{Placement, Shards};
-use crate::store::{Report, Room};
+use crate::store::Report;
 use crate::transaction::TransactionId;
 use crate::window::Window;
+use one_sided::OneSided;
 
 const TIMER_TICK: u32 = 0;
 /// The highest byte of a tag says what it is for.

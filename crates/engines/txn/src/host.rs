@@ -9,14 +9,15 @@ use std::mem::take;
 use weft_time::{Duration, Instant};
 use weft_waist::Epoch;
 
-use crate::copy::{Cursor, Merge, Page, PageWriter};
-use crate::execution::{Execution, Fault};
+use crate::copy::{Merge, PageWriter};
 use crate::host_port::{HostKind, HostMessage, LOG_TOKEN, NOBODY, TABLE, write};
 use crate::key::Key;
 use crate::log;
-use crate::message::{Content, Malformed, Put, Status, Stray, Want, Write};
+use crate::message::{Content, Cursor, Malformed, Page, Put, Status, Stray, Want, Write};
+use crate::procedure::{Execution, Fault};
 use crate::procedure::{Outcome, Procedures, Request, Step, VALUE_MAX};
-use crate::store::{Change, Full, Layout, Precision, Report, Room, Shape, Table};
+use crate::room::Room;
+use crate::store::{Change, Full, Layout, Precision, Report, Shape, Table};
 use crate::transaction::TransactionId;
 
 /// Which transactions the host executes by itself over its own table, if all keys are of shards whose primary its

@@ -27,12 +27,14 @@
 use weft_verbs::QueuePairNumber;
 use weft_waist::{Caller, Epoch};
 
-use crate::copy::{Cursor, Page};
-use crate::message::{Claim, Got, List, Malformed, Put, Reader, Status, Want, write_id, write_list};
-use crate::one_sided::Wiring;
+use crate::message::{
+    Claim, Cursor, Got, List, Malformed, Page, Put, Reader, Status, Want, write_id, write_list,
+};
 use crate::procedure::{ANSWER_MAX, INPUT_MAX, ProcedureId, Step};
-use crate::store::{Report, Room};
+use crate::room::Room;
+use crate::store::Report;
 use crate::transaction::TransactionId;
+use crate::wiring::Wiring;
 
 /// The token with which the log's messages are exchanged.
 pub const LOG_TOKEN: u32 = u32::MAX;

@@ -5,49 +5,41 @@
 //! shards; each shard has a primary, which holds the locks, and backups. The origin is Xenic (Schuh et al., SOSP
 //! 2021); PROTOCOL.md says where this design differs and why.
 
-mod atomics;
 pub mod client;
-mod commit;
-mod coordinator;
 mod copy;
 mod counters;
 mod engine;
-mod execution;
 pub mod host;
 pub mod host_port;
-mod join;
 mod key;
 mod linked;
-mod local;
 pub mod log;
 pub mod message;
-pub mod one_sided;
 mod operation;
 mod parameters;
-mod participant;
 mod plain;
 mod procedure;
-mod recovery;
+mod room;
 mod shard;
-mod ship;
 pub mod store;
 mod transaction;
 mod window;
-mod withdrawal;
+mod wiring;
 
-pub use copy::{Cursor, Page};
 pub use counters::Counters;
 pub use engine::{Recorded, Transactions};
-pub use execution::{Execution, Fault, Written};
 pub use key::{Key, SHARDS_MAX, Version};
 pub use linked::{LINKED_TABLES, LinkedShape, LinkedTable};
+pub use message::{Cursor, Page};
 pub use parameters::{Parameters, PlantedBug, Reads, Variant};
 pub use procedure::{
-    ANSWER_MAX, Access, Accesses, Context, INPUT_MAX, KEYS_MAX, Mode, Outcome, Procedure, ProcedureId,
-    Procedures, Request, Step, VALUE_MAX,
+    ANSWER_MAX, Access, Accesses, Context, Execution, Fault, INPUT_MAX, KEYS_MAX, Mode, Outcome, Procedure,
+    ProcedureId, Procedures, Request, Step, VALUE_MAX, Written,
 };
+pub use room::Room;
 pub use shard::{Placement, Shards};
 pub use transaction::TransactionId;
+pub use wiring::Wiring;
 
 /// The version of objects that were there before the first epoch.
 pub const LOADED: Version = Version::new(weft_waist::Epoch(0), 1);

@@ -19,7 +19,7 @@ use weft_waist::Memory;
 
 use crate::key::Key;
 use crate::message::{Item, List, Malformed, Place, Reader, Verdict, Write};
-use crate::store::Demand;
+use crate::room::Demand;
 use crate::transaction::TransactionId;
 
 /// Every record begins at a multiple of so many bytes.

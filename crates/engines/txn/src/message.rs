@@ -35,19 +35,22 @@
 mod difference;
 mod fields;
 mod items;
+mod list;
+mod page;
 pub mod write;
 
 pub(crate) use difference::DIFFERENCE_BYTES_MIN;
 pub use difference::{Difference, Stray};
 pub(crate) use fields::HEADER_BYTES_MAX;
 pub use fields::{Reader, write_id};
-pub use items::{Claim, Content, Drawn, Got, Item, List, Put, Replacement, Seen, Want, Write, write_list};
+pub use items::{Claim, Content, Drawn, Got, Put, Replacement, Seen, Want, Write};
+pub use list::{Item, List, write_list};
+pub use page::{Cursor, Page};
 
 use weft_waist::{Epoch, NodeSet};
 
-use crate::copy::{Cursor, Page};
 use crate::procedure::{ANSWER_MAX, INPUT_MAX, ProcedureId};
-use crate::store::Room;
+use crate::room::Room;
 use crate::transaction::TransactionId;
 
 /// Why a message is refused.

@@ -1,11 +1,14 @@
 //! The interface for people: what a transaction is, and what becomes of it.
 
+mod execution;
+
 use std::sync::Arc;
 
 use weft_time::Duration;
 
-use crate::execution::{Execution, Fault};
 use crate::key::Key;
+
+pub use execution::{Execution, Fault, Written};
 
 /// The most keys of a transaction.
 pub const KEYS_MAX: usize = 64;

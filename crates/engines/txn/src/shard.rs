@@ -2,14 +2,15 @@
 
 use weft_waist::{Epoch, Memory};
 
-use crate::copy::{Cursor, PageWriter};
+use crate::copy::PageWriter;
 use crate::key::{Key, Version};
 use crate::linked::{Linked, LinkedShape};
-use crate::message::{Content, Put, Stray, Write};
+use crate::message::{Content, Cursor, Put, Stray, Write};
 use crate::parameters::Parameters;
 use crate::plain::Plain;
 use crate::procedure::VALUE_MAX;
-use crate::store::{Cached, Index, IndexParameters, Layout, Lookup, Next, Region, Report, Room, Shape};
+use crate::room::Room;
+use crate::store::{Cached, Index, IndexParameters, Layout, Lookup, Next, Region, Report, Shape};
 use crate::transaction::TransactionId;
 
 /// Where the tables are, as seen from the engine.
@@ -145,7 +146,7 @@ impl Shards {
         match placement {
             Placement::Host => 0,
             Placement::Linked { shape, .. } => {
-                shape.bytes() * parameters.replicas + crate::one_sided::memory_bytes(parameters, shape)
+                shape.bytes() * parameters.replicas + crate::wiring::memory_bytes(parameters, shape)
             }
             Placement::Card { shape, .. } => parameters.operations * stride(shape),
         }

@@ -3,11 +3,21 @@
 use weft_time::Instant;
 use weft_waist::{NodeId, NodeSet};
 
-use crate::atomics::HeldLock;
-use crate::execution::Execution;
 use crate::message::{Lack, Place, Verdict};
+use crate::procedure::Execution;
 use crate::procedure::{Access, ProcedureId};
 use crate::transaction::TransactionId;
+
+/// A key that is locked at its primary by an ATOMIC. It keeps its landing.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HeldLock {
+    pub landing: usize,
+    pub primary: usize,
+    pub address: u64,
+    pub index: usize,
+    /// Its READ is under way.
+    pub reading: bool,
+}
 
 /// What an attempt waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

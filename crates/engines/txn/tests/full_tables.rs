@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 use network::workload::{ACCOUNTS, BALANCE, long, long_at, toggle, transfer};
 use network::{Faults, Network, Node, Setup, before_events, node};
 use weft_time::Duration;
+use weft_txn::Room;
 use weft_txn::message::{Header, Kind, Place, Put, write, write_list};
-use weft_txn::store::Room;
 use weft_txn::{Fault, Key, Outcome, TransactionId, Version};
 use weft_waist::{Engine, EngineState, Event, Message, NodeSet};
 

@@ -3,12 +3,13 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use weft_time::Instant;
+use weft_txn::Room;
 use weft_txn::host_port::{HostKind, HostMessage};
 use weft_txn::message::{
     Base, Body, Claim, Got, Header, Held, Kind, List, Place, Put, Reader, Replacement, Seen, Status, Verdict,
     Want, write, write_id, write_list,
 };
-use weft_txn::store::{IndexParameters, Precision, Room, Shape};
+use weft_txn::store::{IndexParameters, Precision, Shape};
 use weft_txn::{
     Access, Context, Key, Mode, Parameters, Placement, Procedure, ProcedureId, Procedures, Step,
     TransactionId, Transactions, Version,

@@ -7,7 +7,6 @@
 
 mod plot;
 mod result;
-mod watch;
 
 use std::cell::RefCell;
 use std::fmt;
@@ -21,17 +20,15 @@ use weft_time::{Duration, Instant};
 
 pub use plot::plot;
 pub use result::{IncastResult, IncastRun};
-pub(super) use watch::Watch;
 
 use weft_harness::NicModel;
 use weft_harness::progress::Progress;
 
+use super::limits::INCAST_MAX;
 use super::load::Amount;
 use super::simulated::{self, BEGIN, Simulation, Topology};
+use super::watch::Watch;
 use super::{DataChecked, RdmaBench, RdmaError, RdmaOperation, jain_index};
-
-/// The most clients of one server.
-pub const INCAST_MAX: u32 = 32;
 
 /// Intervals that a run is divided into.
 const INTERVALS: u64 = 100;

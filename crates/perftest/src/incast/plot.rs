@@ -3,7 +3,7 @@
 use weft_report::curves::{Axis, Figure, Line, Point, page};
 
 use super::result::{IncastResult, IncastRun};
-use super::watch::Interval;
+use crate::watch::Interval;
 
 /// One self-contained page with the rates of each run and the queues of all.
 pub fn plot(result: &IncastResult) -> String {

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use weft_harness::table::{Column, Table, grouped};
 
-use super::watch::Interval;
 use super::{Congestion, DataChecked};
+use crate::watch::Interval;
 
 /// One run. All counts are of the server's port and of all machines; "steady" is the second half of the time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

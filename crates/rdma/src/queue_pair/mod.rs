@@ -23,7 +23,6 @@ use crate::shared::Shared;
 use crate::shared_receive::SharedReceiveQueueNumber;
 use crate::sink::PacketSink;
 use requester::{Fault, Requester};
-pub(crate) use responder::ReorderPool;
 use responder::Responder;
 
 /// The UDP source port of a connection, which switches hash to spread connections over paths (annex A17.3.1): from the

@@ -6,7 +6,6 @@ mod xor;
 pub use count::Count;
 pub use xor::Xor;
 
-use crate::path::{Outcome, Packet, Path};
 use crate::shapes::{Flow, Map, QUEUE_PAIRS, Tap};
 
 /// The maps of the card; the numbers are those of `map_e` in `rtl/services/services_pkg.sv`.
@@ -110,28 +109,5 @@ impl Services {
     /// The tap's state of a flow.
     pub fn reading(&self, flow: Flow) -> u64 {
         self.flows[flow.index()].1
-    }
-}
-
-impl Path for Services {
-    fn configure(&mut self, flow: Flow, setting: Setting) {
-        self.configure(flow, setting);
-    }
-
-    fn pass(&mut self, packets: &[Packet]) -> Vec<Outcome> {
-        let pass = |packet: &Packet| {
-            let mut bytes = packet.bytes.clone();
-            let verdict = Services::pass(self, packet.flow, packet.offset, &mut bytes);
-            Outcome { bytes, verdict }
-        };
-        packets.iter().map(pass).collect()
-    }
-
-    fn accept(&mut self, flow: Flow, verdict: u32) {
-        self.accept(flow, verdict);
-    }
-
-    fn reading(&mut self, flow: Flow) -> u64 {
-        Services::reading(self, flow)
     }
 }

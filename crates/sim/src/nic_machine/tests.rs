@@ -8,7 +8,7 @@ use weft_wire::frame::{Endpoint, Flow, emit_udp_frame};
 use weft_wire::roce::{self, Opcode};
 
 use super::*;
-use crate::cost::Figure;
+use crate::figure::Figure;
 use crate::{NoCrashes, PortConfig, SwitchConfig, World};
 
 const TO_HOST: u8 = 1;

@@ -1,7 +1,5 @@
 //! What a packet is, and what follows from that alone.
 
-use super::{Aeth, AtomicEth, Bth, Reth};
-
 /// Operations of the reliable-connection service (table 38 of the specification; the service's three
 /// leading bits are zero), and the congestion notification packet of RoCE v2 (annex A17.9.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -190,27 +188,6 @@ impl Opcode {
     /// Reserved bytes behind the base header, which are sent as zeros and ignored on receipt.
     pub const fn reserved_bytes(self) -> usize {
         if self.is_congestion_notification() { 16 } else { 0 }
-    }
-
-    /// Bytes of the base and the extended headers together, reserved bytes included: 12 to 40.
-    pub const fn header_bytes(self) -> usize {
-        let mut bytes = Bth::BYTES + self.reserved_bytes();
-        if self.has_reth() {
-            bytes += Reth::BYTES;
-        }
-        if self.has_atomic() {
-            bytes += AtomicEth::BYTES;
-        }
-        if self.has_aeth() {
-            bytes += Aeth::BYTES;
-        }
-        if self.has_atomic_ack() {
-            bytes += 8;
-        }
-        if self.has_immediate() {
-            bytes += 4;
-        }
-        bytes
     }
 }
 

@@ -22,7 +22,7 @@ use weft_workload::{Lane, Workload};
 
 use super::machines::ClientMachine;
 use super::nodes::{NodeBuilder, NodeMachine, NodeNic};
-use super::timeline::Turns;
+use super::turns::Turns;
 use crate::kv::{Driver, DriverParameters, Phase};
 
 /// Machines that clients run on.

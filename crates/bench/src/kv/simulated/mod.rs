@@ -5,6 +5,7 @@ mod cluster;
 pub(crate) mod machines;
 mod nodes;
 mod timeline;
+mod turns;
 
 pub use campaign::{Campaign, CampaignResult};
 pub use cluster::{ClusterParameters, LEASE};

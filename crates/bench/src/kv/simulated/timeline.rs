@@ -3,33 +3,11 @@
 use weft_harness::result::{Lane, LeadSpan, Mark, MarkKind, NodeState, StateSpan, since_ns};
 use weft_harness::{Station, StatusChange, node_id};
 use weft_kv::PARTITIONS;
-use weft_sim::{Event, MachineId, Tap};
 use weft_time::Instant;
 use weft_waist::{EngineState, NodeId, View};
 
 use super::cluster::Cluster;
-
-/// One machine's end or return.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Turn {
-    at: Instant,
-    machine: MachineId,
-    down: bool,
-}
-
-/// Notes the crashes and restarts that really take place.
-#[derive(Debug, Default)]
-pub(super) struct Turns(Vec<Turn>);
-
-impl Tap for Turns {
-    fn event(&mut self, at: Instant, event: &Event) {
-        match *event {
-            Event::Crashed(machine) => self.0.push(Turn { at, machine, down: true }),
-            Event::Restarted(machine, _) => self.0.push(Turn { at, machine, down: false }),
-            _ => {}
-        }
-    }
-}
+use super::turns::Turn;
 
 /// Marks and lanes of the part of a run from `begin` to `end`.
 pub(super) fn of(cluster: &Cluster, begin: Instant, end: Instant) -> (Vec<Mark>, Vec<Lane>) {

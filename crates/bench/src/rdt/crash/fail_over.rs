@@ -7,7 +7,7 @@ use super::observe;
 use super::{Crash, Victim};
 use crate::rdt::measure::RdtBench;
 use crate::rdt::system::System;
-use crate::rdt::workload::TypeName;
+use crate::rdt::type_name::TypeName;
 use crate::smr::{FailOver, Quantiles};
 
 /// Per cent of the operations that call a method.

@@ -20,7 +20,8 @@ use weft_time::{Duration, Instant};
 use super::cluster::ClusterParameters;
 use super::measure::RdtBench;
 use super::system::{Callers, Card, Commit, Configuration, System};
-use super::workload::{TypeName, Workload};
+use super::type_name::TypeName;
+use super::workload::Workload;
 
 pub use fail_over::FailOvers;
 pub use observe::{Mark, Timeline};

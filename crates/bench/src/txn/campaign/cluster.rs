@@ -23,8 +23,8 @@ use weft_verbs::Target;
 use weft_waist::{Engine, EngineState, EngineStatus, Memory, View};
 
 use super::books::{Books, Shared};
-use super::host::{ClientHalf, SLOT};
-use super::steps::{SharedWatch, StepCrash};
+use super::host::ClientHalf;
+use super::steps::{SLOT, SharedWatch, StepCrash};
 use crate::txn::tables::Contents;
 
 /// Clocks gain or lose up to this, in millionths; half of what the service's leases allow for.

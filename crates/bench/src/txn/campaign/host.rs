@@ -18,9 +18,6 @@ use super::super::host::charge;
 use super::books::Shared;
 use super::steps::SharedWatch;
 
-/// The engine's slot in every card.
-pub(super) const SLOT: u8 = 0;
-
 /// One client: it has one transaction under way at a time.
 struct Lane {
     client: Box<dyn Client>,

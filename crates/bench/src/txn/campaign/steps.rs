@@ -10,7 +10,8 @@ use weft_txn::message::Kind;
 use weft_wire::datagram::Datagram;
 use weft_wire::frame::Frame;
 
-use super::host::SLOT;
+/// The engine's slot in every card.
+pub(super) const SLOT: u8 = 0;
 
 /// A crash comes so long after the message, at most: time enough for a node to handle it and to send what follows
 /// from it.

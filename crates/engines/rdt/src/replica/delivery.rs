@@ -144,7 +144,7 @@ mod tests {
     use weft_waist::Effects;
 
     use super::*;
-    use crate::replica::state::Vector;
+    use crate::replica::vector::Vector;
     use crate::replica::{Phase, ReplicaParameters, SCANNED_MAX, Summaries};
     use crate::{Bounds, MethodSet, Type};
 

@@ -8,13 +8,10 @@ use weft_waist::{Caller, Io};
 
 use super::Replica;
 use super::layout::Summary;
-use super::parameters::PlantedBug;
+use super::parameters::{FOLD_MAX, PlantedBug};
 use super::stream::SUMMARIES;
 use super::witness::Witness;
 use crate::object::{Arguments, Slot};
-
-/// The most own calls that are folded before they are sent.
-pub const FOLD_MAX: usize = 64;
 
 /// Own calls that have taken effect here and are not sent yet.
 #[derive(Clone, Debug)]

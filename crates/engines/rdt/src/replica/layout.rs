@@ -26,14 +26,16 @@
 //! of the origin have arrived, in whatever slots, when this summary has: summaries are written in the order of their
 //! counts, so it is the count itself, unless a restarted origin writes its summaries anew.
 
+use std::ops::Range;
+
 use weft_smr::{Group, NODES_MAX, Pulse, slot::word};
 use weft_waist::Memory;
 
 use super::message::{Lives, arguments, half, lives, put_arguments, put_lives};
-use super::parameters::{Path, ReplicaParameters};
-use super::state::{self, Requires, Vector};
+use super::parameters::{ORDERED_WINDOW, Path, ReplicaParameters};
+use super::vector::{Requires, Vector};
 use crate::definition::METHODS_MAX;
-use crate::object::{Arguments, Slot};
+use crate::object::{Arguments, Slot, Type};
 
 pub(crate) const HEADER_BYTES: usize = 320;
 pub(crate) const SUMMARY_BYTES: usize = 64;
@@ -89,7 +91,7 @@ impl Layout {
         let outgoing = rings + nodes * ring as usize * entry;
         let staging = outgoing + if slots > 0 { ring as usize * SUMMARY_BYTES } else { 0 };
         let snapshot = staging + nodes * STAGE_BYTES;
-        let state_bytes = state::bytes(kind, nodes) + nodes * slots * SUMMARY_BYTES;
+        let state_bytes = state_bytes(kind, nodes) + nodes * slots * SUMMARY_BYTES;
         let snapshot_bytes = (SNAPSHOT_HEAD + state_bytes).next_multiple_of(64);
         let groups = (snapshot + snapshot_bytes).next_multiple_of(64);
         let bytes = groups + kind.group_count() * Group::memory_bytes(&parameters.log());
@@ -154,6 +156,25 @@ impl Layout {
     pub fn staging(&self, peer: usize) -> usize {
         self.staging + peer * STAGE_BYTES
     }
+}
+
+impl ReplicaParameters {
+    /// Bytes of memory that the engine takes.
+    pub fn memory_bytes(&self) -> usize {
+        Layout::new(self).bytes
+    }
+
+    /// Where in that memory the copies of the state stand that nodes give to those that come back. Nothing else is as
+    /// large, and nothing is touched as rarely.
+    pub fn snapshot_area(&self) -> Range<usize> {
+        let layout = Layout::new(self);
+        layout.snapshot..layout.snapshot + layout.snapshot_bytes
+    }
+}
+
+/// Bytes of the state in a snapshot, without the summaries.
+fn state_bytes(kind: &Type, nodes: usize) -> usize {
+    nodes * 24 + kind.group_count() * (24 + nodes * ORDERED_WINDOW * 16) + 8 * kind.words()
 }
 
 /// What a replica says of itself.

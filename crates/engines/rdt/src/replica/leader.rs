@@ -7,8 +7,9 @@ use weft_time::Instant;
 use weft_waist::Io;
 
 use super::message::{Datagram, Forward};
-use super::parameters::Path;
-use super::state::{ORDERED_WINDOW, Ordered, TERM_TICKET, Vector, What};
+use super::parameters::{ORDERED_WINDOW, Path};
+use super::state::{Ordered, TERM_TICKET, What};
+use super::vector::Vector;
 use super::witness::Witness;
 use super::{Phase, Replica};
 

@@ -1,18 +1,12 @@
 //! The sizes, intervals and configurations of a replica.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use weft_smr::message::PULSE;
 use weft_smr::{Delivery, NODES_MAX, PulseParameters};
 use weft_time::Duration;
 
-use super::fold::FOLD_MAX;
-use super::layout::Layout;
 use super::message::DATA;
-use super::placement::OnHost;
-use super::state::Ordered;
-use super::stream::POSTS_MAX;
 use crate::object::Type;
 use crate::verdict::{Category, MethodSet};
 
@@ -40,8 +34,26 @@ pub enum CommitRule {
 /// The most own updates without conflicts that may be unanswered.
 pub const WINDOW_MAX: usize = 256;
 
+/// The most own calls that are folded before they are sent.
+pub const FOLD_MAX: usize = 64;
+
+/// The most work requests that are outstanding on a data connection.
+pub(crate) const POSTS_MAX: usize = 64;
+
+/// Conflicting calls of an origin that may be undecided, by group.
+pub(crate) const ORDERED_WINDOW: usize = 16;
+
 /// The most summaries of an origin that are looked through when they are read from memory.
 pub const SCANNED_MAX: usize = 64;
+
+/// Elements that lie in the host's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct OnHost {
+    /// Of which sort.
+    pub sort: &'static str,
+    /// Those from this number on.
+    pub from: usize,
+}
 
 /// What a replica is made with. All replicas use the same.
 #[derive(Clone, Debug)]
@@ -140,41 +152,14 @@ impl ReplicaParameters {
         require(self.kind.group_count() <= weft_smr::GROUPS_MAX, "a type has at most six groups")
     }
 
-    /// Bytes of memory that the engine takes.
-    pub fn memory_bytes(&self) -> usize {
-        Layout::new(self).bytes
-    }
-
-    /// Where in that memory the copies of the state stand that nodes give to those that come back. Nothing else is as
-    /// large, and nothing is touched as rarely.
-    pub fn snapshot_area(&self) -> Range<usize> {
-        let layout = Layout::new(self);
-        layout.snapshot..layout.snapshot + layout.snapshot_bytes
-    }
-
     /// What queue pairs are for: for each, one for the requests of each node to each other one.
     pub fn purposes(&self) -> Vec<u8> {
         [PULSE, DATA].into_iter().chain(0..self.kind.group_count() as u8).collect()
     }
 
-    /// The most work requests that are outstanding on a queue pair.
-    pub fn posts_max(&self, purpose: u8) -> usize {
-        match purpose {
-            PULSE => 2,
-            DATA => POSTS_MAX,
-            _ => self.log().posts_max(),
-        }
-    }
-
     /// Of the heartbeats, for this number of nodes.
     pub(crate) fn pulse(&self) -> PulseParameters {
         PulseParameters { nodes: self.nodes, ..self.pulse }
-    }
-
-    /// Of each group, for this number of nodes and the type's calls.
-    pub(crate) fn log(&self) -> weft_smr::Parameters {
-        let slot_bytes = (Ordered::bytes(self.nodes) + weft_smr::slot::OVERHEAD).next_multiple_of(64);
-        weft_smr::Parameters { nodes: self.nodes, slot_bytes, snapshot_bytes: 0, ..self.log.clone() }
     }
 
     /// Replicas that make a majority.

@@ -7,21 +7,12 @@
 
 use weft_waist::Accesses;
 
-use super::parameters::ReplicaParameters;
+use super::parameters::{OnHost, ReplicaParameters};
 use crate::definition::{Parameter, ParameterKind};
 use crate::object::Arguments;
 
 /// What is read or written of an element at a time: a line of the host's cache.
 const LINE_BYTES: u64 = 64;
-
-/// Elements that lie in the host's memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct OnHost {
-    /// Of which sort.
-    pub sort: &'static str,
-    /// Those from this number on.
-    pub from: usize,
-}
 
 /// Where elements lie, and the accesses to the host's memory in this event.
 #[derive(Clone, Debug, Default)]

@@ -229,7 +229,8 @@ mod tests {
     use crate::object::Arguments;
     use crate::replica::ReplicaParameters;
     use crate::replica::layout::Header;
-    use crate::replica::state::{Machine, Ordered, Vector, What};
+    use crate::replica::state::{Machine, Ordered, What};
+    use crate::replica::vector::Vector;
     use crate::{Bounds, Type};
 
     /// What a group applied while a second snapshot is on its way that snapshot may lack. The log does not tell it

@@ -3,87 +3,18 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use weft_smr::message::PULSE;
 use weft_smr::{GROUPS_MAX, NODES_MAX, StateMachine, slot::word};
 use weft_waist::{Caller, Effects};
 
 use super::counters::Counters;
 use super::layout::{COUNT_MAX, Entry, Layout, SUMMARY_BYTES, Summary, put};
-use super::message::{Lives, Status, arguments, half, put_arguments};
-use super::parameters::{Path, PlantedBug, ReplicaParameters};
+use super::message::{DATA, Lives, Status, arguments, half, put_arguments};
+use super::parameters::{ORDERED_WINDOW, POSTS_MAX, Path, PlantedBug, ReplicaParameters};
 use super::placement::Placement;
+use super::vector::{Requires, Vector};
 use super::witness::{Counts, Witness};
 use crate::object::{Arguments, Object, Type};
-
-/// Conflicting calls of an origin that may be undecided, by group.
-pub(crate) const ORDERED_WINDOW: usize = 16;
-
-/// What must have taken effect before a call may.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Vector {
-    /// By origin: so many summarized calls, so many ring entries.
-    pub summaries: [u32; NODES_MAX],
-    pub entries: [u32; NODES_MAX],
-    /// By group: the log before this index.
-    pub groups: [u32; GROUPS_MAX],
-}
-
-impl Vector {
-    pub const fn bytes(nodes: usize) -> usize {
-        8 * nodes + 4 * GROUPS_MAX
-    }
-
-    fn words(&self, nodes: usize) -> impl Iterator<Item = &u32> {
-        self.summaries[..nodes].iter().chain(&self.entries[..nodes]).chain(&self.groups)
-    }
-
-    pub fn write(&self, bytes: &mut [u8], nodes: usize) {
-        for (bytes, word) in bytes.chunks_exact_mut(4).zip(self.words(nodes)) {
-            bytes.copy_from_slice(&word.to_be_bytes());
-        }
-    }
-
-    pub fn read(bytes: &[u8], nodes: usize) -> Self {
-        Self {
-            summaries: std::array::from_fn(|node| if node < nodes { half(bytes, 4 * node) } else { 0 }),
-            entries: std::array::from_fn(
-                |node| {
-                    if node < nodes { half(bytes, 4 * (nodes + node)) } else { 0 }
-                },
-            ),
-            groups: std::array::from_fn(|group| half(bytes, 4 * (2 * nodes + group))),
-        }
-    }
-}
-
-/// Which parts of a vector the calls of a method need.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Requires {
-    pub summaries: bool,
-    pub entries: bool,
-    pub groups: [bool; GROUPS_MAX],
-}
-
-impl Requires {
-    pub fn of(parameters: &ReplicaParameters, method: usize) -> Self {
-        let mut requires = Self::default();
-        if parameters.planted(PlantedBug::MissingDependencies) {
-            return requires;
-        }
-        let own = parameters.path(method);
-        for on in parameters.kind.coordination(method).dependencies.iter() {
-            match parameters.path(on) {
-                Path::Summary => requires.summaries = true,
-                Path::Ring => requires.entries = true,
-                path @ Path::Ordered(group) => requires.groups[group] |= path != own,
-            }
-        }
-        requires
-    }
-
-    pub fn any(&self) -> bool {
-        *self != Self::default()
-    }
-}
 
 /// A conflicting call of this node that is not answered.
 #[derive(Clone, Copy, Debug)]
@@ -228,9 +159,21 @@ impl Ordered {
     }
 }
 
-/// Bytes of the state in a snapshot, without the summaries.
-pub(crate) fn bytes(kind: &Type, nodes: usize) -> usize {
-    nodes * 24 + kind.group_count() * (24 + nodes * ORDERED_WINDOW * 16) + 8 * kind.words()
+impl ReplicaParameters {
+    /// The most work requests that are outstanding on a queue pair.
+    pub fn posts_max(&self, purpose: u8) -> usize {
+        match purpose {
+            PULSE => 2,
+            DATA => POSTS_MAX,
+            _ => self.log().posts_max(),
+        }
+    }
+
+    /// Of each group, for this number of nodes and the type's calls.
+    pub(crate) fn log(&self) -> weft_smr::Parameters {
+        let slot_bytes = (Ordered::bytes(self.nodes) + weft_smr::slot::OVERHEAD).next_multiple_of(64);
+        weft_smr::Parameters { nodes: self.nodes, slot_bytes, snapshot_bytes: 0, ..self.log.clone() }
+    }
 }
 
 /// The replicated state, and who waits for a decision.

@@ -12,14 +12,12 @@ use weft_waist::{Caller, Effects, Io};
 
 use super::layout::{Entry, Header, SUMMARY_BYTES, Summary};
 use super::message::{CALL_ENTRY, CALL_SUMMARY, DATA, Lives, Status};
-use super::parameters::{Path, PlantedBug, ReplicaParameters, Summaries};
-use super::state::Vector;
+use super::parameters::{POSTS_MAX, Path, PlantedBug, ReplicaParameters, Summaries};
+use super::vector::Vector;
 use super::witness::Witness;
 use super::{Replica, Waiting};
 use crate::object::Arguments;
 
-/// The most work requests that are outstanding on a data connection.
-pub(crate) const POSTS_MAX: usize = 64;
 /// Of these, those for own calls.
 const UPDATES_MAX: usize = 48;
 

@@ -10,8 +10,8 @@
 //!
 //! All integers are big-endian; an id is as between engines.
 
-use crate::execution::Fault;
 use crate::message::{Item, Malformed, Reader, Want, write_id};
+use crate::procedure::Fault;
 use crate::procedure::{ANSWER_MAX, Accesses, INPUT_MAX, KEYS_MAX, Outcome, ProcedureId, Request};
 use crate::transaction::TransactionId;
 

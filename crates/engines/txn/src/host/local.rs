@@ -5,11 +5,11 @@
 //! the card, which reads what is newest. What was read goes along as versions, with the place of the log that the
 //! table was at.
 
-use crate::execution::{Execution, Written};
 use crate::host_port::{HostKind, write};
 use crate::key::Version;
 use crate::message::{Claim, Got, Put, Want};
 use crate::procedure::{Access, Procedure, Procedures, Step, VALUE_MAX};
+use crate::procedure::{Execution, Written};
 
 use super::{Called, Half, HostWork, Local, ToCard};
 use crate::store::Table;

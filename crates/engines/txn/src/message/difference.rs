@@ -5,7 +5,8 @@
 //! are to.
 
 use super::fields::{write_number, write_version};
-use super::{Item, List, Malformed, Reader};
+use super::list::{Item, List, write_list};
+use super::{Malformed, Reader};
 use crate::key::Version;
 use crate::procedure::VALUE_MAX;
 
@@ -58,7 +59,7 @@ impl<'a> Difference<'a> {
 
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         write_version(out, self.base);
-        super::write_list(out, self.runs.iter());
+        write_list(out, self.runs.iter());
     }
 
     /// Makes the new value of the former one.

@@ -27,6 +27,7 @@
 //!
 //! A stamp has 16 bits: it is mistaken only if 65,536 changes fall into one read.
 
+use crate::room::Room;
 use thiserror::Error;
 
 /// Bytes that are written and read at once.
@@ -224,4 +225,11 @@ pub(crate) const fn mix(key: u64) -> u64 {
     let key = (key ^ (key >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let key = (key ^ (key >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     key ^ (key >> 31)
+}
+
+impl Room {
+    /// What an empty table has.
+    pub(crate) fn of_empty(layout: &Layout) -> Self {
+        Self { pages: layout.shape().pages, blocks: layout.shape().blocks }
+    }
 }

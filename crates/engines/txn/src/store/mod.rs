@@ -18,7 +18,6 @@ mod lookup;
 mod overflow;
 mod record;
 mod report;
-mod room;
 mod table;
 
 pub use chained::{Bucket, Chained, Element};
@@ -27,8 +26,6 @@ pub use layout::{LINE, Layout, LayoutError, Shape};
 pub use lookup::{Lookup, Next, Region};
 pub use record::Lines;
 pub use report::{Hint, Overflow, Precision, Report};
-pub(crate) use room::Demand;
-pub use room::Room;
 pub use table::{Change, Full, Table};
 
 #[cfg(test)]

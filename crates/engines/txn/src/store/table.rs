@@ -17,8 +17,8 @@ use super::layout::{Layout, SLOT_BYTES_MAX, value_bytes};
 use super::overflow::Pages;
 use super::record::{self, Head, Lines, be32};
 use super::report::{Knowledge, Precision, Report};
-use super::room::Room;
 use crate::key::{Key, Version};
+use crate::room::Room;
 
 /// The table has no room for this object; nothing was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]

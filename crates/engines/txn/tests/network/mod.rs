@@ -13,10 +13,10 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use weft_check::serializable::{self, Access, Fate, History, Options, Transaction};
 use weft_time::{Duration, Instant};
+use weft_txn::Wiring;
 use weft_txn::host::{Half, HalfParameters, HalfTables, Local};
 use weft_txn::host_port::{HostKind, HostMessage};
 use weft_txn::message::Status;
-use weft_txn::one_sided::Wiring;
 use weft_txn::store::{IndexParameters, Layout, Precision, Shape};
 use weft_txn::{
     LINKED_TABLES, LOADED, LinkedShape, LinkedTable, Outcome, Parameters, Placement, Recorded, Request,

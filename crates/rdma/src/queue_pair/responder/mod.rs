@@ -5,7 +5,6 @@
 //! later one takes the place of an earlier one: that is all the coalescing there is.
 
 mod carry_out;
-mod reorder;
 mod resources;
 
 use std::collections::VecDeque;
@@ -17,11 +16,10 @@ use super::{Setup, emit};
 use crate::memory::RegionMemory;
 use crate::psn;
 use crate::region::{Grant, Request};
+use crate::reorder::Reorder;
 use crate::shared::Shared;
 use crate::shared_receive::SharedReceiveQueueNumber;
 use crate::sink::PacketSink;
-use reorder::Reorder;
-pub(crate) use reorder::ReorderPool;
 use resources::{Body, Resources, Response};
 
 /// The credit count code that says "credits are not used" (clause 9.7.7.2.4).

@@ -7,7 +7,8 @@ use weft_time::Instant;
 use weft_verbs::AccessFlags;
 use weft_waist::{Effects, Io, Memory, NodeSet};
 
-use super::{ENTRIES, POSTS_MAX, Posted, Stage};
+use super::super::parameters::POSTS_MAX;
+use super::{ENTRIES, Posted, Stage};
 use crate::replica::layout::{HEADER_BYTES, Header};
 use crate::replica::message::{DATA, Datagram, Lives};
 use crate::replica::{Replica, Witness, node};

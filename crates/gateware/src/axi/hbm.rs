@@ -5,7 +5,7 @@
 //! is 256 bits wide, and gives its bursts in the order in which they were asked, reads and writes apart: so did the
 //! card that the numbers come from (NIC-KV, which leaves reordering off).
 
-use crate::axi::{Latency, Timing, WORD_BYTES};
+use super::{Latency, Timing, WORD_BYTES};
 
 /// Sizes and times, in clock cycles of 4 ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

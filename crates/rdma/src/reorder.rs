@@ -14,7 +14,7 @@ const PAYLOAD_BYTES: usize = 4_096;
 
 /// A request that was kept.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(crate) struct Kept {
     bth: Bth,
     reth: Option<Reth>,
     atomic: Option<AtomicEth>,
@@ -24,7 +24,7 @@ pub(super) struct Kept {
 
 impl Kept {
     /// It, as it arrived.
-    pub(super) fn packet(&self) -> Packet<'_> {
+    pub(crate) fn packet(&self) -> Packet<'_> {
         Packet {
             reth: self.reth,
             atomic: self.atomic,
@@ -79,27 +79,27 @@ impl ReorderPool {
 
 /// What one queue pair keeps.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Reorder {
+pub(crate) struct Reorder {
     first: u32,
     last: u32,
 }
 
 impl Reorder {
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self { first: NONE, last: NONE }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.first == NONE
     }
 
     /// Sequence number of the first that is kept.
-    pub(super) fn first(&self, pool: &ReorderPool) -> Option<u64> {
+    pub(crate) fn first(&self, pool: &ReorderPool) -> Option<u64> {
         (self.first != NONE).then(|| pool.sequence(self.first))
     }
 
     /// Keeps a packet, unless it is kept already. Says whether it is kept now.
-    pub(super) fn keep(&mut self, sequence: u64, packet: &Packet<'_>, pool: &mut ReorderPool) -> bool {
+    pub(crate) fn keep(&mut self, sequence: u64, packet: &Packet<'_>, pool: &mut ReorderPool) -> bool {
         // Mostly it comes behind all others.
         let mut before = NONE;
         if self.last != NONE && pool.sequence(self.last) <= sequence {
@@ -144,7 +144,7 @@ impl Reorder {
     }
 
     /// Takes out the packet whose turn it is, and forgets those whose turn is over.
-    pub(super) fn take(&mut self, expected: u64, pool: &mut ReorderPool) -> Option<(u32, Kept)> {
+    pub(crate) fn take(&mut self, expected: u64, pool: &mut ReorderPool) -> Option<(u32, Kept)> {
         while self.first(pool)? < expected {
             let (place, kept) = self.pop(pool);
             self.give_back(place, kept, pool);
@@ -153,7 +153,7 @@ impl Reorder {
     }
 
     /// The place of a packet that was taken out is free again.
-    pub(super) fn give_back(&self, place: u32, kept: Kept, pool: &mut ReorderPool) {
+    pub(crate) fn give_back(&self, place: u32, kept: Kept, pool: &mut ReorderPool) {
         let free = pool.free;
         let entry = &mut pool.places[place as usize];
         entry.spare = kept.payload;
@@ -162,7 +162,7 @@ impl Reorder {
     }
 
     /// Forgets everything.
-    pub(super) fn clear(&mut self, pool: &mut ReorderPool) {
+    pub(crate) fn clear(&mut self, pool: &mut ReorderPool) {
         while !self.is_empty() {
             let (place, kept) = self.pop(pool);
             self.give_back(place, kept, pool);

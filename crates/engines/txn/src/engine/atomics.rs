@@ -11,28 +11,17 @@ use weft_verbs::Operation;
 use weft_waist::Io;
 
 use crate::engine::Transactions;
-use crate::execution::Written;
+use crate::engine::one_sided::{Reading, Why};
 use crate::key::Version;
 use crate::message::Status;
-use crate::one_sided::{Reading, Why};
 use crate::procedure::Access;
+use crate::procedure::Written;
 use crate::store::{Bucket, Chained};
 use crate::transaction::TransactionId;
-use crate::window::{Coordinated, Stage};
+use crate::window::{Coordinated, HeldLock, Stage};
 
 /// In the length of an element: the object is there.
 const PRESENT: u64 = 1 << 63;
-
-/// A key that is locked at its primary by an ATOMIC. It keeps its landing.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct HeldLock {
-    pub landing: usize,
-    primary: usize,
-    address: u64,
-    index: usize,
-    /// Its READ is under way.
-    reading: bool,
-}
 
 impl Transactions {
     /// Whether a key is locked by an ATOMIC at its primary, in an attempt that asks `by_message` for these shards.

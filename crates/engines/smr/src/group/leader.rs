@@ -2,10 +2,11 @@
 
 mod takeover;
 
-use crate::group::{CALL_LOG, Group, Refusal, Role, node};
+use super::{CALL_LOG, Group, Refusal, Role};
 use crate::layout::{self, GAP_BYTES, Gap, Zeroed, put};
 use crate::link::{State, Transfer, tag};
 use crate::machine::Ports;
+use crate::message::node;
 use crate::parameters::{Delivery, Parameters, PlantedBug, SLOT_BYTES_MAX};
 use crate::slot::{Join, Kind, Slot};
 

@@ -15,8 +15,8 @@
 
 use weft_waist::{Io, NodeId, NodeSet};
 
-use crate::commit::written_shards;
 use crate::engine::Transactions;
+use crate::engine::commit::written_shards;
 use crate::host_port::TABLE;
 use crate::message::{Kind, Lack, Place, Status, write, write_id};
 use crate::transaction::TransactionId;

@@ -23,9 +23,9 @@ use weft_waist::Memory;
 
 use self::books::OrderedBooks;
 use self::host::OrderedHalf;
-use super::measure::{DRAIN, HEARTBEAT, Measured, RdtBench, SLICE, STUCK_AFTER};
-use super::system::System;
-use super::workload::{Sizes, Workload};
+use super::{DRAIN, HEARTBEAT, Measured, RdtBench, SLICE, STUCK_AFTER};
+use crate::rdt::system::System;
+use crate::rdt::workload::{Sizes, Workload};
 use crate::smr::{LOG_SLOT, card_with_log, first_view};
 
 /// Measurements begin after this time: the log has its leader then.

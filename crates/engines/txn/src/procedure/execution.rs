@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
+use super::{ANSWER_MAX, Access, Context, INPUT_MAX, KEYS_MAX, Mode, Procedure, Step, VALUE_MAX};
 use crate::key::{Key, Version};
-use crate::procedure::{ANSWER_MAX, Access, Context, INPUT_MAX, KEYS_MAX, Mode, Procedure, Step, VALUE_MAX};
 
 /// How a procedure, or a request, breaks its contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]

@@ -6,8 +6,8 @@ use std::mem::take;
 
 use weft_waist::{Io, NodeId};
 
-use crate::commit::written_shards;
 use crate::engine::Transactions;
+use crate::engine::commit::written_shards;
 use crate::message::{Got, Kind, List, Status, Want, write};
 use crate::operation::Purpose;
 use crate::procedure::{Access, Mode, ProcedureId, Step};

@@ -10,12 +10,12 @@ use std::mem::take;
 use weft_waist::Io;
 
 use crate::engine::Transactions;
-use crate::execution::{Execution, Fault, Written};
 use crate::host_port::HostExecution;
 use crate::key::{Key, Version};
 use crate::message::Status;
 use crate::parameters::PlantedBug;
 use crate::procedure::{Access, Mode, ProcedureId, Step};
+use crate::procedure::{Execution, Fault, Written};
 use crate::transaction::TransactionId;
 use crate::window::Stage;
 
@@ -110,7 +110,7 @@ impl Transactions {
     /// Locks what is written, which nobody else has locked.
     fn lock_written(&mut self, id: TransactionId, io: &mut Io<'_>) -> Result<(), Status> {
         let mut execution = take(&mut self.the(id).execution);
-        let shards = crate::commit::written_shards(&execution);
+        let shards = crate::engine::commit::written_shards(&execution);
         let mut outcome = Ok(());
         if shards != 0 && self.participants.enter(id).is_none() {
             // Copies for the former attempt in its place are under way.

@@ -8,12 +8,12 @@
 
 use weft_waist::{EngineState, Epoch, Io, NodeId, NodeSet, View};
 
+use crate::engine::participant::UNLOGGED;
 use crate::engine::{TAG_LOG, Transactions};
 use crate::host_port::{HostKind, LOG_CALLER};
 use crate::log;
 use crate::message::{Base, HEADER_BYTES_MAX, Held, Kind, List, Verdict, write};
 use crate::parameters::PlantedBug;
-use crate::participant::UNLOGGED;
 use crate::transaction::TransactionId;
 
 /// How far a view change is.

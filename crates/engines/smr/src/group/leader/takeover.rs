@@ -5,10 +5,11 @@ use std::ops::Range;
 use weft_waist::NodeSet;
 
 use super::{Follower, Stage, What};
-use crate::group::{Group, Role, node};
+use crate::group::{Group, Role};
 use crate::layout::{self, Gap, NUMBER_MAX, Zeroed};
 use crate::link::Transfer;
 use crate::machine::Ports;
+use crate::message::node;
 use crate::parameters::{Parameters, PlantedBug, SLOT_BYTES_MAX};
 use crate::slot::{Kind, Slot};
 

@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::mem::take;
 
 use weft_time::Duration;
-use weft_verbs::{CompletionStatus, LocalBuffer, Operation, QueuePairNumber, RemoteAddress, WorkRequest};
+use weft_verbs::{CompletionStatus, LocalBuffer, Operation, RemoteAddress, WorkRequest};
 use weft_waist::{Effects, Io, Memory};
 
 use crate::engine::{TAG_VERB, Transactions};
@@ -30,34 +30,10 @@ use crate::procedure::{Access, Mode};
 use crate::store::{Bucket, Element};
 use crate::transaction::TransactionId;
 use crate::window::Stage;
+use crate::wiring::{RING_BYTES, Wiring, landing_bytes};
 
-/// Bytes of a coordinator's ring at a backup.
-pub(crate) const RING_BYTES: usize = 1 << 18;
 /// Bytes of an element before its value.
 const HEAD_BYTES: usize = 32;
-
-/// How a peer's memory is reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wiring {
-    /// The local queue pair towards the peer.
-    pub queue_pair: QueuePairNumber,
-    /// The address of byte 0 of this node's engine memory, as verbs see it.
-    pub local_address: u64,
-    /// The key of a region over that memory.
-    pub lkey: u32,
-    /// The address of byte 0 of the peer's engine memory.
-    pub remote_address: u64,
-    /// The key of a region over that memory which peers may read and write.
-    pub rkey: u32,
-}
-
-fn landing_bytes(shape: &LinkedShape) -> usize {
-    shape.bucket_bytes_max().next_multiple_of(64)
-}
-
-pub(crate) fn memory_bytes(parameters: &Parameters, shape: &LinkedShape) -> usize {
-    parameters.operations * landing_bytes(shape) + 2 * parameters.nodes * RING_BYTES
-}
 
 /// Why something is READ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,17 +6,17 @@ use weft_time::Duration;
 use weft_waist::{Io, NodeId, NodeSet};
 
 use crate::engine::Transactions;
-use crate::execution::{Execution, Fault, Written};
 use crate::host_port;
 use crate::log;
 use crate::message::{
     DIFFERENCE_BYTES_MIN, Got, HEADER_BYTES_MAX, Kind, Place, Put, Replacement, Status, Want, write,
 };
-use crate::one_sided::RING_BYTES;
 use crate::parameters::PlantedBug;
-use crate::store::Room;
+use crate::procedure::{Execution, Fault, Written};
+use crate::room::Room;
 use crate::transaction::TransactionId;
 use crate::window::{Acknowledgement, Stage};
+use crate::wiring::RING_BYTES;
 
 impl Transactions {
     pub(crate) fn log_writes(&mut self, id: TransactionId, io: &mut Io<'_>) {

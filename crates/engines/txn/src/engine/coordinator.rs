@@ -9,15 +9,15 @@ use std::mem::take;
 use weft_waist::{Caller, Io, NodeId, NodeSet};
 
 use crate::engine::Transactions;
-use crate::execution::{Execution, Fault, Written};
+use crate::engine::one_sided::Why;
 use crate::host_port::{self, HostKind};
 use crate::key::Key;
 use crate::message::{
     Claim, Drawn, Got, Kind, List, Place, Put, Seen, Status, Verdict, Want, write, write_id,
 };
-use crate::one_sided::Why;
 use crate::parameters::{PlantedBug, Reads};
 use crate::procedure::{Access, Mode, ProcedureId, Step};
+use crate::procedure::{Execution, Fault, Written};
 use crate::transaction::TransactionId;
 use crate::window::{Coordinated, Stage};
 
@@ -473,7 +473,7 @@ impl Transactions {
             return self.validate(id, io);
         }
         let attempt = self.the(id);
-        attempt.waiting = crate::commit::written_shards(&attempt.execution);
+        attempt.waiting = crate::engine::commit::written_shards(&attempt.execution);
         attempt.locked |= attempt.waiting;
         attempt.stage = Stage::Locking;
         let waiting = attempt.waiting;

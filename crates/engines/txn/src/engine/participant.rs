@@ -10,7 +10,6 @@ use std::mem::take;
 use weft_waist::{Io, Memory};
 
 use crate::engine::{TAG_LOG, TAG_LOOKUP, Transactions};
-use crate::execution::Execution;
 use crate::key::{Key, Version};
 use crate::log;
 use crate::message::{
@@ -19,9 +18,10 @@ use crate::message::{
 };
 use crate::operation::{Purpose, Sought};
 use crate::parameters::PlantedBug;
+use crate::procedure::Execution;
 use crate::procedure::{Mode, ProcedureId};
+use crate::room::{Demand, Room};
 use crate::shard::{Look, Shards, Sight};
-use crate::store::{Demand, Room};
 use crate::transaction::TransactionId;
 
 /// A record of an attempt in this node's log.

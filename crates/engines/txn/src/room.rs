@@ -5,8 +5,6 @@
 //! As long as there are as many free pages and blocks as insertions that are not carried out, all of them find room,
 //! in any order.
 
-use super::layout::Layout;
-
 /// Overflow pages and blocks: free ones of a table, or those that writes take at worst.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Room {
@@ -19,11 +17,6 @@ pub struct Room {
 impl Room {
     /// Bytes of an encoded room.
     pub const BYTES: usize = 8;
-
-    /// What an empty table has.
-    pub(crate) fn of_empty(layout: &Layout) -> Self {
-        Self { pages: layout.shape().pages, blocks: layout.shape().blocks }
-    }
 
     /// What writing a value of `length` bytes takes at worst, where one of `former` bytes stands, or none.
     pub(crate) fn for_write(inline_bytes: usize, length: usize, former: Option<usize>) -> Self {
@@ -91,7 +84,7 @@ mod tests {
 
     use super::*;
     use crate::key::{Key, Version};
-    use crate::store::{Shape, Table};
+    use crate::store::{Layout, Shape, Table};
 
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]

@@ -5,7 +5,7 @@ use weft_sim::{Direction, DropCause, Event, LinkCounters, MachineId, Tap};
 use weft_time::{Duration, Instant};
 use weft_wire::roce::Opcode;
 
-use super::super::census::{OPCODE_AT, on_wire};
+use super::census::{OPCODE_AT, on_wire};
 
 /// Where the last byte of the sender's IPv4 address is: machines are numbered by it, from 1 on.
 const SENDER_AT: usize = 29;

@@ -16,13 +16,13 @@
 use weft_time::Instant;
 use weft_waist::{EngineState, Epoch, Io, NodeId};
 
-use crate::copy::{Cursor, Page, PageWriter};
+use crate::copy::PageWriter;
 use crate::engine::Transactions;
+use crate::engine::recovery::Phase;
 use crate::host_port::{HostKind, LOG_CALLER};
 use crate::key::SHARDS_MAX;
-use crate::message::{Base, HEADER_BYTES_MAX, Kind};
+use crate::message::{Base, Cursor, HEADER_BYTES_MAX, Kind, Page};
 use crate::parameters::PlantedBug;
-use crate::recovery::Phase;
 
 /// How far the copy of a shard is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,0 +1,55 @@
+//! An operation in the words of an explanation.
+
+use crate::operation::{Action, Call, Outcome};
+
+pub(crate) fn who(call: &Call) -> String {
+    let verb = match call.action {
+        Action::Get => "get",
+        Action::Put { .. } => "put",
+        Action::Delete => "delete",
+        Action::CompareAndSet { .. } => "compare-and-set",
+        Action::CompareAndDelete { .. } => "compare-and-delete",
+    };
+    format!("{verb} by client {}", call.client)
+}
+
+/// What `call` says of the version that it names first.
+pub(crate) fn claim(call: &Call) -> String {
+    let who = who(call);
+    match (call.action, call.outcome) {
+        (_, Some(Outcome::Found { version, .. })) => format!("{who} returned version {version}"),
+        (_, Some(Outcome::Mismatch { version })) if version > 0 => format!("{who} found version {version}"),
+        (Action::CompareAndSet { expected, .. }, Some(Outcome::Written { .. })) if expected > 0 => {
+            format!("{who} succeeded on version {expected}")
+        }
+        (Action::CompareAndDelete { expected }, Some(Outcome::Deleted { .. })) => {
+            format!("{who} succeeded on version {expected}")
+        }
+        (Action::CompareAndSet { .. }, Some(Outcome::Written { version })) => {
+            format!("{who} succeeded on an absent key and was given version {version}")
+        }
+        (_, Some(Outcome::Written { version } | Outcome::Deleted { version })) => {
+            format!("{who} was given version {version}")
+        }
+        _ => format!("{who} found the key absent"),
+    }
+}
+
+/// How the client of `call` had learnt the greatest version that it names.
+pub(crate) fn news(call: &Call) -> String {
+    match call.outcome {
+        Some(Outcome::Deleted { version }) => {
+            format!(
+                "the deletion of the key as version {version} had been acknowledged to client {}",
+                call.client
+            )
+        }
+        Some(Outcome::Written { version }) => {
+            format!("version {version} had been acknowledged to client {}", call.client)
+        }
+        _ => {
+            let version = call.observed_version().unwrap_or(0);
+            format!("version {version} had been returned to client {}", call.client)
+        }
+    }
+}

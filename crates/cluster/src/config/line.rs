@@ -1,0 +1,9 @@
+//! Where in the file something stands.
+
+use toml::Spanned;
+
+/// In which line something begins.
+pub(super) fn line_of<T>(text: &str, found: &Spanned<T>) -> usize {
+    let before = text.as_bytes().get(..found.span().start).unwrap_or_default();
+    before.iter().filter(|&&byte| byte == b'\n').count() + 1
+}

@@ -1,0 +1,38 @@
+//! The port through which an engine in the card changes what peers may do.
+
+use weft_verbs::{AccessFlags, ApiError, QueuePairNumber, RegionKeys};
+
+use super::RtlNic;
+use crate::permissions::{Change, Changed};
+
+/// The port at one instant: [`RtlNic::permissions`].
+#[derive(Debug)]
+pub struct PermissionPort<'a>(pub(crate) &'a mut RtlNic);
+
+impl PermissionPort<'_> {
+    /// Changes what the peer may do through a queue pair. [`Changed`] follows. The driver is not told.
+    ///
+    /// # Errors
+    /// There is no such queue pair.
+    pub fn change_access(&mut self, number: QueuePairNumber, access: AccessFlags) -> Result<(), ApiError> {
+        let change = Change::QueuePair { index: self.0.index(number)?, access: super::access(access) };
+        self.0.change_permission(change);
+        Ok(())
+    }
+
+    /// Changes what peers may do in a region, from the next packet on. A change of any queue pair behind it is its
+    /// fence. The driver is not told.
+    ///
+    /// # Errors
+    /// There is no such region.
+    pub fn change_region(&mut self, keys: RegionKeys, access: AccessFlags) -> Result<(), ApiError> {
+        let change = Change::Region { index: self.0.region_index(keys)?, access: super::access(access) };
+        self.0.change_permission(change);
+        Ok(())
+    }
+
+    /// The next change that is done.
+    pub fn poll(&mut self) -> Option<Changed> {
+        self.0.board().permissions.done.pop_front()
+    }
+}
