@@ -46,6 +46,11 @@ impl Core {
         self.queues.iter_mut().for_each(|queue| queue.handle_deadline(now));
     }
 
+    /// Nothing is asked any more.
+    pub fn leave(&mut self) {
+        self.queues.iter_mut().for_each(|queue| queue.leave());
+    }
+
     /// The next datagram: appends it to `out` and tells to whom it goes.
     pub fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<SocketAddrV4> {
         for (slot, queue) in self.queues.iter_mut().enumerate() {

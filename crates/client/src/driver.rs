@@ -99,7 +99,13 @@ impl Driver {
         let stopped = Arc::clone(&stop);
         let thread = thread::Builder::new().name("weft-client".into()).spawn(move || {
             // If the port fails, all that wait are told that the client is closed: their promises are dropped.
-            let _ = run(&mut driven, &mut [port], Clock::starting_now(), IdlePolicy::SLEEP, &stopped);
+            let (mut ports, clock) = ([port], Clock::starting_now());
+            if run(&mut driven, &mut ports, clock, IdlePolicy::SLEEP, &stopped).is_ok() {
+                driven.core.leave();
+                driven.transmit(clock.now(), &mut ports);
+                // Who does not hear the goodbye forgets the client when it has been silent for long.
+                let _ = ports[0].flush();
+            }
         })?;
         Ok(Self { notifier, stop, thread: Some(thread) })
     }

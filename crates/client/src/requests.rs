@@ -36,6 +36,9 @@ pub(crate) trait ClientHalf: Send {
     fn handle_deadline(&mut self, now: Instant) -> Option<(u64, Result<Self::Reply, Error>)>;
 
     fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<(usize, u8)>;
+
+    /// Nothing is asked any more: what is to be sent last comes from [`ClientHalf::poll_transmit`].
+    fn leave(&mut self) {}
 }
 
 /// What is done with a reply.
@@ -126,6 +129,7 @@ pub(crate) trait AnyQueue: Send {
     fn next_deadline(&self) -> Option<Instant>;
     fn handle_deadline(&mut self, now: Instant);
     fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<(usize, u8)>;
+    fn leave(&mut self);
 }
 
 impl<M: ClientHalf> AnyQueue for RequestQueue<M> {
@@ -167,5 +171,9 @@ impl<M: ClientHalf> AnyQueue for RequestQueue<M> {
 
     fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<(usize, u8)> {
         self.machine.poll_transmit(out)
+    }
+
+    fn leave(&mut self) {
+        self.machine.leave();
     }
 }

@@ -181,6 +181,10 @@ fn ten_thousand_short_lived_clients_in_a_row_are_served() {
         written.wait().unwrap_or_else(|error| panic!("client {number}: {error}"));
         balance.wait().unwrap_or_else(|error| panic!("client {number}: {error}"));
     }
+    // They have said that they leave; a goodbye may be lost.
+    let status = weft_client::status(&config, give_up).unwrap();
+    let remembered = status.nodes[0].as_ref().unwrap().engines[0].sessions;
+    assert!(remembered < 1_000, "the store remembers {remembered} clients");
     node.end().unwrap();
 }
 

@@ -64,6 +64,7 @@ impl HostHalf for SessionHalf {
     }
 
     fn start_over(&mut self, _: Instant, incarnation: Incarnation, _: &mut HostIo<'_>) {
-        *self = Self::new(incarnation, self.admitted);
+        let life = self.sessions.next_life().max(incarnation.get());
+        self.sessions = Sessions::new(life, SESSIONS, self.admitted);
     }
 }

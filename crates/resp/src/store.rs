@@ -144,8 +144,14 @@ impl Store {
     /// Takes a reply; says what has ended, and how. What is no reply to one of these clients changes nothing.
     pub fn receive<'a>(&mut self, now: Instant, kind: u8, payload: &'a [u8]) -> Option<(Token, Outcome<'a>)> {
         let client = u64::from_be_bytes(payload.get(8..16)?.try_into().expect("eight bytes"));
-        let index = client.wrapping_sub(self.first_client);
-        let session = self.sessions.get_mut(usize::try_from(index).ok()?)?;
+        let index = usize::try_from(client.wrapping_sub(self.first_client)).ok();
+        let is_own =
+            |index: &usize| self.sessions.get(*index).is_some_and(|session| session.client.asks_as(client));
+        // One that would have been taken for a forgotten client has another number.
+        let index = index
+            .filter(is_own)
+            .or_else(|| self.sessions.iter().position(|session| session.client.asks_as(client)))?;
+        let session = &mut self.sessions[index];
         let completion = session.client.receive(now, kind, payload).ok()?;
         let index = index as u32;
         let Some(completion) = completion else {

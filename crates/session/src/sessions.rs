@@ -21,6 +21,9 @@ enum Record {
 
 #[derive(Debug)]
 struct Session<A> {
+    /// What its calls have to name: no other session had it, so a call that was meant for one that is forgotten, and
+    /// arrives again after its greeting, is not begun.
+    life: u64,
     address: A,
     received: Instant,
     calls: Window<Record>,
@@ -38,14 +41,15 @@ pub struct Begin<'a> {
 
 #[derive(Debug)]
 enum Letter {
-    Welcome { client: u64 },
+    Welcome { client: u64, life: u64 },
     Answered { client: u64, life: u64, sequence: u64, status: Status, kind: u8, bytes: Vec<u8> },
 }
 
 /// The sessions of a node, in one life of it. `A` is an address of a client.
 #[derive(Debug)]
 pub struct Sessions<A> {
-    life: u64,
+    /// That of the next session.
+    next_life: u64,
     most: usize,
     /// The kinds of calls that clients may make.
     admitted: &'static [u8],
@@ -57,12 +61,13 @@ pub struct Sessions<A> {
 }
 
 impl<A: Copy> Sessions<A> {
-    /// At most `most` sessions, of which each remembers [`crate::WINDOW`] answers, in this life: a number that is
-    /// higher than that of any former process of the node. Calls of kinds that are not `admitted` are not begun: the
+    /// At most `most` sessions, of which each remembers [`crate::WINDOW`] answers, from this life on: a number that is
+    /// higher than that of any former process of the node, as the wall clock's nanoseconds are. Each session takes the
+    /// next one. Calls of kinds that are not `admitted` are not begun: the
     /// engine takes what it is given here for its host's.
     pub fn new(life: u64, most: usize, admitted: &'static [u8]) -> Self {
         Self {
-            life,
+            next_life: life,
             most,
             admitted,
             sessions: BTreeMap::new(),
@@ -89,14 +94,17 @@ impl<A: Copy> Sessions<A> {
             Message::Hello { client } => {
                 // Who finds no room gets no answer, and asks another node.
                 if self.sessions.contains_key(&client) || self.make_room(now) {
+                    let next_life = &mut self.next_life;
                     let session = self.sessions.entry(client).or_insert_with(|| Session {
+                        life: std::mem::replace(next_life, *next_life + 1),
                         address: from,
                         received: now,
                         calls: Window::default(),
                         running: 0,
                     });
                     (session.address, session.received) = (from, now);
-                    self.outbox.push_back((from, Letter::Welcome { client }));
+                    let life = session.life;
+                    self.outbox.push_back((from, Letter::Welcome { client, life }));
                 }
                 Ok(None)
             }
@@ -116,7 +124,7 @@ impl<A: Copy> Sessions<A> {
         serves: bool,
     ) -> Option<Begin<'a>> {
         let answered = |status, kind, bytes| Letter::Answered { client, life, sequence, status, kind, bytes };
-        let Some(session) = self.sessions.get_mut(&client).filter(|_| life == self.life) else {
+        let Some(session) = self.sessions.get_mut(&client).filter(|session| session.life == life) else {
             self.outbox.push_back((from, answered(Status::Unknown, 0, Vec::new())));
             return None;
         };
@@ -147,6 +155,11 @@ impl<A: Copy> Sessions<A> {
         }
     }
 
+    /// The life from which on nobody had a session here.
+    pub const fn next_life(&self) -> u64 {
+        self.next_life
+    }
+
     /// How many clients are remembered, and how many at most.
     pub fn count(&self) -> (usize, usize) {
         (self.sessions.len(), self.most)
@@ -167,7 +180,7 @@ impl<A: Copy> Sessions<A> {
         let Some(record) = session.calls.get_mut(sequence) else { return };
         let (status, body) = answer.map_or((Status::NotBegun, Body::NONE), |body| (Status::Answer, body));
         *record = Record::Over(status, body.kind, body.bytes.to_vec());
-        let (life, kind, bytes) = (self.life, body.kind, body.bytes.to_vec());
+        let (life, kind, bytes) = (session.life, body.kind, body.bytes.to_vec());
         self.outbox
             .push_back((session.address, Letter::Answered { client, life, sequence, status, kind, bytes }));
     }
@@ -176,7 +189,7 @@ impl<A: Copy> Sessions<A> {
     pub fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<(A, u8)> {
         let (to, letter) = self.outbox.pop_front()?;
         let message = match &letter {
-            Letter::Welcome { client } => Message::Welcome { client: *client, life: self.life },
+            Letter::Welcome { client, life } => Message::Welcome { client: *client, life: *life },
             Letter::Answered { client, life, sequence, status, kind, bytes } => Message::Answered {
                 client: *client,
                 life: *life,
@@ -331,10 +344,28 @@ mod tests {
     }
 
     #[test]
+    fn what_is_repeated_after_its_session_was_forgotten_is_not_begun_again() {
+        let mut node = Node::new(1);
+        assert!(node.hello(5));
+        assert_eq!(node.call(5, LIFE, 1), []);
+        node.sessions.finish(node.begun[0], Some(ANSWER));
+        assert_eq!(node.said(), answered());
+        node.now = Instant::ZERO + IDLE;
+        assert!(node.hello(6));
+        node.now = Instant::ZERO + IDLE * 2;
+        // Both datagrams come again: the greeting opens another session than the call names.
+        assert!(node.hello(5));
+        assert_eq!(node.call(5, LIFE, 1), [(Status::Unknown, Vec::new())]);
+        assert_eq!(node.begun.len(), 1);
+        assert_eq!(node.call(5, LIFE + 2, 1), []);
+        assert_eq!(node.begun.len(), 2);
+    }
+
+    #[test]
     fn only_idle_sessions_make_room() {
         let mut node = Node::new(2);
         assert!(node.hello(1) && node.hello(2));
-        node.call(2, LIFE, 1);
+        node.call(2, LIFE + 1, 1);
         assert!(!node.hello(3));
         node.now = Instant::ZERO + IDLE;
         assert!(node.hello(3));

@@ -134,6 +134,10 @@ impl ClientHalf for KvMachine {
         let (node, kind) = self.client.poll_transmit(out)?;
         Some((node.index(), kind))
     }
+
+    fn leave(&mut self) {
+        self.client.leave();
+    }
 }
 
 /// The key-value store of a cluster. Up to 16 requests are under way at a time; more wait in the client.

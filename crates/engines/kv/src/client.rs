@@ -9,7 +9,7 @@ use weft_waist::{Epoch, NodeId, NodeSet, View};
 
 use crate::message::{Kind, Malformed, Operation, Reply, Request, SCAN_COUNTS, SESSION_WINDOW, Status};
 use crate::parameters::KEY_BYTES_MAX;
-use crate::placement::partition;
+use crate::placement::{mix, partition};
 
 /// The client's number for a request, from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -124,7 +124,8 @@ pub enum ReadPolicy {
 /// What a client is made with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientParameters {
-    /// Its identity: no other client, past or present, may have the same.
+    /// Its identity, which is not 0: no other client, past or present, may have the same, and later ones should have
+    /// higher ones.
     pub client: u64,
     /// The nodes of the cluster.
     pub nodes: NodeSet,
@@ -163,6 +164,8 @@ impl ClientParameters {
 /// An outstanding request.
 #[derive(Clone, Debug)]
 struct Slot {
+    /// Under which number it is asked.
+    client: u64,
     request: u64,
     operation: Operation,
     partition: u32,
@@ -190,6 +193,9 @@ pub struct Client {
     slots: Vec<Slot>,
     outstanding: u16,
     transmit: u16,
+    has_written: bool,
+    /// To whom it has yet to say that it leaves.
+    leaving: NodeSet,
     /// Not after the earliest deadline of an outstanding request.
     earliest: Instant,
 }
@@ -209,6 +215,8 @@ impl Client {
             slots: Vec::new(),
             outstanding: 0,
             transmit: 0,
+            has_written: false,
+            leaving: NodeSet::EMPTY,
             earliest: Instant::FAR_FUTURE,
         }
     }
@@ -221,6 +229,14 @@ impl Client {
     /// The latest view that a node has told; epoch 0 with all nodes before the first reply.
     pub fn view(&self) -> View {
         self.view
+    }
+
+    /// Whether replies to this client number are its own: it may have taken another one ([`Status::Forgotten`]).
+    pub fn asks_as(&self, client: u64) -> bool {
+        let is_under_way = |index: usize| self.outstanding >> index & 1 == 1;
+        let mut slots = self.slots.iter().enumerate();
+        client == self.parameters.client
+            || slots.any(|(index, slot)| is_under_way(index) && slot.client == client)
     }
 
     /// How many requests are outstanding.
@@ -260,6 +276,7 @@ impl Client {
         let index = (request % SESSION_WINDOW) as usize;
         while self.slots.len() <= index {
             self.slots.push(Slot {
+                client: 0,
                 request: 0,
                 operation: Operation::Get,
                 partition: 0,
@@ -285,6 +302,8 @@ impl Client {
         slot.payload.resize(Request::HEADER + key.len().next_multiple_of(8), 0);
         slot.payload.extend_from_slice(value);
         (slot.request, slot.operation, slot.partition, slot.target) = (request, operation, partition, target);
+        slot.client = self.parameters.client;
+        self.has_written |= !operation.reads();
         (slot.attempts, slot.redirected) = (0, false);
         slot.gives_up = now + self.parameters.give_up;
         slot.deadline = (now + self.parameters.timeout).min(slot.gives_up);
@@ -312,7 +331,10 @@ impl Client {
     /// The next message to send: to whom and its kind; its content is appended to `payload`.
     pub fn poll_transmit(&mut self, payload: &mut Vec<u8>) -> Option<(NodeId, u8)> {
         if self.transmit == 0 {
-            return None;
+            let node = self.leaving.nth(0)?;
+            self.leaving = self.leaving.without(node);
+            payload.extend_from_slice(&self.parameters.client.to_be_bytes());
+            return Some((node, Kind::Leave as u8));
         }
         let index = self.transmit.trailing_zeros() as usize;
         self.transmit &= self.transmit - 1;
@@ -340,8 +362,8 @@ impl Client {
             self.view = View { epoch: reply.epoch, full: reply.full, joining: NodeSet::EMPTY };
         }
         let index = (reply.request % SESSION_WINDOW) as usize;
-        let known = reply.client == self.parameters.client
-            && self.outstanding >> index & 1 == 1
+        let known = self.outstanding >> index & 1 == 1
+            && self.slots[index].client == reply.client
             && self.slots[index].request == reply.request;
         if !known {
             return Ok(None);
@@ -365,6 +387,14 @@ impl Client {
                 self.redirect(now, index, reply.status, advanced);
                 return Ok(None);
             }
+            // Only this node had the request, and it will refuse it whenever it arrives.
+            Status::Forgotten if self.slots[index].attempts == 0 => {
+                if self.ask_beyond(index, reply.version) {
+                    return Ok(None);
+                }
+                Outcome::SessionsFull
+            }
+            Status::Forgotten => Outcome::Unknown,
         };
         Ok(Some(self.end(index, outcome)))
     }
@@ -388,6 +418,31 @@ impl Client {
             self.parameters.pause.saturating_mul(1 << slot.attempts.min(16)).min(self.parameters.timeout_max);
         slot.deadline = slot.deadline.min(now + pause);
         self.earliest = self.earliest.min(slot.deadline);
+    }
+
+    /// A node would not know this client from one that it has forgotten, so the request was not executed: asks again
+    /// under a number beyond the horizon. What is asked of other nodes keeps the former one. `false` if there is no such
+    /// number.
+    fn ask_beyond(&mut self, index: usize, horizon: u64) -> bool {
+        let former = self.parameters.client;
+        if former <= horizon {
+            // Others may be told the same at the same time.
+            let step = 1 + (mix(former ^ horizon.rotate_left(32)) >> 32);
+            let Some(client) = horizon.checked_add(step) else { return false };
+            self.parameters.client = client;
+        }
+        let slot = &mut self.slots[index];
+        slot.client = self.parameters.client;
+        slot.payload[8..16].copy_from_slice(&slot.client.to_be_bytes());
+        self.transmit |= 1 << index;
+        true
+    }
+
+    /// The client asks nothing any more. [`Client::poll_transmit`] then says so to the nodes, which forget it.
+    pub fn leave(&mut self) {
+        if self.has_written {
+            self.leaving = self.parameters.nodes;
+        }
     }
 
     fn end<'a>(&mut self, index: usize, outcome: Outcome<'a>) -> Completion<'a> {
@@ -478,6 +533,60 @@ mod tests {
         assert_eq!(completion, Some(Completion { request, outcome }));
         assert!(!receive(&mut client, ms(1), &bytes), "a duplicate");
         assert_eq!(client.next_deadline(), None);
+    }
+
+    #[test]
+    fn who_would_be_taken_for_a_forgotten_client_goes_on_beyond_the_horizon() {
+        let mut client = client();
+        let asks = |client: &mut Client| {
+            let mut payload = Vec::new();
+            let (_, kind) = client.poll_transmit(&mut payload).expect("it asks");
+            assert_eq!(kind, Kind::Request as u8);
+            Request::identity(&payload).unwrap()
+        };
+        let forgotten = |id: u64, request: u64, horizon: u64| {
+            let (epoch, full) = (Epoch(1), NodeSet::first(3));
+            let (status, value) = (Status::Forgotten, &[][..]);
+            Reply { status, client: id, request, version: horizon, epoch, full, value }.header().to_vec()
+        };
+        for request in 1..=3 {
+            client.start(ms(0), Task::Put { key: &KEY, value: b"v" }).unwrap();
+            assert_eq!(asks(&mut client), (9, request));
+        }
+        assert!(!receive(&mut client, ms(1), &forgotten(9, 1, 50)));
+        let (beyond, request) = asks(&mut client);
+        assert!(beyond > 50 && request == 1, "{beyond}");
+        // The second one goes on as the first one; the third was executed under the former number.
+        assert!(!receive(&mut client, ms(1), &forgotten(9, 2, 50)));
+        assert_eq!(asks(&mut client), (beyond, 2));
+        assert!(receive(&mut client, ms(1), &reply(Status::Ok, 3, 1, NodeSet::first(3), &[])));
+        assert!(
+            !receive(&mut client, ms(1), &reply(Status::Ok, 2, 1, NodeSet::first(3), &[])),
+            "no answer to it"
+        );
+        // One that other nodes have may be executed there.
+        client.start(ms(10), Task::Put { key: &KEY, value: b"v" }).unwrap();
+        asks(&mut client);
+        client.handle_deadline(ms(20));
+        asks(&mut client);
+        let refused = forgotten(beyond, 4, u64::MAX);
+        let ended = client.receive(ms(21), Kind::Reply as u8, &refused).unwrap().unwrap();
+        assert_eq!(ended.outcome, Outcome::Unknown);
+    }
+
+    #[test]
+    fn who_has_written_says_goodbye_to_every_node() {
+        let mut reader = client();
+        reader.leave();
+        assert_eq!(sent(&mut reader), [0; 0], "no node remembers it");
+        let mut writer = client();
+        writer.start(ms(0), Task::Put { key: &KEY, value: b"v" }).unwrap();
+        sent(&mut writer);
+        writer.leave();
+        let mut payload = Vec::new();
+        assert_eq!(writer.poll_transmit(&mut payload).map(|(_, kind)| kind), Some(Kind::Leave as u8));
+        assert_eq!(payload, 9u64.to_be_bytes());
+        assert_eq!(sent(&mut writer), [1, 2]);
     }
 
     #[test]

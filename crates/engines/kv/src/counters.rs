@@ -43,6 +43,8 @@ weft_counters::counters! {
         refused_not_serving,
         /// Requests refused: too many clients.
         refused_sessions_full,
+        /// Requests refused: of a client that may have been forgotten.
+        refused_forgotten,
         /// Writes that found their bucket full.
         table_full,
         /// Messages dropped: no known kind, or bytes that are no message of it.

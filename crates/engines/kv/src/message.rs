@@ -62,6 +62,8 @@ pub enum Kind {
     Snapshot = 13,
     /// The engine gives a part of a snapshot.
     SnapshotPart = 14,
+    /// A client leaves, and asks nothing any more: its number (8).
+    Leave = 15,
 }
 
 /// What a client wants done with a key.
@@ -138,6 +140,9 @@ pub enum Status {
     SessionsFull = 7,
     /// The sizes or fields of the request are wrong. Nothing happened.
     BadRequest = 8,
+    /// The node does not remember the client, and has forgotten one with a number as high or higher: the version is the
+    /// highest of these. Nothing happened; a client with a higher number may ask.
+    Forgotten = 9,
 }
 
 impl Status {
@@ -152,6 +157,7 @@ impl Status {
             6 => Self::NotServing,
             7 => Self::SessionsFull,
             8 => Self::BadRequest,
+            9 => Self::Forgotten,
             _ => return Err(Malformed::Status(value)),
         })
     }
@@ -789,7 +795,7 @@ mod tests {
         }
 
         #[test]
-        fn replies_survive(status in 0u8..9, client: u64, request: u64, version: u64, epoch: u32, full: u16,
+        fn replies_survive(status in 0u8..10, client: u64, request: u64, version: u64, epoch: u32, full: u16,
                            value in prop::collection::vec(any::<u8>(), 0..300)) {
             let status = Status::parse(status).unwrap();
             let full = NodeSet::from_bits(full);

@@ -9,6 +9,12 @@
 //! time that it has not heard of, at most one per entry of their windows; so the space exceeds the limit by
 //! that, and recording never fails. If it would (a node may have forgotten fewer than the leaders), the client that has
 //! been silent for longest is forgotten.
+//!
+//! A client that is forgotten, because it was silent or has said that it leaves, must stay so: its requests may arrive
+//! again at any time. Later clients have higher numbers, by the clocks of their machines, so a node keeps the highest
+//! number that it has forgotten, the *horizon*, and admits no client at or below it. Who is refused for that, because
+//! its clock is behind or it was silent for long, is told the horizon and goes on with a number beyond. A joining node
+//! gets the horizon with the sessions, as the first request of client 0, which nobody is.
 
 use weft_time::{Duration, Instant};
 use weft_waist::NODES_MAX;
@@ -56,12 +62,25 @@ pub(crate) enum Seen {
     Superseded,
 }
 
+/// Why a client has no session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NotAdmitted {
+    /// There are too many.
+    Full,
+    /// It may be one that was forgotten.
+    Forgotten { horizon: u64 },
+}
+
 /// The sessions of a node: a table by client, and a list by activity.
 #[derive(Clone, Debug)]
 pub(crate) struct Sessions {
     limit: usize,
     idle: Duration,
     capacity: usize,
+    /// No client at or below it is admitted, unless it is remembered; 0 as long as nobody was forgotten, and for good
+    /// where the engine in gates is a peer, which knows of no horizon.
+    horizon: u64,
+    has_horizon: bool,
     /// Open addressing with linear probing: index plus one, or 0.
     map: Vec<u32>,
     list: Vec<Session>,
@@ -79,6 +98,8 @@ impl Sessions {
             limit: parameters.sessions,
             idle: parameters.session_idle,
             capacity,
+            horizon: 0,
+            has_horizon: parameters.beyond_gates,
             map: vec![0; (2 * capacity).next_power_of_two()],
             list: Vec::with_capacity(capacity),
             free: Vec::with_capacity(capacity),
@@ -88,7 +109,7 @@ impl Sessions {
         }
     }
 
-    /// Forgets everything.
+    /// Forgets everything but the horizon.
     pub fn clear(&mut self) {
         self.map.fill(0);
         self.list.clear();
@@ -213,21 +234,41 @@ impl Sessions {
         }
     }
 
-    /// Makes sure that the client has a session; `false` if there are too many.
-    pub fn admit(&mut self, now: Instant, client: u64) -> bool {
+    /// Makes sure that the client has a session.
+    pub fn admit(&mut self, now: Instant, client: u64) -> Result<(), NotAdmitted> {
         if let (_, Some(index)) = self.probe(client) {
             self.touch(now, index);
-            return true;
+            return Ok(());
+        }
+        if self.has_horizon && client <= self.horizon {
+            return Err(NotAdmitted::Forgotten { horizon: self.horizon });
         }
         while self.count() >= self.limit {
             let oldest = &self.list[self.oldest as usize];
             if oldest.pending > 0 || now.saturating_since(oldest.active) <= self.idle {
-                return false;
+                return Err(NotAdmitted::Full);
             }
-            self.evict(self.oldest as usize);
+            self.forget(self.oldest as usize);
         }
         self.insert(now, client);
-        true
+        Ok(())
+    }
+
+    /// The client says that it leaves.
+    pub fn leave(&mut self, client: u64) {
+        if let (_, Some(index)) = self.probe(client)
+            && self.has_horizon
+            && self.list[index].pending == 0
+        {
+            self.forget(index);
+        }
+    }
+
+    fn forget(&mut self, index: usize) {
+        if self.has_horizon {
+            self.horizon = self.horizon.max(self.list[index].client);
+        }
+        self.evict(index);
     }
 
     /// The request is in this node's window.
@@ -280,7 +321,7 @@ impl Sessions {
             index = self.list[index as usize].newer;
         }
         self.forced_evictions += 1;
-        self.evict(index as usize);
+        self.forget(index as usize);
     }
 
     /// The request was applied and ended so.
@@ -295,13 +336,16 @@ impl Sessions {
 
     /// How many places [`Sessions::export`] knows.
     pub fn places(&self) -> u32 {
-        self.list.len() as u32
+        self.list.len() as u32 + u32::from(self.horizon > 0)
     }
 
     /// The session at a place, if it is in use.
     pub fn export(&self, place: u32) -> Option<[u8; SESSION_BYTES]> {
-        let session = &self.list[place as usize];
         let mut bytes = [0; SESSION_BYTES];
+        let Some(session) = self.list.get(place as usize) else {
+            put(&mut bytes, 8, self.horizon.to_be_bytes());
+            return Some(bytes);
+        };
         put(&mut bytes, 0, session.client.to_be_bytes());
         for (at, place) in session.places.iter().enumerate().map(|(index, place)| (8 + 24 * index, place)) {
             put(&mut bytes, at, place.request.to_be_bytes());
@@ -314,6 +358,10 @@ impl Sessions {
     /// Takes over a session from another node; of each place the later record stays.
     pub fn import(&mut self, now: Instant, bytes: &[u8; SESSION_BYTES]) -> Result<(), Malformed> {
         let client = be64(bytes, 0);
+        if client == 0 && self.has_horizon {
+            self.horizon = self.horizon.max(be64(bytes, 8));
+            return Ok(());
+        }
         for at in (0..PLACES).map(|index| 8 + 24 * index) {
             let (request, version) = (be64(bytes, at), be64(bytes, at + 8));
             let status = Status::parse_recorded(bytes[at + 16])?;
@@ -339,7 +387,7 @@ mod tests {
     fn a_request_is_fresh_pending_recorded_and_superseded() {
         let mut sessions = sessions(4);
         assert_eq!(sessions.look_up(9, 3), Seen::Never);
-        assert!(sessions.admit(Instant::ZERO, 9));
+        sessions.admit(Instant::ZERO, 9).unwrap();
         sessions.mark_pending(9, 3);
         assert_eq!(sessions.look_up(9, 3), Seen::Pending);
         sessions.record(Instant::ZERO, 9, 3, Status::Mismatch, 77);
@@ -366,24 +414,62 @@ mod tests {
     fn only_idle_clients_make_room() {
         let mut sessions = sessions(2);
         let late = Instant::ZERO + Duration::from_secs(61);
-        assert!(sessions.admit(Instant::ZERO, 1));
-        assert!(sessions.admit(Instant::ZERO, 2));
-        assert!(!sessions.admit(Instant::ZERO + Duration::from_secs(59), 3));
+        sessions.admit(Instant::ZERO, 1).unwrap();
+        sessions.admit(Instant::ZERO, 2).unwrap();
+        assert_eq!(sessions.admit(Instant::ZERO + Duration::from_secs(59), 3), Err(NotAdmitted::Full));
         sessions.record(late, 1, 1, Status::Ok, 1);
-        assert!(sessions.admit(late, 3), "client 2 was silent");
-        assert!(!sessions.admit(late, 4));
+        sessions.admit(late, 3).expect("client 2 was silent");
+        assert_eq!(sessions.admit(late, 4), Err(NotAdmitted::Full));
         assert_eq!(sessions.look_up(1, 1), Seen::Recorded { status: Status::Ok, version: 1 });
     }
 
     #[test]
     fn a_client_with_something_pending_is_kept() {
         let mut sessions = sessions(1);
-        assert!(sessions.admit(Instant::ZERO, 1));
+        sessions.admit(Instant::ZERO, 1).unwrap();
         sessions.mark_pending(1, 1);
         let late = Instant::ZERO + Duration::from_secs(100);
-        assert!(!sessions.admit(late, 2));
+        assert_eq!(sessions.admit(late, 2), Err(NotAdmitted::Full));
+        sessions.leave(1);
         sessions.clear_pending(1, 1);
-        assert!(sessions.admit(late, 2));
+        sessions.admit(late, 2).unwrap();
+    }
+
+    #[test]
+    fn who_is_forgotten_stays_so() {
+        let forgotten = |horizon| Err(NotAdmitted::Forgotten { horizon });
+        let mut sessions = sessions(2);
+        for client in [5, 7] {
+            sessions.admit(Instant::ZERO, client).unwrap();
+            sessions.record(Instant::ZERO, client, 1, Status::Ok, 9);
+        }
+        sessions.leave(7);
+        assert_eq!((sessions.count(), sessions.look_up(7, 1)), (1, Seen::Never));
+        assert_eq!(sessions.admit(Instant::ZERO, 7), forgotten(7), "its request came again");
+        assert_eq!(sessions.admit(Instant::ZERO, 6), forgotten(7), "nobody knows whether it is new");
+        sessions.admit(Instant::ZERO, 5).expect("it is remembered");
+        sessions.admit(Instant::ZERO, 8).unwrap();
+        let late = Instant::ZERO + Duration::from_secs(61);
+        sessions.admit(late, 9).unwrap();
+        assert_eq!(sessions.admit(late, 5), forgotten(7), "it was silent");
+        // A node that joins learns of it, and one that begins anew keeps it.
+        let mut joined = super::tests::sessions(2);
+        for place in 0..sessions.places() {
+            sessions.export(place).into_iter().for_each(|bytes| joined.import(late, &bytes).unwrap());
+        }
+        joined.clear();
+        assert_eq!((joined.admit(late, 7), joined.count()), (forgotten(7), 0));
+    }
+
+    #[test]
+    fn short_lived_clients_need_no_minute() {
+        let mut sessions = sessions(2);
+        for client in 1..10_000 {
+            sessions.admit(Instant::ZERO, client).unwrap();
+            sessions.record(Instant::ZERO, client, 1, Status::Ok, client);
+            sessions.leave(client);
+        }
+        assert_eq!((sessions.count(), sessions.forced_evictions), (0, 0));
     }
 
     #[test]
@@ -406,8 +492,10 @@ mod tests {
             let mut now = Instant::ZERO;
             for (client, seconds) in clients {
                 now += Duration::from_secs(seconds);
-                if client % 2 == 0 {
-                    sessions.admit(now, client);
+                if client % 4 == 0 {
+                    sessions.leave(client);
+                } else if client % 2 == 0 {
+                    let _ = sessions.admit(now, client);
                 } else {
                     sessions.record(now, client, 1, Status::Ok, 1);
                 }

@@ -127,6 +127,6 @@ impl HostHalf for TransactionHalf {
     fn start_over(&mut self, _: Instant, incarnation: Incarnation, io: &mut HostIo<'_>) {
         self.clear(io);
         // A client that waits for an answer asks again, and is told that nobody knows it.
-        self.sessions = Sessions::new(incarnation.get(), SESSIONS);
+        self.sessions = Sessions::new(self.sessions.next_life().max(incarnation.get()), SESSIONS);
     }
 }

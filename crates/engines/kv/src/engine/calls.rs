@@ -7,7 +7,7 @@ use super::{Kv, NUMBER_MASK, Role, TIMER_LEAD, answer, arm, entry_of, version};
 use crate::message::{Kind, Operation, Reply, Request, SCAN_COUNTS, Status, Write};
 use crate::parameters::PlantedBug;
 use crate::placement::{PARTITIONS, Placement};
-use crate::session::Seen;
+use crate::session::{NotAdmitted, Seen};
 use crate::table::{Header, Slot};
 
 /// The most slots that one scan looks at: only their tags, which a card has on chip, unless a key is there.
@@ -20,6 +20,13 @@ impl Kv {
     }
 
     pub(super) fn call(&mut self, now: Instant, caller: Caller, message: Message<'_>, io: &mut Io<'_>) {
+        if message.kind == Kind::Leave as u8
+            && self.parameters.beyond_gates
+            && let Ok(client) = message.payload.try_into()
+        {
+            self.sessions.leave(u64::from_be_bytes(client));
+            return;
+        }
         if message.kind != Kind::Request as u8 {
             self.counters.dropped_malformed += 1;
             return;
@@ -161,9 +168,17 @@ impl Kv {
             self.counters.refused_busy += 1;
             return Err(Status::Busy);
         }
-        if !self.sessions.admit(now, request.client) {
-            self.counters.refused_sessions_full += 1;
-            return Err(Status::SessionsFull);
+        match self.sessions.admit(now, request.client) {
+            Ok(()) => {}
+            Err(NotAdmitted::Full) => {
+                self.counters.refused_sessions_full += 1;
+                return Err(Status::SessionsFull);
+            }
+            Err(NotAdmitted::Forgotten { horizon }) => {
+                self.counters.refused_forgotten += 1;
+                answer(self.view, io.effects, caller, identity, Status::Forgotten, horizon, &[]);
+                return Ok(());
+            }
         }
         self.sessions.mark_pending(request.client, request.request);
 

@@ -25,6 +25,9 @@ enum State {
 /// The latest call of a client.
 #[derive(Debug)]
 struct Session<A> {
+    /// What its calls have to name: no other session had it, so a call that was meant for one that is forgotten, and
+    /// arrives again after its greeting, is not begun.
+    life: u64,
     address: A,
     heard: Instant,
     sequence: u64,
@@ -38,7 +41,8 @@ struct Session<A> {
 /// they are for, so that one that the former life may have begun is not begun again: its outcome is unknown.
 #[derive(Debug)]
 pub struct Sessions<A> {
-    life: u64,
+    /// That of the next session.
+    next_life: u64,
     most: usize,
     sessions: BTreeMap<u64, Session<A>>,
     /// Whose call a ticket is for.
@@ -47,9 +51,16 @@ pub struct Sessions<A> {
 }
 
 impl<A: Copy> Sessions<A> {
-    /// At most `most` sessions in this life: a number that no other process of the node has had.
+    /// At most `most` sessions from this life on: a number that is higher than those of other processes of the node, as
+    /// the wall clock's nanoseconds are. Each session takes the next one.
     pub fn new(life: u64, most: usize) -> Self {
-        Self { life, most, sessions: BTreeMap::new(), tickets: BTreeMap::new(), outbox: VecDeque::new() }
+        let (sessions, tickets) = (BTreeMap::new(), BTreeMap::new());
+        Self { next_life: life, most, sessions, tickets, outbox: VecDeque::new() }
+    }
+
+    /// The life from which on nobody had a session here.
+    pub const fn next_life(&self) -> u64 {
+        self.next_life
     }
 
     /// How many clients are remembered, and how many at most.
@@ -73,18 +84,21 @@ impl<A: Copy> Sessions<A> {
             ClientMessage::Hello { client } => {
                 // Who finds no room gets no answer, and asks another node.
                 if self.sessions.contains_key(&client) || self.make_room(now) {
-                    let session = self.sessions.entry(client).or_insert(Session {
+                    let next_life = &mut self.next_life;
+                    let session = self.sessions.entry(client).or_insert_with(|| Session {
+                        life: std::mem::replace(next_life, *next_life + 1),
                         address: from,
                         heard: now,
                         sequence: 0,
                         state: State::Over(Answer::Refused),
                     });
                     (session.address, session.heard) = (from, now);
-                    self.outbox.push_back((from, ClientMessage::Welcome { client, life: self.life }));
+                    let life = session.life;
+                    self.outbox.push_back((from, ClientMessage::Welcome { client, life }));
                 }
             }
             ClientMessage::Call { client, life, sequence, request } => {
-                let session = self.sessions.get_mut(&client).filter(|_| life == self.life);
+                let session = self.sessions.get_mut(&client).filter(|session| session.life == life);
                 let Some(session) = session else {
                     let none = TransactionId::none(weft_waist::NodeId::new(0).expect("there is a node 0"));
                     let answer = Answer::Ended(none, Outcome::Unknown);
@@ -121,7 +135,7 @@ impl<A: Copy> Sessions<A> {
         if matches!(session.state, State::Running(ticket) if ticket == finished.ticket) {
             let answer = Answer::Ended(finished.id, finished.outcome);
             session.state = State::Over(answer.clone());
-            let (life, sequence) = (self.life, session.sequence);
+            let (life, sequence) = (session.life, session.sequence);
             let message = ClientMessage::Answered { client, life, sequence, answer };
             self.outbox.push_back((session.address, message));
         }
@@ -275,11 +289,32 @@ mod tests {
     }
 
     #[test]
+    fn what_is_repeated_after_its_session_was_forgotten_is_not_begun_again() {
+        let mut node = Node::new(1);
+        node.tell(&ClientMessage::Hello { client: 5 });
+        assert_eq!(node.call(5, LIFE, 1), []);
+        assert_eq!(node.begun(), 1);
+        node.sessions.finish(finished(1));
+        node.said();
+        node.now = Instant::ZERO + IDLE;
+        assert_eq!(node.tell(&ClientMessage::Hello { client: 6 }).len(), 1);
+        node.now = Instant::ZERO + IDLE * 2;
+        // Both datagrams come again: the greeting opens another session than the call names.
+        let welcome = ClientMessage::Welcome { client: 5, life: LIFE + 2 };
+        assert_eq!(node.tell(&ClientMessage::Hello { client: 5 }), [welcome]);
+        assert!(matches!(
+            node.call(5, LIFE, 1)[..],
+            [ClientMessage::Answered { answer: Answer::Ended(_, Outcome::Unknown), .. }]
+        ));
+        assert_eq!(node.begun(), 0);
+    }
+
+    #[test]
     fn only_idle_sessions_make_room() {
         let mut node = Node::new(2);
         node.tell(&ClientMessage::Hello { client: 1 });
         node.tell(&ClientMessage::Hello { client: 2 });
-        node.call(2, LIFE, 1);
+        node.call(2, LIFE + 1, 1);
         assert_eq!(node.tell(&ClientMessage::Hello { client: 3 }), []);
         node.now = Instant::ZERO + IDLE;
         assert_eq!(node.tell(&ClientMessage::Hello { client: 3 }).len(), 1);
