@@ -57,6 +57,7 @@
 
 mod clock;
 mod cost;
+mod disk;
 mod engine_on_host;
 mod faults;
 mod figure;
@@ -81,6 +82,7 @@ pub use cost::{
     BusCost, CostProfile, DmaCost, Execution, HAMBAND_PROCESS, HOST_DATAGRAMS, HOST_PROCESS, HOST_PROCESSOR,
     HOST_TRANSACTION, HostCost, HostProcessor, MemoryCost, TransactionCost, cost_table_markdown,
 };
+pub use disk::{DiskFault, MachineDisk};
 pub use engine_on_host::{EngineOnHost, HostConfig};
 pub use faults::{Fault, FaultCounts, FaultKind, FaultKinds, FaultPlan, LinkDirection, PlanError, PlanShape};
 pub use figure::{Figure, Unit};

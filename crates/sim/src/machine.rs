@@ -4,6 +4,8 @@ use std::fmt;
 
 use weft_time::Instant;
 
+use crate::disk::DiskFault;
+
 /// A machine of the world, and the switch port that it is attached to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MachineId(u16);
@@ -113,6 +115,24 @@ pub trait Director<M> {
     /// `machine` has crashed; `remains` is what it was, for its statistics only.
     fn crashed(&mut self, machine: MachineId, remains: M) {
         let _ = (machine, remains);
+    }
+
+    /// Whether these machines may lose power together at this moment. If not, that is counted as skipped.
+    fn may_lose_power(&mut self, machines: &Machines<M>, which: &[MachineId]) -> bool {
+        which.iter().all(|&machine| self.may_crash(machines, machine))
+    }
+
+    /// `machine` has lost power; `remains` is what it was, or nothing if it was down.
+    fn lost_power(&mut self, machine: MachineId, remains: Option<M>) {
+        if let Some(remains) = remains {
+            self.crashed(machine, remains);
+        }
+    }
+
+    /// Something befalls the disk of `machine`: whether it did. What is vetoed is counted as skipped.
+    fn disk_fault(&mut self, machines: &Machines<M>, machine: MachineId, fault: DiskFault) -> bool {
+        let _ = (machines, machine, fault);
+        false
     }
 
     /// Builds the machine that comes back. `incarnation` counts its restarts, `now` is what its clock shows.

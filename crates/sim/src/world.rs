@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use weft_time::{Duration, Instant};
 
 use crate::clock::LocalClock;
+use crate::disk::DiskFault;
 use crate::faults::{ActiveFaults, Fault, FaultCounts, FaultKind, FaultPlan, LinkDirection, PlanError};
 use crate::frames::{FrameId, FramePool};
 use crate::link::{Fate, Link, LinkConfig, LinkCounters};
@@ -400,6 +401,17 @@ impl<M: Machine> World<M> {
         while self.step(until, director) {}
     }
 
+    /// Stops a machine whose program has ended, without asking anybody. Returns what it was. It is put back by
+    /// [`World::start_again`].
+    pub fn stop(&mut self, machine: MachineId) -> Option<M> {
+        self.take_down(machine)
+    }
+
+    /// Builds the machine anew that was stopped, unless somebody has.
+    pub fn start_again(&mut self, machine: MachineId, director: &mut impl Director<M>) {
+        self.bring_back(machine, director);
+    }
+
     /// Crashes a machine, without asking anybody. Returns what it was, or `None` if it was down.
     pub fn crash(&mut self, machine: MachineId) -> Option<M> {
         let remains = self.take_down(machine)?;
@@ -487,13 +499,20 @@ impl<M: Machine> World<M> {
             Pending::FaultBegins(index) => self.begin_fault(index, director),
             Pending::FaultEnds(index) => {
                 let kind = self.plan[index].kind();
-                match self.plan[index] {
+                match self.plan[index].clone() {
                     Fault::Pause { .. } => {}
-                    Fault::Outage { machine, .. } => {
-                        if self.machines.get(machine).is_none() {
-                            let replacement = self.successor(machine, director);
-                            self.put_back(machine, replacement);
-                        }
+                    Fault::Outage { machine, .. } => self.bring_back(machine, director),
+                    Fault::Power { machines, .. } => {
+                        machines.into_iter().for_each(|machine| self.bring_back(machine, director));
+                    }
+                    Fault::IoError { machine, .. } => {
+                        director.disk_fault(&self.machines, machine, DiskFault::Failing(false));
+                    }
+                    Fault::Full { machine, .. } => {
+                        director.disk_fault(&self.machines, machine, DiskFault::Full(false));
+                    }
+                    Fault::SlowDisk { machine, .. } => {
+                        director.disk_fault(&self.machines, machine, DiskFault::Slow(1));
                     }
                     _ => {
                         self.active.set(index, false);
@@ -687,8 +706,54 @@ impl<M: Machine> World<M> {
         director.restart(machine, self.incarnation(machine), self.local_now(machine))
     }
 
+    /// Puts a machine back that is down.
+    fn bring_back(&mut self, machine: MachineId, director: &mut impl Director<M>) {
+        if self.machines.get(machine).is_none() {
+            let replacement = self.successor(machine, director);
+            self.put_back(machine, replacement);
+        }
+    }
+
+    fn cut_power(&mut self, which: &[MachineId], director: &mut impl Director<M>) {
+        if !director.may_lose_power(&self.machines, which) {
+            self.faults.disk_skipped += 1;
+            return self.report(&Event::CrashVetoed(which[0]));
+        }
+        self.faults.power += 1;
+        self.report(&Event::FaultBegan(FaultKind::Power));
+        for &machine in which {
+            let remains = self.take_down(machine);
+            director.lost_power(machine, remains);
+        }
+    }
+
+    fn strike_disk(
+        &mut self,
+        machine: MachineId,
+        (kind, fault): (FaultKind, DiskFault),
+        director: &mut impl Director<M>,
+    ) {
+        let is_struck = director.disk_fault(&self.machines, machine, fault);
+        let count = match kind {
+            _ if !is_struck => &mut self.faults.disk_skipped,
+            FaultKind::Torn => &mut self.faults.torn,
+            FaultKind::Lost => &mut self.faults.lost,
+            FaultKind::Misdirect => &mut self.faults.misdirect,
+            FaultKind::Rot => &mut self.faults.rot,
+            FaultKind::IoError => &mut self.faults.io_error,
+            FaultKind::Full => &mut self.faults.full,
+            _ => &mut self.faults.slow_disk,
+        };
+        *count += 1;
+        if is_struck {
+            self.report(&Event::FaultBegan(kind));
+        }
+    }
+
     fn begin_fault(&mut self, index: usize, director: &mut impl Director<M>) {
-        match self.plan[index] {
+        let kind = self.plan[index].kind();
+        let fault = self.plan[index].clone();
+        match fault {
             Fault::Crash { machine, .. } => {
                 if self.machines.get(machine).is_none() {
                     self.faults.crash_skipped += 1;
@@ -722,9 +787,28 @@ impl<M: Machine> World<M> {
                 self.report(&Event::FaultBegan(FaultKind::Pause));
                 return self.pause(machine, until);
             }
+            Fault::Power { machines, .. } => return self.cut_power(&machines, director),
+            Fault::Torn { machine, .. } => {
+                return self.strike_disk(machine, (kind, DiskFault::Torn), director);
+            }
+            Fault::Lost { machine, .. } => {
+                return self.strike_disk(machine, (kind, DiskFault::Lost), director);
+            }
+            Fault::Misdirect { machine, .. } => {
+                return self.strike_disk(machine, (kind, DiskFault::Misdirected), director);
+            }
+            Fault::Rot { machine, .. } => return self.strike_disk(machine, (kind, DiskFault::Rot), director),
+            Fault::IoError { machine, .. } => {
+                return self.strike_disk(machine, (kind, DiskFault::Failing(true)), director);
+            }
+            Fault::Full { machine, .. } => {
+                return self.strike_disk(machine, (kind, DiskFault::Full(true)), director);
+            }
+            Fault::SlowDisk { machine, times, .. } => {
+                return self.strike_disk(machine, (kind, DiskFault::Slow(times)), director);
+            }
             _ => {}
         }
-        let kind = self.plan[index].kind();
         match kind {
             FaultKind::Partition => self.faults.partition += 1,
             FaultKind::OneWayCut => self.faults.one_way_cut += 1,

@@ -47,6 +47,7 @@ pub struct SimulatedDisk {
     next_write: Option<WriteFault>,
     next_flush_fails: bool,
     next_read_fails: bool,
+    tears: bool,
 }
 
 impl SimulatedDisk {
@@ -64,7 +65,13 @@ impl SimulatedDisk {
             next_write: None,
             next_flush_fails: false,
             next_read_fails: false,
+            tears: true,
         }
+    }
+
+    /// Whether a sector that is being written when the power fails may be half old and half new; it may be at first.
+    pub fn set_tears(&mut self, tears: bool) {
+        self.tears = tears;
     }
 
     /// What is on the disk, for those who look at it or change it.
@@ -186,7 +193,8 @@ impl SimulatedDisk {
         for (sector, content) in (0u64..).zip(bytes.chunks(SECTOR)) {
             let at = at + sector * SECTOR as u64;
             let first = self.below((SECTOR / ATOM) as u64 + 1) as usize * ATOM;
-            match (keep, self.below(4)) {
+            let fate = self.below(4);
+            match (keep, if self.tears { fate } else { fate % 2 }) {
                 (Keep::Nothing, _) | (Keep::Some, 0) => {}
                 (Keep::All, _) | (Keep::Some, 1) => self.put(at, content),
                 (Keep::Some, 2) => self.put(at, &content[..first]),

@@ -36,11 +36,27 @@ pub enum FaultKind {
     SlowLink,
     /// A machine crashes, and comes back with what it has stored.
     Outage,
+    /// Machines lose power together; what their disks have not flushed is lost in part.
+    Power,
+    /// Sectors that are written when the power fails are half old and half new.
+    Torn,
+    /// A disk says that it has written, and has not.
+    Lost,
+    /// A disk writes to a wrong place.
+    Misdirect,
+    /// Bits of a disk change by themselves.
+    Rot,
+    /// A disk fails to write and to flush.
+    IoError,
+    /// A disk has no room for more than was allocated.
+    Full,
+    /// A disk takes many times as long.
+    SlowDisk,
 }
 
 impl FaultKind {
     /// All kinds.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 18] = [
         Self::Loss,
         Self::Duplication,
         Self::Reordering,
@@ -51,7 +67,17 @@ impl FaultKind {
         Self::Pause,
         Self::SlowLink,
         Self::Outage,
+        Self::Power,
+        Self::Torn,
+        Self::Lost,
+        Self::Misdirect,
+        Self::Rot,
+        Self::IoError,
+        Self::Full,
+        Self::SlowDisk,
     ];
+    /// The first of those that only machines with disks have.
+    const FIRST_OF_DISKS: u32 = Self::Power as u32;
 
     /// Its name in plans, options and results.
     pub const fn name(self) -> &'static str {
@@ -66,6 +92,14 @@ impl FaultKind {
             Self::Pause => "pause",
             Self::SlowLink => "slow_link",
             Self::Outage => "outage",
+            Self::Power => "power",
+            Self::Torn => "torn",
+            Self::Lost => "lost",
+            Self::Misdirect => "misdirect",
+            Self::Rot => "rot",
+            Self::IoError => "io_error",
+            Self::Full => "full",
+            Self::SlowDisk => "slow_disk",
         }
     }
 }
@@ -76,25 +110,39 @@ impl fmt::Display for FaultKind {
     }
 }
 
-/// A set of kinds, as a user names it: `all`, `none`, or a list such as `crash,loss`.
+/// A set of kinds, as a user names it: `none`, or a list such as `crash,loss`. In a list, `all` stands for every kind
+/// that machines without disks have, and `disk` for the others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FaultKinds(u16);
+pub struct FaultKinds(u32);
 
 impl FaultKinds {
     /// No kind.
     pub const NONE: Self = Self(0);
-    /// Every kind.
-    pub const ALL: Self = Self((1 << FaultKind::ALL.len()) - 1);
+    /// Every kind that machines without disks have.
+    pub const ALL: Self = Self((1 << FaultKind::FIRST_OF_DISKS) - 1);
+    /// Every kind that only machines with disks have.
+    pub const DISK: Self = Self(((1 << FaultKind::ALL.len()) - 1) & !Self::ALL.0);
 
     /// Whether `kind` is in the set.
     pub const fn contains(self, kind: FaultKind) -> bool {
-        self.0 >> kind as u16 & 1 == 1
+        self.0 >> kind as u32 & 1 == 1
     }
 
     /// The set and `kind`.
     #[must_use]
     pub const fn with(self, kind: FaultKind) -> Self {
-        Self(self.0 | 1 << kind as u16)
+        Self(self.0 | 1 << kind as u32)
+    }
+
+    /// All kinds of both sets.
+    #[must_use]
+    pub const fn and(self, others: Self) -> Self {
+        Self(self.0 | others.0)
+    }
+
+    /// Whether some of them need disks.
+    pub const fn has_disks(self) -> bool {
+        self.0 & Self::DISK.0 != 0
     }
 
     /// Its kinds in their order.
@@ -107,25 +155,36 @@ impl std::str::FromStr for FaultKinds {
     type Err = PlanError;
 
     fn from_str(text: &str) -> Result<Self, PlanError> {
-        match text {
-            "all" => return Ok(Self::ALL),
-            "none" => return Ok(Self::NONE),
-            _ => {}
+        if text == "none" {
+            return Ok(Self::NONE);
         }
-        text.split(',').map(str::trim).try_fold(Self::NONE, |kinds, name| {
-            let kind = FaultKind::ALL.into_iter().find(|kind| kind.name() == name);
-            kind.map(|kind| kinds.with(kind)).ok_or_else(|| PlanError::UnknownKind { name: name.to_owned() })
+        text.split(',').map(str::trim).try_fold(Self::NONE, |kinds, name| match name {
+            "all" => Ok(kinds.and(Self::ALL)),
+            "disk" => Ok(kinds.and(Self::DISK)),
+            _ => {
+                let kind = FaultKind::ALL.into_iter().find(|kind| kind.name() == name);
+                kind.map(|kind| kinds.with(kind))
+                    .ok_or_else(|| PlanError::UnknownKind { name: name.to_owned() })
+            }
         })
     }
 }
 
 impl fmt::Display for FaultKinds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self::NONE => f.write_str("none"),
-            Self::ALL => f.write_str("all"),
-            _ => f.write_str(&self.iter().map(FaultKind::name).collect::<Vec<_>>().join(",")),
+        if *self == Self::NONE {
+            return f.write_str("none");
         }
+        let mut rest = *self;
+        let mut names = Vec::new();
+        for (group, name) in [(Self::ALL, "all"), (Self::DISK, "disk")] {
+            if rest.0 & group.0 == group.0 {
+                names.push(name);
+                rest = Self(rest.0 & !group.0);
+            }
+        }
+        names.extend(rest.iter().map(FaultKind::name));
+        f.write_str(&names.join(","))
     }
 }
 
@@ -158,11 +217,29 @@ pub struct FaultCounts {
     pub slow_link: u64,
     /// Outages begun of machines that store something. They are not among the crashes and restarts.
     pub outage: u64,
+    /// Times at which machines lost power together. They are not among the crashes either.
+    pub power: u64,
+    /// Disks that were to tear what is written when the power fails.
+    pub torn: u64,
+    /// Writes that a disk has lost.
+    pub lost: u64,
+    /// Writes that went to a wrong place.
+    pub misdirect: u64,
+    /// Sectors whose bits have changed.
+    pub rot: u64,
+    /// Periods in which a disk failed to write.
+    pub io_error: u64,
+    /// Periods in which a disk was full.
+    pub full: u64,
+    /// Periods in which a disk was slow.
+    pub slow_disk: u64,
+    /// Faults of disks that the plan wanted and the director vetoed.
+    pub disk_skipped: u64,
 }
 
 impl FaultCounts {
     /// The counts by name, in a fixed order.
-    pub const fn entries(&self) -> [(&'static str, u64); 13] {
+    pub const fn entries(&self) -> [(&'static str, u64); 22] {
         [
             ("loss", self.loss),
             ("duplication", self.duplication),
@@ -177,6 +254,15 @@ impl FaultCounts {
             ("pause", self.pause),
             ("slow_link", self.slow_link),
             ("outage", self.outage),
+            ("power", self.power),
+            ("torn", self.torn),
+            ("lost", self.lost),
+            ("misdirect", self.misdirect),
+            ("rot", self.rot),
+            ("io_error", self.io_error),
+            ("full", self.full),
+            ("slow_disk", self.slow_disk),
+            ("disk_skipped", self.disk_skipped),
         ]
     }
 }
@@ -197,6 +283,15 @@ impl std::ops::AddAssign for FaultCounts {
         self.pause += other.pause;
         self.slow_link += other.slow_link;
         self.outage += other.outage;
+        self.power += other.power;
+        self.torn += other.torn;
+        self.lost += other.lost;
+        self.misdirect += other.misdirect;
+        self.rot += other.rot;
+        self.io_error += other.io_error;
+        self.full += other.full;
+        self.slow_disk += other.slow_disk;
+        self.disk_skipped += other.disk_skipped;
     }
 }
 
@@ -211,8 +306,12 @@ mod tests {
         let some: FaultKinds = "crash, loss".parse().unwrap();
         assert_eq!(some, FaultKinds::NONE.with(FaultKind::Loss).with(FaultKind::Crash));
         assert_eq!(some.to_string(), "loss,crash");
+        assert_eq!("all,disk".parse(), Ok(FaultKinds::ALL.and(FaultKinds::DISK)));
+        for text in ["all", "disk", "none", "all,disk", "all,rot", "disk,loss"] {
+            assert_eq!(text.parse::<FaultKinds>().unwrap().to_string(), text);
+        }
         for kind in FaultKind::ALL {
-            assert!(FaultKinds::ALL.contains(kind));
+            assert!(FaultKinds::ALL.contains(kind) != FaultKinds::DISK.contains(kind));
             assert_eq!(kind.name().parse(), Ok(FaultKinds::NONE.with(kind)));
         }
         let error = "loss,fire".parse::<FaultKinds>().unwrap_err().to_string();

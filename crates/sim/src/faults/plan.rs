@@ -189,6 +189,72 @@ pub enum Fault<M = String> {
         /// Which.
         machine: M,
     },
+    /// Machines lose power at the same moment and come back with what is on their disks, if the director lets them.
+    Power {
+        /// When it fails.
+        from_us: u64,
+        /// When it is back.
+        until_us: u64,
+        /// Whose.
+        machines: Vec<M>,
+    },
+    /// At the next loss of power, what the machine's disk is writing is torn within sectors, too.
+    Torn {
+        /// From when on.
+        at_us: u64,
+        /// Whose disk.
+        machine: M,
+    },
+    /// The next write is acknowledged and does not happen.
+    Lost {
+        /// From when on.
+        at_us: u64,
+        /// Whose disk.
+        machine: M,
+    },
+    /// The next write goes to a wrong place.
+    Misdirect {
+        /// From when on.
+        at_us: u64,
+        /// Whose disk.
+        machine: M,
+    },
+    /// Bits of a sector change.
+    Rot {
+        /// When.
+        at_us: u64,
+        /// Whose disk.
+        machine: M,
+    },
+    /// Writes and flushes fail.
+    IoError {
+        /// Begins.
+        from_us: u64,
+        /// Ends.
+        until_us: u64,
+        /// Whose disk.
+        machine: M,
+    },
+    /// Writes outside of what was allocated fail.
+    Full {
+        /// Begins.
+        from_us: u64,
+        /// Ends.
+        until_us: u64,
+        /// Whose disk.
+        machine: M,
+    },
+    /// Flushes take this many times as long.
+    SlowDisk {
+        /// Begins.
+        from_us: u64,
+        /// Ends.
+        until_us: u64,
+        /// Whose disk.
+        machine: M,
+        /// 2 or more.
+        times: u32,
+    },
 }
 
 /// Why a plan is refused, in one line.
@@ -219,6 +285,18 @@ pub enum PlanError {
     /// A rate is zero or not slow.
     #[error("fault {fault}: rate_percent must be between 1 and 99")]
     NotASlowRate {
+        /// The fault's number in the plan, counted from 1.
+        fault: usize,
+    },
+    /// A disk that is not slow.
+    #[error("fault {fault}: times must be at least 2")]
+    NotASlowDisk {
+        /// The fault's number in the plan, counted from 1.
+        fault: usize,
+    },
+    /// Nobody loses power.
+    #[error("fault {fault}: a loss of power needs machines")]
+    NoMachines {
         /// The fault's number in the plan, counted from 1.
         fault: usize,
     },
@@ -253,7 +331,7 @@ pub enum PlanError {
         known: String,
     },
     /// A name that no kind has.
-    #[error("unknown kind of fault `{name}`; known are {}, all, none", FaultKind::ALL.map(FaultKind::name).join(", "))]
+    #[error("unknown kind of fault `{name}`; known are {}, all, disk, none", FaultKind::ALL.map(FaultKind::name).join(", "))]
     UnknownKind {
         /// The name.
         name: String,
@@ -309,10 +387,31 @@ impl<M> Fault<M> {
             Self::Crash { .. } | Self::Restart { .. } => FaultKind::Crash,
             Self::Pause { .. } => FaultKind::Pause,
             Self::Outage { .. } => FaultKind::Outage,
+            Self::Power { .. } => FaultKind::Power,
+            Self::Torn { .. } => FaultKind::Torn,
+            Self::Lost { .. } => FaultKind::Lost,
+            Self::Misdirect { .. } => FaultKind::Misdirect,
+            Self::Rot { .. } => FaultKind::Rot,
+            Self::IoError { .. } => FaultKind::IoError,
+            Self::Full { .. } => FaultKind::Full,
+            Self::SlowDisk { .. } => FaultKind::SlowDisk,
         }
     }
 
-    /// When it begins; a crash or a restart happens then.
+    /// Whether it happens at one moment, and does not last.
+    const fn is_moment(&self) -> bool {
+        matches!(
+            self,
+            Self::Crash { .. }
+                | Self::Restart { .. }
+                | Self::Torn { .. }
+                | Self::Lost { .. }
+                | Self::Misdirect { .. }
+                | Self::Rot { .. }
+        )
+    }
+
+    /// When it begins; what does not last happens then.
     pub fn begin(&self) -> Instant {
         Instant::ZERO + Duration::from_us(self.period().0)
     }
@@ -332,8 +431,17 @@ impl<M> Fault<M> {
             | Self::Partition { from_us, until_us, .. }
             | Self::OneWayCut { from_us, until_us, .. }
             | Self::Pause { from_us, until_us, .. }
-            | Self::Outage { from_us, until_us, .. } => (from_us, until_us),
-            Self::Crash { at_us, .. } | Self::Restart { at_us, .. } => (at_us, at_us),
+            | Self::Outage { from_us, until_us, .. }
+            | Self::Power { from_us, until_us, .. }
+            | Self::IoError { from_us, until_us, .. }
+            | Self::Full { from_us, until_us, .. }
+            | Self::SlowDisk { from_us, until_us, .. } => (from_us, until_us),
+            Self::Crash { at_us, .. }
+            | Self::Restart { at_us, .. }
+            | Self::Torn { at_us, .. }
+            | Self::Lost { at_us, .. }
+            | Self::Misdirect { at_us, .. }
+            | Self::Rot { at_us, .. } => (at_us, at_us),
         }
     }
 }
@@ -347,7 +455,7 @@ impl Fault {
         if until >= TIME_LIMIT_US {
             return Err(PlanError::TooLate { fault });
         }
-        if !matches!(self, Self::Crash { .. } | Self::Restart { .. }) && from >= until {
+        if !self.is_moment() && from >= until {
             return Err(PlanError::EmptyPeriod { fault });
         }
         let probability = |field, value| {
@@ -380,7 +488,24 @@ impl Fault {
                 distinct(fault, groups.iter().flatten())
             }
             Self::OneWayCut { from, to, .. } => distinct(fault, [from, to]),
-            Self::Crash { .. } | Self::Restart { .. } | Self::Pause { .. } | Self::Outage { .. } => Ok(()),
+            Self::Power { machines, .. } => {
+                if machines.is_empty() {
+                    return Err(PlanError::NoMachines { fault });
+                }
+                distinct(fault, machines)
+            }
+            Self::SlowDisk { times, .. } if *times < 2 => Err(PlanError::NotASlowDisk { fault }),
+            Self::Crash { .. }
+            | Self::Restart { .. }
+            | Self::Pause { .. }
+            | Self::Outage { .. }
+            | Self::Torn { .. }
+            | Self::Lost { .. }
+            | Self::Misdirect { .. }
+            | Self::Rot { .. }
+            | Self::IoError { .. }
+            | Self::Full { .. }
+            | Self::SlowDisk { .. } => Ok(()),
         }
     }
 
@@ -424,6 +549,23 @@ impl Fault {
             }
             Self::Outage { from_us, until_us, ref machine } => {
                 Fault::Outage { from_us, until_us, machine: name(machine)? }
+            }
+            Self::Power { from_us, until_us, ref machines } => {
+                let machines = machines.iter().map(|machine| name(machine)).collect::<Result<_, E>>()?;
+                Fault::Power { from_us, until_us, machines }
+            }
+            Self::Torn { at_us, ref machine } => Fault::Torn { at_us, machine: name(machine)? },
+            Self::Lost { at_us, ref machine } => Fault::Lost { at_us, machine: name(machine)? },
+            Self::Misdirect { at_us, ref machine } => Fault::Misdirect { at_us, machine: name(machine)? },
+            Self::Rot { at_us, ref machine } => Fault::Rot { at_us, machine: name(machine)? },
+            Self::IoError { from_us, until_us, ref machine } => {
+                Fault::IoError { from_us, until_us, machine: name(machine)? }
+            }
+            Self::Full { from_us, until_us, ref machine } => {
+                Fault::Full { from_us, until_us, machine: name(machine)? }
+            }
+            Self::SlowDisk { from_us, until_us, ref machine, times } => {
+                Fault::SlowDisk { from_us, until_us, machine: name(machine)?, times }
             }
         })
     }
@@ -512,12 +654,57 @@ kind = "outage"
 from_us = 10
 until_us = 20
 machine = "node3"
+
+[[fault]]
+kind = "power"
+from_us = 10
+until_us = 20
+machines = ["node0", "node1"]
+
+[[fault]]
+kind = "torn"
+at_us = 10
+machine = "node1"
+
+[[fault]]
+kind = "lost"
+at_us = 10
+machine = "node1"
+
+[[fault]]
+kind = "misdirect"
+at_us = 10
+machine = "node1"
+
+[[fault]]
+kind = "rot"
+at_us = 10
+machine = "node1"
+
+[[fault]]
+kind = "io_error"
+from_us = 10
+until_us = 20
+machine = "node1"
+
+[[fault]]
+kind = "full"
+from_us = 10
+until_us = 20
+machine = "node1"
+
+[[fault]]
+kind = "slow_disk"
+from_us = 10
+until_us = 20
+machine = "node1"
+times = 10
 "#;
 
     #[test]
     fn every_kind_survives_the_round_trip() {
         let plan = FaultPlan::parse(EVERY_KIND).unwrap();
-        assert_eq!(plan.faults.len(), 11);
+        assert_eq!(plan.faults.len(), 19);
         assert_eq!(plan.ends_at(), Instant::ZERO + Duration::from_us(50));
         assert_eq!(FaultPlan::parse(&plan.to_toml()), Ok(plan));
         assert_eq!(FaultPlan::parse(""), Ok(FaultPlan::default()));
@@ -562,6 +749,11 @@ machine = "node3"
                 &format!("kind = \"one_way_cut\"\nfrom = \"a\"\nto = \"a\"\n{period}"),
                 "`a` is in more than one place",
             ),
+            (
+                &format!("kind = \"slow_disk\"\nmachine = \"a\"\ntimes = 1\n{period}"),
+                "times must be at least 2",
+            ),
+            (&format!("kind = \"power\"\nmachines = []\n{period}"), "a loss of power needs machines"),
             ("kind = ", "line 2"),
         ];
         for (table, expected) in cases {

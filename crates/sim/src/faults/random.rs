@@ -12,6 +12,8 @@ pub struct PlanShape {
     pub crashable: Vec<String>,
     /// The names of those that may crash and come back with what they have stored; none of them is in `crashable`.
     pub durable: Vec<String>,
+    /// The names of those that have disks; all of them are in `crashable`.
+    pub disks: Vec<String>,
     /// Faults begin after this time, so that the run is in its stride.
     pub from_us: u64,
     /// All faults are over at this time, and all machines running.
@@ -23,7 +25,9 @@ pub struct PlanShape {
 impl FaultPlan {
     /// The plan that `seed` decides: of each kind one to three faults, anywhere in the shape's period, each for at
     /// most a quarter of it. Loss and duplication go up to 5 %, corruption up to 1 %, half of it caught by the frame
-    /// check sequence. Every crash is followed by a restart. A shape too short for any fault yields an empty plan.
+    /// check sequence. Every crash is followed by a restart. The power fails for all machines with disks or for some,
+    /// and for those that store something with them; not all of them come back at the same time. A shape too short for
+    /// any fault yields an empty plan.
     pub fn random(seed: u64, shape: &PlanShape) -> Self {
         let mut faults = Vec::new();
         for kind in shape.kinds.iter() {
@@ -106,8 +110,47 @@ impl PlanShape {
                 }
                 Fault::Outage { from_us, until_us, machine: machine.clone() }
             }
+            FaultKind::Power => {
+                if !self.disks.is_empty() {
+                    self.cut_power(from_us, until_us, stream, faults);
+                }
+                return;
+            }
+            _ if self.disks.is_empty() => return,
+            FaultKind::Torn => Fault::Torn { at_us: from_us, machine: pick(&self.disks, stream).clone() },
+            FaultKind::Lost => Fault::Lost { at_us: from_us, machine: pick(&self.disks, stream).clone() },
+            FaultKind::Misdirect => {
+                Fault::Misdirect { at_us: from_us, machine: pick(&self.disks, stream).clone() }
+            }
+            FaultKind::Rot => Fault::Rot { at_us: from_us, machine: pick(&self.disks, stream).clone() },
+            FaultKind::IoError => {
+                Fault::IoError { from_us, until_us, machine: pick(&self.disks, stream).clone() }
+            }
+            FaultKind::Full => Fault::Full { from_us, until_us, machine: pick(&self.disks, stream).clone() },
+            FaultKind::SlowDisk => {
+                let machine = pick(&self.disks, stream).clone();
+                Fault::SlowDisk { from_us, until_us, machine, times: stream.between(2, 50) as u32 }
+            }
         };
         faults.push(fault);
+    }
+
+    /// The power fails at one moment and is back at two.
+    fn cut_power(&self, from_us: u64, until_us: u64, stream: &mut Stream, faults: &mut Vec<Fault>) {
+        let is_whole = stream.below(3) > 0;
+        let later_us = from_us + stream.between(1, until_us - from_us);
+        let mut first = Vec::new();
+        let mut later = Vec::new();
+        for machine in self.disks.iter().chain(&self.durable) {
+            if is_whole || stream.below(2) == 0 {
+                if stream.below(3) > 0 { &mut first } else { &mut later }.push(machine.clone());
+            }
+        }
+        for (until_us, machines) in [(until_us, first), (later_us, later)] {
+            if !machines.is_empty() {
+                faults.push(Fault::Power { from_us, until_us, machines });
+            }
+        }
     }
 
     /// Two groups, neither of them empty, with all machines.
@@ -175,10 +218,11 @@ mod tests {
         PlanShape {
             crashable: machines.clone(),
             durable: vec!["service".to_owned()],
+            disks: machines.clone(),
             machines,
             from_us: 1_000,
             until_us: 9_000,
-            kinds: FaultKinds::ALL,
+            kinds: FaultKinds::ALL.and(FaultKinds::DISK),
         }
     }
 
