@@ -71,6 +71,8 @@ determinism: build ## One seed gives one log hash: twice, and in debug and relea
 campaign: build ## A slice of the fault campaign
 	$(WEFT) sim kv --nodes 5 --seeds 1..20 --faults all
 	$(WEFT) sim kv --nodes 3 --seeds 1..20 --faults all
+	$(WEFT) sim kv --nodes 3 --seeds 1..20 --faults all,disk
+	$(WEFT) sim kv --nodes 5 --seeds 1..10 --faults disk
 	$(WEFT) sim kv --nodes 3 --seeds 1..1 --faults all --nic rtl
 	$(WEFT) sim kv --nodes 3 --seeds 2..2 --faults all --nic rtl --rtl-nodes 0
 	$(WEFT) sim kv --nodes 5 --seeds 1..4 --faults all --psp
@@ -132,6 +134,9 @@ fuzz-replay: ## Replay the kept fuzzing corpus (part of `make unit`)
 nightly: test synth ## Long campaigns: hundreds of seeds, long fuzzing, synthesis
 	$(WEFT) sim kv --nodes 5 --seeds 1..200 --faults all
 	$(WEFT) sim kv --nodes 3 --seeds 1..500 --faults all
+	for nodes in 2 3 5; do for faults in all,disk disk; do \
+	    $(WEFT) sim kv --nodes $$nodes --seeds 1..500 --faults $$faults; done; done
+	ROUNDS=50 tests/durable.sh
 	$(WEFT) sim kv --nodes 3 --seeds 1..20 --faults all --nic rtl
 	$(WEFT) sim kv --nodes 3 --seeds 21..30 --faults all --nic rtl --rtl-nodes 0
 	$(WEFT) sim kv --nodes 3 --seeds 31..40 --faults all --nic rtl --rtl-nodes 1,2

@@ -5,15 +5,21 @@
 
 use std::panic::set_hook;
 
-use weft_bench::{lock, rdt, smr};
+use weft_bench::kv::simulated::{DiskBug, NodeNic};
+use weft_bench::{kv, lock, rdt, smr};
 use weft_harness::{NodeBug, NodeCampaign};
+use weft_kv::PlantedBug as StoreBug;
 use weft_lock::PlantedBug as LockBug;
 use weft_rdt::replica::PlantedBug as TypeBug;
-use weft_sim::FaultKinds;
+use weft_sim::{CostProfile, FaultKinds};
 use weft_smr::PlantedBug as LogBug;
 
 /// One of the first seeds shows each bug, and is fine without it.
-fn assert_caught<B: Copy>(bugs: &[B], name: fn(B) -> &'static str, finds: impl Fn(u64, Option<B>) -> bool) {
+fn assert_caught<B: Copy>(
+    bugs: &[B],
+    name: impl Fn(B) -> &'static str,
+    finds: impl Fn(u64, Option<B>) -> bool,
+) {
     set_hook(Box::new(|_| {}));
     for &bug in bugs {
         let seed = (1..=40).find(|&seed| finds(seed, Some(bug)));
@@ -69,6 +75,38 @@ fn campaigns_of_data_types_catch_queue_pairs_of_another_incarnation() {
             node_bug,
         };
         campaign.run(|seed| seed.to_string(), |_| {}).findings.violations_found > 0
+    });
+}
+
+/// Bugs of the store, of the node's half of it, and of the engine, on nodes with disks.
+#[test]
+fn campaigns_on_disks_catch_planted_bugs() {
+    #[derive(Clone, Copy)]
+    enum Bug {
+        Disk(DiskBug),
+        Engine(StoreBug),
+    }
+    let bugs = [
+        Bug::Disk(DiskBug::Store(weft_store::PlantedBug::AcknowledgeBeforeFlush)),
+        Bug::Disk(DiskBug::Store(weft_store::PlantedBug::ChainIgnored)),
+        Bug::Engine(StoreBug::AcknowledgeBeforeFlush),
+    ];
+    let name = |bug| match bug {
+        Bug::Disk(bug) => DiskBug::name(bug),
+        Bug::Engine(bug) => StoreBug::name(bug),
+    };
+    assert_caught(&bugs, name, |seed, bug| {
+        let campaign = kv::simulated::Campaign {
+            nodes: 3,
+            seeds: seed..=seed,
+            kinds: FaultKinds::DISK,
+            plan: None,
+            nic: NodeNic::Soft(CostProfile::FPGA),
+            planted_bug: if let Some(Bug::Engine(bug)) = bug { Some(bug) } else { None },
+            node_bug: None,
+            disk_bug: if let Some(Bug::Disk(bug)) = bug { Some(bug) } else { None },
+        };
+        campaign.run(|seed| seed.to_string(), |_| {}).unwrap().findings.violations_found > 0
     });
 }
 

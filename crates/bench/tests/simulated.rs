@@ -29,10 +29,13 @@ fn bench(seed: u64, workload: &str, plan: &str) -> SimulatedBench {
             nic: NodeNic::Soft(CostProfile::FPGA),
             psp: false,
             plan: FaultPlan::parse(plan).unwrap(),
+            disks: None,
             #[cfg(feature = "planted-bugs")]
             planted_bug: None,
             #[cfg(feature = "planted-bugs")]
             node_bug: None,
+            #[cfg(feature = "planted-bugs")]
+            disk_bug: None,
         },
         limit: BenchLimit::Operations(20_000),
         warm_up: Duration::from_us(100),
@@ -132,6 +135,8 @@ fn campaign(nodes: usize, seeds: RangeInclusive<u64>) -> Campaign {
         planted_bug: None,
         #[cfg(feature = "planted-bugs")]
         node_bug: None,
+        #[cfg(feature = "planted-bugs")]
+        disk_bug: None,
     }
 }
 
@@ -144,7 +149,20 @@ fn a_slice_of_the_campaign_finds_nothing() {
     assert!(result.operations > 10_000);
 }
 
-/// Engines in gates, at all nodes and beside software, in a cluster that loses a node.
+/// Nodes with disks, whose power is cut together, and faults of the disks. Seed 4 damages any of them.
+#[test]
+fn a_slice_of_the_campaign_on_disks_finds_nothing() {
+    let kinds = FaultKinds::ALL.and(FaultKinds::DISK);
+    let result = Campaign { kinds, ..campaign(3, 1..=6) }.run(|seed| format!("seed {seed}"), |_| {}).unwrap();
+    assert_eq!(result.findings.violations, []);
+    let disks = result.disks.unwrap();
+    assert_eq!((disks.durable_writes_lost, disks.arbitrary_runs), (0, 1));
+    assert!(disks.power_cuts > 5, "{disks:?}");
+    for kind in ["lost", "misdirect", "rot", "torn", "io_error", "full", "slow_disk"] {
+        assert!(result.faults[kind] > 0, "{kind}: {:?}", result.faults);
+    }
+}
+
 /// Nothing can be loaded before the faults begin, as every frame is lost from the beginning: the run stops there.
 #[test]
 fn a_run_that_stops_is_a_violation_of_its_seed() {
@@ -192,7 +210,7 @@ fn a_campaign_on_gateware_finds_nothing() {
 #[test]
 fn a_lease_is_no_proof_of_life() {
     // The plans are without outages of the membership service.
-    let kinds = FaultKind::ALL.into_iter().filter(|kind| *kind != FaultKind::Outage);
+    let kinds = FaultKinds::ALL.iter().filter(|kind| *kind != FaultKind::Outage);
     let kinds = kinds.fold(FaultKinds::NONE, FaultKinds::with);
     for (nodes, seed) in [(5, 105), (5, 140), (3, 19)] {
         let result = Campaign { kinds, ..campaign(nodes, seed..=seed) }

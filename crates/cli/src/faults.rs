@@ -41,6 +41,20 @@ impl fmt::Display for Faults {
     }
 }
 
+/// Kinds of faults for an engine whose nodes have no disks.
+pub(crate) fn network_kinds(text: &str) -> Result<FaultKinds, String> {
+    let kinds = text.parse::<FaultKinds>().map_err(|error| error.to_string())?;
+    without_disks(kinds).map_err(|error| error.to_string())
+}
+
+/// Refuses faults of disks, for an engine whose nodes have none.
+pub(crate) fn without_disks(kinds: FaultKinds) -> Result<FaultKinds, Failure> {
+    if kinds.has_disks() {
+        return Err(Failure::new("this engine keeps nothing on disks; `weft sim kv` has faults of disks"));
+    }
+    Ok(kinds)
+}
+
 /// Reads the plan in a file.
 pub(crate) fn plan(path: &Path) -> Result<FaultPlan, Failure> {
     let text = std::fs::read_to_string(path)

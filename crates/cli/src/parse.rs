@@ -284,11 +284,22 @@ pub(crate) fn planted_node_bug(name: &str) -> Result<weft_harness::NodeBug, Stri
     })
 }
 
+/// A known bug between an engine and its disk, by its name.
+#[cfg(feature = "planted-bugs")]
+pub(crate) fn planted_disk_bug(name: &str) -> Result<weft_bench::kv::simulated::DiskBug, String> {
+    use weft_bench::kv::simulated::DiskBug;
+    DiskBug::all().find(|bug| bug.name() == name).ok_or_else(|| {
+        let names = DiskBug::all().map(DiskBug::name).collect::<Vec<_>>().join(", ");
+        format!("there is no planted bug `{name}`; choose one of {names}")
+    })
+}
+
 /// A known bug, by its name.
 #[cfg(feature = "planted-bugs")]
 pub(crate) fn planted_bug(name: &str) -> Result<weft_kv::PlantedBug, String> {
-    weft_kv::PlantedBug::ALL.into_iter().find(|bug| bug.name() == name).ok_or_else(|| {
-        let names = weft_kv::PlantedBug::ALL.map(weft_kv::PlantedBug::name).join(", ");
+    let all = || weft_kv::PlantedBug::ALL.into_iter().chain(weft_kv::PlantedBug::OF_DISKS);
+    all().find(|bug| bug.name() == name).ok_or_else(|| {
+        let names = all().map(weft_kv::PlantedBug::name).collect::<Vec<_>>().join(", ");
         format!("there is no planted bug `{name}`; choose one of {names}")
     })
 }

@@ -121,7 +121,8 @@ pub fn add_live_within(slowest_ns: &mut u64, live_within: Option<Duration>) {
 }
 
 /// The faults of `seed` during `period`, since the beginning of the run, in a cluster of nodes that may crash,
-/// of `others` that do not, and of `durable` ones that crash and keep what they have stored.
+/// of `others` that do not, and of `durable` ones that crash and keep what they have stored. Nodes have disks if `kinds`
+/// has faults of disks.
 pub fn random_plan(
     seed: u64,
     nodes: usize,
@@ -134,6 +135,7 @@ pub fn random_plan(
     let durable: Vec<String> = durable.iter().map(|&name| name.to_owned()).collect();
     let others = others.iter().map(|&name| name.to_owned());
     let shape = PlanShape {
+        disks: if kinds.has_disks() { crashable.clone() } else { Vec::new() },
         machines: crashable.iter().cloned().chain(others).collect(),
         crashable,
         durable,

@@ -4,12 +4,15 @@ use std::rc::Rc;
 
 use weft_cluster::{Phase, ServiceParameters};
 use weft_sim::{
-    Director, FaultPlan, Machine, MachineId, Machines, PlanError, PortConfig, SwitchConfig, World,
+    Director, DiskFault, FaultPlan, Machine, MachineId, Machines, PlanError, PortConfig, SwitchConfig, World,
 };
-use weft_time::Instant;
+use weft_time::{Duration, Instant};
 use weft_waist::{NODES_MAX, NodeId, View};
 
 use crate::{KeyHolder, MembershipMachine, Planted, SealedClients, SharedDisk, SharedKeys, Station};
+
+/// How often somebody looks whether a node's program has ended.
+const SUPERVISION: Duration = Duration::from_us(100);
 
 /// Builds the nodes of a cluster, and says what it tolerates.
 pub trait Builder {
@@ -28,6 +31,30 @@ pub trait Builder {
     /// A node has crashed; `remains` is what it was, for its statistics only.
     fn crashed(&mut self, node: usize, remains: Self::Node) {
         let _ = (node, remains);
+    }
+
+    /// Whether these nodes may lose power together now.
+    fn may_lose_power(&mut self, machines: &Machines<MachineOf<Self>>, nodes: &[usize], view: &View) -> bool {
+        nodes.iter().all(|&node| self.may_crash(machines, node, view))
+    }
+
+    /// A node has lost power; `remains` is what it was, or nothing if it was down.
+    fn lost_power(&mut self, node: usize, remains: Option<Self::Node>) {
+        if let Some(remains) = remains {
+            self.crashed(node, remains);
+        }
+    }
+
+    /// Something befalls the disk of a node: whether it has one and this may be.
+    fn disk_fault(
+        &mut self,
+        machines: &Machines<MachineOf<Self>>,
+        node: usize,
+        fault: DiskFault,
+        view: &View,
+    ) -> bool {
+        let _ = (machines, node, fault, view);
+        false
     }
 }
 
@@ -175,6 +202,7 @@ impl<B: Builder> Cluster<B> {
             disk: SharedDisk::default(),
             planted: shape.planted,
             keys: shape.keys.clone(),
+            stopped: Vec::new(),
         };
         let mut world = World::new(shape.seed, shape.switch);
         for node in 0..shape.nodes {
@@ -198,6 +226,35 @@ impl<B: Builder> Cluster<B> {
     /// Lets time pass until `until`.
     pub fn run_until(&mut self, until: Instant) {
         self.world.run_until(until, &mut self.director);
+    }
+
+    /// Lets time pass until `until`, and does with nodes whose program has ended what an operator would: they are started
+    /// again as soon as `is_repaired` says of a node that it can go on.
+    pub fn supervise_until(
+        &mut self,
+        until: Instant,
+        has_ended: impl Fn(&B::Node) -> bool,
+        is_repaired: impl Fn(&B, usize) -> bool,
+    ) {
+        while self.world.now() < until {
+            self.run_until((self.world.now() + SUPERVISION).min(until));
+            let ended: Vec<usize> =
+                self.running().filter(|(_, node)| has_ended(node)).map(|(index, _)| index).collect();
+            for node in ended {
+                if let Some(ClusterMachine::Node(remains)) = self.world.stop(MachineId::new(node)) {
+                    self.director.builder.crashed(node, *remains);
+                    self.director.stopped.push(node);
+                }
+            }
+            let stopped = std::mem::take(&mut self.director.stopped);
+            for node in stopped {
+                if is_repaired(&self.director.builder, node) {
+                    self.world.start_again(MachineId::new(node), &mut self.director);
+                } else {
+                    self.director.stopped.push(node);
+                }
+            }
+        }
     }
 
     /// How many nodes it has, running or not.
@@ -269,6 +326,8 @@ pub struct ClusterDirector<B> {
     disk: SharedDisk,
     planted: Planted,
     keys: Option<SharedKeys>,
+    /// Nodes whose program has ended.
+    stopped: Vec<usize>,
 }
 
 impl<B: Builder> ClusterDirector<B> {
@@ -314,6 +373,33 @@ impl<B: Builder> Director<MachineOf<B>> for ClusterDirector<B> {
         if let ClusterMachine::Node(node) = remains {
             self.builder.crashed(machine.index(), *node);
         }
+    }
+
+    fn may_lose_power(&mut self, machines: &Machines<MachineOf<B>>, which: &[MachineId]) -> bool {
+        let nodes: Vec<usize> =
+            which.iter().map(|machine| machine.index()).filter(|&index| index < self.nodes).collect();
+        let view = self.view();
+        nodes.is_empty() || self.builder.may_lose_power(machines, &nodes, &view)
+    }
+
+    fn lost_power(&mut self, machine: MachineId, remains: Option<MachineOf<B>>) {
+        if machine.index() < self.nodes {
+            let node = remains.and_then(|machine| match machine {
+                ClusterMachine::Node(node) => Some(*node),
+                _ => None,
+            });
+            self.builder.lost_power(machine.index(), node);
+        }
+    }
+
+    fn disk_fault(
+        &mut self,
+        machines: &Machines<MachineOf<B>>,
+        machine: MachineId,
+        fault: DiskFault,
+    ) -> bool {
+        let view = self.view();
+        machine.index() < self.nodes && self.builder.disk_fault(machines, machine.index(), fault, &view)
     }
 
     fn restart(&mut self, machine: MachineId, life: u32, now: Instant) -> MachineOf<B> {

@@ -3,7 +3,7 @@
 use weft_cluster::{AgentParameters, ClusterName, Incarnation, LEASE_MAX, MEMBERSHIP_PORT, Message};
 use weft_nic::{HostCommand, HostEvent};
 use weft_node::{CardPort, HostHalf, HostIo, NoHalf, Node, NodeHalf, NodeParameters};
-use weft_sim::{Commands, Host, Labour};
+use weft_sim::{Commands, Host, Labour, MachineDisk};
 use weft_time::Instant;
 use weft_waist::{EngineStatus, NodeId, View};
 use weft_wire::frame::{self, Flow, Frame};
@@ -35,10 +35,20 @@ pub trait SimulatedHalf: HostHalf {
     fn take_labour(&mut self) -> Labour {
         Labour::default()
     }
+
+    /// Whether it has failed: the node's program has ended then.
+    fn has_failed(&self) -> bool {
+        false
+    }
 }
 
 impl SimulatedHalf for NoHalf {}
-impl SimulatedHalf for NodeHalf {}
+
+impl SimulatedHalf for NodeHalf {
+    fn has_failed(&self) -> bool {
+        if let Self::KeyValue(half) = self { half.failure().is_some() } else { false }
+    }
+}
 
 /// A host's commands as the way to its card.
 struct Bus<'a>(&'a mut Commands);
@@ -63,6 +73,8 @@ pub struct NodeHost<H> {
     begun: bool,
     changes: Vec<StatusChange>,
     frame: Vec<u8>,
+    /// What its halves write to, if they do.
+    disk: Option<MachineDisk>,
 }
 
 impl<H: HostHalf> NodeHost<H> {
@@ -80,13 +92,19 @@ impl<H: HostHalf> NodeHost<H> {
         };
         let parameters = NodeParameters { node, incarnation, agent, identity: None };
         let node = planted.node(Node::new(parameters, halves));
-        Self { node, fixed, keys: None, begun: false, changes: Vec::new(), frame: Vec::new() }
+        Self { node, fixed, keys: None, begun: false, changes: Vec::new(), frame: Vec::new(), disk: None }
     }
 
     /// The same, and it has its card seal with these keys.
     #[must_use]
     pub fn with_keys(self, keys: Option<KeyHolder>) -> Self {
         Self { keys, ..self }
+    }
+
+    /// The same node, whose halves write to this disk.
+    #[must_use]
+    pub fn with_disk(self, disk: MachineDisk) -> Self {
+        Self { disk: Some(disk), ..self }
     }
 
     /// The node.
@@ -160,8 +178,25 @@ impl<H: HostHalf> NodeHost<H> {
     }
 }
 
+impl<H: SimulatedHalf> NodeHost<H> {
+    /// Whether the node's program has ended, because something that it needs has failed.
+    pub fn has_ended(&self) -> bool {
+        (0..self.node.slots()).any(|slot| self.node.half(slot).has_failed())
+    }
+
+    /// Lets the disk go on, and the node with what that has done.
+    fn drive_disk(&mut self, now: Instant, commands: &mut Commands) {
+        while self.disk.as_ref().is_some_and(|disk| disk.advance(now)) && !self.has_ended() {
+            self.node.handle_deadline(now, &mut Bus(commands));
+        }
+    }
+}
+
 impl<H: SimulatedHalf> Host for NodeHost<H> {
     fn handle(&mut self, now: Instant, event: HostEvent, commands: &mut Commands) {
+        if self.has_ended() {
+            return;
+        }
         self.begin(now, commands);
         if let HostEvent::Status { status, .. } = event {
             self.changes.push(StatusChange { at: now, status });
@@ -178,16 +213,25 @@ impl<H: SimulatedHalf> Host for NodeHost<H> {
             }
             event => self.node.host_event(now, event, &mut Bus(commands)),
         }
+        self.drive_disk(now, commands);
         self.transmit(now, commands);
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        self.node.next_deadline()
+        if self.has_ended() {
+            return None;
+        }
+        let disk = self.disk.as_ref().and_then(MachineDisk::next_deadline);
+        self.node.next_deadline().into_iter().chain(disk).min()
     }
 
     fn wake(&mut self, now: Instant, commands: &mut Commands) {
+        if self.has_ended() {
+            return;
+        }
         self.begin(now, commands);
         self.node.handle_deadline(now, &mut Bus(commands));
+        self.drive_disk(now, commands);
         self.transmit(now, commands);
     }
 

@@ -97,7 +97,7 @@ pub use drive::{Endpoint, run};
 pub use frame_port::{FramePort, PacketPort, TapPort, XdpPort};
 pub use membership::{MembershipError, run_membership};
 pub use metrics::MetricsError;
-pub use node::{KV_SLOT, Node, NodeError, run_node};
+pub use node::{Node, NodeError, run_node};
 pub use poll::{IdlePolicy, Poller, Ready};
 pub use port::{
     BindError, Composed, Counters, Datagram, LONGEST_DATAGRAM, OversizedDatagram, PortOptions, UdpPort,
@@ -105,3 +105,6 @@ pub use port::{
 pub use redis::RedisError;
 pub use roce_end::{RoceEnd, RocePath};
 pub use stop::Stop;
+
+/// The slot of the key-value engine.
+pub const KV_SLOT: u8 = 0;

@@ -43,9 +43,6 @@ const PORT_NAMES: [&str; 4] = ["datagram", "roce", "agent", "membership"];
 /// How often ports are looked at and metrics published: more often than anybody fetches these.
 const PUBLISH_INTERVAL: Duration = Duration::from_ms(250);
 
-/// The slot of the key-value engine.
-pub const KV_SLOT: u8 = 0;
-
 /// Why a node does not run.
 #[derive(Debug, thiserror::Error)]
 pub enum NodeError {

@@ -388,10 +388,13 @@ impl NicKvBench {
                 nic,
                 psp: false,
                 plan,
+                disks: None,
                 #[cfg(feature = "planted-bugs")]
                 planted_bug: None,
                 #[cfg(feature = "planted-bugs")]
                 node_bug: None,
+                #[cfg(feature = "planted-bugs")]
+                disk_bug: None,
             },
             limit: BenchLimit::Operations(operations),
             warm_up: Duration::from_us(20),

@@ -15,6 +15,8 @@ use weft_store::{Damage, Disk, DiskError, Found, RecoveryError, Refusal, Store};
 use weft_time::Instant;
 
 use crate::half::{HostHalf, HostIo};
+#[cfg(feature = "planted-bugs")]
+use crate::planted::LogBug;
 
 /// Sectors of a batch, 1 MiB, and of the log, 128 MiB: several times what all windows together hold.
 const BATCH_SECTORS: u32 = 256;
@@ -60,7 +62,11 @@ impl KvLog {
         Self::with_sizes(store_parameters(engine), disk, fresh, wait)
     }
 
-    fn with_sizes(
+    /// The same with a store of other sizes. A chunk of a snapshot, 64 KiB, must fit into a batch.
+    ///
+    /// # Errors
+    /// As [`KvLog::open`].
+    pub fn with_sizes(
         parameters: weft_store::Parameters,
         mut disk: Box<dyn Disk + Send>,
         fresh: Incarnation,
@@ -135,6 +141,19 @@ pub struct KvHalf {
     snapshot: Option<Snapshot>,
     chunk: Vec<u8>,
     failure: Option<DiskError>,
+    #[cfg(feature = "planted-bugs")]
+    planted_bug: Option<LogBug>,
+}
+
+/// Whether a half has a known bug.
+macro_rules! planted {
+    ($half:expr, $bug:ident) => {{
+        #[cfg(feature = "planted-bugs")]
+        let planted = $half.planted_bug == Some(LogBug::$bug);
+        #[cfg(not(feature = "planted-bugs"))]
+        let planted = false;
+        planted
+    }};
 }
 
 impl fmt::Debug for KvHalf {
@@ -157,7 +176,16 @@ impl KvHalf {
             snapshot: None,
             chunk: Vec::with_capacity(CHUNK_BYTES),
             failure: None,
+            #[cfg(feature = "planted-bugs")]
+            planted_bug: None,
         }
+    }
+
+    /// The same half with a known bug.
+    #[cfg(feature = "planted-bugs")]
+    #[must_use]
+    pub fn with_planted_bug(self, bug: LogBug) -> Self {
+        Self { planted_bug: Some(bug), ..self }
     }
 
     /// Why the node must stop, if its disk has failed.
@@ -178,7 +206,9 @@ impl KvHalf {
             self.failure.get_or_insert(error);
             return;
         }
-        let durable = self.log.store.durable().saturating_sub(self.before);
+        let store = &self.log.store;
+        let durable = if planted!(self, ToldBeforeFlush) { store.next_record() } else { store.durable() };
+        let durable = durable.saturating_sub(self.before);
         if durable > self.told {
             self.told = durable;
             io.call(HOST, Kind::Durable as u8, &durable.to_be_bytes());
@@ -194,7 +224,9 @@ impl KvHalf {
             None => {
                 if self.log.store.fullness() >= SNAPSHOT_AT && self.log.store.begin_snapshot().is_ok() {
                     self.snapshot = Some(Snapshot::Beginning);
-                    ask(io, MARK, 0);
+                    if !planted!(self, SnapshotWithoutMark) {
+                        ask(io, MARK, 0);
+                    }
                     ask(io, BEGINNING, 0);
                 }
             }
@@ -302,6 +334,10 @@ impl HostHalf for KvHalf {
         self.waiting.clear();
         self.chunk.clear();
         self.snapshot = None;
+        if planted!(self, StartOverKeepsLog) {
+            (self.before, self.told) = (self.log.store.next_record(), 0);
+            return;
+        }
         (self.before, self.told) = (0, 0);
         self.log.store.start_over(incarnation.get().into(), &mut *self.log.disk);
     }

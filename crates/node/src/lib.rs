@@ -37,7 +37,7 @@ pub use half::{CardPort, HostHalf, HostIo, NoHalf};
 pub use kv::{KvHalf, KvLog, store_parameters};
 pub use node::{Node, NodeParameters};
 #[cfg(feature = "planted-bugs")]
-pub use planted::PlantedBug;
+pub use planted::{LogBug, PlantedBug};
 pub use registry::{ELEMENTS, Registry, RegistryError, datagram_bytes};
 pub use report::Report;
 pub use rounds::{RoundsHalf, RoundsPauses};

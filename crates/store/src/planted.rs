@@ -34,4 +34,18 @@ impl PlantedBug {
         Self::NamedEarly,
         Self::FlushErrorIgnored,
     ];
+
+    /// Its name on command lines: lower case, words joined by hyphens.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::AcknowledgeBeforeFlush => "store-acknowledges-before-flush",
+            Self::ChainIgnored => "chain-ignored",
+            Self::ChecksumIgnored => "checksum-ignored",
+            Self::DamageTruncated => "damage-truncated",
+            Self::MirrorIgnored => "mirror-ignored",
+            Self::ReleasedEarly => "released-early",
+            Self::NamedEarly => "named-early",
+            Self::FlushErrorIgnored => "flush-error-ignored",
+        }
+    }
 }

@@ -275,10 +275,13 @@ impl KvOptions {
                 nic: self.nic.choose(self.nodes)?,
                 psp: false,
                 plan,
+                disks: None,
                 #[cfg(feature = "planted-bugs")]
                 planted_bug: None,
                 #[cfg(feature = "planted-bugs")]
                 node_bug: None,
+                #[cfg(feature = "planted-bugs")]
+                disk_bug: None,
             },
             limit: self.limit(),
             warm_up: self.warm_up(SIMULATED_WARM_UP_US),

@@ -26,7 +26,8 @@ pub(crate) struct KvCampaign {
     #[command(flatten)]
     seeds: SeedOptions,
     /// Kinds of faults: all, none, a list of loss, duplication, reordering, corruption, partition, one_way_cut, crash,
-    /// pause, slow_link, outage (of the membership service); or a fault plan in TOML
+    /// pause, slow_link, outage (of the membership service); disk, which gives the nodes disks, for all of power, torn,
+    /// lost, misdirect, rot, io_error, full, slow_disk, or some of these; or a fault plan in TOML
     #[arg(long, value_name = "KINDS|PLAN.toml", default_value = "all")]
     faults: Faults,
     #[command(flatten)]
@@ -42,6 +43,10 @@ pub(crate) struct KvCampaign {
     #[cfg(feature = "planted-bugs")]
     #[arg(long, value_name = "NAME", hide = true, value_parser = parse::planted_node_bug)]
     node_bug: Option<weft_harness::NodeBug>,
+    /// Plant this known bug between the engine and its disk, to see the campaign find it
+    #[cfg(feature = "planted-bugs")]
+    #[arg(long, value_name = "NAME", hide = true, value_parser = parse::planted_disk_bug)]
+    disk_bug: Option<weft_bench::kv::simulated::DiskBug>,
 }
 
 impl Task for KvCampaign {
@@ -76,8 +81,18 @@ impl Task for KvCampaign {
             grouped(result.findings.violations_found),
             result.checked.to_owned(),
         ]);
+        let disks = result.disks.map_or(String::new(), |disks| {
+            format!(
+                "  disks       {} cuts of power, {} durable writes lost; {} of {} runs damaged any disk, {} lost all\n",
+                grouped(disks.power_cuts),
+                grouped(disks.durable_writes_lost),
+                grouped(disks.arbitrary_runs),
+                grouped(result.seeds_run),
+                grouped(disks.halted_runs),
+            )
+        });
         format!(
-            "{table}\n  nic         {}, engines on the {}\n  faults      {}\n  every node  serves again {}\n{}{}",
+            "{table}\n  nic         {}, engines on the {}\n  faults      {}\n{disks}  every node  serves again {}\n{}{}",
             result.nic,
             result.engine_on,
             list(&result.faults),
@@ -98,17 +113,25 @@ impl KvCampaign {
             Faults::Kinds(kinds) => (*kinds, None),
             Faults::Plan(path) => (FaultKinds::NONE, Some(faults::plan(path)?)),
         };
+        let nic = self.choose_nic()?;
+        if kinds.has_disks() && !matches!(nic, NodeNic::Soft(_)) {
+            return Err(Failure::new(
+                "nodes with disks have NICs in software: leave out --nic, or faults of disks",
+            ));
+        }
         Ok(Campaign {
             nodes: self.nodes,
             seeds: self.seeds.chosen().0,
             kinds,
             plan,
-            nic: self.choose_nic()?,
+            nic,
             psp: self.psp,
             #[cfg(feature = "planted-bugs")]
             planted_bug: self.planted_bug,
             #[cfg(feature = "planted-bugs")]
             node_bug: self.node_bug,
+            #[cfg(feature = "planted-bugs")]
+            disk_bug: self.disk_bug,
         })
     }
 
@@ -133,7 +156,8 @@ impl KvCampaign {
         #[cfg(feature = "planted-bugs")]
         let line = line
             .given("--planted-bug", self.planted_bug.map(weft_kv::PlantedBug::name))
-            .given("--node-bug", self.node_bug.map(weft_harness::NodeBug::name));
+            .given("--node-bug", self.node_bug.map(weft_harness::NodeBug::name))
+            .given("--disk-bug", self.disk_bug.map(weft_bench::kv::simulated::DiskBug::name));
         line
     }
 }

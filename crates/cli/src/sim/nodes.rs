@@ -47,7 +47,7 @@ impl NodeRuns {
     ) -> Result<NodeCampaignResult, Failure> {
         self.seeds.check()?;
         let (kinds, plan) = match &self.faults {
-            Faults::Kinds(kinds) => (*kinds, None),
+            Faults::Kinds(kinds) => (faults::without_disks(*kinds)?, None),
             Faults::Plan(path) => (FaultKinds::NONE, Some(faults::plan(path)?)),
         };
         let campaign = NodeCampaign {

@@ -9,6 +9,7 @@ use weft_sim::FaultKinds;
 use super::findings::{self, list, live_within};
 use super::seeds::SeedOptions;
 use crate::failure::Failure;
+use crate::faults;
 use crate::parse::{self, Seeds};
 use crate::replay::CommandLine;
 use crate::task::Task;
@@ -35,7 +36,7 @@ pub(crate) struct RdtCampaign {
     seeds: SeedOptions,
     /// Kinds of faults: all, none, or a list of loss, duplication, reordering, corruption, partition, one_way_cut,
     /// crash, pause, slow_link, outage (of the membership service)
-    #[arg(long, value_name = "KINDS", default_value = "all")]
+    #[arg(long, value_name = "KINDS", default_value = "all", value_parser = faults::network_kinds)]
     faults: FaultKinds,
     /// Data type [default: each in turn]
     #[arg(long = "type", value_name = "TYPE")]

@@ -8,7 +8,7 @@ use weft_harness::table::{Column, Table, grouped};
 use super::findings::{self, list, live_within};
 use super::seeds::SeedOptions;
 use crate::failure::Failure;
-use crate::faults::Faults;
+use crate::faults::{self, Faults};
 use crate::parse::{self, Seeds};
 use crate::replay::CommandLine;
 use crate::task::Task;
@@ -98,7 +98,7 @@ impl SmrCampaign {
         Ok(Campaign {
             nodes: self.nodes,
             seeds: self.seeds.chosen().0,
-            faults,
+            faults: faults::without_disks(faults)?,
             delivery: None,
             #[cfg(feature = "planted-bugs")]
             planted_bug: self.planted_bug,

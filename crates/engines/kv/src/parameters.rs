@@ -167,6 +167,10 @@ pub enum PlantedBug {
     AcknowledgeBeforeFlush,
     /// A member says what it has accepted when an epoch closes before all of that is durable.
     SealedBeforeFlush,
+    /// A full member acts in an epoch before its log says that it has begun.
+    ActsBeforeOpening,
+    /// A joining member says that it has all data before all of it is durable.
+    SyncedBeforeFlush,
 }
 
 impl PlantedBug {
@@ -181,7 +185,12 @@ impl PlantedBug {
     ];
 
     /// Those of durability: only a cluster whose nodes have disks shows them.
-    pub const OF_DISKS: [Self; 2] = [Self::AcknowledgeBeforeFlush, Self::SealedBeforeFlush];
+    pub const OF_DISKS: [Self; 4] = [
+        Self::AcknowledgeBeforeFlush,
+        Self::SealedBeforeFlush,
+        Self::ActsBeforeOpening,
+        Self::SyncedBeforeFlush,
+    ];
 
     /// Its name on command lines: lower case, words joined by hyphens.
     pub const fn name(self) -> &'static str {
@@ -194,6 +203,8 @@ impl PlantedBug {
             Self::EpochNotChecked => "epoch-not-checked",
             Self::AcknowledgeBeforeFlush => "acknowledge-before-flush",
             Self::SealedBeforeFlush => "sealed-before-flush",
+            Self::ActsBeforeOpening => "acts-before-opening",
+            Self::SyncedBeforeFlush => "synced-before-flush",
         }
     }
 }

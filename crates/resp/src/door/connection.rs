@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 
-use super::works::{Gathering, Scan, ScanKind};
+use super::works::{Gathering, Pending, Scan, ScanKind};
 use super::{Door, Now, OUTPUT_BYTES_MAX, SCRIPTS_MAX, WORKS_MAX, store_key};
 use crate::action::Action;
 use crate::command::{self, COMMANDS, Form, Gather, Part, integer, of_keys, syntax};
@@ -14,12 +14,6 @@ use crate::slots::{SLOTS, shares, slot};
 
 /// The version of Redis whose commands these are.
 const REDIS_VERSION: &str = "7.2.0";
-
-/// A command that is not answered yet, or whose answer waits for those before it.
-pub(super) enum Pending {
-    Answer(Reply),
-    Works(Gathering),
-}
 
 /// A transaction that is being written down.
 #[derive(Default)]

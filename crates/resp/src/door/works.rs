@@ -4,7 +4,6 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use weft_kv::Outcome;
 
-use super::connection::Pending;
 use super::{Door, Now, failure};
 use crate::action::{Action, Condition, Expiry};
 use crate::command::Gather;
@@ -18,6 +17,12 @@ use crate::store::{Ask, Token};
 const KEYS_MAX: usize = 1 << 20;
 /// The most parts of the table that one `SCAN` looks through.
 const PAGES_MAX: u32 = 16;
+
+/// A command that is not answered yet, or whose answer waits for those before it.
+pub(super) enum Pending {
+    Answer(Reply),
+    Works(Gathering),
+}
 
 /// The answers of a command's works.
 pub(super) struct Gathering {
@@ -278,9 +283,7 @@ impl Door {
         let scan = self.scans.get_mut(number).expect("a scan is there until it ends");
         let (page, keys) = match outcome {
             Outcome::Scanned { next, found } => (Some(next), found),
-            Outcome::Done { .. } | Outcome::NotFound
-                if matches!(scan.kind, ScanKind::Flush { left, .. } if left > 0) =>
-            {
+            Outcome::Done { .. } | Outcome::NotFound if matches!(scan.kind, ScanKind::Flush { left, .. } if left > 0) => {
                 (None, &[][..])
             }
             outcome => return self.end_scan(number, failure(outcome)),

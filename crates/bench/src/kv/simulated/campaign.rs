@@ -17,6 +17,9 @@ use weft_workload::{Limit, Load};
 
 use super::checked;
 use super::cluster::{Cluster, ClusterParameters, LEASE};
+#[cfg(feature = "planted-bugs")]
+use super::disks::DiskBug;
+use super::disks::DiskRegime;
 use super::nodes::NodeNic;
 use crate::kv::Phase;
 
@@ -58,6 +61,9 @@ pub struct Campaign {
     /// A bug around the engines to run with.
     #[cfg(feature = "planted-bugs")]
     pub node_bug: Option<NodeBug>,
+    /// A bug between the engine and its disk to run with.
+    #[cfg(feature = "planted-bugs")]
+    pub disk_bug: Option<DiskBug>,
 }
 
 /// What came of a campaign.
@@ -83,6 +89,9 @@ pub struct CampaignResult {
     pub views: u64,
     /// Acknowledged writes that were not there in the end.
     pub lost_acknowledged_writes: u64,
+    /// What faults of disks have done, if nodes have disks.
+    #[serde(flatten)]
+    pub disks: Option<DiskFindings>,
     /// The worst verdict of all runs.
     pub checked: &'static str,
     /// Every node of every run must serve again so long after the last fault.
@@ -95,6 +104,19 @@ pub struct CampaignResult {
     /// What went wrong.
     #[serde(flatten)]
     pub findings: Findings,
+}
+
+/// What came of a campaign on nodes with disks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct DiskFindings {
+    /// Times at which nodes lost power together.
+    pub power_cuts: u64,
+    /// Writes that were acknowledged as durable and were not there in the end.
+    pub durable_writes_lost: u64,
+    /// Runs in which disks were damaged without regard to what is left.
+    pub arbitrary_runs: u64,
+    /// Of these, runs in which all data was lost, and the cluster said so.
+    pub halted_runs: u64,
 }
 
 impl Campaign {
@@ -115,6 +137,7 @@ impl Campaign {
             seed: *self.seeds.start(),
             live_within_bound_ns: LIVE_WITHIN.as_ns(),
             psp: self.psp.then(Sealed::default),
+            disks: self.has_disks().then(DiskFindings::default),
             ..CampaignResult::default()
         };
         let mut worst = Checked::Linearizable;
@@ -122,11 +145,12 @@ impl Campaign {
         for seed in self.seeds.clone() {
             let plan = self.plan_of(seed);
             let faults_end = plan.ends_at().max(Instant::ZERO + FAULTS_FROM);
-            let cluster = self.cluster(seed, plan)?;
+            let regime = self.has_disks().then(|| regime(seed));
+            let cluster = self.cluster(seed, plan, regime)?;
             // Who does not come to the end has no history.
             let mut checked = Checked::NotChecked;
             let run = || {
-                let (judgement, report) = run(cluster, faults_end, &mut result);
+                let (judgement, report) = run(cluster, regime, faults_end, &mut result);
                 checked = report;
                 judgement
             };
@@ -153,7 +177,20 @@ impl Campaign {
         })
     }
 
-    fn cluster(&self, seed: u64, plan: FaultPlan) -> Result<Cluster, weft_sim::PlanError> {
+    /// Whether the nodes have disks.
+    fn has_disks(&self) -> bool {
+        let of_plan = |plan: &FaultPlan| {
+            plan.faults.iter().any(|fault| FaultKinds::NONE.with(fault.kind()).has_disks())
+        };
+        self.plan.as_ref().map_or(self.kinds.has_disks(), of_plan)
+    }
+
+    fn cluster(
+        &self,
+        seed: u64,
+        plan: FaultPlan,
+        disks: Option<DiskRegime>,
+    ) -> Result<Cluster, weft_sim::PlanError> {
         let workload = Workload::parse("mixed")
             .and_then(|workload| workload.with_records(RECORDS))
             .and_then(|workload| workload.with_value_bytes(64))
@@ -168,17 +205,30 @@ impl Campaign {
             nic: self.nic,
             psp: self.psp,
             plan,
+            disks,
             #[cfg(feature = "planted-bugs")]
             planted_bug: self.planted_bug,
             #[cfg(feature = "planted-bugs")]
             node_bug: self.node_bug,
+            #[cfg(feature = "planted-bugs")]
+            disk_bug: self.disk_bug,
         })
     }
 }
 
+/// Every fourth seed damages disks without regard to what is left.
+const fn regime(seed: u64) -> DiskRegime {
+    if seed % 4 == 0 { DiskRegime::Arbitrary } else { DiskRegime::OneGoodCopy }
+}
+
 /// Makes the run of a cluster whose faults are over at `faults_end`, adds to the result what came of it, and returns
 /// what is wrong and what the check of its history says.
-fn run(mut cluster: Cluster, faults_end: Instant, result: &mut CampaignResult) -> (Judgement, Checked) {
+fn run(
+    mut cluster: Cluster,
+    disks: Option<DiskRegime>,
+    faults_end: Instant,
+    result: &mut CampaignResult,
+) -> (Judgement, Checked) {
     let slice = Duration::from_us(500);
     cluster.begin(|_| Phase::Load);
     let loaded = cluster.finish(slice, Instant::ZERO + FAULTS_FROM, |_| {});
@@ -196,8 +246,12 @@ fn run(mut cluster: Cluster, faults_end: Instant, result: &mut CampaignResult) -
         }
     }
     let live_within = live_within(&mut cluster, faults_end);
-    add_live_within(&mut result.live_within_ns, live_within);
-    let mut finished = cluster.finish(slice, until + LIVE_WITHIN, |_| {});
+    let may_end = disks == Some(DiskRegime::Arbitrary);
+    let has_ended = may_end && cluster.machines.phase() == Some(weft_cluster::Phase::Halted);
+    if !has_ended {
+        add_live_within(&mut result.live_within_ns, live_within);
+    }
+    let mut finished = !has_ended && cluster.finish(slice, until + LIVE_WITHIN, |_| {});
     if finished {
         cluster.begin(|_| Phase::ReadBack);
         finished = cluster.finish(slice, cluster.machines.world.now() + LIVE_WITHIN, |_| {});
@@ -208,6 +262,7 @@ fn run(mut cluster: Cluster, faults_end: Instant, result: &mut CampaignResult) -
     let alike = digests.windows(2).all(|pair| pair[0] == pair[1]);
     result.views += cluster.machines.views().len() as u64;
     add_faults(&mut result.faults, &cluster.machines.world);
+    let power_cuts = cluster.machines.world.fault_counts().power;
     let mut judgement = Judgement::of(&cluster.machines.world, Vec::new());
     if let Some((sealed, watch)) = result.psp.as_mut().zip(cluster.watch.as_ref()) {
         let watch = watch.borrow();
@@ -218,13 +273,20 @@ fn run(mut cluster: Cluster, faults_end: Instant, result: &mut CampaignResult) -
     let report = weft_check::check(&history, &Options::default());
     result.operations += report.operations;
     result.lost_acknowledged_writes += report.lost_acknowledged_writes;
+    if let Some(findings) = &mut result.disks {
+        findings.power_cuts += power_cuts;
+        // Whatever is acknowledged is durable at every member.
+        findings.durable_writes_lost += report.lost_acknowledged_writes;
+        findings.arbitrary_runs += u64::from(may_end);
+        findings.halted_runs += u64::from(has_ended);
+    }
 
     let wrong = &mut judgement.wrong;
     wrong.extend(outside);
-    if live_within.is_none() {
+    if live_within.is_none() && !has_ended {
         wrong.push(format!("not every node served again within {LIVE_WITHIN} of the last fault: {state}"));
     }
-    if !finished {
+    if !finished && !has_ended {
         wrong.push("some operations were not answered although all faults were over".to_owned());
     }
     if finished && live_within.is_some() && !alike {

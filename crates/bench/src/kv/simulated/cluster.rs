@@ -20,6 +20,9 @@ use weft_waist::NodeSet;
 use weft_workload::Load;
 use weft_workload::{Lane, Workload};
 
+#[cfg(feature = "planted-bugs")]
+use super::disks::DiskBug;
+use super::disks::{DiskRegime, Disks};
 use super::machines::ClientMachine;
 use super::nodes::{NodeBuilder, NodeMachine, NodeNic};
 use super::turns::Turns;
@@ -61,12 +64,17 @@ pub struct ClusterParameters {
     pub psp: bool,
     /// What goes wrong.
     pub plan: FaultPlan,
+    /// What becomes of the nodes' disks, if they have any.
+    pub disks: Option<DiskRegime>,
     /// A bug to run with.
     #[cfg(feature = "planted-bugs")]
     pub planted_bug: Option<weft_kv::PlantedBug>,
     /// A bug around the engines to run with.
     #[cfg(feature = "planted-bugs")]
     pub node_bug: Option<NodeBug>,
+    /// A bug between the engine and its disk to run with.
+    #[cfg(feature = "planted-bugs")]
+    pub disk_bug: Option<DiskBug>,
 }
 
 /// A cluster in a simulated world.
@@ -103,6 +111,7 @@ impl Cluster {
             nic: parameters.nic,
             planted,
             former: BTreeMap::new(),
+            disks: disks(parameters),
         };
         let shape = ClusterShape {
             nodes: parameters.nodes,
@@ -135,7 +144,14 @@ impl Cluster {
 
     /// Lets time pass until `until`.
     pub(super) fn run_until(&mut self, until: Instant) {
-        self.machines.run_until(until);
+        if self.machines.director.builder.disks.is_none() {
+            return self.machines.run_until(until);
+        }
+        self.machines.supervise_until(
+            until,
+            |node| node.host().has_ended(),
+            |builder, node| builder.disks.as_ref().is_none_or(|disks| disks.is_repaired(node)),
+        );
     }
 
     /// Begins a phase at all clients.
@@ -270,10 +286,18 @@ fn engine_parameters(parameters: &ClusterParameters) -> Parameters {
     Parameters {
         retransmit: Duration::from_us(100),
         retransmit_max: Duration::from_ms(1),
+        durable: parameters.disks.is_some(),
         #[cfg(feature = "planted-bugs")]
         planted_bug: parameters.planted_bug,
         ..sizes
     }
+}
+
+fn disks(parameters: &ClusterParameters) -> Option<Disks> {
+    let disks = Disks::new(parameters.nodes, parameters.seed, parameters.disks?);
+    #[cfg(feature = "planted-bugs")]
+    let disks = disks.with_planted_bug(parameters.disk_bug);
+    Some(disks)
 }
 
 fn driver(parameters: &ClusterParameters, index: u32, machines: u32) -> Driver {

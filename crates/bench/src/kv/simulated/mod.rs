@@ -2,6 +2,7 @@
 
 mod campaign;
 mod cluster;
+mod disks;
 pub(crate) mod machines;
 mod nodes;
 mod timeline;
@@ -9,6 +10,9 @@ mod turns;
 
 pub use campaign::{Campaign, CampaignResult};
 pub use cluster::{ClusterParameters, LEASE};
+#[cfg(feature = "planted-bugs")]
+pub use disks::DiskBug;
+pub use disks::DiskRegime;
 pub use nodes::NodeNic;
 
 use std::cell::RefCell;

@@ -12,11 +12,12 @@ use weft_harness::{
 };
 use weft_kv::{Kv, Parameters, Role};
 use weft_nic::{CardConfig, Nic, SoftNic, SoftNicConfig};
-use weft_node::NoHalf;
-use weft_sim::{CostProfile, HostedMachine, Machine, Machines, NicMachine};
+use weft_node::{NoHalf, NodeHalf};
+use weft_sim::{CostProfile, DiskFault, HostedMachine, Machine, Machines, NicMachine};
 use weft_time::Instant;
 use weft_waist::{Engine, EngineState, EngineStatus, Memory, NODES_MAX, NodeId, NodeSet, View};
 
+use super::disks::Disks;
 use super::machines::ClientMachine;
 
 /// What NIC the nodes have, and where their engines run.
@@ -84,7 +85,7 @@ impl NodeNic {
 }
 
 /// A NIC in software with the engine in it, and the lease holder on its host.
-pub(super) type NodeSoftware = NicMachine<SoftNic<Kv>, NodeHost<NoHalf>>;
+pub(super) type NodeSoftware = NicMachine<SoftNic<Kv>, NodeHost<NodeHalf>>;
 
 /// A node.
 #[expect(clippy::large_enum_variant, reason = "each lies in a box of its own")]
@@ -92,7 +93,7 @@ pub(super) enum NodeMachine {
     /// Its NIC is software.
     Soft(NodeSoftware),
     /// Its NIC is the gateware, with the engine in it.
-    Rtl(NicMachine<RtlNic, NodeHost<NoHalf>>),
+    Rtl(NicMachine<RtlNic, NodeHost<NodeHalf>>),
     /// Its NIC is the gateware, and all the software of a node runs on the host.
     RtlBeforeHost(NicMachine<RtlNic, HostedMachine<NodeSoftware>>),
 }
@@ -120,7 +121,7 @@ impl NodeMachine {
     }
 
     /// The lease holder.
-    pub(super) const fn host(&self) -> &NodeHost<NoHalf> {
+    pub(super) const fn host(&self) -> &NodeHost<NodeHalf> {
         match self {
             Self::Soft(machine) => machine.host(),
             Self::Rtl(machine) => machine.host(),
@@ -210,6 +211,8 @@ pub(super) struct NodeBuilder {
     pub(super) keys: Option<SharedKeys>,
     /// What crashed nodes had been, by node.
     pub(super) former: BTreeMap<usize, Vec<StatusChange>>,
+    /// What the nodes write to, if the cluster has disks.
+    pub(super) disks: Option<Disks>,
 }
 
 impl Builder for NodeBuilder {
@@ -220,20 +223,57 @@ impl Builder for NodeBuilder {
         self.node(node_id(node), life)
     }
 
-    /// A node may crash if another one holds all data in the newest view: with the last copy the data would be gone, as
-    /// the protocol says.
+    /// A node may crash if another one holds all data in the newest view, or a disk does: with the last copy the data
+    /// would be gone, as the protocol says.
     fn may_crash(&mut self, machines: &Machines<MachineOf<Self>>, victim: usize, view: &View) -> bool {
-        running(machines).any(|(index, node)| {
+        let is_in_memory = running(machines).any(|(index, node)| {
             let EngineStatus { epoch, state } = node.status();
             index != victim
                 && view.full.contains(node_id(index))
                 && state == EngineState::Full
                 && epoch == view.epoch
-        })
+        });
+        is_in_memory || self.disks.as_ref().is_some_and(|disks| disks.may_be_all(NodeSet::EMPTY, view))
     }
 
     fn crashed(&mut self, node: usize, remains: NodeMachine) {
+        if let Some(disks) = &self.disks {
+            disks.of(node).kill_process();
+        }
         self.former.entry(node).or_default().extend(remains.host().changes());
+    }
+
+    fn may_lose_power(&mut self, _: &Machines<MachineOf<Self>>, _: &[usize], view: &View) -> bool {
+        self.disks.as_ref().is_some_and(|disks| disks.may_be_all(NodeSet::EMPTY, view))
+    }
+
+    fn lost_power(&mut self, node: usize, remains: Option<NodeMachine>) {
+        if let Some(disks) = &self.disks {
+            disks.of(node).cut_power();
+        }
+        if let Some(remains) = remains {
+            self.former.entry(node).or_default().extend(remains.host().changes());
+        }
+    }
+
+    fn disk_fault(
+        &mut self,
+        machines: &Machines<MachineOf<Self>>,
+        node: usize,
+        fault: DiskFault,
+        view: &View,
+    ) -> bool {
+        let id = node_id(node);
+        let may_be = match fault {
+            _ if fault.is_damage() => {
+                self.disks.as_ref().is_some_and(|disks| disks.may_be_all(NodeSet::EMPTY.with(id), view))
+            }
+            DiskFault::Failing(true) | DiskFault::Full(true) => self.may_crash(machines, node, view),
+            _ => true,
+        };
+        let Some(disks) = self.disks.as_ref().filter(|_| may_be) else { return false };
+        disks.of(node).strike(fault);
+        true
     }
 }
 
@@ -284,10 +324,16 @@ impl NodeBuilder {
         self.stations.iter().filter(|station| matches!(station, Station::Node(_))).count()
     }
 
-    /// The program on the host of a node whose engine is all on the card.
-    fn lease_holder(&self, node: NodeId, incarnation: Incarnation) -> NodeHost<NoHalf> {
+    /// The program on a node's host.
+    fn lease_holder(&self, node: NodeId, fresh: Incarnation) -> NodeHost<NodeHalf> {
         let views = Views::Service(AgentParameters::default());
-        NodeHost::new(node, incarnation, views, [NoHalf], self.planted).with_keys(self.holder(node))
+        let host = if let Some(disks) = &self.disks {
+            let (half, incarnation, disk) = disks.open(node, fresh);
+            NodeHost::new(node, incarnation, views, [NodeHalf::KeyValue(half)], self.planted).with_disk(disk)
+        } else {
+            NodeHost::new(node, fresh, views, [NodeHalf::None(NoHalf)], self.planted)
+        };
+        host.with_keys(self.holder(node))
     }
 
     /// The keys of a node, if frames are sealed.

@@ -102,7 +102,7 @@ impl Kv {
         }
         let opening = Opening { node: self.node, view: self.view, closed };
         self.log(&[&What::Opening.head(0), &opening.encode()], io.effects);
-        if self.role == Role::Full {
+        if self.role == Role::Full && !self.parameters.planted(PlantedBug::ActsBeforeOpening) {
             self.role = Role::Sealed;
             self.logged.opening = Some(self.logged.records);
         }
@@ -117,7 +117,9 @@ impl Kv {
         self.log(&[&what.head(0), records], effects);
         if self.complete {
             self.log(&[&What::Complete.head(0)], effects);
-            self.logged.opening = Some(self.logged.records);
+            if !self.parameters.planted(PlantedBug::SyncedBeforeFlush) {
+                self.logged.opening = Some(self.logged.records);
+            }
         }
     }
 

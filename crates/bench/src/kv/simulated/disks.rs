@@ -1,0 +1,137 @@
+//! The disks of a simulated cluster, and how far their faults go.
+
+use weft_cluster::Incarnation;
+use weft_node::{KvHalf, KvLog};
+use weft_sim::{DiskFault, MachineDisk};
+use weft_store::{Parameters, SECTOR};
+use weft_waist::{NodeId, NodeSet, View};
+
+/// How far faults of disks go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DiskRegime {
+    /// Of everything one good copy is left: the cluster must be alive again in time.
+    OneGoodCopy,
+    /// Any disk may be damaged: the cluster may end, and never says anything wrong.
+    Arbitrary,
+}
+
+/// A known bug of what is between the engine and its disk.
+#[cfg(feature = "planted-bugs")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DiskBug {
+    /// Of the store.
+    Store(weft_store::PlantedBug),
+    /// Of the host half.
+    Log(weft_node::LogBug),
+    /// A node that has lost its disk takes itself for the one that it was in its first life.
+    LostDiskKeepsLife,
+}
+
+#[cfg(feature = "planted-bugs")]
+impl DiskBug {
+    /// All of them.
+    pub fn all() -> impl Iterator<Item = Self> {
+        let of_stores = weft_store::PlantedBug::ALL.into_iter().map(Self::Store);
+        of_stores.chain(weft_node::LogBug::ALL.into_iter().map(Self::Log)).chain([Self::LostDiskKeepsLife])
+    }
+
+    /// Its name on command lines: lower case, words joined by hyphens.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Store(bug) => bug.name(),
+            Self::Log(bug) => bug.name(),
+            Self::LostDiskKeepsLife => "lost-disk-keeps-life",
+        }
+    }
+}
+
+/// The disks of a cluster.
+#[derive(Debug)]
+pub(super) struct Disks {
+    all: Vec<MachineDisk>,
+    sizes: Parameters,
+    regime: DiskRegime,
+    #[cfg(feature = "planted-bugs")]
+    planted_bug: Option<DiskBug>,
+}
+
+impl Disks {
+    /// Blank ones. A node writes about a megabyte in a campaign's run, and the log has a part of that: so snapshots are
+    /// taken.
+    pub(super) fn new(nodes: usize, seed: u64, regime: DiskRegime) -> Self {
+        let sizes = Parameters::new(32, 256, 64);
+        let log = sizes.log_place();
+        let snapshots = log.start - 2 * sizes.snapshot_sectors * SECTOR as u64..log.start;
+        let disk = |node| MachineDisk::new(sizes.disk_bytes(), snapshots.clone(), seed, node as u64);
+        Self {
+            all: (0..nodes).map(disk).collect(),
+            sizes,
+            regime,
+            #[cfg(feature = "planted-bugs")]
+            planted_bug: None,
+        }
+    }
+
+    /// The same disks, used with a known bug.
+    #[cfg(feature = "planted-bugs")]
+    pub(super) fn with_planted_bug(self, planted_bug: Option<DiskBug>) -> Self {
+        Self { planted_bug, ..self }
+    }
+
+    /// The disk of a node.
+    pub(super) fn of(&self, node: usize) -> &MachineDisk {
+        &self.all[node]
+    }
+
+    /// Whether what is on the disks, without these, may be all that is left.
+    pub(super) fn may_be_all(&self, without: NodeSet, view: &View) -> bool {
+        let holds_all = |id: NodeId| !without.contains(id) && !self.all[id.index()].is_damaged();
+        self.regime == DiskRegime::Arbitrary || view.full.iter().any(holds_all)
+    }
+
+    /// Whether a node can be started that had to stop.
+    pub(super) fn is_repaired(&self, node: usize) -> bool {
+        !self.all[node].fails()
+    }
+
+    /// The host half of a node that begins its life `fresh` or goes on in the one that its log tells.
+    pub(super) fn open(&self, node: NodeId, fresh: Incarnation) -> (KvHalf, Incarnation, MachineDisk) {
+        let disk = self.all[node.index()].clone();
+        // Whoever starts a node has seen to it that its disk works.
+        disk.strike(DiskFault::Failing(false));
+        disk.strike(DiskFault::Full(false));
+        let log = KvLog::with_sizes(self.sizes(), Box::new(disk.clone()), fresh, || disk.wait())
+            .expect("a disk that works has been made for this store");
+        let is_lost = log.damage().is_some();
+        if is_lost {
+            disk.is_whole_again();
+        }
+        let (half, incarnation) = self.planted(log.incarnation(), KvHalf::new(log), is_lost);
+        (half, incarnation, disk)
+    }
+
+    #[cfg(feature = "planted-bugs")]
+    fn sizes(&self) -> Parameters {
+        let planted_bug = if let Some(DiskBug::Store(bug)) = self.planted_bug { Some(bug) } else { None };
+        Parameters { planted_bug, ..self.sizes }
+    }
+
+    #[cfg(not(feature = "planted-bugs"))]
+    const fn sizes(&self) -> Parameters {
+        self.sizes
+    }
+
+    #[cfg(feature = "planted-bugs")]
+    fn planted(&self, incarnation: Incarnation, half: KvHalf, is_lost: bool) -> (KvHalf, Incarnation) {
+        match self.planted_bug {
+            Some(DiskBug::Log(bug)) => (half.with_planted_bug(bug), incarnation),
+            Some(DiskBug::LostDiskKeepsLife) if is_lost => (half, weft_harness::incarnation(0)),
+            _ => (half, incarnation),
+        }
+    }
+
+    #[cfg(not(feature = "planted-bugs"))]
+    fn planted(&self, incarnation: Incarnation, half: KvHalf, _: bool) -> (KvHalf, Incarnation) {
+        (half, incarnation)
+    }
+}
