@@ -311,12 +311,14 @@ fn message(input: &mut Input<'_>, from: u8, known: &mut Known) -> (u8, Vec<u8>) 
     ];
     let kind = match (from, input.rarely()) {
         (0, false) | (1.., true) => Kind::Request,
+        (0, true) if input.rarely() => Kind::Leave,
         (0, true) => Kind::Reply,
         (1.., false) => input.one_of(&of_peers),
     };
     let mut payload = match kind {
         Kind::Request => request(input),
         Kind::Reply => reply(input, epoch),
+        Kind::Leave => number(input).to_be_bytes().to_vec(),
         Kind::Write => write(input, epoch, from, known),
         Kind::Acknowledge => {
             let behind = u64::from(input.byte() & 3);
