@@ -89,6 +89,7 @@ impl Seeds {
             let shape = PlanShape {
                 crashable: machines.clone(),
                 durable: machines[2..].to_vec(),
+                disks: Vec::new(),
                 machines,
                 from_us: 100,
                 until_us: 10_000,

@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn a_flush_takes_its_time_and_longer_on_a_slow_disk() {
         let mut disk = disk();
-        let mut took = |disk: &mut MachineDisk| {
+        let took = |disk: &mut MachineDisk| {
             disk.write(0, &[7; SECTOR]);
             disk.flush();
             assert!(!disk.advance(Instant::ZERO));

@@ -446,6 +446,7 @@ fn eventful_run(seed: u64) -> World<Station> {
     let shape = PlanShape {
         crashable: machines.clone(),
         durable: Vec::new(),
+        disks: Vec::new(),
         machines,
         from_us: 50,
         until_us: 900,
@@ -559,6 +560,7 @@ proptest! {
         let shape = PlanShape {
             crashable: machines[1..].to_vec(),
             durable: machines[..1].to_vec(),
+            disks: Vec::new(),
             machines,
             from_us: 10,
             until_us: 450,

@@ -501,6 +501,7 @@ mod tests {
             | Fault::Outage { machine, .. } => fails(machine),
             Fault::Duplication { .. } => true,
             Fault::Partition { .. } => false,
+            fault => unreachable!("rounds have no disks: {fault:?}"),
         }
     }
 

@@ -218,7 +218,7 @@ impl Campaign {
 
 /// Every fourth seed damages disks without regard to what is left.
 const fn regime(seed: u64) -> DiskRegime {
-    if seed % 4 == 0 { DiskRegime::Arbitrary } else { DiskRegime::OneGoodCopy }
+    if seed.is_multiple_of(4) { DiskRegime::Arbitrary } else { DiskRegime::OneGoodCopy }
 }
 
 /// Makes the run of a cluster whose faults are over at `faults_end`, adds to the result what came of it, and returns

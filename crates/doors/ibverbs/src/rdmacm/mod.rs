@@ -632,7 +632,7 @@ unsafe extern "C" fn rdma_accept(pointer: *mut rdma_cm_id, wanted: *mut rdma_con
         (id.responder_resources, id.initiator_depth) =
             (parameters.responder_resources, parameters.initiator_depth);
         (id.retry_count, id.rnr_retry_count) = (request.retry_count, request.rnr_retry_count);
-        if !id.base.qp.is_null() && !(ready_to_receive(id) && ready_to_send(id)) {
+        if !(id.base.qp.is_null() || ready_to_receive(id) && ready_to_send(id)) {
             return refuse(libc::EINVAL);
         }
         let mut state = engine.lock();
