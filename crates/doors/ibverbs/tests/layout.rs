@@ -17,7 +17,10 @@ macro_rules! layouts {
     };
 }
 
-fn ours() -> Vec<(&'static str, usize, Vec<(&'static str, usize)>)> {
+/// A struct of the headers: its name, its size in bytes, and its fields with their offsets.
+type Layout = (&'static str, usize, Vec<(&'static str, usize)>);
+
+fn ours() -> Vec<Layout> {
     layouts! {
         ibv_gid_entry { gid_index = "gid_index", ndev_ifindex = "ndev_ifindex" }
         ibv_device_attr {
