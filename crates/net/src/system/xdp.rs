@@ -15,8 +15,11 @@ use super::check;
 const CHUNK_BYTES: usize = 4_096;
 /// What a driver keeps free before a frame (`XDP_PACKET_HEADROOM`).
 const HEADROOM: usize = 256;
-/// Chunks for each direction, and places in each ring: a power of two.
+/// Chunks for each direction.
 const CHUNKS: u32 = 1_024;
+/// Places in each ring, a power of two. The kernel tells of a frame before it tells that it has taken the chunk for it
+/// out of a ring, so there are more than chunks.
+const PLACES: u32 = 2 * CHUNKS;
 
 /// The longest frame that is received or sent.
 pub(crate) const LONGEST_XDP_FRAME: usize = CHUNK_BYTES - HEADROOM;
@@ -84,7 +87,7 @@ struct Ring<T> {
 
 impl<T: Copy> Ring<T> {
     fn new(socket: BorrowedFd<'_>, place: libc::off_t, offsets: libc::xdp_ring_offset) -> io::Result<Self> {
-        let length = offsets.desc as usize + CHUNKS as usize * size_of::<T>();
+        let length = offsets.desc as usize + PLACES as usize * size_of::<T>();
         let mapping = Mapping::new(length, Some((socket, place)))?;
         Ok(Self { mapping, offsets, next: 0, entries: PhantomData })
     }
@@ -95,7 +98,7 @@ impl<T: Copy> Ring<T> {
     }
 
     fn entry(&self, place: u32) -> *mut T {
-        self.mapping.place(self.offsets.desc as usize + (place % CHUNKS) as usize * size_of::<T>())
+        self.mapping.place(self.offsets.desc as usize + (place % PLACES) as usize * size_of::<T>())
     }
 
     /// Takes the next entry that the kernel has put in.
@@ -113,7 +116,7 @@ impl<T: Copy> Ring<T> {
 
     /// Puts an entry in for the kernel. There is room: no more entries exist than places.
     fn put(&mut self, entry: T) {
-        assert!(self.next.wrapping_sub(self.word(self.offsets.consumer).load(Ordering::Acquire)) < CHUNKS);
+        assert!(self.next.wrapping_sub(self.word(self.offsets.consumer).load(Ordering::Acquire)) < PLACES);
         // SAFETY: the kernel reads the entry only once the mark below has passed it.
         unsafe { self.entry(self.next).write(entry) };
         self.next = self.next.wrapping_add(1);
@@ -177,7 +180,7 @@ impl XdpSocket {
         for ring in
             [libc::XDP_UMEM_FILL_RING, libc::XDP_UMEM_COMPLETION_RING, libc::XDP_RX_RING, libc::XDP_TX_RING]
         {
-            set(socket.as_fd(), ring, &CHUNKS)?;
+            set(socket.as_fd(), ring, &PLACES)?;
         }
         let mut length = size_of::<libc::xdp_mmap_offsets>() as libc::socklen_t;
         // SAFETY: both pointers are valid for writes, the first of `length` bytes.
@@ -253,7 +256,7 @@ impl XdpSocket {
     /// Lets the kernel send what is in the ring, as much as it takes for the moment.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         // A call sends a few frames, and says so if there are more.
-        for _ in 0..CHUNKS {
+        for _ in 0..PLACES {
             if !self.sending.is_pending() || !self.sending.needs_wakeup() {
                 break;
             }
