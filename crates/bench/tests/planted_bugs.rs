@@ -102,6 +102,7 @@ fn campaigns_on_disks_catch_planted_bugs() {
             kinds: FaultKinds::DISK,
             plan: None,
             nic: NodeNic::Soft(CostProfile::FPGA),
+            psp: false,
             planted_bug: if let Some(Bug::Engine(bug)) = bug { Some(bug) } else { None },
             node_bug: None,
             disk_bug: if let Some(Bug::Disk(bug)) = bug { Some(bug) } else { None },
