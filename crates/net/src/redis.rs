@@ -13,7 +13,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use weft_cluster::{NodeConfig, RedisConfig};
 use weft_nic::Egress;
 use weft_resp::{ConnectionId, Door, DoorParameters, Now};
-use weft_time::Duration;
+use weft_time::{Duration, Instant};
 use weft_wire::datagram::Datagram;
 
 use crate::{BindError, Clock, KV_SLOT, PortOptions, Stop, UdpPort, system};
@@ -24,6 +24,8 @@ const SESSIONS: u32 = 64;
 const GIVE_UP: Duration = Duration::from_secs(5);
 /// The most clients at a time.
 const CLIENTS_MAX: usize = 10_000;
+/// How long no new clients are looked for when the system grants no more.
+const LISTEN_AGAIN: Duration = Duration::from_ms(100);
 /// How many times sockets are looked at before what they have brought leaves: every look finds up to 16 of them.
 const LOOKS: usize = 64;
 
@@ -90,6 +92,7 @@ impl RedisServer {
             port,
             egress: Egress::new(config.datagram_bytes().min(weft_wire::datagram::BYTES_MAX)),
             connections: HashMap::new(),
+            listens_at: None,
             clock: Clock::starting_now(),
             bytes: vec![0; 1 << 16],
         };
@@ -142,6 +145,8 @@ struct Server {
     port: UdpPort,
     egress: Egress,
     connections: HashMap<ConnectionId, Connection>,
+    /// When new clients are looked for again, if they are not now.
+    listens_at: Option<Instant>,
     clock: Clock,
     bytes: Vec<u8>,
 }
@@ -158,7 +163,12 @@ impl Server {
         let mut held_back = false;
         while !stop.is_requested() {
             let now = self.clock.now();
-            let until = self.door.next_deadline().map(|deadline| deadline.saturating_since(now));
+            if self.listens_at.is_some_and(|at| at <= now) {
+                self.listens_at = None;
+                self.watch_listener(true);
+            }
+            let deadline = [self.door.next_deadline(), self.listens_at].into_iter().flatten().min();
+            let until = deadline.map(|deadline| deadline.saturating_since(now));
             let until = if held_back { Some(Duration::from_us(50)) } else { until };
             let limit_ns = until.map(|time| time.as_ps().div_ceil(1_000));
             keys.clear();
@@ -220,8 +230,13 @@ impl Server {
             let (mut stream, peer) = match self.listener.accept() {
                 Ok(accepted) => accepted,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                // A client that has gone already, or no more descriptors: the others matter more.
-                Err(_) => return self.watch_listener(false),
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
+                // No more descriptors, as a rule: who is connected matters more than who wants to be.
+                Err(_) => {
+                    self.watch_listener(false);
+                    self.listens_at = Some(self.clock.now() + LISTEN_AGAIN);
+                    return;
+                }
             };
             let refusal = if !self.has_password && !peer.ip().is_loopback() {
                 Some(
@@ -306,7 +321,6 @@ impl Server {
     fn close(&mut self, id: ConnectionId) {
         self.connections.remove(&id);
         self.door.close(id);
-        self.watch_listener(true);
     }
 
     fn transmit(&mut self) {

@@ -126,7 +126,9 @@ impl Door {
 
     /// A client has gone. What it has asked for may still be done.
     pub fn close(&mut self, id: ConnectionId) {
-        self.connections.remove(id.0);
+        if let Some(connection) = self.connections.remove(id.0) {
+            connection.parked.into_iter().for_each(|number| drop(self.works.remove(number)));
+        }
     }
 
     /// Takes bytes of a client.

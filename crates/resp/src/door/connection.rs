@@ -180,8 +180,10 @@ impl Door {
         let may = connection.is_known || matches!(form.name, "auth" | "hello" | "quit" | "reset");
         let result = if !may {
             Err(Reply::error("NOAUTH Authentication required."))
+        } else if connection.transaction.is_some() && form.name == "watch" {
+            Err(Reply::error("ERR WATCH inside MULTI is not allowed"))
         } else if connection.transaction.is_some()
-            && !matches!(form.name, "exec" | "discard" | "multi" | "watch" | "quit" | "reset")
+            && !matches!(form.name, "exec" | "discard" | "multi" | "quit" | "reset")
         {
             Ok(Some(self.write_down(now, id, form, words)))
         } else {
