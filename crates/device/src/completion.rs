@@ -4,6 +4,10 @@ use std::collections::VecDeque;
 
 use weft_verbs::{CompletionOpcode, CompletionStatus};
 
+/// A completion queue of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct CompletionQueueNumber(pub usize);
+
 /// The end of a request: `ibv_wc`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkCompletion {

@@ -16,7 +16,7 @@ use weft_verbs::{
 };
 use weft_wire::roce::{Bth, MASK_24, Service};
 
-use crate::completion::{CompletionQueue, Notify, Pushed, WorkCompletion};
+use crate::completion::{CompletionQueue, CompletionQueueNumber, Notify, Pushed, WorkCompletion};
 use crate::memory::{HostMemory, ListAddress, Memory};
 use crate::queue_pair::{Attributes, Change, QueuePair, Receives, State};
 use crate::unreliable::{self, Header, Pending};
@@ -24,10 +24,6 @@ use crate::work::{Element, SendOperation, SendRequest};
 use crate::{DeviceError, Event};
 
 pub use datagrams::Mad;
-
-/// A completion queue of a device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct CompletionQueueNumber(pub usize);
 
 /// How large a device is.
 #[derive(Clone, Debug)]

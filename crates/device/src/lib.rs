@@ -34,10 +34,8 @@ mod queue_pair;
 mod unreliable;
 mod work;
 
-pub use completion::{Notify, WorkCompletion};
-pub use device::{
-    CompletionQueueNumber, Device, DeviceConfig, Mad, MemoryRegion, QueuePairInit, SharedReceiveInfo,
-};
+pub use completion::{CompletionQueueNumber, Notify, WorkCompletion};
+pub use device::{Device, DeviceConfig, Mad, MemoryRegion, QueuePairInit, SharedReceiveInfo};
 pub use error::DeviceError;
 pub use event::Event;
 pub use memory::HostMemory;

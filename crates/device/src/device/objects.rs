@@ -3,10 +3,8 @@
 use weft_verbs::{AccessFlags, ProtectionDomain, QueuePairAttributes, QueuePairNumber, Region, RegionKeys};
 use weft_wire::roce::Service;
 
-use super::{
-    CompletionQueueNumber, Device, Domain, MemoryRegion, QueuePairInit, SharedReceive, SharedReceiveInfo,
-};
-use crate::completion::CompletionQueue;
+use super::{Device, Domain, MemoryRegion, QueuePairInit, SharedReceive, SharedReceiveInfo};
+use crate::completion::{CompletionQueue, CompletionQueueNumber};
 use crate::memory::{HostMemory, LISTS, ListAddress, PROGRAM, Registered};
 use crate::queue_pair::{Attributes, QueuePair, Receives};
 use crate::unreliable::Unreliable;
