@@ -154,7 +154,7 @@ nightly: test synth ## Long campaigns: hundreds of seeds, long fuzzing, synthesi
 	for nodes in 3 5 8; do $(WEFT) sim rounds --nodes $$nodes --seeds 1..200 --faults all --psp; done
 	$(CARGO) test --release --locked -p weft-service -p weft-nic --test psp -- --ignored
 	$(WEFT) bench rounds --nodes 3 --rounds 10000000
-	$(CARGO) test --release --locked -p weft-conformance --test kv_lockstep --test kv_schedules --test rounds_lockstep -- --ignored
+	$(CARGO) test --release --locked -p weft-conformance --test kv_lockstep --test kv_schedules --test rounds_lockstep --test psp -- --ignored
 	$(CARGO) test --release --locked -p weft-rounds --test random_schedules --test instances -- --ignored
 	$(CARGO) test --release --locked -p weft-txn --test crashes -- --ignored
 	$(CARGO) run --release --locked -p weft-conformance --example stress -- 10000 1

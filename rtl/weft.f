@@ -107,6 +107,7 @@ nic/sniffer_tap.sv
 nic/transmit_merge.sv
 nic/udp_sockets.sv
 nic/weft_nic.sv
+nic/weft_nic_psp.sv
 rdma/completer.sv
 rdma/completion_router.sv
 rdma/congestion.sv
@@ -150,6 +151,7 @@ services/count_service.sv
 services/ghash.sv
 services/psp_crypt.sv
 services/psp_open.sv
+services/psp_port.sv
 services/psp_seal.sv
 services/psp_slots.sv
 services/services.sv

@@ -40,9 +40,10 @@ module psp_open
   output logic          [BeatBytes-1:0] out_keep_o,
   output logic                          out_last_o,
   output logic                          out_error_o,
-  // A frame is opened, and one is refused.
+  // A frame is opened, and one is refused, for this cause.
   output logic                          opened_o,
-  output logic                          refused_o
+  output logic                          refused_o,
+  output psp_cause_e                    cause_o
 );
 
   // Bytes that are read of a frame's first beat, and those that stay in front of its text.
@@ -63,7 +64,7 @@ module psp_open
   logic         [            31:0] spi;
   logic                            is_udp;
   logic                            is_psp;
-  logic                            known;
+  psp_cause_e                      cause;
   association_t                    index;
   psp_plan_t                       plan;
   beat_t                           in;
@@ -108,18 +109,29 @@ module psp_open
       read_q, 20
   ) & 16'h3fff) == '0;
   assign is_psp = is_udp && port == port_i;
-  // UDP, PSP, the UDP header inside, tag: no shorter one is whole. The header is the only one that is understood.
-  assign known = !single_q && total >= 16'd68 && total < 16'd16_000
-      && read_q[8*42+:32] == {6'(Rounds == 14), 2'b01, 8'h00, 8'h01, 8'd17}
-      && enabled_q[index] && bound[index] == {read16(
-      read_q, 26
-  ), read16(
-      read_q, 28
-  ), spi};
+  always_comb begin
+    cause = PspAccepted;
+    if (is_psp) begin
+      // UDP, PSP, the UDP header inside, tag: no shorter one is whole. The header is the only one that is understood,
+      // with either version.
+      if (single_q || total < 16'd68 || total >= 16'd16_000 || read_q[8*42+:26] != {2'b01, 8'h00, 8'h01, 8'd17}
+          || read_q[8*45+3+:5] != '0) begin
+        cause = PspMalformed;
+      end else if (!enabled_q[index] || bound[index][31:0] != spi) begin
+        cause = PspUnknownSpi;
+      end else if (bound[index][63:32] != {read16(read_q, 26), read16(read_q, 28)}) begin
+        cause = PspWrongPeer;
+      end else if (read_q[8*45+2] != (Rounds == 14)) begin
+        cause = PspWrongVersion;
+      end
+    end else if (is_udp && (port == RocePort || port == DatagramPort || read16(read_q, 34) == DatagramPort)) begin
+      cause = PspPlaintext;
+    end
+  end
 
   assign plan = '{
-          sealed: is_psp && known,
-          bad: (is_psp && !known) || (is_udp && (port == RocePort || port == DatagramPort)),
+          sealed: is_psp && cause == PspAccepted,
+          cause: cause,
           index: index,
           bytes: 14'(total) + 14'(EthernetBytes)
       };
@@ -268,7 +280,8 @@ module psp_open
   assign behind  = highest - counter_q;
   assign newer   = counter_q > highest;
   assign allowed = newer || (behind < 64'(Window) && !arrived[counter_q[6:0]]);
-  assign accept  = done_valid_q && done_q.last && done_q.sealed && !done_q.error && right_q && allowed;
+  // A frame that ends in a cycle in which the host changes associations is dropped: its counter would be forgotten.
+  assign accept  = done_valid_q && done_q.last && done_q.sealed && !done_q.error && right_q && allowed && !configure_i;
 
   always_comb begin
     // Places of the counters between, which leave the window.
@@ -294,5 +307,6 @@ module psp_open
   assign out_error_o = done_q.error || (done_q.last && done_q.sealed && !accept);
   assign opened_o = accept;
   assign refused_o = done_valid_q && done_q.last && out_error_o;
+  assign cause_o = done_q.error || !done_q.sealed ? done_q.cause : right_q ? PspReplayed : PspBadTag;
 
 endmodule

@@ -14,6 +14,51 @@ package psp_pkg;
   localparam logic [15:0] RocePort = 16'd4791;
   localparam logic [15:0] DatagramPort = 16'd4793;
 
+  // Why a frame is dropped.
+  typedef enum logic [2:0] {
+    PspAccepted,
+    PspPlaintext,
+    PspMalformed,
+    PspUnknownSpi,
+    PspWrongPeer,
+    PspWrongVersion,
+    PspBadTag,
+    PspReplayed
+  } psp_cause_e;
+
+  // Counted events; one of each direction at most in a cycle.
+  typedef struct packed {
+    logic psp_sealed;
+    logic psp_opened;
+    logic psp_without_association;
+    logic psp_key_used_up;
+    logic psp_plaintext;
+    logic psp_malformed;
+    logic psp_unknown_spi;
+    logic psp_wrong_peer;
+    logic psp_wrong_version;
+    logic psp_bad_tag;
+    logic psp_replayed;
+  } psp_events_t;
+
+  // What a driver writes: a word of the value, or a command with it.
+  typedef enum logic [2:0] {
+    PspWord0   = 3'd0,
+    PspWord1   = 3'd1,
+    PspWord2   = 3'd2,
+    PspWord3   = 3'd3,
+    PspPort    = 3'd4,  // the UDP port of PSP
+    PspCommand = 3'd5
+  } psp_register_e;
+
+  typedef struct packed {
+    logic         configure;  // otherwise a key is written
+    logic         seal;       // the direction: to seal, otherwise to open
+    logic         enable;     // of an association that is configured
+    logic [4:0]   place;      // of a key
+    association_t index;
+  } psp_command_t;
+
   // A frame goes through the cipher in slots of 64 bytes: the PSP header and the text from its first byte on. A frame
   // has as many slots as its output has beats. Frames that are not sealed go the same way, beat by beat.
   typedef struct packed {
@@ -29,13 +74,14 @@ package psp_pkg;
     logic [13:0]         text;    // bytes of the whole text
     logic [5:0]          empty;   // of the last beat of the output
     logic                error;   // with the last one: the frame is none
+    psp_cause_e          cause;   // of the frame's error, if PSP has one
     logic [BeatBits-1:0] data;
   } psp_slot_t;
 
   // What is to be done with a frame.
   typedef struct packed {
     logic         sealed;
-    logic         bad;     // it leaves with an error
+    psp_cause_e   cause;   // it leaves with an error, unless it is accepted
     association_t index;
     logic [13:0]  bytes;   // of the frame that comes in, without padding
   } psp_plan_t;

@@ -38,9 +38,10 @@ module psp_seal
   output logic                 out_valid_o,
   input  logic                 out_ready_i,
   output beat_t                out_o,
-  // A frame is sealed, and one is dropped.
+  // A frame is sealed, one is dropped for want of an association, and one because its key is used up.
   output logic                 sealed_o,
-  output logic                 refused_o
+  output logic                 refused_o,
+  output logic                 used_up_o
 );
 
   // Beats on the way and in the queue behind it.
@@ -77,8 +78,11 @@ module psp_seal
       end
       protected_q <= at16(
           in_i.data, 12
-      ) == 16'h0800 && in_i.data[8*14+:8] == 8'h45 && in_i.data[8*23+:8] == 8'd17 &&
-          (port == RocePort || port == DatagramPort);
+      ) == 16'h0800 && in_i.data[8*14+:8] == 8'h45 && in_i.data[8*23+:8] == 8'd17 && (at16(
+          in_i.data, 20
+      ) & 16'h3fff) == '0 && (port == RocePort || port == DatagramPort || at16(
+          in_i.data, 34
+      ) == DatagramPort);
     end
     if (configure_i) peer_q[configure_index_i] <= configure_peer_i;
   end
@@ -89,7 +93,13 @@ module psp_seal
       enabled_q <= '0;
     end else begin
       if (in_valid_i && in_ready_o) begins_q <= in_i.last;
-      if (configure_i) enabled_q[configure_index_i] <= configure_enable_i;
+      if (configure_i) begin
+        // A peer has one association at a time: the next one takes the place of the former in the same cycle.
+        for (int unsigned i = 0; i < Associations; i++) begin
+          if (configure_enable_i && peer_q[i] == configure_peer_i) enabled_q[i] <= 1'b0;
+        end
+        enabled_q[configure_index_i] <= configure_enable_i;
+      end
     end
   end
 
@@ -133,7 +143,7 @@ module psp_seal
 
   assign plan = '{
           sealed: protected_q,
-          bad: 1'b0,
+          cause: PspAccepted,
           index: index,
           bytes: 14'({headers_q[8*16+:8], headers_q[8*17+:8]}) + 14'(EthernetBytes)
       };
@@ -155,7 +165,8 @@ module psp_seal
 
   assign slot_valid = emit && !drop_now;
   assign sealed_o   = step;
-  assign refused_o  = emit && slot.first && drop_now;
+  assign refused_o  = emit && slot.first && drop_now && match_q == '0;
+  assign used_up_o  = emit && slot.first && drop_now && match_q != '0;
 
   // The PSP header takes its place in the first slot. Byte 0 is in the low bits.
 

@@ -34,6 +34,7 @@ module psp_slots
   logic                beyond_q;  // the slot is behind it
   logic                skip_q;  // what still comes of the frame is not looked at
   logic                error_q;
+  logic                mac_error_q;
   logic [         5:0] empty_q;
   logic [BeatBits-1:0] data_q;
   logic [         7:0] number_q;
@@ -44,6 +45,7 @@ module psp_slots
   logic                take;
   logic                short;
   logic                error;
+  logic                mac_error;
   // Of the output, from this slot on, and of header and text.
   logic [        14:0] out_left;
   logic [        14:0] used_left;
@@ -67,8 +69,10 @@ module psp_slots
 
   // A frame that ends before its length says, or goes on.
   assign short = seen_q + (14'd64 - 14'(in_i.empty)) < plan_i.bytes;
+  assign mac_error = ended_q ? mac_error_q : in_error_i;
+
   always_comb begin
-    error = plan_i.bad;
+    error = plan_i.cause != PspAccepted;
     if (Open) begin
       if (ended_q) error |= error_q;
       else error |= in_error_i || !in_i.last || (plan_i.sealed && short);
@@ -84,7 +88,10 @@ module psp_slots
     slot_o.index = plan_i.index;
     slot_o.number = number_q;
     slot_o.error = final_slot && error;
-    slot_o.text = used_bytes - 14'd16;
+    slot_o.cause = plan_i.cause;
+    // What is shorter or longer than it says.
+    if (Open && plan_i.sealed && final_slot && error && !mac_error) slot_o.cause = PspMalformed;
+    slot_o.text  = used_bytes - 14'd16;
     slot_o.place = used_bytes[5:0];
     if (plan_i.sealed) begin
       if (!used_left[14] && used_left != '0) begin
@@ -106,8 +113,9 @@ module psp_slots
 
   always_ff @(posedge clk_i) begin
     if (take) begin
-      data_q  <= in_i.data;
-      empty_q <= in_i.empty;
+      data_q      <= in_i.data;
+      empty_q     <= in_i.empty;
+      mac_error_q <= in_error_i;
     end
   end
 

@@ -161,6 +161,7 @@ impl Node {
                     host: Latency { read_cycles: 140, write_cycles: 72 },
                     pressure: None,
                     power_on_seed: 3,
+                    psp: None,
                     engine: Some(engine),
                 });
                 if coverage::is_on() {

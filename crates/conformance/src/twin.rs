@@ -186,6 +186,7 @@ impl Twin {
                     host: options.memory.unwrap_or(Latency { read_cycles: 150, write_cycles: 60 }),
                     pressure: options.pressure,
                     power_on_seed: options.power_on_seed,
+                    psp: None,
                     engine: None,
                 });
                 if coverage::is_on() {

@@ -10,13 +10,15 @@ use crate::verilator::{self, Top, Verilator};
 use crate::{modules, read, rerun_if_changed, sources, write};
 
 /// The NIC, and the engines and services without one.
-const TOPS: [Top; 5] = [
+const TOPS: [Top; 6] = [
     // The engine's planted bugs are chosen while it runs; none is the default.
     Top { module: "weft_nic", parameters: &["PlantedBugs=1"] },
     Top { module: "kv", parameters: &["PlantedBugs=1"] },
     Top { module: "rounds", parameters: &[] },
     Top { module: "rounds_all_reduce", parameters: &[] },
     Top { module: "services", parameters: &[] },
+    // One multiplier in one piece simulates fastest.
+    Top { module: "psp_port", parameters: &["Leaf=128"] },
 ];
 
 /// Builds all models and links them; returns `all` sources with those that only a list of the environment names.

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use weft_rdma::{FlatMemory, MemoryFault, RegionMemory};
+use weft_service::psp::{self, PspConfig};
 use weft_time::Instant;
 use weft_verbs::Target;
 use weft_waist::EngineStatus;
@@ -15,6 +16,7 @@ use crate::model::{
     weft_nic::{Inputs, Outputs},
 };
 use crate::permissions::{Change, Changed, Permissions};
+use crate::psp::PspPort;
 
 type Model = model::Model<model::weft_nic::Top>;
 use crate::axi::MemoryTiming;
@@ -39,6 +41,8 @@ pub(crate) struct BoardConfig {
     pub(crate) pressure: Option<Pressure>,
     /// What storage that reset leaves alone holds: zeros for 0, otherwise random bits.
     pub(crate) power_on_seed: u32,
+    /// What seals and opens frames between MAC and card, if anything does.
+    pub(crate) psp: Option<PspConfig>,
 }
 
 /// What went over the port of the engine's memory in a cycle.
@@ -86,6 +90,7 @@ pub(crate) struct Board {
     receive: FrameSource,
     pub(crate) receive_overflows: u64,
     transmit: TransmitMac,
+    pub(crate) psp: Option<Box<PspPort>>,
 
     /// Host memory and HBM; the others lie in the gateware.
     pub(crate) memory: FlatMemory,
@@ -139,6 +144,7 @@ impl Board {
             receive: FrameSource::default(),
             receive_overflows: 0,
             transmit: TransmitMac::new(config.bits_per_s),
+            psp: config.psp.as_ref().map(|psp| Box::new(PspPort::new(psp, config.power_on_seed))),
             memory: FlatMemory::with_sizes(bytes_behind),
             retransmission_memory: vec![0; RETRANSMISSION_BYTES as usize],
             hbm: port(config.hbm, 1),
@@ -252,6 +258,17 @@ impl Board {
         self.access(cycle, Access::Read { address })
     }
 
+    /// Changes associations of PSP, if the card has any. The cycle counter stands still at `cycle`.
+    pub(crate) fn associate(&mut self, cycle: u64, change: &psp::Change) -> bool {
+        let Some(psp) = &mut self.psp else { return false };
+        // A refusal is counted there.
+        let _ = psp.change(change);
+        while self.psp.as_ref().is_some_and(|psp| psp.is_writing()) {
+            self.tick(cycle);
+        }
+        true
+    }
+
     fn access(&mut self, cycle: u64, access: Access) -> Accessed {
         self.lite = Some(Lite { access, address_taken: false, data_taken: false, done: None });
         // Far more than any access takes; without an end a mistake in the gateware would look like a hang here.
@@ -270,18 +287,48 @@ impl Board {
         let now = Instant::ZERO + CYCLE * cycle;
         let received = self.receive.beat();
         let transmit_ready = self.transmit.is_ready(now) && self.gate.is_open();
-        self.compute(cycle, received.as_ref(), transmit_ready);
+        let transmitted = if self.psp.is_some() {
+            self.compute_with_psp(cycle, received.as_ref(), transmit_ready)
+        } else {
+            self.compute(cycle, received.as_ref(), transmit_ready);
+            self.transmitted()
+        };
         if received.is_some() {
             self.receive.advance();
         }
-        if let Some(beat) = self.transmitted().filter(|_| transmit_ready) {
+        if let Some(beat) = transmitted.filter(|_| transmit_ready) {
             self.transmit.push(now, &beat);
         }
+    }
+
+    /// Computes one clock cycle of the card behind PSP, and returns what is offered to the MAC.
+    fn compute_with_psp(
+        &mut self,
+        cycle: u64,
+        received: Option<&Beat>,
+        transmit_ready: bool,
+    ) -> Option<Beat> {
+        let time_ps = (Instant::ZERO + CYCLE * cycle).as_ps();
+        let psp = self.psp.as_mut().expect("the card has it");
+        let (opened, card_ready) = (psp.take(), psp.is_ready());
+        let offered = psp.step(time_ps, received, transmit_ready);
+        self.inputs.rx_error_i = opened.is_some_and(|(_, error)| error).into();
+        self.compute(cycle, opened.as_ref().map(|(beat, _)| beat), card_ready);
+        let sent = self.transmitted().filter(|_| card_ready);
+        let psp = self.psp.as_mut().expect("the card has it");
+        if let Some(beat) = sent {
+            psp.push(beat);
+        }
+        if !psp.is_idle() {
+            self.idle_cycles = 0;
+        }
+        offered
     }
 
     /// Computes one clock cycle without a MAC: takes the beat that another card has sent in the cycle before, and
     /// returns the one that this card sends.
     pub(crate) fn tick_joined(&mut self, cycle: u64, received: Option<&Beat>) -> Option<Beat> {
+        assert!(self.psp.is_none(), "cards that are joined without a MAC seal nothing");
         self.compute(cycle, received, true);
         self.transmitted()
     }
@@ -440,7 +487,7 @@ fn range(address: u64, length: usize) -> Result<std::ops::Range<usize>, MemoryFa
     Ok(start..start.checked_add(length).ok_or(MemoryFault)?)
 }
 
-fn from_beat(beat: &Beat) -> [u32; 17] {
+pub(crate) fn from_beat(beat: &Beat) -> [u32; 17] {
     let empty = (crate::mac::BEAT_BYTES - beat.bytes) as u8;
     package::Beat { last: beat.last, empty, data: beat.data }.pack()
 }

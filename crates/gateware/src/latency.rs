@@ -127,6 +127,7 @@ impl Joined {
                 host: hbm,
                 pressure: None,
                 power_on_seed: 0,
+                psp: None,
                 engine: None,
             });
             nic.add_neighbour(address(1 - end), station(1 - end));

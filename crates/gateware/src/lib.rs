@@ -27,6 +27,7 @@ mod model;
 mod nic;
 pub mod package;
 mod permissions;
+mod psp;
 mod queue_pair;
 mod registers;
 pub mod rounds;

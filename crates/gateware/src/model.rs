@@ -146,6 +146,11 @@ top! {
     services: "services_ports.rs", "services_functions.rs"
 }
 
+top! {
+    /// PSP between MAC and card.
+    psp_port: "psp_port_ports.rs", "psp_port_functions.rs"
+}
+
 /// An instance of a module, after reset.
 #[derive(Debug)]
 pub(crate) struct Model<T: Top> {

@@ -10,6 +10,7 @@ use std::path::Path;
 
 use weft_nic::{HostCommand, HostEvent, Nic, RdmaDriver, Work};
 use weft_rdma::{KeyNumbers, QueuePairNumbers, RegionMemory};
+use weft_service::psp::PspConfig;
 use weft_time::Instant;
 use weft_verbs::{
     AccessFlags, ApiError, Completion, CompletionOpcode, CompletionStatus, Modify, PathMtu,
@@ -70,6 +71,8 @@ pub struct RtlNicConfig {
     pub power_on_seed: u32,
     /// The engine; without one, Weft datagrams are the host's.
     pub engine: Option<EngineConfig>,
+    /// PSP between MAC and card, as `weft_nic_psp` has it; without it, frames are not sealed.
+    pub psp: Option<PspConfig>,
 }
 
 /// What the slot for an engine offers: the ports of queue pairs end at the top of the gateware, and none leads to the
@@ -179,6 +182,7 @@ impl RtlNic {
                 .map_or(MemoryTiming::Hbm(HbmTiming::WIDE_PORT), |engine| engine.memory),
             pressure: config.pressure,
             power_on_seed: config.power_on_seed,
+            psp: config.psp,
         });
         let mut card = Card { board, cycle: 0 };
         // The tables clear themselves, an entry a cycle.
@@ -584,7 +588,11 @@ impl Nic for RtlNic {
                 self.driver.messages_without_engine += 1
             }
             HostCommand::Transmit(frame) => self.card.get_mut().board.transmit(frame),
-            HostCommand::Associate(_) => self.driver.associations_refused += 1,
+            HostCommand::Associate(change) => {
+                let card = self.card.get_mut();
+                let done = card.board.associate(card.cycle.saturating_sub(1), &change);
+                self.driver.associations_refused += u64::from(!done);
+            }
             HostCommand::Modify(queue_pair, change) => {
                 let refused = self.modify_queue_pair(queue_pair, change).is_err();
                 self.driver.modifications_refused += u64::from(refused);
@@ -655,6 +663,9 @@ impl Nic for RtlNic {
         add("mac_receive_overflow", card.board.receive_overflows);
         for (index, name) in (0..).zip(package::COUNTERS) {
             add(name, card.registers().counter(index));
+        }
+        for (name, count) in card.board.psp.iter().flat_map(|psp| psp.counters().list()) {
+            add(name, count);
         }
         counters
     }

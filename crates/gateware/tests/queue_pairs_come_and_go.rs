@@ -72,6 +72,7 @@ fn gateware(end: usize) -> RtlNic {
         host: memory,
         pressure: None,
         power_on_seed: 3,
+        psp: None,
         engine: None,
     });
     nic.add_neighbour(address(1 - end), station(1 - end));

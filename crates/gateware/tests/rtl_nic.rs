@@ -42,6 +42,7 @@ fn config(end: usize) -> RtlNicConfig {
         host: Latency { read_cycles: 140, write_cycles: 72 },
         pressure: None,
         power_on_seed: 0,
+        psp: None,
         engine: None,
     }
 }

@@ -19,6 +19,7 @@ pub fn card(hardware: MacAddress, address: Ipv4Addr) -> RtlNicConfig {
         host: latency(|_, host| host),
         pressure: None,
         power_on_seed: 0,
+        psp: None,
         engine: None,
     }
 }

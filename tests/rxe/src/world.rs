@@ -106,6 +106,7 @@ pub fn rtl(bytes: usize, seed: u64) -> Box<dyn Device> {
         host: Latency { read_cycles: 150, write_cycles: 60 },
         pressure: None,
         power_on_seed: seed as u32,
+        psp: None,
         engine: None,
     });
     // Its driver asks nobody.

@@ -139,7 +139,7 @@ impl KvCampaign {
         let nic = self.nic.choose(self.nodes)?;
         if self.psp && nic.model() == NicModel::Rtl {
             return Err(Failure::new(
-                "the gateware's card does not seal frames yet; choose --nic soft or leave --psp out",
+                "the gateware of campaigns does not seal frames yet; choose --nic soft or leave --psp out",
             ));
         }
         Ok(nic)

@@ -219,7 +219,7 @@ pub struct Psp {
     planted: Option<PlantedBug>,
 }
 
-/// What a frame is to PSP.
+/// What a frame is to PSP; it may be shorter than it says, which is where it would end.
 enum Kind {
     Protected { destination: Ipv4Addr, end: usize },
     Sealed { source: Ipv4Addr, end: usize },
@@ -337,7 +337,7 @@ impl Psp {
         &mut self.receivers[spi as usize & (self.config.associations - 1)]
     }
 
-    fn classify(&self, frame: &[u8]) -> Result<Kind, Refusal> {
+    fn classify(&self, frame: &[u8]) -> Kind {
         // What is no such packet is not the card's either, and goes to the host.
         let is_udp = frame.len() >= PSP_AT
             && frame[12..14] == ETHER_TYPE_IPV4.to_be_bytes()
@@ -345,7 +345,7 @@ impl Psp {
             && frame[IP_AT + 9] == PROTOCOL_UDP
             && be16(frame, IP_AT + 6) & 0x3fff == 0;
         if !is_udp {
-            return Ok(Kind::Other);
+            return Kind::Other;
         }
         let address = |at: usize| Ipv4Addr::new(frame[at], frame[at + 1], frame[at + 2], frame[at + 3]);
         let (source, destination) = (address(IP_AT + 12), address(IP_AT + 16));
@@ -353,19 +353,20 @@ impl Psp {
         let (from, port) = (be16(frame, UDP_AT), be16(frame, UDP_AT + 2));
         // Clients, whom engines answer, have ports of their own.
         let is_datagram = [from, port].contains(&datagram::UDP_PORT);
-        if port != self.config.port && port != roce::UDP_PORT && !is_datagram {
-            Ok(Kind::Other)
-        } else if end > frame.len() || end < PSP_AT {
-            Err(Refusal::Malformed)
-        } else if port == self.config.port {
-            Ok(Kind::Sealed { source, end })
+        if port == self.config.port {
+            Kind::Sealed { source, end }
+        } else if port == roce::UDP_PORT || is_datagram {
+            Kind::Protected { destination, end }
         } else {
-            Ok(Kind::Protected { destination, end })
+            Kind::Other
         }
     }
 
     fn seal_frame(&mut self, frame: &mut Vec<u8>) -> Result<(), Refusal> {
-        let Kind::Protected { destination, end } = self.classify(frame)? else { return Ok(()) };
+        let Kind::Protected { destination, end } = self.classify(frame) else { return Ok(()) };
+        if end > frame.len() || end < PSP_AT {
+            return Err(Refusal::Malformed);
+        }
         let sender = self
             .senders
             .iter_mut()
@@ -395,7 +396,7 @@ impl Psp {
     }
 
     fn open_frame(&mut self, frame: &mut Vec<u8>) -> Result<bool, Refusal> {
-        let (source, end) = match self.classify(frame)? {
+        let (source, end) = match self.classify(frame) {
             Kind::Other => return Ok(false),
             #[cfg(feature = "planted-bugs")]
             Kind::Protected { .. } if self.planted == Some(PlantedBug::PlaintextAccepted) => {
@@ -406,7 +407,7 @@ impl Psp {
         };
         // A UDP header is inside.
         let text_end = end.checked_sub(TAG_BYTES).filter(|text_end| *text_end >= SEALED_AT + Udp::BYTES);
-        let text_end = text_end.ok_or(Refusal::Malformed)?;
+        let text_end = text_end.filter(|_| frame.len() >= SEALED_AT).ok_or(Refusal::Malformed)?;
         let header = frame[PSP_AT..SEALED_AT].try_into().expect("16 bytes");
         let header = header::PspHeader::parse(header).ok_or(Refusal::Malformed)?;
         #[cfg(feature = "planted-bugs")]
@@ -418,6 +419,9 @@ impl Psp {
         }
         if receiver.cipher.version() != header.version {
             return Err(Refusal::WrongVersion);
+        }
+        if end > frame.len() {
+            return Err(Refusal::Malformed);
         }
         #[cfg(feature = "planted-bugs")]
         if planted == Some(PlantedBug::WindowBeforeTag) {
