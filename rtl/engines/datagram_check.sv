@@ -298,8 +298,8 @@ module datagram_check
   assign verdict_valid_o = judged_q && !stage_lost_q;
   assign verdict_good_o = good;
 
-  // Stage 3: what is counted. IPv4's checksum of the shortest frames is known here only; others count it if it is
-  // wrong.
+  // Stage 3: counters. The IPv4 checksum of the shortest frames is known only here; a wrong one of others is counted
+  // elsewhere.
 
   logic counted_q, good_q, error_stage_q, lost_stage_q;
   always_ff @(posedge clk_i) begin

@@ -43,7 +43,7 @@ module datagram_crc
     always_ff @(posedge clk_i) begin
       if (valid_i) share_q[i] <= ^(folded & Mask[BeatBits-1-:FoldedBits]);
     end
-    // What is held is divided by a power of x, which the way from beat to beat does not change.
+    // The register is kept divided by a power of x, which the step from beat to beat does not change.
     assign register_o[i] = share_valid_q
         ? share_q[i] ^ (share_first_q ? Start : ^(register_q & MaskBehind[31:0])) : register_q[i];
   end

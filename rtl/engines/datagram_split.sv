@@ -134,7 +134,7 @@ module datagram_split
     decode = 1'b0;
     unique case (state_q)
       Start:   decode = beat_valid_i && room;
-      // What is behind the last word is not looked at.
+      // Bytes behind the last word are ignored.
       Header:  decode = room && (beat_valid_i || at_q != '1 || left_q == '0);
       default: decode = 1'b0;
     endcase

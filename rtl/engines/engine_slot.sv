@@ -41,7 +41,7 @@ module engine_slot
   input logic queue_pair_payload_valid_i,
   output logic queue_pair_payload_ready_o,
   input beat_t queue_pair_payload_i,
-  // What an engine has posted has ended.
+  // The end of a work request that an engine has posted.
   input logic done_valid_i,
   output logic done_ready_o,
   // verilator lint_off UNUSEDSIGNAL

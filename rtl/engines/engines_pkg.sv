@@ -20,7 +20,7 @@ package engines_pkg;
   // Of one engine's message.
   typedef logic [15:0] message_bytes_t;
 
-  // Who asked, and therefore where the reply goes.
+  // The caller, and therefore the destination of the reply.
   typedef enum logic [1:0] {
     CallerEndpoint,  // a client on the network
     CallerHost,  // this node's host; its token is in `address`
@@ -34,7 +34,7 @@ package engines_pkg;
     logic [15:0]   port;
   } caller_t;
 
-  // How often a queue pair has been reset: an answer finds the incarnation that has called, or nobody.
+  // Number of resets of a queue pair: a reply reaches the incarnation that called, or none.
   typedef logic [7:0] incarnation_t;
 
   // The word of a call or an answer over a queue pair that names the operation.
@@ -80,7 +80,7 @@ package engines_pkg;
     message_bytes_t bytes;    // of the payload that follows
   } engine_message_t;
 
-  // What the host has set; the engine takes it with the event.
+  // The host's settings; the engine takes them with the event.
   typedef struct packed {
     node_t     node;
     epoch_t    epoch;
@@ -119,7 +119,7 @@ package engines_pkg;
     message_bytes_t bytes;
   } message_received_t;
 
-  // What the registers say to the engine's slot.
+  // Registers that the engine's slot reads.
   typedef struct packed {
     logic                  enable;                    // Weft datagrams are the engine's
     logic                  acknowledge_after_memory;

@@ -65,7 +65,7 @@ module message_route
     logic [7:0]    words;
   } route_t;
 
-  // Which peer is next.
+  // The next peer.
 
   entry_t             entry;
   logic               entry_valid;
@@ -105,7 +105,7 @@ module message_route
     end
   end
 
-  // The route whose station may have to be asked for.
+  // The route whose station may have to be resolved.
   route_t        asking_q;
   logic          asking_valid_q;
   logic          asking_known_q;
@@ -143,7 +143,7 @@ module message_route
     .mac_o       (mac)
   );
 
-  // The sums of what is the same in all IPv4 headers, and of that and the length.
+  // Sums of the fields that all IPv4 headers share, and of these and the length.
   logic [18:0] fixed_sum_q;
 
   always_ff @(posedge clk_i) begin
@@ -170,7 +170,7 @@ module message_route
   assign lookup_valid_o = asking_valid_q && !asking_known_q && !asked_q;
   assign lookup_o = asking_q.address;
   assign result_ready_o = asking_valid_q && !asking_known_q;
-  // One that is not to be sent is of use only if the message ends with it.
+  // A route that is not sent is of use only if the message ends with it.
   assign drop = !asking_q.send && !asking_q.last;
   assign asking_done = asking_known_q && (drop || !route_valid_q || route_ready_i);
 

@@ -88,7 +88,7 @@ module message_transmit
   logic     [         7:0] words_in;
 
   assign level = tail_q - front_q;
-  // One message more may be on its way.
+  // One more message may be on its way.
   assign room = level <= pointer_t'(Depth - 2 * BeatsMax - 2);
   assign too_large = message_i.bytes > message_bytes_t'(BytesMax);
   assign message_ready_o = pack_ready && queue_ready && room;

@@ -14,7 +14,7 @@ module peer_stations
   input  logic         learn_valid_i,
   input  node_t        learn_node_i,
   input  mac_address_t learn_mac_i,
-  // What the neighbour table knows; lost if it comes together with what is heard.
+  // Entry of the neighbour table; lost if it arrives together with a heard one.
   input  logic         told_valid_i,
   input  node_t        told_node_i,
   input  mac_address_t told_mac_i,

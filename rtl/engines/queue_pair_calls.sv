@@ -59,7 +59,7 @@ module queue_pair_calls
 
   typedef logic [BufferBits-1:0] buffer_t;
   typedef logic [BeatIndexBits-1:0] beat_index_t;
-  // One bit more tells a beat behind the buffer's end.
+  // One bit more marks a beat behind the buffer's end.
   typedef logic [BeatIndexBits:0] word_t;
 
   // A message of a queue pair.
@@ -133,7 +133,7 @@ module queue_pair_calls
       message.start = word;
       if (!stored.held) message.buffer = free;
     end else if (!message.held) begin
-      // Its queue pair was reset when it had begun.
+      // Its queue pair was reset after it had begun.
       message.lost = 1'b1;
     end
     offset = word - message.start;
@@ -219,7 +219,7 @@ module queue_pair_calls
     .read_data_o    (stored)
   );
 
-  // What is complete, and the calls, which come in the same order. A call without bytes has no beats.
+  // Complete messages, and the calls, in the same order. A call without bytes has no beats.
 
   logic                        gathered_known;
   message_t                    complete;

@@ -169,7 +169,7 @@ module queue_pair_replies
   logic                            posted;
   logic                            drops;
 
-  // One message more may be on its way into the queue.
+  // One more message may be on its way into the queue.
   assign room = waiting_level < ($clog2(WaitingMax) + 1)'(WaitingMax - 1);
 
   fifo #(

@@ -138,7 +138,7 @@ module axi_reader
     end
   end
 
-  // Only who writes needs to know where a transfer ends.
+  // Only a writer needs to know where a transfer ends.
   wire unused_burst_last = burst_last;
 
 endmodule

@@ -96,7 +96,7 @@ module memory
   input  axi_read_t          retransmission_r_i,
 
   output memory_events_t events_o,
-  // No command, beat or burst is under way.
+  // No command, beat or burst is in progress.
   output logic           idle_o
 );
 

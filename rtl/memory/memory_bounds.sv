@@ -1,4 +1,4 @@
-// How many beats a transfer has, and whether it leaves the register file or the on-chip memory.
+// Number of beats of a transfer, and whether it leaves the register file or the on-chip memory.
 //
 // Latency: 0 cycles.
 module memory_bounds

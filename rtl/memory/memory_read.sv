@@ -268,7 +268,7 @@ module memory_read
   assign retransmission_command_word_o = retransmission_command.command.word;
   assign retransmission_command_beats_o = retransmission_command.command.beats;
 
-  // How many copies there had been with the last one into each slot.
+  // Number of copies including the last one into each slot.
   assign copies_next = copies_begun_q + 1'b1;
   assign keep_slot = read_i.keep_address[SlotBits+:$bits(slot_t)];
   assign again_slot = read_i.transfer.address[SlotBits+:$bits(slot_t)];

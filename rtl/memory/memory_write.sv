@@ -64,7 +64,7 @@ module memory_write
     logic host;
   } answers_t;
 
-  // The command whose beats come in.
+  // The command whose beats arrive.
   logic                      current_valid_q;
   places_t                   current_places_q;
   logic                      current_on_chip_q;
@@ -173,7 +173,7 @@ module memory_write
     end
   end
 
-  // What is not visible yet.
+  // Writes that are not visible yet.
 
   assign push = beat_done && beat_q.last;
 

@@ -210,7 +210,7 @@ module arp
     end
   end
 
-  // What becomes of the entry.
+  // Action on the entry.
   entry_t entry;
   logic   known;
   logic   ask;
@@ -230,7 +230,7 @@ module arp
     };
     unique case (job_q)
       Enter:   store = 1'b1;
-      // An entry by hand stays as it is; a set full of such has no place.
+      // An entry made by hand is permanent; a set full of such has no room.
       Learn:   store = (request_q || hit_q) && !found_q.by_hand;
       default: store = ask && !found_q.by_hand;
     endcase

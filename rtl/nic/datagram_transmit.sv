@@ -132,7 +132,7 @@ module datagram_transmit
   assign judge = state_q == Wait && told_q && summed_q;
   assign verdict.mac = mac_q;
   assign verdict.ip_checksum = ~fold(ip_sum_q);
-  // Zero would mean that there is none.
+  // Zero would mean that there is no checksum.
   assign verdict.udp_checksum = sum_q == 16'hffff ? 16'hffff : ~sum_q;
 
   always_ff @(posedge clk_i) begin

@@ -9,7 +9,7 @@
 module frame_buffer
   import weft_pkg::*;
 #(
-  // What comes with the last beat of a frame, and with the verdict.
+  // Attributes given with the last beat of a frame, and with the verdict.
   parameter type         Info    = logic,
   parameter type         Verdict = logic,
   parameter int unsigned Beats   = 512,
@@ -54,7 +54,7 @@ module frame_buffer
 
   position_t head_q;
   position_t tail_q;
-  // Where the frame that comes in began.
+  // Beginning of the frame that arrives.
   position_t start_q;
   logic      dropping_q;
 
@@ -72,7 +72,7 @@ module frame_buffer
   assign room   = !full && ends_ready;
 
   if (Stall) begin : g_stall
-    // The frame fills the buffer alone: it would wait for ever.
+    // The frame fills the buffer alone, and would wait without end.
     assign in_ready_o = dropping_q || room || (tail_q - start_q) == position_t'(Beats);
   end else begin : g_drop
     assign in_ready_o = 1'b1;

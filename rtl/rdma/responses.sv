@@ -172,7 +172,7 @@ module responses
   qp_index_t qp1_q, qp2_q, qp3_q, qp4_q, qp5_q, qp6_q;
   event_e    event1_q;
 
-  // Stage 0: whose event is next.
+  // Stage 0: the queue pair whose event is next.
 
   logic      turn_valid;
   qp_index_t turn;
@@ -214,7 +214,7 @@ module responses
   assign turn_allowed = turn_valid && cleared && room && !failure_valid && !writing(turn) && !checking(turn);
 
   assign take_failure = failure_valid && may_write1 && failure_free && !writing(failure.qp);
-  // What was failing must not reach into the time after the change, so all of it is waited for.
+  // Failures must not reach beyond the change, so all of them are waited for.
   assign take_control = control_valid_i && control_matters && may_write1 && !failure_valid && !writing(
       control_i.qp
   ) && !checking(
@@ -319,7 +319,7 @@ module responses
   assign gap = state.pending == PendingRefuse && answer_q.syndrome == SyndromeSequenceError;
   assign response = answer_q.kind == AnswerRead || answer_q.kind == AnswerAtomic;
 
-  // Every response that is due is forgotten; of those that are fresh the responder is told turn by turn.
+  // All responses that are due are dropped; fresh ones are reported to the responder turn by turn.
   logic                  forget;
   logic [ResourceBits:0] newly_forgotten;
   assign forget = event1_q == EventControl || (event1_q == EventFailure && !answer_q.duplicate);
@@ -432,7 +432,7 @@ module responses
     end
   end
 
-  // Stage 2: what is left of the response.
+  // Stage 2: the rest of the response.
 
   entry_t                 entry;
   resource_index_t        resource2_q;
@@ -443,7 +443,7 @@ module responses
   logic            [ 2:0] path_mtu2_q;
   logic            [15:0] domain2_q;
   logic                   turn1;
-  // What stage 3 leaves of it.
+  // The rest after stage 3.
   logic                   respond3_q;
   logic                   last3;
   resource_index_t        resource3_q;
@@ -714,7 +714,7 @@ module responses
     end
   end
 
-  // What is left of a fresh response that failed is forgotten turn by turn.
+  // The rest of a fresh response that failed is dropped turn by turn.
   assign answered_valid_o = valid6_q && manner6_q.answered;
   assign answered_qp_o = qp6_q;
 

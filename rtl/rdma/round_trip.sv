@@ -32,12 +32,12 @@ module round_trip
   output cycles_t deadline_o,
   output logic    whole_o,
   output cycles_t whole_deadline_o,
-  // What happens. `back_i`: packets will be sent again; `timed_out_i`: a shorter time-out has passed.
+  // Events. `back_i`: packets will be sent again; `timed_out_i`: a shorter time-out has passed.
   input  logic    forget_i,
   input  logic    sent_i,
   input  psn_t    sent_psn_i,
   input  logic    answered_i,
-  // One past what is answered.
+  // One past the last acknowledged PSN.
   input  psn_t    end_i,
   input  logic    back_i,
   input  logic    timed_out_i,
@@ -54,7 +54,7 @@ module round_trip
     logic        measuring;
     psn_t        psn;
     logic [27:0] since;
-    // What was measured so far.
+    // Measurements so far.
     logic        known;
     interval_t   mean;
     interval_t   deviation;

@@ -21,7 +21,7 @@ module scheduler
   output logic      turn_valid_o,
   input  logic      turn_ready_i,
   output qp_index_t turn_o,
-  // Nobody is in line.
+  // The queue is empty.
   output logic      idle_o
 );
 
@@ -64,11 +64,11 @@ module scheduler
   (* ram_style = "distributed" *)
   qp_index_t               line         [QueuePairs];
   logic      [IndexBits:0] head_q;
-  // One behind the head.
+  // The entry behind the head.
   logic      [IndexBits:0] second_q;
   logic      [IndexBits:0] tail_q;
   logic                    turn_valid_q;
-  // Who is at the head, also held in a register: much is decided by it in the same cycle.
+  // The head, also held in a register: much is decided by it in the same cycle.
   qp_index_t               turn_q;
 
   assign level = tail_q - head_q;

@@ -43,7 +43,7 @@ module timers
     else if (!ready_o) clear_q <= clear_q + 1'b1;
   end
 
-  // Which are armed, eight to a word, since narrow RAMs waste LUTs; and how many.
+  // Armed timers, eight to a word, since narrow RAMs waste LUTs; and their number.
   (* ram_style = "distributed" *)
   logic [        7:0] armed     [Entries / 8];
   logic [IndexBits:0] count_q;

@@ -37,7 +37,7 @@ module transmit_path
   output logic                  table_read_o,
   output qp_index_t             table_index_o,
   input  queue_pair_t           table_data_i,
-  // Memory: what is asked for comes back in order.
+  // Memory: data is returned in the order of the requests.
   output logic                  read_valid_o,
   input  logic                  read_ready_i,
   output read_command_t         read_o,

@@ -24,7 +24,7 @@ package transmit_pkg;
     extension_t  extension;
   } packet_t;
 
-  // All that a frame's first two beats are made of.
+  // Fields of a frame's first two beats.
   typedef struct packed {
     packet_t       packet;
     mac_address_t  destination_mac;
@@ -33,7 +33,7 @@ package transmit_pkg;
     logic [15:0]   source_port;
     qpn_t          destination_qp;
     logic [12:0]   total_bytes;      // of the IPv4 packet
-    // The one's complement sum of the IPv4 header, whose last carry is still to be added.
+    // One's complement sum of the IPv4 header, whose last carry is still to be added.
     logic [16:0]   partial_sum;
     logic [6:0]    beats;            // less one
     logic [5:0]    empty;
@@ -69,7 +69,7 @@ package transmit_pkg;
     endcase
   endfunction
 
-  // Where the payload lies is none of a frame's.
+  // The address of the payload is not part of a frame.
   /* verilator lint_off UNUSEDSIGNAL */
   function automatic packet_t encode(transmit_t transmit);
     /* verilator lint_on UNUSEDSIGNAL */

@@ -18,7 +18,7 @@ module transport
   input cycles_t       now_i,
   input mac_address_t  hardware_i,
   input ipv4_address_t address_i,
-  // Queue pairs that are told of congestion limit their rate, and requests say that they may be marked.
+  // Queue pairs that receive congestion notifications limit their rate, and requests may be marked.
   input logic          rate_control_i,
 
   // From the wire: headers of good packets, and their frames in the same order.
@@ -470,7 +470,7 @@ module transport
     .check_valid_o        (check_valid[0]),
     .check_o              (check[0]),
     .grant_i              (grant[0]),
-    // What the requester writes to the host has been asked for: it takes no credit.
+    // Data that the requester writes to the host has been requested: it takes no credit.
     .credit_return_valid_i(credit_return_valid && !credit_return_requester),
     .credit_return_i      (credit_return),
     .rpc_free_i           (call_done_i),
@@ -796,7 +796,7 @@ module transport
     .idle_o          (responses_idle)
   );
 
-  // Whose peers are told that their packets met congestion.
+  // Queue pairs whose peers get congestion notifications.
 
   notification_point u_notification_point (
     .clk_i,

@@ -18,7 +18,7 @@ module aes_pipeline
   input  logic                      rst_ni,
   input  logic                      key_write_i,
   input  logic   [$clog2(Keys)-1:0] key_index_i,
-  // 0 for what is added before the first round.
+  // 0 for the key that is added before the first round.
   input  logic   [             3:0] key_round_i,
   input  block_t                    key_i,
   input  logic                      valid_i,
@@ -32,7 +32,7 @@ module aes_pipeline
   logic   [Rounds:0][$clog2(Keys)-1:0] index;
   logic   [Rounds:0]                   valid_q;
   block_t [Rounds:0]                   key;
-  // What goes into round i + 1.
+  // Input of round i + 1.
   block_t [Rounds:0][       Lanes-1:0] state_q;
 
   assign index[0] = index_i;

@@ -96,7 +96,7 @@ module psp_crypt
     crossed_valid_q <= rst_ni && wait_valid_q[CipherLatency];
   end
 
-  // The hash is over what is encrypted: behind the cipher to seal, before it to open.
+  // The hash covers the ciphertext: behind the cipher to seal, before it to open.
 
   logic            hash_valid;
   /* verilator lint_off UNUSEDSIGNAL */  // some fields

@@ -53,7 +53,7 @@ module psp_open
 
   typedef logic [8*FrontBytes-1:0] front_t;
 
-  // The frame whose first beat was taken last.
+  // The frame whose first beat was last taken.
 
   logic                            begins_q;
   logic                            single_q;
@@ -257,7 +257,7 @@ module psp_open
     done_valid_q <= rst_ni && done_valid;
   end
 
-  // Which counters have come. Bit c % 128 is that of counter c.
+  // Counters that have arrived. Bit c % 128 is that of counter c.
 
   (* ram_style = "distributed" *)
   logic [      63:0] highests    [Associations];

@@ -6,7 +6,7 @@ package psp_pkg;
   localparam int unsigned Associations = 32;
   typedef logic [$clog2(Associations)-1:0] association_t;
 
-  // Where headers lie in a frame, and what PSP adds: UDP, PSP header, tag.
+  // Offsets of headers in a frame, and the bytes that PSP adds: UDP, PSP header, tag.
   localparam int unsigned EthernetBytes = 14;
   localparam int unsigned OverheadBytes = 40;
   localparam int unsigned UdpEnd = 42;
@@ -78,7 +78,7 @@ package psp_pkg;
     logic [BeatBits-1:0] data;
   } psp_slot_t;
 
-  // What is to be done with a frame.
+  // Action on a frame.
   typedef struct packed {
     logic         sealed;
     psp_cause_e   cause;   // it leaves with an error, unless it is accepted

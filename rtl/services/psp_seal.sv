@@ -49,7 +49,7 @@ module psp_seal
 
   typedef logic [8*UdpEnd-1:0] headers_t;
 
-  // The frame whose first beat was taken last.
+  // The frame whose first beat was last taken.
 
   logic                             begins_q;
   logic          [    8*UdpEnd-1:0] headers_q;

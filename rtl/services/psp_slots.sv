@@ -138,7 +138,7 @@ module psp_slots
         if (final_slot) valid_q <= 1'b0;
       end
       if (take) begin
-        // What is read as the second half of a frame's last slot waits for nothing.
+        // The second half of a frame's last slot waits for nothing.
         if (skip_q || (emit && final_slot && !ended_q)) begin
           skip_q <= !in_i.last;
         end else begin

@@ -53,7 +53,7 @@ module services
     AccessRead
   } access_e;
 
-  // What is done with a state.
+  // Action on a state.
   access_e               access_q;
 
   // Settings: written by whoever configures, and by the sweep after reset.

@@ -7,7 +7,7 @@ package services_pkg;
   localparam int unsigned ServiceLatency = 3;
   localparam int unsigned ServiceTapLatency = 3;
 
-  // What changes payload, and what observes it: numbers of crates/service/src/services/mod.rs.
+  // Services that change payload or observe it: numbers of crates/service/src/services/mod.rs.
   typedef enum logic [3:0] {
     MapNone = 4'd0,
     MapXor  = 4'd1
@@ -24,7 +24,7 @@ package services_pkg;
     logic      transmit;
   } flow_t;
 
-  // What is configured for a flow.
+  // Configuration of a flow.
   typedef struct packed {
     map_e        map;
     tap_e        tap;
@@ -41,7 +41,7 @@ package services_pkg;
     logic [BeatBits-1:0]  data;
   } service_beat_t;
 
-  // What a tap has found in a packet.
+  // Verdict of a tap on a packet.
   typedef struct packed {
     flow_t flow;
     logic [31:0] verdict;

@@ -31,7 +31,7 @@ module packet_fifo #(
   output T                       out_o,
   // Places taken.
   output logic [$clog2(Depth):0] level_o,
-  // Nothing is inside.
+  // The FIFO is empty.
   output logic                   empty_o
 );
 

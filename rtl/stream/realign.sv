@@ -57,7 +57,7 @@ module realign #(
     logic    output_ends;  // one input beat more than output beats
   } run_t;
 
-  // What accompanies a beat through the rotator.
+  // Attributes of a beat through the rotator.
   typedef struct packed {
     logic    last;        // of the output beats
     logic    emits;       // there is an output beat
@@ -72,7 +72,8 @@ module realign #(
 
   // The command: how many steps its run has.
 
-  // Where the last byte lies, counted from the first beat on: its place in that beat and how many borders are before.
+  // Position of the last byte, counted from the first beat on: its offset in that beat and the number of borders
+  // before.
   logic [         12:0] end_bytes;
   /* verilator lint_off UNUSEDSIGNAL */  // the place in the last input beat
   logic [ OffsetBits:0] input_end;

@@ -12,7 +12,7 @@ package crc_pkg;
   typedef logic [31:0] crc_t;
 
   localparam crc_t Polynomial = 32'hedb8_8320;
-  // What a register that began with ones holds behind any bytes and the complement of their CRC.
+  // Content of a register that began with ones behind any bytes and the complement of their CRC.
   localparam crc_t Residue = 32'hdebb_20e3;
 
   // Multiplies by x^bits.

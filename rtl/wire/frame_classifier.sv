@@ -20,7 +20,7 @@ module frame_classifier
   output logic                         udp_o,
   // A UDP datagram to this port's RoCE v2.
   output logic                         roce_o,
-  // What it is if it is not RoCE.
+  // Class of a frame that is not RoCE.
   output other_class_e                 kind_o,
   // Wrong in itself, whatever its length.
   output logic                         malformed_o

@@ -31,7 +31,7 @@ module icrc
   parameter bit          Trailer  = 1'b0,
   // Bytes behind the end in a last beat are zero already; otherwise they are masked here.
   parameter bit          ZeroTail = 1'b0,
-  // Not to be changed: for those who wait for a result.
+  // Not to be changed: for blocks that wait for a result.
   /* verilator lint_off UNUSEDPARAM */
   parameter int unsigned Latency  = 3
   /* verilator lint_on UNUSEDPARAM */
@@ -46,14 +46,14 @@ module icrc
   output logic         checked_good_o
 );
 
-  // What the register holds behind a good frame, by the fill of its last beat.
+  // Content of the register behind a good frame, by the fill of its last beat.
   function automatic logic [15:0][31:0] residues();
     logic [15:0][31:0] result;
     for (int unsigned i = 0; i < 16; i++) result[i] = later(Residue, 8 * (4 * i + 2));
     return result;
   endfunction
 
-  // What the CRC does not cover is set to ones, what is no part of it to zeros.
+  // Bytes that the CRC does not cover are set to ones, bytes that are not part of it to zeros.
 
   logic                 first_q;
   logic [BeatBytes-1:0] keep;

@@ -53,7 +53,7 @@ module receive_path
 
   localparam int unsigned BeatsMax = FrameBytesMax / BeatBytes;
   localparam int unsigned IndexBits = $clog2(BeatsMax + 1);
-  // Where headers lie in a frame.
+  // Offsets of headers in a frame.
   localparam int unsigned Ipv4At = 14;
   localparam int unsigned UdpAt = 34;
 
@@ -165,7 +165,7 @@ module receive_path
     .malformed_o (malformed_first)
   );
 
-  // What the first beat says, until the next frame's.
+  // Properties in the first beat, until the next frame's.
   logic for_others_q, arp_q, ipv4_q, icmp_q, udp_q, roce_q, malformed_q, summed_q, plain_q;
   other_class_e  kind_q;
   logic [3:0]    header_words_q;
@@ -482,7 +482,7 @@ module receive_path
           payload_bytes: front.payload_bytes
       };
 
-  // Other frames: their beats, and what is known about each.
+  // Other frames: their beats, and their attributes.
 
   logic [$clog2(OtherBeats):0] unused_others_level;
   logic unused_infos_in_lost, unused_infos_out_last;

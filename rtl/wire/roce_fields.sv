@@ -13,8 +13,7 @@ module roce_fields
   input  logic                        second_i,
   input  logic         [BeatBits-1:0] data_i,
   output roce_packet_t                packet_o,
-  // Not a packet of the reliable connection or a congestion notification, or another version, or a syndrome that is
-  // reserved.
+  // Not a packet of the reliable connection or a congestion notification, or another version, or a reserved syndrome.
   output logic                        malformed_o,
   output logic                        has_payload_o,
   // Bytes of a UDP datagram that are not payload: of UDP, BTH, extended headers, pad, ICRC.

@@ -1,4 +1,4 @@
-//! Runs clusters of each engine: what is measured, and under which faults. Nothing here knows a protocol.
+//! Clusters of each engine, measured and under faults. Nothing here knows a protocol.
 
 pub mod cluster;
 pub mod kv;

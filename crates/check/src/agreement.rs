@@ -42,7 +42,7 @@ pub struct Entry {
     pub instance: u64,
     /// The node that proposed it.
     pub proposer: usize,
-    /// What stands for the value: equal for equal values only.
+    /// Stands for the value: equal for equal values only.
     pub value: u64,
 }
 
@@ -58,40 +58,40 @@ impl fmt::Display for Entry {
 pub enum Disagreement {
     /// Two logs differ.
     Different {
-        /// Where in the log.
+        /// Position in the log.
         position: u64,
-        /// Whose log differs.
+        /// Node whose log differs.
         node: usize,
-        /// What it holds.
+        /// Its entry.
         entry: Entry,
-        /// Who had come there first.
+        /// Node that was there first.
         first: usize,
-        /// What that one holds.
+        /// The first node's entry.
         expected: Entry,
     },
     /// A log goes on with something that is not after what it held.
     OutOfOrder {
-        /// Whose log.
+        /// The node.
         node: usize,
-        /// What it holds.
+        /// Its entry.
         entry: Entry,
-        /// What was before it.
+        /// The entry before it.
         before: Entry,
     },
     /// Something was decided that its proposer had not proposed, or that had been decided before.
     NotProposed {
-        /// Who decided it first.
+        /// Node that decided it first.
         node: usize,
-        /// What.
+        /// The entry.
         entry: Entry,
     },
     /// A node that came back began in the middle of an instance.
     Torn {
-        /// Which node.
+        /// The node.
         node: usize,
         /// Its first entry.
         entry: Entry,
-        /// What the others have before it.
+        /// The others' entry before it.
         before: Entry,
     },
 }
@@ -120,7 +120,7 @@ impl fmt::Display for Disagreement {
 #[derive(Clone, Debug)]
 pub struct Agreement {
     nodes: Vec<Node>,
-    /// What some node that runs has still to decide, with who decided it first.
+    /// Entries that some running node has still to decide, with the node that decided each first.
     log: VecDeque<(Entry, usize)>,
     /// The position of the first of it.
     first: u64,
@@ -133,19 +133,19 @@ pub struct Agreement {
 #[derive(Clone, Debug, Default)]
 struct Node {
     place: Place,
-    /// What it has proposed and nobody has decided.
+    /// Proposals that no node has decided.
     proposals: VecDeque<u64>,
     passed_over: u64,
-    /// What it has decided since it came back, as long as nobody else has come so far.
+    /// Decisions since its return, as long as no other node has come so far.
     ahead: Vec<Entry>,
 }
 
-/// Where a node is in the log.
+/// Position of a node in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     /// The next entry that it decides is this one.
     At(u64),
-    /// It has come back and has not decided anything, or nothing that anybody else has come to.
+    /// It has returned, and has decided nothing, or nothing that any other node has decided.
     Unknown,
     /// It decides nothing any more.
     Stopped(u64),
@@ -201,7 +201,7 @@ impl Agreement {
                 self.append(node, entry);
                 self.catch_up(entry.instance);
             }
-            // It is the same; or not kept any more, which only a node can ask for that was said to have stopped.
+            // It is the same; or it is not kept any more, which only a node reported as stopped can reach.
             Some(Some(_)) | None => {}
         }
         self.forget();
@@ -248,12 +248,12 @@ impl Agreement {
         self.nodes[proposer].passed_over
     }
 
-    /// What must not be, at most the first 8.
+    /// Disagreements, at most the first 8.
     pub fn disagreements(&self) -> &[Disagreement] {
         &self.disagreements
     }
 
-    /// How often something was found that must not be.
+    /// Number of disagreements.
     pub fn disagreements_found(&self) -> u64 {
         self.found
     }
@@ -296,7 +296,7 @@ impl Agreement {
         }
     }
 
-    /// Where the log of a node that has come back begins.
+    /// Position at which the log of a returned node begins.
     fn place_of_first(&mut self, node: usize, entry: &Entry) -> u64 {
         let index = self.log.partition_point(|(other, _)| {
             (other.instance, other.proposer) < (entry.instance, entry.proposer)
@@ -367,7 +367,7 @@ mod tests {
         check.decided(0, entry(0, 0, 1));
         check.stopped(0);
         check.decided(1, entry(0, 1, 101));
-        // Nobody that runs needs what node0 has decided, and yet node1 must not decide otherwise.
+        // No running node needs node0's decision, and yet node1 must not decide otherwise.
         assert_eq!(check.disagreements_found(), 1, "{:?}", check.disagreements());
     }
 
@@ -394,7 +394,7 @@ mod tests {
     fn a_value_that_nobody_proposed_is_found() {
         let mut check = check();
         check.decided(0, entry(0, 0, 999));
-        // What another node has proposed is not valid either.
+        // A proposal of another node is not valid either.
         check.decided(0, entry(0, 1, 2));
         assert_eq!(check.disagreements_found(), 2);
         assert_eq!(check.undecided(0), 9);
@@ -405,7 +405,7 @@ mod tests {
         let mut check = check();
         check.decided(0, entry(0, 0, 4));
         assert_eq!((check.passed_over(0), check.undecided(0)), (3, 5));
-        // What was refused does not count, and nothing that is past can be decided again.
+        // Refused proposals do not count, and past positions cannot be decided again.
         check.withdrawn(0, 9);
         assert_eq!(check.undecided(0), 4);
         check.decided(0, entry(1, 0, 2));

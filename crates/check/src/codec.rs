@@ -20,7 +20,7 @@ const HEADER_BYTES: usize = 20;
 const OPERATION_BYTES: usize = 58;
 const CHECKSUM_BYTES: usize = 4;
 
-/// Why bytes are not a history.
+/// Reason for which bytes are no history.
 #[derive(Debug, Error)]
 pub enum DecodeError {
     /// The file could not be read.
@@ -46,7 +46,7 @@ pub enum DecodeError {
     /// There are bytes after the end.
     #[error("{bytes} bytes after the end of the history")]
     TrailingBytes {
-        /// How many.
+        /// Number of bytes.
         bytes: u64,
     },
     /// The checksum is wrong.
@@ -57,12 +57,12 @@ pub enum DecodeError {
     Invalid {
         /// Number of the key or operation, from 0.
         entry: u64,
-        /// What is wrong with it.
+        /// The error.
         reason: InvalidEntry,
     },
 }
 
-/// What is wrong with an entry of a history.
+/// Error of an entry of a history.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum InvalidEntry {
     /// A key longer than [`MAX_KEY_BYTES`], or one that occurs twice.

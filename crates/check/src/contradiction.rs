@@ -57,7 +57,7 @@ fn about_one_version(calls: &[Call]) -> Option<[Call; 2]> {
     })
 }
 
-/// What is wrong with `a` and `b`, if they cannot both be part of a history of one key.
+/// The contradiction between `a` and `b`, if they cannot both be part of a history of one key.
 pub(crate) fn contradiction(a: &Call, b: &Call) -> Option<String> {
     one_version_twice(a, b)
         .or_else(|| one_version_replaced_twice(a, b))

@@ -1,4 +1,4 @@
-//! Says in one sentence what is wrong with a few operations that have no order.
+//! Explains in one sentence why a few operations have no order.
 
 use crate::Start;
 use crate::contradiction::contradiction;

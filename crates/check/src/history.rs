@@ -9,7 +9,7 @@ use crate::operation::{Action, Call, NEVER, Operation, Outcome, Reply};
 /// The longest key that a history stores, bytes.
 pub const MAX_KEY_BYTES: usize = 64;
 
-/// Why an operation cannot be recorded. The history is unchanged.
+/// Reason for which an operation cannot be recorded. The history is unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RecordError {
     /// The key is longer than [`MAX_KEY_BYTES`].
@@ -21,9 +21,9 @@ pub enum RecordError {
     /// The reply came before the call.
     #[error("an operation that returned at {returned_ns} ns, before it was invoked at {invoked_ns} ns")]
     ReturnedBeforeInvoked {
-        /// When the operation was invoked, nanoseconds.
+        /// Time of the invocation in nanoseconds.
         invoked_ns: u64,
-        /// When it returned, nanoseconds.
+        /// Time of the return in nanoseconds.
         returned_ns: u64,
     },
     /// A time at the very end of the 64-bit range, which stands for "never".
@@ -255,7 +255,7 @@ impl History {
         }
     }
 
-    /// The number of `key`, which is stored if it is the first of its kind.
+    /// The number of `key`, which is stored if it is new.
     pub(crate) fn intern(&mut self, key: &[u8]) -> u32 {
         if let Some(&id) = self.key_ids.get(key) {
             return id;

@@ -88,26 +88,26 @@ use operation::Call;
 use search::Answer;
 use shrink::Shrunk;
 
-/// What a key holds before the first operation on it.
+/// State of a key before the first operation on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Start {
-    /// Nothing: the history begins with an empty store.
+    /// Absent: the history begins with an empty store.
     #[default]
     Empty,
-    /// Nobody knows: the store had a life before the history.
+    /// Unknown: the store had been used before the history.
     Unknown,
 }
 
-/// How to check.
+/// Options of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// What keys hold before the first operation on them.
+    /// State of keys before the first operation on them.
     pub start: Start,
     /// Placements of operations that the search may try in the whole history, beyond the one that each
     /// operation needs. Bounds time (some ten million a second) and memory (tens of bytes each at worst).
     pub effort: u64,
-    /// Keys in violation whose smallest window is sought.
+    /// Violating keys whose smallest window is sought.
     pub violations_shown: usize,
 }
 
@@ -117,8 +117,7 @@ impl Default for Options {
     }
 }
 
-/// No single key may spend more than this part of [`Options::effort`], so that one hard key leaves the
-/// others decided.
+/// Largest share of [`Options::effort`] for one key, so that one hard key leaves the others decided.
 const KEY_SHARE: u64 = 4;
 /// Placements that finding the smallest window may cost for each operation of the key, and at least.
 const SHRINK_EFFORT: (u64, u64) = (100, 10_000_000);

@@ -19,17 +19,17 @@ use serde::Serialize;
 /// A time in which a client believed that it held a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Hold {
-    /// Which lock.
+    /// The lock.
     pub lock: u64,
-    /// Which acquisition of which client: a number of its own.
+    /// The acquisition: a number of its own.
     pub owner: u64,
     /// The token that it was granted.
     pub token: u64,
-    /// When the client asked for it, or asked to renew it.
+    /// Time of the client's request to acquire or renew it.
     pub invoked_ns: u64,
-    /// When it was told that it holds it.
+    /// Time of the answer that it holds it.
     pub returned_ns: u64,
-    /// When it asked to release it, or its time ran out; not before it was told.
+    /// Time of its release, or end of its time; not before the answer.
     pub until_ns: u64,
     /// It was a renewal.
     pub is_renewal: bool,
@@ -38,7 +38,7 @@ pub struct Hold {
 /// Two holds that contradict each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// How.
+    /// Description of the violation.
     pub rule: Rule,
     /// The one that was asked for first.
     pub first: Hold,
@@ -46,7 +46,7 @@ pub struct Violation {
     pub second: Hold,
 }
 
-/// What two holds contradict.
+/// Rule that two holds violate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
     /// A token belongs to one owner of one lock.

@@ -86,7 +86,7 @@ impl<Id: Copy + Ord + Debug> OneLog<Id> {
         self.told[replica] = 0;
     }
 
-    /// Whatever has been answered so far lies below this index: what is asked for now must not.
+    /// Every position answered so far is below this index: a later append must not be.
     pub const fn answered_below(&self) -> u64 {
         self.answered_below
     }
@@ -112,7 +112,7 @@ impl<Id: Copy + Ord + Debug> OneLog<Id> {
         }
     }
 
-    /// What is wrong, at most the first eight.
+    /// Violations, at most the first eight.
     pub fn violations(&self) -> &[String] {
         &self.violations
     }

@@ -1,4 +1,4 @@
-//! What a client did to one key, and what it was told.
+//! Operations of clients on one key, and their answers.
 
 use std::fmt;
 
@@ -12,17 +12,16 @@ pub type Version = u64;
 /// fingerprints where they can; the verdict is right even where they cannot.
 pub type ValueId = u64;
 
-/// One operation as its client saw it. Times are nanoseconds on one clock that all clients of a
-/// history share.
+/// One operation as its client saw it. Times are nanoseconds on one clock that all clients of a history share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operation<'a> {
     /// The client that called. A client may have several operations in flight.
     pub client: u32,
     /// The key, at most [`MAX_KEY_BYTES`](crate::MAX_KEY_BYTES) bytes.
     pub key: &'a [u8],
-    /// When the client called, nanoseconds.
+    /// Time of the invocation in nanoseconds.
     pub invoked_ns: u64,
-    /// What was asked for.
+    /// The request.
     pub action: Action,
     /// The answer; `None` where none was ever seen, so that the operation may have taken effect at any
     /// time after its invocation, or never.
@@ -32,13 +31,13 @@ pub struct Operation<'a> {
 /// An answer that a client received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reply {
-    /// When the answer reached the client, nanoseconds; not before the invocation.
+    /// Time at which the answer reached the client, in nanoseconds; not before the invocation.
     pub returned_ns: u64,
-    /// What the answer said.
+    /// The answer.
     pub outcome: Outcome,
 }
 
-/// What a client asks of a key.
+/// A request for a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
@@ -72,7 +71,7 @@ impl Action {
     }
 }
 
-/// What a client is told.
+/// An answer to a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {

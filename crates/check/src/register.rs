@@ -35,7 +35,7 @@ impl State {
         }
     }
 
-    /// The registers in which `action` answers `outcome`, after it has done so; `None` if there is none.
+    /// Registers after `action` with the answer `outcome`; `None` if there is none.
     pub(crate) fn after(self, action: Action, outcome: Outcome) -> Option<Self> {
         match (action, outcome) {
             (Action::Get, Outcome::Found { version, value }) => match self.standing_at(version)? {
@@ -99,7 +99,7 @@ impl State {
         Self::Present { version, exact: true, value }
     }
 
-    /// The value, as far as it is known, of the register that is present at `at`; `None` if none is.
+    /// Value, as far as it is known, of the register that is present at `at`; `None` if none is.
     fn standing_at(self, at: Version) -> Option<Option<ValueId>> {
         match self {
             Self::Anything => (at > 0).then_some(None),

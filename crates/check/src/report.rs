@@ -1,4 +1,4 @@
-//! What a check found, for programs (serde) and for people (`Display`).
+//! Results of a check, for programs (serde) and for people (`Display`).
 
 use std::fmt;
 
@@ -7,13 +7,13 @@ use serde::{Serialize, Serializer};
 use crate::Start;
 use crate::operation::{Action, Call, Outcome};
 
-/// What a check says of a history, or of one key.
+/// Verdict on a history, or on one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// Some order of the operations explains everything that was returned. Found and verified.
     Linearizable,
-    /// No order does. Proved.
+    /// No order explains it. Proved.
     Violation,
     /// The search was given up before it had an answer, and no violation was found elsewhere.
     Undecided,
@@ -66,7 +66,7 @@ pub struct Violation {
     /// The key; as text where it is printable ASCII, else in hexadecimal.
     #[serde(serialize_with = "serialize_key")]
     pub key: Box<[u8]>,
-    /// What is wrong, in one sentence.
+    /// Explanation in one sentence.
     pub explanation: String,
     /// The smallest part of the history that was found to show it.
     pub window: Window,
@@ -79,7 +79,7 @@ pub struct Window {
     pub from_ns: u64,
     /// The last return or invocation shown, nanoseconds.
     pub to_ns: u64,
-    /// What the key may hold when the window begins.
+    /// Possible states of the key when the window begins.
     pub start: Start,
     /// The operations by time of invocation.
     pub operations: Vec<WindowOperation>,
@@ -88,17 +88,17 @@ pub struct Window {
 /// An operation in a [`Window`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct WindowOperation {
-    /// Its position in the history.
+    /// Position in the history.
     pub index: u32,
     /// The client that called.
     pub client: u32,
-    /// When it was invoked, nanoseconds.
+    /// Time of the invocation in nanoseconds.
     pub invoked_ns: u64,
-    /// When it returned, nanoseconds; `None` if no reply was seen.
+    /// Time of the return in nanoseconds; `None` if no reply was seen.
     pub returned_ns: Option<u64>,
-    /// What was asked for.
+    /// The request.
     pub action: Action,
-    /// What was answered.
+    /// The answer.
     pub outcome: Option<Outcome>,
     /// False where the operation reaches over an edge of the window or has no reply: the proof lets it take
     /// effect inside the window at any version, or not at all.

@@ -22,7 +22,7 @@ use crate::Start;
 use crate::operation::{Action, Call, NEVER};
 use crate::register::{State, possible};
 
-/// What the search found.
+/// Result of the search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// An order that explains everything: positions in the searched slice. Operations without a reply that
@@ -34,7 +34,7 @@ pub(crate) enum Answer {
     OutOfEffort,
 }
 
-/// No version named.
+/// No version is named.
 const NONE: u32 = u32::MAX;
 /// Placed operations that cost as much as remembering one configuration.
 const REMEMBERING_COST: u64 = 16;
@@ -62,8 +62,8 @@ struct Search<'a> {
     versions: Vec<u64>,
     /// Whether a reported mutation was given the version.
     has_mutation: Vec<bool>,
-    /// How many operations that name the version are not placed yet (one that observes a version and
-    /// produces another counts for both).
+    /// Number of operations naming the version that are not placed yet (one that observes a version and produces
+    /// another counts for both).
     outstanding: Vec<u32>,
     /// For each call, the positions in `versions` of the version that it observes and that it produces.
     named: Vec<[u32; 2]>,
@@ -72,7 +72,7 @@ struct Search<'a> {
     remembered: HashSet<Box<[u64]>>,
 }
 
-/// Which operations are placed and what state they leave.
+/// Operations that are placed, and the state that they leave.
 #[derive(Clone)]
 struct Configuration {
     state: State,
@@ -307,7 +307,7 @@ impl<'a> Search<'a> {
         smallest_other == produced
     }
 
-    /// All ways to go on, the likeliest first.
+    /// All next moves, the likeliest first.
     fn moves(&self, here: &Configuration, moves: &mut Vec<Move>) {
         moves.clear();
         for &call in &here.open {

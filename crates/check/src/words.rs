@@ -13,7 +13,7 @@ pub(crate) fn who(call: &Call) -> String {
     format!("{verb} by client {}", call.client)
 }
 
-/// What `call` says of the version that it names first.
+/// Claim of `call` about the version that it names first.
 pub(crate) fn claim(call: &Call) -> String {
     let who = who(call);
     match (call.action, call.outcome) {

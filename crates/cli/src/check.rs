@@ -8,7 +8,7 @@ use clap::Subcommand;
 use crate::failure::{Failure, Verdict};
 use crate::task::Reported;
 
-/// What is checked.
+/// Subject of the check.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Check {
     /// Consensus in rounds; and the published algorithm behind it, whose bug the check must find

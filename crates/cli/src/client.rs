@@ -1,4 +1,4 @@
-//! What the commands that ask a running cluster have in common.
+//! Options that all commands to a running cluster share.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ use crate::output::{self, Json};
 /// The name of a cluster's configuration unless told.
 pub(crate) const CONFIG: &str = "weft.toml";
 
-/// Which cluster is asked, how long, and where the answer goes.
+/// The cluster, the time limit, and the output of the answer.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ClientOptions {
     /// Configuration file of the cluster
@@ -36,7 +36,7 @@ impl ClientOptions {
         Ok(ClusterConfig::load(&self.config)?)
     }
 
-    /// When a call is given up.
+    /// Time after which a call is given up.
     pub const fn give_up(&self) -> Duration {
         Duration::from_ms(self.give_up_ms)
     }
@@ -52,7 +52,7 @@ impl ClientOptions {
         Ok(Client::open(&cluster)?)
     }
 
-    /// Where the answer goes as JSON.
+    /// Output of the answer as JSON.
     pub const fn json(&self) -> Option<&Json> {
         self.json.as_ref()
     }
@@ -63,7 +63,7 @@ impl ClientOptions {
     }
 }
 
-/// What to do after an error: `read` tells how to find out what has happened.
+/// Advice after an error: `read` names the command that shows what has happened.
 pub(crate) fn failure(error: &Error, read: &str) -> Failure {
     match error {
         Error::Unknown { after } => Failure::new(format!(

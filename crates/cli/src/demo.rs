@@ -33,7 +33,7 @@ const PLAN: &str = "faults.toml";
 const TRACE: &str = "sim.perfetto-trace";
 const REPLAY: &str = "replay.sh";
 
-/// Where the tour goes and how long it takes.
+/// Output directory and length of the tour.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct DemoArguments {
     /// Folder for the report and all other files
@@ -75,10 +75,10 @@ const VERBS: [Verb; 5] = [
 /// So much less of each on the short tour.
 const QUICK_DIVISOR: u64 = 10;
 
-/// When things happen in the tour. Times of the simulated part are since the beginning of its world.
+/// Times of the tour's events. In the simulated part they count from the beginning of the world.
 struct Schedule {
     workload: Duration,
-    /// What clients ask of a cluster on gateware: less than it could answer, so that the tour ends in about a minute.
+    /// Load of a cluster on gateware: less than it could answer, so that the tour ends in about a minute.
     rtl_operations_per_s: f64,
     crash_us: u64,
     restart_us: u64,

@@ -1,4 +1,4 @@
-//! How a command ends.
+//! Outcome of a command.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -8,17 +8,17 @@ use std::process::ExitCode;
 use clap::CommandFactory;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-/// What the standard library says of a number that it cannot read, and what to say of it.
+/// Messages of the standard library for unreadable numbers, and their replacements.
 const UNREADABLE_NUMBERS: [(&str, &str); 3] = [
     ("invalid digit found in string", "give a whole number, 0 or more"),
     ("cannot parse integer from empty string", "give a whole number, 0 or more"),
     ("number too large to fit in target type", "give a smaller number"),
 ];
 
-/// What a command that did its work has found.
+/// Finding of a command that did its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// Nothing wrong.
+    /// Nothing is wrong.
     Good,
     /// A history that breaks what the protocol promises, or data that arrived wrong.
     Violated,
@@ -39,7 +39,7 @@ impl From<Verdict> for ExitCode {
     }
 }
 
-/// Why a command could not do its work: one line that says what is wrong and what to do.
+/// Reason for which a command could not do its work: one line with the error and the remedy.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Failure(String);
 
@@ -54,7 +54,7 @@ impl Failure {
         Self(format!("{}: {reason}", path.display()))
     }
 
-    /// What the parser of the command line says of the options of `subcommand`, in one line.
+    /// The parser's error about the options of `subcommand`, in one line.
     pub(crate) fn of_arguments(error: &clap::Error, subcommand: &str) -> Self {
         let what = match error.kind() {
             ErrorKind::MissingSubcommand => "a subcommand is missing".to_owned(),

@@ -21,7 +21,7 @@ use crate::output;
 /// The longest IP packet of the loopback interface, as far as IPv4 can express it.
 const LOOPBACK_MTU_BYTES: u32 = 65_535;
 
-/// Which cluster to write a configuration for.
+/// Cluster to write a configuration for.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct InitArguments {
     /// Number of nodes, on free loopback addresses of this machine
@@ -68,7 +68,7 @@ impl InitArguments {
         if self.redis {
             add_redis(&mut config, is_loopback);
         }
-        // What is checked is what is written.
+        // The checked text is the one that is written.
         let text = text(&config);
         ClusterConfig::parse(&text).map_err(|reason| Failure::new(format_args!("--addresses: {reason}")))?;
         fs::create_dir_all(&self.dir)
@@ -139,7 +139,7 @@ fn free_addresses(count: usize, redis: bool) -> Result<Vec<Ipv4Addr>, Failure> {
     })
 }
 
-/// Writes a file that is not there yet: who comes second overwrites nothing.
+/// Writes a file that does not exist yet: a second command overwrites nothing.
 fn write_new(path: &Path, text: &str) -> Result<(), Failure> {
     let file = OpenOptions::new().write(true).create_new(true).open(path);
     file.and_then(|mut file| file.write_all(text.as_bytes())).map_err(|error| match error.kind() {

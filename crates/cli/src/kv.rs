@@ -10,7 +10,7 @@ use weft_resp::Record;
 use crate::client::{ClientOptions, verdict};
 use crate::failure::{Failure, Verdict};
 
-/// Which cluster, and what to ask.
+/// The cluster, and the request.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct KvArguments {
     #[command(flatten)]
@@ -137,7 +137,7 @@ impl KvArguments {
     }
 }
 
-/// What is said of a write that took effect.
+/// Output of a write that took effect.
 const fn done(version: u64) -> (&'static str, Option<u64>, Option<Vec<u8>>) {
     ("done", Some(version), None)
 }

@@ -12,12 +12,12 @@ use crate::client::{ClientOptions, failure, verdict};
 use crate::failure::{Failure, Verdict};
 use crate::output;
 
-/// How long a held lock is left alone before it is asked for again, at most.
+/// Longest pause before a held lock is requested again.
 const PAUSE_MAX: Duration = Duration::from_millis(100);
-/// How often a command that holds a lock is looked at.
+/// Interval at which a command that holds a lock is checked.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-/// Which cluster, and what to do with a lock.
+/// The cluster, and the operation on a lock.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct LockArguments {
     #[command(flatten)]
@@ -201,7 +201,7 @@ fn hold(locks: &Locks, name: &str, lease: &mut Lease, child: &mut Child) -> Resu
             match answer.wait() {
                 Ok(Some(renewed)) => *lease = renewed,
                 Ok(None) => return Err("somebody else has held it since".to_owned()),
-                // It is asked again, as long as there is time.
+                // The request is repeated while there is time.
                 Err(_) => {}
             }
         }

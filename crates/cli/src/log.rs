@@ -7,7 +7,7 @@ use weft_client::{Error, Read};
 use crate::client::{ClientOptions, failure, text, verdict};
 use crate::failure::{Failure, Verdict};
 
-/// Which cluster, and what to do with a log.
+/// The cluster, and the operation on a log.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct LogArguments {
     #[command(flatten)]

@@ -131,8 +131,8 @@ impl Command {
     }
 }
 
-/// Lets options take what looks like a negative number, so that the option says what it takes, and not that there is
-/// no option `-1`.
+/// Lets options take what looks like a negative number, so that the error names the option's values instead of a
+/// missing option `-1`.
 fn with_negative_numbers(command: clap::Command) -> clap::Command {
     let command = command.mut_args(|argument| {
         let takes_values = argument.get_action().takes_values();
@@ -201,7 +201,7 @@ mod tests {
         let commands = commands_of_the_pages();
         assert!(commands.len() > 80, "{} commands", commands.len());
         for (line, words) in commands {
-            // What the pages write for the reader to fill in.
+            // Placeholders that the reader fills in.
             let is_form = words.iter().any(|word| word.to_string_lossy().contains(['[', '<', '…']));
             let needs_gateware = words.iter().any(|word| word == "rtl");
             if !is_form && (weft_bench::GATEWARE || !needs_gateware) {

@@ -1,5 +1,4 @@
-//! What a package of the command brings along, made from the definition of the command line: completions and manual
-//! pages.
+//! Files of a package of the command, generated from the definition of the command line: completions and manual pages.
 
 use std::path::PathBuf;
 
@@ -9,7 +8,7 @@ use clap_complete::Shell;
 use crate::failure::{Failure, Verdict};
 use crate::output;
 
-/// Which shell to write completions for.
+/// Shell to write completions for.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct CompletionsArguments {
     /// Shell
@@ -28,7 +27,7 @@ impl CompletionsArguments {
     }
 }
 
-/// Where to write the manual pages.
+/// Directory of the manual pages.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ManArguments {
     /// Existing folder for the pages, one for each command

@@ -10,7 +10,7 @@ use weft_rdt::{Definition, types};
 use crate::client::{ClientOptions, failure, verdict};
 use crate::failure::{Failure, Verdict};
 
-/// Which object, and what to call.
+/// The object, and the call.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ObjectArguments {
     #[command(flatten)]
@@ -54,7 +54,7 @@ fn definition(kind: &str) -> Result<Definition, Failure> {
 }
 
 impl ObjectArguments {
-    /// Calls, and shows the answer. What is not permissible has an exit code of its own.
+    /// Calls the method, and shows the answer. A refused call has an exit code of its own.
     pub(crate) fn run(self) -> Result<Verdict, Failure> {
         let Self { options, kind, name, method, arguments, node } = &self;
         let config = options.load()?;

@@ -1,4 +1,4 @@
-//! Where results go. Files appear whole or not at all, and a place that cannot be written to is found before the run.
+//! Outputs of results. Files appear whole or not at all, and an unwritable path is found before the run.
 
 use std::fs;
 use std::io::{self, ErrorKind, IsTerminal, Write};
@@ -10,7 +10,7 @@ use weft_harness::result::write_whole;
 
 use crate::failure::Failure;
 
-/// Where a JSON result goes.
+/// Output of a JSON result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Json {
     /// Standard output, which then holds nothing else.
@@ -132,13 +132,13 @@ impl Staging {
         partial.push(name);
         partial.push(".weft-partial");
         let staged = target.with_file_name(partial);
-        // One that a run left which was cut off.
+        // Left by a run that was interrupted.
         let _ = fs::remove_dir_all(&staged);
         fs::create_dir(&staged).map_err(|error| refuse(error.to_string()))?;
         Ok(Self { target: target.to_owned(), staged })
     }
 
-    /// Where to write meanwhile.
+    /// Path to write to meanwhile.
     pub(crate) fn path(&self) -> &Path {
         &self.staged
     }
@@ -161,7 +161,7 @@ impl Staging {
 
 impl Drop for Staging {
     fn drop(&mut self) {
-        // Nothing more can be done if even this fails.
+        // If this fails too, nothing more can be done.
         let _ = fs::remove_dir_all(&self.staged);
     }
 }

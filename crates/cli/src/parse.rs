@@ -1,4 +1,4 @@
-//! Values of options: each parser says what is wrong and what to choose.
+//! Values of options: each parser names the error and the valid values.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -84,7 +84,7 @@ pub(crate) fn node_set(text: &str) -> Result<NodeSet, String> {
     nodes.ok_or_else(|| format!("nodes are numbers from 0 to {}, separated by commas, as 0,2", NODES_MAX - 1))
 }
 
-/// How many nodes a cluster has.
+/// Number of nodes of a cluster.
 pub(crate) fn nodes(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(nodes) if (1..=NODES_MAX).contains(&nodes) => Ok(nodes),
@@ -92,7 +92,7 @@ pub(crate) fn nodes(text: &str) -> Result<usize, String> {
     }
 }
 
-/// How many nodes run rounds, a replicated log or a data type.
+/// Number of nodes of rounds, a replicated log or a data type.
 pub(crate) fn members(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(nodes) if (2..=MEMBERS_MAX).contains(&nodes) => Ok(nodes),
@@ -186,7 +186,7 @@ pub(crate) fn positive(text: &str) -> Result<usize, String> {
     }
 }
 
-/// How many records or accounts a data type has, as many as memory is likely to take.
+/// Number of records or accounts of a data type, bounded by the memory they are likely to take.
 pub(crate) fn keys(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(keys) if (1..=KEYS_MAX).contains(&keys) => Ok(keys),
@@ -204,7 +204,7 @@ pub(crate) fn value_bytes(text: &str) -> Result<usize, String> {
     }
 }
 
-/// How many records there are, as many as memory is likely to take.
+/// Number of records, bounded by the memory they are likely to take.
 pub(crate) fn records(text: &str) -> Result<u64, String> {
     match text.parse() {
         Ok(records) if (1..=RECORDS_MAX).contains(&records) => Ok(records),
@@ -275,7 +275,7 @@ pub(crate) fn planted_txn_bug(name: &str) -> Result<weft_txn::PlantedBug, String
     })
 }
 
-/// A known bug of what is around the engines, by its name.
+/// A known bug around the engines, by its name.
 #[cfg(feature = "planted-bugs")]
 pub(crate) fn planted_node_bug(name: &str) -> Result<weft_harness::NodeBug, String> {
     weft_harness::NodeBug::ALL.into_iter().find(|bug| bug.name() == name).ok_or_else(|| {
@@ -354,7 +354,7 @@ pub(crate) fn percentages(text: &str) -> Result<Percentages, String> {
 pub(crate) struct Seeds(pub(crate) RangeInclusive<u64>);
 
 impl Seeds {
-    /// How many there are.
+    /// Number of seeds.
     pub(crate) fn count(&self) -> u64 {
         (self.0.end() - self.0.start()).saturating_add(1)
     }

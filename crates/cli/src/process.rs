@@ -13,7 +13,7 @@ use weft_waist::{NODES_MAX, NodeId};
 use crate::client::CONFIG;
 use crate::failure::{Failure, Verdict};
 
-/// What is logged, and how.
+/// Level and format of the log.
 #[derive(Clone, Copy, Debug, Args)]
 struct LogOptions {
     /// The least severe events that are logged: error, warn, info, debug, trace, or off for none
@@ -37,7 +37,7 @@ impl LogOptions {
     }
 }
 
-/// Which node to be.
+/// The node to run.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct NodeArguments {
     /// Configuration file of the cluster, the same for all nodes
@@ -68,7 +68,7 @@ impl NodeArguments {
     }
 }
 
-/// Whose membership service to be.
+/// The cluster whose membership service to run.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct MembershipArguments {
     /// Configuration file of the cluster, the same as that of its nodes
@@ -97,7 +97,7 @@ impl MembershipArguments {
     }
 }
 
-/// What the clients of a bench are told.
+/// Parameters of a benchmark's clients.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ClientArguments {
     /// What to do
@@ -113,7 +113,7 @@ impl ClientArguments {
     }
 }
 
-/// What a bench tells a process that it starts.
+/// Parameters of a process that a benchmark starts.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Arguments {
     arguments: Vec<String>,

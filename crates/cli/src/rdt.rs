@@ -17,7 +17,7 @@ use crate::failure::{Failure, Verdict};
 use crate::output;
 use crate::task::{Reported, Task};
 
-/// What is done with a data type.
+/// Operation on a data type.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Rdt {
     /// Derive which calls conflict, depend and combine, with an example for each
@@ -36,7 +36,7 @@ impl Rdt {
     }
 }
 
-/// All types, with what a caller gives their methods and queries.
+/// All types, with the arguments of their methods and queries.
 fn list() -> String {
     let mut text = String::new();
     for definition in types::NAMES.iter().filter_map(|name| types::by_name(name)) {
@@ -47,7 +47,7 @@ fn list() -> String {
     text
 }
 
-/// Which types.
+/// The types.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ExplainArguments {
     /// The type: account, courseware, …; with the suffix -printed, as in the paper's table B.1
@@ -70,10 +70,10 @@ fn definition(name: &str) -> Result<String, String> {
     by_name(name).map(|_| name.to_owned()).ok_or_else(|| format!("the types are {}", known()))
 }
 
-/// What came of it.
+/// Outcome of the operation.
 pub(crate) struct Outcome {
     types: Vec<Explained>,
-    /// The types whose checked-in verdict is another one.
+    /// The types whose committed verdict differs.
     differing: Vec<&'static str>,
     seconds: f64,
 }

@@ -9,7 +9,7 @@ use weft_report::{DataTypes, Run, Transactions, page};
 use crate::failure::{Failure, Verdict};
 use crate::output;
 
-/// Which results, and where to.
+/// The results, and the output.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ReportArguments {
     /// JSON results of weft bench kv, rdt, rdt-crash, rdt-hybrid, txn, txn-steps or txn-threads
@@ -51,7 +51,7 @@ impl ReportArguments {
     }
 }
 
-/// What a run is called: its file's name, or its path where two files have the same name.
+/// Name of a run: its file's name, or its path where two files have the same name.
 fn name(path: &Path, all: &[PathBuf]) -> String {
     let alike = all.iter().filter(|other| other.file_stem() == path.file_stem()).count();
     match path.file_stem() {

@@ -7,7 +7,7 @@ use weft_client::Proposal;
 use crate::client::{ClientOptions, failure, text, verdict};
 use crate::failure::{Failure, Verdict};
 
-/// Which cluster, and what to ask.
+/// The cluster, and the request.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct RoundsArguments {
     #[command(flatten)]

@@ -16,7 +16,7 @@ use clap::Subcommand;
 use crate::failure::{Failure, Verdict};
 use crate::task::Reported;
 
-/// Which engine is put to the test.
+/// Engine under test.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Sim {
     /// Replicated key-value store

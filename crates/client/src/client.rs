@@ -19,7 +19,7 @@ use crate::identity::new_identity;
 use crate::requests::{AnyQueue, Inbox, RequestQueue};
 use crate::{Cluster, EngineDescription, Error, OpenError};
 
-/// How long an answer may take before a question is repeated.
+/// Time until an unanswered question is repeated.
 const REPEAT: Duration = Duration::from_ms(50);
 
 /// The ways to the engines, by slot.
@@ -51,10 +51,10 @@ impl std::fmt::Debug for Client {
 }
 
 impl Client {
-    /// Opens a port and starts a thread. Nobody is asked anything yet.
+    /// Opens a port and starts a thread. No node is asked anything yet.
     ///
     /// # Errors
-    /// What is wrong with the description, or what the system does not grant.
+    /// The description is wrong, or the system refuses a resource.
     pub fn open(cluster: &Cluster) -> Result<Self, OpenError> {
         cluster.check().map_err(|error| OpenError::Cluster(error.into()))?;
         let mut queues: Vec<Box<dyn AnyQueue>> = Vec::new();

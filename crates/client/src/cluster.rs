@@ -1,4 +1,4 @@
-//! Which cluster a client talks to.
+//! The cluster that a client talks to.
 
 use std::net::SocketAddrV4;
 use std::sync::Arc;
@@ -20,14 +20,14 @@ pub enum EngineDescription {
     Transactions,
     /// A replicated object.
     Object {
-        /// Its name in the cluster.
+        /// Name in the cluster.
         name: String,
         /// The name of its type: one of [`Cluster::types`] or of [`weft_rdt::types::NAMES`].
         kind: String,
     },
     /// A replicated log.
     Log {
-        /// Its name in the cluster.
+        /// Name in the cluster.
         name: String,
     },
     /// Consensus in rounds.
@@ -36,10 +36,10 @@ pub enum EngineDescription {
     Lock,
 }
 
-/// Which cluster, and how a client behaves.
+/// A cluster's addresses and names, and the behaviour of its client.
 #[derive(Clone, Debug)]
 pub struct Cluster {
-    /// Where the nodes take datagrams, node 0 first; 1 to 16 of them.
+    /// Addresses at which nodes take datagrams, node 0 first; 1 to 16 of them.
     pub nodes: Vec<SocketAddrV4>,
     /// The longest datagram, in bytes, with the datagram's own header and trailer.
     pub datagram_bytes: usize,
@@ -50,7 +50,7 @@ pub struct Cluster {
     pub types: Vec<(String, Arc<Definition>)>,
     /// The node that is asked first where any will do.
     pub first: usize,
-    /// When a call is given up, from the moment at which it is begun: more than 0, at most 20 s.
+    /// Time after which a call is given up, from its beginning: more than 0, at most 20 s.
     pub give_up: Duration,
 }
 

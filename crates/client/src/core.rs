@@ -27,7 +27,7 @@ impl Core {
         self.queues.iter_mut().for_each(|queue| queue.take(now));
     }
 
-    /// Takes a datagram. What no node has sent, or what is none of Weft's, changes nothing.
+    /// Takes a datagram. Datagrams of strangers and foreign formats have no effect.
     pub fn receive(&mut self, now: Instant, from: SocketAddrV4, bytes: &[u8]) {
         let Some(node) = self.nodes.iter().position(|node| *node == from) else { return };
         let Ok(datagram) = Datagram::parse(bytes) else { return };

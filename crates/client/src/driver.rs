@@ -12,7 +12,7 @@ use weft_time::Instant;
 use crate::OpenError;
 use crate::core::Core;
 
-/// How often a notifier is tried before the next request has to notify again.
+/// Attempts to wake the thread before the next request must notify again.
 const ATTEMPTS: u32 = 1_000;
 
 /// Wakes the thread when there is a new request: by a datagram to its port, so that it waits for one thing only.
@@ -74,7 +74,7 @@ impl Endpoint for Driven {
         self.core.take(now);
         self.bytes.clear();
         while let Some(to) = self.core.poll_transmit(&mut self.bytes) {
-            // What a full port does not take is asked again after a while.
+            // Datagrams that a full port refuses are repeated after a while.
             ports[0].push(to, &self.bytes);
             self.bytes.clear();
         }

@@ -1,4 +1,4 @@
-//! Why a call did not do what it should, and what may have happened all the same.
+//! Errors of a call: the reason, and what may have happened all the same.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use thiserror::Error;
 use weft_net::BindError;
 use weft_time::Duration;
 
-/// Why there is no client.
+/// Reason for which no client could be made.
 #[derive(Debug, Error)]
 pub enum OpenError {
     /// The description of the cluster is wrong.
@@ -20,7 +20,7 @@ pub enum OpenError {
     System(#[from] io::Error),
 }
 
-/// Why a call has no answer that a program can go on with.
+/// Reason for which a call has no usable answer.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Error {
     /// The call cannot be made like this. Nothing was sent.
@@ -32,7 +32,7 @@ pub enum Error {
     /// No node took the call in time. Nothing has happened.
     #[error("no node took the call within {after}, and nothing has happened: see whether the nodes run")]
     NotBegun {
-        /// When it was given up.
+        /// Time after which it was given up.
         after: Duration,
     },
     /// Whoever was asked does not answer, or does not know. An update has taken effect once or never, or may still do
@@ -41,7 +41,7 @@ pub enum Error {
         "no answer within {after}, or none that tells; what was to be changed may have been, once: read it before trying again"
     )]
     Unknown {
-        /// When it would have been given up.
+        /// Time after which it would have been given up.
         after: Duration,
     },
     /// The client was closed or has lost its port. What was called may have happened, once.
@@ -50,7 +50,7 @@ pub enum Error {
     /// The entry is not kept any more.
     #[error("entry {index} is not kept any more: begin at a later one")]
     Forgotten {
-        /// Which.
+        /// The index.
         index: u64,
     },
 }

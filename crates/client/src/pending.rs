@@ -36,7 +36,7 @@ impl<T> Pending<T> {
     /// Blocks this thread until there is an answer.
     ///
     /// # Errors
-    /// Why there is none, and what may have happened.
+    /// The call failed; the error says what may have happened.
     pub fn wait(self) -> Result<T, Error> {
         let mut state = self.0.lock();
         loop {

@@ -1,4 +1,4 @@
-//! What speaks to one engine: takes requests from any thread, and keeps as many under way as the engine allows.
+//! Requests to one engine: taken from any thread, with as many outstanding as the engine allows.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,7 +15,7 @@ pub(crate) trait ClientHalf: Send {
     /// The longest message that the request makes, in bytes.
     fn message_bytes(request: &Self::Request) -> usize;
 
-    /// What a request ends as that was given up before it was begun.
+    /// Result of a request that was given up before it was begun.
     fn not_begun(&self, after: Duration) -> Result<Self::Reply, Error> {
         Err(Error::NotBegun { after })
     }
@@ -41,12 +41,12 @@ pub(crate) trait ClientHalf: Send {
     fn leave(&mut self) {}
 }
 
-/// What is done with a reply.
+/// Consumer of a reply.
 pub(crate) type Deliver<R> = Box<dyn FnOnce(Result<R, Error>) + Send>;
 
 type Queue<M> = VecDeque<(<M as ClientHalf>::Request, Deliver<<M as ClientHalf>::Reply>)>;
 
-/// Where other threads leave requests.
+/// Queue in which other threads leave requests.
 pub(crate) struct Inbox<M: ClientHalf> {
     /// `None` once nobody takes them any more.
     queue: Mutex<Option<Queue<M>>>,
@@ -83,7 +83,7 @@ pub(crate) struct RequestQueue<M: ClientHalf> {
     machine: M,
     inbox: Arc<Inbox<M>>,
     give_up: Duration,
-    /// Those that there is no room for yet, oldest first.
+    /// Requests that wait for room, oldest first.
     backlog: VecDeque<Waiting<M>>,
     running: Vec<(u64, Deliver<M::Reply>)>,
 }

@@ -1,4 +1,4 @@
-//! How the nodes of a running cluster are, and its membership service.
+//! Status of the nodes of a running cluster, and of its membership service.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -13,21 +13,21 @@ use weft_cluster::{ClusterConfig, Phase, Text};
 use weft_time::Duration;
 use weft_waist::{EngineState, NodeId};
 
-/// What is not answered is asked for again after this long.
+/// Time until an unanswered question is repeated.
 const AGAIN: std::time::Duration = std::time::Duration::from_millis(100);
 
-/// What one node has told.
+/// Report of one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeOverview {
     /// The node itself.
     pub status: NodeStatus,
     /// Its engines, in slot order.
     pub engines: Vec<EngineReport>,
-    /// Its counters, in the order in which it has them.
+    /// Its counters, in its own order.
     pub counters: Vec<(Text, u64)>,
 }
 
-/// What a cluster has told when it was asked how it is.
+/// Reports of a cluster when its status was asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterStatus {
     /// The membership service; `None` if it has not answered in time.
@@ -86,7 +86,7 @@ impl<'a> Survey<'a> {
         Self { config, targets, token, wanted, answers }
     }
 
-    /// Asks for a part. One that cannot be sent is asked for again, like one that is lost.
+    /// Asks for a part. A question that cannot be sent is repeated, like a lost one.
     fn ask(&self, socket: &UdpSocket, (target, part): (Target, StatusPart)) {
         let request = StatusRequest { cluster: self.config.name.id(), token: self.token, part };
         let _ = socket.send_to(&request.encode(), self.targets[target]);
@@ -141,7 +141,7 @@ fn overview(answers: &[StatusAnswer]) -> Option<NodeOverview> {
 }
 
 impl ClusterStatus {
-    /// What is not as it should be, a line for each; none if all is well.
+    /// Problems of the cluster, a line each; none if all is well.
     pub fn problems(&self, config: &ClusterConfig) -> Vec<String> {
         let mut problems = Vec::new();
         match &self.service {
@@ -199,7 +199,7 @@ impl ClusterStatus {
     }
 }
 
-/// What the state of an engine is called.
+/// Name of the state of an engine.
 pub const fn state_name(state: EngineState) -> &'static str {
     match state {
         EngineState::Starting => "starting",

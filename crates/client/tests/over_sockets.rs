@@ -93,7 +93,7 @@ struct Node {
     left: u64,
 }
 
-/// How often the datagram of this number is delivered.
+/// Number of copies in which the datagram of this number is delivered.
 fn copies(number: u64) -> usize {
     [1, 0, 2, 1, 1, 0, 1][number as usize % 7]
 }
@@ -385,7 +385,7 @@ fn the_last_handle_may_be_dropped_by_whoever_is_woken() {
 
 #[test]
 fn who_asks_nobody_is_told_what_may_have_happened() {
-    // Nobody listens where this port was.
+    // This port is closed.
     let address = {
         let port = UdpPort::bind(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0), &PortOptions::default()).unwrap();
         port.local_address()

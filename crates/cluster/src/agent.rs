@@ -11,16 +11,15 @@ use crate::message::{Datagram, Heartbeat, Message, MessageError, Token};
 use crate::planted::PlantedBug;
 use crate::profile::{Difference, Profile};
 
-/// How many heartbeats an agent remembers. An answer that is older is of no use any more.
+/// Number of heartbeats that an agent remembers. Answers to older ones are useless.
 const REMEMBERED: usize = 16;
 
-/// How often an agent reports.
+/// Intervals of an agent's reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AgentParameters {
     /// The time between heartbeats while the node holds no lease.
     pub idle_interval: Duration,
-    /// How many heartbeats are sent in one lease's time. One that is not answered is repeated after a quarter of
-    /// that interval.
+    /// Heartbeats per lease. An unanswered one is repeated after a quarter of their interval.
     pub per_lease: u32,
 }
 
@@ -66,7 +65,7 @@ pub struct Agent {
     planted_bug: Option<PlantedBug>,
 }
 
-/// Why a node does not belong to the cluster whose membership service it has found.
+/// Reason for which a node does not belong to the cluster of the membership service it has found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Misfit {
     /// The service is another cluster's.
@@ -85,7 +84,7 @@ pub enum Misfit {
     Configuration(Difference),
 }
 
-/// Why an agent ignores a datagram.
+/// Reason for which an agent ignores a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReceiveError {
     /// It is no message.
@@ -94,19 +93,19 @@ pub enum ReceiveError {
     /// It is for another node or another incarnation, or a message that a service does not send.
     #[error("the message is not for this node's agent")]
     NotForUs,
-    /// It is another cluster's.
+    /// It belongs to another cluster.
     #[error("the message is another cluster's")]
     OtherCluster,
-    /// It answers a heartbeat that was not sent or is no longer remembered, or one that was answered.
+    /// It answers a heartbeat that was not sent, is no longer remembered, or has been answered.
     #[error("the message answers no heartbeat that waits for an answer")]
     Unexpected,
-    /// It describes a known epoch's view differently.
+    /// It describes the view of a known epoch differently.
     #[error("the membership service contradicts itself about a view")]
     Contradiction,
 }
 
 impl Agent {
-    /// An agent for `node` in the life `incarnation`, whose engine is empty.
+    /// An agent for `node` in `incarnation`, whose engine is empty.
     ///
     /// # Panics
     /// If a parameter is zero.
@@ -145,7 +144,7 @@ impl Agent {
         Self { planted_bug: Some(bug), ..self }
     }
 
-    /// The same agent as one of `cluster`, whose nodes must agree on `profile`.
+    /// The same agent as a member of `cluster`, whose nodes must agree on `profile`.
     #[must_use]
     pub fn of_cluster(self, cluster: ClusterName, profile: Profile) -> Self {
         Self { cluster, profile: Some(profile), ..self }
@@ -206,7 +205,7 @@ impl Agent {
                 self.refusal = Some(reason);
                 self.action = match reason {
                     Reason::Rejoin => Some(Action::Restart { incarnation: self.incarnation.next() }),
-                    // If another process is alive, this one is told so as a newcomer.
+                    // If another process of this node is alive, this one learns it as a newcomer.
                     Reason::Superseded { by } => {
                         Some(Action::Restart { incarnation: by.max(self.incarnation).next() })
                     }
@@ -266,12 +265,12 @@ impl Agent {
         self.ended || self.view.epoch == Epoch(0)
     }
 
-    /// Why the service has nothing to do with this node, if that is so.
+    /// Reason for which the service refuses this node for good, if it does.
     pub fn misfit(&self) -> Option<Misfit> {
         self.misfit
     }
 
-    /// Whose agent it is.
+    /// The agent's node.
     pub fn node(&self) -> NodeId {
         self.node
     }
@@ -286,12 +285,12 @@ impl Agent {
         self.view
     }
 
-    /// When its lease ends, on the node's clock. From that instant on the node serves nothing.
+    /// End of the lease, on the node's clock. From that instant on the node serves nothing.
     pub fn lease_until(&self) -> Instant {
         self.lease_until
     }
 
-    /// How long a lease lasts, as it was granted last.
+    /// Length of the last lease granted.
     pub const fn lease(&self) -> Option<Duration> {
         self.lease
     }
@@ -301,7 +300,7 @@ impl Agent {
         if is_ours { Ok(()) } else { Err(ReceiveError::NotForUs) }
     }
 
-    /// When the heartbeat was sent that an answer with `token` is for.
+    /// When the heartbeat that `token` answers was sent.
     fn answered(&mut self, token: Token) -> Result<Instant, ReceiveError> {
         let place = &mut self.sent[token as usize % REMEMBERED];
         let (_, sent) = place.take_if(|(known, _)| *known == token).ok_or(ReceiveError::Unexpected)?;
@@ -438,7 +437,7 @@ mod tests {
             "{told}"
         );
 
-        // One that holds data waits: it may be the service that was started wrongly.
+        // A node that holds data waits: the service may have been started wrongly.
         let mut member = agent();
         let first = token(&mut member, 10);
         member.receive(at(11), &grant(first, 1)).unwrap();

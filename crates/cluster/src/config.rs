@@ -60,7 +60,7 @@ pub const METRICS_PORT: u16 = 9479;
 pub const REDIS_PORT: u16 = 6379;
 /// The UDP port of Weft's datagrams unless configured otherwise.
 pub const DEFAULT_DATAGRAM_PORT: u16 = 4793;
-/// How long a lease lasts unless configured otherwise.
+/// Length of a lease unless configured otherwise.
 pub const DEFAULT_LEASE: Duration = Duration::from_secs(1);
 /// The longest IP packet unless configured otherwise: that of Ethernet.
 pub const DEFAULT_MTU_BYTES: u32 = 1_500;
@@ -77,13 +77,13 @@ pub struct ClusterConfig {
     pub mtu_bytes: u32,
     /// The TCP port at each node's address at which its metrics are; `None` if they are not served.
     pub metrics_port: Option<u16>,
-    /// Where the membership service is, and who runs it how.
+    /// Address and host of the membership service.
     pub membership: MembershipPlace,
     /// Every node of the cluster.
     pub peers: Peers,
-    /// How the cores of each node wait, node 0 first; nodes beyond the last one wait as [`CoresConfig::DEFAULT`].
+    /// How the cores of each node wait, node 0 first; nodes beyond the last entry wait as [`CoresConfig::DEFAULT`].
     pub cores: Vec<CoresConfig>,
-    /// What the nodes run.
+    /// Engines of the nodes.
     pub engines: EnginesConfig,
     /// The door for clients of Redis at each node; `None` if there is none.
     pub redis: Option<RedisConfig>,
@@ -111,14 +111,14 @@ impl Default for RedisConfig {
     }
 }
 
-/// Where the membership service of a cluster is, and who runs it how.
+/// Address and host of the membership service of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MembershipPlace {
-    /// Its UDP address.
+    /// UDP address.
     pub address: SocketAddrV4,
     /// The node whose process runs it; `None` if it has a process of its own.
     pub node: Option<NodeId>,
-    /// How it is run.
+    /// Parameters of the service.
     pub serve: ServeConfig,
 }
 
@@ -127,17 +127,17 @@ pub struct MembershipPlace {
 pub struct NodeConfig {
     /// The cluster's name.
     pub cluster: ClusterName,
-    /// Who this node is; one of [`NodeConfig::peers`].
+    /// This node; one of [`NodeConfig::peers`].
     pub node: NodeId,
     /// The longest IP packet, in bytes, that the network between nodes and clients takes; 576 to 65,535.
     pub mtu_bytes: u32,
     /// The TCP port at the node's address at which its metrics are; `None` if they are not served.
     pub metrics_port: Option<u16>,
-    /// Where the membership service is.
+    /// Address of the membership service.
     pub membership: MembershipConfig,
     /// Every node of the cluster.
     pub peers: Peers,
-    /// What the node runs; a record is the file of this node.
+    /// Engines of the node; a record is the file of this node.
     pub engines: EnginesConfig,
     /// How its cores wait.
     pub cores: CoresConfig,
@@ -145,19 +145,19 @@ pub struct NodeConfig {
     pub redis: Option<RedisConfig>,
 }
 
-/// Where the membership service is, and whether the process of this node runs it.
+/// Address of the membership service, and whether the process of this node runs it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MembershipConfig {
-    /// Its UDP address.
+    /// UDP address.
     pub address: SocketAddrV4,
-    /// How to run it, if this process does.
+    /// Parameters of the service, if this process runs it.
     pub serve: Option<ServeConfig>,
 }
 
-/// How to run the membership service.
+/// Parameters of the membership service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServeConfig {
-    /// How long a lease lasts: whole milliseconds in the file.
+    /// Length of a lease: whole milliseconds in the file.
     pub lease: Duration,
     /// Where what must survive a restart of the service is stored; what is loaded from a file always has one. Without
     /// one, a restarted service grants nothing to nodes that still run.
@@ -169,17 +169,17 @@ pub struct ServeConfig {
 pub struct ServiceConfig {
     /// The cluster's name.
     pub cluster: ClusterName,
-    /// How many nodes the cluster has, 1 to 16.
+    /// Number of nodes of the cluster, 1 to 16.
     pub nodes: usize,
-    /// How many nodes hold the same data: see [`EnginesConfig::replicas`].
+    /// Number of nodes that hold the same data: see [`EnginesConfig::replicas`].
     pub replicas: usize,
     /// The UDP address to listen at.
     pub address: SocketAddrV4,
-    /// How to run the service.
+    /// Parameters of the service.
     pub serve: ServeConfig,
 }
 
-/// Where one node is.
+/// Address of one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerConfig {
     /// The address of its ports.
@@ -194,7 +194,7 @@ impl PeerConfig {
         Self { address, datagram_port: DEFAULT_DATAGRAM_PORT }
     }
 
-    /// Where it takes Weft datagrams.
+    /// Address at which it takes Weft datagrams.
     pub const fn datagram_address(&self) -> SocketAddrV4 {
         SocketAddrV4::new(self.address, self.datagram_port)
     }
@@ -207,7 +207,7 @@ pub struct Peers(Vec<PeerConfig>);
 /// How a node's cores wait for work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CoresConfig {
-    /// How long a core polls before it sleeps; zero to sleep at once.
+    /// Time for which a core polls before it sleeps; zero to sleep at once.
     pub spin: Duration,
     /// The core that the node keeps to, as the kernel numbers them; `None` for any.
     pub core: Option<u32>,
@@ -224,7 +224,7 @@ impl Default for CoresConfig {
     }
 }
 
-/// Why a configuration cannot be used, in one line: the file, the line in it, what is wrong, what to do.
+/// Reason for which a configuration cannot be used, in one line: the file, the line in it, the error, the remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {reason}", path.display())]
 pub struct ConfigError {
@@ -236,9 +236,9 @@ pub struct ConfigError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no node {}: the configuration has nodes 0 to {}", node.index(), nodes - 1)]
 pub struct NoSuchNode {
-    /// Who was asked for.
+    /// The node that was asked for.
     pub node: NodeId,
-    /// How many nodes there are.
+    /// Number of nodes.
     pub nodes: usize,
 }
 
@@ -353,7 +353,7 @@ impl ClusterConfig {
 }
 
 impl NodeConfig {
-    /// Where this node is.
+    /// Address of this node.
     ///
     /// # Panics
     /// If [`NodeConfig::peers`] has been changed and lacks it.
@@ -361,7 +361,7 @@ impl NodeConfig {
         self.peers.get(self.node).expect("every node is one of the peers")
     }
 
-    /// How many nodes hold the same data: see [`EnginesConfig::replicas`].
+    /// Number of nodes that hold the same data: see [`EnginesConfig::replicas`].
     pub fn replicas(&self) -> usize {
         self.engines.replicas(self.peers.len())
     }
@@ -384,10 +384,10 @@ impl NodeConfig {
 }
 
 impl Peers {
-    /// The peers at these places, node 0 first.
+    /// Peers at these addresses, node 0 first.
     ///
     /// # Errors
-    /// What is wrong, in one line, if they are none or more than 16, or share an address.
+    /// In one line: there are none or more than 16, or two share an address.
     pub fn new(peers: Vec<PeerConfig>) -> Result<Self, String> {
         match Self::check(&peers) {
             Ok(()) => Ok(Self(peers)),
@@ -396,7 +396,7 @@ impl Peers {
         }
     }
 
-    /// What is wrong, and which node it is wrong with.
+    /// Checks the peers. The error says what is wrong, and with which node.
     fn check(peers: &[PeerConfig]) -> Result<(), (Option<usize>, String)> {
         if peers.is_empty() {
             return Err((None, "there is no [[node]]: write one for each node of the cluster".to_owned()));
@@ -428,12 +428,12 @@ impl Peers {
         Ok(())
     }
 
-    /// Where `node` is; `None` if there is no such node.
+    /// Address of `node`; `None` if there is no such node.
     pub fn get(&self, node: NodeId) -> Option<&PeerConfig> {
         self.0.get(node.index())
     }
 
-    /// How many nodes the cluster has.
+    /// Number of nodes of the cluster.
     #[expect(clippy::len_without_is_empty, reason = "a cluster is never empty")]
     pub fn len(&self) -> usize {
         self.0.len()
@@ -445,7 +445,7 @@ impl Peers {
     }
 }
 
-/// What is wrong with a TOML text and where, in one line.
+/// The error of a TOML text with its position, in one line.
 pub(crate) fn one_line(text: &str, error: &toml::de::Error) -> String {
     let message = error.message().replace('\n', ", ");
     match error.span() {

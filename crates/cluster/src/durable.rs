@@ -1,4 +1,4 @@
-//! What the membership service must not forget.
+//! State that the membership service must not forget.
 
 use serde::{Deserialize, Serialize};
 use weft_waist::{Epoch, NODES_MAX, NodeId, NodeSet, View};
@@ -13,7 +13,7 @@ const FORMAT: u32 = 2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// No member.
+    /// The node is no member.
     Out,
     /// A member that is catching up.
     Joining,
@@ -21,16 +21,16 @@ pub enum Role {
     Full,
 }
 
-/// What the service knows of one node.
+/// The service's record of one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeRecord {
-    /// Its part in the current view.
+    /// Role in the current view.
     pub role: Role,
-    /// Its life that is in the view, or the last one that was in a view; `None` if none ever was.
+    /// The incarnation in the view, or the last one in any view; `None` if there was none.
     pub incarnation: Option<Incarnation>,
 }
 
-/// All that a membership service must find again after a restart. Its text form is TOML.
+/// All state that a membership service needs after a restart. Its text form is TOML.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Durable {
     epoch: Epoch,
@@ -40,7 +40,7 @@ pub struct Durable {
     profile: Option<Profile>,
 }
 
-/// Why a state file cannot be used.
+/// Reason for which a state file cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DurableError {
     /// It is not TOML of the expected form.
@@ -75,7 +75,7 @@ struct Text {
     cluster: Option<String>,
     epoch: Epoch,
     halted: bool,
-    /// What the nodes agree on, as in messages: bytes in hexadecimal.
+    /// Profile that the nodes agree on, as in messages: bytes in hexadecimal.
     #[serde(skip_serializing_if = "Option::is_none")]
     profile: Option<String>,
     nodes: Vec<NodeText>,
@@ -113,13 +113,13 @@ impl Durable {
         Ok(Self { epoch, halted, nodes, cluster: None, profile: None })
     }
 
-    /// The same snapshot of `cluster`, whose nodes agree on `profile`.
+    /// The same snapshot for `cluster`, whose nodes agree on `profile`.
     #[must_use]
     pub fn of_cluster(self, cluster: ClusterName, profile: Option<Profile>) -> Self {
         Self { cluster: Some(cluster), profile, ..self }
     }
 
-    /// What the nodes agree on, if that is known.
+    /// Profile that the nodes agree on, if it is known.
     pub fn profile(&self) -> Option<Profile> {
         self.profile.clone()
     }
@@ -151,12 +151,12 @@ impl Durable {
         self.halted
     }
 
-    /// What is known of each node, indexed by node.
+    /// Records of the nodes, indexed by node.
     pub fn nodes(&self) -> &[NodeRecord] {
         &self.nodes
     }
 
-    /// Its text form.
+    /// Text form of the state.
     pub fn to_toml(&self) -> String {
         let nodes = self.nodes.iter().enumerate();
         let text = Text {
@@ -172,10 +172,10 @@ impl Durable {
         toml::to_string(&text).expect("numbers, names and tables have a TOML form")
     }
 
-    /// Reads its text form.
+    /// Parses the text form.
     ///
     /// # Errors
-    /// What is wrong, in one line.
+    /// The error in one line.
     pub fn from_toml(text: &str) -> Result<Self, DurableError> {
         let text: Text = toml::from_str(text)
             .map_err(|error| DurableError::Syntax(crate::config::one_line(text, &error)))?;

@@ -1,4 +1,4 @@
-//! Which cluster a message belongs to.
+//! Identity of the cluster that a message belongs to.
 
 use std::fmt;
 

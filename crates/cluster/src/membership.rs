@@ -1,4 +1,4 @@
-//! What a node's host and a membership service say to each other, whatever the service is.
+//! The interface between a node's host and a membership service of any kind.
 
 use std::fmt;
 
@@ -12,20 +12,20 @@ use weft_waist::{Configuration, EngineStatus};
 /// because nothing here says how the two talk. The host reports how its engine is doing and forwards configurations and
 /// actions; when to renew, and with whom, is the implementation's own affair.
 pub trait Membership {
-    /// How the host's engine is doing. Call it whenever the status changes; repeating it is harmless.
+    /// Reports the status of the host's engine. Call it whenever the status changes; repeating it is harmless.
     fn engine_status(&mut self, now: Instant, status: EngineStatus);
 
-    /// What to write into the engine's membership registers, whenever the view or the lease has changed. Only the
-    /// latest is kept.
+    /// New content of the engine's membership registers, whenever the view or the lease has changed. Only the latest is
+    /// kept.
     fn poll_configuration(&mut self) -> Option<Configuration>;
 
-    /// What else the host has to do. Each action is given once.
+    /// The next action for the host. Each action is given once.
     fn poll_action(&mut self) -> Option<Action>;
 
-    /// When the membership wants to be driven again, on the node's clock.
+    /// When the membership must be driven again, on the node's clock.
     fn next_deadline(&self) -> Instant;
 
-    /// Why the latest request was refused; `None` if it was granted or none has been answered.
+    /// Reason for which the latest request was refused; `None` if it was granted or none has been answered.
     fn refusal(&self) -> Option<Reason>;
 }
 
@@ -47,7 +47,7 @@ impl Incarnation {
         if number >= Self::FIRST.0 && number <= Self::LAST.0 { Some(Self(number)) } else { None }
     }
 
-    /// Its number.
+    /// The number.
     pub const fn get(self) -> u64 {
         self.0
     }
@@ -79,7 +79,7 @@ impl fmt::Display for Incarnation {
     }
 }
 
-/// What a membership service asks of a host besides configuring its engine.
+/// An action that a membership service asks of a host, besides configuring its engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// The engine is no member any more. Drop it, then start an empty one and a membership with this incarnation.
@@ -91,7 +91,7 @@ pub enum Action {
     Stop,
 }
 
-/// Why a heartbeat is not granted a lease.
+/// Reason for which a heartbeat is not granted a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reason {
     /// The node takes part with the next view: at the beginning, once every node has reported. Ask again.

@@ -49,7 +49,7 @@ const TEXTS_BYTES_MAX: usize = 3 * (1 + Text::BYTES_MAX);
 const BYTES_MIN: usize = HEADER_BYTES + CHECKSUM_BYTES;
 const BYTES_MAX: usize =
     BYTES_MIN + if PROFILE_BYTES_MAX > TEXTS_BYTES_MAX { PROFILE_BYTES_MAX } else { TEXTS_BYTES_MAX };
-/// What stands for the membership service where a node is named.
+/// Node number that stands for the membership service.
 const SERVICE: u8 = NODES_MAX as u8;
 
 /// A number by which an agent knows the heartbeat that an answer is for.
@@ -58,11 +58,11 @@ pub type Token = u64;
 /// A node's request for a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Heartbeat {
-    /// Who asks.
+    /// The node that asks.
     pub node: NodeId,
     /// In which life.
     pub incarnation: Incarnation,
-    /// How its engine is doing.
+    /// Status of its engine.
     pub status: EngineStatus,
     /// The newest view that it knows, told to a service that has lost its state: see [`Service`](crate::Service).
     pub claim: Option<View>,
@@ -77,12 +77,12 @@ pub enum Message {
         token: Token,
         /// The request.
         heartbeat: Heartbeat,
-        /// What the nodes of its cluster must agree on. Only an engine that is starting tells it.
+        /// Profile that the nodes of its cluster must agree on. Only a starting engine sends it.
         profile: Option<Profile>,
     },
     /// The lease is granted.
     Grant {
-        /// Whose lease.
+        /// The node that holds the lease.
         node: NodeId,
         /// Of which life.
         incarnation: Incarnation,
@@ -90,7 +90,7 @@ pub enum Message {
         token: Token,
         /// The current view; the node is a member of it.
         view: View,
-        /// How long the lease lasts from the sending of that heartbeat: whole nanoseconds.
+        /// Length of the lease from the sending of that heartbeat: whole nanoseconds.
         lease: Duration,
     },
     /// The lease is not granted.
@@ -103,7 +103,7 @@ pub enum Message {
         token: Token,
         /// The service's epoch.
         epoch: Epoch,
-        /// Why.
+        /// The reason.
         reason: Reason,
     },
     /// A view has been published: ask for it. Only a hint, so it needs no answer and may be lost.
@@ -132,12 +132,12 @@ pub enum Message {
         incarnation: Incarnation,
         /// Of the heartbeat that this answers.
         token: Token,
-        /// Where.
+        /// The difference.
         difference: Difference,
     },
 }
 
-/// Why a datagram is not a message.
+/// Reason for which a datagram is no message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MessageError {
     /// Its length is that of no message, or not that of its kind.
@@ -146,7 +146,7 @@ pub enum MessageError {
     /// It does not begin with the magic number.
     #[error("the datagram does not begin with the magic number of membership messages")]
     Magic,
-    /// Its version is not spoken here.
+    /// Its version is not supported.
     #[error("version {0} of the membership protocol is not spoken here")]
     Version(u8),
     /// The checksum does not fit.

@@ -5,6 +5,6 @@
 pub enum PlantedBug {
     /// A lease counts from the receipt of the grant, not from the sending of the heartbeat.
     LeaseFromReceipt,
-    /// The service answers before it has stored its state: what is stored lacks the newest view.
+    /// The service answers before it has stored its state: the stored state lacks the newest view.
     AnswerBeforeStored,
 }

@@ -54,7 +54,7 @@ pub struct Profile {
     engines: EnginesConfig,
 }
 
-/// Who has the value that another one contradicts.
+/// Owner of the value that another profile contradicts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holder {
     /// A node that has registered before.
@@ -66,13 +66,13 @@ pub enum Holder {
 /// The first thing in which a node's configuration differs from those of the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// Where it stands in the configuration file.
+    /// Key in the configuration file.
     pub key: Text,
-    /// What the node has there.
+    /// The node's value.
     pub ours: Text,
-    /// What the cluster has there.
+    /// The cluster's value.
     pub theirs: Text,
-    /// Who of the cluster.
+    /// The node that holds the cluster's value.
     pub holder: Holder,
 }
 
@@ -92,22 +92,22 @@ impl Profile {
         Self { mtu_bytes, places: places.to_owned(), engines }
     }
 
-    /// How many nodes the cluster has.
+    /// Number of nodes of the cluster.
     pub fn nodes(&self) -> usize {
         self.places.len()
     }
 
-    /// How many nodes hold the same data: see [`EnginesConfig::replicas`].
+    /// Number of nodes that hold the same data: see [`EnginesConfig::replicas`].
     pub fn replicas(&self) -> usize {
         self.engines.replicas(self.nodes())
     }
 
-    /// Where `node` takes datagrams; `None` if there is no such node.
+    /// Address at which `node` takes datagrams; `None` if there is no such node.
     pub fn place(&self, node: NodeId) -> Option<SocketAddrV4> {
         self.places.get(node.index()).copied()
     }
 
-    /// The first thing in which this profile differs from `theirs`, which `holder` has; `None` if there is none.
+    /// The first difference from the profile `theirs` of `holder`; `None` if there is none.
     pub fn difference(&self, theirs: &Self, holder: Holder) -> Option<Difference> {
         // Up to the first difference, both have the same entries: what decides which entries there are comes first.
         let differs = |((key, ours), (_, theirs)): ((Text, Text), (Text, Text))| {
@@ -116,8 +116,8 @@ impl Profile {
         self.entries().into_iter().zip(theirs.entries()).find_map(differs)
     }
 
-    /// What a configuration file has, in the order in which differences are told: which engines and how many nodes
-    /// there are comes before the rest.
+    /// Entries of a configuration in the order in which differences are reported: engines and number of nodes come
+    /// first.
     fn entries(&self) -> Vec<(Text, Text)> {
         let EnginesConfig { kv, transactions, objects, logs, rounds, lock, data_dir: _ } = &self.engines;
         let presence = |is_there: bool| Text::of(if is_there { "present" } else { "absent" });
@@ -307,7 +307,7 @@ impl fmt::Display for Holder {
     }
 }
 
-/// As the node tells it whose configuration it is.
+/// As the node reports it whose configuration it is.
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { key, ours, theirs, holder } = self;
@@ -316,7 +316,7 @@ impl fmt::Display for Difference {
 }
 
 impl NodeConfig {
-    /// What the nodes of the cluster must agree on.
+    /// Parameters that the nodes of the cluster must agree on.
     pub fn profile(&self) -> Profile {
         let places: Vec<_> = self.peers.iter().map(|(_, peer)| peer.datagram_address()).collect();
         Profile::new(&self.engines, self.mtu_bytes, &places)

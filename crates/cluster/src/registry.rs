@@ -1,4 +1,4 @@
-//! What the nodes of a cluster have said of their configurations.
+//! Configurations that the nodes of a cluster have registered.
 
 use weft_waist::{NODES_MAX, NodeId, NodeSet};
 
@@ -13,7 +13,7 @@ pub(crate) struct Registry {
     nodes: usize,
     replicas: usize,
     profiles: [Option<Profile>; NODES_MAX],
-    /// What the members had agreed on when the service was stopped.
+    /// Profile that the members had agreed on when the service was stopped.
     restored: Option<Profile>,
 }
 
@@ -57,7 +57,7 @@ impl Registry {
         found
     }
 
-    /// What all that have registered agree on; `None` before anybody has.
+    /// Profile that all registered nodes agree on; `None` before any has registered.
     pub(crate) fn agreed(&self) -> Option<Profile> {
         self.profiles.iter().flatten().next().or(self.restored.as_ref()).cloned()
     }

@@ -34,7 +34,7 @@ const MISFITS_MAX: usize = 16;
 pub struct Server<A> {
     service: Service,
     cluster: ClusterName,
-    /// Where nodes have to tell their profiles: what they have told.
+    /// Registered profiles, where nodes must register them.
     registry: Option<Registry>,
     /// Lives that do not fit, to tell the operator of; the latest life of each node that was told of.
     misfits: VecDeque<Refused<A>>,
@@ -50,7 +50,7 @@ pub struct Server<A> {
 }
 
 weft_counters::counters! {
-    /// What a membership service has received, and what it has refused.
+    /// Counters of messages that a membership service has received and refused.
     pub struct ServerCounters {
         /// Heartbeats received.
         heartbeats,
@@ -68,11 +68,11 @@ weft_counters::counters! {
 /// A node that does not belong to the cluster has reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused<A> {
-    /// Where it is.
+    /// Address of the node.
     pub from: A,
-    /// Which it says that it is.
+    /// Number that it claims.
     pub node: NodeId,
-    /// Why it does not fit, as the node sees it.
+    /// Reason for which it does not fit, as the node sees it.
     pub misfit: Misfit,
 }
 
@@ -90,7 +90,7 @@ impl<A: fmt::Display> fmt::Display for Refused<A> {
 }
 
 impl<A: Copy> Server<A> {
-    /// A server for `service`, of a cluster without a name of its own whose nodes do not tell how they are configured.
+    /// A server for `service`, of a cluster without a name whose nodes do not register their configurations.
     pub fn new(service: Service) -> Self {
         Self {
             service,
@@ -200,7 +200,7 @@ impl<A: Copy> Server<A> {
         Ok(())
     }
 
-    /// What is wrong if a node reports from another address than the one at which the others look for it.
+    /// The difference if a node reports from another address than the one at which the others look for it.
     fn displaced(&self, node: NodeId, host: Option<Ipv4Addr>, profile: Option<&Profile>) -> Option<Misfit> {
         let agreed = self.agreed();
         let theirs = *agreed.as_ref().or(profile)?.place(node)?.ip();
@@ -254,7 +254,7 @@ impl<A: Copy> Server<A> {
         self.misfits.pop_front()
     }
 
-    /// What the nodes of the cluster agree on, as far as they have told.
+    /// Profile that the nodes of the cluster agree on, as far as they have registered.
     pub fn agreed(&self) -> Option<Profile> {
         self.registry.as_ref().and_then(Registry::agreed)
     }
@@ -268,7 +268,7 @@ impl<A: Copy> Server<A> {
         }
     }
 
-    /// When to call [`Server::tick`] if nothing is received before.
+    /// When [`Server::tick`] must be called if nothing is received before.
     pub fn next_deadline(&self) -> Instant {
         self.service.next_deadline()
     }
@@ -288,12 +288,12 @@ impl<A: Copy> Server<A> {
         })
     }
 
-    /// The next datagram to send, and where to. There is none as long as a snapshot waits to be taken.
+    /// The next datagram to send, with its destination. There is none while a snapshot waits to be taken.
     pub fn poll_transmit(&mut self) -> Option<(A, Datagram)> {
         if self.service.has_unsaved() { None } else { self.queue.pop_front() }
     }
 
-    /// How the service is.
+    /// Status of the service.
     pub fn status(&self, now: Instant) -> ServiceStatus {
         ServiceStatus {
             cluster: self.cluster,
@@ -309,12 +309,12 @@ impl<A: Copy> Server<A> {
         &self.service
     }
 
-    /// What was received and what was refused.
+    /// Counters of received and refused messages.
     pub fn counters(&self) -> ServerCounters {
         self.counters
     }
 
-    /// Tells every node but `except` that there is a view to ask for, so that the change does not wait for their next
+    /// Tells every node but `except` that there is a new view, so that the change does not wait for their next
     /// heartbeats.
     fn notify(&mut self, except: Option<NodeId>, epoch: Epoch) {
         for node in (0..NODES_MAX).filter_map(NodeId::new) {

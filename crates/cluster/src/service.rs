@@ -1,4 +1,4 @@
-//! The membership service: who is in the view, and who holds a lease.
+//! The membership service: views and leases.
 
 use weft_time::{Duration, Instant};
 use weft_waist::{EngineState, Epoch, NODES_MAX, NodeId, NodeSet, View};
@@ -9,15 +9,15 @@ use crate::membership::{Incarnation, Reason};
 use crate::message::Heartbeat;
 use crate::status::{MemberStatus, Phase};
 
-/// What a membership service is set up with.
+/// Parameters of a membership service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServiceParameters {
-    /// How many nodes are configured, 1 to 16: nodes 0 to `nodes` - 1.
+    /// Number of configured nodes, 1 to 16: nodes 0 to `nodes` - 1.
     pub nodes: usize,
     /// How many nodes hold the same data: those of part *p* are nodes *p*, *p* + 1, … modulo `nodes`, and there are as
     /// many parts as nodes. If it is `nodes`, each holds all.
     pub replicas: usize,
-    /// How long a lease lasts: whole nanoseconds, [`LEASE_MIN`] to [`LEASE_MAX`].
+    /// Length of a lease: whole nanoseconds, [`LEASE_MIN`] to [`LEASE_MAX`].
     pub lease: Duration,
     /// By how many millionths the service's clock may run faster than a node's.
     pub drift_ppm: u32,
@@ -34,7 +34,7 @@ impl ServiceParameters {
         Self { nodes, replicas: nodes, lease, drift_ppm: 1_000, view_interval: lease / 4 }
     }
 
-    /// How long after a grant, on its own clock, the service knows that the lease has ended at the node.
+    /// Time after a grant, on its own clock, after which the service knows that the lease has ended at the node.
     fn term(&self) -> Duration {
         let margin = u128::from(self.lease.as_ps()) * u128::from(self.drift_ppm);
         let margin = margin.div_ceil(1_000_000).try_into().unwrap_or(u64::MAX);
@@ -47,7 +47,7 @@ impl ServiceParameters {
 pub struct Grant {
     /// The current view; the node is a member of it.
     pub view: View,
-    /// How long the lease lasts from the sending of the heartbeat.
+    /// Length of the lease from the sending of the heartbeat.
     pub lease: Duration,
 }
 
@@ -114,12 +114,12 @@ struct Node {
     record: NodeRecord,
     /// When the node's lease has ended on every clock.
     lease_end: Instant,
-    /// When the node's engine was last heard as a member.
+    /// When the node's engine last reported as a member.
     heard: Instant,
     /// The latest epoch that its engine has reported as a member.
     reported: Epoch,
-    /// It has come back with its data, and the next view has not: it may have led in this epoch, and does not know how
-    /// far.
+    /// The node has come back with its data, and no view has followed: it may have led in this epoch, up to an unknown
+    /// length.
     restored: bool,
     /// The latest epoch in which it reported to hold all data while joining, and when it did so first.
     synced: Option<(Epoch, Instant)>,
@@ -135,9 +135,9 @@ struct Node {
 #[derive(Clone, Copy, Debug)]
 struct Life {
     incarnation: Incarnation,
-    /// When it reported first.
+    /// First report.
     since: Instant,
-    /// When it reported last.
+    /// Last report.
     heard: Instant,
 }
 
@@ -150,7 +150,7 @@ const EPOCHS_LOST: u32 = 1 << 10;
 const CHOSEN_MAX: u64 = 1 << 62;
 
 impl Node {
-    /// When the life was heard last that may still hold the node's number, other than `incarnation`.
+    /// Last report of another incarnation than `incarnation` that may still hold the node's number.
     fn holder_heard(&self, incarnation: Incarnation, now: Instant, term: Duration) -> Option<Instant> {
         match self.candidate {
             Some(life) if life.incarnation == incarnation => None,
@@ -175,11 +175,11 @@ impl Node {
         };
         let since = match self.contender {
             Some(life) if life.incarnation == incarnation => life.since,
-            // One at a time, as long as it is there.
+            // One process at a time, as long as it reports.
             Some(life) if life.heard + term > now => return Err(Reason::Occupied),
             _ => now,
         };
-        // What was on its way when the newcomer began does not arrive a lease later.
+        // Messages in flight when the newcomer began have arrived a lease later.
         if holder_heard > since + term {
             self.contender = None;
             return Err(Reason::Taken);
@@ -188,7 +188,7 @@ impl Node {
         Err(Reason::Occupied)
     }
 
-    /// Lets a newcomer take the number whose holder's lease has ended, if the holder has not been heard since.
+    /// Lets a newcomer take the number of a holder whose lease has ended and that has not reported since.
     fn succeed(&mut self, now: Instant) {
         if self.record.role != Role::Out
             && self.candidate.is_none()
@@ -207,7 +207,7 @@ struct Plan {
     joining: NodeSet,
     /// Nodes that enter it with another incarnation than they had.
     reborn: NodeSet,
-    /// When it is due, if nobody reports before.
+    /// When the view is due, if no report comes before.
     due: Instant,
 }
 
@@ -296,7 +296,7 @@ impl Service {
         self.advance();
     }
 
-    /// When [`Service::tick`] may change something, if nobody reports before.
+    /// When [`Service::tick`] may have an effect, if no report comes before.
     pub fn next_deadline(&self) -> Instant {
         if self.halted || self.epoch == Epoch(0) {
             return Instant::FAR_FUTURE;
@@ -338,7 +338,7 @@ impl Service {
         self.nodes.get(node.index())?.record.incarnation
     }
 
-    /// What the service knows of each node at `now`.
+    /// The service's knowledge of each node at `now`.
     pub(crate) fn members_at(&self, now: Instant) -> Vec<MemberStatus> {
         let member = |node: &Node| {
             let is_member = node.record.role != Role::Out;
@@ -359,12 +359,12 @@ impl Service {
         known.is_some_and(|node| node.record.role != Role::Out && node.lease_end > self.now)
     }
 
-    /// How many nodes there are, and how many of them hold the same data.
+    /// Number of nodes, and number of those that hold the same data.
     pub fn size(&self) -> (usize, usize) {
         (self.parameters.nodes, self.parameters.replicas)
     }
 
-    /// Where the cluster stands.
+    /// Phase of the cluster.
     pub fn phase(&self) -> Phase {
         if self.halted {
             Phase::Halted
@@ -403,7 +403,7 @@ impl Service {
             }
             let is_half = status.state == EngineState::Restored && known.record.role != Role::Full;
             if status.state == EngineState::Lost || is_half {
-                // It serves nothing any more, so nobody has to wait for its lease.
+                // The node serves nothing any more, so nobody has to wait for its lease.
                 known.lease_end = now;
                 return Err(Reason::Rejoin);
             }
@@ -490,7 +490,7 @@ impl Service {
         }
     }
 
-    /// What the next view would be at this moment; `None` if nobody would hold the data.
+    /// The next view at this moment; `None` if no node would hold the data.
     fn plan(&self) -> Option<Plan> {
         let view = self.view();
         let dead = self.select(|node| node.record.role != Role::Out && node.candidate.is_some());
@@ -717,7 +717,7 @@ mod tests {
     fn members_that_come_back_with_their_data_go_on_in_the_next_view() {
         let mut service = running(3);
         let durable = service.take_unsaved().unwrap();
-        // All lose power, the service too.
+        // All nodes and the service lose power.
         let mut service = Service::restore(parameters(3), &durable, at(1_000)).unwrap();
         let restored = EngineState::Restored;
         // The founders are waited for, as ever.
@@ -731,7 +731,7 @@ mod tests {
             assert!(beat(&mut service, 1_002, node, 10, 1, restored).is_ok());
         }
         assert_eq!(sets(&service).0, 2);
-        // One that does not come back in time is left out, and has to join.
+        // A node that does not come back in time is left out, and has to join.
         for ms in [1_050, 1_104, 1_110] {
             assert!(beat(&mut service, ms, 0, 10, 2, EngineState::Full).is_ok());
             assert!(beat(&mut service, ms, 1, 10, 2, EngineState::Full).is_ok());
@@ -780,7 +780,7 @@ mod tests {
         }
         assert!(beat(&mut service, 201, 1, 11, 2, EngineState::Joining { synced: true }).is_ok());
         assert_eq!(sets(&service), (3, vec![0, 1], vec![]));
-        // Nobody that holds all data had a lease: node 0 has one more.
+        // No node with all data had a lease: node 0 gets one more.
         assert!(beat(&mut service, 301, 1, 11, 3, EngineState::Full).is_ok());
         assert_eq!(sets(&service).0, 3);
         assert!(beat(&mut service, 302, 1, 11, 3, EngineState::Full).is_ok());
@@ -808,7 +808,7 @@ mod tests {
             }
         }
         assert_eq!(sets(&service), (2, vec![0, 1, 2, 3], vec![]));
-        // One of them is back: the other has one more lease's time.
+        // One of them is back: the other gets one more lease's time.
         assert!(beat(&mut service, 160, 2, 10, 1, EngineState::Full).is_ok());
         for ms in [200, 240, 260, 262] {
             assert_eq!(sets(&service).0, 2, "before {ms} ms");
@@ -1054,7 +1054,7 @@ mod tests {
         assert_eq!(service.next_deadline(), at(141));
         service.tick(at(140));
         assert_eq!(sets(&service).0, 1);
-        // Nobody has to report again for that.
+        // No further report is needed for that.
         service.tick(at(141));
         assert_eq!(sets(&service), (2, vec![0], vec![1]));
         assert!(beat(&mut service, 150, 1, 11, 2, EngineState::Joining { synced: false }).is_ok());
@@ -1152,12 +1152,12 @@ mod tests {
     #[test]
     fn a_service_that_forgot_does_not_go_on_without_a_member_that_may_hold_more() {
         let mut service = Service::new(parameters(3));
-        // One knows a later view than the others were told.
+        // One node knows a later view than the others were told.
         for (ms, node, epoch) in [(0, 0, 3), (1, 1, 4), (2, 2, 3), (3, 0, 3)] {
             assert_eq!(claims(&mut service, ms, node, epoch), Err(Reason::Ahead));
         }
         assert_eq!(service.view().epoch, Epoch(0));
-        // It comes back empty, and its claim is gone with what it held.
+        // It comes back empty, and its claim is void with its data.
         assert_eq!(beat(&mut service, 4, 1, 11, 0, EngineState::Starting), Err(Reason::Waiting));
         assert_eq!(claims(&mut service, 5, 0, 3), Err(Reason::Ahead));
         assert_eq!(service.view().epoch, Epoch(0));

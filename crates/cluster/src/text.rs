@@ -29,7 +29,7 @@ impl Text {
         Some(Self { bytes, length: text.len() as u8 })
     }
 
-    /// What `value` looks like, cut off at the longest text.
+    /// Text of `value`, cut off at the longest text.
     ///
     /// # Panics
     /// If it has anything but printable ASCII.

@@ -107,7 +107,7 @@ struct Pair {
     stage: Stage,
     regions: BTreeMap<(usize, String), RegionKeys>,
     next_id: [u64; 2],
-    /// What happens to the packets that each side sends next: a fate for each distance.
+    /// Fate of the packets that each side sends next, by distance.
     fates: [BTreeMap<u64, Fate>; 2],
     sent: [u64; 2],
     /// Some region calls an engine.

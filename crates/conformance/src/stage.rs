@@ -15,7 +15,7 @@ use weft_verbs::{
 
 use crate::twin::{Kind, MEMORY_BYTES, Options, REGISTER_BYTES, Twin, address};
 
-/// How two queue pairs are connected.
+/// Parameters of a connection between two queue pairs.
 #[derive(Clone, Copy, Debug)]
 pub struct Connection {
     /// Path MTU.

@@ -57,7 +57,7 @@ pub struct QueuePairInit {
 /// A region of the program's memory: what `ibv_reg_mr_iova2` registers.
 #[derive(Clone, Copy, Debug)]
 pub struct MemoryRegion {
-    /// Its protection domain.
+    /// Protection domain of the region.
     pub domain: ProtectionDomain,
     /// First byte in the program.
     pub address: u64,
@@ -65,7 +65,7 @@ pub struct MemoryRegion {
     pub iova: u64,
     /// Bytes.
     pub length: u64,
-    /// What is allowed.
+    /// Operations that are allowed.
     pub access: AccessFlags,
 }
 

@@ -15,10 +15,10 @@ pub(crate) const WORD_BYTES: usize = 64;
 /// Bursts of each kind that may be outstanding before the port stops taking more.
 const BURSTS_MAX: usize = 256;
 
-/// What AXI4 calls SLVERR: the memory is there, and this address of it is not.
+/// AXI4's SLVERR: the memory exists, but not this address of it.
 const SLAVE_ERROR: u8 = 2;
 
-/// How long a memory takes, in clock cycles.
+/// Latency of a memory in clock cycles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Latency {
     /// From a read's address to its first word.
@@ -62,7 +62,7 @@ impl Gate {
     }
 }
 
-/// What the memory puts on the port in a cycle.
+/// Signals that the memory drives in a cycle.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Answer {
     pub(crate) address_write_ready: bool,
@@ -72,7 +72,7 @@ pub(crate) struct Answer {
     pub(crate) read: Option<AxiRead>,
 }
 
-/// What the port has put to the memory in the same cycle.
+/// Signals that the port drives in the same cycle.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Request {
     pub(crate) address_write: Option<AxiAddress>,
@@ -105,7 +105,7 @@ struct Write {
     beat: WriteBeat,
 }
 
-/// When the memory behind a port answers.
+/// Answer times of the memory behind a port.
 #[derive(Clone, Debug)]
 pub(crate) enum Timing {
     /// Always after the same time.
@@ -115,7 +115,7 @@ pub(crate) enum Timing {
 }
 
 impl Timing {
-    /// When the first word of a read comes, and how many cycles each takes.
+    /// When the first word of a read comes, and cycles of each word.
     fn read(&mut self, tick: u64, address: AxiAddress) -> (u64, u64) {
         match self {
             Self::Fixed(latency) => (tick + latency.read_cycles.max(1), 1),
@@ -126,7 +126,7 @@ impl Timing {
         }
     }
 
-    /// When a word that is written is there.
+    /// When a written word is visible.
     fn write(&mut self, tick: u64, address: u64) -> u64 {
         match self {
             Self::Fixed(latency) => tick + latency.write_cycles.max(1),
@@ -135,7 +135,7 @@ impl Timing {
     }
 }
 
-/// The port and what is under way behind it. The bytes are somewhere else.
+/// The port and its outstanding transfers. The bytes are elsewhere.
 #[derive(Debug)]
 pub(crate) struct AxiPort {
     timing: Timing,
@@ -179,7 +179,7 @@ impl AxiPort {
                 && self.reads.is_empty())
     }
 
-    /// What the memory does in cycle `tick`, before it knows what the port asks.
+    /// Signals of the memory in cycle `tick`, before it knows the port's.
     #[inline]
     pub(crate) fn answer(&mut self, tick: u64, memory: &mut (impl Storage + ?Sized)) -> Answer {
         while let Some(write) = self.writes.front().filter(|write| write.due <= tick) {
@@ -250,7 +250,7 @@ fn check(address: AxiAddress) -> AxiAddress {
     address
 }
 
-/// Where the bytes are.
+/// Storage of the bytes.
 pub(crate) trait Storage {
     /// Stores the bytes of a word that have their strobe; `false` if one of them is outside the memory.
     fn store(&mut self, address: u64, beat: &WriteBeat) -> bool;
@@ -294,7 +294,7 @@ impl Storage for [u8] {
     }
 }
 
-/// What a memory answers, on the ports with these names, and what these ports ask.
+/// Connects a memory to the ports with these names.
 macro_rules! axi_ports {
     ($inputs:ty, $outputs:ty, $drive:ident, $request:ident: $aw_ready:ident $w_ready:ident $b_valid:ident $b_response:ident
      $ar_ready:ident $r_valid:ident $r:ident; $aw_valid:ident $aw:ident $w_valid:ident $w:ident $ar_valid:ident $ar:ident

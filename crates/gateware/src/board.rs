@@ -27,7 +27,7 @@ use crate::package::{self, AxiRead, Completion, ReceiveRequest, WorkRequest};
 /// `idle_o`.
 const IDLE_CYCLES: u32 = 2;
 
-/// What the card is built from.
+/// Parameters of the card.
 #[derive(Clone, Debug)]
 pub(crate) struct BoardConfig {
     pub(crate) bits_per_s: u64,
@@ -39,13 +39,13 @@ pub(crate) struct BoardConfig {
     /// Of the engine's memory.
     pub(crate) engine: MemoryTiming,
     pub(crate) pressure: Option<Pressure>,
-    /// What storage that reset leaves alone holds: zeros for 0, otherwise random bits.
+    /// Content of storage that reset leaves alone: zeros for 0, otherwise random bits.
     pub(crate) power_on_seed: u32,
     /// What seals and opens frames between MAC and card, if anything does.
     pub(crate) psp: Option<PspConfig>,
 }
 
-/// What went over the port of the engine's memory in a cycle.
+/// Transfers on the port of the engine's memory in a cycle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MemoryActivity {
     pub(crate) read_command: bool,
@@ -61,7 +61,7 @@ enum Access {
     Read { address: u32 },
 }
 
-/// What a register access came to: the data of a read, and AXI4's response.
+/// Result of a register access: the data of a read, and AXI4's response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Accessed {
     pub(crate) value: u32,
@@ -100,7 +100,7 @@ pub(crate) struct Board {
     retransmission: AxiPort,
     engine_memory: Vec<u8>,
     engine_port: AxiPort,
-    /// What the engine has reported last, and whether the host knows.
+    /// Last status of the engine, and whether the host knows it.
     status: EngineStatus,
     status_is_news: bool,
 
@@ -333,7 +333,7 @@ impl Board {
         self.transmitted()
     }
 
-    /// What the gateware offers to the MAC.
+    /// The beat that the gateware offers to the MAC.
     fn transmitted(&self) -> Option<Beat> {
         let Outputs { tx_valid_o, tx_keep_o, tx_last_o, tx_data_o, .. } = self.outputs;
         let bytes = tx_keep_o.count_ones() as usize;
@@ -345,7 +345,7 @@ impl Board {
         self.outputs.placed_o != 0
     }
 
-    /// What went over the port of the engine's memory in the last cycle.
+    /// Transfers on the port of the engine's memory in the last cycle.
     pub(crate) fn engine_memory_activity(&self) -> MemoryActivity {
         let (inputs, outputs) = (&self.inputs, &self.outputs);
         let both = |valid, ready| valid != 0 && ready != 0;

@@ -13,7 +13,7 @@ use crate::package::{put, put_words, take, take_words};
 
 include!(concat!(env!("OUT_DIR"), "/engine_package.rs"));
 
-/// What the words of an `engine_status_t` say.
+/// Decodes the words of an `engine_status_t`.
 pub(crate) fn status(words: &[u32]) -> weft_waist::EngineStatus {
     let status = EngineStatus::unpack(&std::array::from_fn(|word| words[word]));
     let state = match u64::from(status.state) {

@@ -25,7 +25,7 @@ const CYCLES_LAST: u64 = (1 << 48) - 1;
 /// A packed beat.
 pub(crate) type BeatWords = [u32; Beat::BITS.div_ceil(32) as usize];
 
-/// What an engine said.
+/// An output of an engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EngineOutput {
     /// A message to peers.
@@ -34,7 +34,7 @@ pub enum EngineOutput {
         to: NodeSet,
         /// The message's kind.
         kind: u8,
-        /// Its content.
+        /// Content of the message.
         payload: Vec<u8>,
     },
     /// An answer.
@@ -43,12 +43,12 @@ pub enum EngineOutput {
         to: Caller,
         /// The message's kind.
         kind: u8,
-        /// Its content.
+        /// Content of the message.
         payload: Vec<u8>,
     },
     /// A timer is set, or moved.
     Timer {
-        /// Which.
+        /// Tag of the timer.
         tag: u32,
         /// To when.
         at: Instant,
@@ -63,7 +63,7 @@ pub(crate) struct Pending {
     pub configuration: Option<EngineConfiguration>,
 }
 
-/// A message whose payload is coming out.
+/// A message whose payload is still leaving.
 #[derive(Debug)]
 struct Coming {
     message: EngineMessage,
@@ -71,7 +71,7 @@ struct Coming {
     begun: bool,
 }
 
-/// What is put to an engine's ports in a cycle.
+/// Inputs of an engine's ports in a cycle.
 #[derive(Debug, Default)]
 pub(crate) struct Offer {
     pub event: Option<EngineEvent>,
@@ -81,7 +81,7 @@ pub(crate) struct Offer {
     pub body_ready: bool,
 }
 
-/// What an engine shows on its ports in the same cycle.
+/// Outputs of an engine's ports in the same cycle.
 #[derive(Debug)]
 pub(crate) struct Shown {
     pub event_ready: bool,
@@ -150,7 +150,7 @@ impl EnginePorts {
         self.events.push_back(pending(event));
     }
 
-    /// How many events wait to be taken.
+    /// Number of events that wait to be taken.
     pub(crate) fn waiting(&self) -> usize {
         self.events.len()
     }
@@ -160,7 +160,7 @@ impl EnginePorts {
         self.said.pop_front()
     }
 
-    /// All that the engine has said, as effects.
+    /// Outputs of the engine, as effects.
     pub(crate) fn emit(&mut self, io: &mut Io<'_>) {
         for (_, output) in self.said.drain(..) {
             match output {
@@ -171,7 +171,7 @@ impl EnginePorts {
         }
     }
 
-    /// What is put to the engine in this cycle.
+    /// Inputs of the engine in this cycle.
     pub(crate) fn offer(&mut self) -> Offer {
         // An event may be said together with the payload before it, but not before that has begun.
         let event = self.events.front().filter(|_| self.payload.len() < 2);
@@ -232,7 +232,7 @@ impl EnginePorts {
     }
 }
 
-/// How often each event of a struct of pulses and small counts has happened.
+/// Counts of each event of a struct of pulses and small counts.
 #[derive(Debug)]
 pub(crate) struct Tally {
     fields: &'static [(&'static str, u32)],
@@ -336,7 +336,7 @@ pub(crate) fn beat(bytes: &[u8], at: usize) -> Beat {
     }
 }
 
-/// An event as the gates are told it.
+/// An event in the encoding of the gates.
 pub(crate) fn pending(event: Event<'_>) -> Pending {
     let quiet = EngineEvent::default();
     let kind = |kind: u64| kind as u8;

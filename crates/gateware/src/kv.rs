@@ -33,12 +33,12 @@ const BEAT_BYTES: usize = BEAT as usize;
 /// Bytes of a bucket's tags, which lie in front of all slots in the image; in gates they are on chip.
 const TAGS_BYTES: usize = 64;
 
-/// What the engine is built from and what its registers hold.
+/// Parameters of the engine, and content of its registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RtlKvConfig {
     /// Buckets of the table: a power of two from 256 to [`crate::engine_package::BUCKETS_MAX`].
     pub buckets: u32,
-    /// How long the engine waits for progress before it says again what it has said.
+    /// Time without progress after which the engine repeats its messages.
     pub retransmit: Duration,
     /// The longest such wait.
     pub retransmit_max: Duration,
@@ -52,7 +52,7 @@ pub struct RtlKvConfig {
     pub acknowledge_after_memory: bool,
     /// One of the `BUG_` constants of [`crate::engine_package`].
     pub planted_bug: u64,
-    /// What storage that reset leaves alone holds: zeros for 0, otherwise random bits.
+    /// Content of storage that reset leaves alone: zeros for 0, otherwise random bits.
     pub power_on_seed: u32,
 }
 
@@ -79,7 +79,7 @@ impl RtlKvConfig {
         self.slots_at() + slots * package::SLOT_BYTES as usize
     }
 
-    /// Where the slots begin: address 0 of the memory port.
+    /// First address of the slots: address 0 of the memory port.
     fn slots_at(&self) -> usize {
         self.buckets as usize * TAGS_BYTES
     }
@@ -93,7 +93,7 @@ struct Slots<'a> {
 }
 
 impl Slots<'_> {
-    /// Where a word lies in the image, if it does.
+    /// Position of a word in the image, if it has one.
     fn place(&self, address: u64) -> Option<usize> {
         let place = usize::try_from(address).ok()?.checked_add(self.base)?;
         (place + BEAT_BYTES <= self.memory.image().len()).then_some(place)
@@ -186,7 +186,7 @@ impl RtlKv {
         engine
     }
 
-    /// What it was made from.
+    /// Parameters of the engine.
     pub const fn config(&self) -> &RtlKvConfig {
         &self.config
     }
@@ -202,7 +202,7 @@ impl RtlKv {
         self.idle_cycles = 0;
     }
 
-    /// How many events wait to be taken.
+    /// Number of events that wait to be taken.
     pub fn waiting(&self) -> usize {
         self.ports.waiting()
     }

@@ -46,7 +46,8 @@ pub struct WriteLatencies {
     pub on_chip: WriteLatency,
     /// To HBM behind AXI4.
     pub hbm: WriteLatency,
-    /// What HBM itself takes of that: from a write's last word to its response. A model's figure, not the gateware's.
+    /// Part of it that HBM itself takes, from a write's last word to its response: a model's figure, not the
+    /// gateware's.
     pub hbm_model_write: u64,
 }
 

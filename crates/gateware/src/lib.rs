@@ -51,5 +51,5 @@ pub const MODELS: bool = cfg!(feature = "models");
 /// Whether this build can write waveforms.
 pub const WAVEFORMS: bool = cfg!(feature = "fst");
 
-/// One clock cycle.
+/// Length of a clock cycle.
 pub const CYCLE: Duration = Duration::from_ps(4_000);

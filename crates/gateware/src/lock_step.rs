@@ -33,14 +33,14 @@ pub enum Act {
     WriteEnd,
 }
 
-/// What was done, where and when.
+/// One observation: card, action and time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Observation {
     /// Clock cycle.
     pub cycle: u64,
-    /// Which card.
+    /// The card.
     pub card: usize,
-    /// What it did.
+    /// The action.
     pub act: Act,
 }
 
@@ -133,7 +133,7 @@ impl LockStep {
         self.delivered.pop_front()
     }
 
-    /// What was done since the last call.
+    /// Observations since the last call.
     pub fn take_observations(&mut self) -> Vec<Observation> {
         std::mem::take(&mut self.observations)
     }

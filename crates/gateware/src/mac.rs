@@ -27,7 +27,7 @@ const TRANSMIT_FIFO_BYTES: u64 = 1_024;
 pub(crate) struct Beat {
     /// The bytes, the first in the low bits of the first word; those that are not used are zero.
     pub(crate) data: [u32; BEAT_BYTES / 4],
-    /// How many are used, 1 to 64.
+    /// Number of used bytes, 1 to 64.
     pub(crate) bytes: usize,
     pub(crate) last: bool,
 }

@@ -37,16 +37,16 @@ const CALL_BYTES_MAX: usize = 2048;
 const REPLY_BYTES: usize =
     (package::QUEUE_PAIRS * engine_package::REPLIES * engine_package::REPLY_BYTES) as usize;
 
-/// Where the buffers begin behind a multiple of 64: the word that names an answer's kind ends a beat.
+/// Offset of the buffers from a multiple of 64: the word that names an answer's kind ends a beat.
 const WORD_OFFSET: usize = 64 - engine_package::RPC_WORD_BYTES as usize;
 
 /// Address bits of the gateware's memories.
 const ADDRESS_BITS: u32 = 48;
 
-/// The most that a peer may do at a time, in READs and atomics.
+/// Most READs and atomics that a peer may have outstanding.
 const RESOURCES: u64 = package::RESPONDER_RESOURCES;
 
-/// How a gateware NIC is built.
+/// Parameters of a gateware NIC.
 #[derive(Clone, Debug)]
 pub struct RtlNicConfig {
     /// Hardware address of the port.
@@ -67,7 +67,7 @@ pub struct RtlNicConfig {
     pub host: Latency,
     /// Random back-pressure on the ports.
     pub pressure: Option<Pressure>,
-    /// What storage that reset leaves alone holds: zeros for 0, otherwise bits that follow from this seed.
+    /// Content of storage that reset leaves alone: zeros for 0, otherwise bits that follow from this seed.
     pub power_on_seed: u32,
     /// The engine; without one, Weft datagrams are the host's.
     pub engine: Option<EngineConfig>,
@@ -129,14 +129,14 @@ impl Card {
     }
 }
 
-/// What the driver keeps in the host's memory.
+/// State of the driver in the host's memory.
 #[derive(Debug)]
 struct Driver {
     config: weft_rdma::Config,
     numbers: QueuePairNumbers,
     /// By the indices in their numbers.
     queue_pairs: Vec<Option<QueuePair>>,
-    /// Which generation of requests the next queue pair of a place begins with.
+    /// Generation of requests with which the next queue pair of an index begins.
     generations: Vec<u32>,
     keys: KeyNumbers,
     regions: Vec<Option<(RegionKeys, Region)>>,
@@ -237,7 +237,7 @@ impl RtlNic {
         }
     }
 
-    /// Enters a neighbour by hand, as an operator does who does not want the first packet to wait for ARP.
+    /// Enters a neighbour by hand, so that the first packet does not wait for ARP.
     pub fn add_neighbour(&mut self, address: Ipv4Addr, hardware: MacAddress) {
         self.driver.neighbours.insert(address, hardware);
         self.card.get_mut().registers().write_neighbour(address, hardware);
@@ -248,7 +248,7 @@ impl RtlNic {
         self.card.borrow().board.ticks()
     }
 
-    /// The card, for somebody who clocks it without a MAC.
+    /// The card, for callers that clock it without a MAC.
     pub(crate) fn board(&mut self) -> &mut Board {
         &mut self.card.get_mut().board
     }
@@ -351,7 +351,7 @@ impl RtlNic {
         }
     }
 
-    /// As [`RtlNic::collect`], for somebody who clocks the card.
+    /// As [`RtlNic::collect`], for callers that clock the card.
     pub(crate) fn gather(&mut self) {
         self.collect();
     }

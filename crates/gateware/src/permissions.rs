@@ -23,11 +23,11 @@ pub(crate) enum Change {
     Region { index: u16, access: package::Access },
 }
 
-/// What passes through the port.
+/// Changes that pass through the port.
 #[derive(Debug, Default)]
 pub(crate) struct Permissions {
     pub(crate) changes: VecDeque<Change>,
-    /// When the change in front, or the first of regions right before it, was on the port first.
+    /// When the first change, or the first of regions right before it, was first on the port.
     pub(crate) since: Option<u64>,
     /// Changes of queue pairs that the gateware has taken and not marked yet, and since when they were asked for.
     pub(crate) fences: VecDeque<(u16, u64)>,

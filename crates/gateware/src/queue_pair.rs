@@ -1,4 +1,4 @@
-//! What the driver knows of a queue pair: its attributes, and the requests on their way.
+//! The driver's state of a queue pair: its attributes, and its requests in flight.
 
 use std::collections::VecDeque;
 
@@ -85,10 +85,10 @@ impl<R> Queue<R> {
     }
 }
 
-/// What has come of a completion of the gateware.
+/// Result of a completion of the gateware.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ended {
-    /// What the user is told, unless the driver alone had asked.
+    /// Completion for the user, unless the driver itself had posted the request.
     pub(crate) completion: Option<Completion>,
     /// Requests that have ended with it.
     pub(crate) requests: usize,

@@ -14,16 +14,16 @@ use crate::axi::MemoryTiming;
 use crate::board::Board;
 use crate::package::{Control, QueuePair, Region, RequesterQuery, ResponderQuery};
 
-/// What the engine in the card is to be.
+/// The engine in the card.
 #[derive(Clone, Debug)]
 pub struct EngineConfig {
-    /// What its twin in software needs, no more than [`SLOT_OFFERS`].
+    /// Capabilities that its twin in software needs, no more than [`SLOT_OFFERS`].
     pub needs: Capabilities,
     /// Addresses of the cluster's nodes, by number. Datagrams from them are those of peers.
     pub peers: [Option<Ipv4Addr>; NODES_MAX],
     /// Buckets of the table: a power of two from 256 to what the gateware has room for.
     pub buckets: u32,
-    /// How long a node waits for progress before it says again what it has said.
+    /// Time without progress after which a node repeats its messages.
     pub retransmit: Duration,
     /// The longest such wait: it doubles while nothing moves.
     pub retransmit_max: Duration,
@@ -49,7 +49,7 @@ const GO: u32 = 1 << 31;
 /// The word of a query's answer at which the requester's begins.
 const REQUESTER_WORD: u32 = 8;
 
-/// A board whose time stands still.
+/// A board without a running clock.
 #[derive(Debug)]
 pub(crate) struct Registers<'a> {
     board: &'a mut Board,
@@ -106,7 +106,7 @@ impl<'a> Registers<'a> {
         self.write(offset::IPV4, address.to_bits());
     }
 
-    /// Says whether queue pairs limit their rate when they are told of congestion.
+    /// Sets whether queue pairs limit their rate on congestion notifications.
     pub(crate) fn set_rate_control(&mut self, enabled: bool) {
         self.write(offset::CONGESTION, u32::from(enabled) << shift::CONGESTION_RATE_CONTROL);
     }
@@ -176,7 +176,7 @@ impl<'a> Registers<'a> {
         self.command(offset::CONTROL_COMMAND, command, shift::STATUS_CONTROL_BUSY);
     }
 
-    /// What the gateware knows of a queue pair.
+    /// The gateware's state of a queue pair.
     pub(crate) fn query(&mut self, index: u16) -> (ResponderQuery, RequesterQuery) {
         self.command(
             offset::QUERY_COMMAND,

@@ -22,7 +22,7 @@ const IDLE_CYCLES: u32 = 4;
 /// Far more cycles than any event takes.
 const CYCLES_MAX: u64 = 100_000;
 
-/// What the engine's registers hold. Its sizes are the constants `ROUNDS_…` of [`crate::engine_package`].
+/// Content of the engine's registers. Its sizes are the constants `ROUNDS_…` of [`crate::engine_package`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RtlRoundsConfig {
     /// Length of a round: whole cycles.
@@ -34,7 +34,7 @@ pub struct RtlRoundsConfig {
     pub silence: u8,
     /// Random back-pressure on messages.
     pub pressure: Option<Pressure>,
-    /// What storage that reset leaves alone holds: zeros for 0, otherwise random bits.
+    /// Content of storage that reset leaves alone: zeros for 0, otherwise random bits.
     pub power_on_seed: u32,
 }
 
@@ -83,7 +83,7 @@ macro_rules! engine {
             }
 
             impl $engine {
-                /// An engine that has just been reset and is told nothing yet.
+                /// An engine that has just been reset and has no configuration.
                 pub fn new(config: RtlRoundsConfig) -> Self {
                     Self {
                         model: Model::new(config.power_on_seed),
@@ -97,7 +97,7 @@ macro_rules! engine {
                     }
                 }
 
-                /// What it was made from.
+                /// Parameters of the engine.
                 pub const fn config(&self) -> &RtlRoundsConfig {
                     &self.config
                 }

@@ -24,7 +24,7 @@ const ONE_WAY: u64 = 7;
 /// Proposals that a host keeps under way.
 const UNDER_WAY: usize = 6;
 
-/// The host's tokens: for what becomes of its proposals, and for all else.
+/// The host's tokens: for the outcomes of its proposals, and for all else.
 const PROPOSALS: u32 = 1;
 const OTHERWISE: u32 = 2;
 
@@ -38,7 +38,7 @@ struct Packet {
     beats: VecDeque<(u64, BeatWords)>,
 }
 
-/// An engine and what comes to it.
+/// An engine and its incoming packets.
 #[derive(Debug)]
 struct Station {
     model: Model<Top>,
@@ -54,7 +54,7 @@ struct Station {
     turn: usize,
     /// Of events that were taken: the beats that are still to pass.
     passing: VecDeque<Packet>,
-    /// What it is sending goes there; to nobody if it is an answer.
+    /// Destinations of the message that is leaving; empty for an answer.
     sending: NodeSet,
     under_way: usize,
     /// It gets no events until every peer's next message is there.
@@ -66,7 +66,7 @@ struct Station {
     counts: RoundsRun,
 }
 
-/// What happened in some cycles, at one node unless said otherwise.
+/// Events of some cycles, at one node unless said otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RoundsRun {
     /// Clock cycles.
@@ -80,11 +80,11 @@ pub struct RoundsRun {
     pub failures: u64,
     /// Values that were given out.
     pub decided_values: u64,
-    /// Their bytes.
+    /// Bytes of the decided values.
     pub decided_bytes: u64,
 }
 
-/// What a round takes, in cycles of 4 ns.
+/// Length of a round in cycles of 4 ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RoundsFigures {
     /// From the event that ends a round until the first message of the next one counts, all instances stepped, the
@@ -288,7 +288,7 @@ impl RoundsSwitch {
 }
 
 impl Station {
-    /// One cycle: a message and a beat that it says.
+    /// One cycle: a message with one of its beats.
     fn step(
         &mut self,
         index: usize,
@@ -410,7 +410,7 @@ pub fn figures(nodes: usize, value_bytes: usize, latency: u64) -> RoundsFigures 
     };
     let mut best = None;
     for period in (8..=512 + latency).rev() {
-        // Far above the bound there is nothing to be learned.
+        // Far above the bound the result does not change.
         if period > 64 + latency && period % 16 != 0 {
             continue;
         }

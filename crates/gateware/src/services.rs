@@ -19,7 +19,7 @@ pub struct RtlServices {
     outputs: Outputs,
     ticks: u64,
     gate: Gate,
-    /// Nothing waits behind the module, so what it takes is its own.
+    /// Nothing waits behind the module, so it never stalls for others.
     free: bool,
     pace: Option<Pace>,
 }

@@ -16,16 +16,16 @@ use weft_time::Duration;
 /// Violations that are described; all are counted.
 pub(crate) const DESCRIBED_MAX: usize = 20;
 
-/// What came of the runs of a campaign.
+/// Results of a campaign.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Findings<About = ()> {
-    /// How many runs went wrong.
+    /// Number of runs with a violation.
     pub violations_found: u64,
-    /// What went wrong, at most the first 20.
+    /// Violations, at most the first 20.
     pub violations: Vec<Violation<About>>,
     /// A hash over the log hashes of all runs, in order.
     pub log_hash: String,
-    /// These log hashes.
+    /// Log hashes of the runs.
     #[serde(skip)]
     log_hashes: String,
 }
@@ -33,21 +33,21 @@ pub struct Findings<About = ()> {
 /// A run that went wrong.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Violation<About = ()> {
-    /// Its seed.
+    /// Seed of the run.
     pub seed: u64,
-    /// What else there is to know of it.
+    /// Further attributes of the run.
     #[serde(flatten)]
     pub about: About,
-    /// What is wrong, in words.
+    /// Description of the violation.
     pub what: String,
     /// The command that repeats the run.
     pub replay: String,
 }
 
-/// What is wrong with a run, and which run it was.
+/// Violations of one run, with its attributes.
 #[derive(Clone, Debug)]
 pub struct Judgement {
-    /// What is wrong, in words.
+    /// Descriptions of the violations.
     pub wrong: Vec<String>,
     log_hash: String,
 }
@@ -62,7 +62,7 @@ impl Judgement {
     }
 }
 
-/// What somebody who has stopped said.
+/// Message of a panic.
 fn said(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied());

@@ -9,7 +9,7 @@ use weft_sim::{Direction, MachineId, Tap};
 use weft_time::Instant;
 use weft_wire::pcapng;
 
-/// Which part of a run is captured.
+/// The part of a run that is captured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CaptureWindow {
     /// From this time on.
@@ -27,9 +27,9 @@ impl CaptureWindow {
 #[derive(Debug, Error)]
 #[error("cannot write {path}: {source}")]
 pub struct CaptureError {
-    /// Which file.
+    /// The file.
     pub path: PathBuf,
-    /// Why not.
+    /// Error of the system.
     pub source: io::Error,
 }
 
@@ -43,7 +43,7 @@ pub struct Capture {
 
 struct Port {
     path: PathBuf,
-    /// Nothing once writing has failed or ended.
+    /// `None` once writing has failed or ended.
     writer: Option<pcapng::Writer<BufWriter<File>>>,
 }
 

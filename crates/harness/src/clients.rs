@@ -22,21 +22,21 @@ pub trait ClientProgram {
     /// A message from a node has arrived.
     fn receive(&mut self, now: Instant, node: usize, message: (u8, &[u8]));
 
-    /// When [`ClientProgram::handle_deadline`] wants to be called.
+    /// When [`ClientProgram::handle_deadline`] must be called.
     fn next_deadline(&self, now: Instant) -> Option<Instant>;
 
-    /// Does what is due.
+    /// Handles what is due.
     fn handle_deadline(&mut self, now: Instant);
 
     /// The next message to send: to which node, and its kind; its content is appended to `payload`.
     fn poll_transmit(&mut self, payload: &mut Vec<u8>) -> Option<(usize, u8)>;
 }
 
-/// A machine full of clients. It answers at once and without cost: it is the load, not what is measured.
+/// A machine full of clients. It answers at once and without cost: it is the load, not the subject of the measurement.
 #[derive(Debug)]
 pub struct ClientMachine<C> {
     station: Station,
-    /// What the clients do.
+    /// Program of the clients.
     pub driver: C,
     egress: Egress,
     now: Instant,

@@ -169,9 +169,9 @@ pub struct ClusterShape {
     pub seed: u64,
     /// The keys of all machines, if their frames are sealed.
     pub keys: Option<SharedKeys>,
-    /// What is between the machines.
+    /// The network between the machines.
     pub switch: SwitchConfig,
-    /// What goes wrong.
+    /// Faults of the run.
     pub plan: FaultPlan,
 }
 
@@ -179,7 +179,7 @@ pub struct ClusterShape {
 pub struct Cluster<B: Builder> {
     /// The world, to look into and to act on.
     pub world: World<MachineOf<B>>,
-    /// Who builds the nodes.
+    /// Makes the nodes.
     pub director: ClusterDirector<B>,
 }
 
@@ -257,7 +257,7 @@ impl<B: Builder> Cluster<B> {
         }
     }
 
-    /// How many nodes it has, running or not.
+    /// Number of nodes, running or not.
     pub const fn nodes(&self) -> usize {
         self.director.nodes
     }
@@ -283,12 +283,12 @@ impl<B: Builder> Cluster<B> {
         self.client_machines().filter_map(|id| self.world.machine(id)?.clients())
     }
 
-    /// What a node's clock shows.
+    /// Time on a node's clock.
     pub fn local_now(&self, node: usize) -> Instant {
         self.world.local_now(MachineId::new(node))
     }
 
-    /// Where the membership service stands, unless it is down.
+    /// Phase of the membership service, unless it is down.
     pub fn phase(&self) -> Option<Phase> {
         match self.world.machine(self.director.membership_id()) {
             Some(ClusterMachine::Membership(machine)) => Some(machine.phase()),
@@ -301,7 +301,7 @@ impl<B: Builder> Cluster<B> {
         self.director.view()
     }
 
-    /// All views and when, in the world's time, they were published.
+    /// All views with the world's time of their publication.
     pub fn views(&self) -> Vec<(Instant, View)> {
         if self.director.service.is_none() {
             return Vec::new();
@@ -310,7 +310,7 @@ impl<B: Builder> Cluster<B> {
         self.director.disk.borrow().published().iter().map(|(at, view)| (clock.world(*at), *view)).collect()
     }
 
-    /// What the membership service makes of the cluster, in words.
+    /// The membership service's state of the cluster, in words.
     pub fn describe_service(&self) -> String {
         let View { epoch, full, joining } = self.view();
         format!("the service is {:?} in {epoch}, full {full:?}, joining {joining:?}", self.phase())
@@ -319,7 +319,7 @@ impl<B: Builder> Cluster<B> {
 
 /// Brings back what has crashed: nodes empty, the membership service with what it has stored.
 pub struct ClusterDirector<B> {
-    /// Who builds the nodes.
+    /// Makes the nodes.
     pub builder: B,
     nodes: usize,
     service: Option<ServiceParameters>,

@@ -1,5 +1,4 @@
-//! What lies around the gateware in every simulated machine: memories, bus and link as [`CostProfile::GATEWARE`] has
-//! them.
+//! Models around the gateware in every simulated machine: memories, bus and link as in [`CostProfile::GATEWARE`].
 
 use std::net::Ipv4Addr;
 

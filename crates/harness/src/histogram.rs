@@ -1,4 +1,4 @@
-//! What a run measures: latencies by kind of operation, and throughput over time.
+//! Measurements of a run: latencies by kind of operation, and throughput over time.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ const LONGEST_NS: u64 = 3_600_000_000_000;
 /// Latencies keep three significant digits: a recorded value is off by less than one in a thousand.
 const SIGNIFICANT_DIGITS: u8 = 3;
 
-/// How often each latency, in nanoseconds, was seen (a high-dynamic-range histogram). Recording allocates nothing.
+/// Counts of latencies in nanoseconds (a high-dynamic-range histogram). Recording allocates nothing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Latencies(Histogram<u64>);
 

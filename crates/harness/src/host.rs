@@ -13,13 +13,13 @@ use crate::{KeyHolder, Planted, Station};
 /// A change of what an engine is, on its node's clock.
 #[derive(Clone, Copy, Debug)]
 pub struct StatusChange {
-    /// When.
+    /// When it changed.
     pub at: Instant,
-    /// What it is from then on.
+    /// Status from then on.
     pub status: EngineStatus,
 }
 
-/// Where a node has its views from.
+/// Source of a node's views.
 #[derive(Clone, Copy, Debug)]
 pub enum Views {
     /// The membership service of the cluster, to which it reports.
@@ -29,7 +29,7 @@ pub enum Views {
     Fixed(View),
 }
 
-/// What a host half does in a simulation only.
+/// Duties of a host half in simulations only.
 pub trait SimulatedHalf: HostHalf {
     /// The half's own work since the last call, for worlds that charge time for it.
     fn take_labour(&mut self) -> Labour {
@@ -112,7 +112,7 @@ impl<H: HostHalf> NodeHost<H> {
         &self.node
     }
 
-    /// What its engines were over time.
+    /// Status of its engines over time.
     pub fn changes(&self) -> &[StatusChange] {
         &self.changes
     }
@@ -157,7 +157,7 @@ impl<H: HostHalf> NodeHost<H> {
             frame::emit_udp_frame(&mut self.frame, &flow, &heartbeat);
             commands.submit(HostCommand::Transmit(&self.frame));
         }
-        // Nobody reads them here.
+        // Simulations do not use the reports.
         while self.node.poll_report().is_some() {}
     }
 

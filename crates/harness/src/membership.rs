@@ -11,12 +11,12 @@ use weft_wire::frame::{self, Endpoint, Flow, Frame};
 
 use crate::{Planted, SharedKeys, Station};
 
-/// What outlives the process of the membership service.
+/// State that outlives the process of the membership service.
 #[derive(Debug, Default)]
 pub struct Disk {
-    /// Its state file.
+    /// Content of the state file.
     state: Option<String>,
-    /// All views so far and when they were published, on the machine's clock: for an observer.
+    /// All views with the time of their publication, on the machine's clock: for an observer.
     published: Vec<(Instant, View)>,
 }
 
@@ -24,7 +24,7 @@ pub struct Disk {
 pub type SharedDisk = Rc<RefCell<Disk>>;
 
 impl Disk {
-    /// All views so far and when they were published, on the machine's clock.
+    /// All views with the time of their publication, on the machine's clock.
     pub fn published(&self) -> &[(Instant, View)] {
         &self.published
     }
@@ -44,7 +44,7 @@ pub struct MembershipMachine {
 }
 
 impl MembershipMachine {
-    /// A process that begins at `now`, on the machine's clock, with what is stored.
+    /// A process that begins at `now`, on the machine's clock, with the stored state.
     pub fn new(parameters: ServiceParameters, disk: SharedDisk, now: Instant, planted: Planted) -> Self {
         let service = match &disk.borrow().state {
             Some(state) => {
@@ -62,7 +62,7 @@ impl MembershipMachine {
         Self { keys, ..self }
     }
 
-    /// Where the service stands.
+    /// Phase of the service.
     pub fn phase(&self) -> Phase {
         self.server.service().phase()
     }

@@ -12,16 +12,16 @@ const GREATEST: [&str; 1] = ["live_within_ns"];
 /// The verdicts of campaigns, the worst first; every other says that nothing is wrong.
 const VERDICTS: [&str; 2] = ["violation", "undecided"];
 
-/// Why results are not those of the slices of one campaign.
+/// Reason for which results are not slices of one campaign.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum MergeError {
-    /// One of them is no result of a campaign.
+    /// A result is not that of a campaign.
     #[error("result {0} is no result of `weft sim`: it lacks `{1}`")]
     NoCampaign(usize, &'static str),
-    /// They are of different campaigns.
+    /// The results are of different campaigns.
     #[error("the results are of different campaigns: `{key}` is {one} in one and {other} in another")]
     Different {
-        /// What differs.
+        /// The key that differs.
         key: String,
         /// In the slice with the lowest seeds,
         one: String,
@@ -36,7 +36,7 @@ pub enum MergeError {
         /// The first seed of the one that follows.
         next: u64,
     },
-    /// There are none.
+    /// There is no result.
     #[error("there is no result to merge")]
     Nothing,
 }

@@ -1,10 +1,10 @@
-//! Which NIC a measurement or a campaign has.
+//! The NIC of a measurement or a campaign.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Which NIC a bench measures.
+/// The NIC that a benchmark measures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NicModel {

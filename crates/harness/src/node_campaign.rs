@@ -12,9 +12,9 @@ use crate::{
     ShippedParameters, add_faults, add_live_within, random_plan,
 };
 
-/// How long a lease of the membership service lasts in campaigns and measurements.
+/// Length of a lease in campaigns and measurements.
 pub const LEASE: Duration = Duration::from_ms(5);
-/// What clocks gain or lose, in millionths: half of what leases allow for.
+/// Clock drift in parts per million: half of what leases allow for.
 pub const DRIFT_PPM: u32 = 400;
 /// Faults begin when the cluster has been serving for a while,
 const FAULTS_FROM: Duration = Duration::from_ms(20);
@@ -25,23 +25,23 @@ const LIVE_WITHIN: Duration = LEASE.saturating_mul(20);
 /// After that the clients go on for so long.
 const CALM: Duration = Duration::from_ms(10);
 
-/// Which runs to make.
+/// Runs of a campaign.
 #[derive(Clone, Debug)]
 pub struct NodeCampaign {
     /// Nodes of each cluster, 1 to 16.
     pub nodes: usize,
-    /// One run for each seed.
+    /// One run per seed.
     pub seeds: RangeInclusive<u64>,
-    /// Which kinds of faults the random plans have.
+    /// Kinds of faults in random plans.
     pub kinds: FaultKinds,
-    /// This plan in place of random ones.
+    /// A fixed plan in place of random ones.
     pub plan: Option<FaultPlan>,
     /// A bug around the engines to run with.
     #[cfg(feature = "planted-bugs")]
     pub node_bug: Option<crate::NodeBug>,
 }
 
-/// What came of a campaign.
+/// Result of a campaign.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct NodeCampaignResult {
     /// `sim`: all times are virtual.
@@ -52,30 +52,30 @@ pub struct NodeCampaignResult {
     pub seed: u64,
     /// Runs made.
     pub seeds_run: u64,
-    /// What the engine's clients counted, by name.
+    /// Counts of the engine's clients, by name.
     #[serde(flatten)]
     pub counts: BTreeMap<&'static str, u64>,
     /// Views published.
     pub views: u64,
     /// Faults injected, by kind.
     pub faults: BTreeMap<String, u64>,
-    /// What holds of all runs, or `violation`.
+    /// Property that holds of all runs, or `violation`.
     pub checked: &'static str,
     /// Every node of every run must be full again so long after the last fault.
     pub live_within_bound_ns: u64,
     /// The longest that it took in any run.
     pub live_within_ns: u64,
-    /// What went wrong.
+    /// Violations.
     #[serde(flatten)]
     pub findings: Findings,
 }
 
-/// What an engine brings to a campaign.
+/// An engine's part of a campaign.
 pub trait Subject {
     /// The clients of a machine.
     type Clients: ClientProgram;
 
-    /// What is said if nothing is wrong.
+    /// Verdict when nothing is wrong.
     const HOLDS: &'static str;
 
     /// The engines of each card; clients call the first one.
@@ -87,14 +87,13 @@ pub trait Subject {
     /// The clients of a machine begin.
     fn begin(now: Instant, clients: &mut Self::Clients);
 
-    /// They begin nothing new.
+    /// Stops the clients from beginning new calls.
     fn finish(clients: &mut Self::Clients);
 
-    /// Nobody waits for an answer.
+    /// Whether no client waits for an answer.
     fn is_idle(clients: &Self::Clients) -> bool;
 
-    /// What is wrong with what the clients were told. Calm reigns from `calm_from` on, on the world's clock. Adds what
-    /// there is to count.
+    /// Judges what the clients were told, and adds counts. Faults are over from `calm_from` on, on the world's clock.
     fn judge(
         &self,
         cluster: &Cluster<ShippedNodes<Self::Clients>>,
@@ -153,7 +152,7 @@ impl NodeCampaign {
     }
 }
 
-/// Makes the run of a cluster whose faults are over at `end`.
+/// Runs a cluster whose faults are over at `end`.
 fn run<S: Subject>(
     subject: &S,
     mut cluster: Cluster<ShippedNodes<S::Clients>>,

@@ -4,7 +4,7 @@ use weft_cluster::Server;
 use weft_node::Node;
 use weft_wire::frame::Endpoint;
 
-/// A known bug of what is around the engines.
+/// A known bug around the engines.
 #[cfg(feature = "planted-bugs")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeBug {
@@ -14,7 +14,8 @@ pub enum NodeBug {
     LeaseFromReceipt,
     /// The membership service answers before it has stored its state.
     AnswerBeforeStored,
-    /// The membership service is told that every node holds everything, where it holds the shards that it replicates.
+    /// The membership service assumes that every node holds everything, where a node holds only the shards that it
+    /// replicates.
     WrongReplicas,
     /// A node that comes back connects the queue pairs of its engines as those of the first incarnation.
     WiredToFormerIncarnation,
@@ -34,7 +35,7 @@ impl NodeBug {
         Self::KeysOfFormerLife,
     ];
 
-    /// Its name on command lines: lower case, words joined by hyphens.
+    /// Name on command lines: lower case, words joined by hyphens.
     pub const fn name(self) -> &'static str {
         match self {
             Self::EnginesKept => "engines-kept",
@@ -47,7 +48,7 @@ impl NodeBug {
     }
 }
 
-/// Which of these bugs a cluster has, if this build has any.
+/// The planted bug of a cluster, if this build has any.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Planted {
     /// The bug.
@@ -82,7 +83,7 @@ impl Planted {
         }
     }
 
-    /// What the membership service is told of how many nodes hold a shard.
+    /// Number of nodes that hold a shard, as told to the membership service.
     pub fn replicas(self, replicas: usize, nodes: usize) -> usize {
         if self.bug == Some(NodeBug::WrongReplicas) { nodes } else { replicas }
     }
@@ -90,17 +91,17 @@ impl Planted {
 
 #[cfg(not(feature = "planted-bugs"))]
 impl Planted {
-    /// The node as it is.
+    /// The node, with its planted bug if any.
     pub fn node<H>(self, node: Node<H>) -> Node<H> {
         node
     }
 
-    /// The membership service as it is.
+    /// The membership service, with its planted bug if any.
     pub fn server(self, server: Server<Endpoint>) -> Server<Endpoint> {
         server
     }
 
-    /// What the membership service is told of how many nodes hold a shard.
+    /// Number of nodes that hold a shard, as told to the membership service.
     pub const fn replicas(self, replicas: usize, _: usize) -> usize {
         replicas
     }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// Nothing is shown of what is over sooner.
+/// Tasks shorter than this show no progress.
 const SILENCE: Duration = Duration::from_secs(2);
 /// Between two lines where there is no terminal.
 const LINE_EVERY: Duration = Duration::from_secs(5);
@@ -101,7 +101,7 @@ mod tests {
         assert!(plain_line("x", u64::MAX, u64::MAX, Duration::ZERO).contains("100 %"));
     }
 
-    /// Nothing is due before two seconds have passed; the next line is due only after five more.
+    /// No line is due before two seconds have passed; the next one only after five more.
     #[test]
     fn lines_are_rare() {
         let mut progress = Progress::new("x", 10);

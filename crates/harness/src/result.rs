@@ -17,7 +17,7 @@ use crate::histogram::{Latencies, QuantilePoint, Recorder, Summary};
 
 pub use example::example;
 
-/// What the first key of a result file holds.
+/// Value of the first key of a result file.
 const FORMAT: &str = "weft-result-1";
 
 /// Points of a distribution each time the remaining share halves.
@@ -33,7 +33,7 @@ pub fn to_json(result: &impl Serialize) -> String {
     json
 }
 
-/// Which world a run was in.
+/// The world of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum World {
@@ -43,7 +43,7 @@ pub enum World {
     Net,
 }
 
-/// What a figure may be called.
+/// Whether figures are simulated or real.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MachineKind {
@@ -55,10 +55,10 @@ pub enum MachineKind {
     Real,
 }
 
-/// What the run's times rest on.
+/// Basis of the run's times.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
-    /// What the figures may be called.
+    /// Whether the figures are simulated or real.
     pub kind: MachineKind,
     /// The processor, or the cost models.
     pub description: String,
@@ -98,15 +98,15 @@ pub struct RunResult {
     pub checked: Checked,
     /// In `sim`: the hash of the event log. Two runs with the same hash were the same run.
     pub log_hash: Option<String>,
-    /// What decided the run.
+    /// Seed of the run.
     pub seed: u64,
-    /// Which NIC.
+    /// The NIC.
     pub nic: String,
-    /// Which world.
+    /// The world.
     pub world: World,
-    /// How many nodes.
+    /// Number of nodes.
     pub nodes: u32,
-    /// Which workload.
+    /// The workload.
     pub workload: String,
     /// Operations measured.
     pub operations: u64,
@@ -114,11 +114,11 @@ pub struct RunResult {
     pub lost_acknowledged_writes: Option<u64>,
     /// The command that repeats the run.
     pub replay: String,
-    /// What the times rest on.
+    /// Basis of the times.
     pub machine: Machine,
     /// Everything else that was chosen: clients, value_bytes, records, ...
     pub parameters: BTreeMap<String, serde_json::Value>,
-    /// What the check found, for people: empty, or the smallest bad window.
+    /// Finding of the check, for people: empty, or the smallest violating window.
     #[serde(default)]
     pub check_report: String,
     /// The length of the measured part.
@@ -129,13 +129,13 @@ pub struct RunResult {
     pub by_operation: BTreeMap<String, OperationResult>,
     /// Operations completed over time, warm-up included.
     pub timeline: Timeline,
-    /// What happened to the cluster: faults, repairs, view changes, in order of time.
+    /// Events of the cluster: faults, repairs, view changes, in order of time.
     #[serde(default)]
     pub marks: Vec<Mark>,
     /// Faults injected, by kind.
     #[serde(default)]
     pub faults: BTreeMap<String, u64>,
-    /// What each node did over time.
+    /// State of each node over time.
     #[serde(default)]
     pub lanes: Vec<Lane>,
     /// Files that belong to the run, by paths relative to this file's folder.
@@ -174,7 +174,7 @@ pub struct OperationResult {
 pub struct Timeline {
     /// The width of a bucket.
     pub bucket_ns: u64,
-    /// Where the measured part begins.
+    /// Beginning of the measured part.
     pub measured_from_ns: u64,
     /// Operations completed in each bucket from the beginning of the run on.
     pub operations: Vec<u64>,
@@ -185,7 +185,7 @@ pub struct Timeline {
 pub struct Mark {
     /// Since the beginning of the run.
     pub at_ns: u64,
-    /// What sort of thing.
+    /// Kind of the event.
     pub kind: MarkKind,
     /// The node that it happened to; null for what concerns them all.
     pub node: Option<u32>,
@@ -205,14 +205,14 @@ pub enum MarkKind {
     ViewChange,
 }
 
-/// What one node did over time.
+/// State of one node over time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lane {
-    /// What the node is called.
+    /// Name of the node.
     pub name: String,
-    /// What it was able to do, one after the other.
+    /// Its states, one after the other.
     pub states: Vec<StateSpan>,
-    /// How much it led, one after the other.
+    /// Its leadership, one span after the other.
     #[serde(default)]
     pub leads: Vec<LeadSpan>,
 }
@@ -224,25 +224,25 @@ pub struct StateSpan {
     pub from_ns: u64,
     /// Since the beginning of the run.
     pub to_ns: u64,
-    /// What it was able to do.
+    /// State of the node.
     pub state: NodeState,
 }
 
-/// What a node is able to do.
+/// State of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NodeState {
     /// It serves.
     Serving,
-    /// It is there and catches up, or waits for the others to agree on a cut.
+    /// It catches up, or waits for the others to agree on a cut.
     Joining,
-    /// It is there, but its lease or epoch has ended: it answers nothing.
+    /// Its lease or epoch has ended: it answers nothing.
     Fenced,
-    /// It is not there.
+    /// It is down.
     Down,
 }
 
-/// How much a node leads for a while.
+/// Leadership of a node for a span of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeadSpan {
     /// Since the beginning of the run.
@@ -253,42 +253,42 @@ pub struct LeadSpan {
     pub epoch: u64,
     /// Partitions that it leads.
     pub led: u32,
-    /// Partitions that there are.
+    /// Number of partitions.
     pub partitions: u32,
 }
 
 /// A file that belongs to a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NeighbourFile {
-    /// What it is, in a few words.
+    /// Title of the event, in a few words.
     pub title: String,
     /// Relative to the result's folder.
     pub path: String,
 }
 
-/// What a run was, before it was measured.
+/// Description of a run, before it is measured.
 #[derive(Clone, Debug)]
 pub struct Description {
-    /// Which world.
+    /// The world.
     pub world: World,
-    /// Which NIC.
+    /// The NIC.
     pub nic: String,
-    /// How many nodes.
+    /// Number of nodes.
     pub nodes: u32,
-    /// Which workload.
+    /// The workload.
     pub workload: String,
-    /// What decides the run.
+    /// Seed of the run.
     pub seed: u64,
     /// The command that repeats it.
     pub replay: String,
-    /// What the times rest on.
+    /// Basis of the times.
     pub machine: Machine,
     /// Everything else that was chosen.
     pub parameters: BTreeMap<String, serde_json::Value>,
 }
 
 impl RunResult {
-    /// What was measured, not checked yet, and without the fields that only some worlds can fill.
+    /// Measurements that are not checked yet, without the fields that only some worlds have.
     pub fn new(description: Description, recorder: &Recorder) -> Self {
         let Description { world, nic, nodes, workload, seed, replay, machine, parameters } = description;
         let overall = LatencyResult::from(&recorder.overall());
@@ -399,27 +399,27 @@ pub fn write_whole(path: &Path, content: &[u8]) -> Result<(), ResultError> {
     partial.push(".partial");
     let partial = PathBuf::from(partial);
     std::fs::write(&partial, content).and_then(|()| std::fs::rename(&partial, path)).map_err(|error| {
-        // Nothing more can be done if even this fails.
+        // If this fails too, nothing more can be done.
         let _ = std::fs::remove_file(&partial);
         unwritable(error)
     })
 }
 
-/// What is wrong with a result file, in one line.
+/// Error of a result file, in one line.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ResultError {
     /// The file cannot be read.
     #[error("{}: cannot be read ({reason}); give the JSON file that `--json` wrote", path.display())]
     Unreadable {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the system.
         reason: String,
     },
     /// The file ends too early.
     #[error("{}: ends in the middle; the run that wrote it was cut off, so run it again", path.display())]
     Truncated {
-        /// Which file.
+        /// The file.
         path: PathBuf,
     },
     /// The file is something else.
@@ -428,13 +428,13 @@ pub enum ResultError {
         path.display()
     )]
     Foreign {
-        /// Which file.
+        /// The file.
         path: PathBuf,
     },
     /// The file is of another version.
     #[error("{}: is a result of another version of weft ({format}, not {FORMAT}); run the bench again with this one", path.display())]
     OtherVersion {
-        /// Which file.
+        /// The file.
         path: PathBuf,
         /// The format that it has.
         format: String,
@@ -442,17 +442,17 @@ pub enum ResultError {
     /// The file is a result, but a field is missing or wrong.
     #[error("{}: is a damaged result ({reason}); run the bench again", path.display())]
     Damaged {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The error.
         reason: String,
     },
     /// The file cannot be written.
     #[error("{}: cannot be written ({reason}); choose another place", path.display())]
     Unwritable {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the system.
         reason: String,
     },
 }

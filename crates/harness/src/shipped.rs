@@ -28,7 +28,7 @@ type ShippedNode = NicMachine<SoftNic<NodeEngine>, NodeHost<NodeHalf>>;
 /// Makes the engines of a card, for each life of a node anew.
 pub type MakeEngines = Rc<dyn Fn() -> Vec<EngineChoice<'static>>>;
 
-/// What a cluster is made of.
+/// Parts of a cluster.
 #[derive(Clone)]
 pub struct ShippedParameters {
     /// Nodes, 1 to 16.
@@ -37,17 +37,17 @@ pub struct ShippedParameters {
     pub seed: u64,
     /// The engines of each card; the clients call the first one.
     pub engines: MakeEngines,
-    /// What the cards cost.
+    /// Cost profile of the cards.
     pub profile: CostProfile,
-    /// How long a lease of the membership service lasts.
+    /// Length of a lease.
     pub lease: Duration,
     /// The clocks of all machines, those of clients too, gain or lose up to this, in millionths.
     pub drift_ppm: u32,
-    /// What is wrong around the engines.
+    /// Bug planted around the engines.
     pub planted: Planted,
 }
 
-/// When the faults of a campaign are over, and what has to hold after them.
+/// End of a campaign's faults, and the properties that must hold afterwards.
 #[derive(Clone, Copy, Debug)]
 pub struct FaultTimes {
     /// The last fault is over at this time.
@@ -100,7 +100,7 @@ impl<C: ClientProgram> Builder for ShippedNodes<C> {
     }
 }
 
-/// How far the engines of a node are.
+/// Status of the engines of a node.
 fn statuses(node: &ShippedNode) -> impl Iterator<Item = EngineStatus> {
     let card = node.nic().card();
     (0..node.host().node().slots()).map(|slot| card.engine(slot).0.status())

@@ -1,4 +1,4 @@
-//! Where the machines of simulated clusters stand in the network, and what their clocks show.
+//! Addresses of the machines of simulated clusters, and their clocks.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
@@ -34,19 +34,19 @@ impl Station {
         Self::Node(NodeId::new(index).expect("a cluster has at most 16 nodes"))
     }
 
-    /// Its hardware address.
+    /// Hardware address.
     pub const fn hardware(self) -> MacAddress {
         let [kind, number] = self.numbers();
         MacAddress([2, 0, 0, 0, kind, number])
     }
 
-    /// Its address.
+    /// IPv4 address.
     pub const fn address(self) -> Ipv4Addr {
         let [kind, number] = self.numbers();
         Ipv4Addr::new(10, 0, kind, 1 + number)
     }
 
-    /// Its name in plans and captures.
+    /// Name in plans and captures.
     pub fn name(self) -> String {
         match self {
             Self::Node(node) => node.to_string(),
@@ -63,7 +63,7 @@ impl Station {
         }
     }
 
-    /// Its endpoint at this UDP port.
+    /// Endpoint at this UDP port.
     pub const fn endpoint(self, port: u16) -> Endpoint {
         Endpoint { hardware: self.hardware(), address: self.address(), port }
     }
@@ -79,7 +79,7 @@ pub fn address(node: usize) -> Ipv4Addr {
     Station::node(node).address()
 }
 
-/// Where the nodes of a cluster take datagrams.
+/// Addresses at which the nodes of a cluster take datagrams.
 pub fn peers(nodes: usize) -> [Option<SocketAddrV4>; NODES_MAX] {
     std::array::from_fn(|node| (node < nodes).then(|| SocketAddrV4::new(address(node), datagram::UDP_PORT)))
 }

@@ -1,4 +1,4 @@
-//! Who may lose messages.
+//! Adversaries: the nodes that may lose messages.
 
 use crate::protocol::{all_of, nodes_of};
 
@@ -33,7 +33,7 @@ impl Adversary {
         }
     }
 
-    /// How many nodes are faulty. None if nobody counts them, and nothing is promised to anyone.
+    /// Number of faulty nodes. `None` if they are not counted, and no node is promised anything.
     pub fn faults(self) -> Option<u8> {
         match self {
             Self::Omissions { faulty } => Some(faulty.count_ones() as u8),
@@ -92,7 +92,7 @@ pub(crate) fn subsets(set: u8) -> impl Iterator<Item = u8> {
     })
 }
 
-/// How people read a set of nodes.
+/// A set of nodes for people to read.
 pub(crate) fn names(set: u8) -> String {
     let names: Vec<_> = nodes_of(set).map(|node| node.to_string()).collect();
     format!("{{{}}}", names.join(","))

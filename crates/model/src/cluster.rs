@@ -4,18 +4,18 @@ use std::array;
 
 use crate::protocol::{Protocol, all_of, nodes_of};
 
-/// All nodes between two rounds, and what the properties need to remember.
+/// All nodes between two rounds, and the history that the properties need.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Cluster<S, const N: usize> {
-    /// How many rounds have ended.
+    /// Number of rounds that have ended.
     pub round: u8,
     /// The nodes.
     pub nodes: [S; N],
-    /// Whose proposals each node held at the beginning.
+    /// Proposals that each node held at the beginning, by proposer.
     pub rows: [u8; N],
-    /// What each node has decided first.
+    /// First decision of each node.
     pub decisions: [Option<u8>; N],
-    /// Whose rows a node knew that was the first to decide by itself.
+    /// Rows known to the first node that decided by itself.
     pub basis: Option<u8>,
     /// A node decided twice, or forgot what it had decided.
     pub undone: bool,
@@ -33,7 +33,7 @@ impl<S: Clone, const N: usize> Cluster<S, N> {
         Self { round: 0, nodes, rows, decisions: [None; N], basis: None, undone: false, unlike: false }
     }
 
-    /// What every node sends in the round that begins.
+    /// Messages of all nodes in the round that begins.
     pub(crate) fn messages<P: Protocol<Node = S>>(&self, protocol: &P) -> [Option<P::Message>; N] {
         array::from_fn(|node| protocol.message(&self.nodes[node]))
     }
@@ -56,7 +56,7 @@ impl<S: Clone, const N: usize> Cluster<S, N> {
         (state, decided)
     }
 
-    /// Whether a node that hears these nodes is told a decision.
+    /// Whether a node that hears these nodes learns a decision.
     pub(crate) fn told(&self, heard: u8) -> bool {
         nodes_of(heard & all_of(N)).any(|from| self.decisions[from].is_some())
     }
@@ -74,7 +74,7 @@ impl<S: Clone, const N: usize> Cluster<S, N> {
         self.round += 1;
     }
 
-    /// Compares what a node decides with what is remembered.
+    /// Compares a node's decision with the remembered ones.
     fn record<P: Protocol<Node = S>>(
         &mut self,
         protocol: &P,

@@ -27,17 +27,17 @@ use crate::property::Property;
 use crate::protocol::{Protocol, all_of};
 use crate::schedule::{Counterexample, Schedule};
 
-/// What the nodes hold at the beginning.
+/// Proposals that the nodes hold at the beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rows {
     /// Each choice that the adversary has in the round of dissemination.
     All,
-    /// One choice for each case that the protocol can tell apart.
+    /// One choice for each case that the protocol can distinguish.
     Representative,
 }
 
 impl Rows {
-    /// What results call it.
+    /// Name in results.
     pub const fn name(self) -> &'static str {
         match self {
             Self::All => "all",
@@ -51,15 +51,15 @@ impl Rows {
 pub struct Exploration<P, const N: usize> {
     /// The protocol.
     pub protocol: P,
-    /// Who loses messages.
+    /// The adversary.
     pub adversary: Adversary,
-    /// Where it begins.
+    /// Initial rows.
     pub rows: Rows,
-    /// How many rounds of the agreement.
+    /// Number of rounds of the agreement.
     pub rounds: u8,
 }
 
-/// What an exhaustive check has found.
+/// Result of an exhaustive check.
 #[derive(Clone, Debug)]
 pub struct Explored<const N: usize> {
     /// Different states.
@@ -68,14 +68,14 @@ pub struct Explored<const N: usize> {
     pub transitions: u64,
     /// The properties that were checked in every state.
     pub properties: Vec<Property>,
-    /// One run, made smaller, for each property that was seen to fail. The check ends soon after the first.
+    /// One minimised run for each property that failed. The check ends soon after the first.
     pub counterexamples: Vec<Counterexample<N>>,
-    /// How long it took.
+    /// Duration of the check.
     pub took: Duration,
 }
 
 impl<P: Protocol, const N: usize> Exploration<P, N> {
-    /// Explores. `progress` is told the number of states now and then.
+    /// Explores. `progress` gets the number of states from time to time.
     pub fn run(self, threads: usize, mut progress: impl FnMut(u64)) -> Explored<N> {
         let begin = Instant::now();
         let Self { adversary, .. } = self;
@@ -115,7 +115,7 @@ impl<P: Protocol, const N: usize> Exploration<P, N> {
 
 impl<P: Protocol, const N: usize> Model for Exploration<P, N> {
     type State = Cluster<P::Node, N>;
-    /// Whose messages each node loses.
+    /// Senders whose messages each node loses.
     type Action = [u8; N];
 
     fn init_states(&self) -> Vec<Self::State> {

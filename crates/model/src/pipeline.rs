@@ -35,19 +35,19 @@ const CORRECT_RELEASE: &str = "correct nodes release";
 pub struct Pipelines {
     /// In how many rounds messages may be lost.
     pub lossy_rounds: u64,
-    /// How many rounds there are. None is lost in the later ones.
+    /// Number of rounds. No message is lost in the later ones.
     pub rounds: u64,
     parameters: Parameters,
 }
 
-/// What it has found.
+/// Result of the check.
 #[derive(Clone, Debug)]
 pub struct PipelinesExplored {
     /// Different states.
     pub states: u64,
     /// Rounds that lead from one to another.
     pub transitions: u64,
-    /// What does not hold.
+    /// Violated properties.
     pub violations: Vec<Violation>,
 }
 
@@ -71,7 +71,7 @@ impl Pipelines {
         Self { lossy_rounds, rounds, parameters }
     }
 
-    /// Explores. `progress` is told the number of states now and then.
+    /// Explores. `progress` gets the number of states from time to time.
     pub fn run(self, threads: usize, mut progress: impl FnMut(u64)) -> PipelinesExplored {
         let mut checker =
             self.checker().threads(threads).finish_when(HasDiscoveries::AnyFailures).spawn_dfs();
@@ -122,13 +122,13 @@ struct Node {
     seen: Seen,
 }
 
-/// What a node has shown.
+/// Outputs of a node so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Seen {
     fenced: bool,
-    /// For each instance, whose values were released.
+    /// For each instance, the proposers whose values were released.
     released: Vec<u8>,
-    /// Whose values were released of the instance that is not complete yet.
+    /// Proposers whose values were released of the incomplete instance.
     open: u8,
     /// A value differs from what was proposed.
     changed: bool,
@@ -136,7 +136,7 @@ struct Seen {
     fetched: Vec<(u64, u8)>,
 }
 
-/// What a node sends outside rounds, and what it releases.
+/// Messages of a node outside rounds, and its released values.
 struct Outbox<'a> {
     seen: &'a mut Seen,
     sent: Vec<(u8, u8, Vec<u8>)>,
@@ -160,7 +160,7 @@ impl Output for Outbox<'_> {
     }
 }
 
-/// What a node proposes.
+/// Proposal of a node.
 fn value(instance: u64, proposer: usize) -> [u8; 8] {
     (instance << 8 | proposer as u64).to_be_bytes()
 }
@@ -180,7 +180,7 @@ impl Pipeline {
         let members = Members::first(NODES);
         let arrives = |from: usize, to: usize| from != to && lost[to] >> from & 1 == 0;
         let mut areas = [None; NODES];
-        // Sender, receivers, kind and content of what is sent beside the round's messages.
+        // Sender, receivers, kind and content of messages beside the round's.
         let mut mail = Vec::new();
         for (from, node) in self.nodes.iter_mut().enumerate().filter(|(_, node)| !node.seen.fenced) {
             let mut area = [0; WINDOW * RECORD_BYTES];
@@ -233,11 +233,11 @@ impl Pipeline {
     }
 }
 
-/// What tells one node's state from others: what it has shown, and its instances, latest first.
+/// Identity of a node's state: its outputs, and its instances, latest first.
 type Remembered<'a> = (&'a Seen, [Option<&'a Instance>; 2 * WINDOW]);
 
 impl Pipeline {
-    /// All that the future depends on: which values are here follows from the rows and what was fetched.
+    /// All state that the future depends on: the values that are here follow from the rows and the fetched ones.
     fn key(&self) -> (u64, bool, [Remembered<'_>; NODES]) {
         let remembered = self.nodes.each_ref().map(|node| {
             let consensus = |back| node.ckc.consensus(self.round.checked_sub(1 + back as u64)?);
@@ -261,7 +261,7 @@ impl PartialEq for Pipeline {
 
 impl Model for Pipelines {
     type State = Pipeline;
-    /// Whose messages each node loses.
+    /// Senders whose messages each node loses.
     type Action = [u8; NODES];
 
     fn init_states(&self) -> Vec<Pipeline> {

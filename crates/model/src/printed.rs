@@ -19,7 +19,7 @@ pub struct Printed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PrintedNode {
     node: u8,
-    /// V: whose values it knows.
+    /// V: the proposers whose values it knows.
     values: u8,
     /// prevLiveset: whom it heard in the last round.
     previously_live: u8,

@@ -1,4 +1,4 @@
-//! What must hold of an agreement.
+//! Properties of an agreement.
 
 use serde::Serialize;
 
@@ -12,7 +12,7 @@ use crate::protocol::{Protocol, all_of, nodes_of};
 pub enum Property {
     /// No two nodes decide differently, faulty ones included.
     UniformAgreement,
-    /// No two nodes decide by themselves from different rows: agreement, whatever the rows hold.
+    /// No two nodes decide by themselves from different rows: agreement for any content of the rows.
     SameRows,
     /// Only what was proposed is decided, and every proposal of a correct node is.
     Validity,
@@ -25,7 +25,7 @@ pub enum Property {
 }
 
 impl Property {
-    /// All of them.
+    /// All properties.
     pub const ALL: [Self; 6] = [
         Self::UniformAgreement,
         Self::SameRows,
@@ -35,7 +35,7 @@ impl Property {
         Self::Durability,
     ];
 
-    /// How it is called.
+    /// Name of the property.
     pub const fn name(self) -> &'static str {
         match self {
             Self::UniformAgreement => "uniform agreement",

@@ -1,4 +1,4 @@
-//! What the checker drives: one agreement of a synchronous protocol, at one node.
+//! The interface for the checker: one agreement of a synchronous protocol, at one node.
 
 use std::fmt::Debug;
 use std::hash::Hash;
@@ -17,18 +17,18 @@ pub fn all_of(nodes: usize) -> u8 {
     u8::MAX >> (NODES_MAX - nodes)
 }
 
-/// How many nodes may be faulty, and the quorums that follow from it.
+/// Number of tolerated faults, and the quorums that follow from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Quorums {
     /// Nodes of the cluster.
     pub nodes: usize,
     /// The most of them that may be faulty.
     pub faults: usize,
-    /// How many locked nodes decide: a strict majority.
+    /// Number of locked nodes that decide: a strict majority.
     pub decision: usize,
-    /// How many nodes a node must not suspect in order to lock or decide by itself.
+    /// Number of nodes that a node must trust in order to lock or decide by itself.
     pub survival: usize,
-    /// How many known rows must contain a proposal for it to be decided.
+    /// Number of known rows that must contain a proposal for it to be decided.
     pub holders: usize,
 }
 
@@ -40,14 +40,14 @@ impl Quorums {
     }
 }
 
-/// What can be seen of a node between two rounds.
+/// Observable state of a node between two rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct View {
-    /// Whose rows (or values) the node knows.
+    /// Nodes whose rows (or values) the node knows.
     pub known: u8,
     /// Whom the node no longer listens to.
     pub suspected: u8,
-    /// Who is locked as far as the node shows, itself included.
+    /// Nodes that are locked as far as this one knows, itself included.
     pub locked: u8,
     /// What it has decided: a set of proposers.
     pub decision: Option<u8>,

@@ -63,7 +63,7 @@ pub struct Searched<const N: usize> {
     pub properties: Vec<Property>,
     /// What was found against each broken property.
     pub findings: Vec<Finding<N>>,
-    /// How long it took.
+    /// Duration of the check.
     pub took: Duration,
 }
 

@@ -76,11 +76,11 @@ pub struct Outcome {
     /// The algorithm as printed breaks uniform agreement. None if it was not searched where it does, with random
     /// schedules of seven nodes.
     pub printed_falls: Option<bool>,
-    /// All states of all checks together.
+    /// States of all checks together.
     pub states_explored: u64,
-    /// All random schedules.
+    /// Number of random schedules.
     pub schedules: u64,
-    /// What decides those.
+    /// Seed of the random schedules.
     pub seed: u64,
     /// Every check.
     pub checks: Vec<Check>,
@@ -137,13 +137,13 @@ impl Suite {
         // The rounds of the longer window; five nodes have those of the shorter one, which is what two faults need.
         let rounds = if N == EXHAUSTIVE_MAX { 4 } else { 8 };
         let any_rounds = if N == 3 { 8 } else { 4 };
-        // Which nodes are faulty is a matter of names.
+        // The choice of the faulty nodes is a matter of names.
         let last = |count: usize| Adversary::Omissions { faulty: all_of(N) & !(all_of(N) >> count) };
         for faults in 0..=quorums.faults {
             let rows = if faults == 2 { Rows::Representative } else { Rows::All };
             checks.push(self.explore::<_, N>(Shipped { quorums }, last(faults), rows, rounds, progress));
         }
-        // Where any link may lose, five nodes have too many states.
+        // If any link may lose messages, five nodes have too many states.
         if N < EXHAUSTIVE_MAX {
             let rows = if N == 3 { Rows::All } else { Rows::Representative };
             let any = Adversary::AnyLink;

@@ -11,7 +11,7 @@ pub enum Bug {
     LockEarly,
     /// A node listens to a peer that suspects it.
     OneSidedSuspicion,
-    /// A node forgets whom it suspected when it hears him again.
+    /// A node stops suspecting another one when it hears it again.
     ForgivingSuspicion,
     /// Half of the nodes decide, not more than half.
     HalfDecides,
@@ -27,7 +27,7 @@ pub enum Bug {
 }
 
 impl Bug {
-    /// All of them.
+    /// All bugs.
     pub const ALL: [Self; 8] = [
         Self::LockEarly,
         Self::OneSidedSuspicion,
@@ -39,7 +39,7 @@ impl Bug {
         Self::FrozenRows,
     ];
 
-    /// What results call it.
+    /// Name in results.
     pub const fn name(self) -> &'static str {
         match self {
             Self::LockEarly => "lock early",
@@ -59,7 +59,7 @@ impl Bug {
 pub struct Variant {
     /// The quorums.
     pub quorums: Quorums,
-    /// What is wrong with it.
+    /// Its bug.
     pub bug: Option<Bug>,
 }
 
@@ -71,7 +71,7 @@ pub struct VariantNode {
     /// 0: not known.
     rows: [u8; NODES_MAX],
     suspected: u8,
-    /// Whose messages of this round counted.
+    /// Senders whose messages of this round counted.
     accepted: u8,
     heard_locked: u8,
     locked: bool,
@@ -82,7 +82,7 @@ pub struct VariantNode {
     decision: Option<u8>,
 }
 
-/// What a node sends.
+/// A node's message.
 #[derive(Clone, Copy, Debug)]
 pub struct VariantMessage {
     rows: [u8; NODES_MAX],
@@ -267,7 +267,7 @@ mod tests {
         }
     }
 
-    /// What breaks, at the smallest cluster where something does.
+    /// The smallest cluster in which a property fails, and that property.
     fn caught(bug: Bug) -> Option<(usize, Property)> {
         let variant = |nodes| Variant { quorums: Quorums::of(nodes), bug: Some(bug) };
         let rows = Rows::All;

@@ -178,7 +178,7 @@ fn guards_that_do_not_keep_the_invariant_are_found() {
     });
     let without = derived(data.finish());
     assert_eq!(without.defects, ["the guards of withdraw keep the invariant"]);
-    // What is permissible includes that the invariant holds after it, so the verdict is that of an account.
+    // A permissible call keeps the invariant, so the verdict is that of an account.
     assert_eq!(without.verdict["withdraw"].category, Category::Conflicting);
     let mut data = Builder::new("account", "an account that begins with a debt");
     let balance = data.scalar("balance");

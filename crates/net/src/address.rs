@@ -8,7 +8,7 @@ pub trait Address: Copy + Eq + fmt::Debug + fmt::Display + Into<SocketAddr> {
     /// The address, if it is of this family.
     fn of(address: SocketAddr) -> Option<Self>;
 
-    /// UDP port `port` of `address` as one who has this address sends to it, if that is of this family.
+    /// UDP port `port` of `address` as a destination from this address, if the families agree.
     fn reach(self, address: IpAddr, port: u16) -> Option<Self>;
 
     /// The IP address.

@@ -1,4 +1,4 @@
-//! What nodes and membership services log of views, one line each.
+//! Log lines of nodes and membership services about views.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use weft_waist::{Epoch, NodeId, NodeSet, View};
 
 use crate::log;
 
-/// Who announces.
+/// The process that announces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Announcer {
     /// The membership service publishes the view.
@@ -25,11 +25,11 @@ pub enum Announcer {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Announcement {
-    /// Who says so.
+    /// The process that announces it.
     pub announcer: Announcer,
     /// The view.
     pub view: View,
-    /// When, in nanoseconds of `CLOCK_MONOTONIC`.
+    /// Time in nanoseconds of `CLOCK_MONOTONIC`.
     pub at_ns: u64,
 }
 
@@ -70,7 +70,7 @@ impl Announcement {
     }
 }
 
-/// How a role is called.
+/// Name of a role.
 pub(crate) fn name_of(role: Role) -> &'static str {
     ROLES.iter().find(|(_, known)| *known == role).expect("every role has a name").0
 }

@@ -26,7 +26,7 @@ impl Clock {
         Self { origin_ns }
     }
 
-    /// Where this clock counts from, in nanoseconds of `CLOCK_MONOTONIC`.
+    /// Origin of this clock, in nanoseconds of `CLOCK_MONOTONIC`.
     pub const fn origin_ns(self) -> u64 {
         self.origin_ns
     }
@@ -36,12 +36,12 @@ impl Clock {
         self.at(system::monotonic_ns())
     }
 
-    /// What this clock shows when `CLOCK_MONOTONIC` shows `monotonic_ns`.
+    /// Time of this clock when `CLOCK_MONOTONIC` shows `monotonic_ns`.
     pub const fn at(self, monotonic_ns: u64) -> Instant {
         Instant::from_ps(monotonic_ns.saturating_sub(self.origin_ns).saturating_mul(1_000))
     }
 
-    /// What `CLOCK_MONOTONIC` shows, in nanoseconds, when this clock shows `instant`.
+    /// Time of `CLOCK_MONOTONIC`, in nanoseconds, when this clock shows `instant`.
     pub const fn monotonic_ns(self, instant: Instant) -> u64 {
         self.origin_ns.saturating_add(instant.as_ns())
     }

@@ -1,4 +1,4 @@
-//! What two programs tell each other before their queue pairs can talk, and how queue pairs are then connected.
+//! The handshake of two programs before their queue pairs can talk, and the connection of the queue pairs.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -10,13 +10,13 @@ use weft_verbs::{
 };
 use weft_wire::roce::{Gid, MASK_24};
 
-/// No introduction is longer.
+/// Bound on the length of an introduction.
 const LONGEST_LINE: usize = 128;
 
 /// Memory that its owner lets the peer reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RemoteMemory {
-    /// Its first byte, with the region's key.
+    /// Address of its first byte, with the region's rkey.
     pub start: RemoteAddress,
     /// Bytes.
     pub length: u64,
@@ -28,13 +28,13 @@ pub struct RemoteMemory {
 /// write it, with a LID of 0, and behind it, if there is memory, ` ADDRESS:LENGTH:RKEY`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Introduction {
-    /// Its port.
+    /// GID of the port.
     pub gid: Gid,
-    /// Its queue pair.
+    /// Number of the queue pair.
     pub number: QueuePairNumber,
     /// PSN of the first request that it sends, 24 bits.
     pub psn: u32,
-    /// What the peer may reach of its memory.
+    /// Memory that the peer may access.
     pub memory: Option<RemoteMemory>,
 }
 
@@ -109,16 +109,16 @@ impl Introduction {
     }
 }
 
-/// How a queue pair is connected, apart from what the peer says. The defaults are those that programs of verbs choose.
+/// Local parameters of a connection. The defaults are those that programs of verbs choose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionOptions {
-    /// What the peer may do through the queue pair.
+    /// Operations that the peer may do through the queue pair.
     pub access: AccessFlags,
     /// The most payload bytes in a packet; both ends must say the same.
     pub path_mtu: PathMtu,
     /// READs and atomics outstanding, in each direction.
     pub rd_atomic: u8,
-    /// How long the peer must wait when no receive request is posted: a code.
+    /// RNR time of a peer that finds no receive request: a code.
     pub min_rnr_timer: u8,
     /// Local acknowledgement time-out: a code.
     pub timeout: u8,

@@ -1,4 +1,4 @@
-//! Where a node keeps its data.
+//! The node's data on disk.
 
 use std::net::{SocketAddrV4, UdpSocket};
 use std::path::Path;
@@ -9,7 +9,7 @@ use weft_node::{KvLog, store_parameters};
 
 use crate::FileDisk;
 
-/// What the disk's thread sends to the node's own port when a flush has ended.
+/// Message of the disk's thread to the node's own port when a flush has ended.
 pub(crate) const WAKE: &[u8] = b"flushed";
 
 /// Finds the log of a store in a file, or makes it. `agent` is the port that is told when a flush has ended.

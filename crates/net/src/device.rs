@@ -14,7 +14,7 @@ use crate::{
     Address, BindError, CardPorts, Clock, FramePort, IdlePolicy, Poller, PortOptions, Stop, UdpPort, system,
 };
 
-/// What carries out the verbs of a program, with its port: a card or a NIC.
+/// A program's device for verbs, with its port: a card or a NIC.
 pub trait Device: AsFd {
     /// The management calls of verbs, and the memory.
     fn driver(&mut self) -> &mut dyn RdmaDriver;
@@ -25,10 +25,10 @@ pub trait Device: AsFd {
     /// The next thing for the host.
     fn poll_host(&mut self) -> Option<HostEvent>;
 
-    /// When [`Device::handle_deadline`] wants to be called.
+    /// When [`Device::handle_deadline`] must be called.
     fn next_deadline(&self) -> Option<Instant>;
 
-    /// Does what is due at `now`.
+    /// Handles what is due at `now`.
     fn handle_deadline(&mut self, now: Instant);
 
     /// Takes what has arrived on the port; says whether there was anything.
@@ -209,7 +209,7 @@ impl<N: Nic + RdmaDriver, P: FramePort> Device for FrameDevice<N, P> {
             sent = true;
         }
         self.port.flush()?;
-        // Nobody here charges time for work.
+        // This world charges no time for work.
         let _ = self.nic.take_work();
         Ok(sent)
     }

@@ -1,6 +1,6 @@
 //! A file as the disk of a store.
 //!
-//! A thread carries out what is submitted, so that whoever drives a node never waits for the disk.
+//! A thread carries out the operations, so that the thread of the node never waits for the disk.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -15,7 +15,7 @@ use weft_store::{Disk, DiskError, Operation, SECTOR};
 /// Bytes that are written to the file at once.
 const PIECE: usize = 64 * SECTOR;
 
-/// What direct I/O wants of memory: to begin at a multiple of a sector.
+/// Alignment that direct I/O demands of memory: a sector.
 #[repr(align(4096))]
 struct Aligned([u8; PIECE]);
 
@@ -24,15 +24,15 @@ enum Request {
     Flush,
 }
 
-/// Why there is no disk.
+/// Reason for which a disk cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum FileDiskError {
     /// The file cannot be made or opened.
     #[error("{path}: {source}")]
     File {
-        /// Its path.
+        /// Path of the file.
         path: PathBuf,
-        /// What the kernel says.
+        /// Error of the kernel.
         source: io::Error,
     },
     /// Another process has it.
@@ -145,7 +145,7 @@ fn serve(
                 let has_failed = flushed.is_err();
                 let nobody_waits = outcomes.send(flushed).is_err();
                 wake();
-                // What the kernel holds of the file is unknown after an error: nothing more is written.
+                // After an error the kernel's state of the file is unknown: nothing more is written.
                 if has_failed || nobody_waits {
                     return;
                 }

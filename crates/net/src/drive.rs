@@ -6,16 +6,16 @@ use weft_time::Instant;
 
 use crate::{Clock, Datagram, IdlePolicy, Poller, Stop, UdpPort, system};
 
-/// What a thread runs over its ports: a node, or a client.
+/// A program that a thread runs over its ports: a node, or a client.
 pub trait Endpoint {
     /// A datagram has arrived on the port of this index. `now` was read after that: what is decided by it, such as
     /// whether a lease still holds, is decided at a time at which the datagram was here.
     fn receive(&mut self, now: Instant, port: usize, datagram: Datagram<'_>);
 
-    /// When [`Endpoint::handle_deadline`] wants to be called, if nothing arrives before.
+    /// When [`Endpoint::handle_deadline`] must be called, if nothing arrives before.
     fn next_deadline(&self) -> Option<Instant>;
 
-    /// Does what is due at `now`.
+    /// Handles what is due at `now`.
     fn handle_deadline(&mut self, now: Instant);
 
     /// Queues what there is to send, for as long as the ports take it. Called after everything else in each round, so
@@ -84,7 +84,7 @@ fn sent(ports: &[UdpPort]) -> u64 {
     ports.iter().map(|port| port.counters().sent).sum()
 }
 
-/// How often a port was too full to take a datagram.
+/// Number of datagrams that full ports have refused.
 fn refused(ports: &[UdpPort]) -> u64 {
     ports.iter().map(|port| port.counters().not_queued).sum()
 }

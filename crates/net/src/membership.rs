@@ -28,7 +28,7 @@ pub enum MembershipError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the system.
         source: io::Error,
     },
     /// The state file is there and is not of this cluster, or damaged.
@@ -47,7 +47,7 @@ pub enum MembershipError {
     Unwritable {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the system.
         source: io::Error,
     },
     /// The socket has become useless.

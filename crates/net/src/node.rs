@@ -69,7 +69,7 @@ pub enum NodeError {
     Record {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the system.
         source: io::Error,
     },
     /// It does not belong to the cluster whose membership service it has found.

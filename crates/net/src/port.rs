@@ -77,7 +77,7 @@ pub enum BindError {
     Other {
         /// The address asked for.
         address: SocketAddr,
-        /// What the kernel says.
+        /// Error of the kernel.
         source: io::Error,
     },
 }

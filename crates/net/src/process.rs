@@ -33,29 +33,29 @@ pub enum ProcessError {
     Start {
         /// The child's name.
         name: String,
-        /// What the kernel says.
+        /// Error of the kernel.
         source: io::Error,
     },
-    /// It ended before it had written what was waited for.
+    /// It ended before it wrote the expected line.
     #[error("{name} ended ({status}) before it wrote \"{prefix}\"{stderr}")]
     EndedEarly {
         /// The child's name.
         name: String,
-        /// How it ended.
+        /// Exit status.
         status: ExitStatus,
         /// The beginning of the line that was waited for.
         prefix: String,
-        /// Its last lines of standard error.
+        /// Last lines of its standard error.
         stderr: String,
     },
-    /// It ended although it was still wanted.
+    /// It ended while it was still needed.
     #[error("{name} ended ({status}) in the middle of its work{stderr}")]
     Ended {
         /// The child's name.
         name: String,
-        /// How it ended.
+        /// Exit status.
         status: ExitStatus,
-        /// Its last lines of standard error.
+        /// Last lines of its standard error.
         stderr: String,
     },
     /// It takes no more input.
@@ -63,39 +63,39 @@ pub enum ProcessError {
     Deaf {
         /// The child's name.
         name: String,
-        /// Its last lines of standard error.
+        /// Last lines of its standard error.
         stderr: String,
     },
-    /// It has not written what was waited for.
+    /// It did not write the expected line in time.
     #[error("{name} has not written \"{prefix}\" within {limit}{stderr}")]
     Silent {
         /// The child's name.
         name: String,
         /// The beginning of the line that was waited for.
         prefix: String,
-        /// How long was waited.
+        /// The time limit.
         limit: Duration,
-        /// Its last lines of standard error.
+        /// Last lines of its standard error.
         stderr: String,
     },
-    /// It ended, and not with success.
+    /// It ended without success.
     #[error("{name} failed ({status}){stderr}")]
     Failed {
         /// The child's name.
         name: String,
-        /// How it ended.
+        /// Exit status.
         status: ExitStatus,
-        /// Its last lines of standard error.
+        /// Last lines of its standard error.
         stderr: String,
     },
-    /// It has not ended.
+    /// It did not end in time.
     #[error("{name} has not ended within {limit}{stderr}")]
     StillRunning {
         /// The child's name.
         name: String,
-        /// How long was waited.
+        /// The time limit.
         limit: Duration,
-        /// Its last lines of standard error.
+        /// Last lines of its standard error.
         stderr: String,
     },
 }
@@ -104,12 +104,12 @@ pub enum ProcessError {
 /// replaced in the meantime.
 pub fn own_executable() -> Command {
     let mut command = Command::new("/proc/self/exe");
-    // What a user wants to be logged is not meant for these.
+    // The user's log level is not meant for these processes.
     command.env_remove(log::LEVEL_VARIABLE);
     command
 }
 
-/// A child process whose standard output is read line by line; of what it logs, the messages.
+/// A child process whose standard output is read line by line; of log lines, the messages.
 #[derive(Debug)]
 pub struct ChildProcess {
     name: String,
@@ -132,7 +132,7 @@ impl ChildProcess {
         Self::start_with_input(name, command, Stdio::null())
     }
 
-    /// As [`ChildProcess::start`], for a child that is told things with [`ChildProcess::tell`].
+    /// As [`ChildProcess::start`], for a child that reads lines from [`ChildProcess::tell`].
     ///
     /// # Errors
     /// [`ProcessError::Start`].
@@ -227,7 +227,7 @@ impl ChildProcess {
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => break,
-                // Its standard output is closed; as a rule because it has ended.
+                // Its standard output is closed, usually because it has ended.
                 Err(RecvTimeoutError::Disconnected) => {
                     let (name, prefix) = (self.name.clone(), prefix.to_owned());
                     let Some(status) = self.wait_until(end) else { break };
@@ -270,7 +270,7 @@ impl ChildProcess {
 
     /// Ends the child as a crash would (SIGKILL), and waits until it is gone.
     pub fn kill(&mut self) {
-        // It fails only for a child that has been waited for.
+        // Fails only for a child that has been waited for.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -285,7 +285,7 @@ impl ChildProcess {
         self.signal(libc::SIGCONT);
     }
 
-    /// How the child ended, if it has.
+    /// Exit status of the child, if it has ended.
     pub fn status(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }

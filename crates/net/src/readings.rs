@@ -1,4 +1,4 @@
-//! What a node publishes as metrics.
+//! Metrics of a node.
 
 use std::collections::BTreeMap;
 

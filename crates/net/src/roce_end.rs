@@ -12,7 +12,7 @@ use crate::identification::Identifications;
 use crate::port::LeftOut;
 use crate::{Address, Composed, Datagram, UdpPort};
 
-/// No RoCE v2 packet of the largest path MTU is longer, with its ICRC: all extended headers together do not reach 64
+/// Bound on a RoCE v2 packet of the largest path MTU, with its ICRC: all extended headers together do not reach 64
 /// bytes.
 const LONGEST_PACKET: usize = 4_096 + 64;
 

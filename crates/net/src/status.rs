@@ -1,4 +1,4 @@
-//! Answers to those who ask how a node or a membership service is.
+//! Answers to status requests.
 
 use std::collections::VecDeque;
 use std::net::SocketAddrV4;

@@ -52,7 +52,7 @@ impl Stop {
     /// Raises the flag. Does nothing that a signal handler may not do.
     pub fn request(&self) {
         self.requested.store(true, Ordering::Release);
-        // It fails only if 2^64 - 2 requests have gone before.
+        // Fails only after 2^64 - 2 earlier requests.
         let _ = (&self.event).write(&1u64.to_ne_bytes());
     }
 

@@ -17,7 +17,7 @@ const LOOKS_PER_LEASE: u64 = 4;
 pub(crate) struct Watch {
     node: NodeId,
     peers: usize,
-    /// How the configuration calls the engine of each slot.
+    /// Names of the engines in the configuration, by slot.
     engines: Vec<String>,
     stalls: Stalls,
     next_look: Instant,
@@ -61,7 +61,7 @@ impl Watch {
         self.look_at_lease(now, lease, node);
     }
 
-    /// How the engine in `slot` is.
+    /// Status of the engine in `slot`.
     pub(crate) fn engine(
         &self,
         slot: u8,
@@ -132,7 +132,7 @@ impl Seconds {
     }
 }
 
-/// Looks for datagrams that are longer than their path takes. They are lost, and what waits for them waits for ever.
+/// Looks for datagrams longer than the path MTU. They are lost, and their requests wait without limit.
 #[derive(Debug)]
 pub(crate) struct OversizeWatch {
     node: NodeId,

@@ -188,7 +188,7 @@ pub enum NicKvError {
     Workload(#[from] WorkloadError),
 }
 
-/// What to measure.
+/// Parameters of the measurement.
 #[derive(Clone, Debug)]
 pub struct NicKvBench {
     /// Bytes of a value.

@@ -89,7 +89,7 @@ impl Setup {
     }
 }
 
-/// What a client asks.
+/// Kind of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Asked {
     pub(super) operation: Operation,

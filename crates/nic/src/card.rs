@@ -23,10 +23,10 @@ use crate::memory::{CardMemory, PayloadPlace};
 use crate::replies::{Incarnation, REPLY_BYTES, Replies};
 use crate::{HostCommand, HostEvent, Peering, Work};
 
-/// How a card is built.
+/// Parameters from which a card is built.
 #[derive(Clone, Debug)]
 pub struct CardConfig {
-    /// Where each node of the cluster takes Weft datagrams. Only these addresses may speak as peers.
+    /// The address at which each node of the cluster takes Weft datagrams. Only these addresses may speak as peers.
     pub peers: [Option<SocketAddrV4>; NODES_MAX],
     /// The longest datagram, in bytes: the network's MTU less 28.
     pub datagram_bytes: usize,
@@ -85,13 +85,13 @@ pub struct Card<E> {
     rpc_bytes: Vec<u8>,
     /// The labour of the event that what was polled last came of.
     polled_labour: Duration,
-    /// When the transport was served last.
+    /// When the transport was last served.
     served: Instant,
     /// The slots whose clients the host serves, one bit each.
     clients_on_host: u64,
 }
 
-/// What lies around the engines of a card.
+/// The NIC around the engines of a card, which carries out their effects.
 #[derive(Debug)]
 struct CardPorts {
     egress: Egress,
@@ -181,7 +181,7 @@ impl<E: Engine> Card<E> {
         !self.engines.is_empty()
     }
 
-    /// All memory that verbs can reach.
+    /// All memory that verbs can reach on this card.
     pub(crate) fn card_memory(&mut self) -> &mut CardMemory {
         &mut self.ports.memory
     }
@@ -295,11 +295,11 @@ impl<E: Engine> Card<E> {
             HostCommand::Associate(_) => self.ports.counters.associations_refused += 1,
             HostCommand::Transmit(_) => panic!("a card without a frame port cannot transmit frames"),
         }
-        // What is posted in ERROR completes at once.
+        // A request posted in the ERROR state completes at once.
         self.serve_transport(now);
     }
 
-    /// When [`Card::handle_deadline`] wants to be called.
+    /// The time of the next call of [`Card::handle_deadline`].
     pub fn next_deadline(&self) -> Option<Instant> {
         self.engines.next_timer().into_iter().chain(self.ports.transport.next_deadline()).min()
     }
@@ -426,7 +426,7 @@ impl<E: Engine> Card<E> {
         }
     }
 
-    /// What was done since the last call. Frames received are the frame port's to count.
+    /// Work done since the last call. Received frames are not in it: the frame port counts them.
     pub fn take_work(&mut self) -> Work {
         for memory in &mut self.ports.memory.engines {
             self.ports.work.memory += memory.take_accesses();
@@ -453,7 +453,7 @@ impl<E: Engine> Card<E> {
         all
     }
 
-    /// What [`Card::own_counters`] count, by name.
+    /// What each of [`Card::own_counters`] counts, by name.
     pub fn counter_help() -> impl Iterator<Item = (&'static str, &'static str)> {
         let own = EngineCounters::HELP.iter().chain(CardCounters::HELP);
         own.chain(weft_rdma::Counters::HELP).copied()

@@ -11,15 +11,15 @@ use weft_waist::Memory;
 /// [`crate::Nic::complete_dma`], once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DmaRequest {
-    /// Which way the bytes go.
+    /// Direction of the copy.
     pub direction: DmaDirection,
     /// From or to where in the host's memory.
     pub host: u64,
     /// To or from where in the engine's memory.
     pub memory: u64,
-    /// How many bytes.
+    /// Length in bytes.
     pub length: u32,
-    /// Whose, and with which tag.
+    /// Slot of the engine that asked, and its tag.
     pub(crate) slot: u8,
     pub(crate) tag: u64,
     /// Resets of the engine before it has asked: an engine that was reset since then has asked for nothing.
@@ -34,7 +34,7 @@ impl DmaRequest {
     }
 }
 
-/// Which way a copy goes.
+/// Direction of a copy between the host's memory and an engine's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DmaDirection {
     /// From the host's memory.
@@ -43,7 +43,7 @@ pub enum DmaDirection {
     Write,
 }
 
-/// What engines have asked for and nobody has taken yet.
+/// Copies that engines have asked for and the world has not taken yet.
 #[derive(Debug)]
 pub(crate) struct DmaQueue {
     /// Each with the labour of the event that has asked.
@@ -67,7 +67,7 @@ impl DmaQueue {
         self.requests.pop_front()
     }
 
-    /// The engine in `slot` starts anew: whatever it has asked for is none of its business any more.
+    /// Drops all requests of the engine in `slot`, which starts anew.
     pub(crate) fn forget(&mut self, slot: u8) {
         self.lives[usize::from(slot)] += 1;
         self.requests.retain(|(_, request)| request.slot != slot);

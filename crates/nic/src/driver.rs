@@ -1,4 +1,4 @@
-//! What a driver does with a NIC beside the data path.
+//! Control of a NIC by its driver, apart from the data path.
 
 use std::net::IpAddr;
 

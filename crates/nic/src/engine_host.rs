@@ -18,12 +18,13 @@ use crate::slot::Slot;
 /// Set in the tags of a card's own requests, and therefore in no engine's and no host's.
 pub(crate) const CARD_TAG: u64 = 1 << 63;
 
-/// What lies around the engines of an [`EngineHost`]: it carries out their effects, and says when, if that takes time.
+/// The surroundings of the engines of an [`EngineHost`]: they carry out effects, and report the end of those that take
+/// time.
 pub trait Ports {
-    /// What an engine may need of this.
+    /// Capabilities offered to engines.
     const OFFERS: Capabilities;
 
-    /// What this is called in errors.
+    /// Name of this place in errors.
     const NAME: &'static str;
 
     /// The memory of the engine in `slot`.
@@ -80,7 +81,7 @@ pub trait Ports {
     fn copy(&mut self, request: DmaRequest);
 }
 
-/// Who has sent a datagram.
+/// Sender of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sender {
     /// A node of the cluster.
@@ -90,7 +91,7 @@ pub enum Sender {
 }
 
 impl Sender {
-    /// What an engine is told of a message that has come from there.
+    /// The event by which an engine learns of a message from this sender.
     pub fn event(self, message: Message<'_>, last: bool) -> Event<'_> {
         match self {
             Self::Peer(from) => Event::Deliver { from, message, last },
@@ -117,7 +118,7 @@ pub fn messages<'a>(datagram: &Datagram<'a>) -> impl Iterator<Item = (u8, Messag
 #[derive(Debug)]
 pub struct EngineHost<E> {
     slots: Vec<Slot<E>>,
-    /// Where each node of the cluster takes Weft datagrams. Only these addresses may speak as peers.
+    /// The address at which each node of the cluster takes Weft datagrams. Only these addresses may speak as peers.
     peers: [Option<SocketAddrV4>; NODES_MAX],
     ownership: Ownership,
     /// Empty but while an event is handled.
@@ -144,7 +145,7 @@ impl<E: Engine> EngineHost<E> {
         })
     }
 
-    /// How many engines there are.
+    /// Number of engines.
     pub const fn len(&self) -> usize {
         self.slots.len()
     }
@@ -193,13 +194,13 @@ impl<E: Engine> EngineHost<E> {
         datagram
     }
 
-    /// Who speaks from an address.
+    /// The sender that an address belongs to.
     pub fn sender(&self, from: SocketAddrV4) -> Sender {
         let peer = self.peers.iter().position(|peer| *peer == Some(from)).and_then(NodeId::new);
         peer.map_or(Sender::Client(from), Sender::Peer)
     }
 
-    /// When the next timer is due.
+    /// When the next timer of any engine is due.
     pub fn next_timer(&self) -> Option<Instant> {
         self.slots.iter().filter_map(Slot::next_timer).min()
     }
@@ -315,7 +316,7 @@ impl<E: Engine> EngineHost<E> {
         self.counters.messages_too_large += u64::from(!ports.send(slot, to, message));
     }
 
-    /// What was received and refused, by name, in a fixed order.
+    /// Received and refused messages, by name, in a fixed order.
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
         self.counters.list()
     }
@@ -372,7 +373,7 @@ mod tests {
         }
     }
 
-    /// Takes posts, and keeps what comes of them.
+    /// Accepts posts, and keeps their completions.
     #[derive(Debug)]
     struct Recorder {
         memory: Memory,

@@ -51,10 +51,10 @@ pub trait Nic {
     /// The host asks for something.
     fn submit(&mut self, now: Instant, command: HostCommand<'_>);
 
-    /// When [`Nic::handle_deadline`] wants to be called, if nothing else happens before.
+    /// When [`Nic::handle_deadline`] must be called if nothing else happens before.
     fn next_deadline(&self) -> Option<Instant>;
 
-    /// Does what is due at `now`. Harmless when nothing is.
+    /// Handles what is due at `now`. A call before the deadline has no effect.
     fn handle_deadline(&mut self, now: Instant);
 
     /// Appends the next frame to send to `frame`, which the caller has cleared; `false` if there is none.
@@ -63,8 +63,8 @@ pub trait Nic {
     /// The next thing for the host.
     fn poll_host(&mut self) -> Option<HostEvent>;
 
-    /// The next copy between the host's memory and an engine's that the world is to carry out. A NIC whose engines
-    /// cannot ask for any has none.
+    /// The next copy between the host's memory and an engine's, for the world to carry out. A NIC whose engines have no
+    /// such effect returns none.
     fn poll_dma(&mut self) -> Option<DmaRequest> {
         None
     }
@@ -81,8 +81,8 @@ pub trait Nic {
         unreachable!("nobody has asked for {request:?} at {now}")
     }
 
-    /// What was done since the last call, for worlds that charge time for it. A NIC that takes its own time,
-    /// as a clocked one does, reports none.
+    /// Work done since the last call, for worlds that charge time for it. A clocked NIC takes its own time and reports
+    /// none.
     fn take_work(&mut self) -> Work;
 
     /// The memory of the host behind [`weft_verbs::Target::Host`], if the NIC keeps it: a world lends it to the host's
@@ -95,7 +95,7 @@ pub trait Nic {
     fn counters(&self) -> Vec<(&'static str, u64)>;
 }
 
-/// What the host asks of its NIC.
+/// A request of the host to its NIC.
 #[derive(Clone, Debug)]
 pub enum HostCommand<'a> {
     /// Reset an engine and its memory: it starts empty, as at power-on.
@@ -107,10 +107,10 @@ pub enum HostCommand<'a> {
     Configure {
         /// The engine's slot.
         engine: u8,
-        /// What they are to hold.
+        /// New content of the registers.
         configuration: Configuration,
     },
-    /// Send an ordinary frame as it is.
+    /// Send an ordinary frame unchanged.
     Transmit(&'a [u8]),
     /// Call an engine.
     Call {
@@ -120,19 +120,19 @@ pub enum HostCommand<'a> {
         token: u32,
         /// The message's kind, in the engine's numbering.
         kind: u8,
-        /// Its content.
+        /// Content of the message.
         payload: &'a [u8],
     },
-    /// Answer a client whose request has come as [`HostEvent::Request`]; a message that no datagram can hold is
-    /// counted.
+    /// Answer a client whose request arrived as [`HostEvent::Request`]. A message that fits no datagram is counted and
+    /// dropped.
     Respond {
-        /// The slot whose host half answers.
+        /// Slot of the answering host half.
         engine: u8,
         /// The client.
         to: SocketAddrV4,
         /// The message's kind, in the numbering of the engine's clients.
         kind: u8,
-        /// Its content.
+        /// Content of the message.
         payload: &'a [u8],
     },
     /// Post to a send queue; a refusal comes back as a completion in error. The highest bit of the request's tag is the
@@ -148,7 +148,7 @@ pub enum HostCommand<'a> {
     Associate(psp::Change),
 }
 
-/// What a NIC tells its host.
+/// A notification of a NIC to its host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HostEvent {
     /// A frame that the NIC does not serve itself.
@@ -159,7 +159,7 @@ pub enum HostEvent {
     Status {
         /// The engine's slot.
         engine: u8,
-        /// What they hold.
+        /// Content of the status registers.
         status: EngineStatus,
     },
     /// An engine has answered a call of the host.
@@ -170,10 +170,10 @@ pub enum HostEvent {
         token: u32,
         /// The message's kind, in the engine's numbering.
         kind: u8,
-        /// Its content.
+        /// Content of the message.
         payload: Vec<u8>,
     },
-    /// A client has sent a message to a slot whose clients the host serves ([`Card::serve_clients_on_host`]).
+    /// A client's message to a slot whose clients the host serves ([`Card::serve_clients_on_host`]).
     Request {
         /// The slot.
         engine: u8,
@@ -181,12 +181,12 @@ pub enum HostEvent {
         from: SocketAddrV4,
         /// The message's kind, in the numbering of the engine's clients.
         kind: u8,
-        /// Its content.
+        /// Content of the message.
         payload: Vec<u8>,
     },
 }
 
-/// What a NIC has done: the simulator's cost profiles turn it into time.
+/// Work of a NIC: the simulator's cost profiles turn it into time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
     /// Frames parsed.
@@ -205,13 +205,13 @@ pub struct Work {
     pub host_state: Accesses,
     /// Accesses of verbs to HBM: responses wait for them, and nothing else does.
     pub verbs: Accesses,
-    /// What verbs have read from the host's memory.
+    /// Bytes that verbs have read from the host's memory.
     pub host_memory: HostReads,
-    /// How often verbs have written to the host's memory.
+    /// Number of writes by verbs to the host's memory.
     pub host_writes: u32,
 }
 
-/// What verbs have read from the host's memory for the frames that were built.
+/// Reads of the host's memory by verbs for the frames that were built.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostReads {
     /// Responses to READs that were begun.

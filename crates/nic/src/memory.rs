@@ -1,4 +1,4 @@
-//! All memory of a card as verbs see it.
+//! All memory of a card, as verbs see it.
 
 use weft_rdma::{FlatMemory, MemoryFault, RegionMemory};
 use weft_verbs::Target;
@@ -29,13 +29,13 @@ pub(crate) struct CardMemory {
     pub(crate) regions: FlatMemory,
     /// By slot.
     pub(crate) engines: Vec<Memory>,
-    /// What was read last.
+    /// The last read.
     pub(crate) last_read: Option<(Target, usize)>,
     /// And from where.
     pub(crate) last_place: Option<PayloadPlace>,
-    /// What verbs have written to HBM since it was taken.
+    /// Writes of verbs to HBM since they were last taken.
     pub(crate) written: Accesses,
-    /// How often verbs have written to the host's memory since it was taken.
+    /// Number of writes by verbs to the host's memory since it was last taken.
     pub(crate) host_writes: u32,
 }
 

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use weft_time::{Duration, Instant};
 use weft_wire::ethernet::MacAddress;
 
-/// How long the first request waits for its answer; each further one waits twice as long.
+/// Time until the first ARP request is repeated. Each further wait is twice as long.
 const REQUEST_INTERVAL: Duration = Duration::from_ms(1);
 
 /// Requests for one neighbour before it counts as unreachable, after 255 ms.
@@ -36,7 +36,7 @@ enum State {
     Unreachable,
 }
 
-/// What follows from a request that was not answered in time.
+/// Result of an ARP request that was not answered in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unanswered {
     /// Ask again.
@@ -81,7 +81,7 @@ impl Neighbours {
         fresh
     }
 
-    /// When [`Neighbours::expire`] has something to tell.
+    /// When [`Neighbours::expire`] has a result.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         let until = |entry: &Entry| match entry.state {
             State::Asked { until, .. } => Some(until),
@@ -90,7 +90,7 @@ impl Neighbours {
         self.entries.iter().filter_map(until).min()
     }
 
-    /// A request whose time is up.
+    /// Takes one request whose time is up.
     pub(crate) fn expire(&mut self, now: Instant) -> Option<Unanswered> {
         self.entries.iter_mut().find_map(|entry| match entry.state {
             State::Asked { requests, until } if until <= now => {
@@ -106,7 +106,7 @@ impl Neighbours {
         })
     }
 
-    /// The entry of a neighbour, a fresh one if there is none.
+    /// The entry of a neighbour; makes one if there is none.
     fn entry(&mut self, address: Ipv4Addr) -> &mut Entry {
         let position = self.entries.iter().position(|entry| entry.address == address).unwrap_or_else(|| {
             let fresh = Entry { address, state: State::Unreachable };

@@ -1,11 +1,11 @@
-//! Which engine a queue pair belongs to, and to whom the engine may connect it.
+//! Ownership of queue pairs by engines, and the peers that an engine may connect them to.
 
 use std::net::{IpAddr, Ipv4Addr};
 
 use weft_verbs::{PathMtu, QueuePairNumber, ReadyToReceive, ReadyToSend};
 
-/// How long a peer waits when no receive request is posted: 0.64 ms, as code of [`weft_rdma::rnr_timer`]. Engines post
-/// none.
+/// RNR time of a peer that finds no receive request: 0.64 ms, as a code of [`weft_rdma::rnr_timer`]. Engines post no
+/// receive requests.
 const MIN_RNR_TIMER: u8 = 12;
 
 /// The other end of an engine's queue pair, and the terms of every connection to it.
@@ -26,7 +26,7 @@ pub struct Peering {
 }
 
 impl Peering {
-    /// What the queue pair must know to answer a peer whose first request has the PSN `receive_psn`.
+    /// Attributes for the transition to RTR, with the PSN of the peer's first request.
     pub const fn ready_to_receive(&self, receive_psn: u32) -> ReadyToReceive {
         ReadyToReceive {
             destination: IpAddr::V4(self.destination),
@@ -38,7 +38,7 @@ impl Peering {
         }
     }
 
-    /// What the queue pair must know to make requests, the first with the PSN `send_psn`.
+    /// Attributes for the transition to RTS, with the PSN of the first request.
     pub const fn ready_to_send(&self, send_psn: u32) -> ReadyToSend {
         ReadyToSend {
             sq_psn: send_psn,

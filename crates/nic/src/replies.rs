@@ -27,7 +27,7 @@ impl Incarnation {
         transport.resets(queue_pair).map(|resets| Self { queue_pair, resets })
     }
 
-    /// How an engine knows it, as in gates: eight bits stand above the queue pair's number.
+    /// The caller as an engine knows it. As in gates, eight bits stand above the queue pair's number.
     pub(crate) const fn caller(self) -> Caller {
         Caller::QueuePair(QueuePairNumber(self.queue_pair.0 | self.resets << 24))
     }
@@ -90,7 +90,7 @@ impl Replies {
         Some(buffer)
     }
 
-    /// Takes back what is lent to incarnations that are over.
+    /// Returns buffers lent to earlier incarnations of queue pairs.
     fn reclaim(&mut self, transport: &Transport) {
         for (buffer, lent) in (0..).zip(&mut self.lent) {
             let is_over = |one: &mut Incarnation| Incarnation::of(one.queue_pair, transport) != Some(*one);

@@ -1,4 +1,4 @@
-//! One engine and its timers.
+//! One engine with its timers.
 
 use weft_time::Instant;
 use weft_waist::{Capabilities, Engine, EngineStatus};
@@ -11,7 +11,7 @@ const TIMERS_MAX: usize = 16;
 pub struct Slot<E> {
     /// The engine.
     pub engine: E,
-    /// What it has said that it needs.
+    /// The capabilities that the engine has declared.
     pub needs: Capabilities,
     timers: Vec<(u32, Instant)>,
     reported: EngineStatus,
@@ -55,7 +55,7 @@ impl<E: Engine> Slot<E> {
         }
     }
 
-    /// When the next timer is due.
+    /// When the next timer of this engine is due.
     pub fn next_timer(&self) -> Option<Instant> {
         self.timers.iter().map(|timer| timer.1).min()
     }

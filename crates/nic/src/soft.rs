@@ -20,19 +20,19 @@ use crate::neighbours::{Neighbours, Unanswered};
 use crate::waiting::{Content, Outgoing, WAITING_MAX, Waiting};
 use crate::{Card, CardConfig, DmaRequest, HostCommand, HostEvent, Nic, Work};
 
-/// Neighbours whose hardware addresses are kept. A packet waits for each one that is asked for, so there are always
-/// some that are not.
+/// Neighbours whose hardware addresses are kept. A packet waits for each unresolved one, so some entries are always
+/// unresolved.
 const NEIGHBOURS_MAX: usize = 256;
 const _: () = assert!(NEIGHBOURS_MAX > WAITING_MAX);
 
-/// How a soft NIC is built.
+/// Parameters from which a soft NIC is built.
 #[derive(Clone, Debug)]
 pub struct SoftNicConfig {
     /// Hardware address of the port.
     pub hardware: MacAddress,
     /// IPv4 address of the port.
     pub address: Ipv4Addr,
-    /// What is behind the port.
+    /// Parameters of the card behind the port.
     pub card: CardConfig,
 }
 
@@ -91,17 +91,17 @@ impl<E: Engine> SoftNic<E> {
         self.psp = Some(Box::new(psp));
     }
 
-    /// What is behind the port.
+    /// The card behind the port.
     pub fn card(&self) -> &Card<E> {
         &self.card
     }
 
-    /// What is behind the port, to set up queue pairs and regions.
+    /// The card behind the port, to set up queue pairs and regions.
     pub fn card_mut(&mut self) -> &mut Card<E> {
         &mut self.card
     }
 
-    /// Enters a neighbour by hand, as an operator does who does not want the first packet to wait for ARP.
+    /// Enters a neighbour by hand, so that the first packet does not wait for ARP.
     pub fn add_neighbour(&mut self, address: Ipv4Addr, hardware: MacAddress) {
         self.learn(address, hardware);
     }

@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 /// Packets that wait, over all neighbours, at most.
 pub(crate) const WAITING_MAX: usize = 64;
 
-/// What a packet is on the wire.
+/// Form of a packet on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Content {
     Datagram,

@@ -1,5 +1,5 @@
-//! Two soft NICs whose engines own queue pairs: memory that peers reach, permission that is given and taken, and
-//! connections that are made again.
+//! Two soft NICs whose engines own queue pairs: peers reach memory, permission is granted and revoked, and connections
+//! are replaced.
 
 use std::cell::RefCell;
 use std::net::Ipv4Addr;
@@ -18,13 +18,13 @@ use weft_wire::ethernet::MacAddress;
 
 const NOW: Instant = Instant::ZERO;
 const MEMORY_BYTES: usize = 4_096;
-/// Where the part of an engine's memory lies that peers' writes call the engine for.
+/// Address of the part of an engine's memory in which a peer's write calls the engine.
 const CALLING: u64 = 2_048;
 /// PSNs of the first connection and from each one to the next.
 const PSN: u32 = 100;
 const GENERATION: u32 = 1 << 20;
 
-/// What a test has an engine do at its next call.
+/// An action that a test gives an engine for its next call.
 enum Act {
     Post(QueuePairNumber, WorkRequest),
     Access(QueuePairNumber, AccessFlags),
@@ -32,7 +32,7 @@ enum Act {
     Store(usize, Vec<u8>),
 }
 
-/// An engine that does what a test tells it, and remembers what it hears.
+/// An engine that does what a test asks, and records its events.
 #[derive(Default)]
 struct Puppet {
     acts: Rc<RefCell<Vec<Act>>>,
@@ -81,14 +81,14 @@ impl Engine for Puppet {
     }
 }
 
-/// A NIC with a connected queue pair, whose engine's memory is one plain region and one that calls it.
+/// A NIC with a connected queue pair, whose engine's memory is a plain region and an RPC region.
 struct Node {
     nic: SoftNic<Puppet>,
     acts: Rc<RefCell<Vec<Act>>>,
     heard: Rc<RefCell<Vec<String>>>,
     reconnects: Rc<RefCell<Option<(QueuePairNumber, u32)>>>,
     queue_pair: QueuePairNumber,
-    /// Not given to the engine.
+    /// A queue pair that stays with the host.
     of_host: QueuePairNumber,
     plain: RegionKeys,
     calling: RegionKeys,

@@ -1,5 +1,5 @@
-//! Answers over queue pairs that are reset or destroyed while answers are due: buffers come back, and who asks next is
-//! not told what another one has asked.
+//! Replies over queue pairs that are reset or destroyed while replies are due: buffers return to the pool, and no
+//! caller receives another caller's reply.
 
 use std::net::Ipv4Addr;
 
@@ -16,11 +16,11 @@ use weft_wire::ethernet::MacAddress;
 const NOW: Instant = Instant::ZERO;
 /// More answers than a card has buffers.
 const ROUNDS: u32 = 700;
-/// What the engine is called for: to answer at once, to owe the answer, and to pay what it owes.
+/// Calls of the engine: reply at once, defer the reply, send the deferred reply.
 const ANSWER: u32 = 1;
 const OWE: u32 = 2;
 const PAY: u8 = 3;
-/// Where the client's receive buffer lies.
+/// Address of the client's receive buffer.
 const INBOX: u64 = 1_024;
 
 /// An engine that answers at once, or later.
@@ -226,7 +226,7 @@ fn an_answer_that_is_owed_to_an_earlier_connection_is_refused() {
         end(&mut pair);
         pair.pay();
         assert_eq!((pair.answer(), pair.counter("replies_refused")), (None, 1));
-        // Who asks now is answered.
+        // The new caller receives its reply.
         pair.call(OWE);
         pair.pay();
         assert_eq!(pair.answer(), Some((PAY, b"late".to_vec())));

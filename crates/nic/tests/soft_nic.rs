@@ -25,7 +25,7 @@ const NOW: Instant = Instant::ZERO;
 #[derive(Default)]
 struct Parrot {
     told: Vec<String>,
-    /// What to post when it is called.
+    /// The request to post when the engine is called.
     post: Option<(QueuePairNumber, WorkRequest)>,
     status: Option<EngineStatus>,
 }
@@ -110,7 +110,7 @@ fn frames(nic: &mut SoftNic<Parrot>) -> Vec<Vec<u8>> {
     all
 }
 
-/// Carries frames between the two until both are silent; what is for a third station is returned.
+/// Carries frames between the two NICs until both are silent. Returns frames for a third station.
 fn settle(nics: &mut [SoftNic<Parrot>; 2]) -> Vec<Vec<u8>> {
     let mut others = Vec::new();
     loop {

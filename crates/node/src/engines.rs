@@ -59,7 +59,7 @@ macro_rules! each {
 }
 
 impl NodeEngine {
-    /// What it is in its view, for operators.
+    /// Role of the engine in its view, for operators.
     pub fn role(&self) -> Role {
         if let Self::KeyValue(engine) = self {
             return engine.role();
@@ -89,7 +89,7 @@ impl NodeEngine {
         }
     }
 
-    /// What one of its counters counts; empty if it has none of this name.
+    /// Help of one of its counters; empty if there is no counter of this name.
     pub fn counter_help(&self, counter: &str) -> &'static str {
         let (own, more): (_, &[(&str, &str)]) = match self {
             Self::KeyValue(_) => (weft_kv::COUNTER_HELP, &[]),
@@ -146,7 +146,7 @@ pub enum NodeHalf {
     Wired(WiredHalf),
     /// Of the rounds.
     Rounds(RoundsHalf),
-    /// Of an engine whose clients have sessions on the host.
+    /// An engine whose clients have sessions on the host.
     Sessions(SessionHalf),
 }
 
@@ -247,14 +247,14 @@ pub enum EngineChoice<'a> {
     Lock(weft_lock::Parameters),
 }
 
-/// What a card of a cluster is made with. All nodes give the same engines in the same order.
+/// Parameters of a card in a cluster. All nodes give the same engines in the same order.
 #[derive(Clone, Debug)]
 pub struct CardParameters {
-    /// Whose it is.
+    /// The node that the card belongs to.
     pub node: NodeId,
     /// In which life.
     pub incarnation: Incarnation,
-    /// Where each node takes Weft datagrams, node 0 first.
+    /// The address at which each node takes Weft datagrams, node 0 first.
     pub peers: Vec<SocketAddrV4>,
     /// The longest datagram, in bytes.
     pub datagram_bytes: usize,
@@ -272,7 +272,7 @@ const SPARE_REGIONS: usize = 4;
 const REGION_BYTES: usize = 64 << 10;
 
 impl EngineChoice<'_> {
-    /// What its queue pairs are for; none of an engine without.
+    /// Purposes of the engine's queue pairs; empty for an engine without any.
     fn purposes(&self) -> Vec<Purpose> {
         match self {
             Self::KeyValue(..) | Self::Transactions(..) | Self::Rounds(_) | Self::Lock(_) => Vec::new(),

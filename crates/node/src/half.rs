@@ -1,4 +1,4 @@
-//! What runs on the host beside an engine.
+//! The part of an engine that runs on the host.
 
 use std::net::SocketAddrV4;
 
@@ -16,7 +16,7 @@ pub trait CardPort {
     fn host_memory(&mut self) -> &mut [u8];
 }
 
-/// The token of calls whose answer nobody waits for.
+/// Token of calls whose reply nobody waits for.
 pub(crate) const NO_TOKEN: u32 = 0;
 
 /// The way of a host half to the card and to its engine there.
@@ -46,7 +46,7 @@ impl<'a> HostIo<'a> {
         self.card.submit(HostCommand::Call { engine: self.slot, token, kind, payload });
     }
 
-    /// Answers a client whose request has come to [`HostHalf::requested`].
+    /// Answers a client whose request came to [`HostHalf::requested`].
     pub fn respond(&mut self, to: SocketAddrV4, kind: u8, payload: &[u8]) {
         self.card.submit(HostCommand::Respond { engine: self.slot, to, kind, payload });
     }
@@ -81,7 +81,7 @@ impl<'a> HostIo<'a> {
     }
 }
 
-/// The part of an engine that runs on the host. What is left out does nothing.
+/// The part of an engine that runs on the host. Methods that are left out do nothing.
 pub trait HostHalf {
     /// Whether the engine keeps its data when the node's lease has ended, because its protocol does not rest on
     /// leases: then it does not start over when the node has to rejoin. Such an engine loses its data only with the
@@ -129,17 +129,17 @@ pub trait HostHalf {
         let _ = (now, from, message, serves, io);
     }
 
-    /// How many clients it remembers, and how many at most, if it keeps their sessions.
+    /// Number of clients with a session, and the most there can be, if the half keeps sessions.
     fn sessions(&self) -> Option<(usize, usize)> {
         None
     }
 
-    /// When [`HostHalf::handle_deadline`] wants to be called.
+    /// When [`HostHalf::handle_deadline`] must be called.
     fn next_deadline(&self) -> Option<Instant> {
         None
     }
 
-    /// Does what is due.
+    /// Handles what is due.
     fn handle_deadline(&mut self, now: Instant) {
         let _ = now;
     }

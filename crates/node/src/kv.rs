@@ -25,7 +25,7 @@ const LOG_SECTORS: u64 = 32_768;
 const CHUNK_BYTES: usize = 64 << 10;
 /// Thousandths of the log at which a snapshot begins.
 const SNAPSHOT_AT: u64 = 250;
-/// What an engine is asked for a snapshot, beside parts of it: to note what is accepted, and the beginning.
+/// Calls of an engine for a snapshot, beside its parts: record accepted entries from now on, and the beginning.
 const MARK: u8 = 0;
 const BEGINNING: u8 = 1;
 /// A part, or place, behind the last.
@@ -94,12 +94,12 @@ impl KvLog {
         Ok(Self { store, disk, found, damage })
     }
 
-    /// Whose data it is.
+    /// The incarnation that the data belongs to.
     pub fn incarnation(&self) -> Incarnation {
         u64::try_from(self.store.identity()).ok().and_then(Incarnation::new).unwrap_or(Incarnation::FIRST)
     }
 
-    /// What was wrong with the log that was found.
+    /// Damage found in the log at start, if any.
     pub fn damage(&self) -> Option<Damage> {
         self.damage
     }
@@ -123,9 +123,9 @@ enum Snapshot {
     Asked(What),
     /// The next question.
     Next(What, u32),
-    /// All parts are there; the last chunk has yet to be taken.
+    /// All parts are there; the last chunk has not been taken yet.
     Complete,
-    /// It has ended, and is not durable yet.
+    /// The snapshot has ended and is not durable yet.
     Ended,
 }
 
@@ -134,7 +134,7 @@ pub struct KvHalf {
     log: KvLog,
     /// Records of the store before the first of this engine.
     before: u64,
-    /// How many records the engine was told to be durable.
+    /// Number of records that the engine has been told are durable.
     told: u64,
     /// Records that the store has not taken yet.
     waiting: VecDeque<Vec<u8>>,
@@ -188,7 +188,7 @@ impl KvHalf {
         Self { planted_bug: Some(bug), ..self }
     }
 
-    /// Why the node must stop, if its disk has failed.
+    /// The disk error that makes the node stop, if there was one.
     pub fn failure(&self) -> Option<&DiskError> {
         self.failure.as_ref()
     }
@@ -213,7 +213,7 @@ impl KvHalf {
             self.told = durable;
             io.call(HOST, Kind::Durable as u8, &durable.to_be_bytes());
             if let Some(Snapshot::Beginning) = self.snapshot {
-                // It was too early.
+                // The call came too early.
                 ask(io, BEGINNING, 0);
             }
         }
@@ -263,7 +263,7 @@ impl KvHalf {
                 true
             }
             Err(Refusal::Busy) => false,
-            // It has become too long, or the disk has failed, which the next pump says.
+            // The log is full or the disk has failed; the next pump reports it.
             Err(Refusal::Full | Refusal::TooLong | Refusal::Failed) => {
                 self.chunk.clear();
                 self.snapshot = None;
@@ -393,7 +393,7 @@ mod tests {
         }
     }
 
-    /// What a half submits to its card.
+    /// Commands of a half to its card.
     #[derive(Default)]
     struct Calls(Vec<(u32, u8, Vec<u8>)>);
 

@@ -17,14 +17,14 @@ use crate::planted::PlantedBug;
 use crate::report::Report;
 use crate::status::combined;
 
-/// What a node is made with.
+/// Parameters of a node.
 #[derive(Clone, Debug)]
 pub struct NodeParameters {
-    /// Which node it is.
+    /// Number of this node.
     pub node: NodeId,
     /// In which life: a number that no earlier process of the node had.
     pub incarnation: Incarnation,
-    /// How often it reports to the membership service.
+    /// Interval of reports to the membership service.
     pub agent: AgentParameters,
     /// The cluster, and what its nodes must agree on; `None` where there is one cluster only, which a simulated world
     /// is.
@@ -35,7 +35,7 @@ pub struct NodeParameters {
 #[derive(Debug)]
 struct Slot<H> {
     half: H,
-    /// What the card has reported last.
+    /// Last status reported by the card.
     status: EngineStatus,
     /// The engine was reset and the card has not said so yet: what it says until then is of the former life.
     resetting: bool,
@@ -64,7 +64,7 @@ pub struct Node<H> {
     refusal: Option<Reason>,
     misfit: Option<Misfit>,
     stopped: bool,
-    /// Its engines serve nothing any more, and it only tells the membership service so.
+    /// The node is leaving: its engines serve nothing, and it only tells the membership service.
     leaving: bool,
     #[cfg(feature = "planted-bugs")]
     planted_bug: Option<PlantedBug>,
@@ -138,18 +138,18 @@ impl<H: HostHalf> Node<H> {
 
     /// A datagram has come from the address of the membership service.
     pub fn receive_membership(&mut self, now: Instant, bytes: &[u8], card: &mut dyn CardPort) {
-        // What answers no heartbeat of this life changes nothing.
+        // A message that answers no heartbeat of this incarnation has no effect.
         let _ = self.agent.receive(now, bytes);
         self.settle(now, card);
     }
 
-    /// When [`Node::handle_deadline`] wants to be called.
+    /// When [`Node::handle_deadline`] must be called.
     pub fn next_deadline(&self) -> Option<Instant> {
         let agent = (!self.stopped).then(|| self.agent.next_deadline());
         self.slots.iter().filter_map(|slot| slot.half.next_deadline()).chain(agent).min()
     }
 
-    /// Does what is due.
+    /// Handles what is due.
     pub fn handle_deadline(&mut self, now: Instant, card: &mut dyn CardPort) {
         for slot in &mut self.slots {
             if slot.half.next_deadline().is_some_and(|at| at <= now) {
@@ -164,7 +164,7 @@ impl<H: HostHalf> Node<H> {
         if self.stopped { None } else { self.agent.poll_transmit(now) }
     }
 
-    /// What an operator should know of what has happened.
+    /// The next report for operators.
     pub fn poll_report(&mut self) -> Option<Report> {
         self.reports.pop_front()
     }
@@ -187,7 +187,7 @@ impl<H: HostHalf> Node<H> {
         self.stopped || self.agent.has_left()
     }
 
-    /// Which node it is.
+    /// Number of this node.
     pub const fn id(&self) -> NodeId {
         self.parameters.node
     }
@@ -202,17 +202,17 @@ impl<H: HostHalf> Node<H> {
         self.agent.view()
     }
 
-    /// When its lease ends, on its own clock.
+    /// End of its lease, on its own clock.
     pub fn lease_until(&self) -> Instant {
         self.agent.lease_until()
     }
 
-    /// How long a lease lasts, if one was granted in this life.
+    /// Length of the lease, if one was granted to this incarnation.
     pub const fn lease(&self) -> Option<Duration> {
         self.agent.lease()
     }
 
-    /// Why the membership service refuses it at present.
+    /// The reason for which the membership service refuses this node now.
     pub fn refusal(&self) -> Option<Reason> {
         self.agent.refusal()
     }
@@ -225,7 +225,7 @@ impl<H: HostHalf> Node<H> {
         self.slots[usize::from(slot)].status
     }
 
-    /// How many engines the card has.
+    /// Number of engines of the card.
     pub fn slots(&self) -> u8 {
         u8::try_from(self.slots.len()).expect("a slot's number has one byte")
     }
@@ -258,7 +258,7 @@ impl<H: HostHalf> Node<H> {
         }
         let view = self.agent.view();
         let in_view = |state| EngineStatus { epoch: view.epoch, state };
-        // What the view wants of a node that lacks nothing.
+        // The view's demand on a node that has all data.
         let complete = in_view(match view.joining.contains(self.id()) {
             true => EngineState::Joining { synced: true },
             false => EngineState::Full,
@@ -327,7 +327,7 @@ impl<H: HostHalf> Node<H> {
         Configuration { view: View { epoch: Epoch(1), ..configuration.view }, ..configuration }
     }
 
-    /// Empties the engines whose data rests on the lease, and begins the node's next life.
+    /// Empties the engines whose data rests on the lease, and begins the next incarnation of the node.
     fn start_over(&mut self, now: Instant, incarnation: Incarnation, card: &mut dyn CardPort) {
         let reason = self.agent.refusal().unwrap_or(Reason::Rejoin);
         self.reports.push_back(Report::StartsOver(self.id(), reason));

@@ -7,7 +7,7 @@ pub enum PlantedBug {
     EnginesKept,
     /// A node that comes back connects the queue pairs of its engines as those of the first incarnation.
     WiredToFormerIncarnation,
-    /// One of the membership's: the lease holder has it.
+    /// A bug of the membership: the lease holder has it.
     Cluster(weft_cluster::PlantedBug),
 }
 
@@ -26,7 +26,7 @@ impl LogBug {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::ToldBeforeFlush, Self::SnapshotWithoutMark, Self::StartOverKeepsLog];
 
-    /// Its name on command lines: lower case, words joined by hyphens.
+    /// Name on command lines: lower case, words joined by hyphens.
     pub const fn name(self) -> &'static str {
         match self {
             Self::ToldBeforeFlush => "told-before-flush",

@@ -15,12 +15,12 @@ use weft_verbs::PathMtu;
 
 use crate::wiring::Terms;
 
-/// From one heartbeat of a log or an object to the next. A node whose heartbeat stalls for some fifteen of them is
-/// taken for dead.
+/// Heartbeat interval of a log or an object. A node whose heartbeat stalls for about fifteen intervals is taken for
+/// dead.
 const HEARTBEAT: Duration = Duration::from_ms(10);
-/// How long a request to a peer waits before it is made again.
+/// Time until a request to a peer is repeated.
 const RETRY: Duration = Duration::from_ms(50);
-/// How long a leader that decides nothing keeps trying.
+/// Time for which a leader that decides nothing keeps trying.
 const PATIENCE: Duration = Duration::from_ms(400);
 
 /// The longest message of a state transfer of the key-value store: one that the kernel can buffer many of.
@@ -28,7 +28,7 @@ const CHUNK_BYTES_MAX: usize = 8 << 10;
 
 /// Bytes of a slot of a log: an entry has as many, less [`OVERHEAD`].
 const LOG_SLOT_BYTES: usize = 1_024;
-/// What stands before an entry in the message that tells it: its index.
+/// Header of the message that delivers an entry: its index.
 const ENTRY_HEADER: usize = 8;
 /// Slots have a multiple of so many bytes.
 const SLOT_STEP: usize = 64;
@@ -37,14 +37,14 @@ const LOG_SLOTS: u64 = 4_096;
 /// Clients that a node remembers for an engine that refuses a new one while it knows so many. One that is silent for a
 /// minute is forgotten for another, so a shell loop that starts a client each four milliseconds is admitted for ever.
 pub(crate) const SESSIONS: usize = 16_384;
-/// Clients that a log remembers: a new one takes the place of the one whose last entry is the oldest.
+/// Most clients that a log remembers. A new client replaces the one whose last entry is the oldest.
 const LOG_SESSIONS: usize = 1_024;
 
 /// Proposals that a node keeps until they travel.
 const ROUNDS_QUEUE: usize = 64;
-/// What stands before a proposal in the message of a round: its head, and the records of eight instances in flight.
+/// Bytes before a proposal in the message of a round: its header, and the records of eight instances in flight.
 const ROUND_HEADER: usize = 128;
-/// What a datagram takes at least from one process to another on the same machine.
+/// Least time of a datagram from one process to another on the same machine.
 const ROUNDS_ONE_WAY: Duration = Duration::from_us(4);
 /// For how long nothing may be received from a member before it is left out, and how many rounds that is at least.
 const ROUNDS_SILENCE: Duration = Duration::from_secs(3);

@@ -1,4 +1,4 @@
-//! What a program registers with its nodes, and the engines that a configuration asks for.
+//! Registration of a program's own types with its nodes, and construction of the engines in a configuration.
 
 use std::sync::Arc;
 
@@ -13,15 +13,15 @@ use crate::transactions::{Application, TransactionSizes};
 /// Elements of each sort of an object's type, unless its program registers the type with other bounds.
 pub const ELEMENTS: usize = 1_024;
 
-/// What a program links into its nodes: the application whose procedures clients call, and data types of its own. The
-/// data types that Weft ships need no registration.
+/// What a program links into its nodes: the application whose procedures clients call, and data types of its own. Data
+/// types that Weft ships need no registration.
 #[derive(Clone, Default)]
 pub struct Registry<'a> {
     application: Option<&'a dyn Application>,
     types: Vec<(String, Arc<Type>)>,
 }
 
-/// Why the engines of a configuration cannot be made.
+/// Reason for which the engines of a configuration cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum RegistryError {
     /// The key-value store cannot have these sizes.
@@ -37,7 +37,7 @@ pub enum RegistryError {
         object: String,
         /// The type that it is to have.
         data_type: String,
-        /// Those that there are.
+        /// Names of the registered types.
         types: String,
     },
     /// A shipped verdict does not fit its type.
@@ -55,12 +55,12 @@ pub enum RegistryError {
 }
 
 impl<'a> Registry<'a> {
-    /// Nothing but what is shipped.
+    /// A registry with only the types that Weft ships.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The application whose transactions nodes run.
+    /// Registers the application whose transactions nodes run.
     #[must_use]
     pub fn with_application(self, application: &'a dyn Application) -> Self {
         Self { application: Some(application), ..self }

@@ -1,4 +1,4 @@
-//! What a node has to tell its operator.
+//! Reports of a node to its operator.
 
 use std::fmt;
 

@@ -14,17 +14,17 @@ use weft_waist::{Configuration, EngineState, EngineStatus, Epoch, NodeSet, View}
 
 use crate::half::{HostHalf, HostIo, NO_TOKEN};
 
-/// How long the host half of rounds waits.
+/// Waiting times of the host half of rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RoundsPauses {
     /// From the first view to the first round: all nodes have been told the view by then. One that has not joins later.
     pub start_after: Duration,
-    /// How long a node that was left out waits before it asks to be let in.
+    /// Time after which a node that was left out asks to be admitted.
     pub return_after: Duration,
 }
 
 impl Default for RoundsPauses {
-    /// Those of processes, which the operating system may keep waiting.
+    /// Waiting times for processes, which the operating system may delay.
     fn default() -> Self {
         Self { start_after: Duration::from_ms(500), return_after: Duration::from_ms(100) }
     }
@@ -54,7 +54,7 @@ pub struct RoundsHalf {
 }
 
 impl RoundsHalf {
-    /// A half whose clients are served with these sizes.
+    /// A half that serves its clients with these sizes.
     pub const fn new(parameters: FrontParameters, pauses: RoundsPauses) -> Self {
         Self {
             parameters,
@@ -125,7 +125,7 @@ impl HostHalf for RoundsHalf {
         io: &mut HostIo<'_>,
     ) {
         let Some(front) = &mut self.front else { return };
-        // What is malformed is not answered.
+        // Malformed requests are not answered.
         if let Ok(Some(begin)) = front.receive(now, from, message, serves) {
             io.call(begin.token, begin.body.kind, begin.body.bytes);
         }

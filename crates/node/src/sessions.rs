@@ -42,7 +42,7 @@ impl HostHalf for SessionHalf {
         serves: bool,
         io: &mut HostIo<'_>,
     ) {
-        // What is malformed is not answered.
+        // Malformed requests are not answered.
         if let Ok(Some(begin)) = self.sessions.receive(now, from, message, serves) {
             io.call(begin.token, begin.body.kind, begin.body.bytes);
         }

@@ -1,4 +1,4 @@
-//! Who holds up whom for longer than a lease.
+//! Detection of nodes that hold up others for longer than a lease.
 
 use weft_time::{Duration, Instant};
 use weft_waist::{NODES_MAX, NodeId, NodeSet};
@@ -6,7 +6,7 @@ use weft_waist::{NODES_MAX, NodeId, NodeSet};
 /// For whom an engine waits, and how that stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Wait {
-    /// What the engine says of how far the peer is: see [`weft_waist::Engine::waits_for`].
+    /// The engine's measure of the peer's progress: see [`weft_waist::Engine::waits_for`].
     mark: u64,
     since: Instant,
     is_reported: bool,
@@ -32,7 +32,7 @@ pub struct Stalls {
 }
 
 impl Stalls {
-    /// Nobody waits yet, of `slots` engines.
+    /// A monitor of `slots` engines in which nobody waits.
     pub fn new(slots: u8) -> Self {
         Self { slots: vec![[None; NODES_MAX]; slots.into()] }
     }

@@ -1,8 +1,8 @@
-//! How far a node is, by how far its engines are.
+//! The state of a node, derived from the states of its engines.
 
 use weft_waist::{EngineState, EngineStatus};
 
-/// How far a state is from holding all data, the farthest first.
+/// Distance of a state from holding all data; the farthest comes first.
 const fn rank(state: EngineState) -> u8 {
     match state {
         EngineState::Lost => 0,

@@ -17,23 +17,23 @@ use weft_verbs::{
 };
 use weft_waist::{Engine, engine_address};
 
-/// What queue pairs are for.
+/// Purpose of a queue pair of an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Purpose {
-    /// The group whose messages they carry, in the engine's numbering.
+    /// The group whose messages the queue pair carries, in the engine's numbering.
     pub group: u8,
     /// Requests that the engine has outstanding on one of them, at most.
     pub posts: u32,
 }
 
 impl Purpose {
-    /// Those of a replicated log.
+    /// Purposes of the queue pairs of a replicated log.
     pub fn of_log(log: &LogParameters) -> Vec<Self> {
         let posts = log.group.posts_max() as u32;
         [GROUP, PULSE].map(|group| Self { group, posts }).to_vec()
     }
 
-    /// Those of a replicated object.
+    /// Purposes of the queue pairs of a replicated object.
     pub fn of_object(object: &ReplicaParameters) -> Vec<Self> {
         let purpose = |group| Self { group, posts: object.posts_max(group) as u32 };
         object.purposes().into_iter().map(purpose).collect()
@@ -53,12 +53,12 @@ pub struct Terms {
     pub max_rd_atomic: u8,
 }
 
-/// Where verbs find the memory of an engine.
+/// Location of an engine's memory for verbs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EngineMemory {
-    /// What it lies in.
+    /// The memory that it lies in.
     pub target: Target,
-    /// Its first address.
+    /// First address.
     pub address: u64,
     /// Bytes.
     pub bytes: u64,
@@ -107,7 +107,7 @@ impl Connections {
         Ok(connections.wires(node, terms))
     }
 
-    /// How many queue pairs [`Connections::open`] creates.
+    /// Number of queue pairs that [`Connections::open`] creates.
     pub const fn queue_pairs(nodes: usize, purposes: usize) -> usize {
         2 * nodes.saturating_sub(1) * purposes
     }
@@ -178,7 +178,7 @@ impl Connections {
         peerings
     }
 
-    /// What the engine of `node` is told of how it reaches its peers.
+    /// The connections that the engine of `node` is told of.
     pub fn wires(&self, node: usize, terms: Terms) -> Vec<Wire> {
         let mut wires = Vec::new();
         for (index, purpose) in self.purposes.iter().enumerate() {
@@ -224,8 +224,7 @@ mod tests {
         Connections::open(&mut card, nodes, &PURPOSES, memory).unwrap()
     }
 
-    /// What one end sends, the other end expects: each request queue pair is connected to the peer's queue pair that
-    /// responds.
+    /// Each request queue pair is connected to the peer's queue pair that responds, with matching PSNs.
     #[test]
     fn both_ends_of_each_connection_name_each_other() {
         for nodes in 1..=5 {

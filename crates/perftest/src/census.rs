@@ -1,4 +1,4 @@
-//! What was on the wire: packets that carry the operation under test, and all the others.
+//! Packets on the wire: those of the operation under test, and all others.
 
 use weft_sim::{Direction, MachineId, Tap};
 use weft_time::Instant;
@@ -10,7 +10,7 @@ use weft_wire::udp::Udp;
 /// Bytes of a frame on the wire beside the frame itself: preamble, frame check sequence, gap.
 pub(super) const FRAMING_BYTES: u64 = 8 + 4 + 12;
 
-/// Where the opcode of a RoCE frame is.
+/// Offset of the opcode in a RoCE frame.
 pub(super) const OPCODE_AT: usize = Ethernet::BYTES + Ipv4::BYTES + Udp::BYTES;
 
 /// Bytes that a frame takes on the wire.

@@ -10,7 +10,7 @@ use super::connection::Connection;
 use super::load::{Amount, Load};
 use super::payload::{ClientMemory, MessageId};
 
-/// One queue pair that works.
+/// One queue pair under load.
 #[derive(Clone, Copy, Debug)]
 struct Flow {
     queue_pair: QueuePairNumber,
@@ -20,12 +20,12 @@ struct Flow {
     completed: u64,
 }
 
-/// How far the client is.
+/// Phase of the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     /// All queue pairs are kept full.
     Load,
-    /// Nothing more is posted but what makes the last completions visible.
+    /// Only requests that make the last completions visible are posted.
     Drain,
     /// Waits for the other clients.
     Held,
@@ -49,7 +49,7 @@ pub(super) struct Client {
     end: Instant,
     /// Whether single messages wait until [`Client::release`].
     held: bool,
-    /// What each queue pair had completed when the first had no more work, once that has happened.
+    /// Completions of each queue pair when the first one ran out of work, once that has happened.
     shares: Option<Vec<u64>>,
     measured: Duration,
     messages: u64,
@@ -60,14 +60,14 @@ pub(super) struct Client {
     failure: Option<String>,
 }
 
-/// What a client has measured.
+/// Measurements of a client.
 #[derive(Clone, Debug)]
 pub(super) struct Measurement {
     /// Messages of the load.
     pub(super) messages: u64,
     /// From the first post to the last completion of the load.
     pub(super) measured: Duration,
-    /// Their bytes.
+    /// Bytes of the messages.
     pub(super) bytes: u64,
     /// For each queue pair that works, the messages completed while all of them had work: until nothing was left to
     /// post and the first had completed all that it had.
@@ -114,7 +114,7 @@ impl Client {
         matches!(self.phase, Phase::Held | Phase::Latency | Phase::Done)
     }
 
-    /// All clients are through with their load.
+    /// All clients have finished their load.
     pub(super) fn release(&mut self) {
         self.held = false;
         if self.phase == Phase::Held {
@@ -122,7 +122,7 @@ impl Client {
         }
     }
 
-    /// Whether there is nothing more to do, or something has failed.
+    /// Whether nothing is left to do, or something has failed.
     pub(super) fn is_done(&self) -> bool {
         self.phase == Phase::Done
     }
@@ -132,10 +132,10 @@ impl Client {
         self.flows.iter().map(|flow| flow.completed).sum()
     }
 
-    /// What was measured.
+    /// The measurements.
     ///
     /// # Errors
-    /// Why it was not.
+    /// The measurement failed; the error says why.
     pub(super) fn finish(self) -> Result<Measurement, String> {
         self.failure.map_or(Ok(()), Err)?;
         let sent = self.flows.iter().map(|flow| flow.posted).collect();
@@ -144,7 +144,7 @@ impl Client {
         Ok(Measurement { messages, bytes, measured, shares, latencies, sent })
     }
 
-    /// The next request to post, and where. Ask until there is none.
+    /// The next request to post, and its queue pair. Call it until there is none.
     pub(super) fn next_request(&mut self, now: Instant) -> Option<(QueuePairNumber, WorkRequest)> {
         if self.begin.is_none() {
             self.begin = Some(now);
@@ -184,7 +184,7 @@ impl Client {
         Some(self.post(number, signaled))
     }
 
-    /// One more message where the last one would complete invisibly.
+    /// One more message where the last one would complete silently.
     fn next_of_drain(&mut self) -> Option<(QueuePairNumber, WorkRequest)> {
         let depth = u64::from(self.load.depth);
         while let Some(number) = self.ready.pop_front() {
@@ -247,7 +247,7 @@ impl Client {
         }
     }
 
-    /// Nothing is left to post: notes what each queue pair has had if this is when the first runs out of work.
+    /// No request is left: records the completions of each queue pair if the first runs out of work now.
     fn share(&mut self) {
         if self.shares.is_none() && self.flows.iter().any(|flow| flow.completed == flow.posted) {
             self.shares = Some(self.flows.iter().map(|flow| flow.completed).collect());

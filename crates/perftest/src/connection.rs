@@ -14,19 +14,19 @@ use super::draw::draw;
 use super::load::{Load, OUTSTANDING_READS};
 use super::payload::{self, MessageId, ServerMemory};
 
-/// Which end of the connections.
+/// Side of the connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     Client,
     Server,
 }
 
-/// What one side tells the other out of band, as perftest does over TCP.
+/// Out-of-band message from one side to the other, as perftest sends over TCP.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Introduction {
     pub(super) address: Ipv4Addr,
     pub(super) rkey: u32,
-    /// Where the buffers begin.
+    /// First address of the buffers.
     base: u64,
     /// Number and first PSN of each queue pair.
     queue_pairs: Vec<(u32, u32)>,
@@ -43,12 +43,12 @@ pub(super) struct Local {
 #[derive(Clone, Debug)]
 pub(super) struct Connection {
     pub(super) local_key: u32,
-    /// Where the buffers begin here.
+    /// First address of the buffers on this side.
     pub(super) local_base: u64,
     pub(super) remote_key: u32,
-    /// Where they begin there.
+    /// First address of the buffers on the other side.
     pub(super) remote_base: u64,
-    /// Those that work.
+    /// The queue pairs under load.
     working: Vec<QueuePairNumber>,
 }
 
@@ -82,7 +82,7 @@ pub(super) fn card_config(load: &Load, ends: u32) -> CardConfig {
         datagram_bytes: 1_472,
         transport: weft_rdma::Config {
             max_queue_pairs: (load.queue_pairs * ends) as usize,
-            // One of them is the card's own.
+            // One region is the card's own.
             max_regions: 1 + ends as usize,
             completion_queue_depth: (requests * load.busy * ends) as usize,
             rpc_queue_depth: 1,
@@ -100,7 +100,7 @@ pub(super) fn card_config(load: &Load, ends: u32) -> CardConfig {
     }
 }
 
-/// Where one end of a connection lies: on which of a side's machines, and from which address on in its memory.
+/// Location of one end of a connection: its machine on a side, and the first address in its memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub(super) side: Side,

@@ -1,4 +1,4 @@
-//! What stands in the way of a bench.
+//! Errors of a benchmark.
 
 use std::io;
 
@@ -11,10 +11,10 @@ use weft_sim::PlanError;
 use super::SERVER_COMMAND;
 use super::limits::{INCAST_MAX, QUEUE_PAIRS_MAX, RING_MAX};
 
-/// What stands in the way of a bench: wrong options (see [`RdmaError::is_usage`]) or a run that failed.
+/// Reason for which a benchmark failed: wrong options (see [`RdmaError::is_usage`]) or a failed run.
 #[derive(Debug, Error)]
 pub enum RdmaError {
-    /// No such verb.
+    /// Unknown verb.
     #[error("unknown operation `{0}`; known are write, write_imm, send, send_imm, read, fetch_add, cmp_swap")]
     UnknownOperation(String),
     /// Messages without bytes.
@@ -26,10 +26,10 @@ pub enum RdmaError {
     /// Atomics of random sizes.
     #[error("atomics work on 8 bytes: leave random sizes out")]
     AtomicRandomSizes,
-    /// No path MTU of InfiniBand.
+    /// Not a path MTU of InfiniBand.
     #[error("there is no path MTU of {0} bytes: choose 256, 512, 1024, 2048 or 4096")]
     Mtu(u32),
-    /// No or too many queue pairs.
+    /// No queue pairs, or too many.
     #[error("{0} queue pairs cannot be served: choose 1 to {QUEUE_PAIRS_MAX}")]
     QueuePairs(u32),
     /// Too many queue pairs, where each machine has two ends of each.
@@ -40,10 +40,10 @@ pub enum RdmaError {
     /// A ring of no or too many machines.
     #[error("a ring of {0} machines cannot be built: choose 2 to {RING_MAX}")]
     Ring(u32),
-    /// No or too many clients of one server.
+    /// No clients of a server, or too many.
     #[error("{0} clients of one server cannot be served: choose 2 to {INCAST_MAX}")]
     Incast(u32),
-    /// What a bench of many clients of one server does not have.
+    /// An option that the benchmark of many clients does not have.
     #[error("many clients of one server are measured with WRITEs in the simulator: leave {0} out")]
     NotInIncast(&'static str),
     /// Several directions in a world that has none.
@@ -69,12 +69,12 @@ pub enum RdmaError {
     /// More queue pairs that work than there are, or none.
     #[error("of {queue_pairs} queue pairs {busy} cannot be busy: choose 1 to {queue_pairs}")]
     BusyQueuePairs {
-        /// That should work.
+        /// Queue pairs under load that were asked for.
         busy: u32,
-        /// That there are.
+        /// Queue pairs that exist.
         queue_pairs: u32,
     },
-    /// No or too many work requests.
+    /// No work requests, or too many.
     #[error("a depth of {0} work requests cannot be kept: choose 1 to 8192")]
     Depth(u32),
     /// Too large buffers.
@@ -82,15 +82,15 @@ pub enum RdmaError {
         "the buffers would take {bytes} bytes and may take {limit}: choose a smaller size, depth or number of queue pairs"
     )]
     Memory {
-        /// That are asked for.
+        /// Bytes that were asked for.
         bytes: u64,
-        /// That are allowed.
+        /// Largest allowed number of bytes.
         limit: u64,
     },
-    /// No messages or no time.
+    /// No messages, or no time.
     #[error("there is nothing to do: choose at least 1 message or some time")]
     NothingToDo,
-    /// No such profile.
+    /// Unknown cost profile.
     #[error("unknown cost profile `{0}`; known are fpga, cores, host-card")]
     UnknownProfile(String),
     /// The gateware outside the simulator.

@@ -56,7 +56,7 @@ use weft_harness::result::World;
 /// The hidden subcommand with which a bench starts its server: it calls [`child_main`] with the arguments that follow.
 pub const SERVER_COMMAND: &str = "bench-rdma-server";
 
-/// Rounds of RDMA, and as many of plain UDP, whose medians count.
+/// Rounds of RDMA, and as many of plain UDP; their medians count.
 const ROUNDS: usize = 5;
 
 /// Messages whose latency is measured.
@@ -65,10 +65,10 @@ const LATENCY_MESSAGES: u64 = 2_000;
 /// The same for the gateware, where each takes a thousand cycles to compute and nothing but faults makes them differ.
 const LATENCY_MESSAGES_RTL: u64 = 200;
 
-/// Every so many messages all bytes of one are compared at once, where that takes time from what is measured.
+/// Interval, in messages, at which all bytes of one are compared, where comparing takes time from the measurement.
 const COMPARE_EVERY: u64 = 1_021;
 
-/// Who talks to whom.
+/// Directions of the traffic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Directions {
     /// A client and a server.
@@ -103,12 +103,12 @@ pub struct Waveform {
     pub until: Instant,
 }
 
-/// What to measure.
+/// Parameters of the measurement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RdmaBench {
     /// In virtual time, or between two processes.
     pub world: World,
-    /// Which NIC.
+    /// The NIC.
     pub nic: NicModel,
     /// The verb under test.
     pub operation: RdmaOperation,
@@ -116,15 +116,15 @@ pub struct RdmaBench {
     pub size_bytes: u32,
     /// Whether each message has a size of its own, from 1 byte to [`RdmaBench::size_bytes`].
     pub random_sizes: bool,
-    /// Who talks to whom.
+    /// Directions of the traffic.
     pub direction: Directions,
     /// Queue pairs in each direction: at most [`QUEUE_PAIRS_MAX`] on one machine.
     pub queue_pairs: u32,
-    /// How many of them work; `None`: all.
+    /// Number of queue pairs under load; `None`: all.
     pub busy_queue_pairs: Option<u32>,
     /// Path MTU in bytes: a power of two from 256 to 4096.
     pub mtu_bytes: u32,
-    /// How much to do; in `net`, in each round.
+    /// Amount of work; in `net`, of each round.
     pub amount: Amount,
     /// Work requests outstanding on each queue pair; `None`: as many as 512 KiB hold in `sim`, and 1 MiB in `net`,
     /// from 8 to 4096.
@@ -133,9 +133,9 @@ pub struct RdmaBench {
     pub seed: u64,
     /// The cost profile; of the soft NIC in `sim` only.
     pub profile: String,
-    /// What goes wrong between the machines `client` and `server`; `sim` only.
+    /// Faults between the machines `client` and `server`; `sim` only.
     pub faults: Option<FaultPlan>,
-    /// What to keep of the run; `sim` only.
+    /// Files to keep of the run; `sim` only.
     pub artifacts: Artifacts,
 }
 
@@ -388,7 +388,7 @@ impl RdmaBench {
         }))
     }
 
-    /// What going back to a lost packet can reach, if the plan loses packets at random, all the time and all alike.
+    /// Limit of go-back-N, if the plan loses packets at random, all the time and all alike.
     fn loss_bound(&self, load: &Load, limit: &Limit, goodput_bits_per_s: f64) -> Option<LossBound> {
         let [fault] = &self.faults.as_ref()?.faults[..] else { return None };
         let Fault::Loss { from_us: 0, probability, machine, direction: LinkDirection::Both, .. } = fault
@@ -582,7 +582,7 @@ impl RdmaBench {
     }
 }
 
-/// What the worlds have measured.
+/// Measurements of a world.
 struct Figures {
     messages: u64,
     measured: Duration,

@@ -1,4 +1,4 @@
-//! What the wire allows: how many bytes a message takes there, and how long a packet.
+//! Limits of the wire: bytes of a message, and time of a packet.
 
 use weft_sim::{LinkConfig, SwitchConfig};
 use weft_time::Duration;

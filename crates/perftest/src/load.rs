@@ -1,4 +1,4 @@
-//! What an RDMA bench does, checked and with every choice made.
+//! The load of an RDMA benchmark, checked and with every choice made.
 
 use std::fmt;
 use std::str::FromStr;
@@ -43,7 +43,7 @@ pub enum RdmaOperation {
 }
 
 impl RdmaOperation {
-    /// All of them.
+    /// All verbs.
     pub const ALL: [Self; 7] =
         [Self::Write, Self::WriteImm, Self::Send, Self::SendImm, Self::Read, Self::FetchAdd, Self::CmpSwap];
 
@@ -60,7 +60,7 @@ impl RdmaOperation {
         }
     }
 
-    /// The test of perftest whose heading fits.
+    /// The perftest test whose heading fits.
     pub(super) const fn verb(self) -> Verb {
         match self {
             Self::Write | Self::WriteImm => Verb::Write,
@@ -114,7 +114,7 @@ impl FromStr for RdmaOperation {
     }
 }
 
-/// How much to do.
+/// Amount of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Amount {
@@ -146,11 +146,11 @@ pub(super) struct Load {
     /// Every so many messages all bytes of one are compared at once; the others by their stamps.
     pub(super) compare_every: u64,
     pub(super) seed: u64,
-    /// What the world decides.
+    /// Settings of the world.
     pub(super) tuning: Tuning,
 }
 
-/// How the transport is set for a world.
+/// Settings of the transport for a world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Tuning {
     /// Code of the local acknowledgement time-out.
@@ -159,7 +159,7 @@ pub(super) struct Tuning {
     window_bytes: u32,
     /// The most packets that are.
     window_packets_max: u32,
-    /// How many windows the work requests of a queue pair fill unless somebody chooses.
+    /// Number of windows that the work requests of a queue pair fill by default.
     depth_windows: u32,
     /// Whether that is divided among the queue pairs that work.
     depth_divided: bool,

@@ -31,7 +31,7 @@ impl Verb {
     }
 }
 
-/// What stands in the block of parameters.
+/// Content of the block of parameters.
 #[derive(Clone, Debug)]
 pub struct Parameters {
     /// The verb under test.
@@ -66,7 +66,7 @@ pub struct Bandwidth {
 pub struct Latency<'a> {
     /// Message length in bytes.
     pub bytes: u64,
-    /// What was measured.
+    /// Measured latencies.
     pub latencies: &'a Latencies,
 }
 
@@ -167,7 +167,7 @@ mod tests {
         }
     }
 
-    /// What scripts do: find the headings, take the fields of the line below by position.
+    /// As scripts do: find the headings, and take the fields of the line below by position.
     fn fields_below<'a>(text: &'a str, heading: &str) -> Vec<&'a str> {
         let mut lines = text.lines().skip_while(|line| !line.contains(heading));
         lines.next().expect("the headings are there");

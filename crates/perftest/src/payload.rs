@@ -37,7 +37,7 @@ impl MessageId {
     }
 }
 
-/// What the comparison of bytes came to.
+/// Result of the comparison of bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verification {
     /// Messages whose stamps (or old values, or immediate data) were compared.
@@ -70,7 +70,7 @@ impl Verification {
     }
 }
 
-/// Where the buffers are and what they hold.
+/// Addresses and content of the buffers.
 #[derive(Clone, Copy, Debug)]
 struct Pattern {
     load: Load,
@@ -160,7 +160,7 @@ impl Pattern {
         memory.write(TARGET, address, bytes).expect("the memory is as large as the load needs");
     }
 
-    /// Fills every buffer of every queue pair with the message whose number is the buffer's place.
+    /// Fills every buffer of every queue pair with the message whose number is the buffer's index.
     fn fill_all(&self, memory: &mut dyn RegionMemory) {
         let mut buffer = vec![0; self.load.size as usize];
         for flow in 0..self.load.busy {
@@ -179,7 +179,7 @@ pub(super) fn memory_bytes(load: &Load) -> u64 {
     Pattern { load: *load }.buffers_bytes() + if load.operation.is_send() { receive } else { 0 }
 }
 
-/// The client's memory: what it sends, and what comes back to it.
+/// The client's memory: sent messages, and landing buffers.
 #[derive(Debug)]
 pub(super) struct ClientMemory {
     pattern: Pattern,
@@ -203,7 +203,7 @@ impl ClientMemory {
         }
     }
 
-    /// Where message `message` lies on both sides.
+    /// Address of message `message` on both sides.
     pub(super) fn address(load: &Load, message: MessageId) -> u64 {
         Pattern { load: *load }.address(message)
     }
@@ -212,7 +212,7 @@ impl ClientMemory {
         &self.verification
     }
 
-    /// Makes the buffer of a request ready: what is sent gets its stamps, and what is read into holds wrong ones.
+    /// Prepares the buffer of a request: a sent buffer gets its stamps, and a landing buffer wrong ones.
     pub(super) fn prepare(&self, memory: &mut dyn RegionMemory, request: &WorkRequest) {
         let message = MessageId::of_tag(request.id);
         let address = self.pattern.address(message);
@@ -261,7 +261,7 @@ impl ClientMemory {
     }
 }
 
-/// The server's memory: what is written to it, received or read from it.
+/// The server's memory: buffers that are written, received into or read.
 #[derive(Debug)]
 pub(super) struct ServerMemory {
     pattern: Pattern,
@@ -312,7 +312,8 @@ impl ServerMemory {
         verification.expect(right, || format!("the receive request of {message:?} got another message"));
     }
 
-    /// All is over; the client has sent so many messages on each queue pair. Compares all that must have stayed.
+    /// The run is over; the client has sent `sent` messages on each queue pair. Compares all buffers that must have
+    /// stayed.
     pub(super) fn finish(mut self, memory: &mut dyn RegionMemory, sent: &[u64]) -> Verification {
         let Self { pattern, expected, verification } = &mut self;
         let depth = u64::from(pattern.load.depth);

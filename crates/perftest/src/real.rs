@@ -27,22 +27,22 @@ use super::payload::{ClientMemory, ServerMemory, Verification};
 use super::server::Server;
 use super::{Limit, ROUNDS, RdmaError};
 
-/// How long a process may take to start, or to compare its memory.
+/// Time limit for a process to start, or to compare its memory.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long nothing may complete.
+/// Longest time without a completion.
 const STALL: Duration = Duration::from_secs(10);
 
 /// Datagrams under way that are tried to find the plain sender's best.
 const PLAIN_WINDOWS: [u64; 5] = [64, 256, 1_024, 4_096, 16_384];
 
-/// How long each is tried.
+/// Time of each trial.
 const PLAIN_TRIAL: Duration = Duration::from_ms(100);
 
 /// Runs before this one in this process: together with the process number it makes the addresses.
 static RUNS: AtomicU32 = AtomicU32::new(0);
 
-/// What the client asks of the server.
+/// A request of the client to the server.
 #[derive(Debug, Serialize, Deserialize)]
 enum Request {
     /// Connect, and serve until [`Request::Finish`].
@@ -53,7 +53,7 @@ enum Request {
     Receive { load: PlainLoad, segmentation: bool },
 }
 
-/// What the server answers.
+/// An answer of the server.
 #[derive(Debug, Serialize, Deserialize)]
 enum Answer {
     Serving(Introduction),
@@ -319,7 +319,7 @@ pub fn child_main(arguments: &[String]) -> Result<(), RdmaError> {
     Ok(())
 }
 
-/// What the server's process writes before its address.
+/// Prefix of the address that the server's process prints.
 const LISTENING: &str = "listening ";
 
 /// The client's side of everything.
@@ -370,7 +370,7 @@ impl Rig {
         let measurement = endpoint.client.finish().map_err(RdmaError::Failed);
         let sent = measurement.as_ref().map_or(Vec::new(), |measurement| measurement.sent.clone());
         self.control.send(&Request::Finish { sent })?;
-        // Why the client failed says more than what the server makes of it.
+        // The client's error says more than the server's.
         let answer = self.control.answer();
         let measurement = measurement?;
         let Answer::Finished(mut verification) = answer? else { return out_of_turn() };
@@ -389,7 +389,7 @@ impl Rig {
         Ok(report.datagrams_per_s())
     }
 
-    /// What a plain sender of datagrams like those of `load` does best with.
+    /// The best settings of a plain sender of datagrams like those of `load`.
     pub(super) fn best_plain(
         &mut self,
         load: &Load,

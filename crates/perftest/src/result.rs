@@ -1,4 +1,4 @@
-//! What a bench yields, as a file and for people.
+//! Result of a benchmark, as a file and for people.
 
 use serde::{Deserialize, Serialize};
 use weft_gateware::latency::WriteLatencies;
@@ -9,14 +9,14 @@ use super::load::RdmaOperation;
 use super::payload::Verification;
 use crate::output::{Bandwidth, Parameters, bandwidth_test};
 
-/// The most that could have been reached.
+/// The limit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Limit {
     /// In `sim`, payload of messages; in `net`, UDP payload; in bits per second.
     pub goodput_bits_per_s: f64,
     /// Messages per second.
     pub messages_per_s: f64,
-    /// What it is the limit of.
+    /// Description of the limit.
     pub what: String,
 }
 
@@ -39,7 +39,7 @@ pub struct DirectionResult {
     pub jain_index: f64,
 }
 
-/// What going back to the first lost packet can reach.
+/// Limit of go-back-N.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LossBound {
     /// The probability that a packet does not arrive, over all links on its way.
@@ -50,11 +50,11 @@ pub struct LossBound {
     pub round_trip_ns: u64,
     /// Payload of messages, in bits per second.
     pub goodput_bits_per_s: f64,
-    /// What was reached of it.
+    /// Fraction of it that was reached.
     pub fraction_of_bound: f64,
     /// Packets sent for each that the messages have: 1 without retransmission.
     pub packets_sent_per_packet: f64,
-    /// How it was computed.
+    /// Computation of the limit.
     pub what: String,
 }
 
@@ -70,7 +70,7 @@ pub struct Round {
 /// Whether what arrived is what was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DataChecked {
-    /// All that was compared was right.
+    /// All compared bytes were right.
     #[serde(rename = "data verified")]
     Verified,
     /// Something was not.
@@ -78,7 +78,7 @@ pub enum DataChecked {
     Corrupt,
 }
 
-/// What one bench yields. The order of the fields is the order in the file.
+/// Result of one benchmark. The order of the fields is the order in the file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RdmaResult {
     pub(super) format: String,
@@ -88,7 +88,7 @@ pub struct RdmaResult {
     pub size_bytes: u32,
     /// Queue pairs.
     pub qps: u32,
-    /// How many of them worked.
+    /// Number of queue pairs under load.
     pub busy_qps: u32,
     /// Path MTU.
     pub mtu_bytes: u32,
@@ -107,9 +107,9 @@ pub struct RdmaResult {
     pub limit: Limit,
     /// Of several directions: what one could carry if the others had no acknowledgements and requests on the same wire.
     pub plain_limit: Option<Limit>,
-    /// Where there are several directions.
+    /// The directions, if there are several.
     pub directions: Vec<DirectionResult>,
-    /// Where packets are lost at random all the time: what that leaves.
+    /// Limit under random loss.
     pub loss_bound: Option<LossBound>,
     /// In `net`: what the other kind of plain sender reaches, which is less.
     pub lower_limit: Option<Limit>,
@@ -132,7 +132,7 @@ pub struct RdmaResult {
     pub latency: Summary,
     /// Whether what arrived is what was sent, each message once and in order.
     pub checked: DataChecked,
-    /// What was compared.
+    /// Result of the comparison.
     pub verification: Verification,
     /// Jain's fairness index over the queue pairs that worked: 1 if all got the same.
     pub jain_index: f64,
@@ -146,11 +146,11 @@ pub struct RdmaResult {
     pub log_hash: Option<String>,
     /// In which world.
     pub world: World,
-    /// Which NIC.
+    /// The NIC.
     pub nic: String,
-    /// What the times rest on.
+    /// Basis of the times.
     pub machine: String,
-    /// What decided the run.
+    /// Seed of the run.
     pub seed: u64,
     /// The command that repeats it.
     pub replay: String,
@@ -160,12 +160,12 @@ pub struct RdmaResult {
 }
 
 impl RdmaResult {
-    /// All but what depends on the machine that simulates: two runs of a seed share it.
+    /// All fields that do not depend on the simulating machine: two runs of a seed share them.
     pub fn without_wall_clock(self) -> Self {
         Self { simulated_cycles_per_s_per_nic: None, ..self }
     }
 
-    /// What perftest's bandwidth test prints, with the limit and the check below it.
+    /// Output of perftest's bandwidth test, with the limit and the check below it.
     pub fn to_text(&self) -> String {
         let parameters = Parameters {
             verb: self.op.verb(),

@@ -44,10 +44,10 @@ impl Server {
         Some(self.request(MessageId { number: message.number + depth, ..message }))
     }
 
-    /// All is over; the client has sent so many messages on each queue pair.
+    /// The run is over; the client has sent `sent` messages on each queue pair.
     ///
     /// # Errors
-    /// What is missing.
+    /// A message is missing; the error says which.
     pub(super) fn finish(self, sent: &[u64]) -> Result<(), String> {
         self.failure.map_or(Ok(()), Err)?;
         if self.load.operation.consumes_receive() && self.next != sent {

@@ -35,10 +35,10 @@ use super::{RdmaError, Waveform};
 /// When clients begin: the servers' receive requests are posted before.
 pub(super) const BEGIN: Instant = Instant::from_ps(1_000_000);
 
-/// Nothing has completed for so long: nothing will.
+/// Time without completions after which a run has failed.
 const STALL: Duration = Duration::from_secs(10);
 
-/// Who talks to whom.
+/// The two sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Topology {
     /// A client and a server.
@@ -100,7 +100,7 @@ impl Topology {
     }
 }
 
-/// What to run, and what to keep of it.
+/// The run, and the files to keep of it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Simulation<'a> {
     pub(super) load: &'a Load,
@@ -110,10 +110,10 @@ pub(super) struct Simulation<'a> {
     pub(super) capture: Option<&'a PathBuf>,
     pub(super) trace: bool,
     pub(super) waveform: Option<&'a Waveform>,
-    /// Whether queue pairs limit their rate when they are told of congestion.
+    /// Whether queue pairs limit their rate on congestion notifications.
     pub(super) rate_control: bool,
     pub(super) switch: SwitchConfig,
-    /// Who looks on, if somebody does.
+    /// The monitor, if there is one.
     pub(super) watch: Option<&'a Rc<RefCell<Watch>>>,
 }
 
@@ -125,7 +125,7 @@ impl Simulation<'_> {
     }
 }
 
-/// What one direction has come to.
+/// Results of one direction.
 #[derive(Debug)]
 pub(super) struct Flowed {
     pub(super) from: String,
@@ -133,7 +133,7 @@ pub(super) struct Flowed {
     pub(super) measurement: Measurement,
 }
 
-/// What the processor has spent on clocked NICs under load. Wall-clock time: no part of what a seed decides.
+/// Processor time of clocked NICs under load. Wall-clock time: not decided by the seed.
 #[derive(Clone, Debug)]
 pub(super) struct Speed {
     pub(super) wall_s: f64,
@@ -141,13 +141,13 @@ pub(super) struct Speed {
     pub(super) cycles: Vec<u64>,
 }
 
-/// What a run in virtual time yields.
+/// Results of a run in virtual time.
 #[derive(Debug)]
 pub(super) struct Outcome {
     pub(super) directions: Vec<Flowed>,
     pub(super) verification: Verification,
     pub(super) log_hash: String,
-    /// What was on the wire while the load ran.
+    /// Packets on the wire under load.
     pub(super) census: Census,
     pub(super) speed: Option<Speed>,
     pub(super) trace: Option<Vec<u8>>,
@@ -329,7 +329,7 @@ impl Program {
         }
     }
 
-    /// All clients are through with their load.
+    /// All clients have finished their load.
     fn release(&mut self, now: Instant, commands: &mut Commands) {
         if let Some(client) = &mut self.client {
             client.release();
@@ -512,7 +512,7 @@ pub(super) fn run<N: Candidate>(
         }
     }
     let log_hash = world.log_hash().to_string();
-    // What a server's host has been told is all there once its bus has fallen silent.
+    // All notifications of a server's host have arrived once its bus is silent.
     let settle = world.now() + Duration::from_ms(1);
     world.run_until(settle, &mut NoCrashes);
     if let Some(capture) = capture {

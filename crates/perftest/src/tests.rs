@@ -106,7 +106,7 @@ fn directions_are_measured_at_once() {
             assert_eq!(result.directions.len(), count);
             assert!(result.messages >= 400 * count as u64);
             assert_eq!(result.latency.operations, LATENCY_MESSAGES);
-            // What answers the other direction takes its part of the wire.
+            // Acknowledgements of the other direction take their part of the wire.
             let plain = result.plain_limit.as_ref().unwrap();
             assert!(plain.goodput_bits_per_s > result.limit.goodput_bits_per_s, "{operation}");
             let smallest = result.directions.iter().map(|one| one.fraction_of_limit).fold(1.0, f64::min);

@@ -55,7 +55,7 @@ impl FrameTrace {
     }
 }
 
-/// What a packet is: `WriteOnly psn 17 to queue pair 3`.
+/// Name of a packet: `WriteOnly psn 17 to queue pair 3`.
 fn name(frame: &[u8]) -> String {
     let Some([opcode, _, _, _, _, qp @ .., _, high, middle, low]) = frame.get(OPCODE_AT..OPCODE_AT + 12)
     else {

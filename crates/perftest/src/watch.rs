@@ -1,4 +1,4 @@
-//! What happens at the server's port, interval by interval.
+//! Traffic at the server's port, interval by interval.
 
 use serde::{Deserialize, Serialize};
 use weft_sim::{Direction, DropCause, Event, LinkCounters, MachineId, Tap};
@@ -7,7 +7,7 @@ use weft_wire::roce::Opcode;
 
 use super::census::{OPCODE_AT, on_wire};
 
-/// Where the last byte of the sender's IPv4 address is: machines are numbered by it, from 1 on.
+/// Offset of the last byte of the sender's IPv4 address: machines are numbered by it, from 1 on.
 const SENDER_AT: usize = 29;
 
 /// One interval of a run.

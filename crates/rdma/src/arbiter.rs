@@ -1,4 +1,4 @@
-//! Whose turn it is to send.
+//! The order in which queue pairs send.
 
 use std::collections::VecDeque;
 

@@ -8,12 +8,12 @@ use std::fmt::Debug;
 
 use weft_time::Instant;
 
-/// How a loss showed.
+/// Sign of a loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
     /// The peer, or the order of its responses, told of a gap.
     Gap,
-    /// Nothing was heard for the acknowledgement time-out.
+    /// No packet arrived within the acknowledgement time-out.
     TimeOut,
 }
 

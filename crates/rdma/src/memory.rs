@@ -43,7 +43,7 @@ impl FlatMemory {
         Self { arrays: Target::ALL.map(|target| vec![0; bytes_of(target)]) }
     }
 
-    /// All bytes of one target.
+    /// All bytes of a target.
     pub fn image(&self, target: Target) -> &[u8] {
         &self.arrays[target as usize]
     }
@@ -54,7 +54,7 @@ impl FlatMemory {
         &mut self.arrays[target as usize]
     }
 
-    /// All bytes of one target, to fill in.
+    /// All bytes of a target, to be filled in.
     pub fn image_mut(&mut self, target: Target) -> &mut [u8] {
         &mut self.arrays[target as usize]
     }

@@ -1,4 +1,4 @@
-//! How queue pairs get their numbers and regions their keys: the same for every NIC, so that twins agree.
+//! Numbers of queue pairs and keys of regions, assigned alike by every NIC so that twins agree.
 
 use weft_verbs::{QueuePairNumber, RegionKeys};
 use weft_wire::roce::MASK_24;
@@ -54,13 +54,13 @@ impl QueuePairNumbers {
         self.free.push(self.index(number) as u32);
     }
 
-    /// The place that a number names, which may be beyond all that there are.
+    /// Index that a number refers to. It may lie beyond the table.
     #[inline]
     pub const fn index(&self, number: QueuePairNumber) -> usize {
         (number.0 & ((1 << self.index_bits) - 1)) as usize
     }
 
-    /// How many places there are.
+    /// Number of indices.
     pub const fn places(&self) -> usize {
         self.generations.len()
     }
@@ -114,13 +114,13 @@ impl KeyNumbers {
         self.free.push(self.index(keys.rkey) as u32);
     }
 
-    /// The place that a key of either kind names, which may be beyond all that there are.
+    /// Index that an lkey or rkey refers to. It may lie beyond the table.
     #[inline]
     pub const fn index(&self, key: u32) -> usize {
         (key & ((1 << self.index_bits) - 1)) as usize
     }
 
-    /// How many places there are.
+    /// Number of indices.
     pub const fn places(&self) -> usize {
         self.before.len()
     }

@@ -5,7 +5,7 @@
 
 use weft_wire::roce::MASK_24;
 
-/// One round of the 24-bit space.
+/// Size of the 24-bit PSN space.
 const ROUND: u64 = 1 << 24;
 
 /// A full sequence number for the first packet of a connection whose PSN on the wire is `psn`.

@@ -5,7 +5,7 @@ use weft_verbs::{AccessFlags, ApiError, ProtectionDomain, Region, RegionKeys, Ta
 use crate::memory::{MemoryFault, RegionMemory};
 use crate::numbers::KeyNumbers;
 
-/// Why an access is refused.
+/// Reason for which an access is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Violation {
     UnknownKey,
@@ -48,7 +48,7 @@ impl Grant {
     }
 }
 
-/// What an access is checked against.
+/// Attributes that an access is checked against.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request {
     pub(crate) key: u32,
@@ -58,7 +58,7 @@ pub(crate) struct Request {
     pub(crate) needs: AccessFlags,
 }
 
-/// One place for a region: empty, or registered under a pair of keys.
+/// An entry of the region table: empty, or registered under a pair of keys.
 #[derive(Clone, Copy, Debug, Default)]
 struct Slot {
     region: Option<Region>,
@@ -107,14 +107,14 @@ impl RegionTable {
         Ok(())
     }
 
-    /// Checks an access by a peer, whose key is an rkey.
+    /// Checks a peer's access, whose key is an rkey.
     #[inline]
     pub(crate) fn check_remote(&self, request: Request) -> Result<Grant, Violation> {
         let slot = self.slots.get(self.numbers.index(request.key)).filter(|slot| slot.rkey == request.key);
         check(slot, request)
     }
 
-    /// Checks an access by the owner, whose key is an lkey.
+    /// Checks the owner's access, whose key is an lkey.
     #[inline]
     pub(crate) fn check_local(&self, request: Request) -> Result<Grant, Violation> {
         let slot = self.slots.get(self.numbers.index(request.key)).filter(|slot| slot.lkey == request.key);

@@ -77,7 +77,7 @@ impl ReorderPool {
     }
 }
 
-/// What one queue pair keeps.
+/// Packets kept for one queue pair.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reorder {
     first: u32,

@@ -13,7 +13,7 @@ pub struct RpcWrite {
     pub engine: u8,
     /// The local queue pair on which it came; the reply is a SEND on the same.
     pub queue_pair: QueuePairNumber,
-    /// Which memory holds the payload.
+    /// The memory that holds the payload.
     pub target: Target,
     /// Address of the payload's first byte, in the region and in the target's memory.
     pub address: u64,

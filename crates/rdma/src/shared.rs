@@ -1,4 +1,4 @@
-//! What all queue pairs of one NIC share.
+//! State that all queue pairs of one NIC share.
 
 use weft_verbs::Target;
 use weft_wire::roce::NakCode;

@@ -1,8 +1,8 @@
-//! One timer for each queue pair, earliest first.
+//! One timer per queue pair, earliest first.
 
 use weft_time::Instant;
 
-/// Not in the heap.
+/// The timer is not in the heap.
 const ABSENT: u32 = u32::MAX;
 
 /// A binary heap of deadlines that knows where each queue pair's entry is, so that moving a deadline takes

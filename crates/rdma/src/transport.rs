@@ -1,4 +1,4 @@
-//! All queue pairs, regions and the completion queue of one NIC.
+//! The transport of one NIC: its queue pairs, regions and completion queue.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -29,7 +29,7 @@ use crate::timers::Timers;
 /// The most queue pairs and regions of one NIC, so that an index leaves room for the rest of its number.
 const TABLE_MAX: usize = 1 << 16;
 
-/// How large a NIC's tables are and how it behaves.
+/// Sizes of a NIC's tables, and its behaviour.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Queue pairs; at most 65,536.
@@ -59,7 +59,7 @@ pub struct Config {
     /// send runs of packets of equal size at once. The packets of one message behind its first are such a run, and so
     /// are the first packets of messages on several queue pairs: a turn ends between them.
     pub burst_packets: u32,
-    /// What decides the window of a queue pair.
+    /// Congestion control, which decides the window of a queue pair.
     pub congestion_control: CongestionControlFactory,
     /// Whether queue pairs limit their rate when they are told of congestion, by DCQCN ([`crate::rate`]), and tell
     /// switches that requests may be marked. Without it no queue pair waits, whatever the network is like.
@@ -97,7 +97,7 @@ impl Default for Config {
     }
 }
 
-/// Where a packet goes.
+/// Destination of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transmit {
     /// The peer's address; the UDP destination port is [`weft_wire::roce::UDP_PORT`].
@@ -121,10 +121,10 @@ pub struct Transport {
     slots: Vec<Option<QueuePair>>,
     numbers: QueuePairNumbers,
     arbiter: Arbiter,
-    /// The queue pair whose turn it is, which is not in the arbiter's line, and the packets that are left of it.
+    /// The queue pair that is sending now, which is not in the arbiter's queue, and its remaining packets.
     turn: Option<(usize, u32)>,
     timers: Timers,
-    /// Queue pairs, by index, whose peers are to be told of congestion: each once at most.
+    /// Queue pairs, by index, whose peers await a congestion notification; each at most once.
     notifications: VecDeque<usize>,
     shared: Shared,
 }
@@ -261,7 +261,7 @@ impl Transport {
         Some(self.slots[index].as_ref().expect("found above").state())
     }
 
-    /// How often a queue pair was reset since it was created; `None` if it does not exist.
+    /// Number of resets of a queue pair since it was created; `None` if it does not exist.
     pub fn resets(&self, number: QueuePairNumber) -> Option<u32> {
         let index = self.find(number)?;
         Some(self.slots[index].as_ref().expect("found above").resets())
@@ -379,7 +379,7 @@ impl Transport {
         self.shared.receives.queued(number)
     }
 
-    /// Takes a packet that came from `source`, unmarked, and whose ICRC is right.
+    /// Takes a packet from `source`, without a congestion mark and with a correct ICRC.
     pub fn receive(
         &mut self,
         now: Instant,
@@ -475,7 +475,7 @@ impl Transport {
         })
     }
 
-    /// When [`Transport::handle_deadline`] must be called at the latest; `None` if time changes nothing.
+    /// When [`Transport::handle_deadline`] must be called at the latest; `None` if no timer runs.
     pub fn next_deadline(&self) -> Option<Instant> {
         self.timers.first()
     }
@@ -512,7 +512,7 @@ impl Transport {
         }
     }
 
-    /// What happened since the NIC began.
+    /// Counters since the NIC began.
     pub fn counters(&self) -> &Counters {
         &self.shared.counters
     }

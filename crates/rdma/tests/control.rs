@@ -1,4 +1,4 @@
-//! What users and their host do to queue pairs: states, attributes, limits, errors, congestion marks.
+//! Control of queue pairs by users and their host: states, attributes, limits, errors, congestion marks.
 
 mod common;
 

@@ -80,7 +80,7 @@ fn attack() -> impl Strategy<Value = Attack> {
         })
 }
 
-/// One victim, whose peer is played by the attacks.
+/// A victim, whose peer the attacks play.
 struct Victim {
     node: Node,
     source: Ipv4Addr,
@@ -93,7 +93,7 @@ impl Victim {
     fn new() -> Self {
         let [mut node, peer] =
             connected(&Config { max_queue_pairs: 4, ..Config::default() }, &Connection::default());
-        // Nothing else is open to the peer.
+        // No region is open to the peer.
         node.transport.modify_region(node.keys, AccessFlags::NONE).unwrap();
         let region = |(address, length), access| Region::host(address, length, access);
         let keys = node.transport.register_region(region(BOX, AccessFlags::ALL)).unwrap();

@@ -17,7 +17,8 @@ use weft_verbs::{
 };
 use weft_wire::roce::Packet;
 
-/// Where each node's constant source lies, what its peer operates on, and what its answers and messages fill.
+/// Addresses on each node: its constant source, the target of its peer's operations, and its landing area for responses
+/// and messages.
 const SOURCE: usize = 0x0000;
 const TARGET: usize = 0x8000;
 const SINKS: usize = 0x1_0000;
@@ -27,7 +28,7 @@ const SLOT: usize = 0x800;
 const SLOTS: usize = AREA / SLOT;
 const OPERATIONS: u64 = 60;
 
-/// What the network does, each in thousandths of all packets.
+/// Faults of the network, each in thousandths of all packets.
 #[derive(Clone, Copy, Debug)]
 struct Faults {
     loss: u64,
@@ -35,7 +36,7 @@ struct Faults {
     reordering: u64,
 }
 
-/// What an operation must bring.
+/// Expected result of an operation.
 enum Expected {
     Nothing,
     Data(Vec<u8>),
@@ -149,7 +150,8 @@ impl World {
         let choice = self.below(6);
         let value = self.random.next_u64();
         let immediate = (value.is_multiple_of(2)).then_some(value as u32);
-        // What completes silently is noticed with the next that does not, so not all slots can be silent.
+        // A request that completes silently frees its entry with the next signalled one, so not all entries can be
+        // silent.
         let silent = self.below(4) == 0 && self.players[side].outstanding.len() + 1 < SLOTS;
 
         // A READ that is repeated may see what a later request writes, unless that waits for it.
@@ -257,7 +259,7 @@ impl World {
                     player.receives_done += 1;
                 }
                 _ => loop {
-                    // Those without a signal have completed before it.
+                    // Unsignalled requests before it have completed.
                     let (id, expected) =
                         player.outstanding.pop_front().expect("only what is outstanding completes");
                     if let Expected::Data(data) = expected {

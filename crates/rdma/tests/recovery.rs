@@ -1,4 +1,4 @@
-//! What a requester does about answers that tell of a loss while it recovers already.
+//! Reactions of a requester to reports of loss while it recovers already.
 
 mod common;
 
@@ -12,7 +12,7 @@ const PSN: u32 = 100;
 const MTU: u32 = 256;
 const TIMEOUT: u8 = 8;
 
-/// A requester, whose peer is played by the tests.
+/// A requester whose peer the tests play.
 struct Requester {
     node: Node,
     peer: Node,
@@ -20,7 +20,7 @@ struct Requester {
 }
 
 impl Requester {
-    /// One that has sent a READ of four packets.
+    /// A requester that has sent a READ of four packets.
     fn reading() -> Self {
         let with = Connection { timeout: TIMEOUT, psn: [PSN, 500], ..Connection::default() };
         let [mut node, peer] = connected(&Config::default(), &with);

@@ -1,4 +1,4 @@
-//! What a responder owes, packet by packet: one response for each READ or atomic that it keeps, and one
+//! Responses that a responder owes, packet by packet: one for each READ or atomic that it keeps, and one
 //! acknowledgement.
 
 mod common;
@@ -52,7 +52,7 @@ impl Responder {
         self.take(Opcode::WriteOnly, psn, |packet, rkey| packet.reth = Some(reth(rkey)));
     }
 
-    /// The packets `from` to the end of a READ of `packets` packets at `address` whose first PSN is `psn`.
+    /// Packets from number `from` to the end of a READ of `packets` packets at `address` whose first PSN is `psn`.
     fn read(&mut self, psn: u32, packets: u32, from: u32) {
         let reth = |rkey| Reth { address: u64::from(from * MTU), rkey, length: (packets - from) * MTU };
         self.take(Opcode::ReadRequest, psn + from, |packet, rkey| packet.reth = Some(reth(rkey)));
@@ -136,7 +136,7 @@ fn a_fresh_request_takes_the_place_of_a_duplicate_that_waits() {
     assert_eq!(responder.answers(1), [(ReadResponseFirst, FIRST, None)]);
     responder.add(FIRST + 2);
     assert_eq!(responder.answers(9), [(AtomicAcknowledge, FIRST + 2, None)]);
-    // Its duplicates find nothing any more.
+    // Duplicates of it find no kept response.
     responder.read(FIRST, 2, 0);
     assert_eq!(responder.answers(9), []);
     assert_eq!(responder.node.transport.counters().drop_unknown_duplicate, 1);

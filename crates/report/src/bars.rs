@@ -1,4 +1,4 @@
-//! A histogram of times: how often each was seen, by who was measured, over a logarithmic axis.
+//! A histogram of times, by node, over a logarithmic axis.
 
 use weft_harness::table::time_with_unit;
 
@@ -77,7 +77,7 @@ pub(super) fn chart(width: f64, label: &str, all: &[Bars<'_>]) -> Option<Markup>
     Some(svg)
 }
 
-/// How many times are in each bin that has any.
+/// Number of times in each non-empty bin.
 fn count(times_ns: &[u64], bin: impl Fn(u64) -> i32) -> Vec<(i32, usize)> {
     let mut bins: Vec<i32> = times_ns.iter().map(|ns| bin(*ns)).collect();
     bins.sort_unstable();

@@ -17,7 +17,7 @@ const BOTTOM: f64 = 44.0;
 /// Between the names of two lines.
 const NAME_HEIGHT: f64 = 15.0;
 
-/// What an axis shows.
+/// Quantity of an axis.
 #[derive(Clone, Debug)]
 pub struct Axis {
     /// The quantity or its unit.
@@ -33,14 +33,14 @@ pub struct Point {
     pub x: f64,
     /// Upwards.
     pub y: f64,
-    /// What is shown where the pointer rests.
+    /// Text at the pointer.
     pub title: String,
 }
 
 /// A curve.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// Its name.
+    /// Name of the curve.
     pub name: String,
     /// In the order in which they are joined.
     pub points: Vec<Point>,
@@ -49,7 +49,7 @@ pub struct Line {
 /// A figure: at most five curves.
 #[derive(Clone, Debug)]
 pub struct Figure {
-    /// What it shows.
+    /// Title of the chart.
     pub title: String,
     /// To the right.
     pub x: Axis,

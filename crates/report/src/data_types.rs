@@ -24,7 +24,7 @@ pub struct DataTypes {
     hybrids: Vec<Hybrid>,
 }
 
-/// One measurement, of `weft bench rdt`.
+/// One measurement of `weft bench rdt`.
 #[derive(Clone, Debug, Deserialize)]
 struct Measured {
     #[serde(rename = "type")]
@@ -151,12 +151,12 @@ impl DataTypes {
         Ok(true)
     }
 
-    /// Whether there is nothing.
+    /// Whether there is no measurement.
     pub fn is_empty(&self) -> bool {
         self.measured.is_empty() && self.crashes.is_empty() && self.hybrids.is_empty()
     }
 
-    /// How each was checked.
+    /// Verdicts of the checks.
     fn checks(&self) -> impl Iterator<Item = &str> {
         let measured = self.measured.iter().map(|measured| measured.checked.as_str());
         let crashes = self.crashes.iter().map(|crashes| crashes.checked.as_str());
@@ -169,7 +169,7 @@ impl DataTypes {
         self.checks().all(|checked| checked == "holds")
     }
 
-    /// All sections.
+    /// Writes all sections.
     pub(super) fn sections(&self, page: &mut Markup) {
         let mut names: Vec<&str> = self.measured.iter().map(|measured| measured.name.as_str()).collect();
         names.sort_unstable();
@@ -273,7 +273,7 @@ fn measured_section(page: &mut Markup, name: &str, all: &[&Measured]) {
         let Measured { system, configuration, commit, .. } = one;
         format!("{system}, {configuration}, {commit}")
     };
-    // What does not vary needs no name.
+    // A parameter with one value needs no label.
     let several_commits = all.iter().any(|other| other.commit != all[0].commit);
     let line = |one: &Measured| {
         let differs =
@@ -376,7 +376,7 @@ fn crash_section(page: &mut Markup, crashes: &Crashes) {
     end(page, &[&crashes.replay]);
 }
 
-/// What was answered around the crash, and what happened.
+/// Answers and events around the crash.
 fn around(crash: &Crash) -> Option<Markup> {
     let Around { before_ns, bucket_ns, operations } = &crash.timeline;
     if *bucket_ns == 0 || operations.is_empty() {
@@ -435,7 +435,7 @@ fn hybrid_section(page: &mut Markup, hybrid: &Hybrid) {
         let on_card = distinct(of.iter().map(|point| point.on_card_percent));
         let skews = distinct(of.iter().map(|point| (point.skew * 1e3).round() as u64));
         let folds = distinct(of.iter().map(|point| point.summarize));
-        // What does not vary needs no name.
+        // A parameter with one value needs no label.
         let line = |point: &HybridPoint, over_skew: bool| {
             let mut parts = Vec::new();
             if updates.len() > 1 {

@@ -22,12 +22,12 @@ pub(super) struct Series<'a> {
     pub(super) latency: &'a LatencyResult,
 }
 
-/// How many nines the share of the operations has: 0.9 has one, 0.99 two.
+/// Number of nines of a share of the operations: 0.9 has one, 0.99 two.
 fn nines(quantile: f64) -> f64 {
     -(1.0 - quantile).log10()
 }
 
-/// Where the last operation of `operations` stands: no share closer to all of them has been measured.
+/// Position of the last of `operations` operations: no larger share has been measured.
 fn most_nines(operations: u64) -> f64 {
     (operations.max(2) as f64).log10()
 }

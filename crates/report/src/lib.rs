@@ -24,9 +24,9 @@ const CHART_WIDTH: f64 = 980.0;
 /// One result on the page.
 #[derive(Clone, Copy, Debug)]
 pub struct Run<'a> {
-    /// What the run is called where several are compared: `simulated`, `real`, ...
+    /// Name of the run where several are compared: `simulated`, `real`, ...
     pub name: &'a str,
-    /// What it measured.
+    /// The measurements.
     pub result: &'a RunResult,
     /// The folder of the result file, relative to the folder of the page: the run's files are linked below it.
     /// Empty if they are the same.

@@ -53,14 +53,14 @@ fn rates(timeline: &Timeline, end_ns: u64) -> Vec<Rate> {
     rates
 }
 
-/// What a chart shows.
+/// Range and labels of a chart.
 pub(super) struct Shown<'a> {
     pub(super) timeline: &'a Timeline,
-    /// When the measurement ended.
+    /// End of the measurement.
     pub(super) measured_to_ns: u64,
     pub(super) lanes: &'a [Lane],
     pub(super) marks: &'a [Mark],
-    /// What the axis of time says.
+    /// Label of the time axis.
     pub(super) axis: &'a str,
 }
 
@@ -210,7 +210,7 @@ fn lane_bars(svg: &mut Markup, lane: &Lane, x: &Scale, top: f64) {
     }
 }
 
-/// What stands in the bars, where it fits. Drawn last, so that no line crosses it.
+/// Labels in the bars, where they fit. Drawn last, so that no line crosses them.
 fn lane_words(svg: &mut Markup, lane: &Lane, x: &Scale, top: f64) {
     let states = lane.states.iter().filter(|span| span.state != NodeState::Serving);
     let states = states.map(|span| (span.state.to_string(), across(x, span.from_ns, span.to_ns)));

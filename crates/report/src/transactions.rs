@@ -24,7 +24,7 @@ pub struct Transactions {
     threads: Vec<Threads>,
 }
 
-/// One measurement, of `weft bench txn`.
+/// One measurement of `weft bench txn`.
 #[derive(Clone, Debug, Deserialize)]
 struct Measured {
     workload: String,
@@ -130,12 +130,12 @@ impl Transactions {
         Ok(true)
     }
 
-    /// Whether there is nothing.
+    /// Whether there is no measurement.
     pub fn is_empty(&self) -> bool {
         self.measured.is_empty() && self.steps.is_empty() && self.threads.is_empty()
     }
 
-    /// How each was checked.
+    /// Verdicts of the checks.
     fn checks(&self) -> impl Iterator<Item = &str> {
         let measured = self.measured.iter().map(|measured| measured.checked.as_str());
         let steps = self.steps.iter().map(|steps| steps.checked.as_str());
@@ -152,7 +152,7 @@ impl Transactions {
         self.checks().any(|checked| checked != "holds" && checked != "not checked")
     }
 
-    /// All sections.
+    /// Writes all sections.
     pub(super) fn sections(&self, page: &mut Markup) {
         let mut workloads: Vec<&str> = Vec::new();
         for measured in &self.measured {
@@ -189,7 +189,7 @@ fn end<'a>(page: &mut Markup, replays: impl Iterator<Item = &'a str>) {
     page.raw("</section>\n");
 }
 
-/// What a measurement is called among others of its workload.
+/// Name of a measurement among others of its workload.
 fn name(measured: &Measured) -> String {
     let mut name = measured.system.clone();
     if !measured.without.is_empty() {

@@ -6,7 +6,7 @@ use crate::shapes::Flow;
 /// The payload of a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// Whose.
+    /// Flow of the packet.
     pub flow: Flow,
     /// Of the first byte, in the message or, for a READ's response, in the region.
     pub offset: u64,
@@ -14,16 +14,16 @@ pub struct Packet {
     pub bytes: Vec<u8>,
 }
 
-/// What came of a packet.
+/// Outcome of a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// The payload behind the map.
     pub bytes: Vec<u8>,
-    /// What the tap has found.
+    /// Verdict of the tap.
     pub verdict: u32,
 }
 
-/// What the suite drives.
+/// The path that the suite drives.
 pub trait Path {
     /// Sets what a flow has, from the next packet on.
     fn configure(&mut self, flow: Flow, setting: Setting);
@@ -44,7 +44,7 @@ pub trait Path {
     }
 }
 
-/// How long packets took on a path with a clock.
+/// Latency of packets on a clocked path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
     /// Beats of all packets.

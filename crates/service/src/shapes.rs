@@ -1,9 +1,9 @@
-//! What a service is, by its shape.
+//! The shapes of services.
 
 /// Queue pairs that the table of services has settings for, as the gateware.
 pub const QUEUE_PAIRS: u16 = 512;
 
-/// Which way payload goes.
+/// Direction of payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Direction {
     /// From the wire into memory.
@@ -17,12 +17,12 @@ pub enum Direction {
 pub struct Flow {
     /// Index of the queue pair: the low bits of its number, below [`QUEUE_PAIRS`].
     pub queue_pair: u16,
-    /// Which way.
+    /// The direction.
     pub direction: Direction,
 }
 
 impl Flow {
-    /// Its place in a table of `2 * QUEUE_PAIRS` entries, and its bits in gates.
+    /// Index in a table of `2 * QUEUE_PAIRS` entries, and its bits in gates.
     pub const fn index(self) -> usize {
         self.queue_pair as usize * 2 + self.direction as usize
     }
@@ -44,7 +44,7 @@ pub trait Map {
 /// forgotten with a packet that it does not take. What the transport accepts changes the flow's 64 bits of state,
 /// once.
 pub trait Tap {
-    /// What the service finds in a packet.
+    /// Verdict of the service on a packet.
     fn verdict(&self, value: u64, offset: u64, bytes: &[u8]) -> u32;
 
     /// The flow's state behind a packet with this verdict.
@@ -63,7 +63,7 @@ pub trait Resize {
 
 /// A service that protects whole frames between the MAC and everything else.
 pub trait Seal {
-    /// Why a frame is not sent, or dropped.
+    /// Reason for which a frame is not sent, or dropped.
     type Refusal;
 
     /// Seals a frame that is about to leave. A frame that the transport sends again is a new frame here.

@@ -20,18 +20,18 @@ const LANES: u64 = 64;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{promise}: {what}")]
 pub struct Finding {
-    /// Which promise.
+    /// The promise.
     pub promise: &'static str,
-    /// What happened instead.
+    /// The observed violation.
     pub what: String,
 }
 
-/// How much was tried.
+/// Extent of the suite's runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Packets that were passed.
     pub packets: u64,
-    /// Their bytes.
+    /// Bytes of the packets.
     pub bytes: u64,
 }
 
@@ -85,7 +85,7 @@ impl<P: Path> Bench<'_, P> {
         self.twin.configure(flow, setting);
     }
 
-    /// Passes packets without a pause and holds what comes out to the twin, packet by packet.
+    /// Passes packets without a pause, and compares the output with the twin, packet by packet.
     fn pass(&mut self, promise: &'static str, packets: &[Packet]) -> Result<Vec<Outcome>, Finding> {
         let found = self.path.pass(packets);
         let expected = Path::pass(&mut self.twin, packets);
@@ -129,7 +129,7 @@ impl<P: Path> Bench<'_, P> {
         require(promise, found == expected, || format!("{flow:?}: the state is {found}, not {expected}"))
     }
 
-    /// Where nothing is configured, nothing happens.
+    /// Without a configured service, nothing changes.
     fn identity(&mut self) -> Result<(), Finding> {
         for size in SIZES {
             let packet = Packet { flow: self.flow(), offset: self.below(1 << 20), bytes: self.random(size) };
@@ -141,7 +141,7 @@ impl<P: Path> Bench<'_, P> {
         Ok(())
     }
 
-    /// All alignments with the sizes where something may end, and all sizes at some alignment.
+    /// All alignments with the sizes at which something may end, and all sizes at some alignment.
     fn sizes_and_alignments(&mut self, setting: Setting) -> Result<(), Finding> {
         let flow = self.flow();
         self.configure(flow, setting);
@@ -182,7 +182,7 @@ impl<P: Path> Bench<'_, P> {
         Ok(())
     }
 
-    /// Packets that come again, from anywhere in a message, come out as they did; only what is accepted counts.
+    /// Resent packets, from anywhere in a message, come out alike; only accepted ones count.
     fn retransmission(&mut self, setting: Setting) -> Result<(), Finding> {
         const PROMISE: &str = "retransmission";
         let flow = self.flow();
@@ -195,7 +195,7 @@ impl<P: Path> Bench<'_, P> {
         let lossless = Path::pass(&mut self.twin, &packets);
         let mut accepted = 0;
         while accepted < packets.len() {
-            // Go back to what is missing; some of what is sent is lost behind this path.
+            // Go back to the missing packet; some later ones are lost behind this path.
             let sent = &packets[accepted..(accepted + 6).min(packets.len())];
             let outcomes = self.pass(PROMISE, sent)?;
             let arrives = 1 + self.below(sent.len() as u64) as usize;
@@ -209,7 +209,7 @@ impl<P: Path> Bench<'_, P> {
             let outcomes = self.pass(PROMISE, &packets[again..=again])?;
             require(PROMISE, outcomes[0] == lossless[again], || format!("packet {again} changed"))?;
         }
-        // The response of a READ that is asked for again begins anywhere in the region.
+        // The response of a READ that is requested again begins anywhere in the region.
         for _ in 0..64 {
             let start = self.below(message.len() as u64) as usize;
             let length = (1 + self.below(4_096) as usize).min(message.len() - start);

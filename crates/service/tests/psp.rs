@@ -1,4 +1,4 @@
-//! PSP on frames: what comes out is what went in, and nothing else comes out.
+//! PSP on frames: the output equals the input, and nothing else comes out.
 
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
@@ -70,7 +70,7 @@ fn frames_come_out_as_they_went_in() {
                 );
                 let header = PspHeader::parse(payload[..16].try_into().unwrap()).unwrap();
                 assert_eq!((header.spi, header.version), (5, key(of).version()));
-                // Ethernet pads what is shorter than 60 bytes, and a sealed frame never is.
+                // Ethernet pads frames below 60 bytes, and a sealed frame is never shorter.
                 assert!(plain.len() == 60 || sealed.len() == plain.len() + OVERHEAD_BYTES);
                 receiver.open(&mut sealed).unwrap();
                 assert_eq!(sealed, plain, "{bytes} bytes to port {port}");
@@ -99,7 +99,7 @@ fn a_frame_that_was_changed_anywhere_does_not_come_out_as_another() {
             "bit {bit}"
         );
         if opened.is_ok() && changed[34..] == plain[34..] {
-            // It was accepted; the next one is compared with a window that does not know it.
+            // It was accepted; the next one is compared with a window that has not seen it.
             receiver = pair(0).into_iter().nth(1).unwrap();
         }
     }
@@ -210,7 +210,7 @@ fn a_place_is_not_taken_twice_and_a_key_not_used_twice() {
     assert_eq!(one_more, Err(InstallError::Full));
 }
 
-/// What a run may do wrong with nonces.
+/// Planted bugs of nonces.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Planted {
     Nothing,

@@ -19,7 +19,7 @@ fn every_soft_service_keeps_the_promises() {
     }
 }
 
-/// What may be wrong with a service or with the path that it is on.
+/// Planted bugs of a service or of its path.
 #[derive(Clone, Copy, Debug)]
 enum Bug {
     ChangesAlways,

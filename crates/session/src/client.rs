@@ -6,10 +6,10 @@ use crate::message::{Body, Malformed, Message, Status};
 use crate::window::WINDOW;
 use crate::{GIVE_UP_MAX, IDLE};
 
-/// Greetings without an answer, after which another node is asked.
+/// Unanswered greetings after which another node is asked.
 const GREETINGS: u32 = 3;
 
-/// How a client behaves.
+/// Parameters of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientParameters {
     /// A number that no other client has, past or present.
@@ -18,11 +18,11 @@ pub struct ClientParameters {
     pub nodes: usize,
     /// The node that is asked first.
     pub first: usize,
-    /// How long an answer may take before a question is repeated; twice as long each time, up to eight times.
+    /// Time until an unanswered question is repeated; doubles each time, up to eight times.
     pub repeat: Duration,
-    /// How long the client waits after a node has not taken a call, before it asks again; likewise.
+    /// Pause after a node has not taken a call; doubles likewise.
     pub pause: Duration,
-    /// When a call is given up, from its beginning: at most [`GIVE_UP_MAX`].
+    /// Time from its beginning after which a call is given up: at most [`GIVE_UP_MAX`].
     pub give_up: Duration,
 }
 
@@ -44,29 +44,29 @@ impl ClientParameters {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallId(pub u64);
 
-/// How a call has ended.
+/// Outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended<'a> {
     /// An engine has answered.
     Answer(Body<'a>),
-    /// It was not begun and never will be.
+    /// The call was not begun and never will be.
     NotBegun,
-    /// It was begun once or never will be, or it may still be: nobody tells.
+    /// Unknown: the call was begun at most once, and may still be.
     Unknown,
 }
 
 /// A call that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion<'a> {
-    /// Which one.
+    /// The call.
     pub call: CallId,
     /// The node that was asked last.
     pub node: usize,
-    /// How.
+    /// Its outcome.
     pub ended: Ended<'a>,
 }
 
-/// What an engine's answer means for its call.
+/// Meaning of an engine's answer for its call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The call has ended with it.
@@ -83,7 +83,7 @@ enum Stage {
     Greeting(u32),
     /// The node was called.
     Called { life: u64, sequence: u64 },
-    /// Nobody is asked for a while.
+    /// The client pauses.
     Pausing,
 }
 
@@ -93,9 +93,9 @@ struct Open {
     kind: u8,
     bytes: Vec<u8>,
     node: usize,
-    /// It is for this node only.
+    /// The call is for this node only.
     pinned: bool,
-    /// It does no harm to begin it twice.
+    /// The call may be begun twice without harm.
     repeatable: bool,
     stage: Stage,
     /// There is something to send.
@@ -103,12 +103,12 @@ struct Open {
     /// Repetitions of what the stage asks, and pauses so far.
     repeated: u32,
     paused: u32,
-    /// When it is time for what the stage waits for.
+    /// Deadline of the stage.
     at: Instant,
     give_up_at: Instant,
 }
 
-/// What the client knows of a node.
+/// A client's knowledge of a node.
 #[derive(Clone, Copy, Debug, Default)]
 struct Node {
     /// The life in which it was greeted.
@@ -117,7 +117,7 @@ struct Node {
     latest: u64,
     /// The last sequence number used there.
     sequence: u64,
-    /// When it last said something of use.
+    /// When the last useful message arrived.
     received: Instant,
 }
 
@@ -128,7 +128,7 @@ struct Node {
 pub struct Client {
     parameters: ClientParameters,
     nodes: Vec<Node>,
-    /// Who is asked next.
+    /// The node that is asked next.
     node: usize,
     last: u64,
     open: Vec<Open>,
@@ -222,7 +222,7 @@ impl Client {
         });
         let (node, open) = (&mut self.nodes[at], &mut self.open[index]);
         if now.saturating_since(node.received) >= IDLE / 2 {
-            // It may have forgotten this client.
+            // The node may have forgotten this client.
             node.life = None;
         }
         open.repeated = 0;
@@ -322,12 +322,12 @@ impl Client {
         Completion { call: open.id, node: open.node, ended }
     }
 
-    /// When [`Client::handle_deadline`] wants to be called.
+    /// When [`Client::handle_deadline`] must be called.
     pub fn next_deadline(&self) -> Option<Instant> {
         self.open.iter().map(|open| open.at.min(open.give_up_at)).min()
     }
 
-    /// Does what is due. Ends one call at a time, so call it until it says `None`.
+    /// Handles what is due. Ends one call at a time, so call it until it returns `None`.
     pub fn handle_deadline(&mut self, now: Instant) -> Option<Completion<'static>> {
         for index in 0..self.open.len() {
             let open = &mut self.open[index];
@@ -359,7 +359,7 @@ impl Client {
         None
     }
 
-    /// What is to be sent: appends its content to `out`, and tells to which node and its kind.
+    /// The next message to send: appends its content to `out`, and returns the node and the kind.
     pub fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<(usize, u8)> {
         let client = self.parameters.identity;
         let index = self.open.iter().position(|open| open.due)?;

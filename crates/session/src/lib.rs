@@ -36,8 +36,8 @@ pub use window::{Seen, WINDOW, Window};
 
 use weft_time::Duration;
 
-/// How long a node remembers a session of which it receives nothing, at least.
+/// Shortest time for which a node keeps a session without messages.
 pub const IDLE: Duration = Duration::from_secs(60);
 
-/// When a client gives a call up, at the latest, so that no node has forgotten its session by then.
+/// Longest time after which a client gives up a call, so that no node has forgotten its session by then.
 pub const GIVE_UP_MAX: Duration = Duration::from_secs(20);

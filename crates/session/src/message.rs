@@ -11,7 +11,7 @@
 
 use thiserror::Error;
 
-/// What a message between a client and a node is.
+/// Kind of a message between a client and a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Kind {
@@ -30,13 +30,13 @@ impl Kind {
     pub const FIRST: u8 = Self::Hello as u8;
 }
 
-/// What became of a call.
+/// State of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Status {
     /// The engine has answered.
     Answer = 0,
-    /// It was not begun and never will be.
+    /// The call was not begun and never will be.
     NotBegun = 1,
     /// The node does not know: a former life of it may have begun the call.
     Unknown = 2,
@@ -47,12 +47,12 @@ pub enum Status {
 pub struct Body<'a> {
     /// The engine's kind of call or answer.
     pub kind: u8,
-    /// Its content.
+    /// Content of the message.
     pub bytes: &'a [u8],
 }
 
 impl Body<'_> {
-    /// Nothing.
+    /// An empty body.
     pub const NONE: Self = Self { kind: 0, bytes: &[] };
 }
 
@@ -66,7 +66,7 @@ pub enum Message<'a> {
     Answered { client: u64, life: u64, sequence: u64, status: Status, body: Body<'a> },
 }
 
-/// Why bytes are no message.
+/// Reason for which bytes are no message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Malformed {
     /// There is no such kind.
@@ -75,7 +75,7 @@ pub enum Malformed {
     /// The message is shorter, or longer, than its kind.
     #[error("{have} bytes where {need} are needed")]
     Length {
-        /// Bytes that there are.
+        /// Length of the bytes.
         have: usize,
         /// Bytes that the kind needs.
         need: usize,
@@ -134,7 +134,7 @@ impl<'a> Message<'a> {
         Ok(Self::Answered { client, life, sequence, status, body })
     }
 
-    /// Its kind; appends its content to `out`.
+    /// Appends the content to `out`, and returns the kind.
     pub fn encode(&self, out: &mut Vec<u8>) -> Kind {
         let mut words = |words: &[u64]| {
             words.iter().for_each(|word| out.extend_from_slice(&word.to_be_bytes()));

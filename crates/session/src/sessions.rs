@@ -1,4 +1,4 @@
-//! The node's half: each call reaches the engine at most once, however often it is asked for.
+//! The node's half: each call reaches the engine at most once, however often it is requested.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -15,7 +15,7 @@ pub const TOKENS: u32 = 1 << 31;
 enum Record {
     /// The engine has the call.
     Running,
-    /// It is over.
+    /// The call has ended.
     Over(Status, u8, Vec<u8>),
 }
 
@@ -35,7 +35,7 @@ struct Session<A> {
 pub struct Begin<'a> {
     /// Comes back with [`Sessions::finish`].
     pub token: u32,
-    /// What is asked.
+    /// The question.
     pub body: Body<'a>,
 }
 
@@ -92,7 +92,7 @@ impl<A: Copy> Sessions<A> {
     ) -> Result<Option<Begin<'a>>, Malformed> {
         match Message::parse(kind, payload)? {
             Message::Hello { client } => {
-                // Who finds no room gets no answer, and asks another node.
+                // A client that finds no room gets no answer, and asks another node.
                 if self.sessions.contains_key(&client) || self.make_room(now) {
                     let next_life = &mut self.next_life;
                     let session = self.sessions.entry(client).or_insert_with(|| Session {
@@ -134,7 +134,7 @@ impl<A: Copy> Sessions<A> {
                 self.outbox.push_back((from, answered(*status, *kind, bytes.clone())));
                 None
             }
-            // It is answered when it is over; of an old one the client knows better.
+            // A running call is answered when it ends; the client has discarded an old one.
             Seen::Same(Record::Running) | Seen::Old => None,
             Seen::New if !serves || !self.admitted.contains(&body.kind) => {
                 session.calls.record(sequence, Record::Over(Status::NotBegun, 0, Vec::new()));
@@ -160,7 +160,7 @@ impl<A: Copy> Sessions<A> {
         self.next_life
     }
 
-    /// How many clients are remembered, and how many at most.
+    /// Number of clients with a session, and the most there can be.
     pub fn count(&self) -> (usize, usize) {
         (self.sessions.len(), self.most)
     }

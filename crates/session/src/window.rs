@@ -1,15 +1,15 @@
-//! What became of the latest numbered requests of one client.
+//! Records of the latest numbered requests of one client.
 
 /// Requests of a client that are remembered. A client has at most so many under way, and begins one only when the one
 /// of a window before it has ended.
 pub const WINDOW: u64 = 16;
 
-/// What a window knows of a request.
+/// Result of looking up a request in a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen<'a, T> {
-    /// It was not recorded, and nothing later stands in its place.
+    /// Not recorded, and no later request stands in its slot.
     New,
-    /// It was recorded with this.
+    /// Recorded, with this record.
     Same(&'a T),
     /// A later one stands in its place: nobody waits for it any more.
     Old,
@@ -32,7 +32,7 @@ impl<T> Window<T> {
         (number % WINDOW) as usize
     }
 
-    /// What is known of a request.
+    /// Looks up a request.
     pub fn look(&self, number: u64) -> Seen<'_, T> {
         match &self.records[Self::place(number)] {
             Some((known, record)) if *known == number => Seen::Same(record),
@@ -52,7 +52,7 @@ impl<T> Window<T> {
         self.records[Self::place(number)] = Some((number, record));
     }
 
-    /// All records by place: number and record.
+    /// All records by slot: number and record.
     pub fn records(&self) -> impl Iterator<Item = Option<(u64, &T)>> {
         self.records.iter().map(|record| record.as_ref().map(|(number, record)| (*number, record)))
     }

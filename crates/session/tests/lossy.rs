@@ -34,7 +34,7 @@ struct Network {
     letters: Vec<Letter>,
     /// Calls that engines have, by node and life: token, what was asked, when they answer.
     engines: Vec<(Instant, usize, u64, u32, Vec<u8>)>,
-    /// How often which call was executed, by its content.
+    /// Number of executions of each call, by its content.
     executed: BTreeMap<Vec<u8>, u32>,
     begun: BTreeMap<(usize, CallId), Vec<u8>>,
     ended: Vec<(Vec<u8>, &'static str)>,
@@ -192,7 +192,7 @@ fn a_call_is_executed_at_most_once_and_its_end_tells() {
             *counts.entry(how).or_default() += 1;
         }
     }
-    // All of it happens, and most calls are answered.
+    // Both outcomes occur, and most calls are answered.
     assert!(counts["unknown"] > 20 && counts["not begun"] > 5, "{counts:?}");
     assert!(counts["answered"] > 4 * (counts["unknown"] + counts["not begun"]), "{counts:?}");
 }

@@ -14,7 +14,7 @@ const UNIT_RATE: i128 = 1 << RATE_BITS;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LocalClock {
     offset: Duration,
-    /// What the clock gains per unit of the world's time, in units of 2^-40.
+    /// Drift: the clock's gain per unit of the world's time, in units of 2^-40.
     gain: i64,
 }
 
@@ -37,7 +37,7 @@ impl LocalClock {
         Self { offset, gain }
     }
 
-    /// What the clock shows when the world's time is `world`.
+    /// Time of the clock when the world's time is `world`.
     pub fn local(&self, world: Instant) -> Instant {
         let gained = if self.gain == 0 {
             0

@@ -62,17 +62,17 @@ const ESTIMATE: &str = "estimate";
 /// A kind of NIC, by what its work costs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CostProfile {
-    /// What it is called.
+    /// Name of the profile.
     pub name: &'static str,
-    /// What the figures stand on, for whoever reads a result that was made with them.
+    /// Basis of the figures, for readers of results that were made with them.
     pub basis: &'static str,
     /// From a frame's last bit on the wire to where work on it may begin, one after the other.
     pub receive: &'static [Figure],
     /// From where work has ended to the frame's first bit on the wire, one after the other.
     pub transmit: &'static [Figure],
-    /// What does the work.
+    /// Executor of the work.
     pub execution: Execution,
-    /// How many frames that wait are taken together.
+    /// Most waiting frames that are taken together.
     pub burst_frames: Figure,
     /// Bytes of frames that may wait for the work on them to begin. What does not fit is dropped.
     pub receive_buffer_bytes: Figure,
@@ -84,25 +84,25 @@ pub struct CostProfile {
     pub host_bus: Option<BusCost>,
     /// The host's memory, for engines that keep a part of their state there.
     pub host_memory: Option<MemoryCost>,
-    /// What copies between the host's memory and the engines', if engines may ask for it.
+    /// Cost of copies between the host's memory and the engines', if engines may ask for them.
     pub dma: Option<DmaCost>,
 }
 
-/// What does a NIC's work.
+/// Executor of a NIC's work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Execution {
     /// Gateware: frames stream through at one beat per cycle, in and out at once; messages at their own pace.
     Pipeline {
-        /// One clock cycle.
+        /// Length of a clock cycle.
         cycle: Figure,
-        /// What a cycle moves in each direction.
+        /// Bytes that a cycle moves in each direction.
         beat_bytes: Figure,
         /// Cycles from one message to the next.
         message_cycles: Figure,
     },
     /// Cores: each does one thing after the other, and all share the work.
     Cores {
-        /// How many threads share it.
+        /// Number of threads that share it.
         threads: Figure,
         /// To take a frame in.
         frame_receive: Figure,
@@ -110,7 +110,7 @@ pub enum Execution {
         message: Figure,
         /// To send a frame out.
         frame_send: Figure,
-        /// What labour takes that takes a host's core 100.
+        /// Time of the card for work that takes a host's core 100.
         labour_percent: Figure,
     },
     /// A card that does verbs and nothing else: no processor has a part in them. Latencies stand in `receive`,
@@ -127,7 +127,7 @@ pub enum Execution {
     /// Gateware that is computed cycle by cycle: it takes its own time, and nothing is charged for its work. What is
     /// not computed is the memory around it.
     Clocked {
-        /// One clock cycle.
+        /// Length of a clock cycle.
         cycle: Figure,
         /// A read of the host's memory, from its address to its first word.
         host_read: Figure,
@@ -147,7 +147,7 @@ pub struct MemoryCost {
     pub read: Figure,
     /// Latency of a write burst.
     pub write: Figure,
-    /// What each byte keeps a channel busy for.
+    /// Time of a channel for each byte.
     pub byte: Figure,
     /// Channels that share the bytes evenly.
     pub channels: Figure,
@@ -156,7 +156,7 @@ pub struct MemoryCost {
 }
 
 impl MemoryCost {
-    /// What reads take, one after the other: those of `messages` messages, which share them evenly and whose reads
+    /// Time of reads one after the other: those of `messages` messages, which share them evenly and whose reads
     /// overlap.
     pub(crate) fn reads(&self, accesses: &Accesses, messages: u32) -> Duration {
         let each = |reads: u32| u64::from(reads.div_ceil(messages.max(1)));
@@ -181,11 +181,11 @@ pub struct BusCost {
 /// A core hands a queue several copies in a row at once, a vector, which are over together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DmaCost {
-    /// How many queues work side by side.
+    /// Number of queues that work side by side.
     pub queues: Figure,
     /// The most copies of one direction in a vector.
     pub vector: Figure,
-    /// What a vector takes of the core that hands it over.
+    /// Time of a core to hand over a vector.
     pub submission: Figure,
     /// From there to the end of a vector of copies from the host, in an idle queue.
     pub read: Figure,
@@ -455,7 +455,7 @@ impl CostProfile {
     /// All profiles that a user may choose for a NIC in software.
     pub const ALL: [Self; 3] = [Self::FPGA, Self::CORES, Self::HOST_CARD];
 
-    /// All profiles that the table shows.
+    /// All profiles in the table.
     const TABLE: [Self; 5] = [Self::FPGA, Self::CORES, Self::HOST_CARD, Self::RDMA_CARD, Self::GATEWARE];
 
     /// The profile of this name, of those that a user may choose.

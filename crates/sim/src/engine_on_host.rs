@@ -21,14 +21,14 @@ use process::{CALLS, Input, Output, Process, WATCH};
 /// The slot of the one engine of a process.
 const SLOT: u8 = 0;
 
-/// How a process is reached and whom it knows.
+/// Address of a process, and its peers.
 #[derive(Clone, Debug)]
 pub struct HostConfig {
     /// Hardware address of the card's port.
     pub hardware: MacAddress,
     /// IPv4 address of the card's port.
     pub address: Ipv4Addr,
-    /// Where each node of the cluster takes Weft datagrams. Only these addresses may speak as peers.
+    /// The address at which each node of the cluster takes Weft datagrams. Only these addresses may speak as peers.
     pub peers: [Option<SocketAddrV4>; NODES_MAX],
     /// The longest datagram, in bytes.
     pub datagram_bytes: usize,
@@ -62,9 +62,9 @@ pub struct EngineOnHost<E, A> {
     application_commands: Commands,
     engines: EngineHost<E>,
     process: Process,
-    /// How long the threads were busy, divided by their number.
+    /// Busy time of the threads, divided by their number.
     busy: Duration,
-    /// What the threads do together, in hundredths of what one does alone.
+    /// Throughput of all threads together, in per cent of one alone.
     capacity_percent: u64,
 }
 
@@ -104,7 +104,7 @@ impl<E: Engine, A: Host> EngineOnHost<E, A> {
         self
     }
 
-    /// How long the process was busy: all threads together, as far as they share the work evenly.
+    /// Busy time of the process: all threads together, as far as they share the work evenly.
     pub const fn busy(&self) -> Duration {
         self.busy
     }
@@ -150,7 +150,7 @@ impl<E: Engine, A: Host> EngineOnHost<E, A> {
         result
     }
 
-    /// What was received, dropped and refused, by name, in a fixed order, and the engine's own counters.
+    /// Received, dropped and refused messages, by name, in a fixed order, and the engine's own counters.
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
         let mut all = self.engines.counters();
         all.push(("neighbour_unresolved", self.process.unknown_neighbours));
@@ -184,7 +184,7 @@ impl<E: Engine, A: Host> EngineOnHost<E, A> {
         }
     }
 
-    /// Gives out what is ready at `now`.
+    /// Emits what is ready at `now`.
     fn give_out(&mut self, now: Instant, commands: &mut Commands) {
         while self.process.outputs.front().is_some_and(|(at, _)| *at <= now)
             && let Some((_, output)) = self.process.outputs.pop_front()

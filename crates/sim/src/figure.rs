@@ -7,11 +7,11 @@ use weft_time::Duration;
 pub struct Figure {
     /// What it says.
     pub name: &'static str,
-    /// How much, in `unit`.
+    /// Value in `unit`.
     pub value: u64,
     /// Of what.
     pub unit: Unit,
-    /// Where it is from.
+    /// Source of the value.
     pub source: &'static str,
 }
 

@@ -12,11 +12,11 @@ pub(crate) struct Frame {
     pub(crate) bytes: Vec<u8>,
     /// When its last bit has left the sender.
     pub(crate) last_bit: Instant,
-    /// How often the sender had crashed when it sent it.
+    /// Number of crashes of the sender before it sent the frame.
     pub(crate) incarnation: u32,
 }
 
-/// All frames between the moment at which a machine hands them over and the one at which they arrive or are lost.
+/// All frames from the moment at which a machine hands them over until they arrive or are lost.
 #[derive(Debug, Default)]
 pub(crate) struct FramePool {
     frames: Vec<Frame>,

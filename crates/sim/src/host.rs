@@ -22,7 +22,7 @@ pub trait Host {
     /// Something has come from the NIC.
     fn handle(&mut self, now: Instant, event: HostEvent, commands: &mut Commands);
 
-    /// When the program wants to be woken.
+    /// When the program must be woken.
     fn next_deadline(&self) -> Option<Instant>;
 
     /// The deadline has come.
@@ -37,7 +37,7 @@ pub trait Host {
 /// Work of a program on its host's cores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Labour {
-    /// All of it, on one core.
+    /// All work, on one core.
     pub total: Duration,
     /// The most of it that must be done one after the other: threads may share the rest.
     pub longest: Duration,
@@ -63,14 +63,14 @@ impl Labour {
     }
 }
 
-/// What a host asks of its NIC, on the way there.
+/// Commands of a host on the way to its NIC.
 #[derive(Debug, Default)]
 pub struct Commands {
     pub(crate) queue: VecDeque<Command>,
     /// Buffers to use again.
     pub(crate) spare: Vec<Vec<u8>>,
     pub(crate) host_memory: Vec<u8>,
-    /// How often verbs have written to it since the program asked, and when the latest of these reached the card.
+    /// Number of writes by verbs to the host's memory since the program asked, and when the latest reached the card.
     pub(crate) host_writes: (u32, Instant),
 }
 
@@ -118,8 +118,7 @@ impl Commands {
         &mut self.host_memory
     }
 
-    /// How often verbs have written to the host's memory since the last call, and when the latest of these reached
-    /// the card.
+    /// Number of writes by verbs to the host's memory since the last call, and when the latest reached the card.
     pub fn take_host_writes(&mut self) -> (u32, Instant) {
         std::mem::take(&mut self.host_writes)
     }
@@ -143,7 +142,7 @@ impl Commands {
 }
 
 impl Command {
-    /// What it moves over the bus, if the payload of a request of at most `inline_bytes` goes along.
+    /// Bytes on the bus, if the payload of a request of at most `inline_bytes` goes along.
     pub(crate) fn bytes(&self, inline_bytes: u64) -> usize {
         DESCRIPTOR_BYTES
             + match self {
@@ -194,7 +193,7 @@ impl Command {
     }
 }
 
-/// What an event moves over the bus.
+/// Bytes of an event on the bus.
 pub(crate) fn event_bytes(event: &HostEvent) -> usize {
     DESCRIPTOR_BYTES
         + match event {

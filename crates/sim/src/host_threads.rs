@@ -16,15 +16,15 @@ use crate::host::{Command, Commands, Host};
 #[derive(Debug)]
 pub struct HostThreads<H> {
     program: H,
-    /// What the threads do together, in hundredths of what one does alone.
+    /// Throughput of all threads together, in per cent of one alone.
     capacity_percent: u64,
     free_at: Instant,
     busy: Duration,
-    /// What has come for the program.
+    /// Events for the program.
     waiting: VecDeque<HostEvent>,
     /// The program's own, for the time of one event.
     asked: Commands,
-    /// What it has asked for, and when that leaves, in the order of time.
+    /// Commands of the program and the times at which they leave, in the order of time.
     leaving: VecDeque<(Instant, Command)>,
 }
 
@@ -53,7 +53,7 @@ impl<H: Host> HostThreads<H> {
         &mut self.program
     }
 
-    /// How long the program was busy: all threads together, as far as they share the work evenly.
+    /// Busy time of the program: all threads together, as far as they share the work evenly.
     pub const fn busy(&self) -> Duration {
         self.busy
     }
@@ -87,7 +87,7 @@ impl<H: Host> HostThreads<H> {
         self.free_at = self.free_at.max(now) + shared;
         while let Some(command) = self.asked.take() {
             if let Command::Reset { engine } = command {
-                // What has not left was for an engine that is no more.
+                // Commands that have not left were for an engine that is gone.
                 self.leaving.retain(
                     |(_, former)| !matches!(former, Command::Call { engine: slot, .. } if *slot == engine),
                 );

@@ -17,7 +17,7 @@ use crate::machine::Machine;
 #[derive(Debug)]
 pub struct HostedMachine<M> {
     machine: M,
-    /// What the machine has sent, and when it leaves the machine.
+    /// Frames that the machine has sent, and when they leave it.
     outbox: VecDeque<(Instant, Vec<u8>)>,
     spare: Vec<Vec<u8>>,
 }
@@ -33,7 +33,7 @@ impl<M: Machine> HostedMachine<M> {
         &self.machine
     }
 
-    /// Takes what the machine sends, and gives the NIC what is due.
+    /// Takes the machine's frames, and gives the NIC those that are due.
     fn transmit(&mut self, now: Instant, commands: &mut Commands) {
         loop {
             let mut frame = self.spare.pop().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What leaves a machine later than the batch of work that it came of, in the order in which it leaves.
+//! Outputs that leave a machine later than their batch of work, in the order in which they leave.
 
 use std::collections::VecDeque;
 
@@ -7,7 +7,7 @@ use weft_time::{Duration, Instant};
 use weft_wire::frame::Frame;
 use weft_wire::roce::{self, Opcode};
 
-/// What came of a batch of events, each thing with the labour of its event.
+/// Outputs of a batch of events, each with the labour of its event.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
     pub frames: Vec<(Duration, Vec<u8>)>,
@@ -28,7 +28,7 @@ impl<T> Late<T> {
         self.0.is_empty()
     }
 
-    /// When the first is due.
+    /// When the first output is due.
     pub fn next(&self) -> Option<Instant> {
         self.0.front().map(|(until, _)| *until)
     }
@@ -75,10 +75,10 @@ pub(crate) fn is_response(frame: &[u8]) -> bool {
     udp.destination_port == roce::UDP_PORT && opcode.is_some_and(Opcode::is_response)
 }
 
-/// What must not be passed by what follows it: requests to one queue pair of a peer, and responses to it.
+/// Frames that must stay in order: requests to one queue pair of a peer, and its responses.
 pub(crate) type FrameOrder = ([u8; 6], [u8; 3], bool);
 
-/// What a frame must not pass.
+/// The order that a frame belongs to.
 pub(crate) fn order_of(frame: &[u8]) -> Option<FrameOrder> {
     let Ok(Frame::Udp { ethernet, udp, payload, .. }) = Frame::parse(frame) else { return None };
     let opcode = payload.first().and_then(|byte| Opcode::from_u8(*byte))?;

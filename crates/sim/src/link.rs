@@ -22,7 +22,7 @@ const FRAME_BYTES_MIN: u64 = 60;
 pub struct LinkConfig {
     /// Bits per second on the wire.
     pub bits_per_s: u64,
-    /// How long a bit travels, at least.
+    /// Least propagation time of a bit.
     pub propagation: Duration,
     /// By how much the propagation of a frame exceeds that, at most; evenly distributed. Frames may overtake each
     /// other.
@@ -60,11 +60,11 @@ pub struct LinkCounters {
     pub marked: u64,
     /// Frames that a partition or a one-way cut has kept from this link.
     pub cut: u64,
-    /// Frames whose sender has crashed before their last bit was out.
+    /// Frames whose sender crashed before their last bit had left.
     pub aborted: u64,
 }
 
-/// What the faults that are active at this moment do to one direction of a link.
+/// Effect of the active faults on one direction of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LinkFaults {
     pub(crate) loss: Probability,
@@ -91,14 +91,14 @@ impl LinkFaults {
     };
 }
 
-/// What a link's faults have decided for one frame.
+/// Fate of one frame on a faulty link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// It is gone.
+    /// The frame is lost.
     Lost,
-    /// Its wrong bits were noticed, and it is gone.
+    /// Its wrong bits were detected, and it was dropped.
     FcsError,
-    /// It arrives.
+    /// The frame arrives.
     Arrives {
         /// Later than it should have.
         late_by: Duration,
@@ -113,7 +113,7 @@ pub(crate) struct Link {
     config: LinkConfig,
     /// Picoseconds per byte, where that is a whole number: it saves a division per frame.
     ps_per_byte: Option<u64>,
-    /// When the transmitter has sent all that it was given, with the gap behind it.
+    /// When the transmitter has sent all frames so far, with the gap behind the last.
     free_at: Instant,
     pub(crate) faults: LinkFaults,
     pub(crate) counters: LinkCounters,
@@ -145,7 +145,7 @@ impl Link {
         }
     }
 
-    /// How long the wire is busy with `bytes` bytes, rounded up.
+    /// Time of `bytes` bytes on the wire, rounded up.
     fn time_of(&self, bytes: u64) -> Duration {
         match self.ps_per_byte {
             Some(ps) if self.faults.rate_percent == 100 => Duration::from_ps(ps * bytes),
@@ -200,7 +200,7 @@ impl Link {
         self.free_at = now;
     }
 
-    /// How long the next frame travels.
+    /// Propagation time of the next frame.
     pub(crate) fn propagation(&mut self) -> Duration {
         let jitter = match self.config.jitter.as_ps() {
             0 => 0,

@@ -1,4 +1,4 @@
-//! What a run leaves behind: a hash that two equal runs share, and whatever its taps write.
+//! Record of a run: a hash that two equal runs share, and the output of its taps.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -11,7 +11,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::MachineId;
 use crate::faults::FaultKind;
 
-/// Which way a frame goes, seen from the machine.
+/// Direction of a frame, seen from the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// To the machine.
@@ -20,7 +20,7 @@ pub enum Direction {
     Out,
 }
 
-/// Why a frame did not arrive.
+/// Reason for which a frame did not arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum DropCause {
@@ -32,19 +32,19 @@ pub enum DropCause {
     QueueFull,
     /// A partition or a one-way cut.
     Cut,
-    /// Its sender crashed while it was going out.
+    /// Its sender crashed while the frame was leaving.
     SenderCrashed,
-    /// Its receiver is down, or crashed before it could look.
+    /// Its receiver is down, or crashed before it took the frame.
     ReceiverDown,
-    /// Its receiver is paused and its buffer full.
+    /// Its receiver is paused, and its buffer is full.
     ReceiverFull,
-    /// It is too short to have an Ethernet header.
+    /// It is too short for an Ethernet header.
     Malformed,
-    /// It belongs on the port that it came from.
+    /// Its destination is the port that it came from.
     SamePort,
 }
 
-/// What happens to machines and frames besides arriving.
+/// Events of machines and frames besides arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A frame from or for this machine is gone.
@@ -175,7 +175,7 @@ impl<W: Write> Tap for TextLog<W> {
     }
 }
 
-/// What the hash covers.
+/// Records that the hash covers.
 #[derive(Clone, Copy, Debug)]
 #[repr(u8)]
 pub(crate) enum Record {
@@ -229,7 +229,7 @@ impl LogHash {
         self.record(at, record, subject, &[]);
     }
 
-    /// How many records the hash covers.
+    /// Number of records that the hash covers.
     pub const fn records(&self) -> u64 {
         self.records
     }

@@ -1,4 +1,4 @@
-//! What the simulator moves through time: machines, and whoever directs them.
+//! Machines, which the simulator moves through time, and their director.
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ impl MachineId {
         Self(u16::try_from(index).expect("a world has fewer than 65536 machines"))
     }
 
-    /// Its number, counted from 0.
+    /// Index of the machine, from 0.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
@@ -69,7 +69,7 @@ impl<M: Machine + ?Sized> Machine for Box<M> {
     }
 }
 
-/// All machines of a world, for whoever must look at them. A crashed one is not there.
+/// All machines of a world, to inspect. A crashed one is not there.
 #[derive(Debug)]
 pub struct Machines<M>(Vec<Option<M>>);
 
@@ -91,12 +91,12 @@ impl<M> Machines<M> {
         self.0.get(machine.index())?.as_ref()
     }
 
-    /// All that run.
+    /// All running machines.
     pub fn iter(&self) -> impl Iterator<Item = (MachineId, &M)> {
         self.0.iter().enumerate().filter_map(|(index, slot)| Some((MachineId::new(index), slot.as_ref()?)))
     }
 
-    /// How many there are, running or not.
+    /// Number of machines, running or not.
     pub fn len(&self) -> usize {
         self.0.len()
     }
@@ -107,7 +107,7 @@ impl<M> Machines<M> {
     }
 }
 
-/// Who decides what a plan of faults cannot: whether a crash is fair, and what comes back after it.
+/// Decides what a fault plan cannot: whether a crash is tolerated, and which machine comes back after it.
 pub trait Director<M> {
     /// Whether `machine` may crash at this moment. A crash that is vetoed is counted as skipped.
     fn may_crash(&mut self, machines: &Machines<M>, machine: MachineId) -> bool;

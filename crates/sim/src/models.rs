@@ -9,7 +9,7 @@ use crate::cost::{self, BusCost, CostProfile, DmaCost, Execution, MemoryCost};
 #[derive(Clone, Debug)]
 pub struct MemoryModel {
     cost: MemoryCost,
-    /// When the channels have moved all bytes that they were asked for.
+    /// When the channels have moved all bytes so far.
     free_at: Instant,
 }
 
@@ -56,23 +56,23 @@ impl BusModel {
         }
     }
 
-    /// When `bytes` bytes that set out for the host at `at` are there.
+    /// Arrival at the host of `bytes` bytes that leave at `at`.
     pub fn to_host(&mut self, at: Instant, bytes: usize) -> Instant {
         self.pass_to_host(at, bytes) + self.to_host_latency
     }
 
-    /// When `bytes` bytes that set out for the host at `at` have all set out.
+    /// When all of `bytes` bytes that begin to leave for the host at `at` have left.
     fn pass_to_host(&mut self, at: Instant, bytes: usize) -> Instant {
         self.to_host_free_at = at.max(self.to_host_free_at) + self.time_of(bytes);
         self.to_host_free_at
     }
 
-    /// When `bytes` bytes that set out for the card at `at` are there.
+    /// Arrival at the card of `bytes` bytes that leave at `at`.
     pub fn to_card(&mut self, at: Instant, bytes: usize) -> Instant {
         self.pass_to_card(at, bytes) + self.to_card_latency
     }
 
-    /// When `bytes` bytes that set out for the card at `at` have all set out.
+    /// When all of `bytes` bytes that begin to leave for the card at `at` have left.
     fn pass_to_card(&mut self, at: Instant, bytes: usize) -> Instant {
         self.to_card_free_at = at.max(self.to_card_free_at) + self.time_of(bytes);
         self.to_card_free_at
@@ -88,7 +88,7 @@ impl BusModel {
 #[derive(Clone, Debug)]
 pub struct DmaModel {
     cost: DmaCost,
-    /// When each queue is through with its copies.
+    /// When each queue has finished its copies.
     free_at: Vec<Instant>,
 }
 
@@ -129,10 +129,10 @@ impl DmaModel {
     }
 }
 
-/// What a NIC has done in one go.
+/// Work of a NIC in one batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Batch {
-    /// What it says that it has done.
+    /// Work that the NIC reports.
     pub work: Work,
     /// Bytes of the frames that it has taken.
     pub bytes_received: u64,
@@ -146,10 +146,10 @@ pub struct Batch {
     pub dma_vectors: u32,
 }
 
-/// When a batch of work is over.
+/// End of a batch of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Charge {
-    /// When what came of it is ready, except of what has cost labour.
+    /// When its outputs are ready, except those that cost labour.
     pub done: Instant,
     /// When it would be if a core did it and nothing else: of what has cost labour the outcome is ready so much later
     /// than this, or with the others if that is later.
@@ -157,15 +157,15 @@ pub struct Charge {
     /// When what waits for verbs' accesses to memory is ready, too: on a card with engines the responses to peers, on
     /// one without them everything.
     pub verbs_done: Instant,
-    /// When the next may begin.
+    /// When the next batch may begin.
     pub free: Instant,
 }
 
-/// What does a NIC's work, with its memory.
+/// Executor of a NIC's work, with its memory.
 #[derive(Clone, Debug)]
 pub struct ProcessorModel {
     execution: Execution,
-    /// What a vector of copies takes of a core.
+    /// Time of a core for a vector of copies.
     dma_submission: Duration,
     memory: MemoryModel,
     /// The host's memory, across the bus.
@@ -208,7 +208,7 @@ impl ProcessorModel {
         }
     }
 
-    /// When the outcome of an event with this labour is ready.
+    /// When the outputs of an event with this labour are ready.
     pub fn ready(&self, charge: &Charge, labour: Duration) -> Instant {
         match self.labour(labour) {
             Duration::ZERO => charge.done,
@@ -278,7 +278,7 @@ impl ProcessorModel {
                 let read = if reads { host_read.duration() } else { Duration::ZERO };
                 Charge { done: at, alone: at, verbs_done: at + read, free: at + operations }
             }
-            // What comes out of it comes out when it is time.
+            // Outputs leave when they are due.
             Execution::Clocked { .. } => Charge { done: at, alone: at, verbs_done: at, free: at },
         }
     }
@@ -440,7 +440,7 @@ mod tests {
         batch.work.labour = Duration::from_ns(1_600);
         batch.work.labour_longest = Duration::from_ns(1_600);
         let (cores, host) = (CostProfile::CORES, CostProfile::HOST_CARD);
-        // One thread does it, the others have time for other work.
+        // One thread does it; the others have time for other work.
         for (profile, shared, ready) in [(cores, 326, 5_216), (host, 100, 1_600)] {
             let mut processor = ProcessorModel::new(&profile);
             let charge = processor.charge(at(0), &batch);
@@ -448,7 +448,7 @@ mod tests {
                 Charge { done: at(shared), alone: at(0), verbs_done: at(shared), free: at(shared) };
             assert_eq!(charge, expected);
             assert_eq!(processor.ready(&charge, batch.work.labour), at(ready));
-            // What is shorter than what the threads take for all of it is ready with the rest.
+            // Labour shorter than the threads' time for the batch is ready with the rest.
             assert_eq!(processor.ready(&charge, Duration::from_ns(10)), at(shared));
         }
     }

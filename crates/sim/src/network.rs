@@ -1,4 +1,4 @@
-//! What lies between the MACs of machines, as others have measured it.
+//! Networks between the MACs of machines, with measured properties.
 
 use weft_time::Duration;
 
@@ -41,22 +41,21 @@ impl NetworkProfile {
         },
     };
 
-    /// One cut-through switch of a data centre and short cables: what [`SwitchConfig`] and [`LinkConfig`] are by
-    /// default.
+    /// One cut-through switch of a data centre and short cables: the defaults of [`SwitchConfig`] and [`LinkConfig`].
     pub const SWITCH: Self = Self {
         name: "switch",
         one_way_min: Figure { name: "one way", value: 320_000, unit: Unit::Picoseconds, source: SWITCH },
         one_way_max: Figure { name: "one way", value: 320_000, unit: Unit::Picoseconds, source: SWITCH },
     };
 
-    /// No distance at all: what remains is the cards' own.
+    /// No distance: only the cards' own time is left.
     pub const ZERO: Self = Self {
         name: "zero",
         one_way_min: Figure { name: "one way, least", value: 0, unit: Unit::Picoseconds, source: "none" },
         one_way_max: Figure { name: "one way, most", value: 0, unit: Unit::Picoseconds, source: "none" },
     };
 
-    /// All of them.
+    /// All networks.
     pub const ALL: [Self; 3] = [Self::DETPU, Self::SWITCH, Self::ZERO];
 
     /// The network of this name.
@@ -69,7 +68,7 @@ impl NetworkProfile {
         self.one_way_min.duration()
     }
 
-    /// How much longer it may take.
+    /// Largest additional delay.
     pub fn jitter(&self) -> Duration {
         self.one_way_max.duration() - self.one_way_min.duration()
     }

@@ -44,16 +44,16 @@ fn pop_due<T>(queue: &mut VecDeque<(Instant, T)>, now: Instant) -> Option<T> {
     queue.pop_front().map(|(_, thing)| thing)
 }
 
-/// What a machine has done so far.
+/// Work of a machine so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// How long the NIC was busy: of all its cores together, as far as they share work evenly.
+    /// Busy time of the NIC: all its cores together, as far as they share work evenly.
     pub busy: Duration,
     /// Copies from the host's memory that have begun.
     pub dma_reads: u64,
     /// Copies to the host's memory that have begun.
     pub dma_writes: u64,
-    /// Their bytes, in both directions.
+    /// Bytes of the copies, in both directions.
     pub dma_bytes: u64,
     /// Vectors in which they were handed over.
     pub dma_vectors: u64,
@@ -82,7 +82,7 @@ pub struct NicMachine<N, H> {
     processor: ProcessorModel,
     wire_bus: Option<BusModel>,
     host_bus: Option<BusModel>,
-    /// When the NIC can begin with the next work.
+    /// When the NIC can begin the next work.
     free_at: Instant,
     /// The NIC's own deadline, which only work changes.
     nic_deadline: Option<Instant>,
@@ -94,13 +94,13 @@ pub struct NicMachine<N, H> {
     outbox: VecDeque<(Instant, Vec<u8>)>,
     /// Frames that wait for verbs' accesses to memory, or for cores. Others pass them meanwhile.
     held: Late<Vec<u8>>,
-    /// What is to be told to the host when a core is through with it,
+    /// Events for the host that wait for a core.
     told_late: Late<HostEvent>,
     /// and copies to be handed over then.
     asked_late: Late<DmaRequest>,
-    /// What was just polled for the host.
+    /// Events just polled for the host.
     told: Vec<HostEvent>,
-    /// What was just polled and waits for cores, until it is known how long.
+    /// Outputs just polled, whose waiting time for cores is not known yet.
     outcome: Outcome,
     /// Whether the NIC does nothing but verbs, so that all its frames may have to wait for their accesses.
     verbs_only: bool,
@@ -200,13 +200,13 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
         self.receive_drops
     }
 
-    /// What has been done so far.
+    /// Work so far.
     pub const fn usage(&self) -> &Usage {
         &self.usage
     }
 
-    /// Lets the caller act as the host's program: use it within [`crate::World::with_machine`], which then sends
-    /// what comes of it.
+    /// Lets the caller act as the host's program: use it within [`crate::World::with_machine`], which then sends its
+    /// outputs.
     pub fn with_host<R>(&mut self, now: Instant, act: impl FnOnce(&mut H, &mut Commands) -> R) -> R {
         let result = self.run(act);
         self.send_commands(now);
@@ -242,7 +242,7 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
         self.send_commands(now);
     }
 
-    /// When there will be work for the NIC and it can begin with it.
+    /// When there is work for the NIC and it can begin.
     fn work_at(&self) -> Option<Instant> {
         let frame = self.inbox.front().map(|(at, _)| *at);
         let command = self.to_nic.front().map(|(at, _)| *at);
@@ -316,8 +316,7 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
         }
     }
 
-    /// Puts something on its way to the host. This queue is in order: what is ready before its predecessor waits for
-    /// it.
+    /// Sends an event to the host. The queue is in order: a ready event waits for its predecessor.
     fn tell(&mut self, ready: Instant, event: HostEvent) {
         let at = self.host_bus.as_mut().map_or(ready, |bus| bus.to_host(ready, event_bytes(&event)));
         self.to_host.push_back((at, event));
@@ -341,7 +340,7 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
         together.map(|copies| copies.len().div_ceil(vector) as u32).sum()
     }
 
-    /// The most copies that a core hands over together: who waits for a copy has asked for that one only.
+    /// Most copies that a core hands over together: an engine that waits for a copy has asked for that one only.
     fn vector(&self, dma: &DmaModel) -> usize {
         if self.waits_for_dma { 1 } else { dma.vector() }
     }
@@ -374,7 +373,7 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
         waiting
     }
 
-    /// Gives the NIC what waits for it, and takes what comes of it.
+    /// Gives the NIC its waiting work, and takes the outputs.
     fn run_nic(&mut self, now: Instant) {
         let mut batch = Batch::default();
         while let Some(request) = pop_due(&mut self.copying, now) {
@@ -427,7 +426,7 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
         if self.host_bus.is_some() {
             batch.host_packets = (from_host.count(), to_host.count());
         }
-        // What it has cost is known only when all is done, so the times of what came of it are set in hindsight.
+        // The cost is known only at the end, so the times of the outputs are set afterwards.
         batch.work = self.nic.take_work();
         let charge = self.processor.charge(now, &batch);
         if batch.work.host_writes > 0 {

@@ -1,4 +1,4 @@
-//! What happens next: future events, and the machines' deadlines.
+//! Order of events: future events, and the machines' deadlines.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -94,7 +94,7 @@ impl Deadlines {
         }
     }
 
-    /// The earliest deadline and whose it is; the lowest index where several are equal.
+    /// The earliest deadline and its machine; the lowest index among equals.
     pub(crate) fn first(&self) -> Option<(Instant, usize)> {
         let earliest = *self.nodes.get(1)?;
         if earliest == Instant::FAR_FUTURE {

@@ -10,12 +10,12 @@ use crate::random::Probability;
 pub struct SwitchConfig {
     /// From a frame's last bit in to its first chance to go out.
     pub forwarding_latency: Duration,
-    /// What each output queue holds, counted on the wire (with preamble, check sequence, padding and gap). What
-    /// does not fit is dropped.
+    /// Bytes of each output queue, counted on the wire (with preamble, check sequence, padding and gap). Frames that do
+    /// not fit are dropped.
     pub queue_bytes: u64,
-    /// When it marks packets that may be marked; `None`: never.
+    /// When packets are marked; `None`: never.
     pub marking: Option<Marking>,
-    /// How many addresses the switch learns beside those of its ports. When the table is full it floods.
+    /// Addresses that the switch learns beside those of its ports. With a full table it floods.
     pub learned_addresses_max: usize,
 }
 
@@ -66,7 +66,7 @@ impl Marking {
     }
 }
 
-/// Where a frame goes.
+/// Destination of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Destination {
     /// Out of one port.
@@ -77,7 +77,7 @@ pub(crate) enum Destination {
     Malformed,
 }
 
-/// Which address is behind which port.
+/// Addresses and their ports.
 #[derive(Debug)]
 pub(crate) struct ForwardingTable {
     /// Sorted by address. A static entry stays whatever arrives: a frame with corrupted bytes must not move a machine.

@@ -18,14 +18,14 @@ use crate::switch::{Destination, ForwardingTable, SwitchConfig};
 /// More wakes than this while time stands still mean that a machine's deadline never moves.
 const WAKES_AT_ONE_TIME_MAX: u32 = 1_000_000;
 
-/// How a machine is attached to the world.
+/// Attachment of a machine to the world.
 #[derive(Clone, Debug)]
 pub struct PortConfig {
-    /// Its name in plans and captures, such as `node0`. No two machines share one.
+    /// Name in plans and captures, such as `node0`. No two machines share one.
     pub name: String,
-    /// Its Ethernet address, which the switch knows from the start.
+    /// Ethernet address, which the switch knows from the start.
     pub address: [u8; 6],
-    /// Its clock.
+    /// Clock of the machine.
     pub clock: LocalClock,
     /// From the machine to the switch.
     pub to_switch: LinkConfig,
@@ -49,7 +49,7 @@ impl PortConfig {
     }
 }
 
-/// Where all frames of a run have gone.
+/// Fates of all frames of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Traffic {
     /// Frames that machines have sent.
@@ -68,11 +68,11 @@ pub struct Traffic {
     pub queue_drops: u64,
     /// Kept back by partitions and one-way cuts.
     pub cut: u64,
-    /// Not out yet when their sender crashed.
+    /// Frames that were not out yet when their sender crashed.
     pub aborted: u64,
     /// Arrived at a machine that was down, or crashed before it could look.
     pub receiver_down: u64,
-    /// Arrived at a paused machine whose buffer was full.
+    /// Frames that arrived at a paused machine with a full buffer.
     pub receiver_full: u64,
     /// Too short to have an Ethernet header.
     pub malformed: u64,
@@ -126,13 +126,13 @@ pub struct World<M> {
     wakes_at_now: u32,
 }
 
-/// A port of the switch and what is known of the machine behind it.
+/// A port of the switch, and the world's knowledge of the machine behind it.
 struct Port {
     name: String,
     clock: LocalClock,
     to_switch: Link,
     from_switch: Link,
-    /// When each of its incarnations ended.
+    /// End of each of its incarnations.
     crashes: Vec<Instant>,
     paused_until: Option<Instant>,
     /// Frames that have arrived during the pause, and their bytes.
@@ -146,7 +146,7 @@ struct Port {
     same_port: u64,
 }
 
-/// What will happen.
+/// A future event.
 #[derive(Clone, Copy, Debug)]
 enum Pending {
     /// A frame from this machine reaches the switch. The link's faults may already have had their turn.
@@ -255,7 +255,7 @@ impl<M: Machine> World<M> {
         Ok(())
     }
 
-    /// Adds somebody who looks on.
+    /// Adds an observer.
     pub fn add_tap(&mut self, mut tap: Box<dyn Tap>) {
         for (index, port) in self.ports.iter().enumerate() {
             tap.machine(MachineId::new(index), &port.name);
@@ -268,7 +268,7 @@ impl<M: Machine> World<M> {
         self.now
     }
 
-    /// What the clock of `machine` shows.
+    /// Time on the clock of `machine`.
     pub fn local_now(&self, machine: MachineId) -> Instant {
         self.ports[machine.index()].clock.local(self.now)
     }
@@ -314,7 +314,7 @@ impl<M: Machine> World<M> {
         Some(result)
     }
 
-    /// How often `machine` has crashed.
+    /// Number of crashes of `machine`.
     pub fn incarnation(&self, machine: MachineId) -> u32 {
         self.ports[machine.index()].crashes.len() as u32
     }
@@ -324,7 +324,7 @@ impl<M: Machine> World<M> {
         self.log
     }
 
-    /// How often each fault was injected.
+    /// Number of injections of each fault.
     pub fn fault_counts(&self) -> FaultCounts {
         let mut counts = self.faults;
         for link in self.ports.iter().flat_map(|port| [&port.to_switch.counters, &port.from_switch.counters])
@@ -338,13 +338,13 @@ impl<M: Machine> World<M> {
         counts
     }
 
-    /// What the link of `machine` has carried: to the switch, and from it.
+    /// Traffic on the link of `machine`: to the switch, and from it.
     pub fn link_counters(&self, machine: MachineId) -> (LinkCounters, LinkCounters) {
         let port = &self.ports[machine.index()];
         (port.to_switch.counters, port.from_switch.counters)
     }
 
-    /// Where all frames have gone.
+    /// Fates of all frames.
     pub fn traffic(&self) -> Traffic {
         let mut traffic =
             Traffic { flooded: self.flooded, in_flight: self.frames.in_flight(), ..Traffic::default() };
@@ -367,7 +367,7 @@ impl<M: Machine> World<M> {
         traffic
     }
 
-    /// When the next thing will happen, if anything will.
+    /// When the next event happens, if there is one.
     pub fn next_at(&self) -> Option<Instant> {
         let deadline = self.deadlines.first().map_or(Instant::FAR_FUTURE, |(at, _)| at);
         Some(self.queue.next_at().min(deadline)).filter(|&at| at < Instant::FAR_FUTURE)
@@ -701,7 +701,7 @@ impl<M: Machine> World<M> {
         self.drain(machine);
     }
 
-    /// What stands where a machine has crashed.
+    /// The machine in place of a crashed one.
     fn successor(&self, machine: MachineId, director: &mut impl Director<M>) -> M {
         director.restart(machine, self.incarnation(machine), self.local_now(machine))
     }

@@ -1,4 +1,4 @@
-//! What a store needs of a disk.
+//! The interface of a disk for a store.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ pub const SECTOR: usize = 4096;
 /// Writes and flushes are carried out in the order in which they are submitted. A flush covers all writes before it; an
 /// error of one of them is the error of that flush.
 pub trait Disk {
-    /// Its length in bytes.
+    /// Size in bytes.
     fn bytes(&self) -> u64;
 
     /// Begins to write. Both the place and the length are multiples of [`SECTOR`] and lie within the disk.
@@ -29,7 +29,7 @@ pub trait Disk {
     fn read(&mut self, at: u64, bytes: &mut [u8]) -> Result<(), DiskError>;
 }
 
-/// What was asked of a disk.
+/// Kind of a disk operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// To read.
@@ -54,8 +54,8 @@ impl fmt::Display for Operation {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the disk failed to {operation}: {cause}")]
 pub struct DiskError {
-    /// What it was asked.
+    /// The operation.
     pub operation: Operation,
-    /// What it says.
+    /// The disk's error message.
     pub cause: String,
 }

@@ -19,7 +19,7 @@ pub(crate) const HEADER: usize = 96;
 const CHECKED: usize = 80;
 const MAGIC: u64 = u64::from_le_bytes(*b"WEFTSTO1");
 
-/// What a frame holds.
+/// Content of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Superblock = 1,
@@ -33,7 +33,8 @@ pub(crate) struct Frame {
     pub(crate) kind: Kind,
     pub(crate) identity: u128,
     pub(crate) number: u64,
-    /// Where it belongs: of a batch, the place in the log, which grows for ever; of the rest, the place on the disk.
+    /// Position that the frame belongs to: for a batch, the position in the log, which grows without bound; otherwise,
+    /// the position on the disk.
     pub(crate) at: u64,
     pub(crate) first: u64,
     pub(crate) records: u32,

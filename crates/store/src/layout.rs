@@ -1,4 +1,4 @@
-//! Where everything lies on the disk.
+//! Layout of the disk.
 
 use crate::disk::SECTOR;
 use crate::frame::HEADER;
@@ -77,7 +77,7 @@ impl Parameters {
         self.log_at(0) + self.log_bytes()
     }
 
-    /// Where on the disk the log is.
+    /// Range of the log on the disk.
     pub const fn log_place(&self) -> std::ops::Range<u64> {
         self.log_at(0)..self.disk_bytes()
     }
@@ -110,12 +110,12 @@ impl Parameters {
         bytes(SUPERBLOCKS + number % MIRRORED * self.batch_sectors as u64)
     }
 
-    /// Where the area of a snapshot begins.
+    /// First byte of the area of a snapshot.
     pub(crate) const fn area_at(&self, snapshot: u64) -> u64 {
         bytes(SUPERBLOCKS + MIRRORED * self.batch_sectors as u64 + snapshot % AREAS * self.snapshot_sectors)
     }
 
-    /// Where on the disk a place in the log is.
+    /// Byte on the disk of a position in the log.
     pub(crate) const fn log_at(&self, position: u64) -> u64 {
         bytes(SUPERBLOCKS + MIRRORED * self.batch_sectors as u64 + AREAS * self.snapshot_sectors)
             + position % self.log_bytes()

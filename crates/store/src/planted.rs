@@ -14,7 +14,7 @@ pub enum PlantedBug {
     DamageTruncated,
     /// A batch that cannot be read in the log is not looked for in the mirror.
     MirrorIgnored,
-    /// What a snapshot replaces is free as soon as its last chunk is handed over.
+    /// The space that a snapshot replaces is released as soon as its last chunk is handed over.
     ReleasedEarly,
     /// A snapshot is named before its last chunk is durable.
     NamedEarly,
@@ -23,7 +23,7 @@ pub enum PlantedBug {
 }
 
 impl PlantedBug {
-    /// All of them.
+    /// All planted bugs.
     pub const ALL: [Self; 8] = [
         Self::AcknowledgeBeforeFlush,
         Self::ChainIgnored,
@@ -35,7 +35,7 @@ impl PlantedBug {
         Self::FlushErrorIgnored,
     ];
 
-    /// Its name on command lines: lower case, words joined by hyphens.
+    /// Name on command lines: lower case, words joined by hyphens.
     pub const fn name(self) -> &'static str {
         match self {
             Self::AcknowledgeBeforeFlush => "store-acknowledges-before-flush",

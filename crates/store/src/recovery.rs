@@ -1,4 +1,4 @@
-//! Finding again what is on a disk.
+//! Recovery of the content of a disk.
 
 use crate::disk::{Disk, DiskError, SECTOR};
 use crate::frame::{Frame, HEADER, Kind, sectors_of, word};
@@ -6,7 +6,7 @@ use crate::layout::{Parameters, SUPERBLOCKS, bytes, planted};
 use crate::snapshot::{Superblock, Tip};
 use crate::store::{Flight, PREFIX, Store};
 
-/// What recovery finds, in this order: the chunks of the newest snapshot, then the records behind it.
+/// Results of recovery, in this order: the chunks of the newest snapshot, then the records behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found<'a> {
     /// A chunk of the snapshot.
@@ -15,10 +15,10 @@ pub enum Found<'a> {
     Record(u64, &'a [u8]),
 }
 
-/// What of the durable content of a disk cannot be read.
+/// Part of the durable content of a disk that cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Damage {
-    /// All superblocks, or two that contradict each other.
+    /// All superblocks are damaged, or two contradict each other.
     #[error("no superblock is intact")]
     Superblocks,
     /// A chunk of the newest snapshot.
@@ -29,7 +29,7 @@ pub enum Damage {
     Records(u64),
 }
 
-/// Why nothing is recovered. What has been found until then is not to be used.
+/// Reason for which nothing is recovered. Results delivered until then must not be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecoveryError {
     /// There has never been a store.
@@ -131,7 +131,7 @@ struct Reader<'a, D: ?Sized> {
     parameters: Parameters,
     identity: u128,
     disk: &'a mut D,
-    /// What was read last.
+    /// The sectors that were read last.
     sectors: Vec<u8>,
 }
 
@@ -233,7 +233,7 @@ impl<D: Disk + ?Sized> Reader<'_, D> {
             let Some((frame, checksum)) = found else { break };
             let Some(next) = tip.after(&frame, self.sectors.len(), checksum) else { break };
             if !records(self.payload(&frame), tip.record, frame.records, visit) {
-                // Its checksum is right, so it was written like that: this is no store of this version.
+                // The checksum is correct, so the frame was written like that: this is no store of this version.
                 return Err(RecoveryError::Damaged(Damage::Records(tip.record)));
             }
             std::mem::swap(&mut before, &mut last);

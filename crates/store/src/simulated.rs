@@ -7,15 +7,15 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 use crate::disk::{Disk, DiskError, Operation, SECTOR};
 
-/// What a disk writes as a whole, however the power fails.
+/// Unit that a disk writes atomically when the power fails.
 const ATOM: usize = 512;
 
-/// What befalls the next write.
+/// Fault of the next write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteFault {
     /// The disk says that it was written, and it was not.
     Lost,
-    /// It goes to this place instead.
+    /// It goes to this position instead.
     Misdirected(u64),
     /// The disk says that it could not write. Some of it may be written.
     Failed,
@@ -27,7 +27,7 @@ enum Step {
     Flush { fails: bool },
 }
 
-/// How much of what was not flushed is on the disk.
+/// Part of the unflushed writes that is on the disk.
 #[derive(Clone, Copy, Debug)]
 enum Keep {
     Nothing,
@@ -74,7 +74,7 @@ impl SimulatedDisk {
         self.tears = tears;
     }
 
-    /// What is on the disk, for those who look at it or change it.
+    /// Content of the disk, for tests that inspect or change it.
     pub fn sectors_mut(&mut self) -> &mut [u8] {
         &mut self.sectors
     }
@@ -108,7 +108,7 @@ impl SimulatedDisk {
         }
     }
 
-    /// Carries out what was submitted up to the first flush, and that. `false` if there is none.
+    /// Carries out submitted operations up to and including the first flush. `false` if there is none.
     pub fn step(&mut self) -> bool {
         if !self.is_flushing() {
             return false;

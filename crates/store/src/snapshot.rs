@@ -4,12 +4,12 @@ use crate::disk::SECTOR;
 use crate::frame::{Frame, HEADER, Kind, long, wide};
 use crate::layout::Parameters;
 
-/// Where a batch begins, and what came before it.
+/// Beginning of a batch, and the position before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tip {
-    /// Its place in the log, in bytes: it grows for ever.
+    /// Position in the log, in bytes: it grows without bound.
     pub(crate) position: u64,
-    /// Its number.
+    /// Number of the batch.
     pub(crate) number: u64,
     /// The checksum of the batch before it.
     pub(crate) parent: u128,
@@ -26,7 +26,7 @@ pub(crate) struct Snapshot {
     pub(crate) checksum: u128,
 }
 
-/// What recovery begins with.
+/// The state that recovery begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Superblock {
     pub(crate) generation: u64,
@@ -69,7 +69,7 @@ impl Superblock {
         sector
     }
 
-    /// Reads the copy at `at`, and whose it is.
+    /// Decodes the copy at `at`, and returns the store's identity with it.
     pub(crate) fn decode(sector: &[u8], at: u64) -> Option<(u128, Self)> {
         let frame = Frame::parse(sector)?;
         let (payload, _) = frame.check(sector)?;

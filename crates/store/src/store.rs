@@ -8,7 +8,7 @@ use crate::snapshot::{Snapshot, Superblock, Tip};
 /// Bytes before each record in a batch: its length.
 pub(crate) const PREFIX: usize = 4;
 
-/// Why something is not taken.
+/// Reason for which a record or chunk is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// The disk has not caught up: call [`Store::pump`] and try again.
@@ -30,19 +30,19 @@ pub enum Refusal {
 pub struct Store {
     pub(crate) parameters: Parameters,
     pub(crate) identity: u128,
-    /// Where the batch begins that is being filled.
+    /// Beginning of the batch that is being filled.
     pub(crate) tip: Tip,
     /// That batch, with room for its header.
     pub(crate) batch: Vec<u8>,
     pub(crate) batch_records: u32,
-    /// Where recovery would begin: all before it is free.
+    /// Position at which recovery would begin: all before it is free.
     pub(crate) start: Tip,
     /// Records below it are durable.
     pub(crate) durable: u64,
     pub(crate) generation: u64,
     pub(crate) snapshot: Snapshot,
     pub(crate) writing: Option<Writing>,
-    /// A chunk that is to be written, with room for its header; empty if there is none.
+    /// The chunk to be written, with room for its header; empty if there is none.
     pub(crate) chunk: Vec<u8>,
     pub(crate) flight: Option<Flight>,
     pub(crate) failed: Option<DiskError>,
@@ -60,7 +60,7 @@ pub(crate) struct Writing {
     ended: bool,
 }
 
-/// What one flush makes durable.
+/// Content that one flush makes durable.
 #[derive(Debug)]
 pub(crate) struct Flight {
     pub(crate) records: u64,
@@ -117,7 +117,7 @@ impl Store {
         self.old_flights = u32::from(is_flushing);
     }
 
-    /// What tells its frames from those of other stores.
+    /// Identity of the store, which tells its frames from those of other stores.
     pub fn identity(&self) -> u128 {
         self.identity
     }
@@ -127,12 +127,12 @@ impl Store {
         self.tip.record + u64::from(self.batch_records)
     }
 
-    /// All records below this one are durable.
+    /// All records below this number are durable.
     pub fn durable(&self) -> u64 {
         self.durable
     }
 
-    /// The number of the newest durable snapshot; 0 if there is none.
+    /// Number of the newest durable snapshot; 0 if there is none.
     pub fn snapshot(&self) -> u64 {
         self.snapshot.number
     }
@@ -288,7 +288,7 @@ impl Store {
         let mut writes = has_batch || has_chunk;
         let may_name = !has_chunk || planted!(self.parameters, NamedEarly);
         if let Some(writing) = self.writing.as_ref().filter(|writing| writing.ended && may_name) {
-            // Its chunks are durable: it may be named.
+            // The chunks are durable: the superblock may refer to them.
             let (snapshot, start) = (writing.snapshot, writing.start);
             let next = Superblock::new(&self.parameters, self.generation + 1, snapshot, start);
             self.write_superblock(next, disk);

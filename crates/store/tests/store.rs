@@ -1,11 +1,11 @@
-//! What a store says and does, one thing at a time.
+//! Tests of a store, one property at a time.
 
 use weft_store::{
     Damage, Disk, Found, Parameters, RecoveryError, Refusal, SECTOR, SimulatedDisk, Store, WriteFault,
 };
 
 const PARAMETERS: Parameters = Parameters::new(2, 8, 4);
-/// Where the first batch of the mirror, and of the log, lies.
+/// Position of the first batch of the mirror, and of the log.
 const MIRROR: u64 = 4 * SECTOR as u64;
 const LOG: u64 = (4 + 2 * 2 + 2 * 4) * SECTOR as u64;
 
@@ -138,7 +138,7 @@ fn a_snapshot_replaces_what_it_reflects() {
     settle(&mut store, &mut disk);
     assert_eq!(store.snapshot(), 1);
     assert_eq!(recover(&mut disk).unwrap().1, ["one and two", "three"]);
-    // Its chunk is on the disk once.
+    // The chunk is on the disk once.
     let area = MIRROR + (2 * 2 + 4) * SECTOR as u64;
     flip(&mut disk, area);
     assert_eq!(recover(&mut disk).err(), Some(RecoveryError::Damaged(Damage::Chunk(0))));

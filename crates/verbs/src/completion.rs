@@ -4,7 +4,7 @@ use crate::QueuePairNumber;
 
 macro_rules! completion_statuses {
     ($($variant:ident = $number:literal, $name:literal;)*) => {
-        /// How a work request ended: `ibv_wc_status`, by number and name.
+        /// Status of a completed work request: `ibv_wc_status`, by number and name.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(u8)]
         pub enum CompletionStatus {
@@ -54,7 +54,7 @@ impl CompletionStatus {
     }
 }
 
-/// What completed: `ibv_wc_opcode`, by number.
+/// Operation that completed: `ibv_wc_opcode`, by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum CompletionOpcode {

@@ -19,7 +19,7 @@ pub enum ApiError {
     /// The state of the queue pair does not allow the call.
     #[error("queue pair {queue_pair} is in state {state}")]
     WrongState {
-        /// Which queue pair.
+        /// The queue pair.
         queue_pair: QueuePairNumber,
         /// Its state.
         state: QueuePairState,
@@ -29,9 +29,9 @@ pub enum ApiError {
     AttributeOutOfRange {
         /// The attribute's name in verbs.
         attribute: &'static str,
-        /// What was asked for.
+        /// The value that was asked for.
         value: u64,
-        /// The most that is possible.
+        /// The largest possible value.
         limit: u64,
     },
     /// The send or receive queue holds as many requests as it was created for.

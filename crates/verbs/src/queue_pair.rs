@@ -28,7 +28,7 @@ pub enum QueuePairState {
     ReadyToReceive = 2,
     /// RTS: answers its peer and makes requests.
     ReadyToSend = 3,
-    /// All requests end flushed.
+    /// All requests complete as flushed.
     Error = 6,
 }
 
@@ -62,7 +62,7 @@ pub enum PathMtu {
 }
 
 impl PathMtu {
-    /// All of them, smallest first.
+    /// All path MTUs, smallest first.
     pub const ALL: [Self; 5] =
         [Self::Bytes256, Self::Bytes512, Self::Bytes1024, Self::Bytes2048, Self::Bytes4096];
 
@@ -72,10 +72,10 @@ impl PathMtu {
     }
 }
 
-/// What a queue pair is created with: `ibv_qp_init_attr`.
+/// Attributes for the creation of a queue pair: `ibv_qp_init_attr`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueuePairAttributes {
-    /// The protection domain whose regions it reaches.
+    /// Protection domain of the regions that the queue pair reaches.
     pub domain: ProtectionDomain,
     /// Work requests that can be queued.
     pub max_send_wr: u32,
@@ -89,7 +89,7 @@ impl Default for QueuePairAttributes {
     }
 }
 
-/// What a queue pair must know before it answers its peer.
+/// Attributes for the transition to RTR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadyToReceive {
     /// The peer's address. Packets from any other are dropped.
@@ -100,13 +100,13 @@ pub struct ReadyToReceive {
     pub rq_psn: u32,
     /// The most payload bytes in a packet.
     pub path_mtu: PathMtu,
-    /// READs and atomics that the peer may have outstanding, and whose outcome is kept for duplicates.
+    /// READs and atomics that the peer may have outstanding, and whose results are kept for duplicates.
     pub max_dest_rd_atomic: u8,
     /// How long the peer must wait when no receive request is posted: a code (table 45).
     pub min_rnr_timer: u8,
 }
 
-/// What a queue pair must know before it makes requests.
+/// Attributes for the transition to RTS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadyToSend {
     /// PSN of the first request, 24 bits.
@@ -129,7 +129,7 @@ pub enum Modify {
     Reset,
     /// To INIT.
     Init {
-        /// What the peer may do through the queue pair (`qp_access_flags`).
+        /// Operations that the peer may do through the queue pair (`qp_access_flags`).
         access: AccessFlags,
     },
     /// To RTR.
@@ -142,14 +142,14 @@ pub enum Modify {
     Error,
 }
 
-/// What a queue pair is like now: `ibv_query_qp`.
+/// Current attributes of a queue pair: `ibv_query_qp`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueuePairInformation {
     /// State.
     pub state: QueuePairState,
-    /// What it was created with.
+    /// Attributes at its creation.
     pub attributes: QueuePairAttributes,
-    /// What the peer may do.
+    /// Operations that the peer may do.
     pub access: AccessFlags,
     /// The peer's address.
     pub destination: IpAddr,

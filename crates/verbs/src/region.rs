@@ -4,7 +4,7 @@
 //! write, a write to on-chip memory, a write through to HBM or a call of an engine by the region that it
 //! lands in.
 
-/// Which memory a region lies in.
+/// The memory that a region lies in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Target {
     /// Registers of the card.
@@ -22,7 +22,7 @@ impl Target {
     pub const ALL: [Self; 4] = [Self::Register, Self::OnChip, Self::Hbm, Self::Host];
 }
 
-/// What may be done with a region or through a queue pair: `ibv_access_flags`, by number.
+/// Operations allowed on a region or through a queue pair: `ibv_access_flags`, by number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct AccessFlags(u8);
 
@@ -70,15 +70,15 @@ pub struct ProtectionDomain(pub u32);
 /// A range of memory that queue pairs may reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Region {
-    /// Its protection domain.
+    /// Protection domain of the region.
     pub domain: ProtectionDomain,
     /// First byte, both as peers see it and in the target's own memory.
     pub address: u64,
     /// Bytes.
     pub length: u64,
-    /// What is allowed.
+    /// Operations that are allowed.
     pub access: AccessFlags,
-    /// Which memory it lies in.
+    /// The memory that the region lies in.
     pub target: Target,
     /// Writes go to the same address of HBM too.
     pub write_through: bool,

@@ -1,4 +1,4 @@
-//! What users post: work requests and receive requests.
+//! Work requests and receive requests, as users post them.
 
 use crate::CompletionOpcode;
 
@@ -13,7 +13,7 @@ pub struct LocalBuffer {
     pub lkey: u32,
 }
 
-/// Where in the peer's memory.
+/// Address in the peer's memory, with its rkey.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RemoteAddress {
     /// Address in the peer's region.
@@ -22,7 +22,7 @@ pub struct RemoteAddress {
     pub rkey: u32,
 }
 
-/// What a work request does.
+/// Operation of a work request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// Sends the local buffer into a receive request of the peer (`IBV_WR_SEND`, `IBV_WR_SEND_WITH_IMM`).
@@ -45,15 +45,15 @@ pub enum Operation {
     },
     /// Adds to an 8-byte word; its old value goes to the local buffer (`IBV_WR_ATOMIC_FETCH_AND_ADD`).
     FetchAdd {
-        /// Which word; a multiple of 8.
+        /// Address of the word; a multiple of 8.
         remote: RemoteAddress,
-        /// What to add, modulo 2^64.
+        /// Value to add, modulo 2^64.
         add: u64,
     },
     /// Stores `swap` in an 8-byte word if it holds `compare`; its old value goes to the local buffer
     /// (`IBV_WR_ATOMIC_CMP_AND_SWP`).
     CompareSwap {
-        /// Which word; a multiple of 8.
+        /// Address of the word; a multiple of 8.
         remote: RemoteAddress,
         /// The value that the word must hold.
         compare: u64,
@@ -73,7 +73,7 @@ impl Operation {
         matches!(self, Self::FetchAdd { .. } | Self::CompareSwap { .. })
     }
 
-    /// What its completion says that it was.
+    /// Opcode of its completion.
     pub const fn completion_opcode(&self) -> CompletionOpcode {
         match self {
             Self::Send { .. } => CompletionOpcode::Send,
@@ -112,11 +112,11 @@ impl WorkRequest {
     }
 }
 
-/// Where an incoming SEND may go: `ibv_recv_wr` with one local buffer.
+/// Receive buffer of a SEND: `ibv_recv_wr` with one local buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceiveRequest {
     /// The poster's tag (`wr_id`).
     pub id: u64,
-    /// Where to put the message; its region needs [`crate::AccessFlags::LOCAL_WRITE`].
+    /// Buffer for the message; its region needs [`crate::AccessFlags::LOCAL_WRITE`].
     pub local: LocalBuffer,
 }

@@ -1,4 +1,4 @@
-//! What an engine needs of the NIC or process that it is put into, beyond the core of the waist.
+//! Capabilities that an engine needs of the NIC or process it is put into, beyond the core of the waist.
 
 use std::error::Error;
 use std::fmt;
@@ -15,13 +15,13 @@ pub struct Capabilities {
 }
 
 impl Capabilities {
-    /// Nothing beyond the core.
+    /// The core alone.
     pub const CORE: Self = Self { verbs: false, host_memory: false };
     /// Queue pairs.
     pub const VERBS: Self = Self { verbs: true, ..Self::CORE };
     /// The host's memory.
     pub const HOST_MEMORY: Self = Self { host_memory: true, ..Self::CORE };
-    /// All that there is.
+    /// All capabilities.
     pub const ALL: Self = Self { verbs: true, host_memory: true };
 
     /// Whether a place that offers `offered` is enough for an engine that needs `self`.
@@ -59,9 +59,9 @@ impl fmt::Display for Capabilities {
 /// An engine was put where it cannot run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unmet {
-    /// What it needs and does not get.
+    /// Capabilities that are needed and not offered.
     pub missing: Capabilities,
-    /// Where it was put.
+    /// The place that does not offer them.
     pub place: &'static str,
 }
 

@@ -1,4 +1,4 @@
-//! What an engine answers with.
+//! Effects: the answers of an engine to an event.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use weft_verbs::{AccessFlags, QueuePairNumber, WorkRequest};
 
 use crate::{Caller, Message, NodeSet};
 
-/// One thing that an engine wants done. Payloads lie in the [`Effects`] that holds it.
+/// One effect that an engine asks for. Payloads lie in the [`Effects`] that holds it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Send a message to the same engine of every node in the set.
@@ -16,7 +16,7 @@ pub enum Effect {
         to: NodeSet,
         /// The message's kind.
         kind: u8,
-        /// Where in the effects' bytes its content lies.
+        /// Range of the payload in the effects' bytes.
         payload: Range<usize>,
     },
     /// Answer a call.
@@ -25,14 +25,14 @@ pub enum Effect {
         to: Caller,
         /// The message's kind.
         kind: u8,
-        /// Where in the effects' bytes its content lies.
+        /// Range of the payload in the effects' bytes.
         payload: Range<usize>,
     },
     /// Fire a timer at `at`, or move the timer of the same tag there.
     SetTimer {
-        /// Which of the engine's timers.
+        /// Tag of the timer.
         tag: u32,
-        /// When.
+        /// When the timer fires.
         at: Instant,
     },
     /// Post a work request on a queue pair of this engine; its completion comes back as `Event::Done`, also if it is
@@ -40,7 +40,7 @@ pub enum Effect {
     Post {
         /// On which queue pair.
         queue_pair: QueuePairNumber,
-        /// What to do there. Its `id` is the tag, whose highest bit is zero.
+        /// The work request. Its `id` is the tag, whose highest bit is zero.
         request: WorkRequest,
     },
     /// Change what the peer may do through a queue pair of this engine, from the next packet on. Nothing happens in
@@ -48,14 +48,14 @@ pub enum Effect {
     Access {
         /// Through which queue pair.
         queue_pair: QueuePairNumber,
-        /// What is allowed now.
+        /// Operations that are allowed from now on.
         access: AccessFlags,
     },
     /// Take a queue pair of this engine from whatever state it is in through RESET to RTS, towards the peer that it
     /// was assigned for. The peer may READ, and nothing else. No `Event::Done` comes any more for what was posted
     /// before.
     Connect {
-        /// Which queue pair.
+        /// The queue pair.
         queue_pair: QueuePairNumber,
         /// PSN of this end's first request, 24 bits.
         send_psn: u32,
@@ -73,7 +73,7 @@ pub enum Effect {
         host: u64,
         /// To where in the engine's memory.
         memory: u64,
-        /// How many bytes.
+        /// Length in bytes.
         length: u32,
     },
     /// Copy bytes of the engine's memory into the host's memory; ends as `Event::Done`, when the host sees them.
@@ -87,7 +87,7 @@ pub enum Effect {
         memory: u64,
         /// To where in the host's memory.
         host: u64,
-        /// How many bytes.
+        /// Length in bytes.
         length: u32,
     },
 }
@@ -170,7 +170,7 @@ impl Effects {
         Message { kind, payload: &self.bytes[payload.clone()] }
     }
 
-    /// Whether there is nothing to do.
+    /// Whether there is no effect.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }

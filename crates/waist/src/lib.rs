@@ -37,11 +37,11 @@ use weft_verbs::{CompletionStatus, QueuePairNumber};
 
 /// A protocol engine. See the crate's documentation for the contract.
 pub trait Engine {
-    /// What engines of this type need, at most, of where they are put.
+    /// Capabilities that engines of this type need at most.
     const NEEDS: Capabilities = Capabilities::CORE;
 
-    /// What this one needs, as it was made. It is checked when a card or a process is put together, and an effect
-    /// that it has not declared is a bug in the engine.
+    /// Capabilities that this engine needs. They are checked when a card or a process is put together; an undeclared
+    /// effect is a bug in the engine.
     fn needs(&self) -> Capabilities {
         Self::NEEDS
     }
@@ -49,7 +49,7 @@ pub trait Engine {
     /// Takes one event and emits its effects, reading and writing the engine's memory on the way.
     fn handle(&mut self, now: Instant, event: Event<'_>, io: &mut Io<'_>);
 
-    /// Its status registers: how far it is in which epoch.
+    /// Status registers: the engine's epoch and its state in that epoch.
     fn status(&self) -> EngineStatus;
 
     /// Named counters, in a fixed order, of what happened and of what was refused and why.
@@ -64,15 +64,15 @@ pub trait Engine {
     }
 }
 
-/// What an engine may touch while it handles an event.
+/// Output of an engine and its access to memory while it handles an event.
 pub struct Io<'a> {
-    /// Where its answers go.
+    /// Collects the engine's effects.
     pub effects: &'a mut Effects,
     /// The card memory that it was given.
     pub memory: &'a mut Memory,
 }
 
-/// What an engine is told.
+/// An event for an engine.
 #[derive(Clone, Copy, Debug)]
 pub enum Event<'a> {
     /// The host has reset the engine: it is as at power-on, its memory is zero and its timers are off.
@@ -81,18 +81,18 @@ pub enum Event<'a> {
     Configure(Configuration),
     /// A client, this node's host or a queue pair asks for something.
     Call {
-        /// Where the reply goes.
+        /// Destination of the reply.
         caller: Caller,
-        /// What is asked.
+        /// The request.
         message: Message<'a>,
-        /// Nothing follows at once from the same batch: a good moment to answer for all of it.
+        /// No further message of the same batch follows: a good moment to acknowledge all of it.
         last: bool,
     },
     /// A peer's engine of the same kind says something.
     Deliver {
-        /// Who sent it: the NIC has checked it against the peer's address.
+        /// The sender. The NIC has checked it against the peer's address.
         from: NodeId,
-        /// What it says.
+        /// The message.
         message: Message<'a>,
         /// As in [`Event::Call`].
         last: bool,
@@ -102,7 +102,7 @@ pub enum Event<'a> {
     Done {
         /// The tag that it was started with.
         tag: u64,
-        /// How it ended.
+        /// Status of the completion.
         status: CompletionStatus,
     },
     /// A timer that the engine set has fired.
@@ -112,16 +112,16 @@ pub enum Event<'a> {
     },
 }
 
-/// One message to or from an engine: its kind, in the engine's own numbering, and its content.
+/// A message to or from an engine: a kind, numbered by the engine, and a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message<'a> {
-    /// What it is.
+    /// Kind of the message, in the engine's numbering.
     pub kind: u8,
-    /// Its content.
+    /// Content of the message.
     pub payload: &'a [u8],
 }
 
-/// Who asked, and therefore where the reply goes. Opaque to engines; ordered so that it can be a key.
+/// The caller, and therefore the destination of the reply. Opaque to engines; ordered so that it can be a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Caller {
     /// A client on the network, by its UDP address.

@@ -1,4 +1,4 @@
-//! Who takes part: nodes, sets of them, epochs and views.
+//! Membership: nodes, sets of nodes, epochs and views.
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ impl NodeId {
         if index < NODES_MAX { Some(Self(index as u8)) } else { None }
     }
 
-    /// Its index, 0 to 15.
+    /// Index of the node, 0 to 15.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
@@ -35,7 +35,7 @@ impl fmt::Display for NodeId {
 pub struct NodeSet(u16);
 
 impl NodeSet {
-    /// No node.
+    /// The empty set.
     pub const EMPTY: Self = Self(0);
 
     /// Bit *i* stands for node *i*.
@@ -62,7 +62,7 @@ impl NodeSet {
         self.0 >> node.0 & 1 == 1
     }
 
-    /// How many nodes are in the set.
+    /// Number of nodes in the set.
     pub const fn len(self) -> usize {
         self.0.count_ones() as usize
     }
@@ -102,7 +102,7 @@ impl NodeSet {
         Self(self.0 & !other.0)
     }
 
-    /// Its nodes in ascending order.
+    /// The nodes in ascending order.
     pub fn iter(self) -> impl Iterator<Item = NodeId> {
         (0..NODES_MAX as u8).map(NodeId).filter(move |&node| self.contains(node))
     }
@@ -135,10 +135,10 @@ impl fmt::Display for Epoch {
     }
 }
 
-/// Who takes part from one epoch to the next, as the membership service decided it.
+/// The members from one epoch to the next, as decided by the membership service.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct View {
-    /// Its number: every change of `full` or `joining` has a new one.
+    /// Number of the view: every change of `full` or `joining` has a new one.
     pub epoch: Epoch,
     /// Nodes that hold all data: they serve, lead and acknowledge.
     pub full: NodeSet,
@@ -147,7 +147,7 @@ pub struct View {
 }
 
 impl View {
-    /// Every node whose acknowledgement a write needs.
+    /// All nodes whose acknowledgement a write needs.
     pub const fn members(&self) -> NodeSet {
         self.full.union(self.joining)
     }
@@ -160,7 +160,7 @@ impl View {
     }
 }
 
-/// What the host writes into an engine's membership registers.
+/// Content of an engine's membership registers, written by the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Configuration {
     /// The node's own identity.
@@ -172,14 +172,14 @@ pub struct Configuration {
     pub lease_until: Instant,
 }
 
-/// How far an engine is.
+/// State of an engine in its epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EngineState {
     /// Empty, and not configured yet.
     Starting,
     /// Catching up as a joining member.
     Joining {
-        /// It holds all data of the epoch that it reports.
+        /// The engine holds all data of the epoch that it reports.
         synced: bool,
     },
     /// Holds all data.
@@ -203,12 +203,12 @@ impl fmt::Display for EngineState {
     }
 }
 
-/// What an engine tells its host about itself.
+/// An engine's report to its host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct EngineStatus {
     /// The epoch that the engine has been configured with; 0 before the first.
     pub epoch: Epoch,
-    /// How far it is in that epoch.
+    /// State in that epoch.
     pub state: EngineState,
 }
 

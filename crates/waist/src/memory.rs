@@ -2,8 +2,8 @@
 
 use std::ops::{AddAssign, Range};
 
-/// Where engines' memories begin among the addresses of a card's memories: above all that a card has installed, and
-/// with every slot's memory within 48 bits.
+/// First address of engines' memories among the addresses of a card: above all installed memory, with every slot's
+/// memory within 48 bits.
 pub const ENGINE_MEMORY: u64 = 1 << 40;
 
 /// Bits of an offset in one engine's memory.
@@ -19,7 +19,7 @@ pub const fn engine_address(slot: u8, offset: u64) -> u64 {
     ENGINE_MEMORY + ((slot as u64) << OFFSET_BITS) + offset
 }
 
-/// Whose memory an address of a card's memories lies in, and where: what [`engine_address`] was made from.
+/// Slot and offset of an address in an engine's memory: the inverse of [`engine_address`].
 pub const fn engine_of(address: u64) -> Option<(u8, u64)> {
     let Some(from_first) = address.checked_sub(ENGINE_MEMORY) else { return None };
     let slot = from_first >> OFFSET_BITS;
@@ -34,14 +34,14 @@ pub const fn engine_of(address: u64) -> Option<(u8, u64)> {
 #[derive(Clone, Debug)]
 pub struct Memory {
     bytes: Vec<u8>,
-    /// What lies behind a memory controller. Nothing: all of it.
+    /// The part that lies behind a memory controller. `None`: all of it.
     off_chip: Option<Range<usize>>,
     accesses: Accesses,
     /// Accesses to the host's memory.
     host: Accesses,
 }
 
-/// How often and how much an engine accessed its memory.
+/// Number and size of an engine's accesses to its memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Accesses {
     /// Read bursts.
@@ -148,13 +148,13 @@ impl Memory {
         std::mem::take(&mut self.accesses)
     }
 
-    /// Counts accesses to what the engine keeps in the host's memory instead of on the card: the world charges the
-    /// way across the bus. Its bytes are the engine's own business.
+    /// Counts accesses to state that the engine keeps in the host's memory instead of on the card. The world charges
+    /// the bus; the bytes stay with the engine.
     pub fn count_host(&mut self, accesses: Accesses) {
         self.host += accesses;
     }
 
-    /// Those accesses since the last call.
+    /// Accesses to the host's memory since the last call.
     pub fn take_host_accesses(&mut self) -> Accesses {
         std::mem::take(&mut self.host)
     }

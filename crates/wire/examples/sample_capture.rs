@@ -86,7 +86,7 @@ fn frames() -> Vec<Vec<u8>> {
     frames
 }
 
-/// A packet whose every field holds something; `variant` moves the flags and the syndrome.
+/// A packet in which every field is non-zero; `variant` moves the flags and the syndrome.
 fn packet(opcode: Opcode, variant: usize, payload: &[u8]) -> Packet<'_> {
     let bit = |position: usize| variant >> position & 1 != 0;
     let bth = Bth {

@@ -9,12 +9,12 @@ use crate::ethernet::{ETHER_TYPE_IPV4, MacAddress};
 /// Hardware type of Ethernet.
 const HARDWARE_ETHERNET: u16 = 1;
 
-/// One packet.
+/// An ARP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arp {
     /// Question or answer.
     pub operation: Operation,
-    /// Who sends it.
+    /// Station of the sender.
     pub sender: Station,
     /// Whom it asks for or answers; the hardware address means nothing in a request.
     pub target: Station,
@@ -24,7 +24,7 @@ pub struct Arp {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum Operation {
-    /// Who has the target's IPv4 address?
+    /// Request: which station has the target's IPv4 address?
     Request = 1,
     /// The sender has.
     Reply = 2,

@@ -50,11 +50,11 @@ const CRC_BYTES: usize = 4;
 /// One message of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message<'a> {
-    /// Which engine it is for: its slot in the NIC.
+    /// Slot of the destination engine in the NIC.
     pub engine: u8,
-    /// What it is, in that engine's own numbering.
+    /// Kind of the message, in that engine's own numbering.
     pub kind: u8,
-    /// Its content, in that engine's own layout; at most 65,535 bytes.
+    /// Content, in that engine's own layout; at most 65,535 bytes.
     pub payload: &'a [u8],
 }
 
@@ -175,7 +175,7 @@ impl ExactSizeIterator for Messages<'_> {}
 pub struct Builder {
     /// Header and messages; once finished, the trailer too.
     bytes: Vec<u8>,
-    /// Where the messages end.
+    /// End of the messages.
     end: usize,
     capacity: usize,
     messages: u8,
@@ -204,8 +204,7 @@ impl Builder {
         self.try_push_parts(engine, kind, &[payload])
     }
 
-    /// Adds a message whose payload lies in several places; `false`, and nothing changed, if it does
-    /// not fit.
+    /// Adds a message whose payload lies in several pieces. `false`, without any change, if it does not fit.
     #[must_use = "a message that does not fit is not in the datagram"]
     pub fn try_push_parts(&mut self, engine: u8, kind: u8, parts: &[&[u8]]) -> bool {
         let length: usize = parts.iter().map(|part| part.len()).sum();

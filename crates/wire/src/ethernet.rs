@@ -19,7 +19,7 @@ pub const FRAME_BYTES_MIN: usize = 60;
 pub struct MacAddress(pub [u8; 6]);
 
 impl MacAddress {
-    /// All stations.
+    /// The broadcast address.
     pub const BROADCAST: MacAddress = MacAddress([0xff; 6]);
 
     /// To more than one station.
@@ -42,7 +42,7 @@ pub struct Ethernet {
     pub destination: MacAddress,
     /// Station that sent it.
     pub source: MacAddress,
-    /// What the frame carries; below 0x0600 it is the length of an IEEE 802.3 frame.
+    /// Protocol of the payload; below 0x0600 it is the length of an IEEE 802.3 frame.
     pub ether_type: u16,
 }
 

@@ -40,7 +40,7 @@ pub enum Frame<'a> {
         ipv4: Ipv4,
         /// UDP header.
         udp: Udp,
-        /// What the datagram carries.
+        /// Payload of the datagram.
         payload: &'a [u8],
     },
     /// Anything else, such as TCP, IPv6, VLAN tags, IPv4 fragments and options: the host's.
@@ -95,9 +95,9 @@ pub struct Endpoint {
 /// From where to where the datagrams of a flow go, and how routers shall treat them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Flow {
-    /// Who sends.
+    /// The sender.
     pub source: Endpoint,
-    /// Who receives.
+    /// The receiver.
     pub destination: Endpoint,
     /// Type of service: six bits of differentiated services, two of congestion notification.
     pub type_of_service: u8,

@@ -9,11 +9,11 @@ use crate::checksum::{Sum, checksum};
 pub struct Echo<'a> {
     /// Question or answer.
     pub kind: EchoKind,
-    /// Chosen by who asks; an answer repeats it.
+    /// Chosen by the requester; the reply repeats it.
     pub identifier: u16,
-    /// Chosen by who asks; an answer repeats it.
+    /// Chosen by the requester; the reply repeats it.
     pub sequence: u16,
-    /// Chosen by who asks; an answer repeats it.
+    /// Chosen by the requester; the reply repeats it.
     pub payload: &'a [u8],
 }
 

@@ -29,7 +29,7 @@ pub const BYTES: usize = 4;
 
 const HEADER_BYTES: usize = Ipv4::BYTES + Udp::BYTES;
 
-/// Where the identification begins in the IPv4 header.
+/// Offset of the identification in the IPv4 header.
 const IDENTIFICATION_AT: usize = 4;
 
 /// Bytes of an IPv6 header.
@@ -43,13 +43,13 @@ const STATE_BEHIND_ONES: u32 = !0x2144_df1c;
 /// [`Hasher`]'s name for a shift register of zeros.
 const ZERO_STATE: u32 = !0;
 
-/// What the hash takes at once.
+/// Bytes that the hash takes at once.
 const LANE_BYTES: usize = 16;
 
 /// The most bytes behind the BTH that are copied next to it, to be hashed with it in one go.
 const COPIED_BYTES_MAX: usize = 160;
 
-/// What the ICRC covers of the headers below the packet, apart from lengths.
+/// Fields below the packet that the ICRC covers, apart from lengths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Path {
     /// Source address.
@@ -64,7 +64,7 @@ pub struct Path {
     pub dont_fragment: bool,
 }
 
-/// What the ICRC covers of the headers below the packet over IPv6, apart from lengths.
+/// Fields below the packet that the ICRC covers over IPv6, apart from lengths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathV6 {
     /// Source address.

@@ -68,7 +68,7 @@ pub struct Ipv4 {
     pub dont_fragment: bool,
     /// Hops left.
     pub time_to_live: u8,
-    /// What the packet carries.
+    /// Protocol of the payload.
     pub protocol: u8,
     /// Source address.
     pub source: Ipv4Addr,

@@ -21,7 +21,7 @@ mod checksum;
 
 use thiserror::Error;
 
-/// Why bytes from the network were not what they claimed to be.
+/// Reason for which bytes from the network are refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ParseError {
@@ -38,7 +38,7 @@ pub enum ParseError {
     BadField {
         /// The standard's name of the field.
         field: &'static str,
-        /// What it held.
+        /// The invalid value.
         value: u64,
     },
     /// A checksum does not match the bytes that it covers.
@@ -50,7 +50,7 @@ pub enum ParseError {
     /// The bytes may well be valid, but use a part of their standard that Weft leaves to the host.
     #[error("{what} are left to the host")]
     Unsupported {
-        /// What it is, in the plural: `IPv4 fragments`.
+        /// What was found, in the plural: `IPv4 fragments`.
         what: &'static str,
     },
 }

@@ -11,7 +11,7 @@ use weft_wire::ipv4::Ipv4;
 use weft_wire::roce::{self, Opcode, Packet};
 use weft_wire::udp::Udp;
 
-/// Where the headers lie in an Ethernet frame that carries UDP over IPv4 without options.
+/// Offsets of the headers in an Ethernet frame that carries UDP over IPv4 without options.
 const IPV4_AT: usize = 14;
 const UDP_AT: usize = IPV4_AT + 20;
 

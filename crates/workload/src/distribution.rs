@@ -1,4 +1,4 @@
-//! Which record an operation touches.
+//! Choice of the record that an operation touches.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use super::WorkloadError;
 use super::mathematics::power;
 use super::random::Random;
 
-/// How an operation chooses its record.
+/// Distribution over records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Distribution {

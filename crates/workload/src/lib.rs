@@ -65,15 +65,15 @@ fn names() -> String {
 /// One line of the list of workloads.
 #[derive(Clone, Copy, Debug)]
 pub struct CatalogueEntry {
-    /// What the workload is called.
+    /// Name of the workload.
     pub name: &'static str,
-    /// What it does, in a few words.
+    /// Description in a few words.
     pub summary: &'static str,
     mix: Mix,
     distribution: Distribution,
 }
 
-/// Per cent of the operations; what is missing to 100 are read-modify-writes.
+/// Per cent of the operations; the rest to 100 are read-modify-writes.
 #[derive(Clone, Copy, Debug)]
 struct Mix {
     get: u8,
@@ -198,7 +198,7 @@ impl Workload {
         Self { distribution, ..self }
     }
 
-    /// What it is called.
+    /// Name of the workload.
     pub fn name(&self) -> &'static str {
         self.name
     }
@@ -213,7 +213,7 @@ impl Workload {
         self.value_bytes
     }
 
-    /// How it chooses records.
+    /// Distribution over records.
     pub fn distribution(&self) -> Distribution {
         self.distribution
     }
@@ -240,8 +240,8 @@ impl Workload {
     }
 }
 
-/// One of several generators that share a workload, one for each process that drives clients. Clients in the
-/// same process share its generator.
+/// One of several generators that share a workload, one for each process that drives clients. Clients in the same
+/// process share its generator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lane {
     index: u32,
@@ -261,7 +261,7 @@ impl Lane {
         Self { index, lanes }
     }
 
-    /// Its number, counted from 0.
+    /// Index, from 0.
     pub const fn index(self) -> u32 {
         self.index
     }
@@ -272,32 +272,32 @@ impl Lane {
 pub enum Step {
     /// Read a record.
     Get {
-        /// Which.
+        /// The record.
         record: u64,
     },
     /// Overwrite a record.
     Put {
-        /// Which.
+        /// The record.
         record: u64,
         /// With which value.
         value: u64,
     },
     /// Write a record that was not there.
     Insert {
-        /// Which.
+        /// The record.
         record: u64,
         /// With which value.
         value: u64,
     },
     /// Remove a record.
     Delete {
-        /// Which.
+        /// The record.
         record: u64,
     },
     /// Read a record and its version, then replace it if the version is still the same; from the read again if
     /// not. A record that is absent is created. One operation, whose latency includes every attempt.
     ReadModifyWrite {
-        /// Which.
+        /// The record.
         record: u64,
         /// With which value.
         value: u64,
@@ -308,7 +308,7 @@ impl Step {
     /// The names of the kinds, in the order of [`Step::kind`].
     pub const KINDS: [&'static str; 5] = ["get", "put", "insert", "delete", "read_modify_write"];
 
-    /// What kind of operation it is: an index into [`Step::KINDS`].
+    /// Kind of operation: an index into [`Step::KINDS`].
     pub fn kind(&self) -> usize {
         match self {
             Self::Get { .. } => 0,
@@ -342,7 +342,7 @@ pub struct Generator {
     values: u64,
     /// Inserts issued so far.
     inserts: u64,
-    /// All of this lane's inserts below this have been acknowledged; only these are read.
+    /// All of this generator's inserts below this number have been acknowledged; only these are read.
     acknowledged: u64,
     /// Acknowledged ones above it, as many as are outstanding.
     acknowledged_early: BTreeSet<u64>,

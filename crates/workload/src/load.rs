@@ -39,7 +39,7 @@ impl Load {
     }
 }
 
-/// When a run ends.
+/// End of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
     /// After so many operations.
@@ -48,12 +48,12 @@ pub enum Limit {
     Until(Instant),
 }
 
-/// One operation that is to be started.
+/// One operation to start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Start {
     /// The client that starts it.
     pub client: u32,
-    /// When it should have started: its latency counts from here.
+    /// Intended start: the latency counts from here.
     pub intended: Instant,
 }
 
@@ -104,7 +104,7 @@ impl Scheduler {
         Self { idle: (0..clients).collect(), clients, arrivals, limit, started: 0 }
     }
 
-    /// An operation to start at `now`, if there is one; ask until there is none.
+    /// An operation to start at `now`, if there is one; call it until there is none.
     pub fn poll(&mut self, now: Instant) -> Option<Start> {
         let intended = self.next_start(now)?;
         if intended > now {
@@ -118,8 +118,8 @@ impl Scheduler {
         Some(Start { client, intended })
     }
 
-    /// When the next operation starts if no answer comes in before: nothing if all clients wait for one, or if no
-    /// more operation starts at all.
+    /// When the next operation starts if no answer arrives before; `None` if all clients wait for one, or no more
+    /// operations start.
     pub fn next_start(&self, now: Instant) -> Option<Instant> {
         let intended = self.arrivals.as_ref().map_or(now, |arrivals| arrivals.next);
         (!self.idle.is_empty() && !self.is_exhausted(intended.max(now))).then_some(intended)

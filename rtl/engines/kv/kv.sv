@@ -26,7 +26,7 @@ module kv
   input beat_t payload_i,
   // Taken with EventConfigure.
   input engine_configuration_t configuration_i,
-  // These stay as they are from reset on.
+  // Constant from reset on.
   input bucket_t bucket_mask_i,
   input cycles_t retransmit_i,  // before something is said again; cycles of at most 32 bits
   input cycles_t retransmit_max_i,
@@ -59,7 +59,7 @@ module kv
   output logic memory_r_ready_o,
   input axi_read_t memory_r_i,
   output kv_events_t events_o,
-  // Nothing is inside; timers are outside.
+  // The engine is idle; timers are outside.
   output logic idle_o
 );
 
@@ -88,7 +88,7 @@ module kv
     .idle_o       (intake_idle)
   );
 
-  // What kv_streams has.
+  // State of kv_streams.
   node_t     node;
   epoch_t    epoch;
   node_set_t full;

@@ -38,7 +38,7 @@ module kv_applies
   output logic look_valid_o,
   input  logic look_ready_i,
 
-  // What was found. The next to be known is compared with these.
+  // Result of the probe. The next one is compared with it.
   output version_t version_o,
   output logic     newer_only_o,
   input  logic     probed_valid_i,
@@ -49,7 +49,7 @@ module kv_applies
   input  logic  decide_ready_i,
   output turn_t decide_o,
 
-  // What is being decided, and the decision a cycle later.
+  // The decision, and its result a cycle later.
   output logic         deletes_o,
   output logic         reserved_o,
   output value_beats_t beats_o,
@@ -219,13 +219,13 @@ module kv_applies
     end
   end
 
-  // What was found, and decisions.
+  // Results of probes, and decisions.
 
   (* ram_style = "distributed" *)
   probed_t probes[AppliesMax];
   probed_t probed;
 
-  // What was found is told a cycle after it is known, and in that cycle the next one's slot may already be there.
+  // A result is reported a cycle after it is known, and in that cycle the next one's slot may already be there.
   apply_pointer_t probing;
   assign probing = probed_q + apply_pointer_t'(probed_valid_i);
   assign version_o = versions[index(probing)];

@@ -18,7 +18,7 @@ module kv_beats_to_words
   output logic  [63:0] word_o,
   // The last of the payload.
   output logic         word_last_o,
-  // Not all of its bytes are there.
+  // Not all bytes of the word are there.
   output logic         word_partial_o
 );
 

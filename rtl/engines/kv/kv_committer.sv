@@ -19,13 +19,13 @@ module kv_committer
   input logic clk_i,
   input logic rst_ni,
 
-  // How much of each stream is committed. Its entries can be read.
+  // Committed length of each stream. Its entries can be read.
   /* verilator lint_off UNUSEDSIGNAL */  // differences are small: low bits are enough
   input  lengths_t                    committed_i,
   /* verilator lint_on UNUSEDSIGNAL */
   // All streams begin anew: `committed_i` is zero from the next cycle on. Only when `idle_o`.
   input  logic                        restart_i,
-  // How much of that has been handled, modulo twice the window.
+  // Part of it that has been handled, modulo twice the window.
   output window_count_t [Streams-1:0] reached_o,
 
   // The view, and whether the node may answer reads.
@@ -33,8 +33,7 @@ module kv_committer
   input node_set_t full_i,
   input logic      serves_i,
 
-  // Entries of the window. What is read, and taken, stays until the next time. Numbers are modulo twice the window,
-  // too.
+  // Entries of the window. Data stays until the next read. Numbers are modulo twice the window, too.
   output logic    read_valid_o,
   input  logic    read_ready_i,
   output stream_t read_stream_o,
@@ -135,7 +134,7 @@ module kv_committer
     end
   end
 
-  // What is to be done with it, and what is done.
+  // Required and completed actions on the entry.
 
   typedef struct packed {
     logic answer;  // to the caller

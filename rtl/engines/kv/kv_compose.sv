@@ -15,11 +15,11 @@ module kv_compose
   input  logic            say_valid_i,
   output logic            say_ready_o,
   input  say_t            say_i,
-  // What it is about.
+  // Subject of the message.
   input  asker_t          asker_i,
   input  key_t            key_i,
   input  operation_kind_e operation_i,
-  // Nothing of the value is at its place yet, if it is the one that came last.
+  // No part of the value has arrived, if it is the latest one.
   input  logic            hold_i,
   output logic            outgoing_valid_o,
   input  logic            outgoing_ready_i,

@@ -16,31 +16,32 @@ module kv_control
   input  logic                      clk_i,
   input  logic                      rst_ni,
   input  bucket_t                   bucket_mask_i,
-  // The view. All of this stays as it is while a command runs.
+  // The view. Constant while a command runs.
   input  node_t                     node_i,
   input  epoch_t                    epoch_i,
   input  node_set_t                 full_i,
   // The epoch that the node took part in last: for ViewBegin.
   input  epoch_t                    base_i,
   input  node_set_t                 base_members_i,
-  // Lengths of `stream_o`, in the second cycle in which it is there and as long as it is.
+  // Lengths of `stream_o`, from its second cycle on and as long as it is there.
   output stream_t                   stream_o,
   input  number_t                   accepted_i,
   input  number_t                   committed_i,
-  // Who leads `partition_o`, likewise.
+  // Leader of `partition_o`, likewise.
   output partition_t                partition_o,
   input  node_t                     leader_i,
   input  logic                      command_valid_i,
   output logic                      command_ready_o,
   input  control_command_t          command_i,
-  // Of ViewHear and TransferTake, from byte 0; `last` and `empty` tell the end. Taken as a whole, whatever comes of it.
+  // Payload of ViewHear and TransferTake, from byte 0; `last` and `empty` mark the end. Taken as a whole, whatever the
+  // answer.
   input  logic                      payload_valid_i,
   output logic                      payload_ready_o,
   input  beat_t                     payload_i,
   // One cycle for every command.
   output logic                      answer_valid_o,
   output control_answer_t           answer_o,
-  // Where the streams end, after ViewDecide has answered ControlDone and until the next ViewDecide.
+  // Ends of the streams, after ViewDecide has answered ControlDone and until the next ViewDecide.
   output lengths_t                  lengths_o,
   // Full members that have not been heard.
   output node_set_t                 missing_o,

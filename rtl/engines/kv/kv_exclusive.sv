@@ -28,17 +28,17 @@ module kv_exclusive
   output logic                  takes_o,
   input  logic                  taken_i,
   input  engine_configuration_t configuration_i,
-  // Planted bugs: what a cut decides is not committed; a cut before what is committed is believed.
+  // Planted bugs: entries that a cut decides are not committed; a cut below the committed length is believed.
   input  logic                  forgets_cut_i,
   input  logic                  believes_cut_i,
-  // Nothing is under way but what kv_committer has yet to be told.
+  // Nothing is in progress except what kv_committer has yet to be told.
   input  logic                  quiet_i,
   input  logic                  committer_idle_i,
   input  membership_t           membership_i,
   output membership_change_t    change_o,
   output logic                  fill_o,
   input  logic                  filling_i,
-  // What is due to other nodes, or a gap, is so no longer; streams begin anew; and their lengths, all at 0.
+  // Drops messages and gaps that are due; streams begin anew, with lengths of 0.
   output logic                  stops_o,
   output logic                  begins_o,
   output logic                  clears_o,
@@ -82,7 +82,7 @@ module kv_exclusive
   output kv_events_t            events_o
 );
 
-  // One bit for each state.
+  // One bit per state.
   typedef enum logic [31:0] {
     Idle = 32'd1 << 0,
     Done = 32'd1 << 1,
@@ -119,11 +119,11 @@ module kv_exclusive
   } state_e;
 
   state_e state_d;
-  // Its value at power-on is for simulators, which see several states at once before reset else.
+  // The value at power-on is for simulators, which would otherwise see several states at once before reset.
   /* verilator lint_off PROCASSINIT */
   state_e state_q = Idle;
   /* verilator lint_on PROCASSINIT */
-  // Where to go on after Drain, after a command of kv_control, after a sweep and after Clear.
+  // Next states after Drain, after a command of kv_control, after a sweep and after Clear.
   state_e drained_q, drained_d;
   state_e controlled_q, controlled_d;
   state_e swept_q, swept_d;
@@ -148,7 +148,7 @@ module kv_exclusive
   stream_t cut_stream_q, cut_stream_d;
   number_t cut_length;
   assign cut_length = cut_lengths_i[cut_stream_q];
-  // What is to be committed for a chunk: nothing new, or all there is.
+  // Entries to commit for a chunk: no new ones, or all.
   logic commits_nothing_q, commits_all_q;
 
   always_comb begin
@@ -462,7 +462,7 @@ module kv_exclusive
         lengths_change_o.committed = cut_length;
         cleared_d = CutRemembered;
         drained_d = Sweep;
-        // One stream after the other, as the twin: their order tells in which order sessions are remembered.
+        // One stream after the other, as in the twin: their order decides the order of sessions.
         if (committer_idle_i) begin
           cut_stream_d = cut_stream_q + 1'b1;
           if (cut_length < committed_i && !believes_cut_i) begin

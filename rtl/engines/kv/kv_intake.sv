@@ -45,7 +45,7 @@ module kv_intake
 
   typedef logic [BeatBits-1:0] data_t;
 
-  // What the message is by its kind alone.
+  // Class of the message by its kind alone.
   typedef enum logic [3:0] {
     MessageNone,
     MessageRequest,
@@ -63,9 +63,9 @@ module kv_intake
   logic          beat_valid_q;
   beat_t         beat_q;
 
-  // How far the operation has come: looked at for one cycle, for two.
+  // Progress of the operation: examined for one cycle, for two.
   logic looked_q, ready_q;
-  // Its beats are being given, or forgotten.
+  // Its beats are being forwarded, or dropped.
   logic give_q, swallow_q;
 
   logic complete, take, gives, rests, finish;
@@ -172,7 +172,7 @@ module kv_intake
     .place_o      (place)
   );
 
-  // What is found in the first cycle.
+  // Results of the first cycle.
   typedef struct packed {
     logic            identified;
     logic [16:0]     rest;                // bytes without the value
@@ -250,7 +250,7 @@ module kv_intake
     endcase
   end
 
-  // What is known in the second.
+  // Results of the second cycle.
   op_kind_e kind_q, kind_d;
   logic gives_q;
 
@@ -312,7 +312,7 @@ module kv_intake
           timer: event_q.tag[4:0]
       };
 
-  // The value: what is left of the beat at hand and the front of the next one.
+  // The value: the rest of the current beat and the front of the next one.
 
   logic whole_q, call_q;
   // Beats behind the one that is offered; bytes of the last one, 0 if it is full.

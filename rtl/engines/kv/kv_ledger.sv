@@ -14,7 +14,7 @@ module kv_ledger
   input  logic                  begin_i,
   input  logic    [Streams-1:0] followers_i,
   output logic    [Streams-1:0] followers_o,
-  // `from_i` acknowledges `to_i`, or with `resend_i` its next burst is asked for.
+  // `from_i` acknowledges `to_i`; with `resend_i` it asks for its next burst.
   input  logic                  tell_i,
   input  logic                  resend_i,
   input  stream_t               from_i,

@@ -8,9 +8,9 @@ module kv_lengths
   input  logic                          clk_i,
   input  logic                          rst_ni,
   input  lengths_change_t               change_i,
-  // All of them are 0.
+  // All lengths are 0.
   input  logic                          clear_i,
-  // One more of a stream is in the table's memory, or in the journal.
+  // One more entry of a stream is in the table's memory, or in the journal.
   input  logic                          retired_valid_i,
   input  stream_t                       retired_stream_i,
   input  logic                          journaled_valid_i,

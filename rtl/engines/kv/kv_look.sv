@@ -35,7 +35,7 @@ module kv_look
     endcase
   end
 
-  // A Write is the next: its number less 1 less what is accepted is 0, told without a carry.
+  // A Write is the next one: its number less 1 less the accepted length is 0, computed without a carry.
   logic is_next;
   assign is_next = (op_i.number ^ ~accepted_i) == (op_i.number | ~accepted_i) << 1;
 
@@ -47,7 +47,7 @@ module kv_look
   assign follows = (membership_i.role == RoleFull || membership_i.role == RoleJoining) && !op_i.from[3]
       && membership_i.full[op_i.from] && op_i.from != membership_i.node;
 
-  // What takes another level is left to the next cycle.
+  // Results that take another level are left to the next cycle.
   look_t look_q;
   logic may_accept_q, passes_q;
   always_comb begin

@@ -142,7 +142,7 @@ module kv_lookups
     .level_o    (record_level)
   );
 
-  // Room is told a cycle late, and so with some to spare, to keep these counts out of everything that depends on it.
+  // Room is reported a cycle late, with some to spare, to keep these counts out of all logic that depends on it.
   logic [$clog2(LookupsMax+1)-1:0] under_way_q;
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
@@ -162,7 +162,7 @@ module kv_lookups
     end
   end
 
-  // What comes back.
+  // Returning data.
 
   version_t        r_version;
   logic     [10:0] r_length;

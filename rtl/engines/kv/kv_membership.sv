@@ -17,10 +17,10 @@ module kv_membership
   input  logic                  careless_i,
   input  membership_change_t    change_i,
   output membership_t           membership_o,
-  // It may answer reads and take requests.
+  // The node may answer reads and take requests.
   output logic                  serves_o,
   output engine_status_t        status_o,
-  // How the configuration's view lies to the node's.
+  // Relation of the configuration's view to the node's.
   output logic                  same_view_o,
   output logic                  older_view_o,
   output logic                  newer_view_o,

@@ -22,7 +22,7 @@ module kv_message_buffer
   output logic             close_ready_o,
   input  node_set_t        close_to_i,
   input  kind_e            close_kind_i,
-  // Not 0.
+  // Never 0.
   input  logic      [ 7:0] close_words_i,
   output logic             outgoing_valid_o,
   input  logic             outgoing_ready_i,

@@ -23,7 +23,7 @@ package kv_messages_pkg;
   localparam int unsigned SealedCutBytes = 8 + 8 * NodesMax;
   localparam int unsigned SealedCutsMax = 4;
 
-  // `next` of a StateChunk behind which there is nothing.
+  // `next` of a StateChunk that is the last.
   localparam logic [31:0] TransferEnd = '1;
 
   // Between text, the first byte on top, and a beat, the first byte in the lowest lane. Its own inverse.
@@ -40,7 +40,7 @@ package kv_messages_pkg;
     return turned;
   endfunction
 
-  // Headers as beats. What is behind them is zero.
+  // Headers as beats, padded with zeros.
 
   function automatic logic [BeatBits-1:0] request_header(operation_kind_e operation, value_bytes_t value_bytes,
                                                          logic [63:0] client, logic [63:0] request, version_t expected,

@@ -17,7 +17,7 @@ module kv_outgoing
   import kv_messages_pkg::*;
 #(
   parameter int unsigned         N             = 4,
-  // Which requesters have headers of more than 40 bytes, ...
+  // Requesters with headers of more than 40 bytes, ...
   parameter logic        [N-1:0] HasLongHeader = N'(4'b0001),
   // ... attach values behind a header of 40 bytes, ...
   parameter logic        [N-1:0] AttachesValue = N'(4'b0100),
@@ -34,7 +34,7 @@ module kv_outgoing
   input  logic            [       N-1:0] attached_valid_i,
   output logic            [       N-1:0] attached_ready_o,
   input  beat_t           [       N-1:0] attached_i,
-  // Values of windows: in the order in which they are asked for; the beats of one do not pause.
+  // Values of windows: in the order of requests; the beats of one do not pause.
   output logic                           value_read_valid_o,
   input  logic                           value_read_ready_i,
   output stream_t                        value_read_stream_o,
@@ -58,7 +58,7 @@ module kv_outgoing
 
   localparam int unsigned IndexBits = $clog2(N);
   typedef logic [BeatBits-1:0] data_t;
-  // Where a value begins.
+  // Beginning of a value.
   localparam int unsigned Near = 8 * ReplyHeaderBytes;
   localparam int unsigned Far = 8 * WriteHeaderBytes;
   // Counts beats of a message.
@@ -121,7 +121,7 @@ module kv_outgoing
 
   logic busy_q, message_done_q, body_done_q;
   logic message_fire, body_fire, body_last, finish;
-  // Where its value comes from.
+  // Source of the message's value.
   logic value_q, window_q, table_q, whole_q;
   // The value is at byte 56.
   logic                   far_q;
@@ -227,7 +227,7 @@ module kv_outgoing
   logic [Near-1:0] rest_q;
   // Zero but in a Write.
   logic [Far-1:Near] middle_q;
-  // This is the first beat.
+  // The current beat is the first.
   logic first_q;
 
   always_ff @(posedge clk_i) begin

@@ -19,7 +19,7 @@ module kv_pace
   // The first interval, and the longest; of at most 32 bits.
   input  cycles_t                 first_i,
   input  cycles_t                 most_i,
-  // No timer is set.
+  // Stops the timer.
   input  logic                    forget_i,
   input  logic                    command_valid_i,
   output logic                    command_ready_o,
@@ -112,7 +112,7 @@ module kv_pace
     end
   end
 
-  // A fired pace is armed by a later command, when what is to be said has been said.
+  // A fired pace is armed by a later command, after the messages that are due.
   always_ff @(posedge clk_i) begin
     if (rst_ni && command_valid_i) assert (!fire_i || !progress_i && !arm_i);
   end

@@ -93,7 +93,7 @@ module kv_pending_index
   // Low bits of the number of each stream's last entry.
   link_t [Streams-1:0] newest_q;
 
-  // What is looked for: links count from the first unretired entry.
+  // The entry sought: links count from the first unretired entry.
   stream_t stream_q;
   key_t    key_q;
   link_t   retired_q;

@@ -1,4 +1,4 @@
-// Sizes and types of the key-value engine: the twin of crates/engines/kv, whose documentation tells the protocol.
+// Sizes and types of the key-value engine: the twin of crates/engines/kv, whose documentation describes the protocol.
 package kv_pkg;
 
   import weft_pkg::*;
@@ -50,7 +50,7 @@ package kv_pkg;
     tag_t    tag;
   } place_t;
 
-  // What a way of a bucket holds, on chip. All zero: free.
+  // Content of a way of a bucket, on chip. All zero: free.
   typedef struct packed {
     value_beats_t beats;  // of the committed value
     tag_t         tag;
@@ -94,14 +94,14 @@ package kv_pkg;
     RoleLost
   } role_e;
 
-  // Who asked what, for its answer.
+  // Client and request, for the reply.
   typedef struct packed {
     caller_t     caller;
     logic [63:0] client;
     logic [63:0] request;
   } asker_t;
 
-  // What the intake makes of an event.
+  // Operations that the intake makes of events.
   typedef enum logic [3:0] {
     OpReset,
     OpConfigure,
@@ -200,7 +200,7 @@ package kv_pkg;
     asker_t       asker;
   } looked_up_t;
 
-  // What is to be done to the table.
+  // Operations on the table.
   typedef struct packed {
     logic         deletes;
     logic         newer_only;   // only if the slot is absent or has a lower version
@@ -259,7 +259,7 @@ package kv_pkg;
     BugEpochNotChecked
   } planted_bug_e;
 
-  // What kv_streams has kv_control do, one command at a time.
+  // Commands of kv_streams to kv_control, one at a time.
   typedef enum logic [3:0] {
     ViewForget,     // no view change has taken place
     ViewBegin,      // with the node's own word
@@ -345,7 +345,7 @@ package kv_pkg;
     logic       applies_without_room;    // must not happen
   } kv_events_t;
 
-  // What goes to a node's journal in memory, so that an acknowledgement says it is there: its value follows as beats.
+  // Entry for a node's journal in memory, which an acknowledgement promises: its value follows as beats.
   typedef struct packed {
     stream_t             stream;
     window_place_t       place;

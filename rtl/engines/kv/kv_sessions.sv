@@ -28,8 +28,8 @@ module kv_sessions
   input  logic                    request_valid_i,
   output logic                    request_ready_o,
   input  session_request_t        request_i,
-  // One for each request, in order, for one cycle; that of SessionRecord, SessionCancel and SessionClear says only
-  // that it is done.
+  // One for each request, in order, for one cycle; that of SessionRecord, SessionCancel and SessionClear only confirms
+  // completion.
   output logic                    answer_valid_o,
   output session_answer_t         answer_o,
   // The words of an export that was answered SessionUsed: the client, then of each record the request, the version and
@@ -118,7 +118,7 @@ module kv_sessions
   logic                                 cancels;
   logic                                 clears_q;  // not after reset
 
-  // Where the map is read, or wiped, or where the client goes; where the gap is that is closed.
+  // Index in the map at which it is read, wiped, or gets the client; index of the gap that is closed.
   home_t                                at_q;
   home_t                                at_next;
   home_t                                gap_q;
@@ -141,7 +141,7 @@ module kv_sessions
   request_t                             pending;
   logic             [SessionPlaces-1:0] slot_bit;
 
-  // What was compared.
+  // Results of the comparison.
   logic                                 recorded_same_q;
   logic                                 recorded_later_q;
   logic                                 pending_same_q;
@@ -373,7 +373,7 @@ module kv_sessions
     end
   end
 
-  // Places: who owns them, in which order they were active, and what they hold.
+  // Places: their owners, the order in which they were active, and their content.
 
   logic   list_read;
   index_t list_index;

@@ -51,7 +51,7 @@ module kv_streams
   output lengths_t                                          committed_o,
   output logic                                              restart_o,
   input  logic                                              committer_idle_i,
-  // Nothing is under way in committer, table and lookups.
+  // Committer, table and lookups are idle.
   input  logic                                              drained_i,
   // To kv_window.
   output logic                                              value_write_valid_o,
@@ -167,9 +167,9 @@ module kv_streams
   output logic                                              idle_o
 );
 
-  // One bit for each state.
+  // One bit per state.
   typedef enum logic [29:0] {
-    // Any operation: read what it needs; what it does; what is said at its end.
+    // Any operation: reads, effects, and final messages.
     Start = 30'd1 << 0,
     Act = 30'd1 << 1,
     SendReply = 30'd1 << 2,
@@ -186,7 +186,7 @@ module kv_streams
     Push = 30'd1 << 12,
     Cancel = 30'd1 << 13,
     CommitAlone = 30'd1 << 14,
-    // Acknowledgements and what is sent again.
+    // Acknowledgements and resends.
     Ledger = 30'd1 << 15,
     LedgerCommit = 30'd1 << 16,
     Resend = 30'd1 << 17,
@@ -207,11 +207,11 @@ module kv_streams
   } state_e;
 
   state_e state_d;
-  // Its value at power-on is for simulators, which see several states at once before reset else.
+  // The value at power-on is for simulators, which would otherwise see several states at once before reset.
   /* verilator lint_off PROCASSINIT */
   state_e state_q = Start;
   /* verilator lint_on PROCASSINIT */
-  // Where to go on after Resend.
+  // Next state after Resend.
   state_e resent_q, resent_d;
 
   function automatic logic at(state_e state);
@@ -593,7 +593,7 @@ module kv_streams
   logic find_sent_q, find_sent_d, find_known_q, find_known_d;
   logic granted_q, granted_d;
   session_verdict_e verdict_q;
-  // What the request is answered with, and then what the entry says.
+  // Status of the reply, and then of the entry.
   reply_status_e status_q, status_d;
   version_t version_q;  // that was recorded
   logic answered_q, answered_d;  // it is the answer
@@ -620,11 +620,11 @@ module kv_streams
   number_t told_committed;  // min(committed, accepted)
   logic fits, empty_then;
   assign told_committed = look.reaches ? look_accepted_q : op_i.committed;
-  // Nothing is undecided then.
+  // No entry is undecided then.
   assign empty_then = look.empty || look.advances && look.reaches;
   assign fits = room_q || look.advances;
 
-  // ===== What is sent again =====
+  // ===== Resends =====
 
   number_t resend_number_q, resend_number_d;  // the last one that was seen to
   logic [6:0] resends_q, resends_d;  // that are left of a burst
@@ -772,7 +772,7 @@ module kv_streams
     .busy_o     (message_valid)
   );
 
-  // ===== What is asked of the other blocks: functions of the state, so that nothing runs in a circle =====
+  // ===== Requests to the other blocks: functions of the state, so that there is no combinational loop =====
 
   logic in_act, act_serves, act_writes;
   assign in_act = at(Act);
@@ -1313,7 +1313,7 @@ module kv_streams
 
       // send_again
       |(state_q & Resend): begin
-        // What is committed is not sent again.
+        // Committed entries are not sent again.
         resend_number_d = committed_ahead;
         resends_d = again_ahead[9] ? '0 : again_count;
         state_d = ResendNext;
@@ -1445,7 +1445,7 @@ module kv_streams
       gap_d = '0;
       behind_d = 1'b0;
     end
-    // What has come into the journal is to be acknowledged.
+    // Entries that have reached the journal must be acknowledged.
     if (journaled_valid_i) due_d[journaled_stream_i] = 1'b1;
 
     // Answers come while they are waited for, or earlier.

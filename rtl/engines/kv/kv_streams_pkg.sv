@@ -1,4 +1,4 @@
-// What the parts of kv_streams tell one another.
+// Types between the parts of kv_streams.
 package kv_streams_pkg;
 
   import engines_pkg::*;
@@ -25,7 +25,7 @@ package kv_streams_pkg;
     logic  arm;
   } pace_command_t;
 
-  // What a node is, and in which view.
+  // Role of a node, and its view.
   typedef struct packed {
     node_t     node;
     epoch_t    epoch;
@@ -37,7 +37,7 @@ package kv_streams_pkg;
     node_set_t base_members;
   } membership_t;
 
-  // How that changes.
+  // Change of role and view.
   typedef struct packed {
     logic  lease;     // node and lease are the configuration's
     logic  view;      // the view is
@@ -48,7 +48,7 @@ package kv_streams_pkg;
     logic  complete;
   } membership_change_t;
 
-  // What an operation is, and how its numbers lie to those of the stream that it is about.
+  // An operation, and the relation of its numbers to those of its stream.
   typedef struct packed {
     op_kind_e    kind;
     node_t from;
@@ -68,7 +68,7 @@ package kv_streams_pkg;
     logic        behind;        // less than is committed
   } look_t;
 
-  // How the lengths of a stream change.
+  // Change of a stream's lengths.
   typedef struct packed {
     stream_t stream;
     logic    accepts;

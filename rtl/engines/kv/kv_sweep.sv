@@ -30,14 +30,14 @@ module kv_sweep
   input  logic          take_ready_i,
   input  logic          take_done_i,
   input  logic          take_some_i,
-  // What was read gives a reserve back, which takes a while.
+  // The entry read returns a reserve, which takes a while.
   output logic          release_o,
   input  logic          releasing_i,
-  // What was read is no longer pending in its session.
+  // The entry read is no longer pending in its session.
   output logic          cancel_valid_o,
   input  logic          cancel_ready_i,
   input  logic          cancel_done_i,
-  // Who asked for what was read or taken hears it.
+  // The client of the entry that was read or taken is informed.
   output logic          refuse_valid_o,
   input  logic          refuse_ready_i,
   // An entry was dropped.

@@ -180,7 +180,7 @@ module kv_table
   logic                         applies_idle;
   logic                         memory_idle;
 
-  // Whose turn it is. What is short and what others wait for goes first; lookups and applies take turns.
+  // Arbitration. Short operations, and those that others wait for, go first; lookups and applies take turns.
 
   logic                         take_reserve;
   logic                         take_decide;

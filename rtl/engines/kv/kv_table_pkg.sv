@@ -59,7 +59,7 @@ package kv_table_pkg;
     used_t        used;
   } probe_t;
 
-  // What a turn changes.
+  // Change by a turn.
   typedef struct packed {
     bucket_t    bucket;
     logic       some;    // a way changes, too
@@ -68,7 +68,7 @@ package kv_table_pkg;
     used_t      used;
   } tags_write_t;
 
-  // What comes back from memory, or that nothing does, in the order of turns.
+  // Data returning from memory, or none, in the order of turns.
   typedef struct packed {
     logic apply;
     logic burst;     // a burst of read data
@@ -78,14 +78,14 @@ package kv_table_pkg;
     way_t way;
   } record_t;
 
-  // Whose key what comes back is to be compared with, in the order of turns.
+  // Keys to compare returning data with, in the order of turns.
   typedef struct packed {
     logic         apply;
     lookup_kind_e lookup;
     key_t         key;
   } opened_t;
 
-  // What an apply's turn found.
+  // Result of an apply's turn.
   typedef struct packed {
     logic found;
     way_t way;

@@ -131,7 +131,7 @@ module kv_tags
     if (advance && first_valid_q) data_q <= row_q;
   end
 
-  // What the row says.
+  // Content of the row.
   probe_t probe_d;
   logic   looks;
   logic   fetches;
@@ -153,7 +153,7 @@ module kv_tags
         probe_d.beats |= entry.beats;
       end
     end
-    // No value is longer: more than that comes of several that match.
+    // No value is longer: a larger number means that several ways match.
     if (probe_d.beats[4]) probe_d.beats = value_beats_t'(ValueBeatsMax);
   end
 

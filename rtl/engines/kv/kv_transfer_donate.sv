@@ -181,7 +181,7 @@ module kv_transfer_donate
   end
 
   assign walk_ended = walk_q == WalkRest && ahead_q == '0;
-  // What is offered depends on the state alone.
+  // Offers depend on the state alone.
   assign scan_valid_o = walk_q == WalkScan;
   assign lookup_valid_o = walk_q == WalkFetch && !ahead_q[5];
   assign scan_bucket_o = bucket_t'(bucket_q);
@@ -380,7 +380,7 @@ module kv_transfer_donate
         end
       end
 
-      // What was fetched for nothing.
+      // Data that was fetched in vain.
       Drain: begin
         walk_stop = 1'b1;
         if (result_valid_i) begin

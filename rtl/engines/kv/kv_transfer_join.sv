@@ -104,7 +104,7 @@ module kv_transfer_join
 
   state_e state_q, state_d;
 
-  // What has come, and from where more is to come.
+  // Parts that have arrived, and the sources of the missing ones.
   logic joining_q, complete_q;
   logic [Streams-1:0] done_q, done_d;
   logic sessions_q;
@@ -168,7 +168,7 @@ module kv_transfer_join
   );
 
   assign fetch = fetch_q != stored_q && (!store_loaded_q || store_take) && !rewind;
-  // No word is behind the one at hand.
+  // No word is behind the current one.
   assign store_last = fetch_q == stored_q;
 
   always_ff @(posedge clk_i) begin
@@ -181,7 +181,7 @@ module kv_transfer_join
     else if (store_take) store_loaded_q <= 1'b0;
   end
 
-  // Where more is to come from, after `done_d`.
+  // Source of the next part, after `done_d`.
 
   logic [Streams-1:0] open;
   stream_t lowest_open, lowest_full;
@@ -209,7 +209,7 @@ module kv_transfer_join
     end
   end
 
-  // It is the answer that is waited for. Others are late, double, or behind one that was lost.
+  // The expected answer. Others are late, duplicate, or behind a lost one.
   logic answers;
   assign answers = joining_q && command_i.from == node_t'(source_q) && !other_q && from_q == cursor_q;
 
@@ -266,7 +266,7 @@ module kv_transfer_join
         word_ready_o = 1'b1;
         rewind = 1'b1;
         if (word_valid_i) begin
-          // What does not fit into the store is judged as bad records.
+          // Records that do not fit into the store are judged as bad.
           store = header_done_q && !stored_q[StoreBits];
           bad_d = bad_q || word_partial_i || (header_done_q && stored_q[StoreBits]);
           if (word_last_i) begin
@@ -403,7 +403,7 @@ module kv_transfer_join
       end
       SessionWait: if (session_answer_valid_i) state_d = count_q == 7'(SessionPlaces) ? NextRecord : SessionRequest;
 
-      // All of it has been read for the first time.
+      // All records have been read for the first time.
       AllRead: begin
         rewind = 1'b1;
         install_d = 1'b1;
@@ -528,7 +528,7 @@ module kv_transfer_join
     end
   end
 
-  // What is offered depends on the state alone.
+  // Offers depend on the state alone.
   assign hash_valid_o = state_q == Hash && !hash_asked_q;
   assign apply_valid_o = state_q == ApplyHeader;
   assign apply_value_valid_o = state_q == ValueBeat;

@@ -58,7 +58,7 @@ module kv_turns
   input  logic    record_ready_i,
   output record_t record_o,
 
-  // Room for the beats of a longest value; and what is taken of it.
+  // Room for the beats of a longest value, and the beats that are taken.
   input  logic         room_i,
   output logic         room_take_o,
   output value_beats_t room_take_beats_o,
@@ -77,9 +77,9 @@ module kv_turns
   logic  second_q;
   // The slot that it might be is being written.
   logic  compare_q;
-  // It is.
+  // The way is known.
   logic  resolved_q;
-  // All is asked for, and it was said that it is.
+  // All reads are requested, and reported as such.
   logic  finished_q;
 
   ways_t left;
@@ -107,7 +107,7 @@ module kv_turns
     others[way] = 1'b0;
   end
 
-  // What comes with the probe is the way if there is only one.
+  // The way that comes with the probe is right if there is only one.
   assign chosen = chosen_q || others == '0;
 
   // Decisions.
@@ -195,7 +195,7 @@ module kv_turns
   // A slot has 17 beats.
   assign word = 42'({slot, 4'b0}) + 42'(slot);
   assign admitted = probe_valid_i && (lookup || search) && !none && chosen && !compare_q;
-  // What is offered stays, though room is told a cycle late and may seem to shrink.
+  // An offer stays, though room is reported a cycle late and may seem to shrink.
   assign burst_valid = admitted
                     && (offered_q || (record_ready_i && (second_q || (!written_hit_i && (room_i || !reads_value)))));
 
@@ -233,7 +233,7 @@ module kv_turns
   assign compare = admitted && search && written_hit_i && !probe_i.turn.newer_only;
   assign drop = (asked && burst_last) || (compare_q && !same_i);
 
-  // The turn ends in the cycle behind the last address: what is behind it does not depend on the memory at once.
+  // The turn ends in the cycle behind the last address: later turns do not depend on the memory at once.
   assign probe_ready_o = !(lookup || search) || (none && (finished_q || record_ready_i));
 
   always_comb begin

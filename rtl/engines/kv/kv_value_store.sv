@@ -10,7 +10,7 @@ module kv_value_store
 (
   input  logic                                      clk_i,
   input  logic                                      rst_ni,
-  // A value comes, and what becomes of it. The one before has been taken.
+  // A value arrives, and its outcome. The one before has been taken.
   input  logic                                      begin_i,
   input  logic                                      some_i,           // there is one at all
   input  logic                                      keeps_i,          // at this place
@@ -28,7 +28,7 @@ module kv_value_store
   output logic                                      journal_valid_o,
   input  logic                                      journal_ready_i,
   output beat_t                                     journal_o,
-  // It has not come as a whole, or nothing of it.
+  // The value has not arrived as a whole, or not at all.
   output logic                                      busy_o,
   output logic                                      before_first_o
 );

@@ -24,7 +24,7 @@ module kv_view_change
   // `accepted_i` is the length of `stream_o` in the second cycle in which that is there.
   output stream_t                 stream_o,
   input  number_t                 accepted_i,
-  // One of the commands of view changes.
+  // One command of a view change.
   input  logic                    command_valid_i,
   input  control_command_t        command_i,
   output logic                    answer_valid_o,
@@ -55,7 +55,7 @@ module kv_view_change
   localparam place_t6 CutsPlace = 6'd9;
   localparam place_t6 OwnCutPlace = 6'd48;  // one of this node's cuts in each part
 
-  // What a length is cut down to where lengths are compared: no node accepts more than 40 bits can tell.
+  // Lengths where they are compared: no node accepts more entries than 40 bits can count.
   typedef logic [40:0] length_t;
 
   typedef enum logic [4:0] {
@@ -95,7 +95,7 @@ module kv_view_change
   logic bad_q, bad_d;
   control_verdict_e verdict_q, verdict_d;
 
-  // What was heard.
+  // Members heard from.
   logic [Streams-1:0] full_q, heard_q;
   logic begun_q;
   logic [Streams-1:0] hearing;
@@ -234,7 +234,7 @@ module kv_view_change
         end
       end
 
-      // What another says.
+      // Report of another member.
       HearEpoch, HearHead, HearLengths, HearCut, HearBeyond: begin
         word_ready_o = 1'b1;
         write_member = stream_t'(command_i.from);
@@ -322,7 +322,7 @@ module kv_view_change
         if (close_ready_i) state_d = Answer;
       end
 
-      // Where the streams end.
+      // Find the ends of the streams.
       FindNewest: begin
         phase_d = !phase_q;
         read = !phase_q;
@@ -343,7 +343,7 @@ module kv_view_change
           state_d = base_q == newest_q ? NextLength : FindCut;
         end
       end
-      // This node's base is older: somebody else remembers where it was cut.
+      // This node's base is older: another member remembers its cut.
       FindCut: begin
         phase_d = !phase_q;
         place_d = HeadPlace;

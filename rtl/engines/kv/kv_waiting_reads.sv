@@ -111,7 +111,7 @@ module kv_waiting_reads
     .read_data_o    (head)
   );
 
-  // What is behind each read in its list, or behind each free place in theirs.
+  // The next read in each list, or the next free place.
   ram #(
     .T    (link_t),
     .Depth(Reads)

@@ -18,7 +18,7 @@ module consensus_instance
   input  logic          clear_i,
   input  logic          end_round_i,
   input  instance_t     next_i,
-  // Not in the cycle in which the round ends, nor in the one before.
+  // Neither in the cycle in which the round ends, nor in the one before.
   input  logic          receive_i,
   input  member_t       from_i,
   // verilator lint_off UNUSEDSIGNAL
@@ -26,7 +26,7 @@ module consensus_instance
   // verilator lint_on UNUSEDSIGNAL
   output instance_t     state_o,
   output round_record_t record_o,
-  // What it becomes if the round ends now, and whether that decides it; not in the cycle behind a record.
+  // State if the round ends now, and whether that decides it; not in the cycle behind a record.
   output instance_t     ended_o,
   output logic          decides_o,
   // With a record that says what cannot be.
@@ -60,7 +60,7 @@ module consensus_instance
   always_comb begin
     for (int unsigned k = 0; k < RoundsNodes; k++) begin
       given[k] = record_i.rows[k] != '0;
-      // What of the row cannot be: of others, or not as it is known.
+      // Contradictions in a row: members of others, or not as it is known.
       false_rows[k] = (record_i.rows[k] & ~state_q.members) != '0 || (given[k] && !record_i.rows[k][k])
           || (given[k] && state_q.rows[k] != '0 && record_i.rows[k] != state_q.rows[k]);
     end
@@ -95,15 +95,15 @@ module consensus_instance
   members_t suspected, held, common, some;
   member_count_t suspects;
   logic passive, locked, agreed, decides;
-  // What takes long to tell, as of the cycle before.
+  // Results of long paths, as of the cycle before.
   members_t held_q;
   logic locked_q, decides_q;
 
   assign suspected = state_q.suspected | (state_q.members & ~state_q.accepted & ~self);
   assign suspects = count_members(suspected);
-  // Who trusts too few leaves locking and deciding to the others.
+  // A member that trusts too few leaves locking and deciding to the others.
   assign passive = suspects > state_q.quorums.tolerated;
-  // A locked member knows all rows that anybody will ever know, and so does who hears and trusts it.
+  // A locked member knows all rows that any member will ever know, and so does a member that hears and trusts it.
   assign locked = state_q.locked || (!passive && (suspects <= member_count_t'(Round) || state_q.heard_locked != '0));
   assign agreed = locked && count_members(state_q.heard_locked) + 1'b1 >= state_q.quorums.decision;
 
@@ -121,7 +121,7 @@ module consensus_instance
     end
   end
 
-  // Where the rows of all members are equal (`common == some`), all hold what is in them: `held` is that row.
+  // Where the rows of all members are equal (`common == some`), all hold their content: `held` is that row.
   assign decides   = state_q.valid && !state_q.decided && (state_q.adopted || (!passive && (agreed || common == some)));
   assign decides_o = state_q.valid && decides_q;
 

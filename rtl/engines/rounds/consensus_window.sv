@@ -13,11 +13,11 @@ module consensus_window
   input  logic                         rst_ni,
   input  member_t                      node_i,
   input  logic                         clear_i,
-  // What a peer's message of this round says.
+  // A peer's message of this round.
   input  logic                         receive_i,
   input  member_t                      from_i,
   input  logic      [    AreaBits-1:0] area_i,
-  // The end of a round, not in the cycle behind an area: with whose proposals its instance opens, and among whom.
+  // End of a round, not in the cycle behind an area: proposals with which its instance opens, and its members.
   input  logic                         end_round_i,
   input  members_t                     row_i,
   input  members_t                     members_i,

@@ -15,7 +15,7 @@ module round_broadcaster
   input  logic                              send_valid_i,
   output logic                              send_ready_o,
   input  rounds_send_t                      send_i,
-  // How many wait.
+  // Number of waiting messages.
   output logic            [$clog2(Depth):0] level_o,
   // The store's beats.
   output logic                              read_o,

@@ -6,7 +6,7 @@ module round_lags
 (
   input  logic                       clk_i,
   input  logic                       rst_ni,
-  // Forgets all, what comes with it or came a cycle before included.
+  // Clears all, including events of this cycle and the one before.
   input  logic                       clear_i,
   // A message of `from_i` came so many cycles later than it could have; sooner if that is negative.
   input  logic                       measure_i,

@@ -13,7 +13,7 @@ module round_membership
   input  logic                clk_i,
   input  logic                rst_ni,
   input  member_t             node_i,
-  // It stays as it is from reset on: rounds.
+  // Constant from reset on: rounds.
   input  logic          [7:0] silence_i,
   // The node takes part from the next round on.
   input  logic                start_i,
@@ -25,7 +25,7 @@ module round_membership
   input  logic                announce_i,
   output logic                change_valid_o,
   output change_t             change_o,
-  // Who was heard in the present round, who asks to be added; this node wants to leave.
+  // Members heard in the present round, and nodes that ask to be added; this node wants to leave.
   input  logic                hear_i,
   input  logic                ask_i,
   input  member_t             from_i,
@@ -35,7 +35,7 @@ module round_membership
   input  member_t             decided_proposer_i,
   input  change_t             decided_change_i,
   input  age_t                decided_age_i,
-  // All of an instance is released.
+  // All decisions of an instance are released.
   input  logic                closed_i,
   input  age_t                closed_age_i,
   // Of the instance of the present round; in `ahead_o` rounds, if not 0, the members will be others.
@@ -45,7 +45,7 @@ module round_membership
   output members_t            next_o,
   // Whom a message of this round concerns.
   output members_t            audience_o,
-  // It was removed so long ago that all its instances are over.
+  // The node was removed so long ago that all its instances are over.
   output logic                left_o,
   // Other members come into effect with the round that begins.
   output logic                changes_o
@@ -103,7 +103,7 @@ module round_membership
   assign change_o.remove = (members_q & silent) | (leaving_q && !accused_self_q ? self & members_q : '0);
   assign change_valid_o = eligible && change_o != '0;
 
-  // One that was decided before the last one took effect does not count.
+  // A change decided before the last one took effect does not count.
   assign known = decided_i && ahead_q == '0 && rounds_t'(decided_age_i) <= since_q;
 
   always_comb begin

@@ -27,13 +27,13 @@ module round_parser
   // The present round and the next.
   input  round_t                       round_i,
   input  round_t                       next_round_i,
-  // What the present operation is, before it is offered.
+  // The present operation, before it is offered.
   output rounds_op_t                   op_o,
   output logic                         op_valid_o,
   input  logic                         op_ready_i,
-  // It is a Round that is taken: the next may be read at once.
+  // A Round is taken: the next may be read at once.
   input  logic                         op_follows_i,
-  // It is shown for the first cycle; and nothing but its own beats is in its way.
+  // First cycle of the operation, which waits for nothing but its own beats.
   output logic                         op_fresh_o,
   input  logic                         op_may_run_i,
   // Its proposal.
@@ -101,7 +101,7 @@ module round_parser
       RoundsMessageRound: well_formed = fits && head.algorithm == Algorithm && payload_i.data[7:6] == '0;
       RoundsMessageValue: well_formed = Algorithm == RoundsAlgorithmConsensus && fits && payload_i.data[71:67] == '0;
       RoundsMessageFetch: well_formed = Algorithm == RoundsAlgorithmConsensus && event_q.bytes == 16'd16;
-      // They say nothing but their kind.
+      // Messages that consist of their kind alone.
       RoundsMessageStart, RoundsMessageJoin: well_formed = 1'b1;
       default: well_formed = 1'b0;
     endcase

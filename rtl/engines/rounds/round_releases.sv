@@ -20,20 +20,19 @@ module round_releases
   input  member_t                            node_i,
   input  round_t                             round_i,
   input  instance_t       [RoundsWindow-1:0] instances_i,
-  // The round ends: the instance that leaves, and whose proposals the node has of the round's own.
+  // End of the round: the instance that leaves the window, and the proposals that the node has of the round's own.
   input  logic                               end_round_i,
   input  instance_t                          leaving_i,
   input  members_t                           row_i,
   // The age of the newest instance in which the node takes part.
   input  age_t                               newest_i,
-  // Asks for what is lacking if `fetch_i`, and releases what can be released.
+  // Asks for missing proposals if `fetch_i`, and releases what can be released.
   input  logic                               go_i,
   input  logic                               fetch_i,
   output logic                               idle_o,
-  // What instances know must stay as it is, since it may still be asked about.
+  // Instances must not change, since they may still be asked about.
   output logic                               asking_o,
-  // Of an instance of some age, while nothing is given out: what is here and what is lacking, a cycle later; and what
-  // has come.
+  // Of an instance of some age, while nothing is released: present and missing proposals, a cycle later; and arrivals.
   input  age_t                               look_age_i,
   input  logic            [             2:0] look_slot_i,         // its number, modulo what is remembered
   output members_t                           held_o,
@@ -48,12 +47,12 @@ module round_releases
   input  proposal_bytes_t                    length_i,
   input  logic                               change_i,
   input  change_t                            content_i,
-  // Of this node's own: someone waits for what becomes of it, and is told.
+  // Of this node's own proposals: a caller waits for the outcome, and is told.
   input  logic                               asked_i,
   input  caller_t                            caller_i,
   output logic                               told_o,
   input  rounds_context_t                    context_i,
-  // Who is told of all.
+  // The subscriber to all decisions.
   input  logic                               subscribed_i,
   input  caller_t                            subscriber_i,
   output logic                               send_valid_o,
@@ -67,7 +66,7 @@ module round_releases
   output logic                               closed_o
 );
 
-  // One bit tells that it is idle, another one that it asks.
+  // One bit marks idle, another one asking.
   typedef enum logic [4:0] {
     Idle    = 5'd16,
     Ask     = 5'd8,   // what the instance of age `ask_q` lacks
@@ -111,10 +110,10 @@ module round_releases
   // The proposal before that.
   logic found_valid_q;
   found_t found_q;
-  // To be asked for: what, who has any of it, and of whom.
+  // Next question: the instance, its holders, and the members to ask.
   members_t wanted_q, holders_q, targets_q;
   member_t rank_q;
-  // Whose proposals are here: of instances in the window, and of those that have left it.
+  // Proposals that are here: of instances in the window, and of those that have left it.
   members_t [RoundsWindow-1:0] held_q;
   members_t [Remembered-1:0] left_held_q;
   // Somebody was asked for what of them is lacking.
@@ -172,7 +171,7 @@ module round_releases
     if (age == '0) held = row_i;
   end
   assign lacking = decided ? decision & ~held : '0;
-  // What was found in the cycle before.
+  // Results of the cycle before.
   logic decided_q;
   members_t decision_q, lacking_q;
   assign lacking_o = lacking_q;
@@ -193,7 +192,7 @@ module round_releases
   end
   assign asking_o = state_q[3];
 
-  // Whom to ask: of those that have any of it, or else of all, the one whose turn it is, and then all.
+  // Members to ask: of those that have any of it, or else of all, the next one, and then all.
 
   members_t holders, behind_lowest;
 
@@ -222,7 +221,7 @@ module round_releases
 
   assign behind_lowest = targets_q & (targets_q - 1'b1);
 
-  // What goes out.
+  // Outgoing messages.
 
   logic done, finds, some, tells;
   members_t rest;

@@ -26,14 +26,14 @@ module round_requests
   input  logic                  begin_i,
   input  logic                  begin_change_i,
   input  logic                  begin_take_i,
-  // Where the proposal of an instance lies, if there is one; and who is to be told of it, if that has not happened yet.
+  // Slot of the proposal of an instance, if there is one, and its caller if it has not been told yet.
   input  logic            [3:0] instance_i,
   output logic                  some_o,
   output proposal_place_t       place_o,
   output logic                  asked_o,
   output caller_t               caller_o,
   input  logic                  told_i,
-  // The node stops: all are told, those whose instances have begun first. Nothing else is asked meanwhile.
+  // The node stops: all callers are told, those whose instances have begun first. Nothing else is asked meanwhile.
   input  logic                  drain_i,
   output logic                  drain_valid_o,
   input  logic                  drain_ready_i,
@@ -67,7 +67,7 @@ module round_requests
   assign take_place_o = {3'b100, take_q};
   assign change_place_o = {4'b1010, round_i[3:0]};
 
-  // Slots are told of in their order, whatever their instances' order.
+  // Slots are reported in their order, whatever their instances' order.
   assign behind = round_i[3:0] - {high_q[slot_q], slot_q};
   assign drain_instance_o = round_i - round_t'(behind);
   assign drain_begun_o = begun_q;

@@ -12,12 +12,12 @@ module round_timer
 (
   input  logic    clk_i,
   input  cycles_t now_i,
-  // Cycles of at most 31 bits. The way stays as it is from reset on; with a new period comes `renew_i`.
+  // Cycles of at most 31 bits. The path delay is constant from reset on; a new period comes with `renew_i`.
   input  cycles_t period_i,
   input  cycles_t one_way_i,
   // From the next round on the period is another one: nothing that was observed so far shortens a round.
   input  logic    renew_i,
-  // The present round is to end at `arm_at_i`: what comes before the first round.
+  // The present round ends at `arm_at_i`: the time before the first round.
   input  logic    arm_i,
   input  cycles_t arm_at_i,
   // The next round begins; the present one was to end now if `arm_i` comes with it.
@@ -26,7 +26,7 @@ module round_timer
   input  logic    observe_i,
   input  logic    early_i,
   input  logic    late_i,
-  // By how much it comes later than over the shortest way from a member whose rounds begin when this node's do.
+  // Lateness against the shortest path from a member whose rounds begin when this node's do.
   output lag_t    lag_o,
   output cycles_t begin_o,
   output cycles_t deadline_o,

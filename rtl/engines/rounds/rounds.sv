@@ -67,11 +67,11 @@ module rounds
   output logic memory_r_ready_o,
   input axi_read_t memory_r_i,
   output rounds_events_t events_o,
-  // Nothing is inside; timers are outside.
+  // The engine is idle; timers are outside.
   output logic idle_o
 );
 
-  // What the node is.
+  // Phase of the node.
   rounds_phase_e phase_q;
   epoch_t configured_q;
   member_t node_q;
@@ -85,9 +85,9 @@ module rounds
   // The present round, if one has begun, and the next.
   logic begun_q;
   round_t round_q, next_round_q;
-  // Of the present round: who was heard, and whose proposals are here. Of the next one: whose message waits.
+  // Of the present round: members heard, and proposals that are here. Of the next one: members whose message waits.
   members_t heard_q, had_q, early_q;
-  // Whose message has waited for the present round and is still to be taken, besides the one that is being taken.
+  // Members whose message has waited for the present round and is still to be taken, besides the current one.
   members_t replay_q;
   logic replay_waits_q;  // there is one
   logic replaying_q;
@@ -96,7 +96,7 @@ module rounds
   assign replay_rest = replay_q & (replay_q - 1'b1);
   // The present operation is the message that has begun round 0.
   logic founded_q;
-  // Whose proposals the present Fetch still asks for.
+  // Proposals that the present Fetch still asks for.
   logic serving_q;
   members_t serve_q, serve;
   member_t serve_proposer_q;  // the lowest of them
@@ -200,7 +200,7 @@ module rounds
   logic stored_change, look_change, decides_change;
   member_t release_proposer, decided_proposer;
 
-  // Whom this node hears, in all cycles but those in which a round begins.
+  // Members that this node hears, in all cycles but those in which a round begins.
   members_t speakers_q;
   always_ff @(posedge clk_i) speakers_q <= audience;
 
@@ -245,7 +245,7 @@ module rounds
   members_t row;
   logic [AreaBits-1:0] area;
   logic contradiction, busy, fails;
-  // What it stores in place of a proposal of its own making.
+  // Stored in place of a proposal: the node's own note.
   logic noted;
   note_t note;
   proposal_write_t write;
@@ -268,7 +268,7 @@ module rounds
     else if (!period_set_q) period_q <= period_i;
   end
 
-  // Who was not heard in the round before, and has not been heard since.
+  // Members not heard in the round before, nor since.
   members_t missed_q, lags_known;
   logic measure, overdue, counts_late;
   lag_t lag, largest_lag;
@@ -278,12 +278,12 @@ module rounds
   logic expired, trimmed;
   cycles_t deadline, begin_of_sender, implied_begin;
   logic [5:0] rounds_until;
-  // What takes long to tell of a message before the first round, as of the cycle before.
+  // Results of long paths on a message before the first round, as of the cycle before.
   logic [36:0] until_q;
   logic near_q;
 
-  // When the sender of a message that comes now has begun its round, or somewhat later; and this node's next round
-  // after so many.
+  // When the sender of a message that comes now has begun its round, or somewhat later; and rounds until this node's
+  // next one.
   assign rounds_until = running ? next_round_q[5:0] - 6'(turn_64(op.head.round)) : op.head.ahead;
   logic before_time;
   cycles_t sent;
@@ -447,10 +447,10 @@ module rounds
     .read_data_o   (read_data)
   );
 
-  // ===== What is decided =====
+  // ===== Decisions =====
 
   logic releases_idle, asking, remembered_q, is_other_q, release_valid, release_ready;
-  // What is known of the instance of a Fetch or a Value, from the second cycle on in which nothing else happens.
+  // Knowledge of the instance of a Fetch or a Value, from the second cycle on in which nothing else happens.
   members_t held, lacking;
   logic settled, settled_q, looked, hears, wanted, round_runs, is_new, serves;
   rounds_send_t release_send;
@@ -462,8 +462,7 @@ module rounds
   assign value_proposer = op.head.epoch[2:0];
   assign wanted = remembered_q && lacking[value_proposer];
 
-  // Whether an operation's instance is one that the node remembers, from its second cycle on; and who looks from
-  // outside.
+  // Whether the node remembers an operation's instance, from its second cycle on; and observers from outside.
   always_ff @(posedge clk_i) begin
     remembered_q <= begun_q && op.recent && op.behind >= leaving_q
         && 5'(op.behind) < 5'(leaving_q) + 5'(2 * RoundsWindow);
@@ -589,7 +588,7 @@ module rounds
 
   // ===== What happens =====
 
-  // What a configuration asks for, and whether it can be followed, as of the cycle before.
+  // Demands of a configuration, and whether they can be met, as of the cycle before.
   logic fitting, founds_q, rejoins_q, contradiction_q;
   assign fitting = (phase_q == RoundsIdle || phase_q == RoundsFenced || phase_q == RoundsLeft)
       && configuration_i.epoch > configured_q && configuration_i.full[NodesMax-1:RoundsNodes] == '0
@@ -661,7 +660,7 @@ module rounds
   // end of a round they are looked at for a cycle.
   assign settled = state_q == Listen && !replaying && releases_idle;
   assign looked = settled_q && !op_fresh;
-  // What a message tells of the first round is looked at for a cycle.
+  // The first round in a message is examined for a cycle.
   assign hears  = state_q == Listen && !replaying && (founded_q ? releases_idle : !asking)
       && ((running && begun_q) || !op_fresh);
   always_comb begin
@@ -697,7 +696,7 @@ module rounds
   assign serves = remembered_q && held[serve_proposer_q] && is_other_q;
   assign serve = serving_q ? serve_q & (serve_q - 1'b1) : op.head.epoch[7:0];
 
-  // What is looked at besides what is being released.
+  // Selection of the instance beside the one being released.
   always_comb begin
     look_instance = release_next;
     look_proposer = release_proposer;
@@ -917,7 +916,7 @@ module rounds
                 else if (!running) verdict = phase_q == RoundsFenced ? RoundsRefusedFenced : RoundsNotRunning;
                 else if (full) verdict = RoundsBusy;
                 else begin
-                  // It is answered when it is known what became of it.
+                  // It is answered when its outcome is known.
                   send_valid = 1'b0;
                   op_ready = 1'b1;
                   put = 1'b1;

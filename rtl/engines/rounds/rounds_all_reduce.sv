@@ -54,7 +54,7 @@ module rounds_all_reduce
   output logic memory_r_ready_o,
   input axi_read_t memory_r_i,
   output rounds_events_t events_o,
-  // Nothing is inside; timers are outside.
+  // The engine is idle; timers are outside.
   output logic idle_o
 );
 

@@ -25,7 +25,7 @@ module rounds_consensus
   input  logic                           own_i,
   // verilator lint_on UNUSEDSIGNAL
   output logic            [AreaBits-1:0] area_o,
-  // What a peer's message of this round says; it says what cannot be.
+  // A peer's message of this round, and whether it is invalid.
   input  logic                           receive_i,
   input  member_t                        from_i,
   input  logic            [AreaBits-1:0] area_i,
@@ -34,7 +34,7 @@ module rounds_consensus
   output logic                           busy_o,
   input  logic                           end_i,
   output logic                           fails_o,
-  // Proposals: whose the node has of the present round, and how old the newest instance is in which it takes part.
+  // Proposals that the node has of the present round, and the age of the newest instance in which it takes part.
   input  members_t                       row_i,
   input  age_t                           newest_i,
   // verilator lint_off UNUSEDSIGNAL
@@ -44,19 +44,20 @@ module rounds_consensus
   // verilator lint_on UNUSEDSIGNAL
   output logic                           note_valid_o,
   output note_t                          note_o,
-  // Gives out what can be, and asks for what is lacking if `fetch_i`; while it asks no message of a round may come.
+  // Releases what can be released, and asks for missing proposals if `fetch_i`; while it asks no message of a round may
+  // come.
   input  logic                           go_i,
   input  logic                           fetch_i,
   output logic                           idle_o,
   output logic                           asking_o,
-  // Of the instance of a peer's question, while nothing is given out: what is here and what is lacking, a cycle later.
+  // Of the instance of a peer's question, while nothing is released: present and missing proposals, a cycle later.
   input  age_t                           look_age_i,
   input  logic            [         2:0] look_slot_i,
   output members_t                       held_o,
   output members_t                       lacking_o,
   input  logic                           value_i,
   input  member_t                        value_proposer_i,
-  // What is given out, and what others know of it.
+  // Released decisions, and the knowledge of others about them.
   output round_t                         next_o,
   output age_t                           age_o,
   output member_t                        proposer_o,
@@ -112,7 +113,7 @@ module rounds_consensus
     else if (closed_o) outstanding_q <= outstanding_q - 1'b1;
   end
 
-  // Nothing is decided but proposals.
+  // Only proposals are decided.
   assign note_valid_o = 1'b0;
   assign note_o = '0;
 

@@ -58,7 +58,7 @@ package rounds_pkg;
     RoundsTimings       = 8'd26   // to the last
   } rounds_call_e;
 
-  // How a call ended.
+  // Outcome of a call.
   typedef enum logic [2:0] {
     RoundsOk,
     RoundsDropped,        // the instance decided without the proposal
@@ -94,13 +94,13 @@ package rounds_pkg;
     round_t        round;
   } round_head_t;
 
-  // What a proposal begins with that is a change of the members. Its other bytes are zero.
+  // Beginning of a proposal that is a change of the members. Its other bytes are zero.
   typedef struct packed {
     members_t remove;
     members_t add;
   } change_t;
 
-  // What a Round says about one instance, from the last byte to the first.
+  // Record of an instance in a Round, from the last byte to the first.
   typedef struct packed {
     logic [7:0]     spare;
     logic [4:0]     unused;
@@ -115,7 +115,7 @@ package rounds_pkg;
   localparam int unsigned RecordBits = 96;
   localparam int unsigned AreaBits = RecordBits * RoundsWindow;
 
-  // How many it takes.
+  // Sizes of quorums.
   typedef struct packed {
     member_count_t decision;   // locked nodes that decide: a strict majority
     member_count_t tolerated;  // suspected nodes beyond which a node no longer locks or decides by itself
@@ -138,11 +138,11 @@ package rounds_pkg;
     members_t       adoption;
   } instance_t;
 
-  // Where a proposal lies: of another node by instance and proposer, one's own by its number, a change by its instance.
+  // Place of a proposal: of another node by instance and proposer, one's own by its number, a change by its instance.
   typedef logic [7:0] proposal_place_t;
   typedef logic [4:0] own_place_t;
 
-  // What goes into the store: a beat of a proposal, of which `begins` are the first bytes, and its length.
+  // Input of the store: a beat of a proposal, of which `begins` are the first bytes, and its length.
   typedef struct packed {
     proposal_place_t place;
     logic            beat;
@@ -157,7 +157,7 @@ package rounds_pkg;
   localparam int unsigned RoundsNoteBytes = 24;
   typedef logic [8*RoundsNoteBytes-1:0] note_t;
 
-  // What a member makes of the numbers of a round.
+  // A member's reduction of the numbers of a round.
   typedef struct packed {
     members_t    contributors;  // who gave one
     members_t    heard;
@@ -165,7 +165,7 @@ package rounds_pkg;
     logic [63:0] total;         // their sum modulo 2^64
   } reduction_t;
 
-  // What an event became.
+  // Operations that events become.
   typedef enum logic [3:0] {
     RoundsOpReset,
     RoundsOpConfigure,
@@ -212,7 +212,7 @@ package rounds_pkg;
     logic [AreaBits-1:0] area;
   } rounds_send_t;
 
-  // What an answer says of the node.
+  // State of the node in an answer.
   typedef struct packed {
     rounds_phase_e phase;
     rounds_epoch_t epoch;
@@ -327,7 +327,7 @@ package rounds_pkg;
     return send;
   endfunction
 
-  // One to other nodes that is nothing but a head.
+  // A message to other nodes that consists of its head.
   function automatic rounds_send_t signal(members_t to, rounds_message_e message, logic [6:0] bytes,
                                           logic [127:0] head);
     rounds_send_t send = '0;

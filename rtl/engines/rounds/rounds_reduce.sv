@@ -24,7 +24,7 @@ module rounds_reduce
   input  logic                           begin_i,
   input  logic                           own_i,
   output logic            [AreaBits-1:0] area_o,
-  // What a peer's message of this round says; it says what cannot be.
+  // A peer's message of this round, and whether it is invalid.
   input  logic                           receive_i,
   input  member_t                        from_i,
   input  logic            [AreaBits-1:0] area_i,
@@ -33,7 +33,7 @@ module rounds_reduce
   output logic                           busy_o,
   input  logic                           end_i,
   output logic                           fails_o,
-  // Proposals: whose the node has of the present round, and how old the newest instance is in which it takes part.
+  // Proposals that the node has of the present round, and the age of the newest instance in which it takes part.
   input  members_t                       row_i,
   input  age_t                           newest_i,
   input  proposal_write_t                write_i,
@@ -41,19 +41,20 @@ module rounds_reduce
   input  proposal_place_t                note_place_i,
   output logic                           note_valid_o,
   output note_t                          note_o,
-  // Gives out what can be, and asks for what is lacking if `fetch_i`; while it asks no message of a round may come.
+  // Releases what can be released, and asks for missing proposals if `fetch_i`; while it asks no message of a round may
+  // come.
   input  logic                           go_i,
   input  logic                           fetch_i,
   output logic                           idle_o,
   output logic                           asking_o,
-  // Of the instance of a peer's question, while nothing is given out: what is here and what is lacking, a cycle later.
+  // Of the instance of a peer's question, while nothing is released: present and missing proposals, a cycle later.
   input  age_t                           look_age_i,
   input  logic            [         2:0] look_slot_i,
   output members_t                       held_o,
   output members_t                       lacking_o,
   input  logic                           value_i,
   input  member_t                        value_proposer_i,
-  // What is given out, and what others know of it.
+  // Released decisions, and the knowledge of others about them.
   output round_t                         next_o,
   output age_t                           age_o,
   output member_t                        proposer_o,
@@ -80,7 +81,7 @@ module rounds_reduce
 
   localparam int unsigned ReductionBits = $bits(reduction_t);
 
-  // One bit tells that it is idle.
+  // One bit marks idle.
   typedef enum logic [2:0] {
     Idle   = 3'd4,
     Look   = 3'd0,  // whether a caller waits for what becomes of this node's number
@@ -91,14 +92,14 @@ module rounds_reduce
 
   state_e state_q;
   round_t first_q, instance_q;
-  // What this node makes of the present round and of the last one, and who makes the same of that.
+  // This node's reduction of the present round and of the last one, and the members with the same one.
   reduction_t running_q, last_q;
   members_t agreeing_q;
   // Of the round before the last: it is to be closed, with this result if somebody contributes to it.
   logic pending_q;
   reduction_t result_q;
   proposal_place_t place_q;
-  // The caller of this node's number waits for what becomes of it.
+  // The caller of this node's number waits for the outcome.
   logic asked_q;
 
   // The number that comes next: of whom, and whether there is one.
@@ -119,7 +120,7 @@ module rounds_reduce
     if (write_i.length) eight[write_i.place] <= write_i.bytes == proposal_bytes_t'(RoundsNumberBytes);
   end
 
-  // What a member tells of the last round; its spare bytes say nothing.
+  // A member's report of the last round; its spare bytes have no meaning.
   logic [ReductionBits-1:0] told, last;
   assign told = area_i[ReductionBits-1:0];
   assign last = ReductionBits'(reduction_words(last_q));
@@ -129,7 +130,7 @@ module rounds_reduce
   assign contradiction_o = 1'b0;
   assign fails_o = 1'b0;
 
-  // What is decided.
+  // Decisions.
 
   logic some, complete, done;
 
@@ -137,7 +138,7 @@ module rounds_reduce
   assign complete = (members_i & ~(last_q.heard & agreeing_q)) == '0;
   assign note_valid_o = pending_q && some;
   assign note_o = reduction_words(result_q);
-  // Everyone who gave a number learns that it counts. It is known when that is told, three cycles after the end.
+  // All members that gave a number learn that it counts, three cycles after the end of the round.
   always_ff @(posedge clk_i) begin
     proposer_o <= result_q.contributors[node_i] ? node_i : lowest(result_q.contributors);
   end

@@ -58,7 +58,7 @@ module arbiter_formal #(
   logic                  stalled = 1'b0;
   element_t              stalled_out;
   logic                  stalled_last;
-  // A packet has begun to leave and not ended, and whose it is.
+  // A packet has begun to leave and not ended, with its input.
   logic                  open = 1'b0;
   index_t                owner = '0;
   // Packets of others that have ended since this input began to offer one.
@@ -82,7 +82,7 @@ module arbiter_formal #(
     end
   end
 
-  // How many turns there are before that of `i` at the latest.
+  // Most turns before that of `i`.
   function automatic int unsigned distance(index_t turn, int unsigned i);
     return (i + N - 1 - 32'(turn)) % N;
   endfunction

@@ -1,4 +1,4 @@
-// credit_counter: what is available and what is outstanding are always the whole, and neither runs over.
+// credit_counter: available and outstanding credits are always the whole, and neither overflows.
 module credit_counter_formal #(
   parameter int unsigned Credits   = 13,
   parameter int unsigned CountBits = 3

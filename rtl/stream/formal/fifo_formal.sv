@@ -57,7 +57,7 @@ module fifo_formal #(
       assert (in_ready == (level < Depth));
       if (out_valid) assert (out == taken);
       if (stalled) assert (out_valid && out == stalled_out);
-      // What is held, for the induction.
+      // Content, for the induction.
       for (int unsigned i = 0; i < Depth; i++) begin
         if (i < level) assert (dut.memory[3'(dut.head_q+i)] == number_t'(taken + i));
       end

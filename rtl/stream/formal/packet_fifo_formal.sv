@@ -80,7 +80,7 @@ module packet_fifo_formal #(
     return count;
   endfunction
 
-  // What leaves in this cycle.
+  // The element that leaves in this cycle.
   logic leaves;
   assign leaves = dut.pop;
 
@@ -132,7 +132,7 @@ module packet_fifo_formal #(
         assert (out == gone && judged[index_t'(gone)] && good[index_t'(gone)]);
         assert (out_last == ends[index_t'(gone)]);
       end
-      // Nothing is taken twice or skipped but what a verdict gave up.
+      // No element is taken twice or skipped except those that a verdict dropped.
       if (leaves) begin
         assert (gone != start && judged[index_t'(gone)]);
         assert (good[index_t'(gone)] == (out_valid && out_ready_i));
@@ -140,7 +140,7 @@ module packet_fifo_formal #(
       if (out_valid && out_ready_i) assert (leaves);
       if (stalled) assert (out_valid && out == stalled_out && out_last == stalled_last);
 
-      // What is held, for the induction.
+      // Content, for the induction.
       assert (number_t'(verdict - gone) <= number_t'(start - gone));
       assert (number_t'(start - gone) <= number_t'(put - gone));
       assert (dut.tail_q == put && dut.start_q == start && dut.front_q == gone && dut.lost_q == spoilt);

@@ -68,7 +68,7 @@ module ram_fifo_formal #(
         assert (!late || out_valid);
         if (out_valid) assert (out == taken);
         if (stalled) assert (out_valid && out == stalled_out);
-        // What is held, for the induction.
+        // Content, for the induction.
         assert (level <= Depth);
         if (bypass != 0) assert (out_valid || level == 0);
         for (int unsigned i = 0; i < Depth; i++) begin

@@ -12,7 +12,7 @@ use weft_client::{Client, DecisionList, Proposal, Rounds};
 use super::{Count, DESCRIBED, EngineResult, Run};
 
 const PAUSE: Duration = Duration::from_millis(100);
-/// How often a reader asks.
+/// Interval of a reader's requests.
 const READ_EVERY: Duration = Duration::from_millis(200);
 /// For how long a reader waits for acknowledged decisions in the end: rounds may have stopped.
 const LAST: Duration = Duration::from_secs(5);
@@ -23,7 +23,7 @@ type Place = (u64, u8);
 #[derive(Clone, Debug, Default)]
 struct Books {
     count: Count,
-    /// What the proposals of this run begin with: other people may propose the same bytes twice.
+    /// Prefix of the proposals of this run: others may propose the same bytes twice.
     identity: Vec<u8>,
     /// Acknowledged: content, instance.
     decided: Vec<(Vec<u8>, u64)>,
@@ -31,7 +31,7 @@ struct Books {
     readers: Vec<Reader>,
 }
 
-/// What one reader was told, at whichever node.
+/// Decisions that one reader was told, at any node.
 #[derive(Clone, Debug, Default)]
 struct Reader {
     decisions: BTreeMap<Place, Vec<u8>>,
@@ -151,7 +151,7 @@ impl Books {
                         "a proposal was acknowledged in instance {instance} and stands in {read}"
                     ));
                 }
-                // Who has read beyond it without a gap has read it, if it is there.
+                // A reader beyond it without a gap has read it, if it is there.
                 None => {
                     let beyond = |reader: &&Reader| {
                         let last = reader.decisions.last_key_value().map(|(place, _)| place.0);

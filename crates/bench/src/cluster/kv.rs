@@ -30,7 +30,7 @@ pub(super) fn drive(run: &Run<'_>, clients: &[Client]) -> EngineResult {
         let mut caller =
             Caller { run, kv, client: number, written: 0, history: History::new(), count: Count::default() };
         run.repeat(PAUSE, || caller.call(random.below(KEYS) as u8, random.below(100)));
-        // What is there in the end is part of the history: a write that got lost is seen.
+        // The final state is part of the history, so that a lost write is seen.
         (0..KEYS).for_each(|key| caller.call(key as u8, 0));
         (caller.history, caller.count)
     });
@@ -44,7 +44,7 @@ pub(super) fn drive(run: &Run<'_>, clients: &[Client]) -> EngineResult {
     EngineResult::new("kv", count, "linearizable", findings)
 }
 
-/// What the checker finds. Keys may have been written before the run.
+/// Findings of the checker. Keys may have been written before the run.
 fn findings(history: &History) -> Vec<String> {
     let report = check(history, &Options { start: Start::Unknown, ..Options::default() });
     let mut findings: Vec<_> =
@@ -124,7 +124,7 @@ impl Caller<'_> {
 mod tests {
     use super::*;
 
-    /// Two writes, and a read that is told this version of the key.
+    /// Two writes, and a read that returns this version of the key.
     fn told(version: u64) -> Vec<String> {
         let mut history = History::new();
         let mut record = |at: u64, action, outcome| {

@@ -22,7 +22,7 @@ const TRANSFER: ProcedureId = ProcedureId(0);
 const DEPOSIT: ProcedureId = ProcedureId(1);
 const BALANCE: ProcedureId = ProcedureId(2);
 
-/// What one client, or all, were told.
+/// Answers of one client, or of all.
 #[derive(Clone, Debug, Default)]
 struct Books {
     count: Count,
@@ -34,7 +34,7 @@ struct Books {
     deposits_unknown: u64,
 }
 
-/// What holds before and after.
+/// Totals before and after.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Totals {
     sum: i64,

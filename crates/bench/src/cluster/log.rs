@@ -31,7 +31,7 @@ type Place = Option<(u64, u64, Vec<u8>)>;
 #[derive(Clone, Debug, Default)]
 struct Books {
     count: Count,
-    /// What the contents of this run begin with.
+    /// Prefix of the contents of this run.
     identity: Vec<u8>,
     appends: Vec<Append>,
     /// By reader.
@@ -103,7 +103,7 @@ fn follow(log: &Log, from: u64, appending: &AtomicUsize) -> BTreeMap<u64, Place>
             let place = match read.wait() {
                 Ok(Read::Entry(entry)) => Some((entry.origin, entry.sequence, entry.content)),
                 Ok(Read::Void) => None,
-                // It is not read, and the next one may still be there.
+                // The entry is forgotten, and the next one may still be there.
                 Err(Error::Forgotten { .. }) => {
                     next += 1;
                     continue;
@@ -153,7 +153,7 @@ impl Books {
             }
             origins.entry(content).or_default().insert((*origin, *sequence));
         }
-        // One append may stand at two indices, and counts at the first.
+        // One append may occur at two indices, and counts at the first.
         let twice = origins.values().filter(|appends| appends.len() > 1).count();
         if twice > 0 {
             findings.push(format!("{twice} contents were appended twice"));

@@ -22,7 +22,7 @@ use weft_time::Duration;
 pub use ledger::ACCOUNTS_MIN;
 pub use result::{ClusterResult, EngineResult};
 
-/// How long the end of a run waits for what only takes time, such as replicas that have to catch up.
+/// Time that the end of a run allows for replicas to catch up.
 const PATIENCE: time::Duration = time::Duration::from_secs(60);
 /// Between the questions of whoever waits.
 const PAUSE: time::Duration = time::Duration::from_millis(20);
@@ -30,17 +30,17 @@ const PAUSE: time::Duration = time::Duration::from_millis(20);
 /// A load on all engines of a running cluster.
 #[derive(Clone, Debug)]
 pub struct ClusterLoad {
-    /// Which cluster. Keys, accounts 0 to 8 of each shard, objects and logs are written to.
+    /// The cluster. Keys, accounts 0 to 8 of each shard, objects and logs are written to.
     pub cluster: Cluster,
     /// Each has a port of its own and calls every engine; client *i* asks node *i* first.
     pub clients: u32,
     /// For how long, unless it is stopped earlier.
     pub length: Duration,
-    /// Decides who calls what, though not in which order.
+    /// Decides the calls of each client, though not their order.
     pub seed: u64,
 }
 
-/// What the threads of a run share.
+/// State that the threads of a run share.
 struct Run<'a> {
     load: &'a ClusterLoad,
     stop: &'a Stop,
@@ -71,13 +71,13 @@ impl Run<'_> {
     }
 }
 
-/// How calls have ended, as far as their errors say.
+/// Outcomes of calls, as far as their errors tell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Count {
     acknowledged: u64,
     /// Refused, or begun by no node: without effect.
     refused: u64,
-    /// Nobody knows.
+    /// Unknown.
     unknown: u64,
 }
 
@@ -189,5 +189,5 @@ fn for_each<T: Send>(clients: &[Client], work: impl Fn(u32, &Client) -> T + Sync
     })
 }
 
-/// What an engine's handle is for: the cluster has it, since its description was read.
+/// Panic message of an engine's handle: the description of the cluster has named the engine.
 const DESCRIBED: &str = "the cluster is described with this engine";

@@ -10,19 +10,19 @@ use super::{Count, DESCRIBED, EngineResult, PATIENCE, Run, for_each};
 
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// What the calls of a client, or of all, add up to.
+/// Sum of the calls of a client, or of all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Books {
     count: Count,
-    /// What acknowledged calls have added and taken.
+    /// Added and taken by acknowledged calls.
     known: (i64, i64),
-    /// What calls of which nobody knows would have added and taken.
+    /// Added and taken by calls of unknown outcome, if they took effect.
     unknown: (i64, i64),
     /// The least value that was seen.
     least: i64,
 }
 
-/// How a type is called.
+/// Methods of a type.
 struct Kind {
     add: &'static str,
     take: &'static str,
@@ -72,7 +72,7 @@ pub(super) fn drive(run: &Run<'_>, clients: &[Client], name: &str, kind: &str) -
     EngineResult::new(name, books.count, "nothing lost, nothing twice", findings)
 }
 
-/// What the replicas answer once they agree and it is as expected; what they say in the end, if they never do.
+/// Answers of the replicas once they agree as expected; their last answers, if they never do.
 fn settled(
     object: &Object,
     replicas: usize,

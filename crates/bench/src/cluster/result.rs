@@ -1,4 +1,4 @@
-//! What a load on all engines has found.
+//! Results of a load on all engines.
 
 use serde::Serialize;
 use weft_harness::table::{Column, Table, grouped};
@@ -8,10 +8,10 @@ use super::{ClusterLoad, Count};
 /// Findings of one engine that are described.
 const FINDINGS_SHOWN: usize = 8;
 
-/// What was called at one engine, and what is wrong with the answers.
+/// Calls of one engine, and the findings about its answers.
 #[derive(Clone, Debug, Serialize)]
 pub struct EngineResult {
-    /// Which: `kv`, `transactions`, `rounds`, or the name of an object or a log.
+    /// `kv`, `transactions`, `rounds`, or the name of an object or a log.
     pub engine: String,
     /// Calls that were answered with what they have done.
     pub acknowledged: u64,
@@ -19,9 +19,9 @@ pub struct EngineResult {
     pub refused: u64,
     /// Calls of which nobody knows whether they had an effect.
     pub unknown: u64,
-    /// What holds for what clients were told, or `violation`.
+    /// Property that holds of the answers, or `violation`.
     pub checked: &'static str,
-    /// What is wrong.
+    /// Violations.
     pub findings: Vec<String>,
 }
 
@@ -43,13 +43,13 @@ impl EngineResult {
     }
 }
 
-/// What a load has found.
+/// Results of a load.
 #[derive(Clone, Debug, Serialize)]
 pub struct ClusterResult {
     format: &'static str,
-    /// What repeats it.
+    /// Command that repeats it.
     pub command: String,
-    /// How long it took, with the checks.
+    /// Duration with the checks.
     pub seconds: f64,
     /// Clients that called every engine.
     pub clients: u32,
@@ -67,7 +67,7 @@ impl ClusterResult {
         self.engines.iter().all(|engine| engine.findings.is_empty())
     }
 
-    /// A table, and what is wrong.
+    /// A table, and the violations.
     pub fn to_text(&self) -> String {
         let mut table = Table::new([
             Column::words("engine"),

@@ -14,12 +14,12 @@ use weft_harness::histogram::Recorder;
 use weft_workload::{Generator, Lane, Step, Workload, fill_value, fingerprint, key_of};
 use weft_workload::{Limit, Load, Scheduler};
 
-/// How a driver is set up.
+/// Parameters of a driver.
 #[derive(Clone, Debug)]
 pub struct DriverParameters {
-    /// What its clients do.
+    /// Workload of its clients.
     pub workload: Workload,
-    /// When they do it.
+    /// Load of its clients.
     pub load: Load,
     /// The share of the workload that this driver has among all.
     pub lane: Lane,
@@ -33,27 +33,27 @@ pub struct DriverParameters {
     pub reads: ReadPolicy,
     /// Whether every other record is deleted by a get and a compare-and-delete, which the engine in gates lacks.
     pub compares_deletes: bool,
-    /// How long a client waits for an answer before it asks again.
+    /// Time until a client repeats an unanswered request.
     pub timeout: Duration,
-    /// When a client gives up.
+    /// Time after which a client gives up.
     pub give_up: Duration,
 }
 
-/// What the clients are doing.
+/// Phase of the clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Nothing.
+    /// Idle.
     Idle,
     /// Filling the store with this lane's share of the records.
     Load,
     /// The workload itself.
     Run {
-        /// When it ends.
+        /// End of the phase.
         limit: Limit,
         /// Operations that were to start within this time are not measured.
         warm_up: Duration,
     },
-    /// Reading this lane's share of all records once, so that the end of the history shows what is there.
+    /// Reads this generator's share of all records once, so that the end of the history shows the final state.
     ReadBack,
 }
 
@@ -68,7 +68,7 @@ pub struct Driver {
     fixed: Box<dyn Iterator<Item = Step> + Send>,
     /// Clients that may have something to send.
     ready: VecDeque<u32>,
-    /// Not after the earliest deadline of a client.
+    /// A lower bound of the clients' deadlines.
     earliest: Instant,
     recorder: Recorder,
     history: History,
@@ -77,7 +77,7 @@ pub struct Driver {
     value: Vec<u8>,
 }
 
-/// One client and what it is in the middle of.
+/// One client and its current step.
 struct Slot {
     client: Client,
     job: Option<Job>,
@@ -87,7 +87,7 @@ struct Slot {
 struct Job {
     step: Step,
     intended: Instant,
-    /// When the request that is outstanding was made: a step of several requests makes several operations.
+    /// When the outstanding request was made: a step of several requests makes several operations.
     invoked: Instant,
     action: Action,
 }
@@ -190,14 +190,14 @@ impl Driver {
         self.start(now);
     }
 
-    /// When [`Driver::handle_deadline`] wants to be called.
+    /// When [`Driver::handle_deadline`] must be called.
     pub fn next_deadline(&self, now: Instant) -> Option<Instant> {
         let start = self.scheduler.next_start(now);
         let retry = (self.scheduler.outstanding() > 0).then_some(self.earliest);
         start.into_iter().chain(retry).min()
     }
 
-    /// Starts what is due, asks again for what got no answer, and gives up what is too old.
+    /// Starts what is due, repeats unanswered requests, and gives up old ones.
     pub fn handle_deadline(&mut self, now: Instant) {
         if now >= self.earliest {
             self.earliest = Instant::FAR_FUTURE;
@@ -222,7 +222,7 @@ impl Driver {
         None
     }
 
-    /// What was measured and what happened.
+    /// The measurements and the history.
     pub fn into_parts(self) -> (Recorder, History) {
         (self.recorder, self.history)
     }
@@ -349,7 +349,7 @@ fn client(parameters: &DriverParameters, index: u32) -> Client {
     })
 }
 
-/// What the history says of an outcome; nothing if nobody knows.
+/// Outcome for the history; `None` if it is unknown.
 fn recorded(action: Action, outcome: weft_kv::Outcome<'_>) -> Option<Outcome> {
     Some(match outcome {
         weft_kv::Outcome::Value { version, value } => Outcome::Found { version, value: fingerprint(value) },

@@ -15,7 +15,7 @@ pub(super) const ACQUIRE: usize = 0;
 pub(super) const RENEW: usize = 1;
 pub(super) const RELEASE: usize = 2;
 
-/// What clients do.
+/// Workload of the clients.
 #[derive(Clone, Copy, Debug)]
 pub struct Workload {
     /// Clients of a machine.
@@ -26,11 +26,11 @@ pub struct Workload {
     pub ttl: Duration,
     /// Renewals of an acquisition, at most.
     pub renewals: u64,
-    /// How long a client waits between two calls, at most.
+    /// Longest pause of a client between two calls.
     pub pause: Duration,
 }
 
-/// One client, and what it is in the middle of.
+/// One client and its current call.
 struct Caller {
     client: Client,
     /// A number of its own for each acquisition.
@@ -38,7 +38,7 @@ struct Caller {
     lock: u64,
     /// The call that is under way: its kind, and when it was begun.
     calls: Option<(usize, Instant)>,
-    /// When it does something next.
+    /// Time of its next action.
     next: Instant,
     /// The index of its latest hold, and how often it was renewed.
     held: Option<(usize, u64)>,
@@ -49,7 +49,7 @@ pub struct Driver {
     workload: Workload,
     callers: Vec<Caller>,
     random: Random,
-    /// No acquisition begins any more.
+    /// No more acquisitions begin.
     is_over: bool,
     /// Times on the machine's clock.
     holds: Vec<Hold>,
@@ -91,7 +91,7 @@ impl Driver {
         }
     }
 
-    /// Begins. What is begun within the warm-up is not measured.
+    /// Begins. Calls begun within the warm-up are not measured.
     pub fn begin(&mut self, now: Instant, warm_up: Duration) {
         self.recorder = Recorder::new(&KINDS, now, warm_up);
         self.callers.iter_mut().for_each(|caller| caller.next = now);
@@ -107,12 +107,12 @@ impl Driver {
         self.callers.iter().all(|caller| caller.calls.is_none())
     }
 
-    /// When clients believed that they held locks.
+    /// Spans in which clients believed that they held locks.
     pub fn holds(&self) -> &[Hold] {
         &self.holds
     }
 
-    /// What was measured.
+    /// Measurements.
     pub const fn recorder(&self) -> &Recorder {
         &self.recorder
     }

@@ -20,7 +20,7 @@ use weft_workload::Random;
 
 /// A lease that a machine which is busy with other things does not lose.
 const LEASE: Duration = Duration::from_ms(500);
-/// How often progress is shown.
+/// Interval of progress reports.
 const LOOK_EVERY: time::Duration = time::Duration::from_millis(20);
 /// Callers that share a port: as many calls as a client has under way.
 const CALLERS_OF_A_CLIENT: u32 = 16;
@@ -32,7 +32,7 @@ pub(crate) struct Caller {
     acquisitions: u64,
     started: time::Instant,
     random: Random,
-    /// When it believed that it held locks, since the beginning.
+    /// Spans in which it believed that it held locks, since the beginning.
     pub holds: Vec<Hold>,
 }
 
@@ -122,15 +122,15 @@ impl Caller {
 pub struct RealBench {
     /// Processes.
     pub nodes: usize,
-    /// What the clients do.
+    /// Workload of the clients.
     pub workload: Workload,
     /// For how long, after the warm-up.
     pub length: Duration,
-    /// What begins in this time at first is not measured.
+    /// Calls begun in this time are not measured.
     pub warm_up: Duration,
-    /// How long a process polls before it sleeps.
+    /// Time for which a process polls before it sleeps.
     pub spin: Duration,
-    /// Decides who wants which lock.
+    /// Decides the locks of the clients.
     pub seed: u64,
 }
 

@@ -27,10 +27,10 @@ const CONTENTION: Workload = Workload {
 /// Machines of clients in a campaign, each with a clock of its own.
 const CLIENT_MACHINES: u32 = 2;
 
-/// Which runs to make.
+/// Runs of the campaign.
 #[derive(Clone, Debug)]
 pub struct Campaign {
-    /// What all campaigns on nodes are given.
+    /// Parameters of all campaigns on nodes.
     pub runs: NodeCampaign,
     /// A bug to run with.
     #[cfg(feature = "planted-bugs")]
@@ -129,7 +129,7 @@ fn holds(cluster: &Cluster<ShippedNodes<Driver>>) -> Vec<Hold> {
     cluster.drivers().flat_map(of).collect()
 }
 
-/// When a cluster serves.
+/// Time at which a cluster serves.
 const START: Duration = Duration::from_ms(20);
 /// Until then after the last acquisition all have ended.
 const END: Duration = Duration::from_ms(100);
@@ -139,13 +139,13 @@ const END: Duration = Duration::from_ms(100);
 pub struct SimulatedBench {
     /// Nodes of the cluster, 1 to 16.
     pub nodes: usize,
-    /// What the clients do.
+    /// Workload of the clients.
     pub workload: Workload,
     /// For how long, after the warm-up.
     pub length: Duration,
-    /// What begins in this time at first is not measured.
+    /// Calls begun in this time are not measured.
     pub warm_up: Duration,
-    /// What the cards cost.
+    /// Cost profile of the cards.
     pub profile: CostProfile,
     /// Decides everything.
     pub seed: u64,
@@ -191,7 +191,7 @@ impl SimulatedBench {
     }
 }
 
-/// What a run is, in either world.
+/// Description of a run, in either world.
 pub(super) fn description(
     world: World,
     nodes: usize,

@@ -49,7 +49,7 @@ pub struct Campaign {
     pub configuration: Option<Configuration>,
     /// Replicas, 3 to 8.
     pub nodes: usize,
-    /// One run for each seed.
+    /// One run per seed.
     pub seeds: std::ops::RangeInclusive<u64>,
     /// What fails.
     pub kinds: FaultKinds,
@@ -98,7 +98,7 @@ pub struct CampaignResult {
     pub live_within_bound_ns: u64,
     /// `holds`, or `violation`.
     pub checked: &'static str,
-    /// What went wrong.
+    /// Violations.
     #[serde(flatten)]
     pub findings: Findings<SeedChoice>,
 }
@@ -114,7 +114,7 @@ pub struct SeedChoice {
 }
 
 impl Campaign {
-    /// Runs it; `progress` is told how many seeds are done. `replay` names the command that repeats one seed.
+    /// Runs it; `progress` gets the number of finished seeds. `replay` names the command that repeats one seed.
     pub fn run(&self, replay: impl Fn(u64) -> String, mut progress: impl FnMut(u64)) -> CampaignResult {
         let mut result = CampaignResult {
             world: "sim",

@@ -40,7 +40,7 @@ const HOST_POLL: Duration = Duration::from_ns(250);
 /// The engine of every node.
 pub(super) type NodeEngine = Replica<Probe>;
 
-/// What a cluster is made of.
+/// Parts of a cluster.
 #[derive(Clone, Debug)]
 pub(super) struct ClusterParameters {
     pub(super) nodes: usize,

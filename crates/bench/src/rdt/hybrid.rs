@@ -73,7 +73,7 @@ pub struct HybridPoint {
     pub steps: u64,
     /// `holds`, or `violation`.
     pub checked: &'static str,
-    /// What is wrong, in words.
+    /// Descriptions of the violations.
     pub wrong: Vec<String>,
     /// A hash of everything that happened.
     pub log_hash: String,
@@ -86,7 +86,7 @@ pub struct HybridReport {
     pub result: &'static str,
     /// `sim`: all times are virtual.
     pub world: &'static str,
-    /// What the times rest on.
+    /// Basis of the times.
     pub basis: String,
     /// Replicas, each with a client.
     pub nodes: usize,
@@ -196,7 +196,7 @@ impl HybridBench {
 }
 
 impl HybridReport {
-    /// What people read.
+    /// Text form.
     pub fn to_text(&self) -> String {
         let mut table = Table::new([
             Column::words("type"),

@@ -32,7 +32,7 @@ pub(super) const DRAIN: Duration = Duration::from_us(500);
 /// may need a copy of the state besides.
 const COMPLETE_WITHIN: Duration = Duration::from_ms(1_000);
 
-/// What to measure.
+/// Parameters of the measurement.
 #[derive(Clone, Debug)]
 pub struct RdtBench {
     /// Which data type.
@@ -91,7 +91,7 @@ pub struct ReplicaResult {
     pub response: Summary,
 }
 
-/// What was measured, without what it was asked with.
+/// Measurements without their parameters.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Measured {
     /// From question to answer, of all operations.
@@ -120,7 +120,7 @@ pub struct Measured {
     pub virtual_ns: u64,
     /// What the check of the whole run says.
     pub check: ReplicatedReport,
-    /// What else is wrong with it.
+    /// Further violations.
     pub wrong: Vec<String>,
     /// A hash of everything that happened.
     pub log_hash: String,
@@ -132,7 +132,7 @@ impl Measured {
         self.check.holds() && self.wrong.is_empty()
     }
 
-    /// What is wrong, in words.
+    /// Violations, in words.
     pub(super) fn findings(&self) -> Vec<String> {
         let violations = self.check.violations.iter().map(ToString::to_string);
         let found: Vec<String> = violations.chain(self.wrong.iter().cloned()).collect();

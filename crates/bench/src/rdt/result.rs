@@ -27,7 +27,7 @@ pub struct RdtResult {
     pub callers: Callers,
     /// What an answer promises.
     pub promises: &'static str,
-    /// What the times rest on.
+    /// Basis of the times.
     pub basis: String,
     /// Replicas, each with a client.
     pub nodes: u32,
@@ -45,7 +45,7 @@ pub struct RdtResult {
     pub network: &'static str,
     /// Decides operations and delays.
     pub seed: u64,
-    /// What was measured.
+    /// Measurements.
     #[serde(flatten)]
     pub measured: Measured,
     /// `holds`, or `violation`.
@@ -94,7 +94,7 @@ impl RdtBench {
 }
 
 impl RdtResult {
-    /// What people read.
+    /// Text form.
     pub fn to_text(&self) -> String {
         let measured = &self.measured;
         let mut table = Table::new([

@@ -112,7 +112,7 @@ pub struct SweepResult {
 }
 
 impl SweepResult {
-    /// What people read.
+    /// Text form.
     pub fn to_text(&self) -> String {
         let mut table = Table::new([
             Column::words("type"),

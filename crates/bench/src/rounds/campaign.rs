@@ -240,7 +240,7 @@ fn duplication(random: &mut Stream) -> Fault {
 pub struct Campaign {
     /// Nodes of each cluster, 2 to 8.
     pub nodes: usize,
-    /// One run for each seed.
+    /// One run per seed.
     pub seeds: std::ops::RangeInclusive<u64>,
     /// What fails.
     pub faults: FaultClass,
@@ -296,7 +296,7 @@ pub struct CampaignResult {
     /// What was sealed, if frames were.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub psp: Option<Sealed>,
-    /// What went wrong.
+    /// Violations.
     #[serde(flatten)]
     pub findings: Findings<SeedFailures>,
 }
@@ -309,7 +309,7 @@ pub struct SeedFailures {
 }
 
 impl Campaign {
-    /// Runs it; `progress` is told how many seeds are done. `replay` names the command that repeats one seed.
+    /// Runs it; `progress` gets the number of finished seeds. `replay` names the command that repeats one seed.
     pub fn run(&self, replay: impl Fn(u64) -> String, mut progress: impl FnMut(u64)) -> CampaignResult {
         let mut result = CampaignResult {
             world: "sim",

@@ -24,7 +24,7 @@ use crate::smr::first_view;
 const FRONT_CLIENTS: usize = 1;
 const FRONT_DECISIONS: usize = 8;
 
-/// What a cluster is made of.
+/// Parts of a cluster.
 #[derive(Clone, Debug)]
 pub(super) struct ClusterParameters {
     pub(super) nodes: usize,

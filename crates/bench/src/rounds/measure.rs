@@ -38,7 +38,7 @@ const LATENCY_ROUNDS: u64 = 5_000;
 const PAUSES: RoundsPauses =
     RoundsPauses { start_after: Duration::from_us(20), return_after: Duration::from_secs(3_600) };
 
-/// What to measure.
+/// Parameters of the measurement.
 #[derive(Clone, Debug)]
 pub struct RoundsBench {
     /// Which engine.

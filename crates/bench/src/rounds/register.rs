@@ -152,7 +152,7 @@ fn record(history: &mut History, client: usize, invoked: Instant, action: Action
     history.record(operation).expect("time runs forward");
 }
 
-/// What the history says of an outcome; nothing if nobody knows.
+/// Outcome for the history; `None` if it is unknown.
 fn recorded(action: Action, outcome: weft_kv::Outcome<'_>) -> Option<Outcome> {
     Some(match outcome {
         weft_kv::Outcome::Value { version, value } => Outcome::Found { version, value: fingerprint(value) },

@@ -18,7 +18,7 @@ pub struct RoundsResult {
     pub world: &'static str,
     /// Which engine.
     pub nic: NicModel,
-    /// What the times rest on.
+    /// Basis of the times.
     pub basis: String,
     /// Nodes.
     pub nodes: u32,

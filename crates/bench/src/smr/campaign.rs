@@ -35,7 +35,7 @@ const CALM: Duration = Duration::from_us(1_000);
 pub struct Campaign {
     /// Nodes of each cluster, 1 to 8.
     pub nodes: usize,
-    /// One run for each seed.
+    /// One run per seed.
     pub seeds: std::ops::RangeInclusive<u64>,
     /// What fails.
     pub faults: FaultKinds,
@@ -78,13 +78,13 @@ pub struct CampaignResult {
     pub live_within_bound_ns: u64,
     /// The longest that it took in any run.
     pub live_within_ns: u64,
-    /// What went wrong.
+    /// Violations.
     #[serde(flatten)]
     pub findings: Findings,
 }
 
 impl Campaign {
-    /// Runs it; `progress` is told how many seeds are done. `replay` names the command that repeats one seed.
+    /// Runs it; `progress` gets the number of finished seeds. `replay` names the command that repeats one seed.
     pub fn run(&self, replay: impl Fn(u64) -> String, mut progress: impl FnMut(u64)) -> CampaignResult {
         let mut result = CampaignResult {
             world: "sim",

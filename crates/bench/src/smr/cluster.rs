@@ -21,7 +21,7 @@ use super::host::{Books, ClientLoad, LOG_SLOT, LogHalf};
 /// On which terms cards speak to each other: 8.192 us, the shortest time-out that there is, and all attempts.
 const TERMS: Terms = Terms { path_mtu: PathMtu::Bytes1024, timeout: 1, retry_cnt: 7, max_rd_atomic: 8 };
 
-/// What a cluster is made of.
+/// Parts of a cluster.
 #[derive(Clone, Debug)]
 pub(super) struct ClusterParameters {
     pub log: LogParameters,

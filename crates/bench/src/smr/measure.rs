@@ -13,7 +13,7 @@ use super::host::ClientLoad;
 /// Crashes happen when the cluster has been running for so long, and some more.
 const CRASH_AFTER: Duration = Duration::from_us(400);
 
-/// What to measure.
+/// Parameters of the measurement.
 #[derive(Clone, Debug)]
 pub struct SmrBench {
     /// Nodes, 2 to 8.

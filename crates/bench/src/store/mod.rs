@@ -25,7 +25,7 @@ const BUCKETS: [u32; 3] = [4, 8, 16];
 /// Bytes of a value: what fits into the smallest slot. It decides no count.
 const VALUE_BYTES: usize = 8;
 
-/// What to measure.
+/// Parameters of the measurement.
 #[derive(Clone, Debug)]
 pub struct StoreBench {
     /// Objects in each table.

@@ -1,4 +1,4 @@
-//! What the hosts of a run have in common: the load, and what was measured.
+//! State that the hosts of a run share: the load, and the measurements.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -9,7 +9,7 @@ use weft_txn::{Key, Outcome, Request, TransactionId};
 use weft_applications::Audit;
 use weft_harness::histogram::Latencies;
 
-/// All hosts write into the same books.
+/// All hosts write into the same record.
 pub(super) type Shared = Rc<RefCell<Books>>;
 
 /// Transactions of one kind that were begun in the present window.
@@ -30,7 +30,7 @@ pub(super) struct Ended<'a> {
     pub(super) now: Instant,
     pub(super) request: &'a Request,
     pub(super) outcome: &'a Outcome,
-    /// How often it was tried.
+    /// Number of attempts.
     pub(super) attempts: u32,
 }
 
@@ -47,14 +47,14 @@ pub(super) struct Attempt {
 pub(super) struct Books {
     /// Clients of each server that go on when they have their answer.
     pub(super) lanes: usize,
-    /// Those begun in the present window, by kind.
+    /// Transactions begun in the present window, by kind.
     pub(super) kinds: Vec<KindBooks>,
-    /// Which window it is, from 1 on.
+    /// Number of the window, from 1 on.
     window: u64,
     is_window_open: bool,
     /// Transactions that were begun in the present window.
     pub(super) begun: u64,
-    /// Those of them that have not ended.
+    /// Number of those that have not ended.
     pub(super) awaited: u64,
     /// Clients that have ended a transaction which they had begun at the present load.
     pub(super) settled: usize,

@@ -1,4 +1,4 @@
-//! What the checker is told of a run.
+//! Input of the checker.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use super::cluster::Cluster;
 /// Brings together what engines have recorded and what hosts were answered.
 pub(super) struct Checker {
     history: History,
-    /// Of attempts whose host has no answer yet. Nothing depends on the order of its entries.
+    /// Records of attempts whose host has no answer yet. Nothing depends on the order of its entries.
     recorded: HashMap<TransactionId, Recorded>,
 }
 
@@ -69,7 +69,7 @@ impl Checker {
         }
     }
 
-    /// Checks all of it, with what is there in the end at each replica.
+    /// Checks all of it, with the final state of each replica.
     pub(super) fn check(mut self, cluster: &Cluster, replication: usize) -> Report {
         let options = Options { initial_version: LOADED.bits(), ..Options::default() };
         let nodes = cluster.nodes().count();

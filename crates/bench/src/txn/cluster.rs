@@ -22,12 +22,12 @@ use super::system::System;
 const READS: u8 = 255;
 const POSTS: u32 = 8_192;
 
-/// What the machines of a cluster are.
+/// Machines of a cluster.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Machinery {
     pub(super) nodes: usize,
     pub(super) system: System,
-    /// What the NIC costs.
+    /// Cost profile of the NIC.
     pub(super) profile: CostProfile,
     /// Threads of the program on each host.
     pub(super) threads: u32,
@@ -39,7 +39,7 @@ pub(super) struct Machinery {
     pub(super) seed: u64,
 }
 
-/// What a server is made of.
+/// Parts of a server.
 pub(super) struct Server {
     pub(super) engine: Transactions,
     /// Near the engine.
@@ -148,7 +148,7 @@ impl Machine for Node {
     }
 }
 
-/// What all servers together have used so far.
+/// Use of all servers together so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Totals {
     pub(super) frames: u64,
@@ -165,7 +165,7 @@ pub(super) struct Totals {
 }
 
 impl Totals {
-    /// What came after `earlier`.
+    /// Use since `earlier`.
     pub(super) fn since(&self, earlier: &Self) -> Self {
         Self {
             frames: self.frames - earlier.frames,
@@ -233,7 +233,7 @@ impl Cluster {
         }
     }
 
-    /// What all servers together have used so far.
+    /// Use of all servers together so far.
     pub(super) fn totals(&self) -> Totals {
         let mut totals = Totals::default();
         for (index, node) in self.nodes().enumerate() {

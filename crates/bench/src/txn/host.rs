@@ -19,7 +19,7 @@ pub(super) const SLOT: u8 = 0;
 /// One client: it has one transaction under way at a time.
 struct Lane {
     client: Box<dyn Client>,
-    /// What it calls, or would call if there were a place for it.
+    /// Its call, or the one it would make if there were a slot for it.
     call: Call,
     /// The ticket of the call, while it is under way.
     ticket: Option<u64>,
@@ -48,7 +48,7 @@ pub(super) struct NodeHost {
     /// Lanes that pause, and until when.
     pausing: VecDeque<(Instant, usize)>,
     books: Shared,
-    /// What the engine is told of its queue pairs, before it is configured.
+    /// Connections for the engine, before it is configured.
     wires: Vec<Vec<u8>>,
     is_configured: bool,
     is_full: bool,
@@ -171,7 +171,7 @@ impl NodeHost {
         }
     }
 
-    /// Lets the clients know what has ended, gives the card what it is told, and adds up what all this has cost.
+    /// Passes outcomes to the clients and messages to the card, and adds up the costs.
     fn settle(&mut self, now: Instant, commands: &mut Commands) {
         while let Some(finished) = self.half.poll_finished() {
             self.finish(now, &finished);

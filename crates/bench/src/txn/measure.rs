@@ -33,23 +33,23 @@ const STUCK_AFTER: Duration = Duration::from_ms(50);
 const SETTLE: Duration = Duration::from_us(500);
 /// Hardware threads of a host (Xenic section 5).
 pub(super) const HOST_THREADS: u32 = 32;
-/// What clients have begun ends within this time, and is applied everywhere.
+/// Time within which begun transactions end and are applied everywhere.
 const DRAIN: Duration = Duration::from_ms(50);
 
 /// Transactions of one kind at one load.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct KindResult {
-    /// What clients call it.
+    /// Name of the kind.
     pub kind: &'static str,
-    /// Those that committed.
+    /// Committed transactions.
     pub committed: u64,
-    /// Those that their procedure gave up.
+    /// Transactions that their procedure aborted.
     pub aborted: u64,
     /// From the first call to the last answer, of those that committed.
     pub latency: Summary,
 }
 
-/// What was measured at one load.
+/// Measurements at one load.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Point {
     /// Transactions under way at each server.
@@ -77,11 +77,11 @@ pub struct Point {
     pub dma_bytes_per_transaction: f64,
     /// Copies that were handed over together, on average.
     pub dma_vector: f64,
-    /// How busy the link of a server is, per cent of each direction.
+    /// Utilisation of the link of a server, per cent of each direction.
     pub link_percent: f64,
-    /// How busy the cores of the NIC are, per cent.
+    /// Utilisation of the NIC's cores, per cent.
     pub nic_percent: f64,
-    /// How busy the threads of the host are, per cent.
+    /// Utilisation of the host's threads, per cent.
     pub host_percent: f64,
     /// Frames that found a buffer of the switch or a card full.
     pub drops: u64,
@@ -89,7 +89,7 @@ pub struct Point {
     pub virtual_ns: u64,
 }
 
-/// What was measured, without what it was asked with.
+/// Measurements without their parameters.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Measured {
     /// At each load.
@@ -100,9 +100,9 @@ pub struct Measured {
     pub median_latency_low_load_ns: u64,
     /// Transactions that have ended, with those that did not count.
     pub transactions: u64,
-    /// What the check of the whole run for strict serializability says, if it was checked.
+    /// Check of the whole run for strict serializability, if it was checked.
     pub check: Option<Report>,
-    /// What else is wrong with it.
+    /// Further violations.
     pub wrong: Vec<String>,
     /// A hash of everything that happened.
     pub log_hash: String,
@@ -114,7 +114,7 @@ impl Measured {
         self.wrong.is_empty() && self.check.as_ref().is_none_or(|report| !report.is_violated())
     }
 
-    /// What is wrong, in words.
+    /// Violations, in words.
     pub(super) fn findings(&self) -> Vec<String> {
         let violations = self.check.iter().flat_map(|report| &report.violations);
         violations.map(ToString::to_string).chain(self.wrong.clone()).collect()
@@ -129,7 +129,7 @@ fn shares(transactions: u64, loads: &[usize]) -> Vec<u64> {
     loads.iter().map(|load| (transactions * weight(load) / all).max(1)).collect()
 }
 
-/// What turns totals into shares.
+/// Divisors of totals.
 #[derive(Clone, Copy, Debug)]
 struct Rates {
     nodes: u64,
@@ -146,19 +146,19 @@ impl Rates {
         100.0 * busy.as_secs_f64() / (time.as_secs_f64() * self.nodes as f64)
     }
 
-    /// How busy links are with these frames, per cent. Preamble, check sequence and gap go along with each.
+    /// Utilisation of links by these frames, per cent, with preamble, check sequence and gap of each.
     fn link_percent(&self, totals: &Totals, time: Duration) -> f64 {
         let bits = 8.0 * (totals.bytes + 24 * totals.frames) as f64;
         100.0 * bits / (self.link_bits_per_s as f64 * time.as_secs_f64() * self.nodes as f64)
     }
 }
 
-/// What to measure.
+/// Parameters of the measurement.
 #[derive(Clone, Debug)]
 pub struct TxnBench {
-    /// What is run.
+    /// The workload.
     pub workload: WorkloadChoice,
-    /// Where engines run.
+    /// The system.
     pub system: System,
     /// Servers, each with a shard and clients.
     pub nodes: usize,
@@ -174,7 +174,7 @@ pub struct TxnBench {
     pub nic_cores: Option<u32>,
     /// Rate of each server's link.
     pub link_bits_per_s: u64,
-    /// What is left out.
+    /// Disabled features.
     pub without: Vec<Without>,
     /// Whether the whole run is checked for strict serializability.
     pub checks: bool,
@@ -183,7 +183,7 @@ pub struct TxnBench {
 }
 
 impl TxnBench {
-    /// What the NIC costs.
+    /// Cost profile of the NIC.
     pub(super) fn profile(&self) -> CostProfile {
         let mut profile = match self.system {
             System::Weft => CostProfile::CORES_ALL,
@@ -346,7 +346,7 @@ impl TxnBench {
         }
     }
 
-    /// Runs it; `progress` is told how many transactions have ended.
+    /// Runs it; `progress` gets the number of finished transactions.
     pub(super) fn measure(&self, mut progress: impl FnMut(u64)) -> Measured {
         let mut run = Run::new(self, self.cluster());
         run.found();
@@ -368,7 +368,7 @@ struct Run<'a> {
     cluster: Cluster,
     rates: Rates,
     checker: Checker,
-    /// When something has ended last, and what had then.
+    /// When the last transaction ended, and their number then.
     moved: (Instant, u64),
     is_stuck: bool,
 }
@@ -480,7 +480,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Lets everything end, and looks at what is there.
+    /// Lets all transactions end, and inspects the final state.
     fn end(mut self, points: Vec<Point>) -> Measured {
         self.cluster.books.borrow_mut().lanes = 0;
         if !self.is_stuck {
@@ -489,7 +489,7 @@ impl<'a> Run<'a> {
                 let quiet = |node: &Node| node.host().is_idle() && node.engine().is_quiet();
                 cluster.nodes().all(quiet) || cluster.world.now() >= until
             });
-            // What has been sent arrives: a commit that nobody waits for.
+            // Messages in flight arrive: a commit that nobody waits for.
             self.cluster.run_for(SETTLE);
         }
         let quiet = self.cluster.nodes().all(|node| node.host().is_idle() && node.engine().is_quiet());

@@ -1,4 +1,4 @@
-//! Transactions: what is run, measured, and checked of it.
+//! Transactions: runs, measurements, and their checks.
 
 mod books;
 mod campaign;

@@ -1,4 +1,4 @@
-//! What a measurement of transactions says, to programs and to people.
+//! Results of a measurement of transactions, for programs and for people.
 
 use serde::Serialize;
 use weft_harness::table::{Column, Table, grouped, microseconds, three_digits, time_with_unit, with_prefix};
@@ -11,15 +11,15 @@ use super::system::System;
 pub struct TxnResult {
     /// `sim`: all times are virtual.
     pub world: &'static str,
-    /// What was run.
+    /// The workload.
     pub workload: &'static str,
-    /// How much of it there is.
+    /// Size of the workload.
     pub scale: String,
-    /// What is counted as throughput: `tx/s` for all transactions, `new orders/s` for those alone.
+    /// Unit of the throughput: `tx/s` for all transactions, `new orders/s` for those alone.
     pub throughput_unit: &'static str,
-    /// Where engines run.
+    /// The system.
     pub system: System,
-    /// What the times rest on.
+    /// Basis of the times.
     pub basis: String,
     /// Servers, each with a shard and clients.
     pub nodes: usize,
@@ -31,11 +31,11 @@ pub struct TxnResult {
     pub nic_cores: Option<u32>,
     /// Rate of each server's link.
     pub link_bits_per_s: u64,
-    /// What is left out of the design, to see what it is good for.
+    /// Disabled features (ablation).
     pub without: Vec<&'static str>,
     /// Decides transactions and order.
     pub seed: u64,
-    /// What was measured.
+    /// Measurements.
     #[serde(flatten)]
     pub measured: Measured,
     /// `holds`, `violation`, or `not checked` for strict serializability.
@@ -47,7 +47,7 @@ pub struct TxnResult {
 }
 
 impl TxnBench {
-    /// Measures; `progress` is told how many transactions have ended.
+    /// Measures; `progress` gets the number of finished transactions.
     pub fn run(&self, replay: String, progress: impl FnMut(u64)) -> TxnResult {
         let begin = std::time::Instant::now();
         let measured = self.measure(progress);
@@ -79,7 +79,7 @@ impl TxnBench {
 }
 
 impl TxnResult {
-    /// What people read.
+    /// Text form.
     pub fn to_text(&self) -> String {
         let measured = &self.measured;
         let mut table = Table::new([

@@ -10,7 +10,7 @@ use super::measure::TxnBench;
 use super::system::System;
 use super::without::Without;
 
-/// What the steps of a panel change.
+/// Quantity of a panel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Quantity {
@@ -86,39 +86,39 @@ const LATENCY: [Design; 5] = [
 /// The row that all others are multiples of.
 const BASELINE: usize = 1;
 
-/// What was measured of one design.
+/// Measurement of one design.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StepResult {
-    /// What it adds to the one before.
+    /// Feature that it adds to the one before.
     pub name: &'static str,
-    /// Where its engines run.
+    /// The system.
     pub system: System,
-    /// What it leaves out.
+    /// Disabled features.
     pub without: Vec<&'static str>,
     /// The highest throughput of all loads.
     pub peak_throughput_per_server: f64,
     /// Half of the transactions took at most this at the lowest load.
     pub median_latency_low_load_ns: u64,
-    /// What the panel is about, as a multiple of the baseline's.
+    /// The panel's quantity, as a multiple of the baseline's.
     pub of_baseline: f64,
     /// The same in figure 9, where it has such a bar.
     pub published: Option<f64>,
-    /// How busy the cores of the NIC are at the peak, per cent.
+    /// Utilisation of the NIC's cores at the peak, per cent.
     pub nic_percent: f64,
-    /// How busy links are at the peak, per cent.
+    /// Utilisation of links at the peak, per cent.
     pub link_percent: f64,
-    /// What is wrong with the run.
+    /// Violations of the run.
     pub wrong: Vec<String>,
 }
 
 /// One half of the figure.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PanelResult {
-    /// What is compared.
+    /// The quantity.
     pub quantity: Quantity,
-    /// What was run.
+    /// The workload.
     pub workload: &'static str,
-    /// How much of it there is.
+    /// Size of the workload.
     pub scale: String,
     /// One design after the other.
     pub steps: Vec<StepResult>,
@@ -145,17 +145,17 @@ pub struct StepsResult {
     pub replay: String,
 }
 
-/// What to measure.
+/// Parameters of the measurement.
 #[derive(Clone, Debug)]
 pub struct StepsBench {
-    /// What is run for throughput, and for latency.
+    /// Workloads for throughput, and for latency.
     pub workloads: [WorkloadChoice; 2],
-    /// Everything else; its workload, system and what is left out do not count.
+    /// All other parameters; its workload, system and disabled features are ignored.
     pub each: TxnBench,
 }
 
 impl StepsBench {
-    /// Measures; `progress` is told how many transactions have ended, of [`Self::transactions`].
+    /// Measures; `progress` gets the number of finished transactions, of [`Self::transactions`].
     pub fn run(&self, replay: String, mut progress: impl FnMut(u64)) -> StepsResult {
         let begin = std::time::Instant::now();
         let lowest = self.each.outstanding[..1].to_vec();
@@ -231,7 +231,7 @@ fn measure(each: &TxnBench, design: &Design, progress: impl FnMut(u64)) -> StepR
 }
 
 impl StepsResult {
-    /// What people read.
+    /// Text form.
     pub fn to_text(&self) -> String {
         let mut text = String::new();
         for panel in &self.panels {

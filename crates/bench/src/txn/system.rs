@@ -1,11 +1,11 @@
-//! Whose transactions are measured, and with which of its parts.
+//! Systems whose transactions are measured.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::Serialize;
 
-/// Where engines run, and how they reach each other's objects.
+/// Place of engines, and their access to each other's objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum System {
@@ -22,13 +22,14 @@ pub enum System {
     /// The same without remembered addresses: objects are looked for bucket by bucket (Xenic section 5.1).
     #[serde(rename = "drtm-h-nc")]
     DrtmHNoCache,
-    /// All by verbs: locks are taken by ATOMICs, and commits are WRITTEN too (DrTM+R as Xenic section 5.1 has it).
+    /// All by verbs: locks are taken by ATOMICs, and commits are WRITTEN too (DrTM+R as Xenic section 5.1 describes
+    /// it).
     #[serde(rename = "drtm-r")]
     DrtmR,
 }
 
 impl System {
-    /// All of them.
+    /// All systems.
     pub const ALL: [Self; 5] = [Self::Weft, Self::Fasst, Self::DrtmH, Self::DrtmHNoCache, Self::DrtmR];
 
     /// Whether engines have verbs that reach each other's memory.
@@ -36,7 +37,7 @@ impl System {
         matches!(self, Self::DrtmH | Self::DrtmHNoCache | Self::DrtmR)
     }
 
-    /// Its name.
+    /// Name of the system.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Weft => "weft",

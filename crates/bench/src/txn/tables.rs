@@ -1,4 +1,4 @@
-//! The tables of a server: how large they must be, and what is in them in the beginning.
+//! The tables of a server: their sizes, and their initial content.
 
 use weft_txn::Placement;
 use weft_txn::host::HalfTables;
@@ -23,12 +23,12 @@ const SLOTS: [(usize, usize); 6] = [(32, 8), (64, 40), (128, 102), (192, 164), (
 /// and all are in it when a measurement begins.
 const CACHED_PERCENT: u64 = 120;
 
-/// What a server's tables hold, counted.
+/// Numbers of objects in a server's tables.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Contents {
     /// Objects of all shards that the server replicates.
     objects: u64,
-    /// Those of its own shard.
+    /// Objects of its own shard.
     own: u64,
     /// Values by length: how many need a slot of each size, and how many are longer.
     by_slot: [u64; SLOTS.len() + 1],
@@ -132,7 +132,7 @@ impl Contents {
         LinkedShape { tables, bucket_slots: BUCKET }
     }
 
-    /// Where an engine on a card finds the tables, and what the program of its host keeps.
+    /// Tables for an engine on a card, and the state of its host's program.
     pub(super) fn on_card(&self, parameters: &Parameters) -> (Placement, HalfTables) {
         let shape = self.shape();
         let table_address = (parameters.log_address + parameters.log_bytes as u64).next_multiple_of(64);

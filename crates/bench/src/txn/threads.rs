@@ -20,11 +20,11 @@ pub const SYSTEMS: [System; 3] = [System::Weft, System::DrtmH, System::Fasst];
 /// One workload on one system.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ThreadsRow {
-    /// What was run.
+    /// The workload.
     pub workload: &'static str,
-    /// How much of it there is.
+    /// Size of the workload.
     pub scale: String,
-    /// Whose design.
+    /// The system.
     pub system: System,
     /// The highest throughput of all loads with all threads.
     pub peak_throughput_per_server: f64,
@@ -38,7 +38,7 @@ pub struct ThreadsRow {
     pub normalised: f64,
     /// The same in table 3.
     pub published: Option<f64>,
-    /// What is wrong with any of the runs.
+    /// Violations of any of the runs.
     pub wrong: Vec<String>,
 }
 
@@ -63,12 +63,12 @@ pub struct ThreadsResult {
     pub replay: String,
 }
 
-/// What to measure.
+/// Parameters of the measurement.
 #[derive(Clone, Debug)]
 pub struct ThreadsBench {
-    /// What is run.
+    /// The workloads.
     pub workloads: Vec<WorkloadChoice>,
-    /// Everything else; its workload, system, threads and what is left out do not count.
+    /// All other parameters; its workload, system, threads and disabled features are ignored.
     pub each: TxnBench,
 }
 
@@ -141,7 +141,7 @@ impl<P: FnMut(u64)> Runs<'_, P> {
 }
 
 impl ThreadsBench {
-    /// Measures; `progress` is told how many transactions have ended.
+    /// Measures; `progress` gets the number of finished transactions.
     pub fn run(&self, replay: String, mut progress: impl FnMut(u64)) -> ThreadsResult {
         let begin = std::time::Instant::now();
         let mut ended = 0;
@@ -171,7 +171,7 @@ impl ThreadsBench {
 }
 
 impl ThreadsResult {
-    /// What people read.
+    /// Text form.
     pub fn to_text(&self) -> String {
         let mut table = Table::new([
             Column::words("workload"),

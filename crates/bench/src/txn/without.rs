@@ -1,4 +1,4 @@
-//! What a measurement may leave out of the design.
+//! Features of the design that a measurement may disable.
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,7 +16,7 @@ pub enum Without {
     HostExecution,
     /// A key is read and locked by one request. Nothing runs at another primary without it.
     CombinedRequests,
-    /// Replicas are told what has changed of a value, where that is shorter.
+    /// Replicas get the difference of a value, where that is shorter.
     LogDifferences,
     /// A coordinator looks first whether its own keys are locked, and reads last those that it only reads.
     OwnKeysOrder,
@@ -29,7 +29,7 @@ pub enum Without {
 }
 
 impl Without {
-    /// All of them.
+    /// All features.
     pub const ALL: [Self; 9] = [
         Self::MultiHop,
         Self::CardExecution,
@@ -42,7 +42,7 @@ impl Without {
         Self::AsynchronousDma,
     ];
 
-    /// Its name.
+    /// Name of the feature.
     pub const fn name(self) -> &'static str {
         match self {
             Self::MultiHop => "multi-hop",

@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 
 use super::{Call, CallId};
 
-/// What became of a call as far as its client knows.
+/// Outcome of a call as far as its client knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// It has no answer; perhaps it never gets one.
+    /// It has no answer, and may never get one.
     Open,
     Done,
     Refused,
@@ -19,7 +19,7 @@ pub(super) struct Record {
     /// As the client made it; from its first effect on as the replicas filled it in.
     pub(super) call: Call,
     pub(super) fate: Fate,
-    /// Where it has taken effect, one bit for each replica.
+    /// Replicas at which it has taken effect, one bit each.
     pub(super) applied: u8,
     /// Whether it has taken effect anywhere, also at a replica that has lost its state since.
     pub(super) begun: bool,
@@ -27,25 +27,25 @@ pub(super) struct Record {
     pub(super) answered: u64,
     /// The latest invocation among the calls before it in its group's order.
     pub(super) newest_before: Option<(u64, CallId)>,
-    /// What had taken effect where it was checked: node, method, how many of its calls.
+    /// Calls that had taken effect where it was checked: node, method, number.
     pub(super) needs: Vec<(u8, u8, u64)>,
 }
 
-/// One client: one life of one node.
+/// One client: one incarnation of one node.
 #[derive(Clone, Debug)]
 pub(super) struct Ledger {
     pub(super) node: usize,
-    /// Its life is over: what its node takes in now, a later life does.
+    /// Its incarnation has ended: later calls at its node belong to a later one.
     pub(super) over: bool,
     /// Calls from number `first` on.
     first: u64,
     records: VecDeque<Record>,
 }
 
-/// Where a call is.
+/// State of a call.
 pub(super) enum Place {
     Kept,
-    /// All have taken it or it was refused.
+    /// All replicas have applied it, or it was refused.
     Forgotten,
     NeverMade,
 }
@@ -106,7 +106,7 @@ impl Ledger {
 pub(super) struct Stream {
     /// As they took effect at the node itself, as far as they are kept.
     calls: VecDeque<CallId>,
-    /// How many were before those.
+    /// Number of calls before those.
     forgotten: u64,
 }
 
@@ -115,8 +115,8 @@ impl Stream {
         self.forgotten + self.calls.len() as u64
     }
 
-    /// A call takes effect at its own node, which has taken in `length` of the stream: what is beyond was lost with
-    /// an earlier life.
+    /// A call takes effect at its own node, which has applied `length` of the stream: the rest was lost with an earlier
+    /// incarnation.
     pub(super) fn extend(&mut self, length: u64, call: CallId) {
         self.calls.truncate(length.saturating_sub(self.forgotten) as usize);
         self.calls.push_back(call);

@@ -107,7 +107,7 @@ pub struct Call {
     pub arguments: [i64; 4],
 }
 
-/// What the check must know of a data type.
+/// The check's knowledge of a data type.
 pub trait Specification {
     /// The state of an object.
     type State;
@@ -131,7 +131,7 @@ pub trait Specification {
     /// Whether calls of `method` depend on earlier ones of `on`, which are not ordered in a group.
     fn depends(&self, method: u8, on: u8) -> bool;
 
-    /// Which arguments the replica that checks a call fills in, one bit for each.
+    /// Arguments that the replica that checks a call fills in, one bit each.
     fn filled_in(&self, method: u8) -> u8;
 
     /// Whether the call may be made in this state.
@@ -140,7 +140,7 @@ pub trait Specification {
     /// Makes the call.
     fn apply(&self, state: &mut Self::State, call: &Call);
 
-    /// What the query answers in this state.
+    /// Answer of the query in this state.
     fn query(&self, state: &Self::State, query: &Call) -> i64;
 
     /// What of the invariant does not hold, if anything. A type with a large state may look only at what `touched`
@@ -158,14 +158,14 @@ pub trait Specification {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Client(u32);
 
-/// A call: whose, and the how many-th, from 1.
+/// A call: its client and its sequence number, from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct CallId {
     client: u32,
     number: u64,
 }
 
-/// What a replica has whose state was replaced.
+/// Calls of a replica whose state was replaced.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Contained {
     /// Of a node and a stream: how many of its calls, over all its lives.
@@ -179,17 +179,17 @@ pub struct Contained {
 struct Query {
     number: u64,
     call: Call,
-    /// What it may answer.
+    /// Its possible answers.
     answers: Vec<i64>,
 }
 
 /// Of each node and method, or stream: how many calls.
 type Counts = [[u64; METHODS_MAX]; REPLICAS_MAX];
 
-/// What is known of a replica.
+/// Knowledge of a replica.
 #[derive(Debug)]
 struct Replica<S> {
-    /// Its state by the calls that it has taken in.
+    /// Its state by the calls that it has applied.
     reference: S,
     /// Of each node and method without a group: how many calls it has taken in.
     methods: Counts,
@@ -388,7 +388,7 @@ impl<T: Specification> Replicated<T> {
         self.forget();
     }
 
-    /// What one call does at one replica. Returns the call as it is applied, if it is known.
+    /// Applies one call at one replica. Returns the call as it is applied, if it is known.
     fn take(&mut self, replica: usize, id: CallId, arguments: Option<[i64; 4]>) -> Option<Call> {
         let ledger = &mut self.clients[id.client as usize];
         let node = ledger.node;
@@ -528,7 +528,7 @@ impl<T: Specification> Replicated<T> {
         self.replicas[replica].methods[node][call.method as usize] += 1;
     }
 
-    /// What a call that is made now depends on that has taken effect where it is made.
+    /// Dependencies of a call that is made now which have taken effect where it is made.
     fn needs(&self, replica: usize, method: u8) -> Vec<(u8, u8, u64)> {
         let on = (0..METHODS_MAX as u8).filter(|&on| self.specification.depends(method, on));
         let counts = &self.replicas[replica].methods;
@@ -743,7 +743,7 @@ impl<T: Specification> Replicated<T> {
         }
     }
 
-    /// What was found so far.
+    /// Findings so far.
     pub fn report(&self) -> ReplicatedReport {
         ReplicatedReport::new(&self.tally, &self.findings)
     }
@@ -773,7 +773,7 @@ impl<T: Specification> Replicated<T> {
         format!("{}, call {} of node{node}", self.specification.describe(call), id.number)
     }
 
-    /// Forgets what is no longer needed, from time to time.
+    /// Drops state that is no longer needed, from time to time.
     fn forget(&mut self) {
         if self.keep || !self.now.is_multiple_of(FORGET_EVERY) {
             return;

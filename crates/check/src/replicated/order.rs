@@ -4,25 +4,25 @@ use std::collections::VecDeque;
 
 use super::CallId;
 
-/// One log, as far as some replica has still to come to it.
+/// One log, as far as some replica has still to reach it.
 #[derive(Clone, Debug)]
 pub(super) struct GroupOrder {
     log: VecDeque<CallId>,
     /// The position of the first of it.
     first: u64,
-    /// How far each replica has come.
+    /// Position of each replica.
     places: Vec<u64>,
-    /// The latest invocation of all calls in the log, and whose it is.
+    /// The latest invocation of all calls in the log, and its call.
     newest: Option<(u64, CallId)>,
 }
 
-/// What a replica's next call of the group is, compared with what the others took before.
+/// A replica's next call of the group, compared with the call that the others took there.
 pub(super) enum Step {
-    /// It is the first to come so far. With the latest invocation among the calls before it.
+    /// The replica is the first there. With the latest invocation among the calls before it.
     New(Option<(u64, CallId)>),
-    /// Others took the same.
+    /// Others took the same call.
     Same,
-    /// Others took this one.
+    /// Others took this call.
     Different(CallId),
 }
 
@@ -35,7 +35,7 @@ impl GroupOrder {
     pub(super) fn step(&mut self, replica: usize, id: CallId, invoked: u64) -> Step {
         let place = self.places[replica];
         self.places[replica] += 1;
-        // What is forgotten all have taken.
+        // All replicas have taken forgotten calls.
         let index = place.checked_sub(self.first).expect("a replica that runs is waited for") as usize;
         match self.log.get(index) {
             Some(&other) if other == id => Step::Same,

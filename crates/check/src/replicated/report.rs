@@ -1,4 +1,4 @@
-//! What a check says.
+//! Results of a check.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::violation::{Findings, Rule, Violation};
 
-/// How much was checked.
+/// Extent of a check.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tally {
     pub(super) calls: u64,
@@ -16,7 +16,7 @@ pub(super) struct Tally {
     pub(super) applications: u64,
 }
 
-/// What a check of a replicated object found.
+/// Results of a check of a replicated object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ReplicatedReport {
     /// Calls of methods that were made.
@@ -31,9 +31,9 @@ pub struct ReplicatedReport {
     pub steps: u64,
     /// `holds`, or `violation`.
     pub verdict: &'static str,
-    /// How often each rule was broken; those that were not are left out.
+    /// Number of violations of each rule; rules without any are left out.
     pub broken: BTreeMap<Rule, u64>,
-    /// What was found, at most the first 8.
+    /// Violations, at most the first 8.
     pub violations: Vec<Violation>,
 }
 
@@ -53,7 +53,7 @@ impl ReplicatedReport {
         }
     }
 
-    /// How often a rule was broken.
+    /// Number of violations of a rule.
     pub fn count(&self, rule: Rule) -> u64 {
         self.broken.get(&rule).copied().unwrap_or(0)
     }

@@ -86,7 +86,7 @@ impl Specification for Type {
     }
 }
 
-/// What the little system does wrong.
+/// Bugs of the little system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Bug {
     None,
@@ -96,7 +96,7 @@ enum Bug {
     Drop,
     /// A call is answered and reaches nobody else.
     AnswerEarly,
-    /// What was refused takes effect all the same.
+    /// A refused call takes effect all the same.
     ApplyRefused,
     /// A call arrives with other arguments.
     Garble,
@@ -106,7 +106,7 @@ enum Bug {
     Overtake,
     /// A replica takes calls of the group in another order.
     Reorder,
-    /// What a call depends on is not waited for.
+    /// Dependencies of a call are not waited for.
     ForgetNeeds,
     /// The permissibility of a call of the group is not checked.
     SkipCheck,
@@ -132,7 +132,7 @@ struct System {
     clients: Vec<Client>,
     /// To each replica from each.
     links: Vec<Vec<VecDeque<Travelling>>>,
-    /// What each replica has taken in of what other calls depend on: additions of each node's client, then deposits.
+    /// Dependencies that each replica has applied: additions of each node's client, then deposits.
     taken: Vec<[u64; 2 * REPLICAS]>,
     log: Vec<Travelling>,
     places: Vec<usize>,
@@ -239,7 +239,7 @@ impl System {
         behind && self.bug != Bug::ForgetNeeds
     }
 
-    /// A replica takes in what is in the log.
+    /// A replica applies the entries of the log.
     fn catch_up(&mut self, replica: usize) {
         while let Some(call) = self.log.get(self.places[replica]).cloned()
             && !self.waits(replica, &call)
@@ -463,7 +463,7 @@ fn restored(seed: u64, tamper: impl Fn(&mut Contained, &mut State)) -> Replicate
     system.check.stopped(2);
     system.up[2] = false;
     (0..300).for_each(|_| system.step());
-    // What others had sent to it is in the state that it gets, or comes again; what it had sent arrives.
+    // Calls that others had sent to it are in the state that it gets, or are sent again; its own arrive.
     system.check.restarted(2);
     for from in 0..2 {
         system.links[2][from].clear();

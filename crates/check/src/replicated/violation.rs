@@ -1,10 +1,10 @@
-//! What must not be in a run of a replicated object.
+//! Violations of a run of a replicated object.
 
 use std::fmt;
 
 use serde::Serialize;
 
-/// What a run is held to.
+/// Rules of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rule {
@@ -19,7 +19,7 @@ pub enum Rule {
     Lost,
     /// A call takes effect at a replica once.
     Doubled,
-    /// What takes effect was called, as its client called it, and was not refused.
+    /// A call that takes effect was made, as its client made it, and was not refused.
     Invented,
     /// Calls of a group take effect everywhere in one order; calls of one client of one other method as they were made.
     Order,
@@ -32,7 +32,7 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// All of them.
+    /// All rules.
     pub const ALL: [Self; 10] = [
         Self::Convergence,
         Self::Invariant,
@@ -46,7 +46,7 @@ impl Rule {
         Self::Answer,
     ];
 
-    /// Its name.
+    /// Name of the rule.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Convergence => "convergence",
@@ -72,9 +72,9 @@ impl fmt::Display for Rule {
 /// A rule that was broken, and how.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Violation {
-    /// Which rule.
+    /// The rule.
     pub rule: Rule,
-    /// How, in words.
+    /// Description in words.
     pub what: String,
 }
 

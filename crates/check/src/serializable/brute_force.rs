@@ -7,7 +7,7 @@ use super::*;
 /// A key, a version, and whether the key was or is present at it.
 type Seen = (u64, u64, bool);
 
-/// What a transaction did, without an identity.
+/// A transaction without an identity.
 #[derive(Clone, Debug)]
 struct Sketch {
     started: u64,
@@ -19,7 +19,7 @@ struct Sketch {
 /// Of each key, its version and whether it is present.
 type State = [(u64, bool); KEYS];
 
-/// Whether a read sees this state. What is absent may be said to be so up to any version before the next write.
+/// Whether a read sees this state. An absent key may be reported with any version before the next write.
 fn sees(&(key, version, present): &Seen, state: &State, chosen: &[&Sketch]) -> bool {
     let (latest, is_present) = state[key as usize];
     if present || is_present {

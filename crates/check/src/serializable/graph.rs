@@ -1,4 +1,4 @@
-//! The dependencies among transactions, and who depends on whom in a circle.
+//! The dependency graph of transactions, and its cycles.
 
 use super::history::{Event, NEVER};
 use super::report::Dependency;
@@ -36,7 +36,7 @@ pub(super) fn for_each_dependency(settled: &Settled, mut visit: impl FnMut(Edge)
             if let Some(write) = before.checked_sub(1).map(|index| &writes[index]) {
                 edge(write, read, Dependency::WriteRead);
             }
-            // Its own write does not hide whose it overwrites next: that one comes after the own write.
+            // Its own write does not hide the write that follows: that one comes after the own write.
             if let Some(write) = writes.get(before) {
                 edge(read, write, Dependency::ReadWrite);
             }
@@ -49,14 +49,14 @@ pub(super) fn for_each_dependency(settled: &Settled, mut visit: impl FnMut(Edge)
 /// after the next.
 pub(super) struct Graph {
     transactions: u32,
-    /// Where the dependents of each transaction begin in `dependents`, and where the last one's end.
+    /// Index in `dependents` at which each transaction's dependents begin, and the end of the last.
     offsets: Vec<usize>,
     dependents: Vec<u32>,
     /// Of each transaction its moment, if it ended.
     moments: Vec<Option<u32>>,
     /// The transactions in the order in which they started.
     by_start: Vec<u32>,
-    /// Where in `by_start` those begin that started after each moment, and its length.
+    /// Index in `by_start` of the first transaction started after each moment, and its length.
     started_after: Vec<u32>,
 }
 
@@ -97,7 +97,7 @@ impl Graph {
         Self { transactions: count as u32, offsets, dependents, moments, by_start, started_after }
     }
 
-    /// How many dependencies there are.
+    /// Number of dependencies.
     pub(super) fn dependencies(&self) -> usize {
         self.dependents.len()
     }
@@ -107,7 +107,7 @@ impl Graph {
         node < self.transactions
     }
 
-    /// All nodes.
+    /// All nodes of the graph.
     pub(super) fn nodes(&self) -> usize {
         self.transactions as usize + self.started_after.len() - 1
     }

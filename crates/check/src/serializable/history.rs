@@ -1,18 +1,18 @@
-//! What was recorded.
+//! Records of a history.
 
 use std::fmt;
 use std::num::NonZeroU32;
 
 use serde::Serialize;
 
-/// Which transaction.
+/// Identity of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct TransactionId {
     /// The node that coordinates it.
     pub coordinator: u16,
     /// The epoch in which it began.
     pub epoch: u32,
-    /// Its number among those of this node and epoch.
+    /// Sequence number among those of this node and epoch.
     pub sequence: u64,
 }
 
@@ -22,7 +22,7 @@ impl fmt::Display for TransactionId {
     }
 }
 
-/// What stands for a value: equal for equal values, and with one chance in four billion for others.
+/// Stands for a value: equal for equal values, and with one chance in four billion for others.
 pub fn fingerprint(value: &[u8]) -> NonZeroU32 {
     NonZeroU32::new(crc32fast::hash(value)).unwrap_or(NonZeroU32::MIN)
 }
@@ -32,7 +32,7 @@ pub fn fingerprint(value: &[u8]) -> NonZeroU32 {
 pub struct Access {
     /// The key.
     pub key: u64,
-    /// Its version.
+    /// Version of the key.
     pub version: u64,
     /// The [`fingerprint`] of its value; none if it is absent.
     pub value: Option<NonZeroU32>,
@@ -50,36 +50,36 @@ impl Access {
     }
 }
 
-/// What became of a transaction.
+/// Outcome of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It committed, and somebody was told.
+    /// It committed, and the client was told.
     Committed {
-        /// When they were told, picoseconds.
+        /// Time at which the client was told, in picoseconds.
         ended_ps: u64,
     },
     /// It may have committed.
     Unknown,
-    /// It did not commit; its writes are recorded so that a read of one is known for what it is.
+    /// It did not commit; its writes are recorded so that a read of one is recognised.
     Aborted,
 }
 
 /// A transaction to be recorded.
 #[derive(Clone, Copy, Debug)]
 pub struct Transaction<'a> {
-    /// Which one.
+    /// The transaction.
     pub id: TransactionId,
-    /// When it was called, picoseconds.
+    /// Time of the call in picoseconds.
     pub started_ps: u64,
-    /// What became of it.
+    /// Outcome of the transaction.
     pub fate: Fate,
-    /// What it read, each key once, as it was before the transaction; also of keys that it wrote, if it had read them.
+    /// Reads, each key once, as it was before the transaction; also of keys that it wrote, if it had read them.
     pub reads: &'a [Access],
-    /// What it wrote, each key once.
+    /// Writes, each key once.
     pub writes: &'a [Access],
 }
 
-/// When a transaction ended that never did.
+/// End of a transaction that never ended.
 pub(super) const NEVER: u64 = u64::MAX;
 
 /// A transaction that counts.
@@ -95,7 +95,7 @@ pub(super) struct Recorded {
 pub(super) struct Event {
     pub(super) key: u64,
     pub(super) version: u64,
-    /// Its index.
+    /// Index of the transaction.
     pub(super) transaction: u32,
     pub(super) value: Option<NonZeroU32>,
 }
@@ -118,7 +118,7 @@ pub(super) struct Open {
     pub(super) writes: Vec<Access>,
 }
 
-/// What a replica holds at the end.
+/// Content of a replica at the end.
 pub(super) struct FinalState {
     pub(super) replica: String,
     pub(super) holds: Box<dyn Fn(u64) -> bool>,
@@ -189,7 +189,7 @@ impl History {
         state: impl IntoIterator<Item = Access>,
         options: &super::Options,
     ) {
-        // What nobody has written need not be kept.
+        // Absent keys need not be kept.
         let mut state: Vec<Access> =
             state.into_iter().filter(|access| access.version > options.initial_version).collect();
         state.sort_unstable_by_key(|access| (access.key, access.version));

@@ -1,4 +1,4 @@
-//! What a check found, for programs (serde) and for people (`Display`).
+//! Results of a check, for programs (serde) and for people (`Display`).
 
 use std::fmt;
 

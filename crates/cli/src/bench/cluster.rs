@@ -21,7 +21,7 @@ const SECONDS: Duration = Duration::from_secs(10);
 const GIVE_UP: Duration = Duration::from_secs(3);
 const SEED: u64 = 7;
 
-/// What is called and checked.
+/// Definitions of the calls and checks.
 const DEFINITIONS: &str = "\
 Each client calls every engine at the same time: keys of the store, transfers and deposits of the ledger (accounts 0 \
 to 4 of each shard), counters and accounts among the objects, appends to the logs, proposals. The load writes to the \
@@ -32,7 +32,7 @@ Checks: keys are linearizable; the sum of all accounts is constant, and every de
 in order; every replica of an object holds what was acknowledged; each log holds every acknowledged append exactly \
 once, in one order; decisions have one order. The checks do not require that rounds make progress.";
 
-/// What decides the load.
+/// Parameters of the load.
 #[derive(Clone, Debug, PartialEq, Args)]
 #[command(after_help = DEFINITIONS)]
 pub(crate) struct ClusterOptions {

@@ -26,23 +26,22 @@ use crate::{faults, memory, parse, table, trace};
 const OPERATIONS: u64 = 1_000_000;
 /// The gateware is computed cycle by cycle: so much takes about half a minute.
 const OPERATIONS_RTL: u64 = 50_000;
-/// What the history of a run takes of memory for each operation, in bytes: 64 of its record, and a third of the next
-/// doubling.
+/// Memory of a run's history for each operation, in bytes: 64 of its record, and a third of the next doubling.
 const OPERATION_BYTES: u64 = 96;
 const CLIENTS: u32 = 32;
 const NODES: usize = 3;
 const SEED: u64 = 7;
 
-/// What is not measured unless chosen otherwise: the first rounds, and in real processes also the first caches' misses.
+/// Warm-up unless chosen otherwise: the first rounds, and in real processes the first cache misses.
 const SIMULATED_WARM_UP_US: u64 = 100;
 const REAL_WARM_UP_US: u64 = 200_000;
 
 /// A lease that a machine which is busy with other things does not lose.
 const REAL_LEASE: Duration = Duration::from_ms(500);
-/// How long a real process polls before it sleeps.
+/// Time for which a real process polls before it sleeps.
 const REAL_SPIN: Duration = Duration::from_us(50);
 
-/// What to run and where its results go.
+/// The run, and the outputs of its results.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct KvArguments {
     #[command(flatten)]
@@ -51,7 +50,7 @@ pub(crate) struct KvArguments {
     pub(crate) outputs: KvOutputs,
 }
 
-/// What decides a run.
+/// Parameters of a run.
 #[derive(Clone, Debug, PartialEq, Args)]
 pub(crate) struct KvOptions {
     /// Simulator with virtual time (sim), or real processes over loopback (net)
@@ -106,7 +105,7 @@ pub(crate) struct KvOptions {
 }
 
 impl Default for KvOptions {
-    /// What `weft bench kv` does without options.
+    /// Options of `weft bench kv` without any given.
     fn default() -> Self {
         Self {
             world: World::Sim,
@@ -129,7 +128,7 @@ impl Default for KvOptions {
     }
 }
 
-/// Where results go.
+/// Outputs of results.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
 pub(crate) struct KvOutputs {
     /// Write the result as JSON to FILE (- for standard output)
@@ -405,7 +404,7 @@ mod tests {
         Kv::try_parse_from(words).map(|kv| kv.arguments.options).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// What a command line without quotes says.
+    /// Options that a command line without quotes gives.
     fn parse_line(line: &CommandLine) -> KvOptions {
         let line = line.to_string();
         let words: Vec<&str> = line.strip_prefix("weft bench ").expect("its beginning").split(' ').collect();

@@ -19,17 +19,17 @@ const CLIENTS: u32 = 16;
 const NODES: usize = 3;
 const SEED: u64 = 7;
 const TTL_MS: u64 = 1_000;
-/// How long a real process polls before it sleeps.
+/// Time for which a real process polls before it sleeps.
 const SPIN: Duration = Duration::from_us(50);
 
-/// What is measured.
+/// Definitions of the measurements.
 const DEFINITIONS: &str = "\
 Each client acquires a lock, renews it as often as is said, and releases it, one call after the other. In the simulator \
 the engine is on the card and the clients' sessions are on its host, which each call crosses the bus to. A grant and a \
 release wait for every live replica, a renewal for none. Checked: no two clients hold a lock at the same time, and \
 tokens only grow.";
 
-/// What decides a run.
+/// Parameters of a run.
 #[derive(Clone, Debug, PartialEq, Args)]
 #[command(after_help = DEFINITIONS)]
 pub(crate) struct LockOptions {

@@ -23,7 +23,7 @@ use clap::Subcommand;
 use crate::failure::{Failure, Verdict};
 use crate::task::Reported;
 
-/// What to measure.
+/// Subject of the benchmark.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Bench {
     /// Load all engines of a running cluster at once and check the histories; nodes may be killed meanwhile

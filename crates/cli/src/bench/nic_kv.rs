@@ -14,14 +14,14 @@ use crate::replay::CommandLine;
 const VALUE_BYTES: u32 = 1_024;
 const SEED: u64 = 7;
 
-/// What the parts of a latency are.
+/// Definitions of the parts of a latency.
 const DEFINITIONS: &str = "\
 MAC: the whole frame into or out of the MAC, taken from the paper. Memory: from a memory access's command to its \
 last word or its response, modelled with the paper's latency. Replication: the rest, from the last beat of the \
 incoming frame to the first beat of the outgoing one, without memory, in cycles of the gateware. A follower \
 acknowledges a write when its window has accepted it or, in the rows `after memory`, when it has reached memory too.";
 
-/// What to measure and where its results go.
+/// The measurement, and the outputs of its results.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = DEFINITIONS)]
 pub(crate) struct NicKvArguments {
@@ -35,7 +35,7 @@ pub(crate) struct NicKvArguments {
     plot: Option<PathBuf>,
 }
 
-/// What decides the measurements.
+/// Parameters of the measurements.
 #[derive(Clone, Debug, PartialEq, Eq, Args)]
 struct NicKvOptions {
     /// Value size in bytes; the engine in gates holds up to 1024

@@ -1,4 +1,4 @@
-//! What NIC simulated nodes have, and where their engines run.
+//! The NIC of simulated nodes, and the place of their engines.
 
 use clap::{Args, ValueEnum};
 use weft_bench::kv::simulated::NodeNic;
@@ -13,7 +13,7 @@ use crate::replay::CommandLine;
 /// Nodes of a cluster with engines in gates.
 const GATES_NODES_MAX: usize = 8;
 
-/// Where the engine of a node with the gateware runs.
+/// Place of the engine of a node with the gateware.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum EnginePlace {
     /// In gates, on the NIC.
@@ -23,7 +23,7 @@ pub(crate) enum EnginePlace {
     Host,
 }
 
-/// What decides the NIC of nodes.
+/// Parameters of the nodes' NIC.
 #[derive(Clone, Debug, PartialEq, Eq, Args)]
 pub(crate) struct NodeNicOptions {
     /// NIC: in software, or the gateware cycle by cycle (sim only)

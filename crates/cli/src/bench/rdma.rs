@@ -20,14 +20,14 @@ const ITERATIONS: u64 = 10_000;
 const MTU: u32 = 4_096;
 const SEED: u64 = 7;
 
-/// How long clients of one server post, in ms.
+/// Time for which clients of one server post, in ms.
 const INCAST_MS: u64 = 10;
 
 /// The window of a waveform: from the first post on, which is at 1 us, for 2,500 cycles. A cycle takes kilobytes.
 const FST_FROM_US: u64 = 1;
 const FST_US: u64 = 10;
 
-/// What to run and where its result goes.
+/// The run, and the output of its result.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct RdmaArguments {
     #[command(flatten)]
@@ -36,7 +36,7 @@ pub(crate) struct RdmaArguments {
     outputs: RdmaOutputs,
 }
 
-/// Where results go.
+/// Outputs of results.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
 struct RdmaOutputs {
     /// Write the result as JSON to FILE (- for standard output)
@@ -63,7 +63,7 @@ struct RdmaOutputs {
     fst_to_us: Option<u64>,
 }
 
-/// What decides a run.
+/// Parameters of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Args)]
 struct RdmaOptions {
     /// Simulator with virtual time (sim), or two real processes over loopback (net)
@@ -174,7 +174,7 @@ impl RdmaOutputs {
             .try_for_each(|path| output::check_file(path))
     }
 
-    /// What was written, a line each.
+    /// The files written, a line each.
     fn written(&self) -> String {
         let files = [("captures", &self.pcap), ("Perfetto trace", &self.perfetto), ("waveform", &self.fst)];
         let given = files.into_iter().filter_map(|(title, path)| Some((title, path.as_ref()?)));

@@ -26,7 +26,7 @@ const KEYS: usize = Sizes::LARGE.keys;
 const SEED: u64 = 7;
 const NETWORK: &str = "switch";
 
-/// What is measured how.
+/// Definitions and method of the measurements.
 const DEFINITIONS: &str = "\
 The operations are divided among the nodes; each node has one closed-loop client at its own replica. Response time \
 is from request to answer. Throughput is all operations divided by the time of the slowest replica. Queries are \
@@ -99,7 +99,7 @@ impl fmt::Display for Nodes {
     }
 }
 
-/// What decides the measurement.
+/// Parameters of the measurement.
 #[derive(Clone, Debug, PartialEq, Args)]
 #[command(after_help = DEFINITIONS)]
 pub(crate) struct RdtOptions {
@@ -153,7 +153,7 @@ pub(crate) struct RdtOptions {
     seed: u64,
 }
 
-/// What comes of it.
+/// Result of the measurements.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub(crate) enum Found {

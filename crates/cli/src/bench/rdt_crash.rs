@@ -18,7 +18,7 @@ const FAIL_OVERS: u64 = 40;
 const SEED: u64 = 7;
 const NETWORK: &str = "switch";
 
-/// What is measured how.
+/// Definitions and method of the measurements.
 const DEFINITIONS: &str = "\
 Each pair of runs shares a seed: one without a crash, one with a crash at half of the time. After the crash the \
 other clients take over the operations that the crashed node's client had not begun; those that it had begun stay \
@@ -30,7 +30,7 @@ Permission switch: from the new leader's request until a majority of nodes has r
 the new one and acknowledged it. Every run is checked: no answered call is lost, none takes effect twice, and all \
 checks of `weft bench rdt` hold.";
 
-/// What decides the result.
+/// Parameters of the measurement.
 #[derive(Clone, Debug, PartialEq, Args)]
 #[command(after_help = DEFINITIONS)]
 pub(crate) struct RdtCrashOptions {
@@ -109,7 +109,7 @@ impl RdtCrashOptions {
         })
     }
 
-    /// Who crashes, in which types: those that the options leave.
+    /// Victims and data types of the crashes that the options leave.
     fn experiments(&self) -> Result<Vec<(Victim, TypeName)>, Failure> {
         let suits = |victim: Victim, name: TypeName| has_leader(name) == (victim != Victim::Replica);
         let victims: Vec<Victim> = match (self.crash, self.name) {

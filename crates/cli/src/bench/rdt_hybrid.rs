@@ -22,7 +22,7 @@ const CARD_KEYS: usize = 10_000;
 const SEED: u64 = 7;
 const NETWORK: &str = "switch";
 
-/// What is measured how.
+/// Definitions and method of the measurements.
 const DEFINITIONS: &str = "\
 Each combination of the lists is one run. Keys below --card-keys are stored on the card, the others in the host's \
 memory. A query of a key in host memory waits for a read across PCIe, a call for a read and a write of each account \
@@ -33,7 +33,7 @@ to keys on the card; within each part, keys follow Zipf's law.
 latest, and before anything that depends on them. Conflicting calls are never combined. All runs are checked as in \
 `weft bench rdt`; with combined updates, states are compared at the end instead of after every step.";
 
-/// What decides the result.
+/// Parameters of the measurement.
 #[derive(Clone, Debug, PartialEq, Args)]
 #[command(after_help = DEFINITIONS)]
 pub(crate) struct RdtHybridOptions {

@@ -1,4 +1,4 @@
-//! `weft bench rounds`: how short rounds can be, and what is decided in them.
+//! `weft bench rounds`: the shortest stable rounds, and the decisions in them.
 
 use clap::Args;
 use weft_bench::rounds::{Batch, DRIFT_PPM, PROPOSAL_BYTES_MAX, RoundsBench, RoundsResult};
@@ -19,7 +19,7 @@ const SEED: u64 = 7;
 const GATES_PERIOD_NS: u64 = 2_000;
 const NETWORK: &str = "detpu";
 
-/// What is measured how.
+/// Definitions and method of the measurements.
 const DEFINITIONS: &str = "\
 Every node proposes once in every round, and every host checks the decisions that it receives against those of all \
 others. A period is stable if, in a whole run, no message was late, no member was suspected and no node fenced \
@@ -27,7 +27,7 @@ itself. Without --period-ns, the command searches for the lowest stable period, 
 period, and shows shorter periods below it. Network `detpu`: 1,387 to 1,410 ns between the MACs, uniformly \
 distributed, plus serialization on two links; `zero`: serialization only.";
 
-/// What to measure and what to show of it.
+/// The measurement, and its outputs.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = DEFINITIONS)]
 pub(crate) struct RoundsArguments {
@@ -38,7 +38,7 @@ pub(crate) struct RoundsArguments {
     compare: bool,
 }
 
-/// What decides the measurement.
+/// Parameters of the measurement.
 #[derive(Clone, Debug, PartialEq, Args)]
 struct RoundsOptions {
     /// Engine: in software, or in gates, cycle by cycle
@@ -78,7 +78,7 @@ impl Task for RoundsArguments {
 
     fn work(&self) -> Result<RoundsResult, Failure> {
         let bench = self.options.bench()?;
-        // How long the search will take nobody knows.
+        // The length of the search is unknown beforehand.
         let mut progress = Progress::new("rounds", 0);
         Ok(bench.run(self.options.command().to_string(), |done| progress.set(done)))
     }

@@ -11,14 +11,14 @@ use crate::parse;
 use crate::replay::CommandLine;
 use crate::task::Task;
 
-/// What the figures mean.
+/// Definitions of the figures.
 const DEFINITIONS: &str = "\
 The log and the application that appends to it are on the card; the network is detPU's. An append is answered when a \
 majority has it in memory. Fail-over: from the crash of the leader until the next leader has answered its first \
 append. Permission switch: from the new leader's request until a majority of nodes has revoked the old permission, \
 granted the new one and acknowledged it; the register update on the card is a negligible part of it.";
 
-/// What decides the result.
+/// Parameters of the measurement.
 #[derive(Clone, Debug, PartialEq, Eq, Args)]
 #[command(after_help = DEFINITIONS)]
 pub(crate) struct SmrOptions {

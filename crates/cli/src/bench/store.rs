@@ -15,7 +15,7 @@ const LOOKUPS: u64 = 2_000_000;
 const LAG: u64 = 32;
 const SEED: u64 = 1;
 
-/// What the figures mean.
+/// Definitions of the figures.
 const DEFINITIONS: &str = "\
 The objects are in the host's memory. A lookup on the card reads them by DMA and has none of them cached. Objects \
 read: slots read, used or free. Roundtrips: reads that wait for one another. D_m, the displacement limit: an object \
@@ -26,7 +26,7 @@ Indexes: `highest` keeps the highest displacement in each segment, as the host r
 replacing` alternates a deletion, an insertion and a lookup, and the host's reports reach the card late. Published \
 figures: Xenic, table 2.";
 
-/// What decides the result.
+/// Parameters of the measurement.
 #[derive(Clone, Debug, PartialEq, Eq, Args)]
 #[command(after_help = DEFINITIONS)]
 pub(crate) struct StoreOptions {

@@ -14,7 +14,7 @@ use super::txn_servers::{Servers, outstanding};
 const TRANSACTIONS: u64 = 200_000;
 const OUTSTANDING: &str = "1,8,32,128,512";
 
-/// What is measured how.
+/// Definitions and method of the measurements.
 const DEFINITIONS: &str = "\
 Each server is the primary of one shard and a backup of others. Each server has as many clients as the load says, \
 with one outstanding transaction each; the loads run one after the other. Throughput is committed transactions per \
@@ -36,7 +36,7 @@ not survive failures.
 All times are virtual; docs/costs.md lists the cost constants with their sources. Every run is checked for strict \
 serializability, and the final tables against the workload's invariants.";
 
-/// What decides the measurement.
+/// Parameters of the measurement.
 #[derive(Clone, Debug, PartialEq, Args)]
 #[command(after_help = DEFINITIONS)]
 pub(crate) struct TxnOptions {

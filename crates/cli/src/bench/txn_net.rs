@@ -21,7 +21,7 @@ const WARM_UP: Duration = Duration::from_ms(500);
 const SPIN: Duration = Duration::from_us(50);
 const SEED: u64 = 7;
 
-/// What is measured how.
+/// Definitions and method of the measurements.
 const DEFINITIONS: &str = "\
 Each node is a process of its own with one shard, and so is the membership service. All clients share one port and \
 one thread, with one outstanding transaction each. Throughput counts transactions that committed or that their \
@@ -31,7 +31,7 @@ all data in memory, and a transaction is committed when all live replicas have l
 All reads and writes are recorded during the measurement. At the end the history of all clients is checked for \
 strict serializability, the final state of every replica against that history, and the workload's invariants.";
 
-/// What decides the measurement.
+/// Parameters of the measurement.
 #[derive(Clone, Debug, PartialEq, Args)]
 #[command(after_help = DEFINITIONS)]
 pub(crate) struct TxnNetOptions {

@@ -1,4 +1,4 @@
-//! What all measurements of transactions share: the servers that they run on.
+//! Options that all measurements of transactions share: their servers.
 
 use clap::Args;
 use weft_applications::{WorkloadChoice, check_loads};

@@ -15,7 +15,7 @@ const SIZE: u64 = 100_000;
 const TRANSACTIONS: u64 = 60_000;
 const OUTSTANDING: &str = "1,64,256";
 
-/// What is measured how.
+/// Definitions and method of the measurements.
 const DEFINITIONS: &str = "\
 Reproduces Xenic's figure 9. The baseline runs engines on the cards' cores but works as DrTM+H does: one request \
 reads a key and another one locks it, procedures run on the calling host, each message has a frame of its own, and a \
@@ -26,7 +26,7 @@ difference.
 `weft bench txn --without` measures any other combination. All times are virtual; docs/costs.md lists the cost \
 constants with their sources. Every run is checked for strict serializability.";
 
-/// What decides the measurement.
+/// Parameters of the measurement.
 #[derive(Clone, Debug, PartialEq, Args)]
 #[command(after_help = DEFINITIONS)]
 pub(crate) struct StepsOptions {

@@ -15,7 +15,7 @@ const WORKLOADS: &str = "tpcc-new-order,retwis,smallbank";
 const TRANSACTIONS: u64 = 40_000;
 const OUTSTANDING: &str = "64,256";
 
-/// What is measured how.
+/// Definitions and method of the measurements.
 const DEFINITIONS: &str = "\
 Reproduces Xenic's table 3. The peak is the highest throughput of all loads with 32 threads on each host and, for \
 `weft`, all cores of each card. The command then removes threads while 95 % of the peak remains: for `weft`, host \
@@ -26,7 +26,7 @@ as 0.31 threads, the ratio of their Coremark scores.
 All times are virtual; docs/costs.md lists the cost constants with their sources. Every run is checked for strict \
 serializability.";
 
-/// What decides the measurement.
+/// Parameters of the measurement.
 #[derive(Clone, Debug, PartialEq, Args)]
 #[command(after_help = DEFINITIONS)]
 pub(crate) struct ThreadsOptions {

@@ -9,7 +9,7 @@ use crate::failure::Failure;
 use crate::replay::CommandLine;
 use crate::task::Task;
 
-/// How thoroughly.
+/// Extent of the check.
 #[derive(Clone, Debug, PartialEq, Eq, Args)]
 pub(crate) struct RoundsCheck {
     /// Cluster sizes to check exhaustively, separated by commas: 3, 4, 5
@@ -23,7 +23,7 @@ pub(crate) struct RoundsCheck {
     seed: u64,
 }
 
-/// How many nodes an exhaustive check takes.
+/// Parses the number of nodes of an exhaustive check.
 fn exhaustive(text: &str) -> Result<usize, String> {
     match text.trim().parse() {
         Ok(nodes) if (EXHAUSTIVE_MIN..=EXHAUSTIVE_MAX).contains(&nodes) => Ok(nodes),

@@ -8,7 +8,7 @@ use weft_model::smr::{Exploration, Explored, suite};
 use crate::failure::Failure;
 use crate::task::Task;
 
-/// It has no options.
+/// The check has no options.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct SmrCheck {}
 

@@ -1,4 +1,4 @@
-//! What all campaigns say of what they have found.
+//! Findings of campaigns as text.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use weft_harness::{Findings, Sealed, Violation};
 
 use crate::replay::CommandLine;
 
-/// What there is any of, with how much of it.
+/// Non-zero counts, by name.
 pub(super) fn list(counts: &BTreeMap<impl AsRef<str> + Ord, u64>) -> String {
     let counts: Vec<_> = counts
         .iter()
@@ -17,7 +17,7 @@ pub(super) fn list(counts: &BTreeMap<impl AsRef<str> + Ord, u64>) -> String {
     if counts.is_empty() { "none".to_owned() } else { counts.join(", ") }
 }
 
-/// How soon all nodes of the slowest run were live again, and how soon they must be.
+/// Time until all nodes of the slowest run were live again, and its bound.
 pub(super) fn live_within(ns: u64, bound_ns: u64) -> String {
     let bound = time_with_unit(bound_ns);
     match ns {
@@ -38,7 +38,7 @@ pub(super) fn sealed(sealed: Option<&Sealed>) -> String {
     })
 }
 
-/// How the campaign and each run that went wrong are repeated; `about` says what else there is to know of that run.
+/// Commands that repeat the campaign and each run with a violation; `about` describes that run.
 pub(super) fn to_text<About>(
     findings: &Findings<About>,
     command: &CommandLine,

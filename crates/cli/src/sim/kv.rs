@@ -17,7 +17,7 @@ use crate::replay::CommandLine;
 use crate::task::Task;
 use crate::{faults, parse};
 
-/// What decides a campaign.
+/// Parameters of a campaign.
 #[derive(Clone, Debug, PartialEq, Args)]
 pub(crate) struct KvCampaign {
     /// Number of nodes, 1 to 16

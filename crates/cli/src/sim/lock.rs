@@ -11,7 +11,7 @@ use crate::parse;
 use crate::replay::CommandLine;
 use crate::task::Task;
 
-/// What decides a campaign.
+/// Parameters of a campaign.
 #[derive(Clone, Debug, PartialEq, Args)]
 pub(crate) struct LockCampaign {
     #[command(flatten)]

@@ -11,7 +11,7 @@ use weft_harness::table::{Column, Table, grouped};
 use crate::failure::Failure;
 use crate::task::Task;
 
-/// What is joined.
+/// Results to merge.
 #[derive(Clone, Debug, PartialEq, Eq, Args)]
 pub(crate) struct Merge {
     /// Results of all slices (`weft sim ... --slice I/N --json FILE`), in any order

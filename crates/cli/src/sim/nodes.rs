@@ -1,4 +1,4 @@
-//! What campaigns on the nodes that ship have in common, whichever engine they are of.
+//! Options and text that campaigns on shipped nodes share, for any engine.
 
 use clap::Args;
 use weft_harness::progress::Progress;
@@ -14,7 +14,7 @@ use crate::parse::Seeds;
 use crate::replay::CommandLine;
 use crate::{faults, parse};
 
-/// What decides a campaign, but for what is the engine's own.
+/// Parameters of a campaign that do not depend on the engine.
 #[derive(Clone, Debug, PartialEq, Args)]
 pub(crate) struct NodeRuns {
     /// Nodes of each cluster, 1 to 16
@@ -66,7 +66,7 @@ impl NodeRuns {
         })
     }
 
-    /// What people read of a result.
+    /// Text form of a result.
     pub(crate) fn to_text(
         &self,
         name: &str,

@@ -16,7 +16,7 @@ use crate::task::Task;
 
 const NODES: usize = 5;
 
-/// What is asked of a run.
+/// Checks of a run.
 const DEFINITIONS: &str = "\
 In each run the clients of all nodes call the methods of one data type while nodes crash and come back empty, pause, \
 their network loses, delays, duplicates and partitions, and the membership service has outages. A crash is skipped \
@@ -25,7 +25,7 @@ must take effect exactly once everywhere, refused calls nowhere, and conflicting
 real time; the invariant must hold after every step; all replicas must end in the same state. After the last fault \
 every node must serve again. Without --type and --configuration, the seeds take them in turn.";
 
-/// What decides a campaign.
+/// Parameters of a campaign.
 #[derive(Clone, Debug, PartialEq, Args)]
 #[command(after_help = DEFINITIONS)]
 pub(crate) struct RdtCampaign {

@@ -13,7 +13,7 @@ use crate::parse::{self, Seeds};
 use crate::replay::CommandLine;
 use crate::task::Task;
 
-/// What is asked of a run.
+/// Checks of a run.
 const DEFINITIONS: &str = "\
 In each run some nodes fail, at most as many as the cluster tolerates: they crash, or their messages are lost, late \
 or corrupted; the membership service may crash and come back, too. All logs must agree and hold each proposal at \
@@ -22,7 +22,7 @@ they propose. Every fourth seed has more failures than the cluster tolerates: no
 it, and must still agree. With --service register, clients read, write, delete and compare-and-set one register, and \
 their history must be linearizable.";
 
-/// What decides a campaign.
+/// Parameters of a campaign.
 #[derive(Clone, Debug, PartialEq, Args)]
 #[command(after_help = DEFINITIONS)]
 pub(crate) struct RoundsCampaign {

@@ -1,4 +1,4 @@
-//! Which seeds a campaign runs: all, or one slice of them.
+//! Seeds of a campaign: all, or one slice of them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use clap::Args;
 use crate::failure::Failure;
 use crate::parse::Seeds;
 
-/// Which seeds a campaign runs.
+/// Seeds of a campaign.
 #[derive(Clone, Debug, PartialEq, Args)]
 pub(super) struct SeedOptions {
     /// Seeds, one run each: an inclusive range, or one number

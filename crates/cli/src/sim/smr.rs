@@ -13,7 +13,7 @@ use crate::parse::{self, Seeds};
 use crate::replay::CommandLine;
 use crate::task::Task;
 
-/// What is asked of a run.
+/// Checks of a run.
 const DEFINITIONS: &str = "\
 Clients append at the current leader while nodes crash and come back without their memory (never a majority at \
 once), links lose, duplicate, delay and corrupt frames or are cut, nodes pause, and the membership service has \
@@ -22,7 +22,7 @@ append must stay, and an append that was requested after another was answered mu
 last fault every node must take part again, and clients must get answers. Followers learn of entries by \
 write-through or, with odd seeds, by polling.";
 
-/// What decides a campaign.
+/// Parameters of a campaign.
 #[derive(Clone, Debug, PartialEq, Args)]
 #[command(after_help = DEFINITIONS)]
 pub(crate) struct SmrCampaign {

@@ -18,7 +18,7 @@ use crate::task::Task;
 const NODES: usize = 3;
 const REPLICATION: usize = 2;
 
-/// What is asked of a run.
+/// Checks of a run.
 const DEFINITIONS: &str = "\
 In each run the clients of all nodes call transactions over a few objects while nodes crash, at any time and at \
 chosen messages of the protocol, and come back empty; they pause, lose, delay, duplicate and corrupt frames, and are \
@@ -28,7 +28,7 @@ have taken effect; no money may appear or vanish; all replicas of a shard must e
 lock. After the last fault the clients of every node must commit again. Without --workload, the seeds run Smallbank \
 and Retwis in turn; seeds whose crashes are at messages of full logs run new-order of TPC-C.";
 
-/// What decides a campaign.
+/// Parameters of a campaign.
 #[derive(Clone, Debug, PartialEq, Args)]
 #[command(after_help = DEFINITIONS)]
 pub(crate) struct TxnCampaign {

@@ -44,7 +44,7 @@ pub enum CompareAndSet {
     },
     /// The key has another version than expected. Nothing changed.
     Mismatch {
-        /// Its version; 0 if the key is absent.
+        /// Current version; 0 if the key is absent.
         version: u64,
     },
 }

@@ -71,7 +71,7 @@ impl ClientHalf for LockMachine {
 /// A lock that was granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lease {
-    /// Larger for every later holder of any lock: what the lock protects refuses smaller ones than it has seen.
+    /// Grows with every later holder of any lock: the protected resource refuses tokens smaller than it has seen.
     pub token: u64,
     /// The time to live, from one renewal to the next.
     pub ttl: time::Duration,
@@ -80,13 +80,13 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// How long the caller still holds the lock.
+    /// Time for which the caller still holds the lock.
     pub fn remaining(&self) -> time::Duration {
         self.until.saturating_duration_since(time::Instant::now())
     }
 }
 
-/// What an acquisition or a query came to.
+/// Outcome of an acquisition or a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Acquired {
     /// The caller holds the lock.
@@ -95,7 +95,7 @@ pub enum Acquired {
     Held(Holder),
 }
 
-/// Who holds a lock.
+/// Holder of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holder {
     /// The holder's token.
@@ -115,7 +115,7 @@ pub struct Locks {
 }
 
 impl Locks {
-    /// Makes a call about the lock of this name; `read` is told when it was begun, for no time counts from later.
+    /// Calls the lock of this name. `read` gets the time at which the call was begun, from which leases count.
     fn ask<T: Send + 'static>(
         &self,
         name: &str,
@@ -180,7 +180,7 @@ impl Locks {
         )
     }
 
-    /// Who holds a lock, if anybody does.
+    /// Holder of a lock, if there is one.
     pub fn query(&self, name: &str) -> Pending<Option<Holder>> {
         self.ask(
             name,

@@ -31,27 +31,27 @@ pub(crate) enum LogReply {
 /// An entry of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Where it stands: the first entry has index 0.
+    /// Index: the first entry has index 0.
     pub index: u64,
-    /// Who appended it.
+    /// Client that appended it.
     pub origin: u64,
     /// Under which number there. An append may stand at two indices, and counts at the first.
     pub sequence: u64,
-    /// What was appended.
+    /// Content of the entry.
     pub content: Vec<u8>,
 }
 
-/// What stands at an index.
+/// State of an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Read {
-    /// This.
+    /// A decided entry.
     Entry(Entry),
-    /// Nothing yet, as far as the replica knows that was asked.
+    /// Undecided, as far as the asked replica knows.
     NotYet {
-        /// How many entries it knows to be decided.
+        /// Number of entries that the replica knows to be decided.
         decided: u64,
     },
-    /// Nothing, and there never will be anything: a new leader has filled this place.
+    /// Void for ever: a new leader has filled this index.
     Void,
 }
 
@@ -147,7 +147,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// Appends an entry, once: the index that it has for ever.
+    /// Appends an entry, once, and returns its final index.
     pub fn append(&self, content: &[u8]) -> Pending<u64> {
         self.handle.ask(LogRequest::Append(content.to_vec()), |reply| match reply {
             LogReply::Appended(index) => Ok(index),
@@ -164,7 +164,7 @@ impl Log {
         })
     }
 
-    /// How far a replica is: the entries that it has applied (`index`), those that it knows to be decided, who leads.
+    /// Progress of a replica: applied entries (`index`), entries known to be decided, and the leader.
     pub fn status(&self) -> Pending<Answer> {
         self.handle.ask(LogRequest::Status, |reply| match reply {
             LogReply::Status(answer) => Ok(answer),
@@ -172,7 +172,7 @@ impl Log {
         })
     }
 
-    /// All entries from an index on, as they come, each append once as far as the tail has read.
+    /// All entries from an index on, as they are decided, each append once as far as the tail has read.
     pub fn tail(&self, from: u64) -> Tail {
         Tail { log: self.clone(), next: from, seen: BTreeMap::new() }
     }

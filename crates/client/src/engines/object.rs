@@ -18,12 +18,12 @@ pub(crate) enum ObjectReply {
     Value(i64),
 }
 
-/// What an update came to.
+/// Outcome of an update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Update {
-    /// It took effect.
+    /// The update took effect.
     Done,
-    /// It is not permissible: a guard of its method does not hold. Nothing changed.
+    /// Not permissible: a guard of the method does not hold. Nothing changed.
     Refused,
 }
 
@@ -103,12 +103,12 @@ pub struct Object {
 }
 
 impl Object {
-    /// Its type.
+    /// Definition of its type.
     pub fn definition(&self) -> &Definition {
         &self.definition
     }
 
-    /// The same object, asked at this replica only: who updates and queries at one replica sees its own updates.
+    /// The same object, asked at this replica only: a client of one replica sees its own updates.
     ///
     /// # Errors
     /// There is no such replica.
@@ -143,7 +143,7 @@ impl Object {
         }
     }
 
-    /// Asks a query by its name: what the replica that is asked knows, which may be older than what others know. A
+    /// Asks a query by its name. The answer reflects the replica's own state, which may be older than that of others. A
     /// truth value is 0 or 1.
     pub fn query(&self, query: &str, arguments: &[i64]) -> Pending<i64> {
         match self.invocation(query, arguments, true) {

@@ -24,17 +24,17 @@ pub(crate) enum RoundsReply {
     Status(Answer),
 }
 
-/// What a proposal came to.
+/// Outcome of a proposal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Proposal {
-    /// It is decided.
+    /// Decided.
     Decided {
         /// In this instance.
         instance: u64,
     },
     /// The instance decided without it, and it has had no effect: propose it again.
     Dropped {
-        /// Which.
+        /// The instance.
         instance: u64,
     },
 }
@@ -42,9 +42,9 @@ pub enum Proposal {
 /// A decided proposal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// Where it stands in the order of all: its instance and its proposer.
+    /// Position in the order of all decisions: its instance and its proposer.
     pub place: Place,
-    /// What was proposed.
+    /// The proposal.
     pub proposal: Vec<u8>,
 }
 
@@ -53,7 +53,7 @@ pub struct Decision {
 pub struct DecisionList {
     /// The node does not keep, or never knew, all those before the first of these.
     pub forgotten: bool,
-    /// They. None: nothing follows, as far as the node knows that was asked.
+    /// The decisions. Empty: none follows, as far as the asked node knows.
     pub decisions: Vec<Decision>,
 }
 
@@ -152,7 +152,7 @@ impl Rounds {
         })
     }
 
-    /// What is decided after that place; with `None` from the beginning.
+    /// Decisions after that position; with `None`, from the beginning.
     pub fn read(&self, after: Option<Place>) -> Pending<DecisionList> {
         self.handle.ask(RoundsRequest::Read(after), |reply| match reply {
             RoundsReply::Decisions(list) => Ok(list),
@@ -160,7 +160,7 @@ impl Rounds {
         })
     }
 
-    /// How far a node is: its phase, epoch, members and round.
+    /// Progress of a node: its phase, epoch, members and round.
     pub fn status(&self) -> Pending<Answer> {
         self.handle.ask(RoundsRequest::Status, |reply| match reply {
             RoundsReply::Status(answer) => Ok(answer),

@@ -8,12 +8,12 @@ use super::{Handle, refused};
 use crate::requests::ClientHalf;
 use crate::{Error, Pending};
 
-/// How a transaction has ended.
+/// Outcome of a transaction with its last attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {
-    /// Its last attempt, if that is known.
+    /// Its last attempt, if it is known.
     pub attempt: Option<TransactionId>,
-    /// How: never [`Outcome::Unknown`], which is an [`Error::Unknown`].
+    /// The outcome: never [`Outcome::Unknown`], which is an [`Error::Unknown`].
     pub outcome: Outcome,
 }
 
@@ -52,7 +52,7 @@ impl ClientHalf for TransactionMachine {
     type Reply = Ended;
 
     fn message_bytes(request: &Request) -> usize {
-        // Three numbers, the procedure, the input with its length, and what is wanted of each key.
+        // Three numbers, the procedure, the input with its length, and the access mode of each key.
         24 + 2 + 2 + request.input.len() + 1 + 16 * request.accesses.as_slice().len()
     }
 

@@ -1,4 +1,4 @@
-//! From a file whose keys are of their forms to a configuration in which nothing contradicts anything else.
+//! Checks of a file whose keys are well-formed, until nothing contradicts anything else.
 
 use std::net::Ipv4Addr;
 
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::identity::ClusterName;
 
-/// What may stand beside key and value in a datagram: the headers of the datagram and of the longest message.
+/// Most bytes beside key and value in a datagram: the headers of the datagram and of the longest message.
 const HEADERS_BYTES: u32 = 104;
 /// The shortest packets with which nodes can run transactions: a message has all keys of one, or the longest value.
 const TRANSACTIONS_MTU_BYTES: u32 = 1_400;

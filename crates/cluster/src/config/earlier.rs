@@ -33,7 +33,7 @@ pub(super) fn refuse<'i>(text: &str, root: &DeTable<'i>) -> Result<(), String> {
     }
 }
 
-/// What to do with a key that earlier versions had in the table, or that is often looked for in it.
+/// Advice for a key that earlier versions had in the table, or that is often looked for in it.
 pub(super) fn advice(table: &str, key: &str) -> Option<&'static str> {
     Some(match (table, key) {
         ("membership", "serve") => {

@@ -1,4 +1,4 @@
-//! Which engines the cards of a cluster run, and in which slots.
+//! Engines of a cluster's cards, and their slots.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -73,12 +73,12 @@ impl Default for KvConfig {
     }
 }
 
-/// What nodes that run transactions are told.
+/// Parameters of nodes that run transactions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TransactionsConfig {
     /// The name of the registered procedures. Which names there are the program knows.
     pub procedures: String,
-    /// How many objects there are on each shard, in these procedures' own measure.
+    /// Number of objects on each shard, in the procedures' own unit.
     pub size: u64,
     /// Replicas of each shard: one more than may fail at a time.
     pub replicas: usize,
@@ -100,7 +100,7 @@ impl TransactionsConfig {
 /// A replicated object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectConfig {
-    /// Its name among the objects and logs of the cluster: 1 to 32 of a-z, 0-9, `_` and `-`.
+    /// Name among the objects and logs of the cluster: 1 to 32 of a-z, 0-9, `_` and `-`.
     pub name: String,
     /// The name of its replicated data type. Which types there are the program knows.
     pub data_type: String,
@@ -109,14 +109,14 @@ pub struct ObjectConfig {
 /// A replicated log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogConfig {
-    /// Its name among the objects and logs of the cluster, as that of an object.
+    /// Name among the objects and logs of the cluster, as that of an object.
     pub name: String,
 }
 
 /// Synchronous rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RoundsConfig {
-    /// How long a round lasts: whole microseconds in the file.
+    /// Length of a round: whole microseconds in the file.
     pub period: Duration,
 }
 
@@ -128,7 +128,7 @@ impl RoundsConfig {
 /// Locks with fencing tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LockConfig {
-    /// How many can be held at a time.
+    /// Most locks that can be held at a time.
     pub locks: u32,
 }
 

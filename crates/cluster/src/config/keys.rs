@@ -15,7 +15,7 @@ pub(super) struct Table {
     /// `[[name]]`: one for each, numbered in the order of the file from 0.
     pub is_array: bool,
     pub is_required: bool,
-    /// What it is for, in a sentence.
+    /// Purpose of the table, in a sentence.
     pub meaning: &'static str,
     pub keys: &'static [&'static Key],
 }
@@ -25,11 +25,11 @@ pub(super) struct Key {
     pub name: &'static str,
     pub form: Form,
     pub default: Default,
-    /// What it says, in half a sentence.
+    /// Meaning of the key, in half a sentence.
     pub meaning: &'static str,
 }
 
-/// What a key's value looks like.
+/// Form of a key's value.
 #[derive(Clone, Copy)]
 pub(super) enum Form {
     Number {
@@ -51,7 +51,7 @@ pub(super) enum Form {
     Socket,
 }
 
-/// What holds if a key is left out.
+/// Value if the key is left out.
 #[derive(Clone, Copy)]
 pub(super) enum Default {
     Required,
@@ -81,7 +81,7 @@ pub(super) const CLUSTER_NAME: Key = Key {
     default: Default::Text(ClusterName::DEFAULT),
     meaning: "tells its messages from those of other clusters that can be reached",
 };
-/// What every network takes (RFC 791: 576 bytes), and what IPv4 can express.
+/// The MTU that every network takes (RFC 791: 576 bytes), and the most that IPv4 can express.
 pub(super) const MTU_BYTES: Key = number(
     "mtu_bytes",
     (576, 65_535),
@@ -333,14 +333,14 @@ pub(super) const TABLES: [&Table; 11] =
     [&CLUSTER, &MEMBERSHIP, &NODE, &CORES, &KV, &TRANSACTIONS, &OBJECT, &LOG, &ROUNDS, &LOCK, &REDIS];
 
 impl Table {
-    /// Its header in the file.
+    /// Header of the table in the file.
     pub fn header(&self) -> String {
         if self.is_array { format!("[[{}]]", self.name) } else { format!("[{}]", self.name) }
     }
 }
 
 impl Key {
-    /// What to give.
+    /// Description of a valid value.
     pub fn wanted(&self) -> String {
         match self.form {
             Form::Number { least, most } => format!("a number from {least} to {most}"),

@@ -1,4 +1,4 @@
-//! A file as tables and keys: nothing unknown in it, each value of its form, and the line of what is wrong.
+//! A file as tables and keys: all known, each value of its form, and the line of each error.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::PathBuf;
@@ -22,10 +22,10 @@ pub(super) struct Document<'a> {
 pub(super) struct Section<'d> {
     text: &'d str,
     table: &'static Table,
-    /// Which one of an array.
+    /// Index in an array of tables.
     number: Option<usize>,
     line: usize,
-    /// Nothing if the file does not have the table.
+    /// `None` if the file does not have the table.
     entries: Option<&'d DeTable<'d>>,
 }
 

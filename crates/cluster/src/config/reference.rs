@@ -43,7 +43,7 @@ fn value(key: &Key) -> String {
     }
 }
 
-/// What the name of the key ends with.
+/// Unit in the last part of the key's name.
 fn unit(key: &Key) -> &'static str {
     let units = [("_bytes", "bytes"), ("_ms", "ms"), ("_us", "µs"), ("_keys", "keys")];
     units.iter().find(|(ending, _)| key.name.ends_with(ending)).map_or("", |(_, unit)| unit)

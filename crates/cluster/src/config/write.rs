@@ -36,7 +36,7 @@ pub(super) fn write(config: &ClusterConfig, has_comments: bool) -> String {
         out.file(&keys::STATE_FILE, path);
     }
 
-    // What most nodes have is told once: what the first one has.
+    // Values that most nodes share are written once: those of the first node.
     let spin_us = |cores: &CoresConfig| cores.spin.as_ns() / 1_000;
     let usual_us = spin_us(&config.cores_of(0));
     for (node, peer) in peers.iter() {
@@ -132,5 +132,5 @@ impl Writer {
     }
 }
 
-/// Where comments begin.
+/// Column of comments.
 const COMMENT_COLUMN: usize = 31;

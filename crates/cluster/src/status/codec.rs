@@ -66,9 +66,9 @@ pub struct NoStatus;
 pub struct StatusRequest {
     /// Of which cluster.
     pub cluster: ClusterId,
-    /// Chosen by the one who asks.
+    /// Chosen by the client.
     pub token: u64,
-    /// What is asked for.
+    /// The part that is asked for.
     pub part: StatusPart,
 }
 
@@ -92,7 +92,7 @@ impl StatusRequest {
 }
 
 impl StatusAnswer {
-    /// Which part it is.
+    /// The part that it is.
     pub fn part(&self) -> StatusPart {
         match self {
             Self::Node(_) => StatusPart::Node,
@@ -159,7 +159,7 @@ fn seal(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// What the header of a message of this kind says, and its body.
+/// Header of a message of this kind, and its body.
 fn open(bytes: &[u8], kind: u8) -> Result<(StatusRequest, Body<'_>), NoStatus> {
     if !(HEADER_BYTES + CHECKSUM_BYTES..=DATAGRAM_BYTES).contains(&bytes.len()) {
         return Err(NoStatus);
@@ -251,7 +251,7 @@ fn put_service(out: &mut Vec<u8>, service: &ServiceStatus) {
     }
 }
 
-/// Takes fields off the front; `None` where there is none, or none that can be.
+/// Takes fields off the front; `None` where there is none, or none that is valid.
 struct Body<'a> {
     rest: &'a [u8],
 }
@@ -509,7 +509,7 @@ mod tests {
             prop_assert_eq!(bytes.len(), DATAGRAM_BYTES);
             prop_assert_eq!(StatusRequest::decode(&bytes), Ok(request));
             prop_assert_eq!(StatusAnswer::decode(&bytes), Err(NoStatus));
-            // One that is not padded would be answered with more than was sent.
+            // An unpadded request would be answered with more bytes than it has.
             let short = seal(bytes[..HEADER_BYTES].to_vec());
             prop_assert_eq!(StatusRequest::decode(&short), Err(NoStatus));
         }

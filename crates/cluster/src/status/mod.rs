@@ -15,7 +15,7 @@ use crate::text::Text;
 
 pub use codec::{DATAGRAM_BYTES, NoStatus, StatusRequest, is_status};
 
-/// Where the cluster stands.
+/// Phase of the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// The first view waits until these nodes have reported.
@@ -32,7 +32,7 @@ pub enum Phase {
 /// Counters of a page.
 pub const COUNTERS_PER_PAGE: usize = 8;
 
-/// What is asked for.
+/// Part of a status that is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StatusPart {
     /// A node's [`NodeStatus`].
@@ -58,10 +58,10 @@ pub enum StatusAnswer {
     Service(ServiceStatus),
 }
 
-/// How a node is.
+/// Status of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeStatus {
-    /// Which it is.
+    /// The node.
     pub node: NodeId,
     /// In which life.
     pub incarnation: Incarnation,
@@ -69,32 +69,32 @@ pub struct NodeStatus {
     pub uptime: Duration,
     /// The newest view that it knows.
     pub view: View,
-    /// How long a lease lasts, and how much is left of its own: whole milliseconds, 0 if it has none.
+    /// Length of a lease, and the rest of the node's own: whole milliseconds, 0 if it has none.
     pub lease: Duration,
     /// See [`NodeStatus::lease`].
     pub lease_left: Duration,
-    /// Why the membership service refuses it at present.
+    /// Reason for which the membership service refuses it now.
     pub refusal: Option<Reason>,
-    /// How many engines it has.
+    /// Number of engines.
     pub engines: u8,
-    /// How many counters there are.
+    /// Number of counters.
     pub counters: u16,
 }
 
-/// How an engine of a node is.
+/// Status of an engine of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EngineReport {
-    /// Its slot in the card.
+    /// Slot in the card.
     pub slot: u8,
-    /// What the configuration calls it.
+    /// Name in the configuration.
     pub name: Text,
-    /// How far it is in which epoch.
+    /// Its epoch and its state in that epoch.
     pub status: EngineStatus,
     /// Of how many shards it is the leader at this node, and how many there are; 0 of 0 where no node leads.
     pub leads: u32,
     /// See [`EngineReport::leads`].
     pub shards: u32,
-    /// How many clients it remembers, and how many at most; 0 of 0 if it remembers none.
+    /// Number of clients with a session, and the most there can be; 0 of 0 if it keeps no sessions.
     pub sessions: u32,
     /// See [`EngineReport::sessions`].
     pub sessions_max: u32,
@@ -107,33 +107,33 @@ pub struct EngineReport {
 /// Some counters, in the order that the node has them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CounterPage {
-    /// Which page.
+    /// The page.
     pub page: u8,
     /// At most [`COUNTERS_PER_PAGE`].
     pub counters: Vec<(Text, u64)>,
 }
 
-/// How a membership service is.
+/// Status of a membership service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceStatus {
-    /// Whose it is.
+    /// Name of its cluster.
     pub cluster: ClusterName,
-    /// Where the cluster stands.
+    /// Phase of the cluster.
     pub phase: Phase,
     /// The newest view.
     pub view: View,
-    /// How many nodes hold the same data.
+    /// Number of nodes that hold the same data.
     pub replicas: u8,
     /// Of each node, what the service knows.
     pub nodes: Vec<MemberStatus>,
 }
 
-/// What the membership service knows of a node.
+/// The membership service's knowledge of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemberStatus {
     /// The life with which it is or was in the newest view that had it.
     pub incarnation: Option<Incarnation>,
-    /// How much is left of its lease: whole milliseconds.
+    /// Rest of its lease: whole milliseconds.
     pub lease_left: Duration,
     /// For how long it was not heard: whole milliseconds; `None` if it never was as a member.
     pub silent: Option<Duration>,

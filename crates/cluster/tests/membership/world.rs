@@ -55,7 +55,7 @@ impl Random {
     }
 }
 
-/// What the network does to messages.
+/// Faults of the network on messages.
 #[derive(Clone, Copy, Debug)]
 pub struct Network {
     pub loss_percent: u64,
@@ -165,7 +165,7 @@ impl World {
         self.server = None;
     }
 
-    /// Starts the service from what it had saved. Before its first view there is nothing to save.
+    /// Starts the service from its saved state. Before its first view there is none.
     pub fn start_service(&mut self) {
         if self.server.is_none() {
             let now = self.service_clock.read(self.real);
@@ -240,7 +240,7 @@ impl World {
         }
     }
 
-    /// What the service's host does after every call: save, then send.
+    /// Actions of the service's host after every call: save, then send.
     fn serve(&mut self) {
         let Some(server) = &mut self.server else { return };
         if server.service().has_unsaved() {
@@ -317,11 +317,11 @@ impl World {
         }
     }
 
-    /// What a node's host does whenever something may have happened.
+    /// Actions of a node's host after every event.
     fn attend(&mut self, node: usize) {
         loop {
             let catching_up = self.random.below(self.sync_max.as_ps().max(1));
-            // A former life of a full member may still be in the view: from its successor there is nothing to copy.
+            // A former incarnation of a full member may still be in the view: its successor has nothing to copy.
             let epoch = self.hosts[node].engine.map_or(Epoch(0), |engine| engine.epoch);
             let is_source = |host: &Host| {
                 host.engine.is_some_and(|engine| engine.state == EngineState::Full && engine.epoch >= epoch)

@@ -15,29 +15,29 @@ use crate::placement::{mix, partition};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub u64);
 
-/// What a client asks for.
+/// A request of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task<'a> {
     /// Read a key.
     Get {
-        /// Which.
+        /// Key to write.
         key: &'a [u8],
     },
     /// Write a key.
     Put {
-        /// Which.
+        /// Key to read.
         key: &'a [u8],
         /// At least one byte.
         value: &'a [u8],
     },
     /// Remove a key.
     Delete {
-        /// Which.
+        /// Key to delete.
         key: &'a [u8],
     },
     /// Remove a key if it has the expected version.
     CompareAndDelete {
-        /// Which.
+        /// Key to compare and set.
         key: &'a [u8],
         /// Its version, which is not 0.
         expected: u64,
@@ -55,14 +55,14 @@ pub enum Task<'a> {
     CompareAndSet {
         /// Which.
         key: &'a [u8],
-        /// Its version; 0 expects that it is absent.
+        /// Expected version; 0 expects that the key is absent.
         expected: u64,
         /// At least one byte.
         value: &'a [u8],
     },
 }
 
-/// How a request ended.
+/// Outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome<'a> {
     /// The key has this value.
@@ -88,7 +88,7 @@ pub enum Outcome<'a> {
     NotFound,
     /// The key has another version than a compare-and-set or compare-and-delete expected.
     Mismatch {
-        /// Its version; 0 if it is absent.
+        /// Current version; 0 if the key is absent.
         version: u64,
     },
     /// No room for the key. Nothing changed.
@@ -97,16 +97,16 @@ pub enum Outcome<'a> {
     SessionsFull,
     /// Key or value have a wrong size. Nothing changed.
     BadRequest,
-    /// No answer in time: it may or may not have taken effect, or do so later.
+    /// No answer in time: the request may have taken effect or may still do so.
     Unknown,
 }
 
 /// A request that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion<'a> {
-    /// Which one.
+    /// The request.
     pub request: RequestId,
-    /// How.
+    /// Its outcome.
     pub outcome: Outcome<'a>,
 }
 
@@ -115,13 +115,13 @@ pub struct Completion<'a> {
 pub enum ReadPolicy {
     /// The leader of the key: never waits for a write.
     Leader,
-    /// All full members in turn.
+    /// All full members, round robin.
     AnyReplica,
-    /// This node as long as it is a full member: the nearest one.
+    /// This node as long as it is a full member: the nearest one, say.
     Prefer(NodeId),
 }
 
-/// What a client is made with.
+/// Parameters of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientParameters {
     /// Its identity, which is not 0: no other client, past or present, may have the same, and later ones should have
@@ -133,11 +133,11 @@ pub struct ClientParameters {
     pub key_bytes: usize,
     /// Whom to ask to read.
     pub reads: ReadPolicy,
-    /// How long to wait for a reply before asking again; doubles each time.
+    /// Time until an unanswered request is repeated; doubles each time.
     pub timeout: Duration,
     /// The longest such wait.
     pub timeout_max: Duration,
-    /// How long to wait after a node said that it is busy or may not serve; doubles each time up to `timeout_max`.
+    /// Pause after a node is busy or may not serve; doubles each time up to `timeout_max`.
     pub pause: Duration,
     /// When to give a request up. Together with the lifetime of a datagram it must stay below the engines'
     /// `session_idle`, or a request could be executed after its record is forgotten.
@@ -174,7 +174,7 @@ struct Slot {
     target: NodeId,
     gives_up: Instant,
     deadline: Instant,
-    /// How often a deadline has passed.
+    /// Number of deadlines that have passed.
     attempts: u32,
     /// A node has already named another one since the last deadline.
     redirected: bool,
@@ -196,7 +196,7 @@ pub struct Client {
     has_written: bool,
     /// To whom it has yet to say that it leaves.
     leaving: NodeSet,
-    /// Not after the earliest deadline of an outstanding request.
+    /// A lower bound of the deadlines of outstanding requests.
     earliest: Instant,
 }
 
@@ -239,7 +239,7 @@ impl Client {
             || slots.any(|(index, slot)| is_under_way(index) && slot.client == client)
     }
 
-    /// How many requests are outstanding.
+    /// Number of outstanding requests.
     pub fn outstanding(&self) -> usize {
         self.outstanding.count_ones() as usize
     }
@@ -411,7 +411,7 @@ impl Client {
             return;
         }
         if self.transmit >> index & 1 == 1 {
-            // It has been sent elsewhere already by what another reply said.
+            // Another reply has redirected the request already.
             return;
         }
         let pause =
@@ -454,13 +454,13 @@ impl Client {
         Completion { request: RequestId(self.slots[index].request), outcome }
     }
 
-    /// When to call [`Client::handle_deadline`], at the latest; it may be early. `None` if nothing is outstanding.
+    /// When [`Client::handle_deadline`] must be called; it may be early. `None` if nothing is outstanding.
     pub fn next_deadline(&self) -> Option<Instant> {
         (self.outstanding != 0).then_some(self.earliest)
     }
 
-    /// Asks again for what got no answer in time, and gives up what is too old: one request per call, so call it until
-    /// it says `None`.
+    /// Repeats a request that was not answered in time, or gives up one that is too old: one per call, so call it until
+    /// it returns `None`.
     pub fn handle_deadline(&mut self, now: Instant) -> Option<Completion<'static>> {
         if self.outstanding == 0 || now < self.earliest {
             return None;
@@ -477,7 +477,7 @@ impl Client {
             if slot.deadline <= now {
                 slot.attempts += 1;
                 slot.redirected = false;
-                // Not the one that is silent: the next node knows a newer view, or points back to the leader.
+                // Not the silent node: the next one knows a newer view, or redirects to the leader.
                 let nodes = self.parameters.nodes;
                 let rank = nodes.iter().position(|node| node == slot.target).unwrap_or(0);
                 slot.target = nodes.nth((rank + 1) % nodes.len()).expect("there is a node");

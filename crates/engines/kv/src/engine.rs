@@ -42,10 +42,10 @@ pub const fn version(epoch: Epoch, number: u64) -> u64 {
     (epoch.0 as u64) << NUMBER_BITS | number
 }
 
-/// What a node is in the current view.
+/// Role of a node in the current view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
-    /// Not a member, or not told of any view yet.
+    /// Not a member, or without any view yet.
     Outside,
     /// Gets its state; accepts and acknowledges, but neither serves nor leads.
     Joining,
@@ -74,10 +74,10 @@ pub struct Kv {
     view: View,
     lease_until: Instant,
     role: Role,
-    /// Who leads which partition: the view's map, computed once per view.
+    /// Leader of each partition: the view's map, computed once per view.
     leaders: [u8; PARTITIONS as usize],
 
-    /// The epoch whose streams the windows hold, 0 if there is none, and its members.
+    /// The epoch whose streams the windows hold, with its members; 0 if there is none.
     base: Epoch,
     base_members: NodeSet,
     /// Whether the table is complete; a joining node's is not at first.
@@ -98,16 +98,16 @@ pub struct Kv {
     cuts: [Cut; CUTS_MAX],
 
     transfer: Transfer,
-    /// Where a chunk for a joining node is composed.
+    /// Buffer in which a chunk for a joining node is composed.
     donation: Records,
     /// Where the keys of a scan are.
     scanned: Vec<u8>,
-    /// What the host logs of all this.
+    /// Progress of the host's log.
     logged: Logged,
 }
 
 impl Kv {
-    /// An engine that is told no view yet.
+    /// An engine without a view yet.
     ///
     /// # Panics
     /// If the parameters are out of range; see [`Parameters::check`].
@@ -150,23 +150,23 @@ impl Kv {
         &self.parameters
     }
 
-    /// What the node is in the current view: finer than [`Engine::status`].
+    /// Role of the node in the current view: finer than [`Engine::status`].
     pub fn role(&self) -> Role {
         self.role
     }
 
-    /// How many partitions this node leads, out of [`PARTITIONS`], while it serves.
+    /// Number of partitions, out of [`PARTITIONS`], that this node leads while it serves.
     pub fn partitions_led(&self) -> u32 {
         let own = self.leaders.iter().filter(|leader| usize::from(**leader) == self.node.index());
         if self.role == Role::Full { own.count() as u32 } else { 0 }
     }
 
-    /// How many clients it remembers, and how many it admits.
+    /// Number of clients with a session, and the most there can be.
     pub fn sessions(&self) -> (usize, usize) {
         (self.sessions.count(), self.parameters.sessions)
     }
 
-    /// How many writes are accepted and not known to be committed, over all streams.
+    /// Number of writes, over all streams, that are accepted and not known to be committed.
     pub fn undecided(&self) -> u64 {
         self.windows.iter().map(|window| window.accepted() - window.committed()).sum()
     }
@@ -249,10 +249,10 @@ impl Kv {
 
     fn seal(&mut self, now: Instant, io: &mut Io<'_>) {
         self.role = Role::Sealed;
-        // It has not acted in the epoch that it was about to begin, and never will.
+        // The node did nothing in the epoch that it was about to begin, and never will.
         self.logged.opening = None;
         self.view_change = ViewChange::idle(self.node);
-        // What it says it must say again if it comes back in the middle of this.
+        // A node that restarts in the middle of this must repeat what it has reported.
         let careless = self.parameters.planted(PlantedBug::SealedBeforeFlush);
         self.logged.is_sealing = self.logged.has_entries() && !careless;
         if !self.logged.is_sealing {
@@ -562,7 +562,7 @@ impl Engine for Kv {
     }
 }
 
-/// Why a chunk of state is not taken.
+/// Reason for which a chunk of state is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Refused {
     /// More of the stream is applied than it reflects.

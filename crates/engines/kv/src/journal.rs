@@ -29,7 +29,7 @@ use crate::message::{Cut, Lengths, Malformed, be16, be32, be64, put};
 /// The token of the host's log. No client of the host has it.
 pub const HOST: u32 = u32::MAX;
 
-/// What a record is.
+/// Kind of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum What {
@@ -48,10 +48,10 @@ pub enum What {
 }
 
 impl What {
-    /// What a record is, and of which stream.
+    /// Kind of a record, and its stream.
     ///
     /// # Errors
-    /// It is none.
+    /// The bytes are no record.
     pub fn of(record: &[u8]) -> Result<(Self, usize, &[u8]), Malformed> {
         let Some((head, rest)) = record.split_first_chunk::<8>() else {
             return Err(Malformed::Truncated { have: record.len(), need: 8 });
@@ -77,21 +77,21 @@ impl What {
 /// An epoch that a node begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Opening {
-    /// Which node.
+    /// The node.
     pub node: NodeId,
     /// The view of the epoch.
     pub view: View,
-    /// Where the streams of the epoch before end; epoch 0 if the node was in none.
+    /// Ends of the streams of the epoch before; epoch 0 if the node was in none.
     pub closed: Cut,
 }
 
 impl Opening {
-    /// Nothing is closed: the node begins with nothing.
+    /// No epoch is closed: the node begins with nothing.
     pub const FOUNDED: Cut = Cut { epoch: Epoch(0), lengths: [0; weft_waist::NODES_MAX] };
     /// Bytes of it.
     pub const BYTES: usize = 16 + 8 * weft_waist::NODES_MAX;
 
-    /// Its bytes.
+    /// Encodes it.
     pub fn encode(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         put(&mut bytes, 0, self.view.epoch.0.to_be_bytes());
@@ -103,10 +103,10 @@ impl Opening {
         bytes
     }
 
-    /// Reads it, and what is behind it.
+    /// Decodes it, and returns the bytes behind it.
     ///
     /// # Errors
-    /// It is too short, of no epoch or of a node that is no member.
+    /// It is too short, has epoch 0, or names a node that is no member.
     pub fn parse(bytes: &[u8]) -> Result<(Self, &[u8]), Malformed> {
         let Some((bytes, rest)) = bytes.split_first_chunk::<{ Self::BYTES }>() else {
             return Err(Malformed::Truncated { have: bytes.len(), need: Self::BYTES });

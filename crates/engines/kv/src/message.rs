@@ -30,7 +30,7 @@
 use thiserror::Error;
 use weft_waist::{Epoch, NODES_MAX, NodeSet};
 
-/// What a message is, in the waist's `kind`.
+/// Kind of a message, in the waist's `kind`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Kind {
@@ -66,7 +66,7 @@ pub enum Kind {
     Leave = 15,
 }
 
-/// What a client wants done with a key.
+/// Operation on a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Operation {
@@ -117,7 +117,7 @@ impl Operation {
     }
 }
 
-/// How a request ended, or why it did not.
+/// Outcome of a request, or the reason for which it was not executed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Status {
@@ -174,13 +174,13 @@ impl Status {
     }
 }
 
-/// Why bytes are not a message.
+/// Reason for which bytes are no message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Malformed {
     /// The message ends before its fields do.
     #[error("{have} bytes where {need} are needed")]
     Truncated {
-        /// Bytes that there are.
+        /// Length of the bytes.
         have: usize,
         /// Bytes that the fields need.
         need: usize,
@@ -188,10 +188,10 @@ pub enum Malformed {
     /// The bytes go on behind the message.
     #[error("{0} bytes too many")]
     Trailing(usize),
-    /// No such operation.
+    /// Unknown operation.
     #[error("operation {0} does not exist")]
     Operation(u8),
-    /// No such status, or not one that this message can carry.
+    /// Unknown status, or one that this message cannot carry.
     #[error("status {0} does not exist or does not belong here")]
     Status(u8),
     /// A field has a value that it cannot have.
@@ -242,9 +242,9 @@ pub const SCAN_COUNTS: u64 = 1 << 63;
 /// A client's request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request<'a> {
-    /// What to do.
+    /// The operation.
     pub operation: Operation,
-    /// Who asks: unique among all clients ever.
+    /// The client: unique among all clients ever.
     pub client: u64,
     /// The client's number for the request, from 1.
     pub request: u64,
@@ -271,7 +271,7 @@ impl<'a> Request<'a> {
         bytes
     }
 
-    /// Who asks and the number of the request: what a node needs in order to refuse it.
+    /// Client and number of the request: all that a node needs to refuse it.
     pub fn identity(bytes: &[u8]) -> Option<(u64, u64)> {
         (bytes.len() >= Self::HEADER).then(|| (be64(bytes, 8), be64(bytes, 16)))
     }
@@ -320,17 +320,17 @@ impl<'a> Request<'a> {
 /// A node's answer to a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reply<'a> {
-    /// How the request ended.
+    /// Status of the request.
     pub status: Status,
-    /// Whose request.
+    /// The client.
     pub client: u64,
-    /// Which request.
+    /// Number of the request.
     pub request: u64,
     /// The version that belongs to the status.
     pub version: u64,
     /// The node's epoch.
     pub epoch: Epoch,
-    /// The full members of that epoch: with them the client computes who leads a key.
+    /// The full members of that epoch: with them the client computes the leader of a key.
     pub full: NodeSet,
     /// The value of a get that found one, or what a scan found; empty otherwise.
     pub value: &'a [u8],
@@ -379,17 +379,17 @@ pub struct Write<'a> {
     pub epoch: Epoch,
     /// What was asked: none that [`Operation::reads`].
     pub operation: Operation,
-    /// How it ends: one that [`Status::is_recorded`].
+    /// Its outcome: one that [`Status::is_recorded`].
     pub status: Status,
-    /// Its place in the stream, from 1.
+    /// Sequence number in the stream, from 1.
     pub number: u64,
-    /// How much of the stream is committed.
+    /// Committed length of the stream.
     pub committed: u64,
-    /// Who asked.
+    /// The client.
     pub client: u64,
-    /// Which of its requests.
+    /// Number of the request.
     pub request: u64,
-    /// The version that the client is told.
+    /// Version in the reply to the client.
     pub version: u64,
     /// The key, padded.
     pub key: &'a [u8],
@@ -458,13 +458,13 @@ impl<'a> Write<'a> {
 pub struct Acknowledge {
     /// The epoch of the stream.
     pub epoch: Epoch,
-    /// How much of it the follower has accepted.
+    /// Length that the follower has accepted.
     pub accepted: u64,
-    /// How much of it the follower knows to be committed.
+    /// Length that the follower knows to be committed.
     pub committed: u64,
     /// The follower saw a write beyond the next one: some are missing.
     pub gap: bool,
-    /// Nothing has moved for a while: the leader should tell how much is committed.
+    /// Nothing has moved for a while: the leader should send the committed length.
     pub asks: bool,
 }
 
@@ -511,7 +511,7 @@ impl Acknowledge {
 pub struct Commit {
     /// The epoch of the stream.
     pub epoch: Epoch,
-    /// How much of it is committed.
+    /// Committed length.
     pub committed: u64,
 }
 
@@ -538,10 +538,10 @@ impl Commit {
     }
 }
 
-/// How much of each leader's stream: indexed by node.
+/// Length of each leader's stream, indexed by node.
 pub type Lengths = [u64; NODES_MAX];
 
-/// Where the streams of a closed epoch ended.
+/// Ends of the streams of a closed epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cut {
     /// The closed epoch.
@@ -559,18 +559,18 @@ pub(crate) const SESSION_BYTES: usize = 8 + 24 * SESSION_WINDOW as usize;
 /// The cuts that a node remembers, newest first; those behind `count` are meaningless.
 pub const CUTS_MAX: usize = 4;
 
-/// What a member had when it learned of a new epoch.
+/// State of a member when it learned of a new epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sealed {
     /// The new epoch.
     pub epoch: Epoch,
-    /// The last epoch whose streams the member took part in.
+    /// The last epoch in whose streams the member took part.
     pub base: Epoch,
     /// The members of that epoch.
     pub base_members: NodeSet,
     /// From whom the member has heard for the new epoch, itself included.
     pub heard: NodeSet,
-    /// How much it has accepted of each stream of the base epoch.
+    /// Accepted length of each stream of the base epoch.
     pub accepted: Lengths,
     /// The last cuts that it made, newest first; epoch 0 marks an unused place.
     pub cuts: [Cut; CUTS_MAX],
@@ -640,7 +640,7 @@ impl Sealed {
     }
 }
 
-/// What a state transfer moves.
+/// Content of a state transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum What {
@@ -665,7 +665,7 @@ impl What {
 pub struct StateRequest {
     /// The epoch in which the node joins.
     pub epoch: Epoch,
-    /// Which try this is: chunks repeat it.
+    /// Number of the attempt: chunks repeat it.
     pub attempt: u32,
     /// Of what.
     pub what: What,
@@ -718,7 +718,7 @@ pub struct StateChunk<'a> {
     pub from: u32,
     /// The position that follows this chunk; all ones at the end.
     pub next: u32,
-    /// How much of the sender's stream was committed, and is therefore in the buckets.
+    /// Length of the sender's stream that was committed and is therefore in the buckets.
     pub tag: u64,
     /// Slots or sessions; see the `transfer` module.
     pub records: &'a [u8],

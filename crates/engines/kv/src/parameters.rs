@@ -25,12 +25,12 @@ pub struct Parameters {
     pub window: usize,
     /// The most reads that wait at this node for a write to be decided. Further ones are answered with `Busy`.
     pub waiting_reads: usize,
-    /// The most clients whose requests a leader remembers. Further ones are answered with `SessionsFull`.
+    /// Most clients with a session at a leader. Further clients get `SessionsFull`.
     pub sessions: usize,
     /// A client that was silent for longer may be forgotten. It must exceed the time after which a client gives a
     /// request up and the lifetime of a datagram taken together.
     pub session_idle: Duration,
-    /// How long a node waits for progress before it says again what it has said.
+    /// Time without progress after which a node repeats its messages.
     pub retransmit: Duration,
     /// The longest such wait: it doubles while nothing moves.
     pub retransmit_max: Duration,
@@ -38,7 +38,7 @@ pub struct Parameters {
     pub burst: usize,
     /// The most bytes of one message of a state transfer.
     pub chunk_bytes: usize,
-    /// The host keeps a log: a node acknowledges only what is durable there. See [`crate::journal`].
+    /// The host keeps a log: a node acknowledges only durable entries. See [`crate::journal`].
     pub durable: bool,
     /// Whether the engine has the operations that the one in gates lacks ([`Operation::is_beyond_gates`]). One that has
     /// not refuses them as `BadRequest`, as the gates do; and it forgets clients as these do, who are idle only, and takes
@@ -142,7 +142,7 @@ impl Parameters {
     }
 }
 
-/// Which of the [`Parameters`] is out of range.
+/// The member of [`Parameters`] that is out of range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ParametersError(&'static str);
@@ -192,7 +192,7 @@ impl PlantedBug {
         Self::SyncedBeforeFlush,
     ];
 
-    /// Its name on command lines: lower case, words joined by hyphens.
+    /// Name on command lines: lower case, words joined by hyphens.
     pub const fn name(self) -> &'static str {
         match self {
             Self::AcknowledgeBeforeReplicating => "acknowledge-before-replicating",

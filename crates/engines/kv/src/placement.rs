@@ -1,4 +1,4 @@
-//! Where a key belongs: its partition, bucket, slot and tag, all from one hash.
+//! Placement of a key: its partition, bucket, slot and tag, all from one hash.
 
 /// Partitions of the key space. [`weft_waist::View::leader`] maps each to the node that leads it.
 pub const PARTITIONS: u32 = 256;
@@ -52,14 +52,14 @@ pub(crate) const fn mix(mut x: u64) -> u64 {
     x
 }
 
-/// Where a key belongs in the table.
+/// Placement of a key in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Placement {
-    /// Its bucket: the low bits of the hash, so that all keys of a bucket are of one partition.
+    /// Bucket: the low bits of the hash, so that all keys of a bucket are of one partition.
     pub bucket: u32,
     /// The way of the bucket that is looked at first: bits 32 up.
     pub way: u32,
-    /// What the bucket's tags hold for it: the top 11 bits, 1 if they are zero, since zero means free.
+    /// Tag of the key in its bucket: the top 11 bits, 1 if they are zero, since zero means free.
     pub tag: u16,
 }
 

@@ -31,7 +31,7 @@ struct Place {
     /// The latest applied request; 0 if there was none.
     request: u64,
     version: u64,
-    /// The latest request that is in this node's own window; 0 if there is none.
+    /// The latest request in this node's own window; 0 if there is none.
     pending: u64,
     status: Status,
 }
@@ -44,21 +44,21 @@ struct Session {
     /// Neighbours in the order of activity.
     newer: u32,
     older: u32,
-    /// How many places have something pending.
+    /// Number of requests that are pending.
     pending: u32,
     places: [Place; PLACES],
 }
 
-/// What is known about a request.
+/// State of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Seen {
-    /// Nothing: it is to be executed.
+    /// Unknown: it must be executed.
     Never,
-    /// It was applied and ended so.
+    /// Applied, with this outcome.
     Recorded { status: Status, version: u64 },
-    /// It is in this node's window: the answer will come.
+    /// In this node's window: the reply will follow.
     Pending,
-    /// The client has gone on to a later request of the same place: a late duplicate.
+    /// A late duplicate: the client has reused the slot for a later request.
     Superseded,
 }
 
@@ -117,7 +117,7 @@ impl Sessions {
         (self.newest, self.oldest) = (NONE, NONE);
     }
 
-    /// How many clients are remembered.
+    /// Number of clients with a session.
     pub fn count(&self) -> usize {
         self.list.len() - self.free.len()
     }
@@ -126,7 +126,7 @@ impl Sessions {
         mix(client) as usize & (self.map.len() - 1)
     }
 
-    /// Where the map holds the client, or the free place where it would.
+    /// Index of the client in the map, or the free index for it.
     fn probe(&self, client: u64) -> (usize, Option<usize>) {
         let mask = self.map.len() - 1;
         let mut at = self.home(client);
@@ -219,7 +219,7 @@ impl Sessions {
         index
     }
 
-    /// What is known about a request.
+    /// Looks up a request.
     pub fn look_up(&self, client: u64, request: u64) -> Seen {
         let Some(index) = self.probe(client).1 else { return Seen::Never };
         let place = &self.list[index].places[(request % SESSION_WINDOW) as usize];
@@ -316,7 +316,7 @@ impl Sessions {
 
     fn evict_silent(&mut self) {
         let mut index = self.oldest;
-        // What is pending keeps its session; a window is smaller than the table, so some session has nothing pending.
+        // A session with pending requests is kept; a window is smaller than the table, so some session has none.
         while self.list[index as usize].pending > 0 {
             index = self.list[index as usize].newer;
         }
@@ -334,7 +334,7 @@ impl Sessions {
         }
     }
 
-    /// How many places [`Sessions::export`] knows.
+    /// Number of the entries that [`Sessions::export`] reads.
     pub fn places(&self) -> u32 {
         self.list.len() as u32 + u32::from(self.horizon > 0)
     }

@@ -17,7 +17,7 @@ pub(crate) struct Pace {
     most: Duration,
     interval: Duration,
     since: Instant,
-    /// What the timer is set to.
+    /// Time that the timer is set to.
     set: Option<Instant>,
 }
 
@@ -38,7 +38,7 @@ impl Pace {
         self.since = now;
     }
 
-    /// When to set the timer to, if it is not set to that time or an earlier one.
+    /// Time to set the timer to, unless it is set to that time or an earlier one.
     pub fn arm(&mut self) -> Option<Instant> {
         let due = self.since + self.interval;
         let late = self.set.is_none_or(|set| set > due);
@@ -58,15 +58,15 @@ impl Pace {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Follower {
-    /// How much it has acknowledged.
+    /// Length that the follower has acknowledged.
     accepted: u64,
     /// The last number of the latest burst that was sent again.
     resent: u64,
-    /// What had been sent before that burst was: up to there the follower needs more bursts.
+    /// Length that was sent before that burst: up to there the follower needs more bursts.
     recover: u64,
 }
 
-/// What a leader knows of the followers of its stream.
+/// A leader's knowledge of the followers of its stream.
 #[derive(Clone, Debug)]
 pub(crate) struct Leading {
     followers: NodeSet,
@@ -99,12 +99,12 @@ impl Leading {
         self.followers
     }
 
-    /// What all have accepted, out of the leader's own `accepted`.
+    /// Length that all members have accepted, out of the leader's own `accepted`.
     pub fn shortest(&self, accepted: u64) -> u64 {
         self.followers.iter().map(|node| self.ledger[node.index()].accepted).fold(accepted, u64::min)
     }
 
-    /// How much a follower has acknowledged that has not accepted all of the leader's `accepted` entries.
+    /// Length acknowledged by a follower that has not accepted all of the leader's `accepted` entries.
     pub fn waits_for(&self, follower: NodeId, accepted: u64) -> Option<u64> {
         let acknowledged = self.ledger[follower.index()].accepted;
         (self.followers.contains(follower) && acknowledged < accepted).then_some(acknowledged)
@@ -138,7 +138,7 @@ impl Leading {
     }
 }
 
-/// What a follower owes the leader of a stream.
+/// Acknowledgements that a follower owes the leader of a stream.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Following {
     /// A write beyond the next one came since the last acknowledgement.

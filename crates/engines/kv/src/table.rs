@@ -45,7 +45,7 @@ pub(crate) struct Table {
     buckets: u32,
     way_bits: u32,
     key_field: usize,
-    /// Where in a slot the value begins.
+    /// Offset of the value in a slot.
     value_at: usize,
     slot_bytes: usize,
     /// Room to compose a burst in.
@@ -56,7 +56,7 @@ pub(crate) struct Table {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Slot(pub u32);
 
-/// What stands in a claimed slot beside key and value.
+/// Content of a claimed slot beside key and value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Header {
     /// Version of the latest accepted write.
@@ -65,7 +65,7 @@ pub(crate) struct Header {
     pub version: u64,
     /// Bytes of the value.
     pub length: usize,
-    /// Whether the key is there, as far as it is committed.
+    /// Whether the key is present in the committed state.
     pub present: bool,
 }
 
@@ -100,7 +100,7 @@ impl Table {
         self.buckets as usize * TAGS_BYTES
     }
 
-    /// How many slots there are.
+    /// Number of slots.
     pub fn slots(&self) -> u32 {
         self.buckets << self.way_bits
     }
@@ -144,7 +144,7 @@ impl Table {
         put(memory.image_mut(), self.tag_address(slot), entry.to_be_bytes());
     }
 
-    /// The ways of a bucket whose tag is `tag`, one bit each; those that are free if it is 0.
+    /// Ways of a bucket whose tag is `tag`, one bit each; the free ones if it is 0.
     fn ways_with(&self, memory: &Memory, bucket: u32, tag: u16) -> u32 {
         let tags = &memory.image()[bucket as usize * TAGS_BYTES..][..2 * self.ways() as usize];
         tags.chunks_exact(2)
@@ -189,7 +189,7 @@ impl Table {
         self.find_or_read(memory, place, key, false)
     }
 
-    /// What `key` has claimed, with the committed value.
+    /// The slot claimed by `key`, with the committed value.
     pub fn read<'m>(
         &self,
         memory: &'m mut Memory,

@@ -115,12 +115,12 @@ pub(crate) fn sessions(records: &[u8]) -> impl Iterator<Item = Option<&[u8; SESS
     records.chunks(SESSION_BYTES).map(|bytes| bytes.try_into().ok())
 }
 
-/// What a joining node has yet to get, and from whom.
+/// State that a joining node has yet to fetch, and its sources.
 #[derive(Clone, Debug)]
 pub(crate) struct Transfer {
-    /// Whose buckets have yet to come. The first is being asked.
+    /// Nodes whose buckets are still missing. The first is being asked.
     buckets_of: NodeSet,
-    /// Whose sessions have yet to come; asked behind the last of the buckets.
+    /// Node whose sessions are still missing; asked after the last bucket.
     sessions_of: Option<NodeId>,
     /// The first position of the source at hand that has yet to come.
     cursor: u32,
@@ -130,7 +130,7 @@ pub(crate) struct Transfer {
 }
 
 impl Transfer {
-    /// Nothing has to come from anywhere.
+    /// Nothing is missing.
     pub fn new(parameters: &Parameters) -> Self {
         Self {
             buckets_of: NodeSet::EMPTY,
@@ -141,20 +141,20 @@ impl Transfer {
         }
     }
 
-    /// Everything has to come from these nodes; nothing if there are none.
+    /// Fetches everything from these nodes; nothing if there are none.
     pub fn begin(&mut self, sources: NodeSet) {
         self.buckets_of = sources;
         self.sessions_of = sources.nth(0);
         self.cursor = 0;
     }
 
-    /// Who is to be asked, and for what. `None` if everything is here.
+    /// Node to ask next, and for which part. `None` if nothing is missing.
     fn source(&self) -> Option<(NodeId, What)> {
         let buckets = self.buckets_of.nth(0).map(|node| (node, What::Buckets));
         buckets.or(self.sessions_of.map(|node| (node, What::Sessions)))
     }
 
-    /// How far a source is that is being asked.
+    /// Progress of a source that is being asked.
     pub fn waits_for(&self, peer: NodeId) -> Option<u64> {
         self.source().filter(|(source, _)| *source == peer).map(|_| u64::from(self.cursor))
     }

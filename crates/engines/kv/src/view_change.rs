@@ -19,7 +19,7 @@ use crate::message::{Lengths, Sealed};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lost;
 
-/// What was heard from the full members of the new view.
+/// Reports of the full members of the new view.
 #[derive(Clone, Debug)]
 pub(crate) struct ViewChange {
     node: NodeId,
@@ -29,7 +29,7 @@ pub(crate) struct ViewChange {
 }
 
 impl ViewChange {
-    /// Nothing is under way.
+    /// No view change is under way.
     pub fn idle(node: NodeId) -> Self {
         Self { node, full: NodeSet::EMPTY, heard: NodeSet::EMPTY, gathered: [None; NODES_MAX] }
     }
@@ -54,12 +54,12 @@ impl ViewChange {
         self.gathered[self.node.index()].map(|own| Sealed { heard: self.heard, ..own })
     }
 
-    /// Who has not been heard yet.
+    /// Members that have not reported yet.
     pub fn missing(&self) -> NodeSet {
         self.full.iter().filter(|&node| !self.heard.contains(node)).collect()
     }
 
-    /// Where the streams of the node's base end; `None` as long as that is open.
+    /// Ends of the streams of the node's base; `None` while that is open.
     pub fn decide(&self) -> Result<Option<Lengths>, Lost> {
         let Some(own) = self.own() else { return Ok(None) };
         if !self.missing().is_empty() {

@@ -6,7 +6,7 @@ use crate::message::{Operation, Status};
 use crate::parameters::Parameters;
 use crate::table::Slot;
 
-/// No waiting read.
+/// There is no waiting read.
 pub(crate) const NOBODY: u32 = u32::MAX;
 
 /// One accepted write.
@@ -61,12 +61,12 @@ impl Window {
         }
     }
 
-    /// How much of the stream is known to be committed.
+    /// Length of the stream that is known to be committed.
     pub fn committed(&self) -> u64 {
         self.committed
     }
 
-    /// How much of the stream is accepted.
+    /// Accepted length of the stream.
     pub fn accepted(&self) -> u64 {
         self.accepted
     }

@@ -212,7 +212,7 @@ impl Stage {
         }
     }
 
-    /// Takes what is in flight: all, or that of one link, or so many of these.
+    /// Takes messages in flight: all, those of one link, or a number of them.
     fn take(&mut self, words: &[&str]) -> VecDeque<Flight> {
         let link = words.first().map(|link| {
             let (from, to) = link.split_once('-').unwrap();

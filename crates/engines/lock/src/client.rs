@@ -16,16 +16,16 @@ pub fn usable(ttl: Duration) -> Duration {
     ttl - ttl / CLOCK_MARGIN
 }
 
-/// What a client wants.
+/// A call of a client.
 pub type Task = Call;
 
-/// How a call has ended.
+/// Outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The caller holds the lock, with this token, until this time on its clock. The time may be over already, if the
     /// answer has taken long: then the lock has to be renewed before it is used.
     Granted {
-        /// Larger for every later holder.
+        /// Grows with every later holder.
         token: u64,
         /// As the cluster counts.
         ttl: Duration,
@@ -39,7 +39,7 @@ pub enum Outcome {
         /// For so long, unless it is renewed or released.
         remaining: Duration,
     },
-    /// Nobody holds it: it was released, or a query found it so.
+    /// Nobody holds it: it was released, or a query found it free.
     Free,
     /// The caller does not hold it any more. If it has held it before, others may have held it since.
     Lost,
@@ -47,16 +47,16 @@ pub enum Outcome {
     Full,
     /// The cluster does not take such a call. Nothing has happened.
     BadRequest,
-    /// Nobody answers. The call may have taken effect, or may still do so; a lock ends by itself.
+    /// No answer. The call may have taken effect, or may still do so; a lock ends by itself.
     Unknown,
 }
 
 /// A call that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
-    /// Which one.
+    /// The call.
     pub call: CallId,
-    /// How.
+    /// Its outcome.
     pub outcome: Outcome,
 }
 
@@ -120,23 +120,23 @@ impl Client {
         Ok(ended.map(|completion| self.end(now, completion.call, completion.ended)))
     }
 
-    /// When [`Client::handle_deadline`] wants to be called.
+    /// When [`Client::handle_deadline`] must be called.
     pub fn next_deadline(&self) -> Option<Instant> {
         self.session.next_deadline()
     }
 
-    /// Does what is due. Ends one call at a time, so call it until it says `None`.
+    /// Handles what is due. Ends one call at a time, so call it until it returns `None`.
     pub fn handle_deadline(&mut self, now: Instant) -> Option<Completion> {
         let completion = self.session.handle_deadline(now)?;
         Some(self.end(now, completion.call, completion.ended))
     }
 
-    /// What is to be sent: appends its content to `out`, and tells to which node and its kind.
+    /// The next message to send: appends its content to `out`, and returns the node and the kind.
     pub fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<(usize, u8)> {
         self.session.poll_transmit(out)
     }
 
-    /// When a time to live begins: with the call, whenever the answer comes.
+    /// A time to live begins with the call, whenever the answer arrives.
     #[cfg(not(feature = "planted-bugs"))]
     const fn counts_from(&self, _: Instant, begun: Instant) -> Instant {
         begun

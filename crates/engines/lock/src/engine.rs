@@ -1,4 +1,4 @@
-//! The engine: leader, member, and what becomes of calls.
+//! The engine: leader, member, and calls.
 
 use weft_time::{Duration, Instant};
 use weft_waist::{
@@ -14,10 +14,10 @@ use crate::parameters::PlantedBug;
 use crate::stream::{RESEND, Stream};
 use crate::table::{Name, Row, Table};
 
-/// What the node is in its view.
+/// Role of the node in its view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
-    /// No member, or told of no view yet.
+    /// No member, or without any view yet.
     Outside,
     /// The lowest full member: grants locks.
     Leader {
@@ -28,7 +28,7 @@ enum Part {
     Member {
         /// Entries of this epoch that it has accepted.
         accepted: u64,
-        /// These include the whole snapshot.
+        /// The entries include the whole snapshot.
         is_synced: bool,
     },
     /// Listed as a full member, and does not have the data: it must begin again as a new incarnation.
@@ -43,7 +43,7 @@ struct Waiting {
     answer: Answer,
 }
 
-/// What only the leader of an epoch knows of a row.
+/// State of a row at the leader of an epoch only.
 #[derive(Clone, Copy, Debug)]
 struct Term {
     /// Until when the row's holder has the lock, on this node's clock.
@@ -104,7 +104,7 @@ impl Lock {
         self.part == Part::Leader { serves: true }
     }
 
-    /// The locks that it knows to be held, or whose holders have let their time run out: name, owner and token.
+    /// Locks that are known to be held, or whose time has run out: name, owner and token.
     pub fn locks(&self) -> impl Iterator<Item = (Name, u64, u64)> {
         let row = |number: &u32| self.table.row(*number);
         self.table.used().iter().filter_map(row).map(|row| (row.name, row.owner, row.token))
@@ -253,7 +253,7 @@ impl Lock {
         (entry, Answer { kind: AnswerKind::Granted, token, time: ttl })
     }
 
-    /// A row whose holder has let its time run out, to be used for another lock.
+    /// A row whose holder's time has run out, to be used for another lock.
     fn expired(&self, now: Instant) -> Option<u32> {
         self.table.used().iter().copied().find(|number| self.terms[*number as usize].ends <= now)
     }
@@ -375,7 +375,7 @@ impl Engine for Lock {
             Event::Timer { tag: RESEND } => {
                 self.stream.resend(now, &self.table, io.effects);
             }
-            // It posts nothing and has no other timer.
+            // The engine posts nothing and has no other timer.
             Event::Done { .. } | Event::Timer { .. } => {}
         }
     }

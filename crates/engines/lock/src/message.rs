@@ -22,7 +22,7 @@ use weft_waist::Epoch;
 use crate::parameters::{TTL_MAX, TTL_MIN};
 use crate::table::{NAME_BYTES_MAX, Name, Row};
 
-/// What a client asks.
+/// Kind of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum CallKind {
@@ -32,16 +32,16 @@ pub enum CallKind {
     Renew = 2,
     /// To hold it no more.
     Release = 3,
-    /// Who holds it?
+    /// Asks for the holder.
     Query = 4,
 }
 
 impl CallKind {
-    /// All of them, as numbers.
+    /// All kinds, as numbers.
     pub const ALL: [u8; 4] = [Self::Acquire as u8, Self::Renew as u8, Self::Release as u8, Self::Query as u8];
 }
 
-/// What a client is answered.
+/// Kind of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum AnswerKind {
@@ -57,7 +57,7 @@ pub enum AnswerKind {
     Full = 20,
     /// The call is out of range. Nothing has happened.
     BadRequest = 21,
-    /// There is no room for the call at the moment: the same node is asked again. Nothing has happened.
+    /// No room for the call at the moment: the same node is called again. Nothing has happened.
     Busy = 22,
     /// The node does not lead, or not any more: the call is repeated at the next node, where it does no harm if it
     /// has taken effect.
@@ -69,7 +69,7 @@ pub enum AnswerKind {
 pub enum Call {
     /// To hold a lock.
     Acquire {
-        /// Which.
+        /// The lock.
         name: Name,
         /// A number that no other acquisition has.
         owner: u64,
@@ -78,21 +78,21 @@ pub enum Call {
     },
     /// To hold it for another time to live.
     Renew {
-        /// Which.
+        /// The lock.
         name: Name,
         /// As it was granted.
         token: u64,
     },
     /// To hold it no more.
     Release {
-        /// Which.
+        /// The lock.
         name: Name,
         /// As it was granted.
         token: u64,
     },
-    /// Who holds it?
+    /// Asks for the holder.
     Query {
-        /// Which.
+        /// The lock.
         name: Name,
     },
 }
@@ -129,7 +129,7 @@ impl Call {
         }
     }
 
-    /// Its kind; appends its content to `out`.
+    /// Appends the content to `out`, and returns the kind.
     pub fn encode(&self, out: &mut Vec<u8>) -> CallKind {
         let (kind, name, owner, number) = match self {
             Self::Acquire { name, owner, ttl } => (CallKind::Acquire, name, *owner, ttl.as_ns() / 1_000),
@@ -147,7 +147,7 @@ impl Call {
 /// An answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// What it is.
+    /// Kind of the answer.
     pub kind: AnswerKind,
     /// The token of the holder, if there is one.
     pub token: u64,
@@ -156,7 +156,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Its bytes.
+    /// Length in bytes.
     pub const BYTES: usize = 16;
 
     /// An answer that says nothing else.
@@ -177,7 +177,7 @@ impl Answer {
         })
     }
 
-    /// Its content.
+    /// Encodes the content.
     pub fn encode(&self) -> [u8; Self::BYTES] {
         let mut out = [0; Self::BYTES];
         out[..8].copy_from_slice(&self.token.to_be_bytes());
@@ -190,11 +190,11 @@ impl Answer {
 pub(crate) const ENTRY: u8 = 1;
 pub(crate) const ACCEPTED: u8 = 2;
 
-/// What a row holds from the entry of this number on.
+/// Content of a row from the entry of this number on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub epoch: Epoch,
-    /// How many of the epoch's first entries are the table as it was at its beginning, at least 1.
+    /// Number of the epoch's first entries that are the table at its beginning, at least 1.
     pub snapshot: u32,
     /// From 1 in each epoch.
     pub number: u64,

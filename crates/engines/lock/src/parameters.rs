@@ -16,7 +16,7 @@ pub struct Parameters {
     pub window: usize,
     /// Answers that wait until every member has accepted what they tell.
     pub waiting: usize,
-    /// How long a member may take to accept an entry before it is sent again.
+    /// Time after which an entry that a member has not accepted is sent again.
     pub retransmit: Duration,
     /// A bug to run with.
     #[cfg(feature = "planted-bugs")]
@@ -54,7 +54,7 @@ pub enum PlantedBug {
 
 #[cfg(feature = "planted-bugs")]
 impl PlantedBug {
-    /// All of them.
+    /// All planted bugs.
     pub const ALL: [Self; 5] = [
         Self::AnswerBeforeAccepted,
         Self::NoTimeAfterTakeover,
@@ -63,7 +63,7 @@ impl PlantedBug {
         Self::TtlFromAnswer,
     ];
 
-    /// Its name on command lines: lower case, words joined by hyphens.
+    /// Name on command lines: lower case, words joined by hyphens.
     pub const fn name(self) -> &'static str {
         match self {
             Self::AnswerBeforeAccepted => "answer-before-accepted",

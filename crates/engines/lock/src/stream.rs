@@ -1,4 +1,4 @@
-//! What the leader of an epoch tells its members: entries by number, each sent until it is accepted.
+//! The stream of an epoch's leader to its members: entries by number, each sent until it is accepted.
 
 use weft_time::{Duration, Instant};
 use weft_waist::{Effects, Epoch, NODES_MAX, NodeId, NodeSet};
@@ -12,14 +12,14 @@ pub(crate) const RESEND: u32 = 0;
 /// Resending waits twice as long each time, up to two to this power.
 const DOUBLINGS_MAX: u32 = 4;
 
-/// How far a member is.
+/// Progress of a member.
 #[derive(Clone, Copy, Debug, Default)]
 struct Progress {
-    /// It was sent all entries up to this one,
+    /// All entries up to this one were sent.
     sent: u64,
     /// and has accepted all up to this one.
     accepted: u64,
-    /// When it was sent or has accepted something last.
+    /// When an entry was last sent or accepted.
     since: Instant,
     /// Times that the same entry was sent again.
     attempts: u32,
@@ -59,7 +59,7 @@ impl Stream {
         }
     }
 
-    /// Begins an epoch with this table, whose changes these members have to accept.
+    /// Begins an epoch with this table, whose changes these members must accept.
     pub fn begin(&mut self, now: Instant, epoch: Epoch, members: NodeSet, table: &Table) {
         (self.epoch, self.members) = (epoch, members);
         self.progress = [Progress { since: now, ..Progress::default() }; NODES_MAX];

@@ -1,4 +1,4 @@
-//! The table of locks: what is replicated.
+//! The replicated table of locks.
 
 use std::fmt;
 
@@ -23,7 +23,7 @@ impl Name {
         (!bytes.is_empty()).then_some(Self { bytes: padded, length: bytes.len() as u8 })
     }
 
-    /// Its bytes.
+    /// Bytes of the name.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.length)]
     }
@@ -39,13 +39,13 @@ impl fmt::Debug for Name {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Row {
     pub name: Name,
-    /// Who acquired it: a number of the client's choice, one for each acquisition.
+    /// The acquirer: a number of the client's choice, one for each acquisition.
     pub owner: u64,
     pub token: u64,
     pub ttl: Duration,
 }
 
-/// All locks that are held. Rows have numbers, so that one message says what becomes of one of them.
+/// All held locks. Rows have numbers, so that one message describes a change of one of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Table {
     rows: Vec<Option<Row>>,
@@ -66,7 +66,7 @@ impl Table {
         self.free_from = 0;
     }
 
-    /// How many rows there are, in use or not.
+    /// Number of rows, in use or not.
     pub fn capacity(&self) -> usize {
         self.rows.len()
     }
@@ -108,7 +108,7 @@ impl Table {
         {
             self.by_name.remove(place);
         }
-        // Nothing may look the row up by its name while it has none.
+        // A row without a name must not be found by name.
         self.rows[number as usize] = None;
         if let Some(row) = row
             && let Err(place) = self.place(&row.name)

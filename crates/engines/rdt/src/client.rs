@@ -41,7 +41,7 @@ use crate::replica::{Answer, Ask, Call, Status};
 /// A method or query with its arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Invocation {
-    /// It asks, and changes nothing.
+    /// The call is a query, and changes nothing.
     is_query: bool,
     number: u8,
     arguments: Arguments,
@@ -49,7 +49,7 @@ pub struct Invocation {
     fresh: Option<u64>,
 }
 
-/// Why there is no such invocation.
+/// Reason for which an invocation is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum InvocationError {
     /// The type has neither a method nor a query of this name.
@@ -57,9 +57,9 @@ pub enum InvocationError {
     Name {
         /// The type.
         kind: &'static str,
-        /// What was asked for.
+        /// Name that was given.
         name: String,
-        /// What there is, with parameters.
+        /// Valid names, with parameters.
         known: String,
     },
     /// There are more or fewer arguments than the caller chooses.
@@ -67,7 +67,7 @@ pub enum InvocationError {
     Count {
         /// The method or query.
         signature: String,
-        /// Arguments that there are.
+        /// Number of arguments given.
         have: usize,
         /// Arguments that it takes.
         need: usize,
@@ -77,9 +77,9 @@ pub enum InvocationError {
     Range {
         /// The parameter.
         parameter: &'static str,
-        /// What it may be.
+        /// Valid range.
         range: String,
-        /// What it is.
+        /// Value that was given.
         value: i64,
     },
 }
@@ -89,14 +89,14 @@ fn is_chosen(parameter: &Parameter) -> bool {
     matches!(parameter.kind, ParameterKind::Element(_) | ParameterKind::Amount | ParameterKind::Integer)
 }
 
-/// How a method or query is called, with the parameters that a caller chooses: `withdraw(amount)`.
+/// Signature of a method or query, with the parameters that a caller gives: `withdraw(amount)`.
 pub fn signature(name: &str, parameters: &[Parameter]) -> String {
     let chosen: Vec<_> =
         parameters.iter().filter(|parameter| is_chosen(parameter)).map(|parameter| parameter.name).collect();
     format!("{name}({})", chosen.join(", "))
 }
 
-/// How all methods and queries of a type are called.
+/// Signatures of all methods and queries of a type.
 pub fn signatures(definition: &Definition) -> impl Iterator<Item = String> {
     let methods = definition.methods.iter().map(|method| signature(method.name, &method.parameters));
     methods.chain(definition.queries.iter().map(|query| signature(query.name, &query.parameters)))
@@ -150,12 +150,12 @@ impl Invocation {
     }
 }
 
-/// How a call has ended.
+/// Outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The update took effect, as the commit rule of the replicas says.
     Done,
-    /// What a query found out, of the state of the replica that was asked; a truth value is 0 or 1.
+    /// Answer of a query from the state of the asked replica; a truth value is 0 or 1.
     Value(i64),
     /// The update is not permissible: a guard of its method does not hold. Nothing has happened.
     Refused,
@@ -173,7 +173,7 @@ pub enum Outcome {
 pub struct Client {
     session: weft_session::Client,
     replicas: usize,
-    /// Those of the calls under way that are queries.
+    /// The outstanding calls that are queries.
     queries: Vec<CallId>,
 }
 
@@ -248,24 +248,24 @@ impl Client {
             Some((Status::Done, _)) => Outcome::Done,
             Some((Status::Refused, _)) => Outcome::Refused,
             Some((Status::BadRequest, _)) => Outcome::BadRequest,
-            // What cannot be understood may have been an answer.
+            // A malformed message may have been an answer.
             Some((Status::Busy | Status::NotServing, _)) | None => Outcome::Unknown,
         };
         (completion.call, outcome)
     }
 
-    /// When [`Client::handle_deadline`] wants to be called.
+    /// When [`Client::handle_deadline`] must be called.
     pub fn next_deadline(&self) -> Option<Instant> {
         self.session.next_deadline()
     }
 
-    /// Does what is due. Ends one call at a time, so call it until it says `None`.
+    /// Handles what is due. Ends one call at a time, so call it until it returns `None`.
     pub fn handle_deadline(&mut self, now: Instant) -> Option<(CallId, Outcome)> {
         let completion = self.session.handle_deadline(now)?;
         Some(self.end(&completion))
     }
 
-    /// What is to be sent: appends its content to `out`, and tells to which node and its kind.
+    /// The next message to send: appends its content to `out`, and returns the node and the kind.
     pub fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<(usize, u8)> {
         self.session.poll_transmit(out)
     }

@@ -21,15 +21,15 @@ pub const METHODS_MAX: usize = 16;
 /// A data type.
 #[derive(Clone, Debug)]
 pub struct Definition {
-    /// Its name: lower case, words joined by hyphens.
+    /// Name: lower case, words joined by hyphens.
     pub name: &'static str,
-    /// What it is, in one line.
+    /// Description in one line.
     pub about: &'static str,
     /// The sorts that fields and parameters mention, in the order of first mention.
     pub sorts: Vec<&'static str>,
     /// The state. Initially all sets are empty and all numbers 0.
     pub fields: Vec<Field>,
-    /// What must hold in every state of every replica: named conjuncts.
+    /// Invariant of every state of every replica: named conjuncts.
     pub invariant: Vec<Named>,
     /// The calls that change the state.
     pub methods: Vec<Method>,
@@ -40,7 +40,7 @@ pub struct Definition {
 /// A part of the state: a function from its indices to truth values or numbers.
 #[derive(Clone, Debug)]
 pub struct Field {
-    /// Its name.
+    /// Name of the field.
     pub name: &'static str,
     /// The sorts of its indices: none for a scalar, one for a set or an array, two for a relation.
     pub indices: Vec<&'static str>,
@@ -51,24 +51,24 @@ pub struct Field {
 /// A formula with a name.
 #[derive(Clone, Debug)]
 pub struct Named {
-    /// What it says, in words.
+    /// Description in words.
     pub name: &'static str,
-    /// What it says.
+    /// The formula.
     pub formula: Expression,
 }
 
 /// A call that changes the state.
 #[derive(Clone, Debug)]
 pub struct Method {
-    /// Its name.
+    /// Name of the method.
     pub name: &'static str,
     /// Its parameters.
     pub parameters: Vec<Parameter>,
     /// Parameters that together are different in any two calls of this method, ever, anywhere. Empty: no such promise.
     pub unique: Vec<usize>,
-    /// When it may be called.
+    /// Preconditions of a call.
     pub guards: Vec<Named>,
-    /// What it does.
+    /// Effect of a call.
     pub updates: Vec<Update>,
     /// How calls of one replica combine, if they do.
     pub summary: Option<Summary>,
@@ -77,7 +77,7 @@ pub struct Method {
 /// A call that reads the state.
 #[derive(Clone, Debug)]
 pub struct Query {
-    /// Its name.
+    /// Name of the query.
     pub name: &'static str,
     /// Its parameters.
     pub parameters: Vec<Parameter>,
@@ -90,13 +90,13 @@ pub struct Query {
 /// A parameter.
 #[derive(Clone, Debug)]
 pub struct Parameter {
-    /// Its name.
+    /// Name of the parameter.
     pub name: &'static str,
-    /// What it ranges over, and who fills it in.
+    /// Its range, and who fills it in.
     pub kind: ParameterKind,
 }
 
-/// What a parameter ranges over.
+/// Range of a parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ParameterKind {
     /// An element of the sort, chosen by the caller.
@@ -121,28 +121,28 @@ pub enum ParameterKind {
 pub enum Update {
     /// The field takes the value at these indices.
     At {
-        /// Which field.
+        /// The field.
         field: usize,
-        /// Where.
+        /// The indices.
         indices: Vec<Expression>,
-        /// What it becomes there.
+        /// The new value there.
         value: Expression,
     },
     /// The set takes in all elements of a parameter of kind [`ParameterKind::Elements`].
     Union {
-        /// Which set.
+        /// The set.
         field: usize,
-        /// Which parameter.
+        /// The parameter.
         parameter: usize,
     },
 }
 
-/// How the calls of one method by one replica combine into one cumulative call of a *bulk* method.
+/// How one replica's calls of a method combine into one cumulative call of a *bulk* method.
 #[derive(Clone, Debug)]
 pub struct Summary {
     /// The parameters of the bulk method, each with the value that stands for a single call, and how two combine.
     pub parameters: Vec<BulkParameter>,
-    /// What the bulk method does.
+    /// Effect of the bulk method.
     pub updates: Vec<Update>,
 }
 
@@ -151,7 +151,7 @@ pub struct Summary {
 pub struct BulkParameter {
     /// Name and range.
     pub parameter: Parameter,
-    /// What a single call contributes, over that call's parameters. For a set, its one element.
+    /// Contribution of a single call, over that call's parameters. For a set, its one element.
     pub single: Expression,
     /// How the values of two calls combine.
     pub fold: Fold,
@@ -162,9 +162,9 @@ pub struct BulkParameter {
 pub enum Fold {
     /// They do not: there is one summary for each element.
     Key,
-    /// They are added.
+    /// Sum.
     Sum,
-    /// They are united.
+    /// Union.
     Union,
     /// The larger stands, and the [`Fold::Carried`] values of its call with it.
     Latest,
@@ -222,7 +222,7 @@ impl Builder {
         Array::new(self.field(name, vec![S::NAME], true))
     }
 
-    /// What must hold in every state.
+    /// Adds a conjunct to the invariant of every state.
     pub fn invariant(&mut self, name: &'static str, formula: Formula) {
         self.0.invariant.push(Named { name, formula: formula.0 });
     }
@@ -457,7 +457,7 @@ pub struct Elements<S> {
     sort: std::marker::PhantomData<fn() -> S>,
 }
 
-/// What a call does, while it is built.
+/// Effect of a call, under construction.
 #[derive(Debug, Default)]
 pub struct Effect {
     updates: Vec<Update>,
@@ -490,7 +490,7 @@ impl Effect {
         self.at(set.field, vec![element.expression.clone()], value.0);
     }
 
-    /// All elements of the parameter are in the set.
+    /// Adds all elements of the parameter to the set.
     pub fn insert_all<S>(&mut self, set: Set<S>, elements: Elements<S>) {
         self.updates.push(Update::Union { field: set.field, parameter: elements.parameter });
     }

@@ -71,12 +71,12 @@ pub enum Law {
     Resume,
 }
 
-/// What the solver said about a claim.
+/// Answer of the solver about a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// It holds.
+    /// The claim holds.
     Proved,
-    /// It does not, and here is a case, if a small one was found.
+    /// The claim does not hold, with an example if a small one was found.
     Refuted(Option<Example>),
     /// The solver did not decide it.
     Unknown,
@@ -89,7 +89,7 @@ impl Answer {
     }
 }
 
-/// All questions about a definition, in the order in which they are told.
+/// All questions about a definition, in the order in which they are reported.
 pub fn questions(definition: &Definition) -> Vec<Question> {
     let methods = 0..definition.methods.len();
     let mut questions = vec![Question::Initial];
@@ -124,7 +124,7 @@ fn is_fresh(method: &Method) -> bool {
     matches!(kind, Some(ParameterKind::Element(_)))
 }
 
-/// What follows from the answers to all [`questions`]. What is not proved counts as refuted.
+/// The verdict that follows from the answers to all [`questions`]. Unproved claims count as refuted.
 pub fn verdict(definition: &Definition, answers: &[(Question, Answer)]) -> TypeVerdict {
     let name = |method: usize| definition.methods[method].name.to_owned();
     let mut verdicts: Vec<_> = definition
@@ -177,8 +177,7 @@ pub fn verdict(definition: &Definition, answers: &[(Question, Answer)]) -> TypeV
     definition.methods.iter().map(|method| method.name.to_owned()).zip(verdicts).collect()
 }
 
-/// What is wrong with a definition, or was not proved right: claims that every definition must fulfil before it may
-/// run.
+/// Defects of a definition: refuted or unproved claims that every definition must fulfil before it may run.
 pub fn defects(definition: &Definition, answers: &[(Question, Answer)]) -> Vec<String> {
     let is_defect = |question: &Question| match *question {
         Question::Initial | Question::Keeps(_) | Question::Once(_) => true,
@@ -503,7 +502,7 @@ fn difference(script: &mut Script<'_>, summary: &Summary, longer: &str, shorter:
 /// A case in which a claim about calls fails: a state and the arguments of one or two calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Example {
-    /// How many elements each sort has.
+    /// Number of elements of each sort.
     pub size: usize,
     /// The value of each field at each tuple of indices, in lexicographic order: a number, or 0 or 1.
     pub fields: Vec<Vec<i64>>,
@@ -511,7 +510,7 @@ pub struct Example {
     pub calls: Vec<(usize, Arguments)>,
 }
 
-/// What a solver printed cannot be read as the values that were asked for.
+/// A solver's output cannot be read as the requested values.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the solver's values cannot be read at {0:?}")]
 pub struct Unreadable(String);
@@ -596,7 +595,7 @@ impl Example {
         }
     }
 
-    /// Tells the example in the type's own words, one line each: the state, what happens, what is wrong.
+    /// The example in the type's own words, one line each: the state, the calls, the violation.
     pub fn tell(&self, question: &Question, definition: &Definition) -> Vec<String> {
         let before = self.object(definition);
         let mut lines = vec![format!("in      {}", state(&before))];

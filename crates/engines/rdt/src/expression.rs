@@ -9,7 +9,7 @@ use std::ops::{Add, BitAnd, BitOr, Not, Sub};
 
 /// An uninterpreted sort: a set of things that are only told apart. Implement it for a marker type.
 pub trait Sort: 'static {
-    /// Its name in the type's own words, capitalised: `Student`.
+    /// Name in the type's own words, capitalised: `Student`.
     const NAME: &'static str;
 }
 
@@ -34,18 +34,18 @@ pub enum Expression {
     Every {
         /// The bound variable.
         variable: &'static str,
-        /// Its sort.
+        /// Sort of the variable.
         sort: &'static str,
-        /// What must hold.
+        /// The body.
         body: Box<Expression>,
     },
     /// The body holds for some element of the sort.
     Some {
         /// The bound variable.
         variable: &'static str,
-        /// Its sort.
+        /// Sort of the variable.
         sort: &'static str,
-        /// What must hold.
+        /// The body.
         body: Box<Expression>,
     },
     /// A literal number.
@@ -58,7 +58,7 @@ pub enum Expression {
     If(Box<Expression>, Box<Expression>, Box<Expression>),
     /// The value of a field at its indices: true or false for sets and relations, a number for scalars and arrays.
     Read {
-        /// Which field.
+        /// The field.
         field: usize,
         /// One element for each of its sorts.
         indices: Vec<Expression>,
@@ -263,7 +263,7 @@ field! {
 }
 
 impl Scalar {
-    /// Its value.
+    /// Value of the field.
     pub fn get(self) -> Number {
         Number(Expression::Read { field: self.field, indices: vec![] })
     }

@@ -30,7 +30,7 @@ const STAMP_MAX: i64 = i64::MAX >> 8;
 /// One cumulative summary: the words of one slot, of which [`SummaryShape::words`] are used. All zero means no call.
 pub type Slot = [i64; SUMMARY_WORDS_MAX];
 
-/// How many elements each sort has.
+/// Number of elements of each sort.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bounds {
     general: usize,
@@ -50,7 +50,7 @@ impl Bounds {
         self
     }
 
-    /// How many elements the sort of this name has.
+    /// Number of elements of the sort of this name.
     pub fn of(&self, sort: &str) -> usize {
         let particular = self.particular.iter().rev().find(|(name, _)| *name == sort);
         particular.map_or(self.general, |&(_, elements)| elements)
@@ -73,7 +73,7 @@ impl Stamp {
         Self(((self.0 >> 4) + 1) << 4 | replica as i64)
     }
 
-    /// Its time.
+    /// Time of the stamp.
     pub const fn time(self) -> i64 {
         self.0 >> 4
     }
@@ -87,9 +87,9 @@ impl Stamp {
 /// The summaries of one method by one replica: how many slots, of how many words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SummaryShape {
-    /// How many slots: one, one for each element of the key's sort, or one for each 64 elements of a set.
+    /// Number of slots: one, one for each element of the key's sort, or one for each 64 elements of a set.
     pub slots: usize,
-    /// How many words each has: 1 or 2.
+    /// Number of words of each: 1 or 2.
     pub words: usize,
 }
 
@@ -107,7 +107,7 @@ pub struct Type {
 #[derive(Debug)]
 struct MethodCode {
     domain: Domain,
-    /// What the checking replica fills in: which parameter, whether it is a stamp, from what.
+    /// Parameters that the checking replica fills in: index, whether it is a stamp, and source.
     filled: Vec<(usize, bool, Program)>,
     guards: Vec<Program>,
     effect: Program,
@@ -126,7 +126,7 @@ struct QueryCode {
 #[derive(Debug)]
 struct SummaryCode {
     shape: SummaryShape,
-    /// How many elements the slots of a union have room for.
+    /// Number of elements that the slots of a union have room for.
     members: usize,
     /// The number of the element that decides which slot.
     key: Option<Program>,
@@ -137,7 +137,7 @@ struct SummaryCode {
     near: Vec<Program>,
 }
 
-/// What each argument may be: its least and its greatest value.
+/// Least and greatest value of each argument.
 #[derive(Clone, Copy, Debug)]
 struct Domain([(i64, i64); PARAMETERS_MAX]);
 
@@ -234,35 +234,35 @@ impl Type {
         Self { definition, layout, invariant, methods, queries, coordination }
     }
 
-    /// What it was made from: names and parameters of fields, methods and queries.
+    /// Its definition: names and parameters of fields, methods and queries.
     pub const fn definition(&self) -> &Definition {
         &self.definition
     }
 
-    /// How many methods it has; they are numbered in the order of the definition.
+    /// Number of methods; they are numbered in the order of the definition.
     pub const fn method_count(&self) -> usize {
         self.methods.len()
     }
 
-    /// What coordination a method needs.
+    /// Coordination that a method needs.
     pub fn coordination(&self, method: usize) -> &Coordination {
         &self.coordination[method]
     }
 
-    /// How many synchronization groups it has; each needs one replicated log.
+    /// Number of synchronization groups; each needs one replicated log.
     pub fn group_count(&self) -> usize {
         self.coordination.iter().filter_map(|method| method.group).max().map_or(0, |last| last + 1)
     }
 
-    /// How many elements the sort of this name has.
+    /// Number of elements of the sort of this name.
     ///
     /// # Panics
-    /// If the type has no such sort.
+    /// The type has no such sort.
     pub fn elements(&self, sort: &str) -> usize {
         self.layout.size(sort)
     }
 
-    /// How many words its state has.
+    /// Number of words of the state.
     pub const fn words(&self) -> usize {
         self.layout.words()
     }
@@ -298,10 +298,10 @@ impl Type {
         self.methods[method].summary.as_ref().map(|summary| summary.shape)
     }
 
-    /// Which slot a call of a summarizable method belongs to.
+    /// Slot of a call of a summarizable method.
     ///
     /// # Panics
-    /// If the method cannot be summarized.
+    /// The method cannot be summarized.
     #[inline]
     pub fn slot(&self, method: usize, arguments: &Arguments) -> usize {
         let summary = self.methods[method].summary();
@@ -442,7 +442,7 @@ impl Object {
         Self { kind: Arc::clone(kind), words: vec![0; kind.words()].into() }
     }
 
-    /// Its type.
+    /// The object's type.
     pub const fn kind(&self) -> &Arc<Type> {
         &self.kind
     }
@@ -453,7 +453,7 @@ impl Object {
         &self.words
     }
 
-    /// Its state, to be overwritten by that of another object of the same type.
+    /// The state, to be overwritten by that of another object of the same type.
     pub fn words_mut(&mut self) -> &mut [u64] {
         &mut self.words
     }
@@ -501,7 +501,7 @@ impl Object {
         let first = usize::from(summary.key.is_some());
         arguments[0] = slot as i64;
         for (word, (fold, _)) in summary.folds.iter().enumerate() {
-            // The difference of cumulative summaries: what is united or latest may as well come twice.
+            // Difference of cumulative summaries: unions and latest values may as well be applied twice.
             arguments[first + word] = match fold {
                 Fold::Sum => {
                     assert!(old[word] <= new[word], "summaries are checked when they arrive");

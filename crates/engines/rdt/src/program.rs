@@ -14,7 +14,7 @@ pub type Arguments = [i64; crate::PARAMETERS_MAX];
 const STACK: usize = 32;
 const VARIABLES: usize = 4;
 
-/// Where a field lies in the words of an object.
+/// Position of a field in the words of an object.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     base: usize,
@@ -63,7 +63,7 @@ impl Layout {
         self.words
     }
 
-    /// Where the value of a field at these indices lies: its word, and its bit if it is a truth value.
+    /// Position of the value of a field at these indices: its word, and its bit if it is a truth value.
     pub(crate) fn locate(&self, field: usize, indices: &[usize]) -> (usize, Option<u32>) {
         let place = self.places[field];
         match (place.numeric, indices) {
@@ -144,7 +144,7 @@ enum Op {
     },
 }
 
-/// What a program may see of the state.
+/// A program's view of the state.
 trait State {
     fn get(&self, word: usize) -> u64;
     fn set(&mut self, word: usize, value: u64);
@@ -546,7 +546,7 @@ fn mentions(expression: &Expression, variable: &'static str) -> bool {
         || expression.parts().iter().any(|part| mentions(part, variable))
 }
 
-/// How much an instruction grows the stack, at most.
+/// Most that an instruction grows the stack.
 const fn effect_on_depth(op: Op) -> i32 {
     match op {
         Op::Push(_) | Op::Argument(_) | Op::Variable(_) | Op::Word(_) | Op::Lanes(_) => 1,
@@ -555,7 +555,7 @@ const fn effect_on_depth(op: Op) -> i32 {
         Op::Add | Op::Subtract | Op::StoreWord(_) => -1,
         Op::Choose | Op::StoreWordAt(_) | Op::StoreBit(_) => -2,
         Op::StoreBitAt { .. } => -3,
-        // Its body's value is popped and one pushed.
+        // Pops the value of its body and pushes one.
         Op::Elements { .. } | Op::Words { .. } => 0,
     }
 }

@@ -64,18 +64,18 @@ pub(crate) fn node(index: usize) -> NodeId {
     NodeId::new(index).expect("there are at most eight replicas")
 }
 
-/// What a replica is doing.
+/// Phase of a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     /// It is not configured.
     Starting,
-    /// It has lost its memory and takes what others have.
+    /// It has lost its memory, and fetches state from others.
     Joining,
-    /// It holds all that was answered, and serves.
+    /// It holds everything that was answered, and serves.
     Full,
-    /// It holds all that it has acknowledged, but lacks what it can only get with a snapshot.
+    /// It holds everything that it has acknowledged, but needs a snapshot for what it lacks.
     Lagging,
-    /// It has what everybody else has lost: it must start empty.
+    /// It has state that all others have lost: it must start empty.
     Lost,
 }
 
@@ -109,14 +109,14 @@ pub struct Replica<W = Unwatched> {
     fold: Fold,
     queues: Vec<Queue>,
     join: Join,
-    /// What the header says has changed.
+    /// The content of the header has changed.
     unpublished: bool,
-    /// The origin whose summaries were read last because of the time.
+    /// The origin whose summaries were last read on time.
     scanned: usize,
 }
 
 impl Replica {
-    /// An engine that is told nothing yet.
+    /// An engine without any configuration.
     ///
     /// # Panics
     /// If the parameters are out of range; see [`ReplicaParameters::check`].
@@ -163,7 +163,7 @@ impl<W: Witness> Replica<W> {
         }
     }
 
-    /// Who watches it.
+    /// Its witness.
     pub fn witness(&self) -> &W {
         &self.state.witness
     }
@@ -173,7 +173,7 @@ impl<W: Witness> Replica<W> {
         &mut self.state.witness
     }
 
-    /// The object as it is here.
+    /// The object in this replica's state.
     pub fn object(&self) -> &Object {
         &self.state.object
     }
@@ -198,12 +198,12 @@ impl<W: Witness> Replica<W> {
         self.groups[group].is_leading()
     }
 
-    /// How many groups of methods this node leads, and how many there are.
+    /// Number of groups of methods that this node leads, and number of all.
     pub fn groups_led(&self) -> (usize, usize) {
         (self.groups.iter().filter(|group| group.is_leading()).count(), self.groups.len())
     }
 
-    /// How far it is, for people who look for a fault.
+    /// Progress, for people who debug.
     pub fn describe(&self) -> String {
         let peers: Vec<_> =
             self.others().map(|peer| (peer, &self.links[peer].state, &self.peers[peer])).collect();
@@ -231,7 +231,7 @@ impl<W: Witness> Replica<W> {
         let nodes = self.parameters.nodes;
         let index = node.index();
         if self.epoch != Epoch(0) {
-            // Who takes part from now on the replicas decide among themselves.
+            // From now on the replicas decide the membership among themselves.
             return;
         }
         let fits = index < nodes && view.members().minus(NodeSet::first(nodes)).is_empty();
@@ -277,7 +277,7 @@ impl<W: Witness> Replica<W> {
             || self.parameters.log.delivery == Delivery::Polling
     }
 
-    /// What is done with a group.
+    /// Runs `act` on a group.
     fn with_group(
         &mut self,
         group: usize,
@@ -296,7 +296,7 @@ impl<W: Witness> Replica<W> {
         }
     }
 
-    /// Who is alive, or who could lead what, has changed.
+    /// The set of live peers, or of possible leaders, has changed.
     fn view(&mut self, now: Instant, io: &mut Io<'_>) {
         self.alive = self.pulse.alive();
         let alive = self.alive;
@@ -378,7 +378,7 @@ impl<W: Witness> Replica<W> {
                 }
             }
             CALL_SUMMARY => self.summary_came(payload),
-            // Which ring it is in shows when all are looked into.
+            // All rings are looked into, so the ring need not be known.
             CALL_ENTRY => self.state.moved = true,
             _ => self.state.counters.malformed += 1,
         }
@@ -440,7 +440,7 @@ impl<W: Witness> Replica<W> {
         }
     }
 
-    /// What took effect lets other things take effect.
+    /// A call that took effect lets others take effect.
     fn settle(&mut self, now: Instant, io: &mut Io<'_>) {
         while std::mem::take(&mut self.state.moved) {
             self.unpublished = true;
@@ -448,7 +448,7 @@ impl<W: Witness> Replica<W> {
                 self.deliver_ring(origin, io.memory);
             }
             if self.phase == Phase::Joining {
-                // What it has found of its own calls may have waited for those of others, too.
+                // Its own calls that it has found may have waited for those of others, too.
                 self.deliver_ring(self.me(), io.memory);
             }
             for group in 0..self.groups.len() {

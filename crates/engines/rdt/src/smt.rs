@@ -11,7 +11,7 @@ use std::fmt::Write;
 use crate::definition::{Definition, Method, Named, Parameter, ParameterKind, Update};
 use crate::expression::Expression;
 
-/// How many elements a sort has.
+/// Number of elements of a sort.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Universe {
     /// Any number.
@@ -28,7 +28,7 @@ pub(crate) struct Script<'a> {
     definition: &'a Definition,
     universe: Universe,
     text: String,
-    /// The terms whose values make up the example.
+    /// Terms whose values make up the example.
     observed: Vec<String>,
     /// States that have been defined.
     states: Vec<String>,
@@ -84,7 +84,7 @@ impl<'a> Script<'a> {
         }
     }
 
-    /// Two calls of one method differ in what is unique.
+    /// Two calls of one method differ in their unique parameters.
     pub(crate) fn differ(&mut self, first: &str, second: &str, method: &Method) {
         let same = method.unique.iter().map(|&index| {
             let name = method.parameters[index].name;
@@ -221,7 +221,7 @@ impl<'a> Script<'a> {
         join("and", parts.iter().map(|part| self.term(&part.formula, scope, &mut vec![])).collect())
     }
 
-    /// Remembers a term whose value an example needs, and keeps it small.
+    /// Registers a term whose value an example needs, and keeps it small.
     fn observe(&mut self, term: String, numeric: bool) {
         if self.universe == Universe::Any {
             return;
@@ -313,7 +313,7 @@ pub(crate) fn tuples(length: usize, count: usize) -> Vec<Vec<usize>> {
     })
 }
 
-/// Where fields and parameters of an expression are looked up.
+/// Names of fields and parameters in an expression.
 struct Scope<'a> {
     state: &'a str,
     call: &'a str,

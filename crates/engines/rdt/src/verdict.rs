@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::definition::{Definition, METHODS_MAX};
 
-/// How much coordination a call needs.
+/// Coordination that a call needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Category {
@@ -40,7 +40,7 @@ pub struct MethodSet(u16);
 const _: () = assert!(METHODS_MAX <= 16, "a set of methods is 16 bits");
 
 impl MethodSet {
-    /// No method.
+    /// The empty set.
     pub const EMPTY: Self = Self(0);
 
     /// The set and `method`.
@@ -59,7 +59,7 @@ impl MethodSet {
         self.0 == 0
     }
 
-    /// How many methods are in the set.
+    /// Number of methods in the set.
     pub const fn len(self) -> usize {
         self.0.count_ones() as usize
     }
@@ -69,7 +69,7 @@ impl MethodSet {
         self.0
     }
 
-    /// Its methods in ascending order.
+    /// The methods in ascending order.
     pub fn iter(self) -> impl Iterator<Item = usize> {
         (0..METHODS_MAX).filter(move |&method| self.contains(method))
     }
@@ -87,16 +87,16 @@ impl FromIterator<usize> for MethodSet {
     }
 }
 
-/// What has been derived about one method. Whatever was not proved counts as conflict, dependence, or no summary.
+/// Derived properties of one method. Unproved claims count as conflict, dependence, or no summary.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MethodVerdict {
-    /// What follows from the rest.
+    /// Consequence of the rest.
     pub category: Category,
     /// The methods, perhaps itself, that it must be ordered with, and why.
     #[serde(default)]
     pub conflicts: BTreeMap<String, Vec<String>>,
-    /// The methods, perhaps itself, whose earlier calls must take effect before it.
+    /// Methods, perhaps itself, whose earlier calls must take effect before it.
     #[serde(default)]
     pub depends: Vec<String>,
     /// Its calls combine as its definition says.
@@ -106,34 +106,34 @@ pub struct MethodVerdict {
     pub unknown: Vec<String>,
 }
 
-/// What has been derived about one type, by method.
+/// Derived properties of one type, by method.
 pub type TypeVerdict = BTreeMap<String, MethodVerdict>;
 
-/// What has been derived, by type.
+/// Derived properties, by type.
 pub type Verdicts = BTreeMap<String, TypeVerdict>;
 
-/// What coordination one method needs.
+/// Coordination that one method needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Coordination {
     /// How its calls travel.
     pub category: Category,
-    /// Its synchronization group, from 0; of conflicting methods only.
+    /// Synchronization group, from 0; of conflicting methods only.
     pub group: Option<usize>,
     /// The methods whose calls, as far as they were applied where this call was checked, must be applied before it
     /// anywhere else. Those of its own group are left out: the group's order does that.
     pub dependencies: MethodSet,
 }
 
-/// Why a verdict does not fit its definition.
+/// Reason for which a verdict does not fit its definition.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VerdictError {
     /// Verdicts are not TOML of this form.
     #[error("the verdicts cannot be read: {0}")]
     Syntax(String),
-    /// There is none for this type.
+    /// There is no verdict about this type.
     #[error("there is no verdict about {0}")]
     NoType(String),
-    /// There is none for this method, or one for a method that does not exist.
+    /// There is no verdict about this method, or one about a method that does not exist.
     #[error("{0} has no method {1}, or no verdict about it")]
     NoMethod(String, String),
     /// The parts contradict each other.
@@ -225,7 +225,7 @@ pub fn coordination(
     Ok(coordination)
 }
 
-/// What follows for a method that conflicts with some, depends on some, and can be summarized.
+/// Category of a method by its conflicts, dependencies, and summaries.
 pub const fn category(conflicts: bool, depends: bool, summarizable: bool) -> Category {
     match (conflicts, depends, summarizable) {
         (true, ..) => Category::Conflicting,

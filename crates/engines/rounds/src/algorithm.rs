@@ -45,8 +45,7 @@ pub trait Algorithm {
     /// The algorithm cannot go on: the node stops until it joins anew.
     fn end(&mut self) -> Result<(), Fence>;
 
-    /// After the next round has begun: tells what is decided. Here is time for what need not be in that round's
-    /// message.
+    /// After the next round has begun: reports decisions, and does all work that need not precede that round's message.
     fn settle(&mut self, output: &mut dyn Output);
 
     /// A message of the algorithm's own, outside rounds.
@@ -64,7 +63,7 @@ pub trait Algorithm {
     }
 }
 
-/// Where an algorithm's decisions go, and messages of its own.
+/// Sink of an algorithm's decisions and of its own messages.
 pub trait Output {
     /// Sends a message outside rounds.
     fn send(&mut self, to: Members, kind: u8, payload: &[&[u8]]);
@@ -81,9 +80,9 @@ pub trait Output {
 pub struct Decision<'a> {
     /// In which instance: the round in which it was proposed.
     pub instance: u64,
-    /// Who proposed it.
+    /// The proposer.
     pub proposer: usize,
-    /// What. A change is carried out by the engine.
+    /// The proposal. The engine carries out a change.
     pub proposal: Proposal<'a>,
 }
 

@@ -28,7 +28,7 @@ impl Ckc {
         self.window.get(instance)?.consensus.as_ref()
     }
 
-    /// The instances whose consensus has the running round among its rounds, oldest first, with their place in the
+    /// The instances whose consensus has the running round among its rounds, oldest first, with their index in the
     /// area.
     fn in_flight(&self) -> impl Iterator<Item = (u64, usize)> + use<> {
         let (round, window) = (self.round, self.parameters.window);
@@ -50,7 +50,7 @@ impl Ckc {
         }
     }
 
-    /// Asks one holder for what is decided and lacking, and if that was of no avail all of them: one is correct.
+    /// Asks one holder for a missing decision, and if that fails all of them: one is correct.
     fn fetch(&mut self, instance: u64, output: &mut dyn Output) {
         let (node, round) = (self.node, self.round);
         let Some(slot) = self.window.get_mut(instance) else { return };

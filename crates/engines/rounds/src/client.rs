@@ -15,18 +15,18 @@ use crate::message::{Answer, Call, Phase, Status};
 /// Messages between clients and nodes are of this kind or above; those of the engine are below.
 pub const FIRST_KIND: u8 = weft_session::Kind::FIRST;
 
-/// What a client asks for.
+/// A call of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task<'a> {
     /// Propose these bytes, at least one.
     Propose(&'a [u8]),
-    /// What is decided after this place, or from the beginning?
+    /// Asks for decisions after this place, or from the beginning.
     Read(Option<Place>),
-    /// How far is the node?
+    /// Asks for the node's progress.
     Status,
 }
 
-/// How a call has ended.
+/// Outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome<'a> {
     /// The proposal is decided.
@@ -36,14 +36,14 @@ pub enum Outcome<'a> {
     },
     /// The instance decided without the proposal, which has had no effect: propose it again.
     Dropped {
-        /// Which.
+        /// The instance.
         instance: u64,
     },
     /// The node has fenced itself: the others may have decided the proposal, or may still do so.
     Fenced,
-    /// What is decided, in order.
+    /// Decisions, in order.
     Decisions(Decisions<'a>),
-    /// How far a node is.
+    /// Progress of a node.
     Status(Answer),
     /// The proposal is empty or longer than the cluster takes. Nothing has happened.
     BadRequest,
@@ -57,11 +57,11 @@ pub enum Outcome<'a> {
 /// A call that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion<'a> {
-    /// Which one.
+    /// The call.
     pub call: CallId,
     /// The node that was asked last.
     pub node: usize,
-    /// How.
+    /// Its outcome.
     pub outcome: Outcome<'a>,
 }
 
@@ -69,19 +69,18 @@ pub struct Completion<'a> {
 #[derive(Clone, Debug)]
 pub struct Client {
     session: weft_session::Client,
-    /// Those of the calls under way that propose.
+    /// The outstanding calls that propose.
     proposals: Vec<CallId>,
 }
 
-/// What an answer to a proposal means.
+/// Meaning of an answer to a proposal.
 fn judge(body: Body<'_>) -> Verdict {
     if body.kind != Call::Answer as u8 {
         return Verdict::Final;
     }
     match Answer::parse(body.bytes) {
         Ok(Answer { status: Status::Busy, .. }) => Verdict::Later,
-        // Who leaves tells all whose proposals are in an instance the same: they may be decided. The others were not
-        // begun.
+        // A leaving node answers all proposals in an instance alike: they may be decided. The others were not begun.
         Ok(Answer { status: Status::NotRunning, phase: Phase::Left, number: 1.., .. }) => Verdict::Final,
         Ok(Answer { status: Status::NotRunning, .. }) => Verdict::Elsewhere,
         _ => Verdict::Final,
@@ -156,7 +155,7 @@ impl Client {
                 Ok(Answer { status: Status::Dropped, number, .. }) => Outcome::Dropped { instance: number },
                 Ok(Answer { status: Status::Fenced, .. }) => Outcome::Fenced,
                 Ok(Answer { status: Status::BadRequest, .. }) => Outcome::BadRequest,
-                // What cannot be understood may have been an answer.
+                // A malformed message may have been an answer.
                 _ => Outcome::Unknown,
             },
             Ended::Answer(_) | Ended::Unknown => Outcome::Unknown,
@@ -164,18 +163,18 @@ impl Client {
         Completion { call, node, outcome }
     }
 
-    /// When [`Client::handle_deadline`] wants to be called.
+    /// When [`Client::handle_deadline`] must be called.
     pub fn next_deadline(&self) -> Option<Instant> {
         self.session.next_deadline()
     }
 
-    /// Does what is due. Ends one call at a time, so call it until it says `None`.
+    /// Handles what is due. Ends one call at a time, so call it until it returns `None`.
     pub fn handle_deadline(&mut self, now: Instant) -> Option<Completion<'static>> {
         let completion = self.session.handle_deadline(now)?;
         Some(self.end(completion))
     }
 
-    /// What is to be sent: appends its content to `out`, and tells to which node and its kind.
+    /// The next message to send: appends its content to `out`, and returns the node and the kind.
     pub fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<(usize, u8)> {
         self.session.poll_transmit(out)
     }

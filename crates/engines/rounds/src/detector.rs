@@ -23,7 +23,7 @@ pub struct Detector {
     suspected: Rumours,
     asking: Rumours,
     leaving: bool,
-    /// A round that has ended and is not told yet, and who comes and goes by it.
+    /// A round that has ended and is not reported yet, and its changes of the membership.
     ended: Option<(u64, Change)>,
 }
 
@@ -33,7 +33,7 @@ impl Detector {
         (0..MEMBERS_MAX).filter(|&node| self.suspected[node].is_some()).collect()
     }
 
-    /// Ages as they travel: rounds since the rumour began, at least 1; 0 if there is none.
+    /// Ages on the wire: rounds since the rumour began, at least 1; 0 if there is none.
     fn ages(&self, rumours: &Rumours) -> [u8; MEMBERS_MAX] {
         rumours.map(|since| since.map_or(0, |since| (self.round - since).clamp(1, 255) as u8))
     }
@@ -66,7 +66,7 @@ impl Detector {
             && let Ok(change) = Change::parse(proposal.bytes)
         {
             Self::rumour(&mut self.asking, change.add.difference(self.members), self.round);
-            // What others accuse a silent member of is known from their suspicions.
+            // Accusations by a silent member are known from the suspicions of others.
             let leaves = change.remove.intersection(Members::only(from));
             Self::rumour(&mut self.suspected, leaves, self.round);
             self.leaving |= leaves.contains(self.node);
@@ -102,7 +102,7 @@ impl Algorithm for Detector {
 
     fn begin(&mut self, round: u64, members: Members, proposal: &Proposal<'_>, area: &mut [u8]) {
         if members != self.members {
-            // What was said about nodes that have come or gone is settled.
+            // Rumours about nodes that have come or gone are settled.
             (self.suspected, self.asking) = (Rumours::default(), Rumours::default());
         }
         (self.round, self.members, self.heard) = (round, members, Members::only(self.node));

@@ -45,18 +45,18 @@ pub struct Rounds<A, S = Streams> {
     /// The next round; the one before it is running if any has begun.
     next: u64,
     begun: bool,
-    /// Who was heard in the running round.
+    /// Members heard in the running round.
     heard: Members,
-    /// Who was not heard in the round before, and has not been heard since.
+    /// Members not heard in the round before, nor since.
     missed: Members,
     /// By node: its message of the next round, empty if there is none.
     early: Vec<Vec<u8>>,
-    /// Where the node's own message is composed.
+    /// Buffer in which the node's own message is composed.
     message: Vec<u8>,
 }
 
 impl<A: Algorithm, S: Service> Rounds<A, S> {
-    /// An engine that is told nothing yet.
+    /// An engine without any configuration.
     ///
     /// # Panics
     /// If the parameters are out of range; see [`Parameters::check`].
@@ -88,7 +88,7 @@ impl<A: Algorithm, S: Service> Rounds<A, S> {
         }
     }
 
-    /// What the node is doing: finer than [`Engine::status`].
+    /// Phase of the node: finer than [`Engine::status`].
     pub fn phase(&self) -> Phase {
         self.phase
     }
@@ -98,7 +98,7 @@ impl<A: Algorithm, S: Service> Rounds<A, S> {
         self.begun.then(|| self.next - 1)
     }
 
-    /// Who takes part.
+    /// The membership.
     pub fn membership(&self) -> &Membership {
         &self.membership
     }
@@ -181,7 +181,7 @@ impl<A: Algorithm, S: Service> Rounds<A, S> {
         io.effects.set_timer(TIMER_ROUND, now + self.timer.period());
     }
 
-    /// A member tells who will be the members: if this node is one, it knows all that it needs to take part.
+    /// A member announces the next members: if this node is one, it knows all that it needs to take part.
     fn invited(&mut self, now: Instant, head: &Head, io: &mut Io<'_>) {
         let Some((ahead, members)) = head.next else { return };
         if members.contains(self.node) && members.len() <= self.parameters.members_max() {
@@ -297,7 +297,7 @@ impl<A: Algorithm, S: Service> Rounds<A, S> {
         }
         let number = round.head.round;
         if !self.begun && number <= self.next {
-            // Its first round is not there yet: it begins with the first of the others.
+            // The sender's first round is not there yet: it begins with the first of the others.
             let begin = self.timer.begin_of_sender(now) + self.timer.period() * (self.next - number);
             if begin < self.timer.deadline() {
                 self.begin_at(begin, io);
@@ -337,7 +337,7 @@ impl<A: Algorithm, S: Service> Rounds<A, S> {
         self.lags.measure(from, self.timer.lag(now, of));
     }
 
-    /// Where a round is, seen from this node's.
+    /// Position of a round relative to this node's.
     fn arrival(&self, round: u64) -> Arrival {
         match (round + 1).checked_sub(self.next) {
             Some(0) if self.begun => Arrival::Running,
@@ -437,7 +437,7 @@ impl<A: Algorithm, S: Service> Rounds<A, S> {
         Status::Ok
     }
 
-    /// When rounds begin here, and how the others' messages come.
+    /// Begin of rounds here, and arrival times of the others' messages.
     pub fn timings(&self) -> Timings {
         let cycles = |ps: u64| ps / CYCLE.as_ps();
         let members = self.membership.members();
@@ -462,7 +462,7 @@ impl<A: Algorithm, S: Service> Rounds<A, S> {
     }
 }
 
-/// Where a message's round is, seen from the node that it arrives at.
+/// Position of a message's round, relative to the receiving node's.
 enum Arrival {
     Late,
     Running,

@@ -20,7 +20,7 @@ use crate::message::{self, Call, Value};
 pub(crate) const READ: u8 = 64;
 pub(crate) const DECISIONS: u8 = 65;
 
-/// Where a decision stands in the order: instance and proposer.
+/// Position of a decision in the order: instance and proposer.
 pub type Place = (u64, u8);
 
 /// Reads a [`READ`].
@@ -54,9 +54,9 @@ pub struct Decisions<'a> {
 /// A decided proposal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decided<'a> {
-    /// Where it stands: its instance, and its proposer, the same at all nodes.
+    /// Position: its instance and its proposer, the same at all nodes.
     pub place: Place,
-    /// What was proposed.
+    /// The proposal.
     pub proposal: &'a [u8],
 }
 
@@ -71,7 +71,7 @@ impl<'a> Decisions<'a> {
         whole.then_some(all)
     }
 
-    /// How many there are.
+    /// Number of decisions.
     pub const fn len(&self) -> usize {
         self.count
     }
@@ -81,7 +81,7 @@ impl<'a> Decisions<'a> {
         self.count == 0
     }
 
-    /// All of them, in order.
+    /// All decisions, in order.
     pub fn iter(&self) -> DecisionsIter<'a> {
         DecisionsIter { left: self.count, rest: self.bytes }
     }
@@ -108,7 +108,7 @@ impl<'a> Iterator for DecisionsIter<'a> {
     }
 }
 
-/// What a [`Front`] is made with.
+/// Parameters of a [`Front`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrontParameters {
     /// A number that is higher than that of any former process of the node.
@@ -181,7 +181,7 @@ impl<A: Copy> Front<A> {
     fn read(&self, after: Option<Place>) -> Vec<u8> {
         let first = self.kept.partition_point(|(place, _)| after.is_some_and(|after| *place <= after));
         let forgotten = match after {
-            // What follows it is kept if it is kept itself.
+            // Its successors are kept if it is kept itself.
             Some(_) => first == 0 && !self.complete,
             None => !self.complete,
         };

@@ -11,7 +11,7 @@
 use crate::members::{MEMBERS_MAX, Members, Quorums};
 use crate::parameters::PlantedBug;
 
-/// What one member tells the others about an instance in one round.
+/// A member's report of an instance to the others in one round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Record {
     /// By member: its row, as far as the sender knows it; empty if it does not.
@@ -20,18 +20,18 @@ pub struct Record {
     pub suspected: Members,
     /// The sender is locked.
     pub locked: bool,
-    /// What the sender has decided.
+    /// Decision of the sender.
     pub decision: Option<Members>,
 }
 
-/// What became of a record.
+/// Result of taking a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Receipt {
     /// It counts.
     Accepted,
     /// Sender and receiver do not trust each other: only a decision counts.
     Suspected,
-    /// It cannot be true, or contradicts what is known. It changed nothing.
+    /// It is invalid, or contradicts known state. It changed nothing.
     Contradiction,
 }
 
@@ -92,7 +92,7 @@ impl Instance {
         }
     }
 
-    /// What the member says in the running round. It does not change during the round.
+    /// The member's record of the running round. It does not change during the round.
     pub fn record(&self) -> Record {
         Record { rows: self.rows, suspected: self.suspected, locked: self.locked, decision: self.decision }
     }
@@ -140,7 +140,7 @@ impl Instance {
         let unheard = self.members.without(self.node()).difference(self.accepted);
         self.suspected = self.suspected.union(unheard);
         self.rows = self.learned;
-        // A locked member knows all rows that anybody will ever know, and so does who hears and trusts it.
+        // A locked member knows all rows that any member will ever know, and so does a member that hears and trusts it.
         let closed = self.suspected.len() <= usize::from(self.round)
             || !self.heard_locked.is_empty()
             || self.is_planted(PlantedBug::LockAtOnce);
@@ -152,7 +152,7 @@ impl Instance {
         decision
     }
 
-    /// What the member decides by what it knows itself.
+    /// Decision of the member from its own knowledge.
     fn decide(&self) -> Option<Members> {
         if self.is_passive() {
             return None;
@@ -181,12 +181,12 @@ impl Instance {
         self.members.difference(self.suspected).len() < usize::from(self.quorums.survival)
     }
 
-    /// This member.
+    /// Index of this member.
     pub fn node(&self) -> usize {
         self.node.into()
     }
 
-    /// Who takes part.
+    /// All members.
     pub fn members(&self) -> Members {
         self.members
     }
@@ -196,7 +196,7 @@ impl Instance {
         self.round
     }
 
-    /// Whom the member suspects, for ever.
+    /// Members that this one suspects, for ever.
     pub fn suspected(&self) -> Members {
         self.suspected
     }
@@ -211,7 +211,7 @@ impl Instance {
         &self.rows
     }
 
-    /// What was decided, once it is.
+    /// The decision, once there is one.
     pub fn decision(&self) -> Option<Members> {
         self.decision
     }
@@ -259,7 +259,7 @@ mod tests {
         rows.iter().enumerate().map(|(node, row)| Instance::open(node, members, quorums, *row)).collect()
     }
 
-    /// One round in which `lost(from, to)` says what does not arrive.
+    /// One round in which `lost(from, to)` names the lost messages.
     fn run(group: &mut [Instance], lost: impl Fn(usize, usize) -> bool) -> Vec<Option<Members>> {
         let records: Vec<_> = group.iter().map(Instance::record).collect();
         for (to, instance) in group.iter_mut().enumerate() {
@@ -322,7 +322,7 @@ mod tests {
     #[test]
     fn who_trusts_too_few_only_adopts() {
         let mut group = open(&[Members::first(5); 5]);
-        // Member 0 hears one other only: two of five are fewer than survive.
+        // Member 0 hears only one other: two of five are fewer than a quorum.
         let cut = |_, to| to == 0;
         run(&mut group, |from, to| cut(from, to) && from != 1);
         assert!(group[0].is_passive() && !group[0].is_locked());

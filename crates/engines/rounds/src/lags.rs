@@ -1,8 +1,8 @@
-//! How messages come, compared with when they should.
+//! Arrival times of messages, relative to their expected times.
 
 use crate::members::MEMBERS_MAX;
 
-/// What is known since the node took part or its period was set, in cycles.
+/// Measurements since the node took part or its period was set, in cycles.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lags {
     /// By node: of its last message.

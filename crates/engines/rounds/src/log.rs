@@ -65,7 +65,7 @@ fn parse(bytes: &[u8]) -> Result<Request<'_>, Malformed> {
     if operation.is_beyond_gates() { Err(Malformed::Operation(operation as u8)) } else { Ok(request) }
 }
 
-/// What became of a client's latest requests.
+/// Outcomes of a client's latest requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Session {
     client: u64,
@@ -83,7 +83,7 @@ impl Session {
     }
 }
 
-/// What all nodes have in common. Everything in it is a function of the order.
+/// State that all nodes have in common: a function of the order alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct State {
     /// Operations executed; the number of the last one.
@@ -134,7 +134,7 @@ impl State {
             self.version = if request.operation == Operation::Delete { 0 } else { executed };
         }
         let outcome = writes.err().unwrap_or(Outcome::Ok);
-        // A delete tells its own version; a failure the one that there is.
+        // A delete returns its own version; a failure returns the current version.
         let version = if writes == Ok(true) { executed } else { self.version };
         if mutates {
             self.session(request.client).records.record(request.request, (outcome, version));
@@ -155,7 +155,7 @@ impl State {
         oldest
     }
 
-    /// All of it: `executed(8) version(8) value length(8) sessions(8)`, the value, padded, the sessions.
+    /// Layout: `executed(8) version(8) value length(8) sessions(8)`, the value, padded, the sessions.
     fn encode(&self, bytes: &mut Vec<u8>) {
         bytes.clear();
         for field in [self.executed, self.version, self.value.len() as u64, self.sessions.len() as u64] {
@@ -221,7 +221,7 @@ struct Arrival {
     /// Decisions from this instance on are in `kept`.
     from: u64,
     kept: VecDeque<(u64, Vec<u8>)>,
-    /// Whose state after which instance is coming, in how many parts, and those that are here.
+    /// The node whose state is arriving, the last instance in it, the number of parts, and the parts that are here.
     source: Option<(usize, u64, usize)>,
     parts: u64,
     bytes: Vec<u8>,
@@ -238,9 +238,9 @@ pub struct Register {
     state: State,
     /// The next instance to be executed.
     next: u64,
-    /// None once the state is complete.
+    /// `None` once the state is complete.
     arrival: Option<Arrival>,
-    /// Where a state is written for others.
+    /// Buffer in which a state is written for others.
     encoded: Vec<u8>,
 }
 
@@ -466,7 +466,7 @@ impl Service for Register {
         if instance.is_multiple_of(ASK_EVERY) {
             self.ask(context, io);
         }
-        // What was proposed there and not decided never will be: nothing happened.
+        // A proposal to that instance that was not decided never will be: nothing happened.
         while let Some((caller, client, request)) = self.take_under_way(instance) {
             self.answer(caller, (client, request), (Outcome::Busy, 0, &[]), context, io);
         }
@@ -512,7 +512,7 @@ mod tests {
         );
         assert_eq!(state.execute(&request(8, 3, Operation::Delete, 0, b"")), Some((Outcome::Ok, 6)));
         assert_eq!(state.execute(&request(8, 4, Operation::Get, 0, b"")), Some((Outcome::NotFound, 0)));
-        // Its place was taken by a later one: nobody waits for it.
+        // A later one has taken its slot: nobody waits for it.
         state.execute(&request(7, 1 + WINDOW, Operation::Put, 0, b"white"));
         assert_eq!(state.execute(&put), None);
     }

@@ -12,7 +12,7 @@ pub const MEMBERS_MAX: usize = 8;
 pub struct Members(u8);
 
 impl Members {
-    /// No node.
+    /// The empty set.
     pub const EMPTY: Self = Self(0);
 
     /// Bit *i* stands for node *i*.
@@ -53,7 +53,7 @@ impl Members {
         other.0 & !self.0 == 0
     }
 
-    /// How many nodes are in the set.
+    /// Number of nodes in the set.
     pub const fn len(self) -> usize {
         self.0.count_ones() as usize
     }
@@ -93,7 +93,7 @@ impl Members {
         Self(self.0 & !other.0)
     }
 
-    /// Its nodes in ascending order.
+    /// The nodes in ascending order.
     pub fn iter(self) -> impl Iterator<Item = usize> {
         (0..MEMBERS_MAX).filter(move |&node| self.contains(node))
     }
@@ -129,7 +129,7 @@ impl From<NodeId> for Members {
     }
 }
 
-/// How many members it takes; a consensus may be given others than the default.
+/// Sizes of quorums; a consensus may be given others than the default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Quorums {
     /// So many locked members, all with equal rows, decide. Any two such sets share a member: a strict majority.
@@ -190,7 +190,7 @@ mod tests {
         for members in 1..=MEMBERS_MAX {
             let quorums = Quorums::of(members);
             assert!(quorums.are_valid(members), "{members}");
-            // What remains when as many fail as may can still decide.
+            // The members left when as many fail as may can still decide.
             assert!(members - Quorums::tolerated(members) >= usize::from(quorums.decision));
         }
         assert_eq!(Quorums::of(5), Quorums { decision: 3, survival: 3, holders: 3 });

@@ -72,12 +72,12 @@ impl Membership {
         self.epoch
     }
 
-    /// Its members.
+    /// The members.
     pub fn members(&self) -> Members {
         self.members
     }
 
-    /// In how many rounds who will be the members, if a change is decided.
+    /// Rounds until a decided change takes effect, and the next members.
     pub fn next(&self) -> Option<(u8, Members)> {
         self.next.map(|(first, members)| ((first - self.round) as u8, members))
     }
@@ -146,9 +146,9 @@ impl Membership {
         Some(Change { add, remove })
     }
 
-    /// What `proposer` wants changed was decided in `instance`, and all before it is known. All nodes compute the same.
+    /// The change by `proposer` was decided in `instance`, and all earlier ones are known. All nodes compute the same.
     pub(crate) fn decided(&mut self, instance: u64, proposer: usize, change: Change) {
-        // One that was decided before the last one took effect does not count.
+        // A change decided before the last one took effect does not count.
         if self.next.is_some() || instance < self.since {
             return;
         }
@@ -169,7 +169,7 @@ impl Membership {
         }
     }
 
-    /// All of `instance` is released.
+    /// All decisions of `instance` are released.
     pub(crate) fn closed(&mut self, instance: u64) {
         if self.proposed == Some(instance) {
             self.proposed = None;

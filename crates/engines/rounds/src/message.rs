@@ -33,11 +33,11 @@ use thiserror::Error;
 use crate::instance::Record;
 use crate::members::{MEMBERS_MAX, Members};
 
-/// What a message between nodes is, in the waist's `kind`.
+/// Kind of a message between nodes, in the waist's `kind`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Kind {
-    /// What a member says in a round.
+    /// A member's message of a round.
     Round = 1,
     /// A member asks for decided proposals that it lacks.
     Fetch = 2,
@@ -58,13 +58,13 @@ impl Kind {
     }
 }
 
-/// What a host or client asks or is told.
+/// Kind of a request or an answer of a host or client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Call {
     /// Found the cluster: this node begins, and tells the others.
     Start = 16,
-    /// How far is the node?
+    /// Asks for the node's progress.
     Status = 17,
     /// Propose these bytes.
     Propose = 18,
@@ -74,7 +74,7 @@ pub enum Call {
     Leave = 20,
     /// Set the period from the next round on, at this node: in cycles of 4 ns.
     SetPeriod = 21,
-    /// How do messages come, compared with when they should?
+    /// Asks for the arrival times of messages, relative to their expected times.
     Timing = 22,
     /// The answer to each of these but the last.
     Answer = 24,
@@ -105,7 +105,7 @@ impl Call {
     }
 }
 
-/// How a call ended.
+/// Outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Status {
@@ -115,13 +115,13 @@ pub enum Status {
     Dropped = 1,
     /// The queue of proposals is full. Nothing happened.
     Busy = 2,
-    /// The node takes no part at present, or cannot do what is asked in its phase. Nothing happened.
+    /// The node takes no part now, or cannot do this in its phase. Nothing happened.
     NotRunning = 3,
     /// The node has fenced itself. A proposal may have been decided by the others.
     Fenced = 4,
     /// The size is wrong, or only the node's host may ask for this. Nothing happened.
     BadRequest = 5,
-    /// What is to be set is out of its range. Nothing happened.
+    /// The value to set is out of its range. Nothing happened.
     OutOfRange = 6,
 }
 
@@ -140,11 +140,11 @@ impl Status {
     }
 }
 
-/// What a node is doing.
+/// Phase of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Phase {
-    /// It was told nothing yet.
+    /// It has no configuration yet.
     Idle = 0,
     /// A founder that waits for the start.
     Ready = 1,
@@ -172,13 +172,13 @@ impl Phase {
     }
 }
 
-/// Why bytes are not a message.
+/// Reason for which bytes are no message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Malformed {
     /// The message has another length than its fields say.
     #[error("{have} bytes where {need} are needed")]
     Length {
-        /// Bytes that there are.
+        /// Length of the bytes.
         have: usize,
         /// Bytes that the fields need.
         need: usize,
@@ -188,7 +188,7 @@ pub enum Malformed {
     Field(&'static str),
 }
 
-/// No round is numbered so high: at one round every nanosecond it takes 146 years.
+/// Bound on round numbers: at one round every nanosecond it takes 146 years.
 pub const ROUNDS_MAX: u64 = 1 << 62;
 
 fn exactly(bytes: &[u8], need: usize) -> Result<&[u8], Malformed> {
@@ -215,7 +215,7 @@ fn put<const N: usize>(bytes: &mut [u8], at: usize, field: [u8; N]) {
     bytes[at..at + N].copy_from_slice(&field);
 }
 
-/// What a member proposes in one instance: bytes of its user, or a change of the members. No bytes: nothing.
+/// A member's proposal in one instance: bytes of its user, or a change of the members. No bytes: nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Proposal<'a> {
     /// The bytes are a [`Change`].
@@ -237,9 +237,9 @@ impl<'a> Proposal<'a> {
 /// A change of the members that a member asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Change {
-    /// Who comes.
+    /// Nodes that are added.
     pub add: Members,
-    /// Who goes: the proposer itself, or members that it has not heard for too long.
+    /// Nodes that are removed: the proposer itself, or members that it has not heard for too long.
     pub remove: Members,
 }
 
@@ -262,27 +262,27 @@ impl Change {
     }
 }
 
-/// What every message of a round begins with.
+/// Header of every message of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
     /// The round; also the number of the instance that begins in it.
     pub round: u64,
     /// The epoch of that instance.
     pub epoch: u16,
-    /// Its members.
+    /// The members.
     pub members: Members,
     /// In so many rounds, 1 to 63, the members will be these.
     pub next: Option<(u8, Members)>,
-    /// Which algorithm's area follows.
+    /// Algorithm of the area that follows.
     pub algorithm: u8,
 }
 
-/// What a member says in a round.
+/// A member's message of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Round<'a> {
-    /// Who speaks of which round.
+    /// Sender and round.
     pub head: Head,
-    /// What the algorithm says.
+    /// Area of the algorithm.
     pub area: &'a [u8],
     /// The member's proposal for the instance that begins.
     pub proposal: Proposal<'a>,
@@ -292,7 +292,7 @@ impl<'a> Round<'a> {
     /// Bytes of the head.
     pub const HEAD: usize = 16;
 
-    /// Where the proposal begins behind an area of so many bytes.
+    /// Offset of the proposal behind an area of this length.
     pub const fn proposal_at(area_bytes: usize) -> usize {
         (Self::HEAD + area_bytes).next_multiple_of(64)
     }
@@ -377,7 +377,7 @@ impl Record {
 pub struct Fetch {
     /// Of which instance.
     pub instance: u64,
-    /// Whose proposals.
+    /// Proposers of the wanted proposals.
     pub wanted: Members,
 }
 
@@ -403,14 +403,14 @@ impl Fetch {
     }
 }
 
-/// One proposal: the answer to a [`Fetch`], and what a subscriber is told.
+/// One proposal: the answer to a [`Fetch`], and the notification of a subscriber.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Value<'a> {
     /// Of which instance.
     pub instance: u64,
-    /// Whose.
+    /// The proposer.
     pub proposer: usize,
-    /// What was proposed.
+    /// The proposal.
     pub proposal: Proposal<'a>,
 }
 
@@ -455,13 +455,13 @@ pub const SIGNAL_BYTES: usize = 8;
 /// The answer to a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// How the call ended.
+    /// Outcome of the call.
     pub status: Status,
-    /// What the node is doing.
+    /// Phase of the node.
     pub phase: Phase,
     /// The node's epoch.
     pub epoch: u16,
-    /// Its members.
+    /// The members.
     pub members: Members,
     /// To a proposal: the instance that it was proposed in; otherwise the round.
     pub number: u64,
@@ -521,12 +521,12 @@ impl Period {
     }
 }
 
-/// What an operator needs to choose a period, in cycles of 4 ns by the node's own clock.
+/// Figures from which an operator chooses a period, in cycles of 4 ns by the node's own clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timings {
     /// The running round, 0 before the first.
     pub round: u64,
-    /// When it began, nominally; 0 before the first.
+    /// Nominal beginning; 0 before the first.
     pub begin: u64,
     /// Length of the rounds to come.
     pub period: u32,
@@ -538,9 +538,9 @@ pub struct Timings {
     pub largest_lag: u32,
     /// This node.
     pub node: usize,
-    /// Members whose message of the round before the running one has not come.
+    /// Members whose message of the round before the running one has not arrived.
     pub missed: Members,
-    /// How many locked members decide.
+    /// Number of locked members that decide.
     pub decision_quorum: u8,
     /// By how much each node's last message came later than it would have over the shortest way, had its sender begun
     /// the round when this node did; negative if it came sooner. `None`: not heard yet.

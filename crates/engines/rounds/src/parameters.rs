@@ -83,7 +83,7 @@ impl Parameters {
         self.quorums[members - 1]
     }
 
-    /// How many members the window has rounds enough for.
+    /// Most members for which the window has rounds enough.
     pub fn members_max(&self) -> usize {
         (1..=MEMBERS_MAX)
             .rev()
@@ -118,7 +118,7 @@ fn is_cycles(duration: Duration) -> bool {
     duration.as_ps().is_multiple_of(CYCLE.as_ps())
 }
 
-/// Which of the [`Parameters`] is out of range.
+/// The member of [`Parameters`] that is out of range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ParametersError(&'static str);
@@ -144,7 +144,7 @@ pub enum PlantedBug {
 }
 
 impl PlantedBug {
-    /// All of them.
+    /// All planted bugs.
     pub const ALL: [Self; 7] = [
         Self::SuspicionNotMutual,
         Self::HoldersNotCounted,
@@ -155,7 +155,7 @@ impl PlantedBug {
         Self::OneAccuserIsEnough,
     ];
 
-    /// Its name on command lines: lower case, words joined by hyphens.
+    /// Name on command lines: lower case, words joined by hyphens.
     pub const fn name(self) -> &'static str {
         match self {
             Self::SuspicionNotMutual => "suspicion-not-mutual",

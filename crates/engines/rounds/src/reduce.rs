@@ -9,16 +9,16 @@ use crate::members::Members;
 use crate::message::Proposal;
 use crate::parameters::Parameters;
 
-/// What a member makes of the numbers of a round.
+/// A member's reduction of the numbers of a round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reduction {
     /// The sum of all numbers, modulo 2^64.
     pub sum: u64,
     /// The largest number; 0 if there is none.
     pub maximum: u64,
-    /// Who was heard in the round.
+    /// Members heard in the round.
     pub heard: Members,
-    /// Who of them gave a number.
+    /// Members among them that gave a number.
     pub contributors: Members,
 }
 
@@ -65,10 +65,10 @@ pub struct Reduce {
     members: Members,
     /// Of the running round.
     running: Reduction,
-    /// Of the round before, and who makes the same of it.
+    /// Reduction of the round before, and the members with the same one.
     last: Reduction,
     agreeing: Members,
-    /// What has ended and is not told yet.
+    /// Result that has ended and is not reported yet.
     result: Option<(u64, Option<Reduction>)>,
 }
 
@@ -127,7 +127,7 @@ impl Algorithm for Reduce {
         if let Some(reduction) = result.filter(|reduction| !reduction.contributors.is_empty()) {
             let bytes = reduction.encode();
             let proposal = Proposal { change: false, bytes: &bytes };
-            // Everyone who gave a number learns that it counts.
+            // All members that gave a number learn that it counts.
             let proposer =
                 if reduction.contributors.contains(self.node) { self.node } else { first_of(reduction) };
             output.decide(&Decision { instance, proposer, proposal });

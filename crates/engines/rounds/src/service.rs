@@ -1,4 +1,4 @@
-//! What stands above an algorithm: who proposes and who is told what is decided.
+//! The service above an algorithm: proposers, and subscribers to decisions.
 
 use std::collections::VecDeque;
 
@@ -41,19 +41,19 @@ pub trait Service {
     /// Something is decided.
     fn decide(&mut self, decision: &Decision<'_>, context: &Context, io: &mut Io<'_>);
 
-    /// All that is decided in `instance` has been told. Nothing proposed there can be decided any more.
+    /// All decisions of `instance` have been reported. No further proposal can be decided in it.
     fn close(&mut self, instance: u64, context: &Context, io: &mut Io<'_>);
 
     /// The node stops. What was proposed may or may not be decided by the others.
     fn stop(&mut self, context: &Context, io: &mut Io<'_>);
 }
 
-/// What an answer says of the node.
+/// State of the node in an answer.
 #[derive(Clone, Copy, Debug)]
 pub struct Context {
     /// This node.
     pub node: usize,
-    /// What it is doing.
+    /// Its phase.
     pub phase: Phase,
     /// Its epoch.
     pub epoch: u16,
@@ -86,7 +86,7 @@ impl Context {
 pub(crate) struct Queue {
     value_bytes: usize,
     capacity: usize,
-    /// Who proposed how many bytes. They lie in `bytes`, from `place` on, `value_bytes` apart.
+    /// Callers and lengths of their proposals. The bytes lie in `bytes`, from `place` on, `value_bytes` apart.
     callers: VecDeque<(Caller, usize)>,
     bytes: Vec<u8>,
     place: usize,
@@ -117,7 +117,7 @@ impl Queue {
         Ok(())
     }
 
-    /// The first proposal and whose it is.
+    /// The first proposal and its caller.
     pub fn front(&self) -> Option<(Caller, &[u8])> {
         let (caller, length) = *self.callers.front()?;
         let at = self.place * self.value_bytes;
@@ -137,7 +137,7 @@ impl Queue {
 pub struct Streams {
     value_bytes: usize,
     queue: Queue,
-    /// By instance modulo their number: whose proposal the node has made there.
+    /// By instance modulo their number: the caller whose proposal the node has made there.
     asked: Vec<Option<(u64, Caller)>>,
     subscriber: Option<Caller>,
 }

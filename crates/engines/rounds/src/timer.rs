@@ -1,4 +1,4 @@
-//! When rounds end: a fixed period, shortened to follow the fastest member.
+//! Ends of rounds: a fixed period, shortened to follow the fastest member.
 
 use weft_time::{Duration, Instant};
 
@@ -68,7 +68,7 @@ impl RoundTimer {
         trim > Duration::ZERO
     }
 
-    /// When a round was to begin.
+    /// When a round was due to begin.
     fn begin_of(&self, of: Of) -> Instant {
         match of {
             Of::Last => self.last,
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn a_slow_clock_stays_near() {
-        // One cycle in 400 is 2,500 parts per million, fifty times what a card's oscillator may be off.
+        // One cycle in 400 is 2,500 parts per million, fifty times the tolerance of a card's oscillator.
         assert!(follow(0, 1, 1_000).iter().all(|behind| *behind <= 8));
     }
 

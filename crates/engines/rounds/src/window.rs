@@ -12,23 +12,23 @@ use crate::message::Proposal;
 pub(crate) struct Slot {
     pub instance: u64,
     pub members: Members,
-    /// Whose proposals are here.
+    /// Proposers whose proposals are here.
     pub held: Members,
-    /// None in the round in which proposals travel.
+    /// `None` in the round in which proposals travel.
     pub consensus: Option<Instance>,
-    /// Somebody was asked for what is lacking.
+    /// A member was asked for missing proposals.
     pub asked: bool,
     changes: Members,
     lengths: [u16; MEMBERS_MAX],
 }
 
 impl Slot {
-    /// What was decided.
+    /// The decision.
     pub fn decision(&self) -> Option<Members> {
         self.consensus.as_ref().and_then(Instance::decision)
     }
 
-    /// Whose proposals were decided and are lacking.
+    /// Decided proposers whose proposals are missing.
     pub fn lacking(&self) -> Members {
         self.decision().unwrap_or_default().difference(self.held)
     }

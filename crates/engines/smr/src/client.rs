@@ -18,22 +18,22 @@ use crate::slot::word;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallId(pub u64);
 
-/// What a client is made with.
+/// Parameters of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientParameters {
-    /// Its identity, not 0: no other client, past or present, may have the same.
+    /// Identity, not 0: no other client, past or present, may have the same.
     pub origin: u64,
     /// Replicas, at least 1.
     pub nodes: usize,
     /// Whom to ask first.
     pub first: usize,
-    /// How long to wait for an answer before asking again; doubles each time.
+    /// Time until an unanswered request is repeated; doubles each time.
     pub timeout: Duration,
     /// The longest such wait.
     pub timeout_max: Duration,
-    /// How long to wait after a replica did not do what was asked; doubles each time up to `timeout_max`.
+    /// Pause after a replica did not do what was requested; doubles each time up to `timeout_max`.
     pub pause: Duration,
-    /// When to give a call up.
+    /// When a call is given up.
     pub give_up: Duration,
 }
 
@@ -52,56 +52,56 @@ impl ClientParameters {
     }
 }
 
-/// What a client asks for.
+/// A call of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task<'a> {
     /// Append these bytes.
     Append(&'a [u8]),
-    /// What stands at this index?
+    /// Asks for the entry at this index.
     Read(u64),
-    /// How far is the replica that is asked first?
+    /// Asks the first replica for its progress.
     Status,
 }
 
-/// How a call has ended.
+/// Outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome<'a> {
-    /// The append is decided, and stands at this index for ever.
+    /// The append is decided, at this index for ever.
     Appended {
-        /// Where.
+        /// The index.
         index: u64,
     },
     /// An entry.
     Entry {
-        /// Where it stands.
+        /// The index.
         index: u64,
-        /// Who appended it, under which number, and what. One append may stand at two indices: the first one counts.
+        /// The client that appended it, its number, and the content. One append may occur at two indices: the first one
+        /// counts.
         append: Append<'a>,
     },
     /// There is no entry at this index yet, as far as the replica knows.
     NotYet {
-        /// How many entries it knows to be decided.
+        /// Number of entries that the replica knows to be decided.
         decided: u64,
     },
     /// There is no entry at this index and never will be.
     Void,
     /// The replicas do not keep this entry any more.
     Forgotten,
-    /// How far a replica is.
+    /// Progress of a replica.
     Status(Answer),
-    /// What was to be appended does not fit into an entry. Nothing has happened.
+    /// The entry is too long for the log. Nothing has happened.
     BadRequest,
-    /// No final answer in time. An append may or may not stand in the log, or come to stand there; a read may be
-    /// asked again.
+    /// No final answer in time. An append may or may not be in the log, or get there later; a read may be repeated.
     Unknown,
 }
 
 /// A call that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion<'a> {
-    /// Which one.
+    /// The call.
     pub call: CallId,
-    /// How.
+    /// Its outcome.
     pub outcome: Outcome<'a>,
 }
 
@@ -126,7 +126,7 @@ struct Open {
 #[derive(Clone, Debug)]
 pub struct Client {
     parameters: ClientParameters,
-    /// Who leads, as far as the client knows.
+    /// The leader, as far as the client knows.
     leader: usize,
     last: u64,
     /// The last append.
@@ -234,7 +234,7 @@ impl Client {
                 self.redirect(now, place, node, &answer);
                 return Ok(None);
             }
-            // No replica says this to that.
+            // No replica answers that request so.
             _ => return Ok(None),
         };
         Ok(Some(self.end(place, outcome)))
@@ -260,7 +260,7 @@ impl Client {
                 return;
             }
         }
-        // It repeats after the pause; handle_deadline goes on to the next replica only if nobody is named.
+        // It repeats after the pause; handle_deadline goes on to the next replica only if none is named.
         open.redirected = answer.status != Status::NotLeader || named.is_some();
         open.at = (now + pause.saturating_mul(1 << open.attempts.min(16)).min(longest)).min(open.give_up_at);
     }
@@ -269,7 +269,7 @@ impl Client {
         Completion { call: self.open.swap_remove(place).id, outcome }
     }
 
-    /// When [`Client::handle_deadline`] wants to be called.
+    /// When [`Client::handle_deadline`] must be called.
     pub fn next_deadline(&self) -> Option<Instant> {
         self.open.iter().map(|open| open.at).min()
     }
@@ -288,7 +288,7 @@ impl Client {
             if open.at <= now {
                 open.attempts += 1;
                 if !std::mem::take(&mut open.redirected) {
-                    // Not the one that is silent or knows nobody: the next one.
+                    // Not the silent replica, or the one that knows no leader: the next one.
                     open.target = (open.target + 1) % parameters.nodes;
                     self.leader = open.target;
                 }

@@ -1,4 +1,5 @@
-//! One replica of one replicated log: its view of who leads, the permission that it grants, and what it applies.
+//! One replica of one replicated log: its view of the leader, the permission that it grants, and the entries that it
+//! applies.
 
 mod leader;
 
@@ -20,61 +21,61 @@ use leader::{Follower, What};
 /// The kind of call by which a WRITE into the log tells the follower's engine (RPC write-through).
 pub const CALL_LOG: u8 = 240;
 
-/// What a replica may do through its own end of a connection on which a peer makes requests.
+/// Access of a replica through its own end of a connection on which a peer makes requests.
 const READ: AccessFlags = AccessFlags::REMOTE_READ;
 const READ_AND_WRITE: AccessFlags = AccessFlags::REMOTE_READ.with(AccessFlags::REMOTE_WRITE);
 
-/// How much longer than its patience a replica stands back.
+/// Multiple of its patience for which a replica stands back.
 const STANDING_BACK: u64 = 8;
 
-/// What a replica is doing.
+/// Role of a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
-    /// It grants its log to another one and applies what that one decides.
+    /// It grants its log to another replica, and applies the entries that one decides.
     Follower,
-    /// It asks for permissions, and reads how far the others are.
+    /// It asks for permissions, and reads the progress of the others.
     Requesting,
-    /// It has the permissions of a majority and takes over what their logs hold, from `cursor` on.
+    /// It has the permissions of a majority, and takes over the entries in their logs from `cursor` on.
     Collecting {
         /// The next entry.
         cursor: u64,
         /// Empty slots before it.
         empty: u64,
-        /// Whose slots are still under way.
+        /// Replicas whose slots are outstanding.
         waiting: NodeSet,
     },
     /// It leads.
     Leading,
 }
 
-/// When a replica came to lead, step by step.
+/// Times at which a replica came to lead, step by step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Timeline {
     /// It asked for permissions.
     pub asked: Instant,
     /// A majority had granted them, itself included.
     pub granted: Instant,
-    /// It knew all that may be decided, and led.
+    /// It knew all entries that may be decided, and led.
     pub leading: Instant,
 }
 
-/// Why a proposal is not taken. Nothing has happened.
+/// Reason for which a proposal is not taken. Nothing has happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Refusal {
     /// Another replica leads, if one is known.
     NotLeader(Option<usize>),
     /// As many entries are undecided as may be, or the ring is full: later.
     Full,
-    /// It has no bytes, or more than an entry may have.
+    /// It is empty, or longer than an entry may be.
     Length,
 }
 
-/// What is known of the requests of a peer.
+/// Requests of a peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Requests {
     /// The number of the latest: each is granted once at most.
     seen: u64,
-    /// It has not been granted yet.
+    /// A request that has not been granted yet.
     pending: Option<Request>,
     /// The connection that this replica's end was connected for.
     connection: u64,
@@ -96,16 +97,16 @@ pub struct Group {
     candidates: NodeSet,
     /// Of each peer, the latest life that was heard of.
     pub(crate) incarnations: [u32; NODES_MAX],
-    /// Of each peer, the life whose heart beats.
+    /// Incarnation of each peer whose heartbeat advances.
     felt: [u32; NODES_MAX],
     pub(crate) links: Vec<Link<What>>,
     requests: [Requests; NODES_MAX],
-    /// Who may write to this replica's log beside itself.
+    /// The replica that may write to this replica's log, beside itself.
     holder: Option<usize>,
 
     pub(crate) role: Role,
     pub(crate) followers: Vec<Follower>,
-    /// That of this replica's leadership.
+    /// Proposal number of this replica's leadership.
     pub(crate) proposal: u64,
     /// The next entry of a leader.
     pub(crate) tail: u64,
@@ -118,13 +119,13 @@ pub struct Group {
     seen: u64,
     /// Proposals of this leadership that are not applied: index and ticket.
     pub(crate) tickets: VecDeque<(u64, u64)>,
-    /// Whose snapshot lies in the snapshot area.
+    /// The peer whose snapshot lies in the snapshot area.
     pub(crate) snapshot_for: Option<usize>,
     /// By peer: the incarnation whose return is proposed, and that whose return is decided.
     pub(crate) joining: [u32; NODES_MAX],
     pub(crate) joined: [u32; NODES_MAX],
 
-    /// This replica lacks entries below this that are in no log any more.
+    /// This replica lacks entries below this index that are in no log any more.
     pub(crate) behind: u64,
     stands_back_until: Instant,
     /// Its embedder cannot lead.
@@ -192,7 +193,7 @@ impl Group {
         Layout::new(parameters, 0).bytes()
     }
 
-    /// How the replica reaches a peer. All must be known before it starts.
+    /// Sets the connection to a peer. All must be known before the replica starts.
     pub fn wire(&mut self, peer: usize, wiring: Wiring) {
         self.wirings[peer] = Some(wiring);
     }
@@ -224,14 +225,14 @@ impl Group {
         self.elect(ports);
     }
 
-    // What it is like.
+    // State for observers.
 
     /// Whether it leads.
     pub fn is_leading(&self) -> bool {
         self.role == Role::Leading
     }
 
-    /// What it is doing.
+    /// Role of the replica.
     pub fn role(&self) -> Role {
         self.role
     }
@@ -271,12 +272,12 @@ impl Group {
         std::mem::take(&mut self.counters)
     }
 
-    /// What happened so far.
+    /// Counters so far.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// Whether it could lead: it has its memory, lacks nothing that is in no log any more, and has not tried in vain
+    /// Whether it could lead: it has its memory, lacks nothing that is in no log any more, and has not failed to lead
     /// lately.
     pub fn could_lead(&self, now: Instant, memory: &Memory) -> bool {
         self.is_member(memory)
@@ -290,7 +291,7 @@ impl Group {
         self.stands_aside = aside;
     }
 
-    /// Who leads, as this replica sees it: the lowest of those that are alive and could.
+    /// The leader, as this replica sees it: the lowest of those that are alive and could lead.
     pub fn leader(&self, now: Instant, memory: &Memory) -> Option<usize> {
         let own =
             if self.could_lead(now, memory) { NodeSet::EMPTY.with(node(self.node)) } else { NodeSet::EMPTY };
@@ -319,9 +320,9 @@ impl Group {
         is_decided && self.layout.entry(memory, index).is_some()
     }
 
-    // Who leads.
+    // Changes of the leader.
 
-    /// Which peers are alive, or which of these could lead, has changed.
+    /// The set of live peers, or of those that could lead, has changed.
     pub fn view(&mut self, alive: NodeSet, candidates: NodeSet, ports: &mut Ports<'_>) {
         let peers = NodeSet::first(self.parameters.nodes).without(node(self.node));
         self.alive = alive.intersection(peers);
@@ -331,7 +332,7 @@ impl Group {
         }
     }
 
-    /// How far a peer has applied the log, and in which of its lives, as it says beside its heartbeat.
+    /// A peer's applied length and incarnation, as it reports beside its heartbeat.
     pub fn head(&mut self, peer: usize, incarnation: u32, applied: u64) {
         if let Some(follower) = self.followers.get_mut(peer) {
             follower.head(incarnation, applied);
@@ -477,7 +478,7 @@ impl Group {
 
     // Applying.
 
-    /// The replica looks at its log: what is decided there, and what has come for it.
+    /// Looks at the replica's log: decided entries, and new ones.
     pub fn poll(&mut self, ports: &mut Ports<'_>) {
         if !self.started {
             return;
@@ -542,7 +543,7 @@ impl Group {
         }
     }
 
-    /// Applies what is decided, in order.
+    /// Applies decided entries in order.
     pub(crate) fn apply(&mut self, ports: &mut Ports<'_>) {
         let before = self.applied;
         let gap = self.layout.gap(ports.memory);
@@ -597,7 +598,7 @@ impl Group {
         }
     }
 
-    /// Time passes: what was not answered is asked again.
+    /// A period has passed: unanswered requests are repeated.
     pub fn tick(&mut self, ports: &mut Ports<'_>) {
         if !self.started {
             return;
@@ -615,8 +616,7 @@ impl Group {
             return;
         }
         for peer in self.peers() {
-            // Where nothing is written nothing fails: else a leader with nothing to do would not see that a follower
-            // has begun anew.
+            // A leader without entries to write would not notice that a follower has restarted.
             self.heard_of(peer, self.felt[peer], ports);
             let link = &self.links[peer];
             if link.state != State::Up && ports.now >= link.asked_at + self.parameters.retry {
@@ -631,7 +631,7 @@ impl Group {
 }
 
 impl<'a> Ports<'a> {
-    /// What the embedder's engine may touch at the moment.
+    /// The ports of the embedder's engine at this moment.
     pub fn new(
         now: Instant,
         effects: &'a mut Effects,

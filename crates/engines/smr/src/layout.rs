@@ -38,13 +38,13 @@ pub(crate) const APPLIED: usize = 64;
 pub(crate) const INCARNATION: usize = 72;
 /// Both lines.
 pub(crate) const LINES: usize = 128;
-/// What is sent to a peer from its own place.
+/// Offset of messages to a peer.
 const OUTBOX: usize = 128;
 pub(crate) const OUTBOX_ZEROING: usize = 64;
 /// A [`Gap`] with the bytes of the copy.
 pub(crate) const GAP_BYTES: usize = 32;
 
-/// What a log lacks since a copy of the state came instead.
+/// Entries that a log lacks because a copy of the state came instead.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Gap {
     pub from: u64,
@@ -105,7 +105,7 @@ impl Layout {
         self.base + LINES + (index % self.slots) as usize * self.slot_bytes
     }
 
-    /// How many of so many slots from an entry on lie in one piece.
+    /// Number of the `slots` slots from an entry on that are contiguous.
     pub fn piece(&self, index: u64, slots: u64) -> u64 {
         slots.min(self.slots - index % self.slots)
     }
@@ -126,12 +126,12 @@ impl Layout {
         self.peer(peer) + field
     }
 
-    /// Where a peer's lines are read to.
+    /// Landing address of a peer's lines.
     pub fn inbox_lines(&self, peer: usize) -> usize {
         self.peer(peer) + OUTBOX
     }
 
-    /// Where a peer's slots are read to, from the `place`-th on.
+    /// Landing address of a peer's slots, from the `place`-th on.
     pub fn inbox_slots(&self, peer: usize, place: u64) -> usize {
         self.peer(peer) + OUTBOX + LINES + place as usize * self.slot_bytes
     }
@@ -169,10 +169,10 @@ impl Layout {
     }
 }
 
-/// No log has as many entries, and no proposal is as high, before all clocks stop: what says more is nonsense.
+/// Bound on lengths and proposal numbers: no log reaches it before all clocks stop, so larger values are invalid.
 pub(crate) const NUMBER_MAX: u64 = 1 << 60;
 
-/// How far a log is zeroed.
+/// Zeroed part of a log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Zeroed {
     /// Entries below are no longer in the ring.
@@ -185,7 +185,7 @@ impl Zeroed {
     const DIRTY_BITS: u32 = 3;
     const ALL: u64 = (1 << Self::DIRTY_BITS) - 1;
 
-    /// All slots below are zero but those of so many windows.
+    /// All slots below are zero except those of `dirty` windows.
     pub fn new(below: u64, dirty: u64) -> Self {
         Self { below, dirty: dirty.min(Self::ALL) }
     }

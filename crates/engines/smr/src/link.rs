@@ -16,7 +16,7 @@ use crate::message::{PSN_MASK, Request};
 /// PSNs between where a connection ends and the next one begins: further than the packets reach that may be under way.
 const PSN_GAP: u32 = 1 << 20;
 
-/// How a group or the pulse reaches a peer: queue pairs and keys, as the host has set them up.
+/// Connection of a group or the pulse to a peer: queue pairs and keys, as the host has set them up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Wiring {
     /// The local queue pair on which this node makes requests of the peer.
@@ -46,7 +46,7 @@ pub enum Transfer {
         from: usize,
         /// Offset there.
         to: usize,
-        /// How many.
+        /// Length in bytes.
         bytes: usize,
         /// The peer's engine is called as well, with this kind.
         call: Option<u32>,
@@ -57,7 +57,7 @@ pub enum Transfer {
         from: usize,
         /// Offset here.
         to: usize,
-        /// How many.
+        /// Length in bytes.
         bytes: usize,
     },
 }
@@ -65,7 +65,7 @@ pub enum Transfer {
 /// Whether requests may be made on a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum State {
-    /// Not to be used.
+    /// Not usable.
     Idle,
     /// The peer was asked.
     Asked,
@@ -73,14 +73,14 @@ pub enum State {
     Up,
 }
 
-/// How a work request ended.
+/// Outcome of a work request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended<W> {
     /// It was carried out.
     Done(W),
     /// The connection has failed.
     Failed,
-    /// It belongs to a connection that is no more.
+    /// It belongs to an earlier connection.
     Stale,
 }
 
@@ -98,7 +98,7 @@ pub struct Link<W> {
     psn: u32,
     sequence: u64,
     posted: VecDeque<(u64, W)>,
-    /// When the peer was asked last.
+    /// When the peer was last asked.
     pub asked_at: Instant,
 }
 
@@ -122,7 +122,7 @@ impl<W: Copy> Link<W> {
         let lives = u64::from(incarnation) << 32;
         self.posted.clear();
         (self.state, self.usable, self.number, self.connection) = (State::Idle, false, lives, lives);
-        // Where the former life's connection stood is forgotten.
+        // PSNs of the former incarnation's connection are void.
         self.psn = incarnation.wrapping_mul(0x35_a7f1) & PSN_MASK;
     }
 
@@ -149,7 +149,7 @@ impl<W: Copy> Link<W> {
         effects.connect(wiring.request, self.psn, 0);
     }
 
-    /// Gives the permission up. What is outstanding is not made again from memory that others may write from now on.
+    /// Gives the permission up. Outstanding requests are not resent from memory that others may write from now on.
     pub fn release(&mut self, wiring: &Wiring, effects: &mut Effects) {
         if !self.posted.is_empty() {
             self.reset(wiring, effects);

@@ -62,7 +62,7 @@ pub struct LogParameters {
     pub group: Parameters,
     /// Of the heartbeats.
     pub pulse: PulseParameters,
-    /// How often a follower looks at its log if it polls.
+    /// Interval at which a polling follower looks at its log.
     pub poll: Duration,
     /// Clients that are remembered, at least 1.
     pub sessions: usize,
@@ -119,7 +119,7 @@ pub struct Log {
 }
 
 impl Log {
-    /// An engine that is told nothing yet.
+    /// An engine without any configuration.
     ///
     /// # Panics
     /// If the parameters are out of range; see [`Parameters::check`].
@@ -152,7 +152,7 @@ impl Log {
         let nodes = self.parameters.group.nodes;
         let index = node.index();
         if self.epoch != Epoch(0) {
-            // Who takes part from now on the replicas decide among themselves.
+            // From now on the replicas decide the membership among themselves.
             return;
         }
         let fits = index < nodes && view.members().minus(NodeSet::first(nodes)).is_empty();
@@ -272,7 +272,7 @@ impl Log {
             }
         }
         let ticket = self.state.tickets;
-        // It may be decided at once: whoever waits is known before.
+        // It may be decided at once: the waiting caller is registered before.
         let subject = Subject::Append { origin: append.origin, sequence: append.sequence };
         self.state.waiting.push_back((ticket, caller, subject));
         let ports = &mut Ports::new(now, io.effects, io.memory, &mut self.state);
@@ -307,7 +307,7 @@ impl Log {
         self.group.tick(ports);
     }
 
-    /// Answers what came of an event for those who wait.
+    /// Answers callers that wait for the results of an event.
     fn tell(&mut self, now: Instant, io: &mut Io<'_>) {
         while let Some((caller, subject, status, index)) = self.state.answers.pop_front() {
             self.answer(caller, subject, status, index, now, io);
@@ -374,14 +374,14 @@ impl Engine for Log {
     }
 }
 
-/// What the counters of a log count that are not its group's.
+/// Counters of a log besides its group's.
 pub const COUNTER_HELP: &[(&str, &str)] = &[
     ("dropped_malformed", "Messages that are none, or not what a client may send."),
     ("configurations_ignored", "Configurations older than the one that holds."),
     ("refused_strangers", "Calls that only the host may make, of others."),
 ];
 
-/// What the replicas have in common, and who waits for what at this one.
+/// State that the replicas have in common, and the callers that wait at this one.
 #[derive(Clone, Debug)]
 struct State {
     /// At most `capacity`, in the order of their last entry.
@@ -416,7 +416,7 @@ impl State {
         }
     }
 
-    /// What is known of an append.
+    /// Looks up an append.
     fn find(&self, append: &Append<'_>) -> Seen<'_, u64> {
         let session = self.sessions.iter().find(|session| session.origin == append.origin);
         session.map_or(Seen::New, |session| session.entries.look(append.sequence))

@@ -1,13 +1,13 @@
-//! What stands above a log.
+//! The machine above a log.
 
 use weft_time::Instant;
 use weft_waist::{Effects, Memory};
 
-/// What a group or the pulse may touch while it handles an event.
+/// Resources of a group or the pulse while it handles an event.
 pub struct Ports<'a> {
     /// The time.
     pub now: Instant,
-    /// Where effects go.
+    /// Collects effects.
     pub effects: &'a mut Effects,
     /// The engine's memory.
     pub memory: &'a mut Memory,
@@ -22,10 +22,10 @@ pub trait StateMachine {
     /// poll.
     fn apply(&mut self, index: u64, entry: &[u8], ticket: Option<u64>, effects: &mut Effects) -> bool;
 
-    /// This replica leads no longer. What it has proposed with that ticket may or may not be decided.
+    /// This replica leads no longer. Its proposals with that ticket may or may not be decided.
     fn abandoned(&mut self, ticket: u64, effects: &mut Effects);
 
-    /// Writes all state, as it is before entry `next`, and returns how many bytes it takes.
+    /// Writes the state before entry `next`, and returns its length in bytes.
     fn snapshot(&mut self, next: u64, into: &mut [u8]) -> usize;
 
     /// The state is replaced by what another replica had before entry `next`. Says whether it is; if not (the bytes

@@ -21,7 +21,7 @@ pub const PULSE: u8 = 255;
 /// A card's PSNs have 24 bits.
 pub(crate) const PSN_MASK: u32 = 0xff_ffff;
 
-/// What a datagram is, in the waist's `kind`.
+/// Kind of a datagram, in the waist's `kind`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Kind {
@@ -31,16 +31,16 @@ pub enum Kind {
     Granted = 2,
 }
 
-/// Why bytes are not a message.
+/// Reason for which bytes are no message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Malformed {
-    /// No message has that kind.
+    /// Unknown kind of message.
     #[error("there is no message of kind {0}")]
     Kind(u8),
     /// The message has another length than its kind.
     #[error("{have} bytes where {need} are needed")]
     Length {
-        /// Bytes that there are.
+        /// Length of the bytes.
         have: usize,
         /// Bytes that the kind needs.
         need: usize,
@@ -64,7 +64,7 @@ pub enum Control {
 pub struct Request {
     /// To what.
     pub group: u8,
-    /// Which request.
+    /// Number of the request.
     pub number: u64,
     /// On which connection.
     pub connection: u64,
@@ -77,14 +77,14 @@ pub struct Request {
 pub struct Granted {
     /// To what.
     pub group: u8,
-    /// Which request.
+    /// Number of the request.
     pub number: u64,
-    /// The life of who grants.
+    /// Incarnation of the granting replica.
     pub incarnation: u32,
 }
 
 impl Control {
-    /// Its kind.
+    /// Kind of the message.
     pub fn kind(&self) -> u8 {
         match self {
             Self::Request(_) => Kind::Request as u8,
@@ -92,7 +92,7 @@ impl Control {
         }
     }
 
-    /// Whose it is.
+    /// Group of the message.
     pub fn group(&self) -> u8 {
         match self {
             Self::Request(request) => request.group,

@@ -13,7 +13,7 @@ pub(crate) const SLOT_BYTES_MAX: usize = 4_096;
 /// How a follower learns that the leader has written to its log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Delivery {
-    /// It looks at the log now and then.
+    /// It polls the log.
     Polling,
     /// Each WRITE into the log calls the engine as well (RPC write-through). The latest slots are kept on chip, so that
     /// reading them costs no access to memory.
@@ -33,9 +33,9 @@ pub struct Parameters {
     pub window: u64,
     /// Room for a copy of the embedder's state, in bytes: a multiple of 64.
     pub snapshot_bytes: usize,
-    /// How followers learn of what is written.
+    /// How followers learn of written entries.
     pub delivery: Delivery,
-    /// How long a request for permission may stay unanswered before it is made again.
+    /// Time until an unanswered request for permission is repeated.
     pub retry: Duration,
     /// A leader that decides nothing for so long although it has something to decide, and a candidate that does not
     /// come to lead in that time, stands back for eight times as long: its heart stops, and the next one leads
@@ -115,7 +115,7 @@ impl Parameters {
     }
 }
 
-/// Which of the [`Parameters`] is out of range.
+/// The member of [`Parameters`] that is out of range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ParametersError(&'static str);
@@ -139,7 +139,7 @@ pub enum PlantedBug {
 }
 
 impl PlantedBug {
-    /// All of them.
+    /// All planted bugs.
     pub const ALL: [Self; 6] = [
         Self::ReplyBeforeQuorum,
         Self::ApplyUndecided,
@@ -149,7 +149,7 @@ impl PlantedBug {
         Self::AmnesiacCounts,
     ];
 
-    /// Its name on command lines: lower case, words joined by hyphens.
+    /// Name on command lines: lower case, words joined by hyphens.
     pub const fn name(self) -> &'static str {
         match self {
             Self::ReplyBeforeQuorum => "reply-before-quorum",

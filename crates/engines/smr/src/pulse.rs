@@ -31,7 +31,7 @@ const ALIVE: u8 = 6;
 /// Below it a node is dead.
 const DEAD: u8 = 2;
 
-/// How a pulse is felt.
+/// Parameters of heartbeats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PulseParameters {
     /// Nodes, 1 to 8.
@@ -40,7 +40,7 @@ pub struct PulseParameters {
     pub period: Duration,
     /// So many periods a READ may take.
     pub patience: u8,
-    /// How long a request for a connection may stay unanswered before it is made again.
+    /// Time until an unanswered request for a connection is repeated.
     pub retry: Duration,
 }
 
@@ -51,7 +51,7 @@ impl Default for PulseParameters {
     }
 }
 
-/// What is known of a peer.
+/// Knowledge of a peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Peer {
     score: u8,
@@ -65,10 +65,10 @@ struct Peer {
     connection: u64,
 }
 
-/// What a peer says of itself beside its heartbeat.
+/// A peer's report beside its heartbeat.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Heads {
-    /// Its life.
+    /// Its incarnation.
     pub incarnation: u32,
     /// By group: how many entries it has applied.
     pub applied: [u64; GROUPS_MAX],
@@ -112,7 +112,7 @@ impl Pulse {
         BLOCK * (1 + parameters.nodes)
     }
 
-    /// How the node reaches a peer.
+    /// Sets the connection to a peer.
     pub fn wire(&mut self, peer: usize, wiring: Wiring) {
         self.wirings[peer] = Some(wiring);
     }
@@ -151,13 +151,13 @@ impl Pulse {
         self.alive
     }
 
-    /// Those of them that could lead a group.
+    /// Live peers that could lead a group.
     pub fn candidates(&self, group: u8) -> NodeSet {
         let could_lead = |peer: &weft_waist::NodeId| self.peers[peer.index()].could_lead >> group & 1 != 0;
         self.alive.iter().filter(could_lead).collect()
     }
 
-    /// How alive a peer is, 0 to 15.
+    /// Score of a peer's liveness, 0 to 15.
     pub fn score(&self, peer: usize) -> u8 {
         self.peers[peer].score
     }
@@ -167,7 +167,7 @@ impl Pulse {
         put(memory, self.base + 16 + 8 * usize::from(group), applied);
     }
 
-    /// What a peer has said last.
+    /// The last report of a peer.
     pub fn heads(&self, peer: usize, memory: &Memory) -> Heads {
         let block = &memory.image()[self.inbox(peer)..][..BLOCK];
         Heads {
@@ -180,7 +180,7 @@ impl Pulse {
         self.base + BLOCK * (1 + peer)
     }
 
-    /// A period has passed. `could_lead` has a bit for each group. Says whether who is alive has changed.
+    /// A period has passed. `could_lead` has a bit for each group. Returns whether the set of live peers has changed.
     pub fn tick(&mut self, now: Instant, could_lead: u8, effects: &mut Effects, memory: &mut Memory) -> bool {
         if !self.started {
             return false;
@@ -210,7 +210,7 @@ impl Pulse {
         self.judge()
     }
 
-    /// Says whether who is alive has changed.
+    /// Returns whether the set of live peers has changed.
     fn judge(&mut self) -> bool {
         let mut alive = self.alive;
         for peer in self.others() {

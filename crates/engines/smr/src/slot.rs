@@ -11,18 +11,18 @@
 
 /// Bytes before the entry.
 pub const HEADER: usize = 32;
-/// What a slot holds beside its entry.
+/// Bytes of a slot beside its entry.
 pub const OVERHEAD: usize = HEADER + 1;
 
 const CANARY: u8 = 0xff;
 
-/// What an entry is.
+/// Kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Kind {
     /// The embedder's.
     Call = 1,
-    /// Nothing: it fills a hole that a former leader has left.
+    /// No entry: it fills a hole that a former leader has left.
     Nothing = 2,
     /// A replica that has lost its memory takes part again: node(1) zero(3) incarnation(4).
     Join = 3,
@@ -34,18 +34,18 @@ impl Kind {
     }
 }
 
-/// What stands in a slot.
+/// Content of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Slot<'a> {
     /// Of the entry, counted from 0.
     pub index: u64,
     /// By which it was written.
     pub proposal: u64,
-    /// How many entries were known to be decided.
+    /// Number of entries that were known to be decided.
     pub decided: u64,
-    /// What the entry is.
+    /// Kind of the entry.
     pub kind: Kind,
-    /// Its content.
+    /// Content of the entry.
     pub entry: &'a [u8],
 }
 

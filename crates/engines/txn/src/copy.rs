@@ -19,7 +19,7 @@ pub(crate) struct PageWriter<'a> {
     out: &'a mut Vec<u8>,
     shard: usize,
     from: Cursor,
-    /// Where the head stands in the message, behind the shard and `from`.
+    /// Offset of the head in the message, behind the shard and `from`.
     at: usize,
     /// The message's length may not exceed this.
     end: usize,
@@ -97,7 +97,7 @@ pub(crate) struct Merge {
 }
 
 impl Merge {
-    /// Whether a write is newer than what is there, and so is to be carried out.
+    /// Whether a write is newer than the present record, and must be carried out.
     pub fn is_news(&mut self, table: &Table, bytes: &[u8], put: &Put<'_>) -> bool {
         let mut value = [0; VALUE_MAX];
         let present = table.get(bytes, put.key, &mut value).map(|(version, _)| version);
@@ -134,7 +134,7 @@ mod tests {
         (page.puts.iter().map(|put| (put.key, put.version)).collect(), page.next)
     }
 
-    /// Who is told to go on behind the end would ask for what nobody answers.
+    /// Past the end, no request would be answered.
     #[test]
     fn the_next_page_begins_behind_this_one_and_not_behind_the_end() {
         let beyond = Cursor { key: 1, ..Cursor::END };

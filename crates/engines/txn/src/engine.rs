@@ -48,14 +48,14 @@ pub(crate) const TAG_LOOKUP: u64 = 2 << 56;
 pub(crate) const TAG_VERB: u64 = 3 << 56;
 pub(crate) const TAG_MASK: u64 = 0x7f << 56;
 
-/// What an attempt has read and would write, for a checker.
+/// Reads and writes of an attempt, for a checker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recorded {
     /// The attempt.
     pub id: TransactionId,
-    /// What was read: key, version, value.
+    /// Reads: key, version, value.
     pub reads: Vec<(Key, Version, Option<Vec<u8>>)>,
-    /// What is to be written.
+    /// Writes: key, version, value.
     pub writes: Vec<(Key, Version, Option<Vec<u8>>)>,
 }
 
@@ -69,14 +69,14 @@ pub struct Transactions {
     pub(crate) view: View,
     pub(crate) lease_until: Instant,
     pub(crate) state: EngineState,
-    /// Of each shard, who keeps its log and who holds its locks.
+    /// For each shard, the nodes that keep its log and the one that holds its locks.
     pub(crate) replicas: [NodeSet; SHARDS_MAX],
     pub(crate) primaries: [Option<usize>; SHARDS_MAX],
     pub(crate) shards: Shards,
     /// Counts versions in this epoch.
     pub(crate) number: u64,
     pub(crate) log: Log,
-    /// How far the host was told to apply the log.
+    /// Log position up to which the host was told to apply.
     told: u64,
     pub(crate) window: Window,
     pub(crate) participants: Participants,
@@ -86,7 +86,7 @@ pub struct Transactions {
     pub(crate) recovery: Recovery,
     pub(crate) join: Join,
     pub(crate) one_sided: OneSided,
-    /// What a READ has brought.
+    /// Result of a READ.
     pub(crate) read_bytes: Vec<u8>,
     pub(crate) now: Instant,
     /// Counts events.
@@ -157,8 +157,8 @@ impl Transactions {
         parameters.log_bytes + Shards::memory_bytes(parameters, placement)
     }
 
-    /// What attempts have read and written since the last call, if that is recorded: also of attempts that did not
-    /// take effect.
+    /// Reads and writes of attempts since the last call, if they are recorded, including attempts that did not take
+    /// effect.
     pub fn take_records(&mut self) -> Vec<Recorded> {
         take(&mut self.records)
     }
@@ -186,7 +186,7 @@ impl Transactions {
         self.shards.apply(memory, &Put { key, version: crate::LOADED, value: Some(value) });
     }
 
-    /// Where peers find an object of this node's own shard, of [`Placement::Linked`].
+    /// Address for peers of an object of this node's own shard, of [`Placement::Linked`].
     pub fn address_of(&self, memory: &Memory, key: Key) -> Option<u64> {
         self.shards.linked()?.address(memory, key)
     }
@@ -214,7 +214,7 @@ impl Transactions {
         self.shards.warm(key, value);
     }
 
-    /// Nothing is under way here: no attempt, no lock, nothing in the log that the host has not applied.
+    /// Nothing is outstanding here: no attempt, no lock, no log record that the host has not applied.
     pub fn is_quiet(&self) -> bool {
         self.window.is_idle() && self.log.applied() == self.log.tail() && !self.participants.holds_locks()
     }
@@ -229,7 +229,7 @@ impl Transactions {
         self.state == EngineState::Full && self.recovery.acts()
     }
 
-    /// How many shards it is the primary of while it takes part, and how many there are.
+    /// Number of shards that it is the primary of while it takes part, and number of all shards.
     pub fn shards_led(&self) -> (u32, u32) {
         let own = self.primaries.iter().filter(|primary| **primary == Some(self.node)).count();
         (if self.acts() { own as u32 } else { 0 }, self.parameters.nodes as u32)
@@ -324,7 +324,7 @@ impl Transactions {
             Body::Marks { heard, written, applied, asks } => {
                 self.on_marks(from, heard, (written, applied), asks, io);
             }
-            // What follows answers this node's own requests.
+            // The following messages answer this node's own requests.
             Body::Executed { id, shard, status, atomic, got } => {
                 self.on_executed(id, shard, status, atomic, &got, io)
             }
@@ -394,7 +394,7 @@ impl Transactions {
             }
             Ok(HostMessage::Astray) => self.go_astray(),
             Ok(HostMessage::Page { epoch, peer, bytes, .. }) => self.on_page(epoch, peer, bytes, io),
-            // What an earlier copy has left is cleared.
+            // The remains of an earlier copy are cleared.
             Ok(HostMessage::Kept { epoch, .. }) if epoch != self.view.epoch => {}
             Ok(HostMessage::Kept { shard, next, room, reports, .. }) => {
                 self.learn_all(room, reports);
@@ -404,7 +404,7 @@ impl Transactions {
         }
     }
 
-    /// The host says where its table has what it has moved, and what is left of it.
+    /// The host reports the positions of moved objects in its table, and its remaining room.
     fn learn_all(&mut self, room: Room, reports: &[u8]) {
         self.shards.learn_room(room);
         for report in reports.chunks_exact(Report::BYTES) {
@@ -423,7 +423,7 @@ impl Transactions {
         self.after_release(io);
     }
 
-    /// Lets what is durable and decided be applied: by the host, or at once where the engine has the tables.
+    /// Lets durable and decided records be applied: by the host, or at once where the engine has the tables.
     fn hand_over(&mut self, io: &mut Io<'_>) {
         let decided = self.log.decided();
         if decided == self.log.applied() {
@@ -594,7 +594,7 @@ impl Engine for Transactions {
         match event {
             Event::Reset => {
                 let placement = self.shards.placement();
-                // What a checker has not taken yet has happened all the same.
+                // Records that a checker has not taken stay valid.
                 let records = take(&mut self.records);
                 *self = Self::new(self.parameters, self.procedures.clone(), placement);
                 self.records = records;

@@ -24,24 +24,24 @@ use crate::transaction::TransactionId;
 /// node is (Xenic 4.2.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Local {
-    /// None: all are executed as the card says.
+    /// None: all are executed as the card decides.
     Nothing,
     /// Those whose procedure stays on the host in any case.
     Unshipped,
-    /// All of them.
+    /// All transactions.
     All,
 }
 
-/// How the host half behaves.
+/// Parameters of the host half.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HalfParameters {
     /// Transactions that may be under way.
     pub calls: usize,
-    /// How often a transaction that gives way is tried in all.
+    /// Most attempts of a transaction that aborts.
     pub attempts: u32,
     /// The longest wait before the second attempt; it doubles with each further one, up to 16 times as long.
     pub back_off: Duration,
-    /// What the host executes by itself.
+    /// Transactions that the host executes by itself.
     pub local: Local,
     /// Whether attempts are recorded, by the card ([`crate::Parameters::record`]): it is then told what values the
     /// host has read.
@@ -53,7 +53,7 @@ impl Default for HalfParameters {
         Self {
             calls: 1024,
             attempts: 1000,
-            // About as long as a lock is held under load: who tries sooner mostly finds it again.
+            // About as long as a lock is held under load: an earlier attempt would mostly find it locked again.
             back_off: Duration::from_us(32),
             local: Local::Unshipped,
             record: false,
@@ -61,16 +61,16 @@ impl Default for HalfParameters {
     }
 }
 
-/// Where the host half finds what it works on in the host's memory: the same as its card is told.
+/// Addresses of the host half's data in the host's memory, the same as the card's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HalfTables {
     /// The table.
     pub shape: Shape,
-    /// Where it begins: a multiple of 64.
+    /// First address of the table: a multiple of 64.
     pub table_address: u64,
-    /// What the card's index keeps of a segment.
+    /// Precision of the card's index of a segment.
     pub precision: Precision,
-    /// Where the log begins.
+    /// First address of the log.
     pub log_address: u64,
     /// Its size in bytes.
     pub log_bytes: usize,
@@ -89,17 +89,17 @@ impl HalfTables {
 /// A transaction that has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finished {
-    /// What [`Half::call`] returned.
+    /// Ticket that [`Half::call`] returned.
     pub ticket: u64,
     /// Its last attempt.
     pub id: TransactionId,
-    /// What became of it.
+    /// Its outcome.
     pub outcome: Outcome,
-    /// How often it was tried.
+    /// Number of attempts.
     pub attempts: u32,
 }
 
-/// What the host half has done, for a world that charges time for it.
+/// Work of the host half, for a world that charges time for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostWork {
     /// Attempts passed to the card.
@@ -125,13 +125,13 @@ pub struct HostWork {
 pub struct ToCard {
     /// Comes back with the answer.
     pub token: u32,
-    /// Its kind.
+    /// Kind of the message.
     pub kind: u8,
-    /// Its content.
+    /// Content of the message.
     pub payload: Vec<u8>,
 }
 
-/// What waits to be passed to the card.
+/// Messages that wait to be passed to the card.
 #[derive(Debug)]
 enum Outgoing {
     Message(ToCard),
@@ -163,7 +163,7 @@ pub struct Half {
     /// `None` where the engine has the tables itself.
     tables: Option<(HalfTables, Table)>,
     applied: u64,
-    /// The shards whose primary this node is, as its card has said last.
+    /// The shards whose primary this node is, as its card reported last.
     serves: u16,
     /// Segments that have changed since the card was told.
     changed: Vec<u32>,
@@ -221,7 +221,7 @@ impl Half {
         Some(ticket)
     }
 
-    /// How many transactions are under way.
+    /// Number of transactions that are outstanding.
     pub fn under_way(&self) -> usize {
         self.called.len() - self.free.len()
     }
@@ -243,7 +243,7 @@ impl Half {
     fn ask_card(&mut self, slot: usize, mut payload: Vec<u8>) -> ToCard {
         let called = self.called[slot].as_mut().expect("it is under way");
         let request = &called.request;
-        // What is wrong with the request the card finds out, and says so.
+        // The card finds errors in the request, and reports them.
         let _ = called.execution.begin(&request.input, request.accesses.as_slice());
         let wants = request.accesses.as_slice().iter().enumerate();
         let wants = wants.map(|(index, &access)| Want { index: index as u8, access });
@@ -332,7 +332,7 @@ impl Half {
             Status::Ok => Outcome::Committed { answer: answer.to_vec() },
             Status::Aborted => Outcome::Aborted { reason, answer: answer.to_vec() },
             Status::Faulty => Outcome::Faulty(Fault::parse(reason).unwrap_or(Fault::WrongStep)),
-            // Nobody serves for now: there will be a view in which somebody does.
+            // No node serves now: there will be a view in which one does.
             Status::Unavailable if reason != NOBODY => return self.retry(now, slot, id),
             Status::Unavailable => Outcome::Unavailable,
             Status::Full if reason == TABLE => Outcome::Full,
@@ -370,7 +370,7 @@ impl Half {
         self.tell(LOG_TOKEN, HostKind::Applied, payload);
     }
 
-    /// Writes what is free in the table, and where it has what it has moved since the card was told.
+    /// Writes the free room of the table, and the positions of objects moved since the last report to the card.
     fn report_changes(&mut self, memory: &[u8], payload: &mut Vec<u8>) {
         let Some((tables, table)) = &self.tables else { panic!("the card has the tables of this node") };
         table.room().write(payload);
@@ -484,7 +484,7 @@ impl Half {
         write_object(table, into, &put).expect("a table that has room for what it begins with");
     }
 
-    /// Where the table has its objects, segment by segment: what the card learns after loading.
+    /// Positions of objects in the table, segment by segment: the card learns them after loading.
     pub fn reports<'a>(&'a self, memory: &'a [u8]) -> impl Iterator<Item = Report> + 'a {
         self.tables.iter().flat_map(move |(tables, table)| {
             let bytes = &memory[tables.table_address as usize..][..table.layout().bytes() as usize];
@@ -492,7 +492,7 @@ impl Half {
         })
     }
 
-    /// What the table has left: what the card learns after loading. `None` where the engine has the tables itself.
+    /// Remaining room of the table: the card learns it after loading. `None` where the engine has the tables itself.
     pub fn room(&self) -> Option<Room> {
         self.tables.as_ref().map(|(_, table)| table.room())
     }
@@ -504,12 +504,12 @@ impl Half {
         }
     }
 
-    /// When [`Half::wake`] has something to do.
+    /// When [`Half::wake`] has work.
     pub fn next_deadline(&self) -> Option<Instant> {
         self.retries.first_key_value().map(|((at, _), ())| *at)
     }
 
-    /// Does what is due.
+    /// Handles what is due.
     pub fn wake(&mut self, now: Instant) {
         while let Some(entry) = self.retries.first_entry()
             && entry.key().0 <= now
@@ -540,7 +540,7 @@ impl Half {
         self.finished.pop_front()
     }
 
-    /// What was done since the last call.
+    /// Work since the last call.
     pub fn take_work(&mut self) -> HostWork {
         std::mem::take(&mut self.work)
     }
@@ -620,7 +620,7 @@ mod tests {
         Put { key: Key::new(0, local), version: crate::Version::from_bits(1 << 40), value: Some(value) }
     }
 
-    /// The only row, when a byte of what had version `base` of it has been changed, and what the card is told.
+    /// The only row after a byte of its version `base` was changed, and the message to the card.
     fn changed(base: crate::Version) -> (Vec<u8>, Vec<u8>) {
         let mut new = ROW;
         new[100] = 2;
@@ -635,7 +635,7 @@ mod tests {
         assert_eq!(told, [HostKind::Applied as u8]);
     }
 
-    /// The table is not what the others have: it stays as it is, and the card hears of it.
+    /// The table differs from the others': it stays unchanged, and the card learns of it.
     #[test]
     fn a_change_of_another_version_is_reported() {
         let (row, told) = changed(crate::Version::from_bits(9));

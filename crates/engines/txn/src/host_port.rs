@@ -66,7 +66,7 @@ pub enum HostKind {
     Kept = 69,
     /// To the card: what the host has executed by itself.
     Local = 70,
-    /// To the card: what is decided does not fit the table: it has no room for that, or not what is to be changed.
+    /// To the card: a decided record does not fit the table: there is no room for it, or its base is missing.
     Astray = 71,
     /// To the host: how an attempt ended.
     Outcome = 80,
@@ -86,24 +86,24 @@ pub enum HostKind {
     Serves = 87,
 }
 
-/// What a transaction has done that the host has executed over its own table.
+/// A transaction that the host has executed over its own table.
 #[derive(Clone, Debug)]
 pub struct HostExecution<'a> {
     /// So much of the log the table had when it was read.
     pub applied: u64,
-    /// What the last run has ended with.
+    /// Result of the last run.
     pub step: Step,
-    /// All keys in the order in which they were named, and the versions that were read: zero of what was absent.
+    /// All keys in the order in which they were named, and the versions that were read: zero for absent keys.
     pub claims: List<'a, Claim>,
-    /// What is to be written.
+    /// Values to write.
     pub writes: List<'a, Put<'a>>,
-    /// What the caller is told.
+    /// Answer to the caller.
     pub answer: &'a [u8],
-    /// What was read of the keys that are written, and of all where attempts are recorded.
+    /// Values read of the written keys, and of all keys where attempts are recorded.
     pub read: List<'a, Got<'a>>,
 }
 
-/// What a message says.
+/// Content of a message.
 #[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "the table above says what the fields are")]
 pub enum HostMessage<'a> {

@@ -101,7 +101,7 @@ impl Version {
         Epoch((self.0 >> NUMBER_BITS) as u32)
     }
 
-    /// Its number in that epoch.
+    /// Sequence number in that epoch.
     pub const fn number(self) -> u64 {
         self.0 & ((1 << NUMBER_BITS) - 1)
     }

@@ -59,7 +59,7 @@ impl LinkedShape {
 pub(crate) struct Linked {
     node: usize,
     nodes: usize,
-    /// One shard's tables after the other's, and where each begins in the engine's memory.
+    /// The shards' tables in order, with the first address of each in the engine's memory.
     tables: Vec<(usize, Chained)>,
 }
 
@@ -74,7 +74,7 @@ impl Linked {
         Self { node, nodes, tables: tables.collect() }
     }
 
-    /// Which of the tables has a key, and where that lies.
+    /// The table of a key, and the key's position in it.
     fn place(&self, key: Key) -> (usize, Range<usize>) {
         let replica = (self.node + self.nodes - key.shard()) % self.nodes;
         let number = replica * LINKED_TABLES + usize::from(key.table()) % LINKED_TABLES;
@@ -88,7 +88,7 @@ impl Linked {
         Some(place.start + at as usize)
     }
 
-    /// What is at an address that was found for this key.
+    /// The element at an address that was found for this key.
     fn element<'m>(&self, memory: &'m Memory, key: Key, at: usize) -> Element<'m> {
         Element::parse(&memory.image()[at..at + self.element_bytes(key)])
     }
@@ -152,7 +152,7 @@ impl Linked {
         }
     }
 
-    // At a peer, whose own shard's tables lie where this node's own do.
+    // Access to a peer's tables, whose own shard's tables lie at the same addresses as this node's own.
 
     fn own(&self, key: Key) -> &(usize, Chained) {
         &self.tables[usize::from(key.table()) % LINKED_TABLES]
@@ -170,7 +170,7 @@ impl Linked {
         table.next(bytes).map(|Bucket { at, length }| Bucket { at: at + *begin as u64, length })
     }
 
-    /// Where in a bucket's bytes the element of a key begins.
+    /// Offset in a bucket's bytes of the element of a key.
     pub fn position(&self, bytes: &[u8], key: Key) -> Option<usize> {
         self.own(key).1.position(bytes, key)
     }
@@ -180,7 +180,7 @@ impl Linked {
         self.own(key).1.element_bytes()
     }
 
-    /// Where the element of a key of the own shard is, for peers.
+    /// Address for peers of the element of a key of the own shard.
     pub fn address(&self, memory: &Memory, key: Key) -> Option<u64> {
         self.find(memory, key).map(|at| at as u64)
     }

@@ -33,7 +33,7 @@ const HEAD_BYTES: usize = 19;
 pub(crate) struct Entry {
     pub position: u64,
     pub length: usize,
-    /// Where it belongs; `None` for a filler.
+    /// Its attempt and shard; `None` for a filler.
     pub place: Option<Place>,
     pub durable: bool,
     /// The verdict has changed while the record was being copied to the host: it is to be copied once more.
@@ -43,7 +43,7 @@ pub(crate) struct Entry {
     pub pinned: bool,
     /// So many keys of the log's are its own.
     keys: usize,
-    /// What its writes may do to the room of the table.
+    /// Effect of its writes on the room of the table.
     demand: Demand,
 }
 
@@ -51,7 +51,7 @@ pub(crate) struct Entry {
 pub(crate) struct Record<'a> {
     /// Bytes of the whole record.
     pub length: usize,
-    /// What it writes; `None` if it is not to be applied.
+    /// Its writes; `None` if they are not to be applied.
     pub writes: Option<List<'a, Write<'a>>>,
 }
 
@@ -73,7 +73,7 @@ pub(crate) fn encode<'a, T: Item<'a>>(
     out[..4].copy_from_slice(&length.to_be_bytes());
 }
 
-/// Bytes of a record whose writes take so many.
+/// Bytes of a record with `writes` bytes of writes.
 pub(crate) const fn length(writes: usize) -> usize {
     (HEAD_BYTES + writes).next_multiple_of(ALIGN)
 }
@@ -92,20 +92,20 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Record<'_>, Malformed> {
     Ok(Record { length, writes: Some(List::read(&mut reader)?) })
 }
 
-/// What the host's memory has of a record says the wrong verdict.
+/// The verdict in the host's copy of a record is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct VerdictOutdated;
 
 /// The card's side of the log.
 #[derive(Debug)]
 pub(crate) struct Log {
-    /// Where the ring begins in the card's memory.
+    /// First byte of the ring in the card's memory.
     near: usize,
     capacity: usize,
     tail: u64,
     applied: u64,
     entries: VecDeque<Entry>,
-    /// What the records write that this node may pin, in their order: nothing need be read again to let go of it.
+    /// Written keys of the records that this node may have pinned, in their order: unpinning reads nothing again.
     keys: VecDeque<Key>,
     /// So many of the entries are durable and decided, and all before them.
     ready: usize,
@@ -127,12 +127,12 @@ impl Log {
         }
     }
 
-    /// Where a position lies in the card's memory.
+    /// Address of a position in the card's memory.
     pub fn near(&self, position: u64) -> usize {
         self.near + self.offset(position)
     }
 
-    /// Where a position lies in the ring.
+    /// Offset of a position in the ring.
     pub fn offset(&self, position: u64) -> usize {
         (position % self.capacity as u64) as usize
     }
@@ -146,7 +146,7 @@ impl Log {
         self.tail
     }
 
-    /// What all that may yet be applied may do to the room of the table.
+    /// Demand on the room of the table by all records that may yet be applied.
     pub const fn demand(&self) -> Demand {
         self.demand
     }

@@ -53,13 +53,13 @@ use crate::procedure::{ANSWER_MAX, INPUT_MAX, ProcedureId};
 use crate::room::Room;
 use crate::transaction::TransactionId;
 
-/// Why a message is refused.
+/// Reason for which a message is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
-    /// No such kind of message.
+    /// Unknown kind of message.
     #[error("unknown kind of message")]
     Kind,
-    /// It ends too early, or too late.
+    /// Its length is wrong.
     #[error("wrong length")]
     Length,
     /// A field has a value that it cannot have.
@@ -73,7 +73,7 @@ pub enum Malformed {
 pub enum Kind {
     /// Lock and read keys of a shard.
     Execute,
-    /// What was read, or that something is in the way.
+    /// Values read, or a conflict.
     Executed,
     /// Are these versions current, and nobody else's?
     Validate,
@@ -81,17 +81,17 @@ pub enum Kind {
     Validated,
     /// Keep these writes.
     Log,
-    /// They are kept.
+    /// They are logged.
     Logged,
     /// An attempt is decided: by its log if it has one, and given up if not.
     End,
-    /// What the sender has heard, and a question for the same.
+    /// Members that the sender has heard from, and a question for the same.
     Marks,
     /// Execute and log a transaction.
     Ship,
-    /// What came of it.
+    /// Outcome of the shipped execution.
     Shipped,
-    /// What a survivor holds of undecided attempts.
+    /// A survivor's knowledge of undecided attempts.
     Report,
     /// The sender has the reports of all.
     Settled,
@@ -105,9 +105,9 @@ pub enum Kind {
     Locked,
     /// There is no room for these writes now.
     Refused,
-    /// Drop what is logged of an attempt, and log nothing more of it.
+    /// Drop the log record of an attempt, and log nothing more of it.
     Withdraw,
-    /// That is done.
+    /// The attempt is withdrawn.
     Withdrawn,
 }
 
@@ -137,21 +137,21 @@ impl Kind {
     /// The kind of this number.
     ///
     /// # Errors
-    /// If there is none.
+    /// There is none.
     pub fn parse(kind: u8) -> Result<Self, Malformed> {
         Self::ALL.get(usize::from(kind)).copied().ok_or(Malformed::Kind)
     }
 }
 
-/// Where there is no room for writes.
+/// The place that has no room for writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Lack {
     /// In the log.
     Log = 0,
-    /// In the table for now: what others have logged may take what is left, or give some back.
+    /// The table, for now: records that others have logged may take the rest, or free some.
     Passing = 1,
-    /// In the table, whatever becomes of the others.
+    /// The table, whatever becomes of the others.
     Table = 2,
 }
 
@@ -166,14 +166,14 @@ impl Lack {
     }
 }
 
-/// What every message begins with.
+/// Header of every message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// The sender's epoch.
     pub epoch: Epoch,
     /// All attempts of the sender with lower sequences are decided.
     pub decided: u64,
-    /// All attempts of the sender with lower sequences are known to be decided by all nodes. Not above `decided`.
+    /// All attempts of the sender with lower sequences are known to all nodes as decided. Not above `decided`.
     pub truncated: u64,
 }
 
@@ -202,7 +202,7 @@ impl Header {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Status {
-    /// It was.
+    /// Success.
     Ok,
     /// Another transaction holds or has changed a key.
     Conflict,
@@ -222,7 +222,7 @@ impl Status {
     /// The status of this number.
     ///
     /// # Errors
-    /// If there is none.
+    /// There is none.
     pub fn parse(status: u8) -> Result<Self, Malformed> {
         [Self::Ok, Self::Conflict, Self::Full, Self::Aborted, Self::Faulty, Self::More, Self::Unavailable]
             .get(usize::from(status))
@@ -231,11 +231,11 @@ impl Status {
     }
 }
 
-/// What is known of the fate of an attempt.
+/// Knowledge of the fate of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Verdict {
-    /// Nothing.
+    /// Undecided.
     Undecided,
     /// It takes effect.
     Committed,
@@ -243,16 +243,16 @@ pub enum Verdict {
     Aborted,
 }
 
-/// What a survivor holds of an attempt.
+/// A survivor's knowledge of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Held {
     /// The attempt.
     pub id: TransactionId,
     /// The shards that it writes.
     pub shards: u16,
-    /// Those of them whose records the survivor has in full.
+    /// Shards among them of which the survivor has all records.
     pub held: u16,
-    /// What it knows.
+    /// Its knowledge of the fate.
     pub verdict: Verdict,
 }
 
@@ -281,20 +281,20 @@ impl Item<'_> for Held {
     }
 }
 
-/// Where a record belongs: which part of which shard's writes of an attempt.
+/// Part of the writes of an attempt to a shard that a record holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The attempt.
     pub id: TransactionId,
-    /// Whose writes.
+    /// The shard.
     pub shard: usize,
-    /// Which part of them.
+    /// Index of the part.
     pub part: u8,
-    /// How many parts they have.
+    /// Number of parts.
     pub parts: u8,
 }
 
-/// What a message says behind its header.
+/// Content of a message behind its header.
 #[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "the table above says what the fields are")]
 pub enum Body<'a> {
@@ -394,9 +394,9 @@ pub enum Body<'a> {
 pub struct Base {
     /// Its epoch.
     pub epoch: Epoch,
-    /// Who was full in it.
+    /// The full members.
     pub full: NodeSet,
-    /// Who was joining.
+    /// The joining members.
     pub joining: NodeSet,
 }
 
@@ -406,7 +406,8 @@ fn place(reader: &mut Reader<'_>) -> Result<Place, Malformed> {
 }
 
 impl Body<'_> {
-    /// The attempt whose coordinator alone may say this. (A record may come from whom the attempt was shipped to.)
+    /// The attempt whose coordinator alone may send this. (A record may come from the node that the attempt was shipped
+    /// to.)
     pub(crate) const fn of_coordinator(&self) -> Option<TransactionId> {
         match self {
             Self::Execute { id, .. }
@@ -485,7 +486,7 @@ impl<'a> Body<'a> {
             Kind::Settled => Self::Settled { acts: r.u8()? & 1 == 1 },
             Kind::Copy => {
                 let (shard, from) = (r.shard()?, Cursor::read(r)?);
-                // Nothing is left to ask for.
+                // Nothing is left to request.
                 if from >= Cursor::END {
                     return Err(Malformed::Field("cursor"));
                 }

@@ -9,7 +9,7 @@ use crate::key::{Key, Version};
 use crate::procedure::Mode;
 use crate::transaction::TransactionId;
 
-/// What becomes of what an operation finds.
+/// Further use of the values that an operation finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Execute,
@@ -37,9 +37,9 @@ pub(crate) struct Operation {
     pub shard: usize,
     pub sought: Vec<Sought>,
     pub values: Vec<u8>,
-    /// Keys whose copies are under way.
+    /// Number of keys whose copies are outstanding.
     pub missing: usize,
-    /// None was ever missing: all was read at one moment.
+    /// No key was ever missing: all was read at one moment.
     pub atomic: bool,
     /// A validation has failed already.
     pub failed: bool,

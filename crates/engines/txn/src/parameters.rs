@@ -6,7 +6,7 @@ use weft_waist::{Capabilities, NODES_MAX};
 /// A bug that a test switches on, to see it caught.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PlantedBug {
-    /// What was read is not validated.
+    /// Reads are not validated.
     SkipValidate,
     /// Locks are given back before the writes are logged.
     UnlockBeforeLog,
@@ -16,14 +16,14 @@ pub enum PlantedBug {
     LostLockOnPromotion,
     /// The first replica's answer commits.
     CommitAtFirstLog,
-    /// The card does not look whether what its host has read is what is there.
+    /// The card does not check that the versions its host has read are current.
     HostVersionUnchecked,
     /// A joining node says that it holds everything before its copy is complete.
     FullBeforeCopied,
 }
 
 impl PlantedBug {
-    /// All of them.
+    /// All planted bugs.
     pub const ALL: [Self; 7] = [
         Self::SkipValidate,
         Self::UnlockBeforeLog,
@@ -34,7 +34,7 @@ impl PlantedBug {
         Self::FullBeforeCopied,
     ];
 
-    /// Its name on command lines: lower case, words joined by hyphens.
+    /// Name on command lines: lower case, words joined by hyphens.
     pub const fn name(self) -> &'static str {
         match self {
             Self::SkipValidate => "skip-validate",
@@ -48,7 +48,7 @@ impl PlantedBug {
     }
 }
 
-/// Which of Xenic's optimizations are used (figure 9).
+/// Enabled optimizations of Xenic (figure 9).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Variant {
     /// Procedures run on cards, if they say that they may; else on hosts only (4.2.2).
@@ -67,7 +67,7 @@ pub struct Variant {
     pub reads: Reads,
     /// Backups are logged to by WRITEs, else by messages.
     pub log_by_write: bool,
-    /// Replicas that hold what was read are told what a write changes of it, where that is shorter than the value.
+    /// Replicas that hold the former value get the difference of a write, where that is shorter than the value.
     pub log_differences: bool,
     /// A coordinator looks first whether its own keys are locked, and gives way before it asks others for theirs.
     /// Those that it only reads it reads last, when it has all that others hold: what is read in the event in which
@@ -77,7 +77,7 @@ pub struct Variant {
     pub lock_by_atomic: bool,
 }
 
-/// How keys are read that are not locked.
+/// How unlocked keys are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reads {
     /// By messages.
@@ -95,7 +95,7 @@ impl Default for Variant {
 }
 
 impl Variant {
-    /// All that Xenic does, with the corrections that PROTOCOL.md names.
+    /// All of Xenic, with the corrections that PROTOCOL.md names.
     pub const XENIC: Self = Self {
         ship_to_card: true,
         multi_hop: true,
@@ -129,13 +129,13 @@ impl Variant {
     /// DrTM+R (EuroSys 2016): all keys are locked by ATOMICs and READ, and nothing is validated; WRITEs log and commit.
     pub const DRTMR: Self = Self { combined: true, lock_by_atomic: true, ..Self::DRTMH };
 
-    /// What it needs for the way in which it reads and logs.
+    /// Capabilities for its way of reading and logging.
     pub(crate) fn needs(&self) -> Capabilities {
         Capabilities { verbs: self.reads != Reads::Messages || self.log_by_write, ..Capabilities::CORE }
     }
 }
 
-/// What an engine is made with. The same at all nodes.
+/// Parameters of an engine, the same at all nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameters {
     /// Nodes of the founding ring; each is the first replica of a shard.
@@ -148,21 +148,21 @@ pub struct Parameters {
     pub operations: usize,
     /// Bytes of the log, in the card's memory and in the host's: a multiple of [`crate::log::ALIGN`].
     pub log_bytes: usize,
-    /// Where the log begins in the host's memory.
+    /// First address of the log in the host's memory.
     pub log_address: u64,
     /// The longest message between engines, in bytes.
     pub message_bytes: usize,
-    /// How long a request waits before it is repeated.
+    /// Time until a request is repeated.
     pub repeat: Duration,
-    /// How often an engine looks for what is to be repeated.
+    /// Interval at which an engine looks for requests to repeat.
     pub tick: Duration,
-    /// Which optimizations are used.
+    /// Enabled optimizations.
     pub variant: Variant,
     /// Time of a reference core to apply a write to a table that the engine itself holds.
     pub apply: Duration,
     /// Time of a reference core to find out where 1,024 bytes of a value have changed.
     pub compare: Duration,
-    /// Whether what is read and written is recorded, for a checker: [`crate::Transactions::take_records`].
+    /// Whether reads and writes are recorded, for a checker: [`crate::Transactions::take_records`].
     pub record: bool,
     /// The bug that is switched on.
     #[cfg(feature = "planted-bugs")]

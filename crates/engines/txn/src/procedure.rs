@@ -1,4 +1,4 @@
-//! The interface for people: what a transaction is, and what becomes of it.
+//! The interface for people: transactions and their outcomes.
 
 mod execution;
 
@@ -19,7 +19,7 @@ pub const INPUT_MAX: usize = 256;
 /// The longest answer of a transaction, in bytes.
 pub const ANSWER_MAX: usize = 256;
 
-/// What a transaction does with a key.
+/// Access mode of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Mode {
     /// Reads it. Nobody is kept from writing it; that nobody did is validated before the transaction commits.
@@ -41,7 +41,7 @@ impl Mode {
         matches!(self, Self::Update | Self::Write)
     }
 
-    /// What does both.
+    /// The union of two modes.
     #[must_use]
     pub const fn union(self, other: Self) -> Self {
         match (self, other) {
@@ -52,16 +52,16 @@ impl Mode {
     }
 }
 
-/// A key and what is done with it.
+/// A key and its access mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Access {
-    /// Which object.
+    /// The key.
     pub key: Key,
-    /// What for.
+    /// The access mode.
     pub mode: Mode,
 }
 
-/// What a transaction accesses: each key once, in the order in which they were first named.
+/// Accesses of a transaction: each key once, in the order in which they were first named.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Accesses(Vec<Access>);
 
@@ -82,17 +82,17 @@ impl Accesses {
         Ok(self.0.len() - 1)
     }
 
-    /// All of them.
+    /// All accesses.
     pub fn as_slice(&self) -> &[Access] {
         &self.0
     }
 }
 
-/// Which registered procedure: its index in [`Procedures`].
+/// A registered procedure: its index in [`Procedures`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProcedureId(pub u16);
 
-/// What a run of a procedure ends with.
+/// Result of a run of a procedure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Commit what was written.
@@ -106,14 +106,14 @@ pub enum Step {
 /// The code of a transaction, shipped by its number. It must be pure, deterministic and bounded: it may run on a host
 /// or on a core of any card, and more than once.
 pub trait Procedure: Send + Sync {
-    /// What it is called in reports.
+    /// Name in reports.
     fn name(&self) -> &'static str;
 
     /// Runs it over what has been read so far. After [`Step::More`] it runs again from its beginning, with the keys
     /// that it added; what it wrote and answered in an earlier run is forgotten.
     fn run(&self, context: &mut Context<'_>) -> Step;
 
-    /// How long one run takes on a reference host core.
+    /// Time of one run on a reference host core.
     fn labour(&self) -> Duration {
         Duration::ZERO
     }
@@ -166,16 +166,16 @@ impl std::fmt::Debug for Procedures {
     }
 }
 
-/// What a procedure sees of its transaction.
+/// A procedure's view of its transaction.
 pub struct Context<'a>(pub(crate) &'a mut Execution);
 
 impl Context<'_> {
-    /// What the caller passed along.
+    /// Input of the caller.
     pub fn input(&self) -> &[u8] {
         self.0.input()
     }
 
-    /// How often it ran before in this attempt of the transaction.
+    /// Number of earlier runs in this attempt of the transaction.
     pub fn round(&self) -> usize {
         self.0.round()
     }
@@ -190,7 +190,7 @@ impl Context<'_> {
         self.0.find(key)
     }
 
-    /// What was read of the key of this index: `None` if it is absent. A key that is only written has not been read.
+    /// Value read of the key of this index: `None` if it is absent. A key that is only written has not been read.
     pub fn value(&self, index: usize) -> Option<&[u8]> {
         self.0.value(index)
     }
@@ -225,20 +225,20 @@ impl Context<'_> {
 /// A call of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// What to run.
+    /// The procedure.
     pub procedure: ProcedureId,
-    /// What to tell it, at most [`INPUT_MAX`] bytes.
+    /// Its input, at most [`INPUT_MAX`] bytes.
     pub input: Vec<u8>,
     /// The keys that are known at the start.
     pub accesses: Accesses,
 }
 
-/// What became of a transaction.
+/// Outcome of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It took effect, once.
     Committed {
-        /// What the procedure answered.
+        /// Answer of the procedure.
         answer: Vec<u8>,
     },
     /// It took effect, once, but its answer was lost with the node where it ran.
@@ -247,17 +247,17 @@ pub enum Outcome {
     Aborted {
         /// Its reason.
         reason: u8,
-        /// What the procedure answered.
+        /// Answer of the procedure.
         answer: Vec<u8>,
     },
-    /// Others were in the way as often as it was tried; nothing was written.
+    /// Conflicts with others in every attempt; nothing was written.
     Conflict,
-    /// It inserts, and the table of a replica may have no room for that; nothing was written.
+    /// It inserts, and the table of a replica may have no room; nothing was written.
     Full,
     /// No node that holds one of its shards is left; nothing was written.
     Unavailable,
     /// The procedure broke its contract; nothing was written.
     Faulty(Fault),
-    /// Its node has left the cluster before it learned the outcome: it took effect once, or never will.
+    /// Its node left the cluster before it learned the outcome: it took effect once, or never will.
     Unknown,
 }

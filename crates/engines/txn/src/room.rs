@@ -18,7 +18,7 @@ impl Room {
     /// Bytes of an encoded room.
     pub const BYTES: usize = 8;
 
-    /// What writing a value of `length` bytes takes at worst, where one of `former` bytes stands, or none.
+    /// Most room that a write of `length` bytes takes, in place of one of `former` bytes, or none.
     pub(crate) fn for_write(inline_bytes: usize, length: usize, former: Option<usize>) -> Self {
         let is_long = |length: usize| length > inline_bytes;
         Self {
@@ -54,12 +54,12 @@ impl Room {
     }
 }
 
-/// What writes that are logged may do to a table's room.
+/// Effect of logged writes on a table's room.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Demand {
-    /// What they take at worst.
+    /// Most room that they take.
     pub needs: Room,
-    /// How many of them delete, and so may give something back.
+    /// Number of deletions among them, which may free room.
     pub deletions: u32,
 }
 

@@ -1,4 +1,4 @@
-//! Where a node's tables are: near the engine, or in the host's memory behind an index.
+//! Places of a node's tables: near the engine, or in the host's memory behind an index.
 
 use weft_waist::{Epoch, Memory};
 
@@ -13,7 +13,7 @@ use crate::room::Room;
 use crate::store::{Cached, Index, IndexParameters, Layout, Lookup, Next, Region, Report, Shape};
 use crate::transaction::TransactionId;
 
-/// Where the tables are, as seen from the engine.
+/// Place of the tables, as seen from the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
     /// The engine runs on the host and has them in its memory.
@@ -31,7 +31,7 @@ pub enum Placement {
         shape: Shape,
         /// The index.
         index: IndexParameters,
-        /// Where the table begins in the host's memory: a multiple of 64.
+        /// First address of the table in the host's memory: a multiple of 64.
         table_address: u64,
     },
 }
@@ -44,16 +44,16 @@ pub(crate) struct Read {
     pub length: u32,
 }
 
-/// What is known of an object at once.
+/// Knowledge of an object without a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Look {
     /// Its version, and the length of its value, which was appended; `None` if it is absent.
     Known(Version, Option<usize>),
-    /// Nothing.
+    /// Unknown.
     Miss,
 }
 
-/// What a copy has told.
+/// Result of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sight {
     /// As [`Look::Known`].
@@ -80,11 +80,11 @@ struct Far {
     layout: Layout,
     address: u64,
     index: Index<TransactionId>,
-    /// What the table has left, without what is logged and not applied.
+    /// Remaining room of the table, without logged records that are not applied.
     room: Room,
     seekers: Vec<Option<Seeker>>,
     free: Vec<usize>,
-    /// Where copies arrive in the card's memory, and how far apart.
+    /// Landing address of copies in the card's memory, and their distance.
     landing: usize,
     stride: usize,
 }
@@ -186,8 +186,8 @@ impl Shards {
         }
     }
 
-    /// What the host's table has left, without what is logged and not applied. `None` where the tables are near:
-    /// these grow.
+    /// Remaining room of the host's table, without logged records that are not applied. `None` where the tables are
+    /// near: these grow.
     pub fn room(&self) -> Option<Room> {
         match &self.tables {
             Tables::Far(far) => Some(far.room),
@@ -195,8 +195,7 @@ impl Shards {
         }
     }
 
-    /// What writing a value of `length` bytes takes of the host's table at worst, where one of `former` bytes stands,
-    /// or none.
+    /// Most room of the host's table that a write of `length` bytes takes, in place of one of `former` bytes, or none.
     pub(crate) fn needs(&self, length: usize, former: Option<usize>) -> Room {
         match &self.tables {
             Tables::Far(far) => Room::for_write(far.layout.inline_bytes(), length, former),
@@ -284,7 +283,7 @@ impl Shards {
         }
     }
 
-    /// Looks a key up in what is near, and appends its value to `values`.
+    /// Looks a key up near the engine, and appends its value to `values`.
     pub(crate) fn look(&mut self, memory: &Memory, key: Key, values: &mut Vec<u8>) -> Look {
         match &mut self.tables {
             Tables::Linked(linked) => {
@@ -294,7 +293,7 @@ impl Shards {
             Tables::Near(plain) => {
                 let (version, value) = plain.get(key);
                 values.extend_from_slice(value.unwrap_or_default());
-                // What was deleted before this node held the shard is not known here.
+                // Deletions before this node held the shard are not known here.
                 let version = if value.is_none() { version.max(self.floor) } else { version };
                 Look::Known(version, value.map(<[u8]>::len))
             }
@@ -378,7 +377,7 @@ impl Shards {
         }
     }
 
-    /// The version of what is near of a key, and the length of its value.
+    /// Version of a key near the engine, and the length of its value.
     pub(crate) fn known(&self, key: Key) -> Option<(Version, usize)> {
         match &self.tables {
             Tables::Near(plain) => {

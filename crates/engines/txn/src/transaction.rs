@@ -58,12 +58,12 @@ impl TransactionId {
         self.0
     }
 
-    /// Who coordinates it.
+    /// Its coordinator.
     pub const fn coordinator(self) -> usize {
         (self.0 >> (EPOCH_BITS + SEQUENCE_BITS)) as usize
     }
 
-    /// When it began.
+    /// Epoch in which it began.
     pub const fn epoch(self) -> Epoch {
         Epoch((self.0 >> SEQUENCE_BITS) as u32 & ((1 << EPOCH_BITS) - 1))
     }

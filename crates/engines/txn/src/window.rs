@@ -19,10 +19,10 @@ pub(crate) struct HeldLock {
     pub reading: bool,
 }
 
-/// What an attempt waits for.
+/// Event that an attempt waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// Nothing: it is decided.
+    /// The attempt is decided.
     Ended,
     /// Answers to EXECUTE. `ship`: the rest then goes to the primary of this shard.
     Executing { ship: Option<usize> },
@@ -42,16 +42,16 @@ pub(crate) enum Stage {
     Shipped { shard: usize },
     /// Answers to WITHDRAW: there was no room for its writes everywhere.
     Withdrawing {
-        /// Who has not answered.
+        /// Nodes that have not answered.
         waiting: NodeSet,
         /// The answer is known.
         answered: bool,
-        /// What there was no room in.
+        /// Resource without room.
         lack: Lack,
     },
-    /// A view change has decided it; the host is told when all know.
+    /// A view change has decided it; the host learns it when all nodes know.
     Marked {
-        /// What it has decided.
+        /// The decision.
         verdict: Verdict,
         /// The answer is known.
         answered: bool,
@@ -75,24 +75,24 @@ pub(crate) struct Coordinated {
     pub execution: Execution,
     /// Keys of the request itself; the rest was added.
     pub named: usize,
-    /// So many keys are asked for; those behind them not yet.
+    /// Number of keys that are requested; those behind them are not yet.
     pub asked: usize,
     /// Keys that the host half was told.
     pub told: usize,
-    /// The procedure has run to its end: what is still to be locked needs no further run.
+    /// The procedure has run to its end: keys still to be locked need no further run.
     pub ready: bool,
     /// The procedure has refused, for this reason: what it has read is validated, and nothing is logged.
     pub refused: Option<u8>,
     /// All was read at one moment of one shard.
     pub atomic: bool,
-    /// This node's own keys that are only read are asked for.
+    /// This node's own keys that are only read are requested.
     pub own_asked: bool,
     /// The event in which keys were read here, and which, by their indices: nobody has locked them then.
     pub seen: (u64, u64),
     pub rounds: u32,
     /// Shards where it may hold locks.
     pub locked: u16,
-    /// Where keys that were READ are, at their primaries; 0: nowhere.
+    /// Addresses at their primaries of keys that were READ; 0: unknown.
     pub addresses: Vec<u64>,
     /// READs under way for VALIDATE.
     pub reading: usize,
@@ -103,11 +103,11 @@ pub(crate) struct Coordinated {
     /// Shards that have not answered.
     pub waiting: u16,
     pub acknowledgements: Vec<Acknowledgement>,
-    /// What the remote primary said: the shards that it logs.
+    /// Shards that the remote primary logs, according to its reply.
     pub shipped: Option<u16>,
     pub answer: Vec<u8>,
     pub repeat_at: Instant,
-    /// How often LOG was repeated, or what leads to it at another primary.
+    /// Number of repetitions of LOG, or of its predecessor at another primary.
     pub log_repeats: u32,
 }
 
@@ -155,10 +155,10 @@ impl Coordinated {
 #[derive(Debug)]
 pub(crate) struct Window {
     slots: Vec<Coordinated>,
-    /// All before this one are decided.
+    /// All attempts before this one are decided.
     pub base: u64,
     pub next: u64,
-    /// All before this one are known to be decided, by all nodes.
+    /// All attempts before this one are known to all nodes as decided.
     pub truncated: u64,
     heard: [u64; weft_waist::NODES_MAX],
 }

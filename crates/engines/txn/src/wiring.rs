@@ -8,7 +8,7 @@ use crate::parameters::Parameters;
 /// Bytes of a coordinator's ring at a backup.
 pub(crate) const RING_BYTES: usize = 1 << 18;
 
-/// How a peer's memory is reached.
+/// Access to a peer's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wiring {
     /// The local queue pair towards the peer.

@@ -26,9 +26,9 @@ pub struct HbmTiming {
     pub read_cycles: u64,
     /// From a write's last beat, once it has passed the port, to its response; likewise.
     pub write_cycles: u64,
-    /// What an open row saves.
+    /// Cycles that an open row saves.
     pub row_hit_cycles: u64,
-    /// What it costs if another row is open.
+    /// Cycles that it costs if another row is open.
     pub row_conflict_cycles: u64,
 }
 
@@ -58,7 +58,7 @@ impl HbmTiming {
     pub const WIDE_PORT: Self = Self { beat_cycles: 1, read_cycles: 78, write_cycles: 80, ..Self::NIC_KV };
 }
 
-/// When the engine's memory answers.
+/// Answer times of the engine's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryTiming {
     /// Always after the same time.
@@ -68,7 +68,7 @@ pub enum MemoryTiming {
 }
 
 impl MemoryTiming {
-    /// What it is at power-on.
+    /// State at power-on.
     pub(crate) fn start(self) -> Timing {
         match self {
             Self::Fixed(latency) => Timing::Fixed(latency),
@@ -83,7 +83,7 @@ struct Bank {
     free_at: u64,
 }
 
-/// Which rows are open, and until when what is busy.
+/// Open rows, and the end of each resource's work.
 #[derive(Clone, Debug)]
 pub(crate) struct Hbm {
     timing: HbmTiming,
@@ -112,7 +112,7 @@ impl Hbm {
         self.timing.beat_cycles
     }
 
-    /// A read of so many beats is asked: when its first beat comes.
+    /// Time of the first beat of a read of this length.
     pub(crate) fn read(&mut self, tick: u64, address: u64, beats: u64) -> u64 {
         let ready = self.access(tick, address, beats, self.timing.read_cycles);
         let first = ready.max(self.read_free_at);

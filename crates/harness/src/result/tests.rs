@@ -1,4 +1,4 @@
-//! What files of results say, and which are refused.
+//! Content of result files, and files that are refused.
 
 use super::*;
 

@@ -92,7 +92,7 @@ pub(crate) struct Messages {
     parts: usize,
     addresses: Vec<SocketAddress>,
     controls: Vec<Control>,
-    /// Not shorter than what they hold. Only those that are received into must keep their length.
+    /// Not shorter than their content. Only buffers for receiving must keep their length.
     buffers: Vec<Vec<u8>>,
     capacity: usize,
 }
@@ -207,7 +207,7 @@ impl Messages {
         (!truncated && message.msg_len as usize <= self.capacity).then_some(message.msg_len as usize)
     }
 
-    /// Where a received message came from; `None` if the kernel gave no address of IPv4 or IPv6.
+    /// Source of a received message; `None` if the kernel gave no IPv4 or IPv6 address.
     #[inline]
     pub(crate) fn source(&self, index: usize) -> Option<SocketAddr> {
         let (address, length) = (&self.addresses[index], self.headers[index].msg_hdr.msg_namelen as usize);

@@ -61,7 +61,7 @@ pub(crate) fn option(socket: BorrowedFd<'_>, level: c_int, name: c_int) -> io::R
     Ok(value)
 }
 
-/// How many datagrams the kernel has dropped because the socket's receive buffer was full.
+/// Number of datagrams that the kernel has dropped because the socket's receive buffer was full.
 pub(crate) fn receive_buffer_drops(socket: BorrowedFd<'_>) -> io::Result<u32> {
     // The statistics of SO_MEMINFO are an array of u32; its length and SK_MEMINFO_DROPS are in linux/sock_diag.h.
     const STATISTICS: usize = 9;

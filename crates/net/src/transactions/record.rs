@@ -27,12 +27,12 @@ const ABSENT: u16 = u16::MAX;
 /// The objects of a node: key, version, value.
 pub type Objects = Vec<(Key, Version, Vec<u8>)>;
 
-/// What a file of records says.
+/// Content of a file of records.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
     /// Attempts of all lives.
     pub attempts: Vec<Recorded>,
-    /// What the last process had in its tables when it stopped. None: it was killed.
+    /// Content of the last process's tables when it stopped. `None`: it was killed.
     pub objects: Option<Objects>,
 }
 
@@ -120,7 +120,7 @@ pub(crate) struct RecordFile {
 }
 
 impl RecordFile {
-    /// Opens the file, behind what earlier processes of the node have written. A file of something else stays as it is.
+    /// Opens the file, behind the records of earlier processes of the node. A file of another kind is left unchanged.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let mut file = OpenOptions::new().create(true).read(true).append(true).open(path)?;
         let (_, whole) = read_whole(path)?;
@@ -149,7 +149,7 @@ impl RecordFile {
         write_item(&mut self.bytes, key, version, Some(value));
     }
 
-    /// Gives what was recorded to the system, which keeps it whatever becomes of this process.
+    /// Hands the records to the operating system, which keeps them if this process ends.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         if !self.bytes.is_empty() {
             self.file.write_all(&self.bytes)?;

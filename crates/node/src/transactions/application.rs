@@ -1,8 +1,8 @@
-//! What all nodes of a cluster register.
+//! The application that all nodes of a cluster register.
 
 use weft_txn::{Key, Procedures};
 
-/// What all nodes of a cluster register: procedures, and the objects that there are.
+/// An application that all nodes of a cluster register: its procedures and its objects.
 pub trait Application: Send + Sync {
     /// The procedures, with the same numbers at all nodes and clients.
     fn procedures(&self) -> Procedures;

@@ -91,7 +91,7 @@ impl HostHalf for TransactionHalf {
         serves: bool,
         _: &mut HostIo<'_>,
     ) {
-        // What is malformed is not answered.
+        // Malformed requests are not answered.
         let _ = self.sessions.receive(now, from, message, serves, &mut self.half);
     }
 

@@ -13,7 +13,7 @@ use weft_txn::{Context, Key, Procedure, Procedures, Step};
 
 use super::Application;
 
-/// Why a procedure refuses.
+/// Reason for which a procedure refuses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum LedgerRefusal {
@@ -34,7 +34,7 @@ pub struct Ledger {
 impl Ledger {
     /// The most accounts of a shard.
     pub const ACCOUNTS_MAX: u64 = 10_000_000;
-    /// What an account has in the beginning.
+    /// Initial balance of an account.
     pub const BALANCE: i64 = 1_000;
 
     /// With so many accounts on each shard.

@@ -1,4 +1,4 @@
-//! How large the tables of a node are.
+//! Sizes of a node's tables.
 
 use weft_cluster::Incarnation;
 use weft_time::Duration;
@@ -20,13 +20,12 @@ const SLOTS: [(usize, usize); 6] = [(32, 8), (64, 40), (128, 102), (192, 164), (
 /// Messages of a copy are not longer than what the kernel can buffer many of.
 const MESSAGE_BYTES_MAX: usize = 8 << 10;
 
-/// How long a request waits before it is repeated: longer than a process on a loaded machine may have to wait for its
-/// turn.
+/// Time until a request is repeated: longer than a process on a loaded machine waits for the processor.
 const REPEAT: Duration = Duration::from_ms(20);
-/// How often an engine looks for what is to be repeated.
+/// Interval at which an engine looks for requests to repeat.
 const TICK: Duration = Duration::from_ms(2);
 
-/// How large a node's part of a cluster is.
+/// Sizes of one node's part of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransactionSizes {
     /// Nodes of the cluster, and shards.
@@ -94,7 +93,7 @@ fn tables(application: &dyn Application, parameters: &Parameters) -> (Placement,
     let all = objects * parameters.replicas as u64;
     let slots = (all * 100 / OCCUPANCY_PERCENT + 64).next_multiple_of(SEGMENT.into());
     let slots = u32::try_from(slots).expect("a table has fewer than 2^32 slots");
-    // What no slot holds stands in blocks, and the slots are the smallest.
+    // Values too long for any slot lie in blocks, and the slots are the smallest.
     let slot_bytes = SLOTS.iter().find(|(_, holds)| value_bytes <= *holds).map(|(bytes, _)| *bytes);
     let blocks = if slot_bytes.is_some() { 16 } else { all + all / 16 + 16 };
     let shape = Shape {
@@ -112,7 +111,7 @@ fn tables(application: &dyn Application, parameters: &Parameters) -> (Placement,
     let index = IndexParameters {
         precision,
         ahead: 0,
-        // All that the node may be the primary of while another is away.
+        // Room for all objects of which the node may be the primary while another node is away.
         entries: u32::try_from((2 * objects).max(1 << 13)).expect("an index has fewer than 2^32 entries"),
         value_bytes_max: value_bytes,
     };

@@ -36,11 +36,11 @@ const INTERVALS: u64 = 100;
 /// The switch marks from 100 KiB on, 8 us of the wire, and every packet from 400 KiB on; its queues hold 1 MiB.
 const MARKING: (u64, u64, f64) = (100 << 10, 400 << 10, 0.1);
 
-/// What keeps clients from sending more than the server's port can carry.
+/// Congestion control of the clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Congestion {
-    /// Their windows alone.
+    /// Windows alone.
     None,
     /// The switch marks packets, and DCQCN limits rates.
     Dcqcn,
@@ -55,12 +55,12 @@ impl fmt::Display for Congestion {
     }
 }
 
-/// What to measure.
+/// Parameters of the measurement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct IncastBench {
     /// Size, queue pairs of each client, MTU, seed and the rest; the amount is a time.
     pub bench: RdmaBench,
-    /// How many clients: 2 to [`INCAST_MAX`].
+    /// Number of clients: 2 to [`INCAST_MAX`].
     pub clients: u32,
     /// With what, one run each.
     pub congestion: Vec<Congestion>,
@@ -173,7 +173,7 @@ impl IncastBench {
     fn summary(&self, congestion: Congestion, watch: &Watch) -> IncastRun {
         let interval = self.interval();
         let begin = (BEGIN.as_ps() / interval.as_ps()) as usize;
-        // What comes behind the time is only what was posted in it.
+        // Later intervals hold only what was posted within the time.
         let end = (begin + INTERVALS as usize).min(watch.intervals.len());
         let intervals = &watch.intervals[..end];
         let half = (begin + INTERVALS as usize / 2).min(end - 1);

@@ -32,7 +32,7 @@ fn axis(label: &str) -> Axis {
     Axis { label: label.into(), is_logarithmic: false }
 }
 
-/// What the server receives: of the fastest client in each interval, of the slowest, and on average.
+/// Received rate at the server: of the fastest client in each interval, of the slowest, and on average.
 fn rates(result: &IncastResult, run: &IncastRun) -> Figure {
     let gigabits = |bytes: f64| bytes * 8.0 / result.interval_ns as f64;
     let of = |name: &str, choose: &dyn Fn(&[u64]) -> f64| {

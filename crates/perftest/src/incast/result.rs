@@ -1,4 +1,4 @@
-//! What an incast yields, as a file and for people.
+//! Result of an incast, as a file and for people.
 
 use serde::{Deserialize, Serialize};
 use weft_harness::table::{Column, Table, grouped};
@@ -6,7 +6,7 @@ use weft_harness::table::{Column, Table, grouped};
 use super::{Congestion, DataChecked};
 use crate::watch::Interval;
 
-/// One run. All counts are of the server's port and of all machines; "steady" is the second half of the time.
+/// One run. Counts are of the server's port and of all machines; "steady" is the second half of the time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct IncastRun {
     /// With what.
@@ -23,7 +23,7 @@ pub struct IncastRun {
     pub drops: u64,
     /// Of these, in the second half.
     pub drops_steady: u64,
-    /// When the last one did.
+    /// When the last frame was dropped.
     pub last_drop_ns: Option<u64>,
     /// Packets that the switch marked.
     pub marked: u64,
@@ -43,11 +43,11 @@ pub struct IncastRun {
     pub intervals: Vec<Interval>,
 }
 
-/// What a bench of many clients of one server yields.
+/// Result of a benchmark of many clients of one server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct IncastResult {
     pub(super) format: String,
-    /// Which NIC.
+    /// The NIC.
     pub nic: String,
     /// Clients.
     pub clients: u32,
@@ -61,7 +61,7 @@ pub struct IncastResult {
     pub duration_ns: u64,
     /// The length of an interval.
     pub interval_ns: u64,
-    /// What the switch's queue holds.
+    /// Limit of the switch's queue.
     pub queue_limit_bytes: u64,
     /// From where on the switch marks.
     pub mark_from_bytes: u64,
@@ -69,9 +69,9 @@ pub struct IncastResult {
     pub mark_all_from_bytes: u64,
     /// The probability just below that.
     pub mark_probability_max: f64,
-    /// One for each kind of congestion control.
+    /// One run for each kind of congestion control.
     pub runs: Vec<IncastRun>,
-    /// What decided the runs.
+    /// Seed of the runs.
     pub seed: u64,
     /// The command that repeats them.
     pub replay: String,

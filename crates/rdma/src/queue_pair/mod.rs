@@ -34,19 +34,19 @@ pub fn source_port(number: QueuePairNumber, destination: QueuePairNumber) -> u16
     0xc000 | (pair.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 50) as u16
 }
 
-/// What requester and responder know of their queue pair and its peer.
+/// Attributes of the queue pair and its peer that requester and responder share.
 #[derive(Clone, Copy, Debug)]
 struct Setup {
     number: QueuePairNumber,
     domain: ProtectionDomain,
-    /// What peers may do through this queue pair.
+    /// Operations that peers may do through this queue pair.
     access: AccessFlags,
     destination: IpAddr,
     destination_qp: QueuePairNumber,
     mtu: u32,
     max_dest_rd_atomic: usize,
     min_rnr_timer: u8,
-    /// The local acknowledgement time-out; `None` if the requester waits for ever.
+    /// The local acknowledgement time-out; `None` if the requester waits without limit.
     timeout: Option<Duration>,
     /// The shortest time-out that measured round trips may come to.
     timeout_floor: Duration,
@@ -86,7 +86,7 @@ fn emit(packet: &Packet<'_>, shared: &mut Shared, out: &mut impl PacketSink) {
     shared.counters.sent_pkts += 1;
 }
 
-/// Which packet a queue pair has made.
+/// Kind of packet that a queue pair has built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sent {
     Nothing,
@@ -148,7 +148,7 @@ impl QueuePair {
         self.state
     }
 
-    /// How often it was reset.
+    /// Number of resets.
     pub(crate) fn resets(&self) -> u32 {
         self.resets
     }

@@ -4,7 +4,7 @@
 /// The rate of the port, 100 Gb/s. The unit of all rates is a byte in 65,536 ns, 122 kb/s.
 pub const LINE_RATE: u32 = 819_200;
 
-/// No queue pair becomes slower than about 100 Mb/s.
+/// The lowest rate of a queue pair, about 100 Mb/s.
 pub const RATE_MIN: u32 = 819;
 
 /// Bits per second of a rate of one unit.
@@ -18,7 +18,7 @@ const ALPHA_MAX: u32 = 0xffff;
 /// docs/benchmarks/congestion.md.
 const GAIN_SHIFT: u32 = 6;
 
-/// How often a queue pair recovers half of what it has lost before it looks for more (`F`).
+/// Fast recovery steps before the rate increases further (`F`).
 const RECOVERY_STEPS: u8 = 5;
 
 /// Steps are counted up to here.
@@ -39,7 +39,7 @@ pub const STEP_BYTES: u32 = 1 << 20;
 pub struct RateMachine {
     /// The rate now (`R_C`): [`RATE_MIN`] to [`LINE_RATE`].
     pub current: u32,
-    /// Where it recovers to (`R_T`).
+    /// The target rate (`R_T`).
     pub target: u32,
     /// The estimate of congestion, in 65,536ths.
     pub alpha: u32,
@@ -71,7 +71,7 @@ impl RateMachine {
         self.current < LINE_RATE
     }
 
-    /// How long a byte takes, in 2^-14 ns.
+    /// Time of a byte, in 2^-14 ns.
     pub fn byte_time(&self) -> u32 {
         (1 << 30) / self.current
     }
@@ -147,7 +147,7 @@ mod tests {
     fn apply(machine: &mut RateMachine, event: Event) {
         match event {
             Event::Notification => machine.on_notification(),
-            // Nothing is counted at the line rate.
+            // At the line rate nothing is counted.
             _ if !machine.is_limited() => {}
             Event::Timer => machine.on_timer(),
             Event::Bytes(bytes) => machine.on_bytes(bytes),
@@ -181,7 +181,7 @@ mod tests {
             events.into_iter().for_each(|event| apply(&mut machine, event));
             let mut periods = 0;
             while machine.is_limited() {
-                // What it sends in a period of 55 us.
+                // Bytes sent in a period of 55 us.
                 let sent = ((u64::from(machine.current) * 55_000) >> 16) as u32;
                 apply(&mut machine, Event::Bytes(sent.min(STEP_BYTES)));
                 apply(&mut machine, Event::Timer);

@@ -1,4 +1,4 @@
-//! When the sender of marked packets is told.
+//! Pacing of congestion notifications to the sender of marked packets.
 
 use weft_time::{Duration, Instant};
 

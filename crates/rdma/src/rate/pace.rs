@@ -1,4 +1,4 @@
-//! When a limited queue pair may send its next request packet.
+//! Pacing of a rate-limited queue pair's request packets.
 
 use weft_time::{Duration, Instant};
 
@@ -70,7 +70,7 @@ impl ReactionPoint {
         self.blocked = self.machine.is_limited() && self.next > now;
     }
 
-    /// When [`ReactionPoint::handle_deadline`] changes something.
+    /// When [`ReactionPoint::handle_deadline`] has an effect.
     #[inline]
     pub(crate) fn deadline(&self) -> Option<Instant> {
         if !self.machine.is_limited() {

@@ -70,7 +70,7 @@ pub fn target(text: &str) -> Target {
     }
 }
 
-/// What the wire does with a packet.
+/// Fate of a packet on the wire.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
     Lose,
@@ -104,7 +104,7 @@ pub const NAMES: [char; 2] = ['A', 'B'];
 pub fn describe(packet: &Packet<'_>) -> String {
     let mut line = format!("{} psn={}", name(packet.bth.opcode), packet.bth.psn);
     if packet.bth.acknowledge {
-        // Answers say by it that their sender keeps what comes too early.
+        // Responses announce by it that their sender keeps out-of-order packets.
         line.push_str(if packet.bth.opcode.is_response() { " keeps" } else { " ack?" });
     }
     if packet.bth.solicited {

@@ -14,7 +14,7 @@ use weft_verbs::{
 /// Bytes behind each target of a NIC.
 pub const MEMORY_BYTES: usize = 0x2_0000;
 
-/// One NIC with its memory, all of it one region of host memory.
+/// One NIC whose memory is a single region of host memory.
 pub struct Node {
     pub transport: Transport,
     pub memory: FlatMemory,
@@ -51,7 +51,7 @@ impl Node {
     }
 }
 
-/// How two queue pairs are connected.
+/// Parameters of a connection between two queue pairs.
 #[derive(Clone, Copy, Debug)]
 pub struct Connection {
     pub path_mtu: PathMtu,

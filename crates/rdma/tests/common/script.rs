@@ -46,7 +46,7 @@ struct Pair {
     now: Instant,
     regions: BTreeMap<(usize, String), RegionKeys>,
     next_id: [u64; 2],
-    /// What happens to the packets that each side sends next: a fate for each distance.
+    /// Fate of the packets that each side sends next, by distance.
     fates: [BTreeMap<u64, Fate>; 2],
     sent: [u64; 2],
 }
@@ -242,7 +242,7 @@ impl Pair {
             }
             let deadlines = self.nodes.iter().filter_map(|node| node.transport.next_deadline());
             let Some(next) = deadlines.min() else { return };
-            // What was due in a round is handled behind it.
+            // Events due within a round are handled at its end.
             let next = next.max(self.now);
             writeln!(out, "  .. {} pass", next - self.now).unwrap();
             self.now = next;

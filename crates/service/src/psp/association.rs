@@ -24,7 +24,7 @@ const UDP_AT: usize = IP_AT + Ipv4::BYTES;
 const PSP_AT: usize = UDP_AT + Udp::BYTES;
 const SEALED_AT: usize = PSP_AT + PspHeader::BYTES;
 
-/// Why a frame does not leave, or is dropped.
+/// Reason for which a frame is not sent, or dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// There is no association with the peer: nothing may leave in plaintext.
@@ -36,7 +36,7 @@ pub enum Refusal {
     /// A transport's frame has come in plaintext.
     #[error("a frame that must be sealed has come in plaintext")]
     Plaintext,
-    /// A PSP packet that is cut short or asks for what is not there.
+    /// A PSP packet that is truncated or uses an unsupported option.
     #[error("the PSP packet is malformed")]
     Malformed,
     /// No association has this SPI.
@@ -56,7 +56,7 @@ pub enum Refusal {
     Replayed,
 }
 
-/// Why an association cannot be installed.
+/// Reason for which an association cannot be installed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InstallError {
     /// Another SPI has the place.
@@ -65,7 +65,7 @@ pub enum InstallError {
     /// The key is in use already, so nonces would be used again.
     #[error("the key is in use already")]
     KeyInUse,
-    /// All places are taken.
+    /// The table of peers is full.
     #[error("there is no room for another peer")]
     Full,
 }
@@ -277,7 +277,7 @@ impl Psp {
         changed
     }
 
-    /// What has happened so far.
+    /// Counters since the start.
     pub const fn counters(&self) -> &Counters {
         &self.counters
     }
@@ -314,7 +314,7 @@ impl Psp {
         Ok(())
     }
 
-    /// Ends what is accepted for `spi`: the former key of a rotation.
+    /// Stops accepting frames under `spi`, the former key of a rotation.
     pub fn remove_receiver(&mut self, spi: u32) {
         let place = self.place_mut(spi);
         if place.as_ref().is_some_and(|receiver| receiver.spi == spi) {
@@ -338,7 +338,7 @@ impl Psp {
     }
 
     fn classify(&self, frame: &[u8]) -> Kind {
-        // What is no such packet is not the card's either, and goes to the host.
+        // Any other frame is not the card's, and goes to the host.
         let is_udp = frame.len() >= PSP_AT
             && frame[12..14] == ETHER_TYPE_IPV4.to_be_bytes()
             && frame[IP_AT] == 0x45
@@ -378,7 +378,7 @@ impl Psp {
         let header = PspHeader { version: sender.cipher.version(), spi: sender.spi, counter: sender.counter };
         sender.counter += 1;
 
-        // Without Ethernet's padding, and with room for what comes in front.
+        // Without Ethernet's padding, and with room for the headers in front.
         frame.resize(end + OVERHEAD_BYTES, 0);
         frame.copy_within(UDP_AT..end, SEALED_AT);
         // Paths are chosen by ports: the source port is that of the packet inside.

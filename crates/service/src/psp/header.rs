@@ -36,7 +36,7 @@ impl PspHeader {
         bytes
     }
 
-    /// Reads a header; none if it asks for what is left out here.
+    /// Parses a header; `None` if it uses an unsupported option.
     pub fn parse(bytes: &[u8; Self::BYTES]) -> Option<Self> {
         let [spi, high, low] =
             [4, 8, 12].map(|at| u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]));

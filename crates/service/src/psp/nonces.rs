@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the nonce of SPI {spi:#010x} and counter {counter} was used twice with key {key}")]
 pub struct Repeated {
-    /// Which key, in the numbering of the world.
+    /// The key, in the numbering of the world.
     pub key: u64,
     /// The SPI.
     pub spi: u32,

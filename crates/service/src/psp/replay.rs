@@ -1,4 +1,4 @@
-//! Which counters of an association have arrived.
+//! The replay window: counters of an association that have arrived.
 
 /// A sliding window of counters (RFC 4303, 3.4.3): each is accepted once, unless it is older than the window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,7 +21,7 @@ impl ReplayWindow {
     /// A frame with this counter, which is allowed, has been accepted.
     pub fn accept(&mut self, counter: u64) {
         if counter > self.highest {
-            // What lies between has not arrived; the places are those of counters that leave the window.
+            // The counters between have not arrived; their bits are those of counters that leave the window.
             let steps = counter - self.highest;
             self.arrived = if steps >= Self::FRAMES {
                 0

@@ -23,7 +23,7 @@ pub enum MapKind {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum TapKind {
-    /// Every verdict is 0, and the state stays as it is.
+    /// Every verdict is 0, and the state does not change.
     #[default]
     None = 0,
     /// [`Count`].
@@ -55,14 +55,14 @@ impl Tap for TapKind {
     }
 }
 
-/// What is configured for a flow.
+/// Configuration of a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Setting {
-    /// What changes the payload.
+    /// Service that changes the payload.
     pub map: MapKind,
-    /// What observes the payload, before the map changes it.
+    /// Service that observes the payload, before the map changes it.
     pub tap: TapKind,
-    /// What the services of this flow are told; its meaning is theirs.
+    /// Parameter of this flow's services; its meaning is theirs.
     pub value: u64,
 }
 

@@ -1,11 +1,11 @@
-//! What hosts cost: their processors, and the processes on them.
+//! Costs of hosts: their processors, and the processes on them.
 
 use super::{
     DRAM, ESTIMATE, Figure, HAMBAND_CALL, HAMBAND_UPDATE, MU_PERMISSION, NIC_KV_5_2, XENIC_APPLICATION,
     XENIC_HOST, XENIC_RIVALS, XENIC_SHARED,
 };
 
-/// What an engine costs that runs in a process on a host, on one core: it does one thing after the other.
+/// Costs of an engine in a process on a host, on one core, which does one thing after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostCost {
     /// To handle a call or a message.
@@ -62,7 +62,7 @@ impl HostCost {
 pub struct TwoCoreCost {
     /// To handle a call.
     pub call: Figure,
-    /// What a call takes beyond that from which something is posted or sent.
+    /// Additional time of a call that posts or sends something.
     pub update: Figure,
     /// To post a work request or to take a completion.
     pub verb: Figure,
@@ -101,7 +101,7 @@ impl TwoCoreCost {
 pub struct HostProcessor {
     /// Cores.
     pub cores: Figure,
-    /// What a thread does while the other one of its core is busy, of 100 that it does alone.
+    /// Speed of a thread while the other one of its core is busy, in per cent of its speed alone.
     pub shared_percent: Figure,
 }
 
@@ -126,7 +126,7 @@ impl HostProcessor {
     }
 }
 
-/// What transactions cost their host's program beside the card.
+/// Costs of transactions to their host's program beside the card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransactionCost {
     /// To start one.

@@ -104,7 +104,7 @@ pub fn cost_table_markdown() -> String {
     table
 }
 
-/// What others have measured from end to end, and how the model compares.
+/// A published end-to-end measurement, and the model's value.
 struct Measurement {
     what: &'static str,
     value: &'static str,

@@ -30,7 +30,7 @@ fn verbs_between_hosts_take_as_long_as_measured() {
     let inline = total(bus.to_card) + cards + total(bus.to_host);
     let fetched = inline + host_read.duration();
     assert_eq!((inline.as_ns(), fetched.as_ns()), (1_076, 1_636));
-    // What is left of the measured 1.8 and 2.0 us is two ways through a network: of 82 and of 182 ns.
+    // The rest of the measured 1.8 and 2.0 us is two one-way network times: 82 and 182 ns each.
     assert!((50..200).contains(&((1_800 - fetched.as_ns()) / 2)));
     assert!((50..200).contains(&((2_000 - fetched.as_ns()) / 2)));
 }
@@ -53,7 +53,7 @@ fn cores_do_as_many_operations_as_measured() {
     }
 }
 
-/// One way between two machines for a frame of `bytes` bytes on idle default links.
+/// One-way time of a frame of `bytes` bytes between two machines on idle default links.
 fn network(bytes: u64) -> Duration {
     Duration::from_ns(300) + (Duration::from_ns(10) + Duration::from_ps(80) * (bytes + 24)) * 2
 }
@@ -127,7 +127,7 @@ fn small_writes_of_many_fill_the_network_or_the_dma_engine() {
 fn two_threads_of_a_core_do_more_than_one() {
     let of = |threads| HOST_PROCESSOR.capacity_percent(threads);
     assert_eq!([1, 5, 16, 17, 20, 32, 64].map(of), [100, 500, 1_600, 1_628, 1_712, 2_048, 2_048]);
-    // What 28 threads do is 93 to 96 per cent of what 32 do.
+    // 28 threads reach 93 to 96 per cent of the throughput of 32.
     assert!((93..=96).contains(&(of(28) * 100 / of(32))));
 }
 

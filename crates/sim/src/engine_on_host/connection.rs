@@ -9,7 +9,7 @@ use weft_verbs::{Completion, CompletionStatus, QueuePairNumber};
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) queue_pair: QueuePairNumber,
-    /// When the card was told something of it last.
+    /// Last command to the card about it.
     pub(super) told_at: Instant,
     /// The requests that have not completed, in the order in which the card gets them.
     pub(super) outstanding: VecDeque<Outstanding>,
@@ -17,7 +17,7 @@ pub(super) struct Connection {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outstanding {
-    /// When the card gets it.
+    /// Time at which the card receives it.
     pub(super) at: Instant,
     /// Tells it from all others.
     pub(super) serial: u64,

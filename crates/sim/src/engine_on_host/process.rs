@@ -1,4 +1,4 @@
-//! What lies around an engine on a host: what carrying out its effects takes, and when.
+//! Surroundings of an engine on a host: the time of its effects.
 
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -19,7 +19,7 @@ use crate::host::Command;
 pub(super) const CALLS: usize = 0;
 pub(super) const WATCH: usize = 1;
 
-/// What a core, or several that are alike, have to do.
+/// Queue of one core, or of several alike.
 #[derive(Debug, Default)]
 pub(super) struct Lane {
     pub(super) inputs: VecDeque<Input>,
@@ -51,7 +51,7 @@ pub(super) enum Input {
         kind: u8,
         payload: Vec<u8>,
         last: bool,
-        /// When it has been taken out of its frame.
+        /// When it was taken out of its frame.
         at: Instant,
     },
     Completion(Completion),
@@ -91,13 +91,13 @@ pub(super) struct Process {
     pub(super) lanes: [Lane; 2],
     pub(super) cost: HostCost,
     pub(super) two_cores: Option<TwoCoreCost>,
-    /// What verbs have written that was not looked at: how often, and when a core sees the latest.
+    /// Writes of verbs that no core has seen: their number, and the time at which a core sees the latest.
     pub(super) unseen: (u32, Instant),
-    /// What comes of events that were handled, and when, in the order of time.
+    /// Outputs of handled events with their times, in the order of time.
     pub(super) outputs: VecDeque<(Instant, Output)>,
-    /// When the thread is through with what the event has asked for so far.
+    /// When the thread has finished the event's effects so far.
     ready: Instant,
-    /// For how long what comes of the event waits for memory that a core does not see yet, while the core goes on.
+    /// Time that the outputs of the event wait for memory that a core does not see yet, while the core goes on.
     unseen_for: Duration,
     /// Whether the event has had the driver change a queue pair.
     changes_permissions: bool,
@@ -146,7 +146,7 @@ impl Process {
         self.two_cores.map_or(self.cost.verb, |cost| cost.verb).duration()
     }
 
-    /// Where timers and messages are handled.
+    /// The core that handles timers and messages.
     pub(super) const fn watch(&self) -> usize {
         if self.two_cores.is_some() { WATCH } else { CALLS }
     }
@@ -155,7 +155,7 @@ impl Process {
         self.lanes[lane].inputs.push_back(input);
     }
 
-    /// Keeps what comes at `at` for then, behind what comes at the same time.
+    /// Keeps an output until `at`, behind others of the same time.
     pub(super) fn put_out(&mut self, at: Instant, output: Output) {
         let place = match self.outputs.back() {
             Some((last, _)) if *last > at => self.outputs.partition_point(|(other, _)| *other <= at),
@@ -171,7 +171,7 @@ impl Process {
         self.changes_permissions = false;
     }
 
-    /// When the thread is through with the last effect of the event.
+    /// When the thread has finished the last effect of the event.
     pub(super) fn through(&self) -> Instant {
         Instant::ZERO + self.ready.saturating_since(Instant::ZERO + self.unseen_for)
     }
@@ -248,8 +248,7 @@ impl Ports for Process {
                     let missed = reads.min(written);
                     self.ready += self.cost.memory_read.duration() * u64::from(missed)
                         + cost.cache_read.duration() * u64::from(reads - missed);
-                    // What it has read a core sees later: nothing comes of it before. The core has looked then, and
-                    // is not kept.
+                    // A core sees the data later: no output leaves before. The core itself is not delayed.
                     self.unseen_for = seen_at.saturating_since(self.ready);
                     self.ready += self.unseen_for;
                 }
@@ -265,7 +264,7 @@ impl Ports for Process {
     fn end(&mut self) {
         self.send_datagrams();
         if self.two_cores.is_some() && self.changes_permissions {
-            // It has taken place before the next event, on whichever core.
+            // It has taken place before the next event, on any core.
             for lane in &mut self.lanes {
                 lane.free_at = lane.free_at.max(self.ready);
             }

@@ -1,4 +1,4 @@
-//! Which faults are active, and what that means for each link and each pair of machines.
+//! Active faults, and their effect on each link and each pair of machines.
 
 use weft_time::Duration;
 
@@ -27,7 +27,7 @@ impl ActiveFaults {
         plan.iter().zip(&self.active).filter_map(|(fault, &active)| active.then_some(fault))
     }
 
-    /// What strikes the link of `machine` in `direction`, which is one of the two ways.
+    /// Faults on the link of `machine` in `direction`, one of the two ways.
     pub(crate) fn on_link(
         &self,
         plan: &[Fault<MachineId>],

@@ -26,7 +26,7 @@ pub enum FaultKind {
     Corruption,
     /// Groups of machines cannot talk to each other.
     Partition,
-    /// One machine cannot talk to another, which still can to it.
+    /// One machine cannot send to another, which still can send to it.
     OneWayCut,
     /// A machine vanishes with all that it knew, and comes back empty.
     Crash,
@@ -79,7 +79,7 @@ impl FaultKind {
     /// The first of those that only machines with disks have.
     const FIRST_OF_DISKS: u32 = Self::Power as u32;
 
-    /// Its name in plans, options and results.
+    /// Name in plans, options and results.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Loss => "loss",
@@ -145,7 +145,7 @@ impl FaultKinds {
         self.0 & Self::DISK.0 != 0
     }
 
-    /// Its kinds in their order.
+    /// The kinds in their order.
     pub fn iter(self) -> impl Iterator<Item = FaultKind> {
         FaultKind::ALL.into_iter().filter(move |&kind| self.contains(kind))
     }
@@ -188,7 +188,7 @@ impl fmt::Display for FaultKinds {
     }
 }
 
-/// How often each fault was injected.
+/// Number of injections of each fault.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct FaultCounts {
     /// Frames lost.

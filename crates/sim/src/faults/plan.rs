@@ -33,16 +33,16 @@ pub struct FaultPlan {
     pub faults: Vec<Fault>,
 }
 
-/// Which way of a machine's link a fault strikes.
+/// Direction of a machine's link that a fault strikes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LinkDirection {
     /// From the machine to the switch and back.
     #[default]
     Both,
-    /// What the machine sends.
+    /// Frames that the machine sends.
     FromMachine,
-    /// What the machine receives.
+    /// Frames that the machine receives.
     ToMachine,
 }
 
@@ -61,10 +61,10 @@ pub enum Fault<M = String> {
         until_us: u64,
         /// 0 to 1.
         probability: f64,
-        /// Whose link.
+        /// Machine whose link it strikes.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         machine: Option<M>,
-        /// Which way.
+        /// Direction.
         #[serde(default)]
         direction: LinkDirection,
     },
@@ -78,10 +78,10 @@ pub enum Fault<M = String> {
         probability: f64,
         /// The copy is at most so much later; evenly distributed.
         delay_us: u64,
-        /// Whose link.
+        /// Machine whose link it strikes.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         machine: Option<M>,
-        /// Which way.
+        /// Direction.
         #[serde(default)]
         direction: LinkDirection,
     },
@@ -95,10 +95,10 @@ pub enum Fault<M = String> {
         probability: f64,
         /// Held back for at most so long; evenly distributed.
         delay_us: u64,
-        /// Whose link.
+        /// Machine whose link it strikes.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         machine: Option<M>,
-        /// Which way.
+        /// Direction.
         #[serde(default)]
         direction: LinkDirection,
     },
@@ -114,10 +114,10 @@ pub enum Fault<M = String> {
         /// arrives, as frames do whose bits flipped inside a switch or a card, where no check sequence covers them.
         #[serde(default)]
         caught_by_fcs: f64,
-        /// Whose link.
+        /// Machine whose link it strikes.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         machine: Option<M>,
-        /// Which way.
+        /// Direction.
         #[serde(default)]
         direction: LinkDirection,
     },
@@ -129,10 +129,10 @@ pub enum Fault<M = String> {
         until_us: u64,
         /// 1 to 99.
         rate_percent: u8,
-        /// Whose link.
+        /// Machine whose link it strikes.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         machine: Option<M>,
-        /// Which way.
+        /// Direction.
         #[serde(default)]
         direction: LinkDirection,
     },
@@ -145,7 +145,7 @@ pub enum Fault<M = String> {
         /// Two or more groups.
         groups: Vec<Vec<M>>,
     },
-    /// Nothing that `from` sends reaches `to`.
+    /// No frame from `from` reaches `to`.
     OneWayCut {
         /// Begins.
         from_us: u64,
@@ -158,16 +158,16 @@ pub enum Fault<M = String> {
     },
     /// A machine vanishes: its memory, its deadlines, and the frames that have not left it.
     Crash {
-        /// When.
+        /// Time.
         at_us: u64,
-        /// Which.
+        /// The machine.
         machine: M,
     },
     /// A machine that has crashed comes back empty. Nothing happens to one that runs.
     Restart {
-        /// When.
+        /// Time.
         at_us: u64,
-        /// Which.
+        /// The machine.
         machine: M,
     },
     /// A machine stands still, then goes on; frames that arrive meanwhile wait.
@@ -176,7 +176,7 @@ pub enum Fault<M = String> {
         from_us: u64,
         /// Ends.
         until_us: u64,
-        /// Which.
+        /// The machine.
         machine: M,
     },
     /// A machine vanishes as in a crash, and comes back with what it has stored, if the director
@@ -186,7 +186,7 @@ pub enum Fault<M = String> {
         from_us: u64,
         /// Ends.
         until_us: u64,
-        /// Which.
+        /// The machine.
         machine: M,
     },
     /// Machines lose power at the same moment and come back with what is on their disks, if the director lets them.
@@ -257,7 +257,7 @@ pub enum Fault<M = String> {
     },
 }
 
-/// Why a plan is refused, in one line.
+/// Reason for which a plan is refused, in one line.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PlanError {
     /// The text is not a plan.
@@ -265,7 +265,7 @@ pub enum PlanError {
     Syntax {
         /// Counted from 1.
         line: usize,
-        /// What is wrong there.
+        /// The error.
         message: String,
     },
     /// A period ends before it has begun.
@@ -327,7 +327,7 @@ pub enum PlanError {
         fault: usize,
         /// The name.
         machine: String,
-        /// All names.
+        /// All names of machines.
         known: String,
     },
     /// A name that no kind has.
@@ -339,10 +339,10 @@ pub enum PlanError {
 }
 
 impl FaultPlan {
-    /// Reads a plan and checks it.
+    /// Parses a plan and checks it.
     ///
     /// # Errors
-    /// What is wrong, and where. Names of machines are checked when a world takes the plan.
+    /// The error and its position. Names of machines are checked when a world takes the plan.
     pub fn parse(text: &str) -> Result<Self, PlanError> {
         let plan: Self = toml::from_str(text).map_err(|error| {
             let start = error.span().map_or(0, |span| span.start.min(text.len()));
@@ -367,14 +367,14 @@ impl FaultPlan {
         self.faults.iter().enumerate().try_for_each(|(index, fault)| fault.check(index + 1))
     }
 
-    /// When the last fault is over: what is not live again some time after it never will be.
+    /// End of the last fault. A cluster that is not live within its bound after it never will be.
     pub fn ends_at(&self) -> Instant {
         self.faults.iter().map(Fault::end).max().unwrap_or(Instant::ZERO)
     }
 }
 
 impl<M> Fault<M> {
-    /// Its kind. A restart belongs to the crash before it.
+    /// Kind of the fault. A restart belongs to the crash before it.
     pub const fn kind(&self) -> FaultKind {
         match self {
             Self::Loss { .. } => FaultKind::Loss,
@@ -416,7 +416,7 @@ impl<M> Fault<M> {
         Instant::ZERO + Duration::from_us(self.period().0)
     }
 
-    /// When it is over.
+    /// End of the fault.
     pub fn end(&self) -> Instant {
         Instant::ZERO + Duration::from_us(self.period().1)
     }

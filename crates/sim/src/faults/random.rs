@@ -3,10 +3,10 @@
 use super::{Fault, FaultKind, FaultKinds, FaultPlan, LinkDirection};
 use crate::random::Stream;
 
-/// What a random plan may do.
+/// Limits of a random plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanShape {
-    /// The names of all machines whose links may fail and that may be parted or paused.
+    /// Names of all machines whose links may fail and that may be partitioned or paused.
     pub machines: Vec<String>,
     /// The names of those that may crash.
     pub crashable: Vec<String>,
@@ -18,7 +18,7 @@ pub struct PlanShape {
     pub from_us: u64,
     /// All faults are over at this time, and all machines running.
     pub until_us: u64,
-    /// Which kinds of faults.
+    /// Kinds of faults.
     pub kinds: FaultKinds,
 }
 

@@ -26,7 +26,7 @@ struct EchoNic {
     /// Copies to ask for at the alarm, and when they were completed.
     copies: Vec<DmaRequest>,
     copied: Vec<(Instant, u64)>,
-    /// What a frame whose byte 16 says so costs of labour in microseconds, for each output.
+    /// Labour in microseconds, for each output, of a frame whose byte 16 asks for it.
     labours: VecDeque<Duration>,
     labour: Duration,
 }
@@ -103,7 +103,7 @@ impl Nic for EchoNic {
     }
 }
 
-/// Calls once, or floods, and keeps what it is told.
+/// Calls once, or floods, and keeps the events.
 #[derive(Debug, Default)]
 struct Caller {
     call_at: Option<Instant>,
@@ -387,7 +387,7 @@ fn response(queue_pair: u8, number: u8) -> Vec<u8> {
     frame
 }
 
-/// An acknowledgement that passed a READ's response would look like a gap to its requester, who would ask for
+/// An acknowledgement that overtook a READ's response would look like a gap to its requester, which would ask for
 /// everything again.
 #[test]
 fn nothing_passes_what_waits_for_memory_on_its_queue_pair() {

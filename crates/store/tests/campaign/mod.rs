@@ -4,23 +4,23 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use weft_store::{Found, Parameters, RecoveryError, Refusal, SECTOR, SimulatedDisk, Store, WriteFault};
 
-/// Which faults of the medium there are, beside power cuts, killed processes and errors that the disk reports.
+/// Faults of the medium, beside power cuts, killed processes and errors that the disk reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Medium {
-    /// None.
+    /// No fault.
     Intact,
-    /// One in a run: nothing durable may be lost in silence.
+    /// One fault in a run: no durable record may be lost silently.
     OneFault,
     /// Any number: nothing may be found that was not appended.
     Arbitrary,
 }
 
-/// How a run went.
+/// Outcome of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Summary {
     pub recoveries: u32,
     pub snapshots: u64,
-    /// It ended because recovery found damage.
+    /// The run ended because recovery found damage.
     pub damaged: bool,
 }
 
@@ -37,7 +37,7 @@ struct Run {
     parameters: Parameters,
     disk: SimulatedDisk,
     store: Store,
-    /// What was appended, in this life or found again.
+    /// Records that were appended, in this run or found by recovery.
     records: Vec<Vec<u8>>,
     durable: u64,
     attempts: Vec<Attempt>,
@@ -191,8 +191,8 @@ impl Run {
         let at = self.below(sectors) * SECTOR as u64;
         match self.below(4) {
             0 => self.disk.fail_write(WriteFault::Lost),
-            // One that misses its place and hits the other copy of the same batch would be two faults: it goes where
-            // superblocks and mirror are.
+            // A write that is misdirected onto the other copy of the same batch would be two faults: it goes to the
+            // superblocks and the mirror.
             1 => {
                 let room = 4 + 2 * u64::from(self.parameters.batch_sectors);
                 let at = if self.medium == Medium::OneFault { at % (room * SECTOR as u64) } else { at };
@@ -255,7 +255,7 @@ impl Run {
         Ok(())
     }
 
-    /// How many records the snapshot reflects that was found.
+    /// Number of records that the recovered snapshot reflects.
     fn check_chunks(&self, chunks: &[Vec<u8>]) -> Result<u64, String> {
         let newest = self.durable_attempt.filter(|_| self.medium != Medium::Arbitrary);
         let Some(first) = chunks.first() else {
@@ -278,7 +278,7 @@ impl Run {
         Ok(attempt.covers)
     }
 
-    /// What the farthest snapshot without chunks reflects: nothing tells them apart.
+    /// Records covered by the farthest snapshot without chunks: such snapshots look alike.
     fn covers_without_chunks(&self) -> u64 {
         let ended = self.attempts.iter().filter(|attempt| attempt.ended && attempt.chunks.is_empty());
         ended.map(|attempt| attempt.covers).max().unwrap_or(0)

@@ -7,7 +7,7 @@ use crate::bytes::{be16, be24};
 /// Base transport header, 12 bytes (clause 9.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bth {
-    /// What the packet is.
+    /// Opcode of the packet.
     pub opcode: Opcode,
     /// The receiver should raise an event when the message completes.
     pub solicited: bool,

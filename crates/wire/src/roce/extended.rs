@@ -53,8 +53,7 @@ impl AtomicEth {
     /// Bytes on the wire.
     pub const BYTES: usize = 28;
 
-    /// Reads the header. A misaligned address is read as it is: to refuse it, with a NAK, is the
-    /// responder's task.
+    /// Decodes the header. A misaligned address is kept: the responder refuses it with a NAK.
     #[inline]
     pub fn from_bytes(bytes: &[u8; Self::BYTES]) -> AtomicEth {
         AtomicEth {
@@ -80,7 +79,7 @@ impl AtomicEth {
 /// ACK extended transport header, 4 bytes (clause 9.3.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Aeth {
-    /// What kind of acknowledgement.
+    /// Kind of the acknowledgement.
     pub syndrome: Syndrome,
     /// Message sequence number, 24 bits: how many requests the responder has completed.
     pub msn: u32,

@@ -1,4 +1,4 @@
-//! What a packet is, and what follows from that alone.
+//! Opcodes, and the properties of a packet that follow from its opcode alone.
 
 /// Operations of the reliable-connection service (table 38 of the specification; the service's three
 /// leading bits are zero), and the congestion notification packet of RoCE v2 (annex A17.9.3).

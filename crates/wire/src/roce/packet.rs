@@ -26,7 +26,7 @@ pub struct Packet<'a> {
     pub payload: &'a [u8],
 }
 
-/// How many pad bytes, 0 to 3, follow a payload of so many bytes: the value of [`Bth::pad`].
+/// Number of pad bytes, 0 to 3, behind a payload of this length: the value of [`Bth::pad`].
 pub const fn pad_bytes(payload_bytes: usize) -> u8 {
     (payload_bytes.wrapping_neg() & 3) as u8
 }

@@ -17,7 +17,7 @@ pub enum Syndrome {
     Nak(NakCode),
 }
 
-/// Why a request was refused (table 46).
+/// Reason of a NAK (table 46).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum NakCode {

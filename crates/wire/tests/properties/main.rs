@@ -1,4 +1,4 @@
-//! What is emitted parses to what it was; what is not valid is refused without a panic.
+//! Emitted packets parse to themselves; invalid ones are refused without a panic.
 
 mod oracle;
 mod strategies;
@@ -47,7 +47,7 @@ fn parse_as_everything(bytes: &[u8]) {
     }
 }
 
-/// No beginning of a frame that is shorter than its packet is taken for a frame.
+/// No truncated frame is accepted.
 fn refuses_every_truncation(frame: &[u8], packet_end: usize) {
     for length in 0..packet_end {
         let result = Frame::parse(&frame[..length]);

@@ -51,7 +51,7 @@ module consensus_instance_formal
     .contradiction_o()
   );
 
-  // What a state can be.
+  // Possible states.
   function automatic logic possible(instance_t state, member_t self);
     logic good = state.members[self] && state.quorums == quorums_of(state.members) && state.rows[self][self];
     good &= ((state.suspected | state.accepted | state.heard_locked) & ~state.members) == '0;
@@ -65,7 +65,7 @@ module consensus_instance_formal
     return good || state == '0;
   endfunction
 
-  // How many are locked with this node, and how many it suspects.
+  // Number of members locked with this node, and number that it suspects.
   logic [3:0] locked_members, suspects;
   logic equal;
   always_comb begin
@@ -79,7 +79,7 @@ module consensus_instance_formal
     end
   end
 
-  // What the end of the round makes of it is known in the cycle behind its last change.
+  // The result of the end of the round is known in the cycle behind its last change.
   logic settled;
   always_ff @(posedge clk_i) settled <= rst_n && !end_round_i && !receive_i;
 
@@ -105,7 +105,7 @@ module consensus_instance_formal
       if (decides && is.adopted) assert (ended.decision == is.adoption);
       if (decides && !is.adopted) begin
         assert ((ended.locked && 5'(locked_members) > 5'(is.quorums.decision - 1'b1)) || equal);
-        // Who cannot tell how it stands leaves deciding to the others.
+        // A member that cannot know its standing leaves deciding to the others.
         assert (suspects <= is.quorums.tolerated);
       end
       if (ended.locked && !is.locked) assert (suspects <= 4'(Round) || is.heard_locked != '0);

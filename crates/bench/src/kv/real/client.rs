@@ -33,12 +33,12 @@ use crate::kv::{Driver, DriverParameters, Phase};
 /// How long a client waits for an answer before it asks again: longer than a loaded machine takes, shorter than a
 /// lease.
 const TIMEOUT: Duration = Duration::from_ms(50);
-/// When a client gives a request up.
+/// Time after which a client gives a request up.
 const GIVE_UP: Duration = Duration::from_secs(20);
 /// Between two messages on how far a run is.
 const PROGRESS_EVERY: Duration = Duration::from_ms(100);
 
-/// What a process of clients is told in its file.
+/// Parameters of a process of clients, from its file.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct ClientSettings {
     pub workload: String,
@@ -52,22 +52,22 @@ pub(super) struct ClientSettings {
     pub lane: u32,
     pub lanes: u32,
     pub seed: u64,
-    /// Where the process opens its port.
+    /// Address of the process's port.
     pub address: Ipv4Addr,
-    /// Where the nodes take requests, node 0 first.
+    /// Addresses at which the nodes take requests, node 0 first.
     pub nodes: Vec<SocketAddrV4>,
     pub reads: Reads,
     /// The longest datagram, in bytes.
     pub datagram_bytes: usize,
-    /// How long to poll before sleeping.
+    /// Time for which it polls before it sleeps.
     pub spin: Duration,
     /// The core to keep to.
     pub core: Option<u32>,
     /// The origin of the clock that all processes of the run share.
     pub origin_ns: u64,
-    /// Where the history goes.
+    /// File of the history.
     pub history: PathBuf,
-    /// Where the measurements go.
+    /// File of the measurements.
     pub recorder: PathBuf,
 }
 
@@ -100,7 +100,7 @@ impl From<Reads> for ReadPolicy {
     }
 }
 
-/// When the workload begins and ends, on the clock of the run.
+/// Beginning and end of the workload, on the clock of the run.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct RunOrder {
     pub begin: Instant,
@@ -122,7 +122,7 @@ pub struct Clients<'a> {
     now: Instant,
     payload: Vec<u8>,
     datagram: Vec<u8>,
-    /// Where the datagram at hand goes, if there is one.
+    /// Destination of the current datagram, if there is one.
     to: Option<SocketAddrV4>,
     progress: Option<(Instant, &'a mut (dyn FnMut(u64) + Send))>,
     stop: &'a Stop,
@@ -269,7 +269,7 @@ pub fn client_main(settings: &Path) -> Result<(), RealBenchError> {
     Ok(())
 }
 
-/// One phase from begin to end.
+/// Runs one phase.
 fn carry_out(
     driver: Driver,
     settings: &ClientSettings,

@@ -17,7 +17,7 @@ use super::{MEMBERSHIP_COMMAND, NODE_COMMAND, RealBenchError};
 
 /// How long a process may take to open its ports, and the cluster to form, on a machine that is busy with other things.
 const START_LIMIT: Duration = Duration::from_secs(20);
-/// How long a process may take to end when asked to.
+/// Longest time for a process to end when asked to.
 pub(super) const END_LIMIT: Duration = Duration::from_secs(20);
 /// The loopback interface takes packets of 64 KiB; no datagram is longer than this.
 pub(super) const MTU_BYTES: u32 = 65_535;
@@ -30,7 +30,8 @@ pub(super) const MTU_BYTES: u32 = 65_535;
 pub(crate) struct Addresses(u32);
 
 impl Addresses {
-    /// Those of the process with this number. They lie in 127.128.0.0/9: the lower half is where other programs look.
+    /// Addresses of the process with this number. They lie in the upper half of 127.0.0.0/8; other programs use the
+    /// lower.
     pub fn of_process(id: u32) -> Self {
         const BLOCKS: u32 = 1 << 18;
         Self(u32::from(Ipv4Addr::new(127, 128, 0, 0)) + ((id % BLOCKS) << 5))
@@ -49,15 +50,15 @@ impl Addresses {
     }
 }
 
-/// What the processes of a cluster are set up with.
+/// Parameters of a cluster's processes.
 #[derive(Clone, Debug)]
 pub(crate) struct ClusterSettings {
     pub nodes: u32,
-    /// What nodes run. With transactions, each records what is read and written in its [`record_of`].
+    /// Engines of the nodes. With transactions, each records reads and writes in its [`record_of`].
     pub engines: EnginesConfig,
     pub lease: Duration,
     pub spin: Duration,
-    /// Which node runs on which core.
+    /// Cores of the nodes.
     pub turns: CoreTurns,
 }
 
@@ -78,10 +79,10 @@ impl CoreTurns {
     }
 }
 
-/// What the names of the nodes' records begin with.
+/// Prefix of the names of the nodes' records.
 const RECORDS: &str = "records";
 
-/// Where a node records what is read and written.
+/// File in which a node records reads and writes.
 pub fn record_of(folder: &Path, node: usize) -> PathBuf {
     TransactionsConfig::record_of(&folder.join(RECORDS), node)
 }
@@ -93,13 +94,13 @@ pub(crate) struct Cluster {
     config: PathBuf,
     nodes: Vec<Node>,
     pub announcements: Vec<Announcement>,
-    /// What nodes counted, as they said when they ended.
+    /// Counters of nodes, as they printed them at their end.
     pub counters: Vec<String>,
 }
 
 struct Node {
     process: Option<ChildProcess>,
-    /// How many announcements there were when the process was started: earlier ones are not its own.
+    /// Number of announcements when the process was started: earlier ones are not its own.
     since: usize,
 }
 

@@ -49,13 +49,13 @@ pub const CLIENT_COMMAND: &str = "bench-client";
 pub struct RealBench {
     /// Nodes, 1 to 16, each a process.
     pub nodes: u32,
-    /// What clients do.
+    /// Workload of the clients.
     pub workload: Workload,
-    /// When they do it, over all processes.
+    /// Load of the clients, over all processes.
     pub load: Load,
     /// Over how many processes the clients are spread: a divisor of their number.
     pub client_processes: u32,
-    /// When the workload ends.
+    /// End of the workload.
     pub limit: BenchLimit,
     /// Operations that were to start within this time are not measured.
     pub warm_up: Duration,
@@ -65,9 +65,9 @@ pub struct RealBench {
     pub reads: ReadPolicy,
     /// A node to kill.
     pub kill: Option<Kill>,
-    /// How long a lease lasts: whole milliseconds. Writes stand still for about that long after a crash.
+    /// Length of a lease: whole milliseconds. Writes stop for about that long after a crash.
     pub lease: Duration,
-    /// How long a process polls before it sleeps.
+    /// Time for which a process polls before it sleeps.
     pub spin: Duration,
     /// The command that repeats the run.
     pub replay: String,
@@ -76,15 +76,15 @@ pub struct RealBench {
 /// A crash in the middle of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kill {
-    /// Which node. In every view all full members lead about as many keys.
+    /// The node. In every view all full members lead about as many keys.
     pub node: u32,
-    /// When it is killed, from the begin of the workload.
+    /// When it is killed, from the beginning of the workload.
     pub after: Duration,
-    /// When it is started again, from the begin of the workload.
+    /// When it is started again, from the beginning of the workload.
     pub restart: Option<Duration>,
 }
 
-/// What came of a run.
+/// Results of a run.
 #[derive(Debug)]
 pub struct RealRun {
     /// The measurements.
@@ -95,11 +95,11 @@ pub struct RealRun {
     pub history: History,
     /// Whether it is linearizable.
     pub report: Report,
-    /// What the nodes counted, one line each.
+    /// Counters of the nodes, one line each.
     pub counters: Vec<String>,
 }
 
-/// Why a run over real sockets failed.
+/// Reason for which a run over real sockets failed.
 #[derive(Debug, Error)]
 pub enum RealBenchError {
     /// The run cannot be made.
@@ -114,9 +114,9 @@ pub enum RealBenchError {
     /// A file of the run is refused.
     #[error("{}: {source}", path.display())]
     Folder {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the system.
         source: io::Error,
     },
     /// A result file is refused.
@@ -144,9 +144,9 @@ pub enum RealBenchError {
 
 /// From the order to begin until the workload begins: time for the order to arrive everywhere.
 const LEAD_TIME: Duration = Duration::from_ms(50);
-/// How often the parent looks at its children.
+/// Interval at which the parent checks its children.
 const LOOK_EVERY: Duration = Duration::from_ms(5);
-/// No other phase than the workload may take longer.
+/// Longest time of any phase but the workload.
 const PHASE_LIMIT: Duration = Duration::from_secs(120);
 /// As many clients as a node remembers by default.
 const CLIENTS_MAX: u32 = 1_024;
@@ -219,7 +219,7 @@ impl RealBench {
         Ok(RealRun { result, latencies: recorder.overall(), history, report, counters })
     }
 
-    /// What is wrong with the run, in one line.
+    /// Checks the run. The error is one line.
     fn check(&self) -> Result<(), String> {
         let clients = self.load.clients();
         if !(1..=NODES_MAX as u32).contains(&self.nodes) {
@@ -248,7 +248,7 @@ impl RealBench {
         Ok(())
     }
 
-    /// Room for all records, and for what a workload inserts as long as it is not absurd.
+    /// Room for all records, and for a workload's inserts as long as there are not absurdly many.
     fn capacity_keys(&self) -> u32 {
         let inserts = match self.limit {
             BenchLimit::Operations(operations) => operations / 8,
@@ -404,7 +404,7 @@ pub(crate) fn machine_description() -> String {
     format!("{model}, {cores} cores shared by all processes; UDP over loopback")
 }
 
-/// One process of clients, and what it has said.
+/// One process of clients, and its output.
 struct ClientProcess {
     process: ChildProcess,
     history: PathBuf,

@@ -1,4 +1,4 @@
-//! What happened to a cluster of processes over time, for reports.
+//! Events of a cluster of processes over time, for reports.
 
 use weft_kv::{PARTITIONS, Role};
 use weft_net::{Announcement, Announcer};
@@ -27,12 +27,12 @@ impl Span {
         (self.begin_ns..=self.end_ns).contains(&at_ns)
     }
 
-    /// Since the beginning; what is outside is moved to the edge.
+    /// Time since the beginning; times outside are moved to the edge.
     fn place(self, at_ns: u64) -> u64 {
         at_ns.clamp(self.begin_ns, self.end_ns) - self.begin_ns
     }
 
-    /// Cuts `[begin, end]` where `changes` (in order of time) name another state, and leaves out what is empty.
+    /// Cuts `[begin, end]` where `changes` (in order of time) name another state, and leaves out empty spans.
     fn cut<T: Copy + PartialEq>(
         self,
         start: T,
@@ -76,7 +76,7 @@ pub(super) fn marks(announcements: &[Announcement], turns: &[Turn], span: Span) 
     marks
 }
 
-/// What each node was able to do and how much it led.
+/// State and leadership of each node over time.
 pub(super) fn lanes(nodes: u32, announcements: &[Announcement], turns: &[Turn], span: Span) -> Vec<Lane> {
     (0..nodes)
         .map(|index| {

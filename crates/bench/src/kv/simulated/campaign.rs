@@ -40,18 +40,18 @@ const LOAD: Load = Load::Open { clients: 24, operations_per_s: 60_000.0 };
 /// Few records, so that clients meet; not so few that one bucket holds them all.
 const RECORDS: u64 = 64;
 
-/// Which runs to make.
+/// Runs of the campaign.
 #[derive(Clone, Debug)]
 pub struct Campaign {
     /// Nodes of each cluster.
     pub nodes: usize,
-    /// One run for each seed.
+    /// One run per seed.
     pub seeds: std::ops::RangeInclusive<u64>,
-    /// Which kinds of faults the random plans have.
+    /// Kinds of faults in random plans.
     pub kinds: FaultKinds,
-    /// This plan in place of random ones.
+    /// A fixed plan in place of random ones.
     pub plan: Option<FaultPlan>,
-    /// What NIC the nodes have.
+    /// NIC of the nodes.
     pub nic: NodeNic,
     /// Whether frames are sealed by PSP.
     pub psp: bool,
@@ -66,14 +66,14 @@ pub struct Campaign {
     pub disk_bug: Option<DiskBug>,
 }
 
-/// What came of a campaign.
+/// Results of a campaign.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct CampaignResult {
     /// `sim`: all times are virtual.
     pub world: &'static str,
-    /// Which NIC.
+    /// The NIC.
     pub nic: NicModel,
-    /// Where the engines run: on the `nic`, or in software on the `host`.
+    /// Place of the engines: on the `nic`, or in software on the `host`.
     pub engine_on: &'static str,
     /// Nodes of each cluster.
     pub nodes: u32,
@@ -101,7 +101,7 @@ pub struct CampaignResult {
     /// What was sealed, if frames were.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub psp: Option<Sealed>,
-    /// What went wrong.
+    /// Violations.
     #[serde(flatten)]
     pub findings: Findings,
 }
@@ -147,7 +147,7 @@ impl Campaign {
             let faults_end = plan.ends_at().max(Instant::ZERO + FAULTS_FROM);
             let regime = self.has_disks().then(|| regime(seed));
             let cluster = self.cluster(seed, plan, regime)?;
-            // Who does not come to the end has no history.
+            // A client that did not finish has no history.
             let mut checked = Checked::NotChecked;
             let run = || {
                 let (judgement, report) = run(cluster, regime, faults_end, &mut result);
@@ -302,7 +302,7 @@ fn run(
     (judgement, checked(&report))
 }
 
-/// How long after `faults_end` every node serves again; nothing if that takes longer than it may.
+/// Time after `faults_end` until every node serves again; `None` if that exceeds the bound.
 fn live_within(cluster: &mut Cluster, faults_end: Instant) -> Option<Duration> {
     while !cluster.is_whole() {
         if cluster.machines.world.now() >= faults_end + LIVE_WITHIN {

@@ -1,4 +1,4 @@
-//! A simulated cluster: its machines in a world, and what is asked of them.
+//! A simulated cluster: its machines in a world, and its queries.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -42,27 +42,27 @@ pub const LEASE: Duration = Duration::from_ms(5);
 /// So often keys change where frames are sealed: a node that is granted leases is never two generations behind.
 const ROTATION: Duration = Duration::from_ms(10);
 
-/// How long a simulated client waits for an answer before it asks again.
+/// Time until a simulated client repeats an unanswered request.
 const CLIENT_TIMEOUT: Duration = Duration::from_us(250);
 
-/// What a cluster is made of.
+/// Parts of a cluster.
 #[derive(Clone, Debug)]
 pub struct ClusterParameters {
     /// Nodes, 1 to 16.
     pub nodes: usize,
-    /// What clients do.
+    /// Workload of the clients.
     pub workload: Workload,
-    /// When they do it, over all client machines.
+    /// Load of the clients, over all client machines.
     pub load: Load,
     /// Whom they ask to read.
     pub reads: ReadPolicy,
     /// Decides everything.
     pub seed: u64,
-    /// What NIC the nodes have.
+    /// NIC of the nodes.
     pub nic: NodeNic,
     /// Whether frames are sealed by PSP.
     pub psp: bool,
-    /// What goes wrong.
+    /// Faults.
     pub plan: FaultPlan,
     /// What becomes of the nodes' disks, if they have any.
     pub disks: Option<DiskRegime>,
@@ -230,7 +230,7 @@ impl Cluster {
         self.drivers().map(Driver::completed).sum()
     }
 
-    /// What a node was over time, in the world's time, over all its lives.
+    /// Status of a node over time, in the world's time, over all its incarnations.
     pub(super) fn status_changes(&self, node: usize) -> Vec<StatusChange> {
         let clock = self.machines.world.clock(MachineId::new(node));
         let former = self.machines.director.builder.former.get(&node).into_iter().flatten();
@@ -249,7 +249,7 @@ impl Cluster {
         sums
     }
 
-    /// What all clients have measured, and what happened.
+    /// Measurements and history of all clients.
     pub(super) fn into_parts(mut self) -> (Recorder, History) {
         let mut recorders = Vec::new();
         let mut histories = Vec::new();

@@ -35,7 +35,7 @@ impl DiskBug {
         of_stores.chain(weft_node::LogBug::ALL.into_iter().map(Self::Log)).chain([Self::LostDiskKeepsLife])
     }
 
-    /// Its name on command lines: lower case, words joined by hyphens.
+    /// Name on command lines: lower case, words joined by hyphens.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Store(bug) => bug.name(),

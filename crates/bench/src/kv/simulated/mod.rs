@@ -40,17 +40,17 @@ use weft_workload::{Limit, Load};
 pub struct SimulatedBench {
     /// The cluster and its clients.
     pub cluster: ClusterParameters,
-    /// When the workload ends.
+    /// End of the workload.
     pub limit: BenchLimit,
     /// Operations that were to start within this time are not measured.
     pub warm_up: Duration,
-    /// Where to write one pcapng per port, and which part of the run.
+    /// Directory of one pcapng per port, and the part of the run to capture.
     pub capture: Option<(PathBuf, CaptureWindow)>,
     /// The command that repeats the run.
     pub replay: String,
 }
 
-/// When a workload ends.
+/// End of a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BenchLimit {
     /// After so many operations, over all clients.
@@ -59,7 +59,7 @@ pub enum BenchLimit {
     After(Duration),
 }
 
-/// Why a simulated run failed.
+/// Reason for which a simulated run failed.
 #[derive(Debug, Error)]
 pub enum SimulatedError {
     /// The fault plan does not fit.
@@ -75,7 +75,7 @@ pub enum SimulatedError {
     Capture(#[from] CaptureError),
 }
 
-/// What came of a run.
+/// Results of a run.
 #[derive(Debug)]
 pub struct SimulatedRun {
     /// The measurements.
@@ -90,11 +90,11 @@ pub struct SimulatedRun {
     pub counters: BTreeMap<String, u64>,
 }
 
-/// No phase of a run may take longer than this, in virtual time.
+/// Longest virtual time of a phase.
 const PHASE_MAX: Duration = Duration::from_secs(600);
 
 impl SimulatedBench {
-    /// Runs it; `progress` is told how many operations are over.
+    /// Runs it; `progress` gets the number of finished operations.
     ///
     /// # Errors
     /// See [`SimulatedError`].
@@ -121,7 +121,7 @@ impl SimulatedBench {
             capture.borrow_mut().finish()?;
         }
 
-        // Faults may outlast the workload; what is there can be read only when the cluster is whole.
+        // Faults may outlast the workload; the final state can be read only when the cluster is whole.
         cluster.run_until(self.cluster.plan.ends_at().max(cluster.machines.world.now()));
         cluster.begin(|_| Phase::ReadBack);
         phase(&mut cluster, "reading back", slice, |_| {})?;
@@ -187,7 +187,7 @@ impl SimulatedBench {
     }
 }
 
-/// What a policy for reads is called.
+/// Name of a policy for reads.
 pub(crate) fn reads_name(reads: ReadPolicy) -> String {
     match reads {
         ReadPolicy::Leader => "leader".into(),

@@ -20,7 +20,7 @@ use weft_waist::{Engine, EngineState, EngineStatus, Memory, NODES_MAX, NodeId, N
 use super::disks::Disks;
 use super::machines::ClientMachine;
 
-/// What NIC the nodes have, and where their engines run.
+/// NIC of the nodes, and place of their engines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::large_enum_variant, reason = "a cluster has one, and it can be copied")]
 pub enum NodeNic {
@@ -38,7 +38,7 @@ impl NodeNic {
     /// The gateware at every node.
     pub const RTL: Self = Self::Rtl(NodeSet::first(NODES_MAX));
 
-    /// Which NIC, as results say it.
+    /// The NIC, as in results.
     pub const fn model(&self) -> NicModel {
         match self {
             Self::Soft(_) => NicModel::Soft,
@@ -46,7 +46,7 @@ impl NodeNic {
         }
     }
 
-    /// Where the engine runs: on the NIC, or in software on the `host`.
+    /// Place of the engine: on the NIC, or in software on the `host`.
     pub fn engine_on(&self) -> &'static str {
         match self {
             Self::Soft(profile) if *profile == CostProfile::HOST_CARD => "host",
@@ -64,7 +64,7 @@ impl NodeNic {
         }
     }
 
-    /// What the times rest on.
+    /// Basis of the times.
     pub(super) fn basis(&self) -> String {
         match self {
             Self::Soft(profile) => format!("cost profile `{}`: {}", profile.name, profile.basis),
@@ -90,11 +90,11 @@ pub(super) type NodeSoftware = NicMachine<SoftNic<Kv>, NodeHost<NodeHalf>>;
 /// A node.
 #[expect(clippy::large_enum_variant, reason = "each lies in a box of its own")]
 pub(super) enum NodeMachine {
-    /// Its NIC is software.
+    /// The NIC is software.
     Soft(NodeSoftware),
     /// Its NIC is the gateware, with the engine in it.
     Rtl(NicMachine<RtlNic, NodeHost<NodeHalf>>),
-    /// Its NIC is the gateware, and all the software of a node runs on the host.
+    /// The NIC is the gateware, and all the software of a node runs on the host.
     RtlBeforeHost(NicMachine<RtlNic, HostedMachine<NodeSoftware>>),
 }
 
@@ -129,7 +129,7 @@ impl NodeMachine {
         }
     }
 
-    /// How far the engine is, as far as anybody outside it can tell.
+    /// Status of the engine, as visible from outside.
     pub(super) fn status(&self) -> EngineStatus {
         self.engine().map_or(self.host().node().engine_status(CALLED_SLOT), |(engine, _)| engine.status())
     }
@@ -209,7 +209,7 @@ pub(super) struct NodeBuilder {
     pub(super) planted: Planted,
     /// The keys of all machines, if frames are sealed.
     pub(super) keys: Option<SharedKeys>,
-    /// What crashed nodes had been, by node.
+    /// Status over time of crashed incarnations, by node.
     pub(super) former: BTreeMap<usize, Vec<StatusChange>>,
     /// What the nodes write to, if the cluster has disks.
     pub(super) disks: Option<Disks>,
@@ -319,7 +319,7 @@ impl NodeBuilder {
         }
     }
 
-    /// How many nodes the cluster has.
+    /// Number of nodes of the cluster.
     pub(super) fn nodes(&self) -> usize {
         self.stations.iter().filter(|station| matches!(station, Station::Node(_))).count()
     }

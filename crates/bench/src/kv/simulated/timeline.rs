@@ -1,4 +1,4 @@
-//! What happened to a simulated cluster over time, for reports.
+//! Events of a simulated cluster over time, for reports.
 
 use weft_harness::result::{Lane, LeadSpan, Mark, MarkKind, NodeState, StateSpan, since_ns};
 use weft_harness::{Station, StatusChange, node_id};
@@ -39,7 +39,7 @@ pub(super) fn of(cluster: &Cluster, begin: Instant, end: Instant) -> (Vec<Mark>,
     (marks.into_iter().map(|(_, mark)| mark).collect(), lanes.collect())
 }
 
-/// What a node was able to do, from its status registers and its crashes.
+/// States of a node, from its status registers and its crashes.
 fn states<'a>(
     changes: &[StatusChange],
     turns: impl Iterator<Item = &'a Turn>,
@@ -81,7 +81,7 @@ fn states<'a>(
     spans
 }
 
-/// How many partitions a node leads, view by view.
+/// Number of partitions that a node leads, view by view.
 fn leads(node: NodeId, views: &[(Instant, View)], begin: Instant, end: Instant) -> Vec<LeadSpan> {
     let ends = views.iter().skip(1).map(|(at, _)| *at).chain([end]);
     views

@@ -3,7 +3,7 @@
 use weft_sim::{Event, MachineId, Tap};
 use weft_time::Instant;
 
-/// One machine's end or return.
+/// A machine's crash or return.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Turn {
     pub at: Instant,

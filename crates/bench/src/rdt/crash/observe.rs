@@ -44,7 +44,7 @@ pub struct Timeline {
     pub ordered: Vec<u64>,
 }
 
-/// What came of a run.
+/// Results of a run.
 #[derive(Debug)]
 pub(super) struct Run {
     pub measured: Measured,

@@ -80,7 +80,7 @@ pub struct CrashResult {
     pub steps: u64,
     /// `holds`, or `violation`.
     pub checked: &'static str,
-    /// What is wrong, in words.
+    /// Descriptions of the violations.
     pub wrong: Vec<String>,
 }
 
@@ -181,7 +181,7 @@ impl CrashReport {
         }
     }
 
-    /// What people read.
+    /// Text form.
     pub fn to_text(&self) -> String {
         let mut table = Table::new([
             Column::words("crash"),

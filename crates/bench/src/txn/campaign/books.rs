@@ -13,7 +13,7 @@ use weft_txn::{Key, LOADED, Outcome, Recorded, Request, TransactionId, Version};
 
 use super::super::checker::{access, name};
 
-/// All hosts write into the same books.
+/// All hosts write into the same record.
 pub(super) type Shared = Rc<RefCell<Books>>;
 
 /// How an attempt ended, as its host was told.
@@ -23,12 +23,12 @@ struct Told {
     fate: Fate,
 }
 
-/// What the clients of a node were told, over all its lives.
+/// Answers to the clients of a node, over all its incarnations.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct NodeBooks {
     pub(super) committed: u64,
     pub(super) aborted: u64,
-    /// That nobody holds a shard.
+    /// Answers that no node holds a shard.
     pub(super) unavailable: u64,
     /// Calls that were open when their node died.
     pub(super) unanswered: u64,
@@ -49,7 +49,7 @@ pub(super) struct Books {
     audit: Box<dyn Audit>,
 }
 
-/// What a node holds of a shard.
+/// A node's content of a shard.
 pub(super) type Held = BTreeMap<Key, (Version, Vec<u8>)>;
 
 impl Books {
@@ -141,7 +141,7 @@ impl Books {
         }
         for (id, record) in &self.records {
             let told = self.told.get(id).copied();
-            // Who was never told may have begun at any time.
+            // A transaction without an answer may have begun at any time.
             let Told { began, fate } = told.unwrap_or(Told { began: Instant::ZERO, fate: Fate::Unknown });
             let reads: Vec<Access> = record.reads.iter().map(access).collect();
             let writes: Vec<Access> = record.writes.iter().map(access).collect();

@@ -35,20 +35,20 @@ const WINDOW: usize = 64;
 const LOG_BYTES: usize = 1 << 14;
 /// Bytes of a log that is often full.
 const TIGHT_LOG_BYTES: usize = 1 << 13;
-/// Who finds no room there repeats itself, and loses patience, sooner than hosts make room.
+/// A coordinator that finds no room there repeats itself, and gives up, sooner than hosts make room.
 const TIGHT_LOG_REPEAT: Duration = Duration::from_us(10);
 const TIGHT_LOG_TICK: Duration = Duration::from_us(2);
 /// Threads of each host's program.
 const THREADS: u32 = 2;
 
-/// How often a host without a lease reports.
+/// Interval of reports of a host without a lease.
 const IDLE_INTERVAL: Duration = Duration::from_us(200);
 
 /// How long a lease lasts: some hundreds of transactions' time, and short enough that a run of a few milliseconds
 /// sees many end.
 pub(super) const LEASE: Duration = Duration::from_us(500);
 
-/// What a cluster is made of.
+/// Parts of a cluster.
 #[derive(Clone, Debug)]
 pub(super) struct ClusterParameters {
     pub(super) nodes: usize,
@@ -57,7 +57,7 @@ pub(super) struct ClusterParameters {
     pub(super) inserts: u64,
     /// Clients of each node.
     pub(super) lanes: usize,
-    /// They wait so long before they call again, at most.
+    /// Longest pause of clients before the next call.
     pub(super) pause: Duration,
     /// Entries of each card's index.
     pub(super) index_entries: u32,
@@ -103,7 +103,7 @@ impl Node {
         books.borrow_mut().record(engine.take_records());
     }
 
-    /// What the host's table has.
+    /// Content of the host's table.
     pub(super) fn for_each_object(&self, each: impl FnMut(Key, Version, &[u8])) {
         self.half().for_each(self.machine.nic().card().image(Target::Host), each);
     }
@@ -138,7 +138,7 @@ pub(super) struct Cluster {
     to_come: Vec<StepCrash>,
     /// The one that counts messages.
     watching: Option<StepCrash>,
-    /// The one whose message has come: when, and to whom.
+    /// The crash whose message has arrived: time, node, and crash.
     imminent: Option<(Instant, usize, StepCrash)>,
     /// Nodes that come back, and when.
     coming_back: Vec<(Instant, usize)>,
@@ -229,7 +229,7 @@ impl Cluster {
                 *self.step_crashes.entry(crash.step.name).or_insert(0) += 1;
                 self.coming_back.push((now + crash.down, node));
             } else {
-                // Not now: one more would be too many.
+                // Not now: one more crash would be too many.
                 self.watch(crash);
             }
         }
@@ -249,7 +249,7 @@ impl Cluster {
         self.watching = Some(crash);
     }
 
-    /// Nothing crashes at a step any more. Returns when all are back that have.
+    /// Stops crashes at steps. Returns when all crashed nodes are back.
     pub(super) fn no_more_steps(&mut self) -> Instant {
         self.machines.director.builder.watch.borrow_mut().disarm();
         self.to_come.clear();
@@ -310,7 +310,7 @@ impl Cluster {
         }
     }
 
-    /// Where everybody is, in words.
+    /// State of all nodes, in words.
     pub(super) fn describe(&self) -> String {
         let nodes = (0..self.machines.nodes()).map(|index| match self.node(index) {
             None => format!("node{index} is down"),
@@ -337,7 +337,7 @@ pub(super) struct NodeBuilder {
     tables: HalfTables,
     books: Shared,
     watch: SharedWatch,
-    /// When what is asked of it happens.
+    /// When the action happens.
     now: Instant,
 }
 

@@ -48,7 +48,7 @@ impl CardPort for Notes<'_> {
     }
 }
 
-/// The host half of the transactions with clients on the same host, which keep books of what they are told.
+/// The host half of the transactions with clients on the same host, which record their answers.
 pub(super) struct ClientHalf {
     node: usize,
     transactions: TransactionHalf,
@@ -58,7 +58,7 @@ pub(super) struct ClientHalf {
     tickets: BTreeMap<u64, usize>,
     /// Lanes that wait, and until when.
     waiting: BTreeMap<(Instant, usize), ()>,
-    /// When the latest attempt began under each token.
+    /// Beginning of the latest attempt under each token.
     began: BTreeMap<u32, Instant>,
     /// Clients wait so long before they call again, at most.
     pause: Duration,
@@ -103,7 +103,7 @@ impl ClientHalf {
         self.transactions.half()
     }
 
-    /// The node is no more: nobody is told any more what became of its calls.
+    /// The node has crashed: no client learns the outcome of its calls any more.
     pub(super) fn die(&mut self) {
         let mut books = self.books.borrow_mut();
         for lane in std::mem::take(&mut self.tickets).into_values() {

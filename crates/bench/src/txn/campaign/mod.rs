@@ -52,7 +52,7 @@ const LANES_FULL_LOGS: usize = 12;
 const PAUSE_FULL_LOGS: Duration = Duration::from_us(1);
 const PAUSE_MAX_NS: u64 = 60_000;
 
-/// Which runs to make.
+/// Runs of the campaign.
 #[derive(Clone, Debug)]
 pub struct Campaign {
     /// What clients do; nothing: each seed has the next one of Smallbank and Retwis, or new-order where logs are to
@@ -62,9 +62,9 @@ pub struct Campaign {
     pub nodes: usize,
     /// Replicas of each shard, f + 1: at least 2, and at most all nodes.
     pub replication: usize,
-    /// One run for each seed.
+    /// One run per seed.
     pub seeds: std::ops::RangeInclusive<u64>,
-    /// What fails.
+    /// Kinds of faults.
     pub kinds: FaultKinds,
     /// After all faults, every replica of one shard crashes.
     pub lose_shard: bool,
@@ -76,7 +76,7 @@ pub struct Campaign {
     pub node_bug: Option<NodeBug>,
 }
 
-/// What came of a campaign.
+/// Results of a campaign.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct CampaignResult {
     /// `sim`: all times are virtual.
@@ -97,7 +97,7 @@ pub struct CampaignResult {
     pub aborted: u64,
     /// Calls without an answer because their node failed.
     pub unanswered: u64,
-    /// Of the attempts whose caller was never told: those that took effect.
+    /// Attempts without an answer to the caller that took effect.
     pub unknown_but_seen: u64,
     /// Calls that were told that nobody holds a shard any more.
     pub unavailable: u64,
@@ -115,15 +115,15 @@ pub struct CampaignResult {
     pub live_within_bound_ns: u64,
     /// `strictly serializable`, or `violation`.
     pub checked: &'static str,
-    /// What went wrong.
+    /// Violations.
     #[serde(flatten)]
     pub findings: Findings,
 }
 
 impl Campaign {
-    /// What clients of a seed do.
+    /// Workload of a seed's clients.
     fn workload_of(&self, seed: u64) -> WorkloadName {
-        // What is to find full logs has long records.
+        // A workload that fills logs has long records.
         let usual = [WorkloadName::Retwis, WorkloadName::Smallbank][(seed % 2) as usize];
         let full_logs = self.steps_of(seed).iter().any(|crash| crash.step.wants_full_logs());
         self.workload.unwrap_or(if full_logs { WorkloadName::TpccNewOrder } else { usual })
@@ -147,7 +147,7 @@ impl Campaign {
         }
     }
 
-    /// Runs it; `progress` is told how many seeds are done. `replay` names the command that repeats one seed.
+    /// Runs it; `progress` gets the number of finished seeds. `replay` names the command that repeats one seed.
     pub fn run(&self, replay: impl Fn(u64) -> String, mut progress: impl FnMut(u64)) -> CampaignResult {
         let mut result = CampaignResult {
             world: "sim",
@@ -217,7 +217,7 @@ impl Run {
         }
     }
 
-    /// Makes the run, adds to the result what came of it, and returns what is wrong.
+    /// Makes the run, adds its counts to the result, and returns the violations.
     fn make(self, workload: Box<dyn Workload>, result: &mut CampaignResult) -> Judgement {
         let mut wrong = Vec::new();
         let cluster = Cluster::new(&self.parameters, workload, self.steps.clone());
@@ -273,7 +273,7 @@ impl Run {
             cluster.books.borrow().nodes.iter().map(|node| node.committed).collect()
         };
         let before = committed(cluster);
-        // What is open now may have begun before: twice as many began later.
+        // An open transaction may have begun before: twice as many began later.
         let more = 2 * self.parameters.lanes as u64;
         let live = |cluster: &Cluster, node: usize| {
             cluster.serves(node) && committed(cluster)[node] >= before[node] + more
@@ -350,7 +350,7 @@ impl Run {
         Some(format!("{QUIET_WITHIN} after the last call something is under way: {}", cluster.describe()))
     }
 
-    /// What full nodes hold, by shard.
+    /// Content of full nodes, by shard.
     fn held(&self, cluster: &Cluster) -> Vec<Vec<(usize, books::Held)>> {
         let ClusterParameters { nodes, replication, .. } = self.parameters;
         let mut held: Vec<Vec<(usize, books::Held)>> = vec![Vec::new(); nodes];

@@ -16,7 +16,7 @@ pub(super) const SLOT: u8 = 0;
 /// A crash comes so long after the message, at most: time enough for a node to handle it and to send what follows
 /// from it.
 const DELAY_MAX_NS: u64 = 4_000;
-/// The message that it comes after is one of so many of its kind.
+/// Most messages of its kind before the one that triggers the crash.
 const COUNT_MAX: u64 = 60;
 
 /// A kind of message that a node may crash at.
@@ -26,7 +26,7 @@ pub(super) struct StepKind {
     pub(super) name: &'static str,
 }
 
-/// What goes on between nodes, and between a card and its host.
+/// Messages between nodes, and between a card and its host.
 pub(super) const STEPS: [StepKind; 23] = [
     StepKind { kind: Kind::Execute as u8, name: "execute" },
     StepKind { kind: Kind::Executed as u8, name: "executed" },
@@ -112,7 +112,7 @@ pub(super) struct Watch {
     fired: Option<usize>,
 }
 
-/// All machines look at the same.
+/// All machines share one trigger.
 pub(super) type SharedWatch = Rc<RefCell<Watch>>;
 
 impl Watch {

@@ -10,10 +10,10 @@ use weft_txn::{Key, LOADED, Recorded, TransactionId, Version};
 use super::clients::{Attempt, Told};
 use crate::kv::real::RealBenchError;
 
-/// What was found.
+/// Findings.
 pub(super) struct Checked {
     pub report: Report,
-    /// What else is wrong.
+    /// Further violations.
     pub wrong: Vec<String>,
 }
 
@@ -36,7 +36,7 @@ impl Checked {
         let mut answered: HashMap<TransactionId, &Attempt> =
             told.attempts.iter().map(|attempt| (attempt.id, attempt)).collect();
         let mut history = History::default();
-        // One that was executed at two primaries, as the first has died, was recorded by both.
+        // A transaction executed at two primaries, as the first has died, was recorded by both.
         let recorded: HashMap<TransactionId, &Recorded> =
             records.iter().flat_map(|record| &record.attempts).map(|attempt| (attempt.id, attempt)).collect();
         for (id, attempt) in recorded {
@@ -45,7 +45,7 @@ impl Checked {
                     (called.as_ps(), Fate::Committed { ended_ps: answered.as_ps() })
                 }
                 Some(_) => (0, Fate::Aborted),
-                // It gave way, or its client was not told.
+                // It aborted, or its client had no answer.
                 None => (0, Fate::Unknown),
             };
             let (reads, writes) = (accesses(&attempt.reads), accesses(&attempt.writes));

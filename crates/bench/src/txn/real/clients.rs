@@ -38,20 +38,20 @@ pub(super) struct Kind {
     pub latencies: Latencies,
 }
 
-/// What clients were told.
+/// Answers to clients.
 pub(super) struct Told {
     pub attempts: Vec<Attempt>,
     pub kinds: Vec<Kind>,
-    /// How long was measured.
+    /// Length of the measurement.
     pub measured: Duration,
-    /// Calls whose outcome nobody told.
+    /// Calls without a known outcome.
     pub unknown: u64,
     /// Calls that no node took.
     pub not_begun: u64,
     /// The longest time without an answer to anybody.
     pub longest_silence: Duration,
     pub audit: Box<dyn Audit>,
-    /// What must not happen.
+    /// Violations.
     pub wrong: Vec<String>,
 }
 
@@ -59,7 +59,7 @@ struct Lane {
     client: client::Client,
     workload: Box<dyn Client>,
     call: Call,
-    /// When the transaction began: a call that gave way is called again.
+    /// When the transaction began: an aborted call is repeated.
     began: Instant,
     called: Instant,
 }
@@ -76,7 +76,7 @@ pub(super) struct Clients<'a> {
     last_answer: Instant,
     egress: Egress,
     bytes: Vec<u8>,
-    /// Where the datagram at hand goes, if there is one.
+    /// Destination of the current datagram, if there is one.
     to: Option<SocketAddrV4>,
     ended: &'a AtomicU64,
     stop: &'a Stop,
@@ -216,7 +216,7 @@ impl Endpoint for Clients<'_> {
         let Some(node) = self.nodes.iter().position(|node| *node == datagram.from) else { return };
         let Ok(parsed) = WeftDatagram::parse(datagram.bytes) else { return };
         for message in parsed.messages().filter(|message| message.engine == TRANSACTIONS_SLOT) {
-            // All messages to clients begin with whose they are.
+            // All messages to clients begin with the client's identity.
             let Some(client) = message.payload.first_chunk().map(|bytes| u64::from_be_bytes(*bytes)) else {
                 continue;
             };

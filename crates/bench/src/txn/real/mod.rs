@@ -25,17 +25,17 @@ use crate::kv::real::cluster::{Addresses, Cluster, ClusterSettings, CoreTurns, r
 
 /// A lease that a machine which is busy with other things does not lose.
 const LEASE: Duration = Duration::from_ms(500);
-/// What nobody waits for any more has arrived after so long: that something is decided comes with later messages.
+/// Time after which messages that nobody waits for have arrived: decisions travel with later messages.
 const SETTLE: std::time::Duration = std::time::Duration::from_millis(400);
-/// How often the parent looks at its processes.
+/// Interval at which the parent checks its processes.
 const LOOK_EVERY: std::time::Duration = std::time::Duration::from_millis(5);
 
-/// What to measure.
+/// Parameters of the measurement.
 #[derive(Clone, Debug)]
 pub struct NetTxnBench {
-    /// What is run.
+    /// The application.
     pub application: ApplicationName,
-    /// How much of it each shard has.
+    /// Size of each shard.
     pub size: u64,
     /// Processes, each with a shard.
     pub nodes: usize,
@@ -43,15 +43,15 @@ pub struct NetTxnBench {
     pub replicas: usize,
     /// Clients, each with one transaction under way, spread over the nodes.
     pub clients: u32,
-    /// How long they call.
+    /// Time for which the clients call.
     pub length: Duration,
-    /// What ends in this time at first is not measured.
+    /// Transactions that end in this time are not measured.
     pub warm_up: Duration,
     /// A node that is killed after a third of the time (SIGKILL), and started again after half of it.
     pub kill: Option<usize>,
-    /// How long a process polls before it sleeps.
+    /// Time for which a process polls before it sleeps.
     pub spin: Duration,
-    /// Decides who calls what.
+    /// Decides the calls of the clients.
     pub seed: u64,
 }
 
@@ -148,7 +148,7 @@ impl NetTxnBench {
         })
     }
 
-    /// When clients begin nothing more.
+    /// When clients begin no more transactions.
     fn end(&self, begin: Instant) -> Instant {
         begin + self.length
     }

@@ -1,4 +1,4 @@
-//! What a measurement over real processes says, to programs and to people.
+//! Results of a measurement over real processes, for programs and for people.
 
 use serde::Serialize;
 use weft_applications::Workload;
@@ -13,11 +13,11 @@ use super::clients::Told;
 /// Transactions of one kind.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct NetKindResult {
-    /// What clients call it.
+    /// Name of the kind.
     pub kind: &'static str,
-    /// Those that committed.
+    /// Committed transactions.
     pub committed: u64,
-    /// Those that their procedure refused, after what it read was validated.
+    /// Transactions that their procedure refused, after their reads were validated.
     pub refused: u64,
     /// From the first call to the last answer, of both.
     pub latency: Summary,
@@ -28,9 +28,9 @@ pub struct NetKindResult {
 pub struct NetTxnResult {
     /// `net`: all times are real.
     pub world: &'static str,
-    /// What was run.
+    /// The workload.
     pub workload: &'static str,
-    /// How much of it each shard has.
+    /// Size of each shard.
     pub size: u64,
     /// Processes, each with a shard.
     pub nodes: usize,
@@ -40,7 +40,7 @@ pub struct NetTxnResult {
     pub clients: u32,
     /// A node that was killed and started again.
     pub killed: Option<usize>,
-    /// How long was measured, in seconds.
+    /// Length of the measurement in seconds.
     pub measured_s: f64,
     /// Transactions a second that came to their end: committed, or refused by their own rules.
     pub throughput_ops_per_s: f64,
@@ -52,7 +52,7 @@ pub struct NetTxnResult {
     pub latency: Summary,
     /// By kind.
     pub kinds: Vec<NetKindResult>,
-    /// Calls whose outcome nobody told.
+    /// Calls without a known outcome.
     pub unknown: u64,
     /// Calls that no node took.
     pub not_begun: u64,
@@ -60,13 +60,13 @@ pub struct NetTxnResult {
     pub longest_silence_ns: u64,
     /// `strictly serializable`, or `violation`.
     pub checked: &'static str,
-    /// What the check of all transactions says.
+    /// Check of all transactions.
     pub check: Report,
-    /// What else is wrong.
+    /// Further violations.
     pub wrong: Vec<String>,
-    /// What the nodes that were not killed counted, one line each.
+    /// Counters of the nodes that were not killed, one line each.
     pub counters: Vec<String>,
-    /// Decides who calls what.
+    /// Decides the calls of the clients.
     pub seed: u64,
     /// The command that repeats it.
     pub replay: String,
@@ -123,7 +123,7 @@ impl NetTxnResult {
         self.checked != "violation"
     }
 
-    /// What people read.
+    /// Text form.
     pub fn to_text(&self) -> String {
         let mut table = Table::new([
             Column::words("transactions"),

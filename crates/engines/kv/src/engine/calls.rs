@@ -1,4 +1,4 @@
-//! What clients ask, and how it is answered.
+//! Requests of clients and their replies.
 
 use weft_time::Instant;
 use weft_waist::{Caller, Io, Memory, Message};

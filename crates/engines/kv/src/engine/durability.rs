@@ -1,4 +1,4 @@
-//! What is logged, what waits for the log, and how a node goes on from it.
+//! Durability: entries to be logged, replies that wait for the log, and restart from the log.
 
 use std::collections::VecDeque;
 
@@ -13,24 +13,24 @@ use crate::parameters::{Parameters, PlantedBug};
 use crate::table::Slot;
 use crate::transfer::{self, END, SCAN_MAX};
 
-/// What the host was told to log, and how far it is.
+/// Entries handed to the host's log, and its progress.
 #[derive(Clone, Debug)]
 pub(super) struct Logged {
     /// Records since the engine was made.
     records: u64,
     /// Entries of this epoch that are not durable: the record of each, and its stream.
     entries: VecDeque<(u64, u8)>,
-    /// How much of each stream of this epoch is durable.
+    /// Durable length of each stream of this epoch.
     lengths: Lengths,
     /// The record without which the node does not go on: that the epoch begins, or that a transfer is complete.
     pub(super) opening: Option<u64>,
     /// The node says what it had accepted when the epoch closed once all of that is durable.
     pub(super) is_sealing: bool,
-    /// The node is told what was found, and logs nothing.
+    /// The engine is being told the content of the log, and logs nothing.
     is_restoring: bool,
-    /// It was told all, and no later view yet.
+    /// The engine knows the whole content of the log, and no later view yet.
     pub(super) is_restored: bool,
-    /// What was accepted when a snapshot began: it is composed when all of that is decided.
+    /// Lengths accepted when a snapshot began: it is composed when all of that is decided.
     mark: Lengths,
 }
 
@@ -57,7 +57,7 @@ impl Logged {
         self.mark = [0; NODES_MAX];
     }
 
-    /// Nothing is waited for.
+    /// Stops waiting for the log.
     pub(super) fn leave(&mut self) {
         (self.opening, self.is_sealing) = (None, false);
     }
@@ -74,7 +74,7 @@ impl Logged {
 }
 
 impl Kv {
-    /// How much of a stream is accepted for good: durable, where the host has a log.
+    /// Length of a stream that is accepted for good: durable, where the host has a log.
     pub(super) fn durable(&self, stream: usize) -> u64 {
         let waits = self.parameters.durable && !self.parameters.planted(PlantedBug::AcknowledgeBeforeFlush);
         if waits { self.logged.lengths[stream] } else { self.windows[stream].accepted() }
@@ -129,7 +129,7 @@ impl Kv {
         found.is_some_and(|(_, header)| header.version > version)
     }
 
-    /// What the host's log says.
+    /// A message from the host's log.
     pub(super) fn told_by_host(
         &mut self,
         now: Instant,
@@ -228,7 +228,7 @@ impl Kv {
         Ok(())
     }
 
-    /// Puts a slot into the table if it is newer than what is there.
+    /// Puts a slot into the table if it is newer than the present one.
     pub(super) fn install(&mut self, version: u64, key: &[u8], value: &[u8], memory: &mut Memory) {
         let place = self.table.place(key);
         let found = self.table.find(memory, place, key);
@@ -243,7 +243,7 @@ impl Kv {
     }
 
     fn restore_entry(&mut self, now: Instant, stream: usize, write: &Write<'_>, io: &mut Io<'_>) {
-        // What a snapshot reflects, or an epoch that it closes, comes again behind it.
+        // Entries that a snapshot reflects, or of an epoch that it closes, occur again behind it.
         if write.epoch != self.base || stream >= NODES_MAX {
             return;
         }
@@ -365,7 +365,7 @@ impl Kv {
             return;
         }
         put(&mut head, 0, END.to_be_bytes());
-        // The epoch that is open has no closed one yet; its lengths are what is committed.
+        // The open epoch has not been closed; its lengths are the committed ones.
         let committed = std::array::from_fn(|stream| self.windows[stream].committed());
         let closed = Cut { epoch: Epoch(0), lengths: committed };
         let opening = Opening { node: self.node, view: self.view, closed };

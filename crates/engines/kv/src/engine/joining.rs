@@ -32,7 +32,7 @@ impl Kv {
             What::Buckets => (self.table.slots(), self.table.ways()),
             What::Sessions => (self.sessions.places(), 1),
         };
-        // Where the answer ends at the latest, always between buckets.
+        // Last bucket of the answer, always at a bucket boundary.
         let stop = places.min((first - first % unit).saturating_add(SCAN_MAX * unit));
         let behind = if stop == places { END } else { stop };
         let tag = self.windows[self.node.index()].committed();

@@ -14,7 +14,7 @@ pub struct Disk {
     records: Vec<Vec<u8>>,
     durable: usize,
     flushing: Option<usize>,
-    /// How many records the engine had given before the first of these; negative after a restart.
+    /// Number of records that the engine gave before the first of these; negative after a restart.
     before: i64,
     writing: Option<Writing>,
     pub has_replaced: bool,
@@ -54,7 +54,7 @@ impl Disk {
         ((self.before + self.durable as i64) as u64, more)
     }
 
-    /// What to ask for a snapshot.
+    /// Next call for a snapshot.
     pub fn asks(&mut self) -> Option<[u8; 8]> {
         if self.writing.is_none() && self.records.len() > LONG {
             self.writing = Some(Writing {

@@ -1,4 +1,4 @@
-//! What the clients saw, and what must hold of it. Versions make the check simple: they order all writes of a key.
+//! History of the clients, and its check. Versions make the check simple: they order all writes of a key.
 
 use std::collections::BTreeMap;
 

@@ -49,9 +49,9 @@ pub fn small() -> Parameters {
     }
 }
 
-/// What the network asks of an engine beyond what every engine does.
+/// Demands of the network on an engine beyond those of every engine.
 pub trait Replica: Engine {
-    /// A new engine of a node, which is told nothing yet.
+    /// A new engine of a node, without a view.
     fn start(node: usize, parameters: &Parameters) -> Self;
 
     /// Whether it is a full member that is not between two views, with nothing undecided.
@@ -75,7 +75,7 @@ impl Replica for Kv {
     }
 }
 
-/// What goes wrong and how often: probabilities in parts per thousand.
+/// Faults and their frequency: probabilities in parts per thousand.
 #[derive(Clone, Copy, Debug)]
 pub struct Faults {
     pub loss: u64,
@@ -86,7 +86,7 @@ pub struct Faults {
     pub late: Duration,
     pub crashes: bool,
     pub partitions: bool,
-    /// All nodes lose power at once now and then. They need disks ([`Parameters::durable`]).
+    /// From time to time all nodes lose power at once. They need disks ([`Parameters::durable`]).
     pub power: bool,
 }
 
@@ -141,7 +141,7 @@ enum Due {
     Flushed { node: usize, life: u64 },
 }
 
-/// What the membership service knows of a node.
+/// The membership service's knowledge of a node.
 #[derive(Clone, Copy, Default)]
 struct Member {
     incarnation: u64,
@@ -165,7 +165,7 @@ pub struct Network<E = Kv> {
     faults: Faults,
     parameters: Parameters,
     nodes: Vec<Option<Node<E>>>,
-    /// Who can reach whom; the last index is the membership service.
+    /// Cut links from one node to another; the last index is the membership service.
     cut: Vec<Vec<bool>>,
     packets: Vec<Option<Packet>>,
     free: Vec<usize>,
@@ -321,7 +321,7 @@ impl<E: Replica> Network<E> {
         }
     }
 
-    /// The node comes back with what is on its disk, or empty.
+    /// The node restarts with the content of its disk, or empty.
     fn restart(&mut self, index: usize) {
         let disk = std::mem::take(&mut self.disks[index]);
         let Some(incarnation) = disk.left_by else { return self.start(index) };
@@ -521,7 +521,7 @@ impl<E: Replica> Network<E> {
                 self.start(from);
                 return;
             }
-            // It may have led in this epoch, and does not know how far.
+            // It may have led in this epoch, to an unknown length.
             if epoch == self.view.epoch {
                 self.publish(self.view.full, self.view.joining);
             }
@@ -557,15 +557,15 @@ impl<E: Replica> Network<E> {
         self.view = View { epoch: Epoch(self.view.epoch.0 + 1), full, joining };
     }
 
-    /// Takes out who is silent for longer than its lease, and makes full who is ready.
+    /// Removes nodes that are silent for longer than their lease, and makes ready ones full.
     fn review(&mut self) {
         let silent = |member: &Member| member.lease_until + Duration::from_ms(1) < self.now;
         let gone: NodeSet =
             self.view.members().iter().filter(|node| silent(&self.members[node.index()])).collect();
         let (mut full, mut joining) = (self.view.full, self.view.joining);
         for node in gone.iter() {
-            // A real service cannot know who is alive and would lose all data with some bad luck; here that would only
-            // end the test.
+            // A real service cannot know which nodes are alive, and could lose all data by bad luck; here that would
+            // only end the test.
             if !full.without(node).iter().any(|other| self.has_data(other.index())) {
                 continue;
             }
@@ -796,7 +796,7 @@ impl<E: Replica> Network<E> {
                 .all(|node| node.engine.is_settled() && node.engine.status().epoch == self.view.epoch)
     }
 
-    /// All replicas are equal, and the counters count every increment once.
+    /// All replicas are equal, and each counter has counted every increment once.
     fn check_state(&mut self) {
         let digests: Vec<_> =
             self.nodes.iter().flatten().map(|node| node.engine.digest(&node.memory)).collect();

@@ -1,4 +1,4 @@
-//! What hosts and clients ask.
+//! Requests of hosts and clients.
 
 use weft_smr::log::Wire;
 use weft_smr::message::PULSE;
@@ -144,7 +144,7 @@ impl<W: Witness> Replica<W> {
         self.send_all(io);
     }
 
-    /// Answers what came of an event for those who wait.
+    /// Answers callers that wait for the results of an event.
     pub(super) fn tell(&mut self, now: Instant, io: &mut Io<'_>) {
         while let Some((caller, sequence, status)) = self.state.answers.pop_front() {
             self.reply(caller, sequence.into(), status, 0, now, io);

@@ -1,4 +1,4 @@
-//! Others' calls without conflicts: taking in summaries, and delivering what stands in rings.
+//! Others' calls without conflicts: applying summaries, and delivering entries of rings.
 
 use weft_smr::Delivery;
 use weft_waist::{Io, Memory};
@@ -9,7 +9,7 @@ use super::parameters::Path;
 use super::witness::Witness;
 
 impl<W: Witness> Replica<W> {
-    /// Where a summary belongs among those of its origin, if it is one of another node and of this type.
+    /// Position of a summary among those of its origin, if it is one of another node and of this type.
     pub(super) fn place_of(&self, summary: &Summary) -> Option<usize> {
         let (origin, method) = (usize::from(summary.origin), usize::from(summary.method));
         let known = origin < self.parameters.nodes && self.state.paths.get(method) == Some(&Path::Summary);
@@ -28,7 +28,7 @@ impl<W: Witness> Replica<W> {
         let place = usize::from(summary.origin) * self.layout.slots + place;
         let here = &self.state.absorbed[place];
         let is_newer = summary.count > here.count;
-        // What shrinks or leaves its range is no later summary of that slot, whoever wrote it.
+        // A summary that shrinks or leaves its range is no later one of that slot, whoever wrote it.
         let (method, slot) = (usize::from(summary.method), summary.slot as usize);
         let is_plausible = summary.complete <= summary.count
             && summary.count <= COUNT_MAX
@@ -102,7 +102,7 @@ impl<W: Witness> Replica<W> {
         }
     }
 
-    /// Reads the next entry of a ring from memory, and delivers what is there.
+    /// Reads the next entry of a ring from memory, and delivers it if it is there.
     pub(super) fn look_into_ring(&mut self, origin: usize, io: &mut Io<'_>) {
         let at = self.layout.entry(origin, self.state.entries[origin] + 1);
         io.memory.read(at, self.layout.entry_bytes());

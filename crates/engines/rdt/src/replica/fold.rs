@@ -18,7 +18,7 @@ use crate::object::{Arguments, Slot};
 pub(crate) struct Fold {
     /// Summaries that they change, in the order of their first calls.
     summaries: Vec<Folded>,
-    /// Who waits for an answer, by the place of the summary in that list.
+    /// Callers that wait for an answer, by the index of the summary in that list.
     waiting: Vec<(usize, Caller, u32)>,
     calls: usize,
 }
@@ -89,7 +89,7 @@ impl<W: Witness> Replica<W> {
         }
     }
 
-    /// What was folded may be sent.
+    /// Closes the folded calls, which may then be sent.
     pub(super) fn close_fold(&mut self, io: &mut Io<'_>) {
         let me = self.me();
         for index in 0..self.fold.summaries.len() {
@@ -109,9 +109,10 @@ impl<W: Witness> Replica<W> {
             };
             state.absorbed[me * self.layout.slots + place] = sent;
             io.memory.write(self.layout.summary(me, place), &sent.encode());
-            // What is sent must not change before it has arrived, even if the next call belongs to the same slot.
+            // Bytes being sent must not change before they have arrived, even if the next call belongs to the same
+            // slot.
             io.memory.write(self.layout.outgoing(count), &sent.encode());
-            // Those that it stands for are not sent.
+            // The calls that it stands for are not sent.
             for number in count + 1 - calls..count {
                 io.memory.image_mut()[self.layout.outgoing(number)..][..8].fill(0);
             }
@@ -125,7 +126,7 @@ impl<W: Witness> Replica<W> {
         self.fold.calls = 0;
     }
 
-    /// What was folded is sent: something may depend on it now, or it has waited for long.
+    /// Sends folded calls: something may depend on them now, or they have waited for long.
     pub(super) fn send_folded(&mut self, io: &mut Io<'_>) {
         if !self.fold.is_empty() {
             self.close_fold(io);

@@ -41,7 +41,7 @@ pub(crate) const HEADER_BYTES: usize = 320;
 pub(crate) const SUMMARY_BYTES: usize = 64;
 /// The most calls of one kind that an origin makes: dependencies have no room for more.
 pub(crate) const COUNT_MAX: u64 = u32::MAX as u64;
-/// What is copied from a peer at a time.
+/// Bytes copied from a peer at a time.
 pub(crate) const STAGE_BYTES: usize = 4_096;
 /// Before the state in a snapshot.
 pub(crate) const SNAPSHOT_HEAD: usize = 16;
@@ -144,7 +144,7 @@ impl Layout {
         self.entry
     }
 
-    /// How many of so many entries from one on lie in one piece, and fit into the staging area.
+    /// Number of the `entries` entries from `number` on that are contiguous and fit into the staging area.
     pub fn piece(&self, number: u64, entries: u64) -> u64 {
         entries.min(self.ring - number % self.ring).min((STAGE_BYTES / self.entry) as u64)
     }
@@ -177,7 +177,7 @@ fn state_bytes(kind: &Type, nodes: usize) -> usize {
     nodes * 24 + kind.group_count() * (24 + nodes * ORDERED_WINDOW * 16) + 8 * kind.words()
 }
 
-/// What a replica says of itself.
+/// A replica's header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Header {
     pub incarnation: u32,

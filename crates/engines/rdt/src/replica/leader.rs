@@ -16,7 +16,7 @@ use super::{Phase, Replica};
 /// Conflicting calls of a node that may be undecided, by group.
 pub(crate) const ASKED_MAX: u64 = ORDERED_WINDOW as u64;
 
-/// What a leader has checked and not proposed yet, and calls that it has still to check.
+/// Calls that a leader has checked and not proposed yet, and calls that it has still to check.
 #[derive(Clone, Debug)]
 pub(crate) struct Queue {
     calls: VecDeque<(usize, Forward)>,
@@ -24,7 +24,7 @@ pub(crate) struct Queue {
     /// By origin: what was taken into the queue in this leadership.
     taken: [[(u32, u64); ORDERED_WINDOW]; NODES_MAX],
     tickets: u64,
-    /// When this node's own calls were sent last, and to whom.
+    /// When this node's own calls were last sent, and to whom.
     asked_at: Instant,
     asked_of: Option<usize>,
 }

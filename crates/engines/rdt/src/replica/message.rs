@@ -38,13 +38,13 @@ pub const CALL_SUMMARY: u8 = 241;
 /// The kind of call by which the WRITE of a ring entry tells the replica.
 pub const CALL_ENTRY: u8 = 242;
 
-/// What a host or client asks or is told.
+/// Kind of a request or an answer of a host or client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Call {
     /// The host tells how a peer is reached, before the node is configured.
     Wire = 16,
-    /// How far is the replica? The answer's value: own updates that are not answered yet.
+    /// Asks for the replica's progress. The answer's value: own updates that are not answered yet.
     Status = 20,
     /// Make a call that changes the object. Answered once, when it is decided how it ends.
     Invoke = 32,
@@ -60,19 +60,19 @@ impl Call {
     }
 }
 
-/// How a call ended.
+/// Outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Status {
-    /// It is done, as the commit rule says.
+    /// Done, as the commit rule demands.
     Done = 0,
-    /// It was not permissible, and has not happened.
+    /// Not permissible; it has not happened.
     Refused = 1,
     /// There is no room for it now. Nothing has happened.
     Busy = 2,
     /// The replica does not serve. Nothing has happened.
     NotServing = 3,
-    /// It is malformed, the type does not admit its arguments, or they belong to another replica. Nothing has happened.
+    /// Malformed, or the type does not admit its arguments, or they belong to another replica. Nothing has happened.
     BadRequest = 4,
 }
 
@@ -85,12 +85,12 @@ impl Status {
     }
 }
 
-/// What a client asks for: the same bytes for [`Call::Invoke`] and [`Call::Query`].
+/// A client's request: the same bytes for [`Call::Invoke`] and [`Call::Query`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ask {
     /// Of the client's choice, at most 2^32 - 1; the answer carries it.
     pub sequence: u64,
-    /// Which method, or which query.
+    /// The method or query.
     pub method: u8,
     /// Unused ones are 0, and so are those that the replica fills in.
     pub arguments: Arguments,
@@ -128,13 +128,13 @@ impl Ask {
 pub struct Answer {
     /// Of the call; 0 if it cannot be read.
     pub sequence: u64,
-    /// How it ended.
+    /// Outcome.
     pub status: Status,
-    /// Who leads group 0, as the replica sees it.
+    /// Leader of group 0, as the replica sees it.
     pub leader: Option<usize>,
-    /// What the replica is doing: 0 starting, 1 joining, 2 full, 3 lost.
+    /// Phase of the replica: 0 starting, 1 joining, 2 full, 3 lost.
     pub state: u8,
-    /// What a query found out.
+    /// Answer of a query.
     pub value: i64,
     /// The life of the replica.
     pub incarnation: u32,
@@ -207,7 +207,7 @@ pub(crate) enum Datagram {
     Outdated { incarnation: u32, forked: bool },
     /// Asks for a snapshot.
     Ask { incarnation: u32, attempt: u64 },
-    /// It lies there.
+    /// The snapshot is ready.
     Ready { attempt: u64, bytes: u64 },
 }
 

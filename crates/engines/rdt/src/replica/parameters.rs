@@ -10,12 +10,12 @@ use super::message::DATA;
 use crate::object::Type;
 use crate::verdict::{Category, MethodSet};
 
-/// How summaries are taken in (SafarDB, section 4.1).
+/// How summaries are applied (SafarDB, section 4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Summaries {
     /// Each access to the object reads the others' summaries from memory first.
     Unbuffered,
-    /// They are read into a copy on chip now and then.
+    /// They are periodically read into a copy on chip.
     Buffered,
     /// Each WRITE of one calls the engine, which takes it in at once.
     Rpc,
@@ -51,20 +51,20 @@ pub const SCANNED_MAX: usize = 64;
 pub struct OnHost {
     /// Of which sort.
     pub sort: &'static str,
-    /// Those from this number on.
+    /// Elements from this number on.
     pub from: usize,
 }
 
-/// What a replica is made with. All replicas use the same.
+/// Parameters of a replica. All replicas use the same.
 #[derive(Clone, Debug)]
 pub struct ReplicaParameters {
     /// The data type.
     pub kind: Arc<Type>,
     /// Replicas, 1 to 8.
     pub nodes: usize,
-    /// How summaries are taken in.
+    /// How summaries are applied.
     pub summaries: Summaries,
-    /// How a replica learns that there is something in a ring.
+    /// How a replica learns of new entries in a ring.
     pub entries: Delivery,
     /// Reducible methods that are summarized. The others go through the ring, as do those of a type with more than
     /// [`SCANNED_MAX`] summaries unless they come by RPC.
@@ -84,7 +84,7 @@ pub struct ReplicaParameters {
     pub commit: CommitRule,
     /// Own updates without conflicts that may be unanswered, 1 to 256.
     pub window: usize,
-    /// Entries of a ring, and of what is kept for peers that lag: a power of two, at least twice the window.
+    /// Entries of a ring, and of the copies kept for lagging peers: a power of two, at least twice the window.
     pub ring: u64,
     /// Of each group's log. The number of nodes, the bytes of a slot and of a snapshot are the engine's to choose.
     pub log: weft_smr::Parameters,
@@ -93,9 +93,9 @@ pub struct ReplicaParameters {
     pub pulse: PulseParameters,
     /// From one look at the memory to the next, where something is polled.
     pub poll: Duration,
-    /// How long a question to a peer may stay unanswered before it is asked again.
+    /// Time until an unanswered question to a peer is repeated.
     pub retry: Duration,
-    /// How long a conflicting call may stay undecided before the leader, who may not have led yet, is asked again.
+    /// Time after which an undecided conflicting call is sent to the leader again, which may not have led before.
     pub ask_again: Duration,
     /// A known bug to run with.
     #[cfg(feature = "planted-bugs")]
@@ -152,7 +152,7 @@ impl ReplicaParameters {
         require(self.kind.group_count() <= weft_smr::GROUPS_MAX, "a type has at most six groups")
     }
 
-    /// What queue pairs are for: for each, one for the requests of each node to each other one.
+    /// Purposes of queue pairs: for each, one for the requests of each node to each other one.
     pub fn purposes(&self) -> Vec<u8> {
         [PULSE, DATA].into_iter().chain(0..self.kind.group_count() as u8).collect()
     }
@@ -167,7 +167,7 @@ impl ReplicaParameters {
         self.nodes / 2 + 1
     }
 
-    /// How a method's calls travel.
+    /// Path of a method's calls.
     pub(crate) fn path(&self, method: usize) -> Path {
         let coordination = self.kind.coordination(method);
         match coordination.category {
@@ -203,12 +203,12 @@ impl ReplicaParameters {
     }
 }
 
-/// Which of the [`ReplicaParameters`] is out of range.
+/// The member of [`ReplicaParameters`] that is out of range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ReplicaParametersError(&'static str);
 
-/// How the calls of a method travel.
+/// Path of the calls of a method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Path {
     /// Combined into a summary.
@@ -231,18 +231,18 @@ pub enum PlantedBug {
     AnswerBeforeMajority,
     /// A call is sent although what it depends on may be lost yet.
     UnstableDependencies,
-    /// What a leader has checked counts although it leads no longer.
+    /// Calls checked by a leader count although it leads no longer.
     StaleTerm,
     /// An ordered call that was forwarded twice takes effect twice.
     ForgottenCall,
     /// A replica that has lost its memory serves with what one other has.
     HastyJoin,
-    /// Nobody asks others for what a dead replica has sent to some only.
+    /// Calls that a dead replica has sent to some only are not fetched from others.
     NotUniform,
 }
 
 impl PlantedBug {
-    /// All of them.
+    /// All planted bugs.
     pub const ALL: [Self; 8] = [
         Self::MissingDependencies,
         Self::DeltaSummary,
@@ -254,7 +254,7 @@ impl PlantedBug {
         Self::NotUniform,
     ];
 
-    /// Its name on command lines: lower case, words joined by hyphens.
+    /// Name on command lines: lower case, words joined by hyphens.
     pub const fn name(self) -> &'static str {
         match self {
             Self::MissingDependencies => "missing-dependencies",

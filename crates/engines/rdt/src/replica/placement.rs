@@ -11,10 +11,10 @@ use super::parameters::{OnHost, ReplicaParameters};
 use crate::definition::{Parameter, ParameterKind};
 use crate::object::Arguments;
 
-/// What is read or written of an element at a time: a line of the host's cache.
+/// Bytes of an element that are read or written at a time: a line of the host's cache.
 const LINE_BYTES: u64 = 64;
 
-/// Where elements lie, and the accesses to the host's memory in this event.
+/// Places of elements, and the accesses to the host's memory in this event.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Placement {
     /// Elements from this number on lie there.

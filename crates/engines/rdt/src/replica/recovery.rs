@@ -1,4 +1,4 @@
-//! What others have and this replica lacks: of origins that are dead, and all of it while it joins.
+//! Recovery of state that others have and this replica lacks: of dead origins, and all of it while it joins.
 
 mod copying;
 mod snapshots;
@@ -16,17 +16,17 @@ use super::{Phase, Replica, node};
 /// So many retries a step of joining may take.
 const PATIENCE: u64 = 8;
 
-/// How far a node is that joins.
+/// Progress of a joining node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Step {
-    /// It connects to a majority of those that are full.
+    /// It connects to a majority of the full replicas.
     #[default]
     Connecting,
     /// It has asked one of them for a snapshot.
     Asked { donor: usize },
     /// It reads the snapshot.
     Reading { donor: usize, bytes: usize },
-    /// It takes from each of them what goes beyond the snapshot.
+    /// It fetches from each of them what goes beyond the snapshot.
     Collecting,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct Join {
     since: Instant,
     /// By origin: what it must have before it serves.
     targets: [[u64; NODES_MAX]; 2],
-    /// Those whose headers are in the targets.
+    /// Replicas whose headers are in the targets.
     targeted: NodeSet,
     /// The life of this node's that had written last.
     former: u32,
@@ -55,7 +55,7 @@ pub(crate) struct Join {
 }
 
 impl Join {
-    /// What was found so far is of no use.
+    /// Discards the results so far.
     pub fn begin_again(&mut self) {
         (self.step, self.targeted, self.misses) = (Step::Connecting, NodeSet::EMPTY, false);
         self.targets = [[0; NODES_MAX]; 2];
@@ -105,7 +105,7 @@ impl<W: Witness> Replica<W> {
                 let donor = sources.nth(self.join.donor % sources.len()).expect("it is one of them").index();
                 self.join.attempt += 1;
                 (self.join.step, self.join.since) = (Step::Asked { donor }, now);
-                // From now on no group goes on: what is applied meanwhile the snapshot may lack.
+                // From now on no group goes on: the snapshot may lack what is applied meanwhile.
                 self.state.has_snapshot = false;
                 let incarnation = self.state.incarnation;
                 self.send(donor, &Datagram::Ask { incarnation, attempt: self.join.attempt }, io.effects);
@@ -128,7 +128,8 @@ impl<W: Witness> Replica<W> {
         }
     }
 
-    /// It knows what a majority of full nodes had after they knew of its life: whatever was answered before is in that.
+    /// It knows the state of a majority of full nodes after they knew of its incarnation: everything answered before is
+    /// in that.
     fn has_heard_enough(&self) -> bool {
         let enough = match self.parameters.planted(PlantedBug::HastyJoin) {
             true => 1,
@@ -139,7 +140,7 @@ impl<W: Witness> Replica<W> {
         targeted.len() >= enough && waits_for.iter().all(|peer| targeted.contains(peer))
     }
 
-    /// It has all of that.
+    /// Checks whether it has all of that.
     fn consider(&mut self, now: Instant, io: &mut Io<'_>) {
         let targeted = self.join.targeted;
         let has_all = (0..self.parameters.nodes).all(|origin| {
@@ -208,7 +209,7 @@ impl<W: Witness> Replica<W> {
         self.deliver_ring(me, io.memory);
     }
 
-    /// This node's own summaries of former lives, to be sent again. Only with the latest of them all others have come.
+    /// This node's own summaries of former incarnations, to be sent again. With the latest one all others have come.
     fn restore_outgoing(&mut self, latest: u64, memory: &mut Memory) {
         let first = self.me() * self.layout.slots;
         for summary in &mut self.state.absorbed[first..first + self.layout.slots] {

@@ -1,4 +1,4 @@
-//! What a replica has in common with the others: the object, what is in it, and how far each group is.
+//! State that replicas have in common: the object, its calls, and the progress of each group.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -26,15 +26,15 @@ pub(crate) struct Asked {
     pub arguments: Arguments,
 }
 
-/// Which call was decided last in a place: its origin's incarnation and number, and whether it was refused.
+/// The last decided call in a place: its origin's incarnation and number, and whether it was refused.
 type Done = (u32, u64, bool);
 
-/// How far a group is here.
+/// Progress of a group at this replica.
 #[derive(Clone, Debug)]
 pub(crate) struct GroupState {
     /// Entries of the log before this are in the object.
     pub included: u64,
-    /// The log is told from this on: before it there is only a snapshot.
+    /// The log is read from this index on: before it there is only a snapshot.
     pub needs: u64,
     /// Behind the beginning of the latest leadership, which is an entry.
     pub term: u64,
@@ -51,7 +51,7 @@ pub(crate) struct GroupState {
 /// The beginning of this node's leadership, and what it has checked in it.
 #[derive(Clone, Debug)]
 pub(crate) struct Lead {
-    /// It leads, and has proposed or will propose the beginning.
+    /// It leads, and has proposed or will propose the beginning of its term.
     pub leading: bool,
     pub begun: bool,
     /// The beginning is decided.
@@ -60,7 +60,7 @@ pub(crate) struct Lead {
     pub ahead: Object,
     /// Proposals that are not decided.
     pub in_flight: usize,
-    /// It stopped leading: what it has checked does not count.
+    /// It stopped leading: its checks do not count.
     pub broken: bool,
 }
 
@@ -106,7 +106,7 @@ pub(crate) struct Ordered {
     pub depends: Vector,
 }
 
-/// What an entry of a group's log says.
+/// Content of an entry of a group's log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum What {
@@ -176,7 +176,7 @@ impl ReplicaParameters {
     }
 }
 
-/// The replicated state, and who waits for a decision.
+/// The replicated state, and callers that wait for a decision.
 #[derive(Clone, Debug)]
 pub(crate) struct State<W> {
     pub kind: Arc<Type>,
@@ -203,7 +203,7 @@ pub(crate) struct State<W> {
     pub moved: bool,
     /// The replica lacks what it can only get with a snapshot.
     pub is_behind: bool,
-    /// It has what everybody else has lost.
+    /// It has state that all others have lost.
     pub is_forked: bool,
     /// It has lost its memory and does not serve yet; it has taken over a snapshot.
     pub joining: bool,
@@ -246,7 +246,7 @@ impl<W: Witness> State<W> {
         }
     }
 
-    /// What a call of this method that is checked now depends on.
+    /// Dependencies of a call of this method that is checked now.
     pub fn vector(&self, method: usize) -> Vector {
         let requires = &self.requires[method];
         let mut vector = Vector::default();
@@ -309,7 +309,7 @@ impl<W: Witness> State<W> {
         self.moved = true;
     }
 
-    /// All of an origin's first `count` summarized calls are taken in.
+    /// All of an origin's first `count` summarized calls are applied.
     pub fn complete(&mut self, origin: usize, count: u64) {
         if count > self.summaries[origin] {
             self.summaries[origin] = count;
@@ -407,7 +407,7 @@ impl<W: Witness> State<W> {
         at
     }
 
-    /// How far each group, and each origin's ring, is in what another replica has saved.
+    /// Progress of each group, and of each origin's ring, in a saved state of another replica.
     pub fn saved(&self, from: &[u8]) -> ([u64; GROUPS_MAX], [u64; NODES_MAX]) {
         let group_words = 3 + 2 * self.nodes * ORDERED_WINDOW;
         let included = |group: usize| word(from, 8 * (3 * self.nodes + group * group_words));
@@ -468,7 +468,7 @@ pub(crate) struct Machine<'a, W> {
     pub group: usize,
 }
 
-/// What a leader marks its beginning with; its calls have the others.
+/// Ticket of the beginning of a leader's term; its calls have the others.
 pub(crate) const TERM_TICKET: u64 = u64::MAX;
 
 impl<W: Witness> StateMachine for Machine<'_, W> {
@@ -531,7 +531,7 @@ impl<W: Witness> StateMachine for Machine<'_, W> {
             group.effective += 1;
             state.counters.ordered += 1;
             state.placement.apply(method, &ordered.arguments);
-            // What this node has proposed in this leadership is in its copy already.
+            // Proposals of this leadership are in the leader's copy already.
             state.take_effect(method, &ordered.arguments, ticket.map(|_| *number));
             let Ordered { incarnation, sequence, ref arguments, .. } = ordered;
             state.witness.applied(origin, incarnation, sequence, method, arguments, &state.object);

@@ -1,4 +1,4 @@
-//! This node's own calls without conflicts: sending them, and knowing who has them.
+//! This node's own calls without conflicts: sending them, and counting acknowledgements.
 
 mod connections;
 
@@ -25,7 +25,7 @@ const UPDATES_MAX: usize = 48;
 pub(crate) const SUMMARIES: usize = 0;
 pub(crate) const ENTRIES: usize = 1;
 
-/// What a work request is for.
+/// Purpose of a work request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Posted {
     /// READ of a peer's header, after which own calls are sent to it.
@@ -48,7 +48,7 @@ pub(crate) enum Posted {
     SnapshotEnd,
 }
 
-/// How far this node is with a peer.
+/// This node's progress with a peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// There is no connection.
@@ -56,11 +56,11 @@ pub(crate) enum Stage {
     Down,
     /// There is one; its header is under way, or is to be read again later.
     Greeting,
-    /// It is sent what is new.
+    /// It gets new calls as they come.
     InStep,
 }
 
-/// What a node knows of a peer.
+/// A node's knowledge of a peer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Peer {
     pub stage: Stage,
@@ -68,9 +68,9 @@ pub(crate) struct Peer {
     /// life.
     pub next: [u64; 2],
     acked: [u64; 2],
-    /// It was in step in its present life.
+    /// It was in step in its present incarnation.
     acquainted: bool,
-    /// Its header, as read when this node knew of no other lives than now.
+    /// Its header, read when this node knew of the present incarnations only.
     pub header: Option<Header>,
     pub reading: bool,
     pub read_at: Instant,
@@ -137,7 +137,7 @@ impl<W: Witness> Replica<W> {
     pub(super) fn has_room(&mut self, path: Path, io: &mut Io<'_>) -> bool {
         let (me, ring) = (self.me(), self.parameters.ring);
         let mut own = self.own();
-        // What is folded has no numbers yet, and will take as many places.
+        // Folded calls have no numbers yet, and will take as many places.
         own[SUMMARIES] += self.fold.calls();
         let kind = if path == Path::Summary { SUMMARIES } else { ENTRIES };
         // Nothing that is undecided is written over, or nobody could bring it to those that come back. By the local
@@ -238,7 +238,7 @@ impl<W: Witness> Replica<W> {
         })
     }
 
-    /// What was held back is sent if it may be.
+    /// Sends calls that were held back, if they may be sent.
     pub(super) fn release(&mut self, io: &mut Io<'_>) {
         let before = self.stream.held.len();
         while let Some((_, vector)) = self.stream.held.front()
@@ -278,7 +278,7 @@ impl<W: Witness> Replica<W> {
             self.peers[peer].next[SUMMARIES] += 1;
             let from = self.layout.outgoing(count);
             let image = &io.memory.image()[from..from + SUMMARY_BYTES];
-            // A call of a former life whose slot was written again since has no summary of its own any more.
+            // A call of a former incarnation whose slot was written again since has no summary of its own any more.
             let Some(summary) = Summary::parse(image).filter(|summary| summary.count == count) else {
                 continue;
             };
@@ -305,7 +305,7 @@ impl<W: Witness> Replica<W> {
         self.links[peer].post(what, transfer, tag(DATA, peer), wiring, effects);
     }
 
-    /// Counts who has what: what a majority has is committed, and answered.
+    /// Counts acknowledgements: calls that a majority has are committed, and answered.
     fn commit(&mut self) {
         let own = self.own();
         let majority = match self.parameters.planted(PlantedBug::AnswerBeforeMajority) {

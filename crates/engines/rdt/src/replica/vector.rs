@@ -5,7 +5,7 @@ use weft_smr::{GROUPS_MAX, NODES_MAX};
 use super::message::half;
 use super::parameters::{Path, PlantedBug, ReplicaParameters};
 
-/// What must have taken effect before a call may.
+/// Calls that must have taken effect before a call may.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Vector {
     /// By origin: so many summarized calls, so many ring entries.
@@ -43,7 +43,7 @@ impl Vector {
     }
 }
 
-/// Which parts of a vector the calls of a method need.
+/// Components of a vector that the calls of a method need.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Requires {
     pub summaries: bool,

@@ -1,10 +1,10 @@
-//! Somebody who watches what takes effect at a replica: for checks, and for nothing else.
+//! Observers of what takes effect at a replica: for checks only.
 
 use weft_smr::{GROUPS_MAX, NODES_MAX};
 
 use crate::object::{Arguments, Object};
 
-/// How many calls are in a state.
+/// Number of calls in a state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// By origin: summarized calls, of all methods.
@@ -15,7 +15,7 @@ pub struct Counts {
     pub groups: [u64; GROUPS_MAX],
 }
 
-/// Is told what takes effect at a replica, in order and at the moment at which it does.
+/// Is told each call that takes effect at a replica, in order and at that moment.
 pub trait Witness {
     /// A call took effect that the client of `origin` had given that number. The arguments are as the checking replica
     /// has filled them in, `object` is the state afterwards.
@@ -37,7 +37,7 @@ pub trait Witness {
     fn restored(&mut self, object: &Object, counts: &Counts);
 }
 
-/// Nobody.
+/// A witness that ignores everything.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Unwatched;
 

@@ -34,9 +34,9 @@ pub fn small(window: u64) -> Parameters {
     Parameters { window, value_bytes: 64, queue: 2, silence: 4 * window, ..Parameters::default() }
 }
 
-/// What the network asks of an engine beyond what every engine does.
+/// Demands of the network on an engine beyond those of every engine.
 pub trait Replica: Engine {
-    /// A new engine of a node, which is told nothing yet.
+    /// A new engine of a node, without a view.
     fn start(node: usize, parameters: &Parameters) -> Self;
 }
 
@@ -46,7 +46,7 @@ impl Replica for Rounds<Ckc> {
     }
 }
 
-/// What goes wrong and how often: probabilities in parts per thousand.
+/// Faults and their frequency: probabilities in parts per thousand.
 #[derive(Clone, Copy, Debug)]
 pub struct Faults {
     /// Who omits to send or to receive. What follows befalls links from or to these only.

@@ -10,7 +10,7 @@ use crate::message::node;
 use crate::parameters::{Delivery, Parameters, PlantedBug, SLOT_BYTES_MAX};
 use crate::slot::{Join, Kind, Slot};
 
-/// What a work request is for.
+/// Purpose of a work request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum What {
     /// READ of a follower's lines.
@@ -35,25 +35,25 @@ pub(crate) enum What {
     Other,
 }
 
-/// How far a leader is with a follower.
+/// A leader's progress with a follower.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Stage {
     /// It has not granted its log.
     #[default]
     Absent,
-    /// It has; its lines are under way.
+    /// It has granted its log; its lines are being read.
     Reading,
-    /// They are known.
+    /// Its lines are known.
     Known,
     /// A copy of the state is under way.
     Snapshot,
-    /// It is brought up to date.
+    /// It is being brought up to date.
     Syncing,
     /// It is sent what is new.
     InStep,
 }
 
-/// What a leader knows of a follower.
+/// A leader's knowledge of a follower.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Follower {
     stage: Stage,
@@ -72,7 +72,7 @@ pub(crate) struct Follower {
     cursor: u64,
     end: u64,
     to_zero: [(u64, u64); 2],
-    /// Which of its slots are here as read, or under way.
+    /// Range of its slots that are read, or being read.
     inbox: (u64, u64),
     reading: bool,
     /// The next entry to write, and all before which it has.
@@ -81,7 +81,7 @@ pub(crate) struct Follower {
     /// The number of decided entries that it was told last, and whether that is under way.
     told: u64,
     telling: bool,
-    /// It is told how far its log is zeroed; that, too, is to be written when the slots are zero.
+    /// It is being told the zeroed length of its log; that, too, is written after the slots are zero.
     freeing: bool,
     zeroing: bool,
 }
@@ -168,8 +168,8 @@ impl Group {
         }
         let zeroed = follower.zeroed.below;
         if zeroed > self.zeroed(ports) {
-            // It was not among those of whom this replica heard before it led: nobody may be told to have what is in
-            // no log.
+            // This replica did not hear of it before it led: no follower may be told to have entries that are in no
+            // log.
             if zeroed > self.applied {
                 self.stand_behind(zeroed, ports);
             } else {
@@ -189,7 +189,7 @@ impl Group {
             return;
         }
         if follower.decided > self.tail {
-            // Who leads has all that is decided: it says what cannot be.
+            // A leader has all decided entries: the follower's claim is invalid.
             self.counters.malformed += 1;
             self.lose(peer, ports);
             return;
@@ -211,14 +211,13 @@ impl Group {
         }
     }
 
-    /// Sends the state before the next entry to apply. While it is under way what is there is not to be used.
+    /// Sends the state before the next entry to apply. The follower must not use its state meanwhile.
     fn send_snapshot(&mut self, peer: usize, ports: &mut Ports<'_>) {
         self.counters.snapshots_sent += 1;
         self.snapshot_for = Some(peer);
         let Follower { gap, decided, member, .. } = self.followers[peer];
         let gap = Gap {
-            // What is before it the follower has up to where it knew entries to be decided, but not within an earlier
-            // gap.
+            // Before it the follower has entries up to the length it knew as decided, but not within an earlier gap.
             from: if gap.to == 0 { decided } else { decided.min(gap.from) },
             to: self.applied,
             forgotten: if member { gap.forgotten } else { self.applied },
@@ -253,7 +252,7 @@ impl Group {
         let (zeroed, tail) = (self.zeroed(ports), self.tail);
         let free_below = zeroed + slots;
         if tail + window > free_below {
-            // Leaders leave a window free. Who holds more was written to by somebody else.
+            // Leaders leave a window free. A fuller log was written by somebody else.
             self.counters.malformed += 1;
             self.lose(peer, ports);
             return;
@@ -350,7 +349,7 @@ impl Group {
         }
     }
 
-    /// Counts who has what: what a majority of the members has is decided.
+    /// Counts entries at followers: what a majority of the members has is decided.
     fn decide(&mut self, ports: &mut Ports<'_>) {
         if self.role != Role::Leading {
             return;
@@ -396,8 +395,8 @@ impl Group {
         for peer in self.peers() {
             let Follower { stage, member, applied, freeing, decided, cursor, .. } = self.followers[peer];
             let counts = stage > Stage::Known || stage == Stage::Known && member;
-            // One that polls may find more in its log, and apply it, than its lines said to be decided: that is to be
-            // compared yet.
+            // A polling follower may find and apply more entries than its lines called decided: these must still be
+            // compared.
             let compared = match stage {
                 Stage::InStep => u64::MAX,
                 Stage::Syncing => cursor,

@@ -7,7 +7,7 @@ use crate::link::Wiring;
 use crate::message::Malformed;
 use crate::slot::word;
 
-/// What a host or client asks or is told.
+/// Kind of a request or an answer of a host or client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Call {
@@ -15,11 +15,11 @@ pub enum Call {
     Wire = 16,
     /// Append to the log.
     Append = 17,
-    /// What stands in the log?
+    /// Asks for the entries of the log.
     Read = 18,
     /// Tell all entries from now on.
     Subscribe = 19,
-    /// How far is the node?
+    /// Asks for the node's progress.
     Status = 20,
     /// The answer to each of these; a successful Read is answered with an Entry.
     Answer = 24,
@@ -37,7 +37,7 @@ impl Call {
     }
 }
 
-/// How a call ended.
+/// Outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Status {
@@ -47,7 +47,7 @@ pub enum Status {
     NotLeader = 1,
     /// Too much is undecided. Nothing happened.
     Busy = 2,
-    /// This node leads no longer. What was to be appended may or may not be: ask again.
+    /// This node leads no longer. The append may or may not be decided: ask again.
     Abandoned = 3,
     /// There is no such entry here yet.
     NoEntry = 4,
@@ -81,11 +81,11 @@ impl Status {
 /// The answer to a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// How it ended.
+    /// Outcome.
     pub status: Status,
-    /// What the node is doing: 0 it follows, 1 it asks to lead, 2 it takes over, 3 it leads.
+    /// Role of the node: 0 follower, 1 requesting, 2 collecting, 3 leading.
     pub role: u8,
-    /// Who leads, as the node sees it.
+    /// The leader, as the node sees it.
     pub leader: Option<usize>,
     /// It takes part in decisions.
     pub member: bool,
@@ -95,7 +95,7 @@ pub struct Answer {
     pub incarnation: u32,
     /// Of the entry; to [`Call::Status`] how many entries were applied.
     pub index: u64,
-    /// How many entries the node knows to be decided.
+    /// Number of entries that the node knows to be decided.
     pub decided: u64,
 }
 
@@ -134,14 +134,14 @@ impl Answer {
     }
 }
 
-/// What an answer to a client on the network is about, behind the [`Answer`].
+/// Subject of an answer to a client on the network, behind the [`Answer`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// An append.
     Append {
-        /// Whose; not 0.
+        /// The client; not 0.
         origin: u64,
-        /// Its number there.
+        /// The client's number of it.
         sequence: u64,
     },
     /// The entry that was to be read.
@@ -197,11 +197,11 @@ impl Subject {
 /// An append, which is also the content of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Append<'a> {
-    /// Whose.
+    /// The client.
     pub origin: u64,
-    /// Its number there.
+    /// The client's number of it.
     pub sequence: u64,
-    /// What is appended.
+    /// Content of the entry.
     pub content: &'a [u8],
 }
 
@@ -229,14 +229,14 @@ impl<'a> Append<'a> {
     }
 }
 
-/// How a peer is reached, as the host tells it.
+/// Connection to a peer, as the host sets it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wire {
     /// For the log (0) or the pulse (255); engines that embed groups have others.
     pub group: u8,
     /// Whom.
     pub peer: usize,
-    /// How.
+    /// The connection.
     pub wiring: Wiring,
 }
 

@@ -29,16 +29,16 @@ pub enum ClientKind {
     Answered = 113,
 }
 
-/// What became of a call.
+/// State of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// The transaction has ended, with this as its last attempt.
     Ended(TransactionId, Outcome),
-    /// It was not begun and never will be: the node takes no part in the cluster for now, or has too much under way.
+    /// The call was not begun and never will be: the node takes no part in the cluster for now, or has too many calls.
     Refused,
 }
 
-/// What a message says.
+/// Content of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the table above says what the fields are")]
 pub enum ClientMessage {
@@ -85,7 +85,7 @@ impl ClientMessage {
         Ok(message)
     }
 
-    /// Its kind; appends its content to `out`.
+    /// Appends the content to `out`, and returns the kind.
     pub fn encode(&self, out: &mut Vec<u8>) -> ClientKind {
         let mut numbers = |numbers: &[u64]| {
             numbers.iter().for_each(|number| out.extend_from_slice(&number.to_be_bytes()));

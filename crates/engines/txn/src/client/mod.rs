@@ -18,10 +18,10 @@ use weft_time::{Duration, Instant};
 use crate::procedure::{Outcome, Request};
 use crate::transaction::TransactionId;
 
-/// Greetings without an answer, after which another node is asked.
+/// Unanswered greetings after which another node is asked.
 const GREETINGS: u32 = 3;
 
-/// How a client behaves.
+/// Parameters of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientParameters {
     /// A number that no other client has.
@@ -30,11 +30,11 @@ pub struct ClientParameters {
     pub nodes: usize,
     /// The node that is asked first.
     pub first: usize,
-    /// How long an answer may take before the question is repeated.
+    /// Time until an unanswered question is repeated.
     pub repeat: Duration,
-    /// How long the client waits before it asks the next node, after one has refused.
+    /// Pause before the next node is asked, after one has refused.
     pub pause: Duration,
-    /// When a call is given up, from its beginning; at most 20 s, as nodes remember a session for 60 s.
+    /// Time from its beginning after which a call is given up; at most 20 s, as nodes keep a session for 60 s.
     pub give_up: Duration,
 }
 
@@ -52,7 +52,7 @@ impl ClientParameters {
     }
 }
 
-/// How a call has ended.
+/// Outcome of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// As a node said, or [`Outcome::Unknown`] if none does. With the transaction's last attempt, if that is known.
@@ -67,7 +67,7 @@ enum Stage {
     Greeting(u32),
     /// The node was called, in this life.
     Called(u64),
-    /// Nobody is asked for a while.
+    /// The client pauses.
     Pausing,
 }
 
@@ -77,7 +77,7 @@ struct Open {
     stage: Stage,
     /// There is something to send.
     due: bool,
-    /// When it is time for what the stage waits for.
+    /// Deadline of the stage.
     at: Instant,
     give_up_at: Instant,
 }
@@ -176,12 +176,12 @@ impl Client {
         }
     }
 
-    /// When [`Client::handle_deadline`] wants to be called.
+    /// When [`Client::handle_deadline`] must be called.
     pub fn next_deadline(&self) -> Option<Instant> {
         self.open.as_ref().map(|open| open.at.min(open.give_up_at))
     }
 
-    /// Does what is due; says how the call has ended, if it has.
+    /// Handles what is due, and returns the outcome of the call if it has ended.
     pub fn handle_deadline(&mut self, now: Instant) -> Option<Ended> {
         let open = self.open.as_mut()?;
         if now >= open.give_up_at {
@@ -211,7 +211,7 @@ impl Client {
         None
     }
 
-    /// What is to be sent: appends its content to `out`, and tells to which node and its kind.
+    /// The next message to send: appends its content to `out`, and returns the node and the kind.
     pub fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<(usize, u8)> {
         let open = self.open.as_mut().filter(|open| open.due)?;
         open.due = false;

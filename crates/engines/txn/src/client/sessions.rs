@@ -1,4 +1,4 @@
-//! What a node keeps of its clients, so that each call is begun at most once however often it is asked for.
+//! A node's sessions of its clients: each call is begun at most once, however often it is requested.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -45,7 +45,7 @@ pub struct Sessions<A> {
     next_life: u64,
     most: usize,
     sessions: BTreeMap<u64, Session<A>>,
-    /// Whose call a ticket is for.
+    /// Client of each ticket.
     tickets: BTreeMap<u64, u64>,
     outbox: VecDeque<(A, ClientMessage)>,
 }
@@ -63,7 +63,7 @@ impl<A: Copy> Sessions<A> {
         self.next_life
     }
 
-    /// How many clients are remembered, and how many at most.
+    /// Number of clients with a session, and the most there can be.
     pub fn count(&self) -> (usize, usize) {
         (self.sessions.len(), self.most)
     }
@@ -82,7 +82,7 @@ impl<A: Copy> Sessions<A> {
     ) -> Result<(), Malformed> {
         match ClientMessage::parse(kind, payload)? {
             ClientMessage::Hello { client } => {
-                // Who finds no room gets no answer, and asks another node.
+                // A client that finds no room gets no answer, and asks another node.
                 if self.sessions.contains_key(&client) || self.make_room(now) {
                     let next_life = &mut self.next_life;
                     let session = self.sessions.entry(client).or_insert_with(|| Session {

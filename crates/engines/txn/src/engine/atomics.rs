@@ -186,7 +186,7 @@ impl Transactions {
         });
     }
 
-    /// Gives back all locks of an attempt that has ended. Those whose READ is under way follow when it ends.
+    /// Releases all locks of an attempt that has ended. Those whose READ is outstanding follow when it ends.
     pub(crate) fn give_locks_back(&mut self, id: TransactionId, io: &mut Io<'_>) {
         let mut held = take(&mut self.the(id).held);
         for lock in held.drain(..).filter(|lock| !lock.reading) {

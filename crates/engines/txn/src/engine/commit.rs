@@ -32,8 +32,7 @@ impl Transactions {
             self.the(id).execution = execution;
             return self.finish(id, Status::Faulty, fault as u8, io);
         }
-        // What is WRITTEN cannot be withdrawn, so nothing is before there is room everywhere, in this node's own log
-        // too.
+        // A WRITTEN record cannot be withdrawn, so none is before there is room everywhere, in this node's own log too.
         let own_room = |engine: &Self| engine.log.has_room_for(engine.log_bytes_at(&execution, engine.node));
         if by_write && !(self.rings_have_room(bytes_of(&execution)) && own_room(self)) {
             self.the(id).execution = execution;
@@ -100,7 +99,7 @@ impl Transactions {
         (all, longest)
     }
 
-    /// Why no replica could ever hold what an execution writes.
+    /// Reason for which no replica could ever hold the writes of an execution.
     pub(crate) fn misfit(&self, execution: &Execution) -> Option<Fault> {
         let is_long = |index| match execution.written(index) {
             Written::Value(value) => !self.shards.can_hold(Some(value)),
@@ -126,19 +125,19 @@ impl Transactions {
             || 2 * bytes_of(execution) > self.parameters.log_bytes && (0..self.parameters.nodes).any(is_short)
     }
 
-    /// Who logs the writes of a shard before they are committed.
+    /// The nodes that log the writes of a shard before they are committed.
     fn loggers(&self, shard: usize) -> NodeSet {
         let primary =
             self.primaries[shard].and_then(NodeId::new).filter(|_| !self.parameters.variant.log_at_primary);
         primary.map_or(self.replicas[shard], |primary| self.replicas[shard].without(primary))
     }
 
-    /// The outcome is told, and then the primaries get the values; the attempt is decided when they have.
+    /// The outcome is reported, and then the primaries get the values; the attempt is decided when they have them.
     fn commit_at_primaries(&mut self, id: TransactionId, io: &mut Io<'_>) {
         self.tell(id, Status::Ok, 0, io);
         let attempt = self.the(id);
         attempt.stage = Stage::Committing;
-        // These give their locks back as they commit; the others need END.
+        // These primaries release their locks as they commit; the others need END.
         let execution = take(&mut attempt.execution);
         attempt.locked &= !written_shards(&execution);
         let mut acknowledgements = take(&mut attempt.acknowledgements);
@@ -275,7 +274,7 @@ impl Transactions {
     pub(crate) fn look_whether_logged(&mut self, id: TransactionId, io: &mut Io<'_>) {
         let attempt = self.window.at(id.sequence());
         let writes = attempt.stage == Stage::Committing && attempt.reading > 0;
-        // Who has said what came of the run has logged what it must.
+        // A node that reported the outcome of its run has logged what it must.
         let mut said = NodeSet::EMPTY;
         if let (Stage::Shipped { shard }, Some(_)) = (attempt.stage, attempt.shipped) {
             said = self.primaries[shard].and_then(NodeId::new).into_iter().collect();
@@ -377,7 +376,7 @@ impl Transactions {
         write::ship(&mut out, id, procedure, execution.input(), wants, local);
         self.the(id).execution = execution;
         if out.len() > self.parameters.message_bytes {
-            // Too much was read here: the primary is asked like any other. What is locked stays so.
+            // Too much was read here: the primary is asked like any other. Locked keys stay locked.
             let attempt = self.the(id);
             attempt.stage = Stage::Executing { ship: None };
             attempt.asked = attempt.execution.accesses().len();
@@ -416,7 +415,7 @@ impl Transactions {
     }
 }
 
-/// No fewer bytes than all records of an execution take.
+/// At least the bytes of all records of an execution.
 fn bytes_of(execution: &Execution) -> usize {
     let puts = (0..execution.accesses().len()).filter_map(|index| put_of(execution, index));
     puts.map(|put| 64 + put.bytes()).sum()

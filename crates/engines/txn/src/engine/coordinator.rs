@@ -53,7 +53,7 @@ impl Transactions {
 
     // Beginning.
 
-    /// Whether not all nodes know that the attempt is decided whose place another would take.
+    /// Whether the attempt whose window slot a new one would take is not yet known to all nodes as decided.
     pub(crate) const fn is_window_full(&self) -> bool {
         self.window.next - self.window.truncated >= self.parameters.window as u64
     }
@@ -88,7 +88,7 @@ impl Transactions {
         self.start(token, procedure, input, &accesses[..count], (true, 0), io);
     }
 
-    /// Whether no attempt can begin now; the host is told.
+    /// Whether no attempt can begin now; if so, the host learns it.
     pub(crate) fn refuses(&mut self, token: u32, io: &mut Io<'_>) -> bool {
         if self.serves() && !self.is_window_full() {
             self.counters.begun += 1;
@@ -192,7 +192,7 @@ impl Transactions {
         attempt.own_asked = false;
         attempt.atomic &= attempt.rounds == 1;
         if !self.parameters.variant.combined {
-            // Of a key that is not read there is nothing to fetch: it is locked when it is written.
+            // A key that is not read need not be fetched: it is locked when it is written.
             let execution = &mut self.the(id).execution;
             for index in asked..execution.accesses().len() {
                 if execution.accesses()[index].mode == Mode::Write {
@@ -276,7 +276,7 @@ impl Transactions {
         let (asked, by_message) = (attempt.asked, attempt.by_message);
         let nodes = self.parameters.nodes;
         if execution.accesses()[from..asked].iter().any(|access| access.key.shard() >= nodes) {
-            // A shard that there is not: nobody would answer.
+            // No such shard: nobody would answer.
             self.the(id).execution = execution;
             return self.finish(id, Status::Unavailable, host_port::NOBODY, io);
         }
@@ -286,7 +286,7 @@ impl Transactions {
             let by_verbs = self.is_read_remotely(access) || self.is_locked_by_atomic(access, by_message);
             set | u64::from(!by_verbs && waits >> index & 1 == 0) << index
         });
-        // What is shipped later runs under locks: this node's own keys are locked too when they are only read.
+        // A procedure shipped later runs under locks: this node's own keys are locked too when they are only read.
         let combined = self.parameters.variant.combined;
         let wants = |shard: usize| {
             (from..asked).filter(|&index| !execution.fetched(index)).filter_map({
@@ -370,7 +370,7 @@ impl Transactions {
         let missing =
             |index: &usize| ship != Some(accesses[*index].key.shard()) && !attempt.execution.fetched(*index);
         if (0..attempt.asked).any(|index| missing(&index)) {
-            // What comes later may be the answer to a repeated request, from another moment.
+            // Later replies may answer a repeated request, from another moment.
             attempt.atomic = false;
             if !attempt.own_asked && self.own_reads_to_wait(id) == 0 {
                 self.send_execute(id, 0, io);
@@ -383,7 +383,7 @@ impl Transactions {
         }
     }
 
-    /// All keys are there that were asked for.
+    /// All requested keys have arrived.
     fn fetched(&mut self, id: TransactionId, io: &mut Io<'_>) {
         let attempt = self.window.at(id.sequence());
         if attempt.ready {
@@ -447,7 +447,7 @@ impl Transactions {
         answer: &[u8],
         io: &mut Io<'_>,
     ) {
-        // What began in a former view is for the view change to decide, and what its run has left comes too late.
+        // An attempt of a former view is decided by the view change, and the result of its run comes too late.
         let is_of_this_view = id.epoch() == self.view.epoch;
         let runs = |attempt: &&mut Coordinated| is_of_this_view && attempt.stage == Stage::AtHost;
         let Some(attempt) = self.attempt(id).filter(runs) else { return };
@@ -622,7 +622,7 @@ impl Transactions {
 
     // The end.
 
-    /// An attempt is decided: the host is told, and the primaries.
+    /// An attempt is decided: the host and the primaries learn it.
     pub(crate) fn finish(&mut self, id: TransactionId, status: Status, reason: u8, io: &mut Io<'_>) {
         self.tell(id, status, reason, io);
         self.give_up(id, io);
@@ -721,7 +721,7 @@ impl Transactions {
         }
     }
 
-    /// What a view change has decided of this node's attempts, and the host has not been told.
+    /// Attempts of this node that a view change has decided and the host does not know.
     pub(crate) fn marked_attempts(&mut self, mut each: impl FnMut(TransactionId, Verdict)) {
         for sequence in self.window.open() {
             let attempt = self.window.at(sequence);

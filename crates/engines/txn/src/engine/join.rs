@@ -24,17 +24,17 @@ use crate::key::SHARDS_MAX;
 use crate::message::{Base, Cursor, HEADER_BYTES_MAX, Kind, Page};
 use crate::parameters::PlantedBug;
 
-/// How far the copy of a shard is.
+/// Progress of the copy of a shard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Progress {
-    /// All of it is here, or this node does not replicate it.
+    /// It is complete, or this node does not replicate the shard.
     #[default]
     Whole,
-    /// A page is asked for.
+    /// A page is requested.
     Asked { from: Cursor, repeat_at: Instant },
     /// The host takes in a page.
     Keeping { next: Cursor },
-    /// Nobody holds the shard: this node will never be full.
+    /// No node holds the shard: this node will never be full.
     Lost,
 }
 
@@ -50,7 +50,7 @@ impl Transactions {
         self.recovery.phase == Phase::Joining && self.now < self.lease_until
     }
 
-    /// Whether a page is asked for.
+    /// Whether a page is requested.
     pub(crate) fn is_copying(&self) -> bool {
         self.recovery.phase == Phase::Joining
             && self.join.shards.iter().any(|progress| matches!(progress, Progress::Asked { .. }))
@@ -81,13 +81,13 @@ impl Transactions {
         self.join = Join::default();
         self.recovery.base = Base::default();
         self.recovery.phase = Phase::Draining;
-        // What the host was told to apply it says when it has.
+        // The host reports when it has applied its records.
         if self.log.applied() == self.log.tail() {
             self.after_release(io);
         }
     }
 
-    /// The log is empty: what is logged from now on is of this view.
+    /// The log is empty: later records are of this view.
     pub(crate) fn begin_joining(&mut self, io: &mut Io<'_>) {
         self.recovery.phase = Phase::Joining;
         self.shards.empty(self.view.epoch);

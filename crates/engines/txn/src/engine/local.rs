@@ -19,7 +19,7 @@ use crate::procedure::{Execution, Fault, Written};
 use crate::transaction::TransactionId;
 use crate::window::Stage;
 
-/// No procedure of this number is run: the host has done that.
+/// No procedure has this number: the host has executed it.
 const NONE: ProcedureId = ProcedureId(u16::MAX);
 
 impl Transactions {
@@ -107,7 +107,7 @@ impl Transactions {
         holds
     }
 
-    /// Locks what is written, which nobody else has locked.
+    /// Locks the keys to write, which no other attempt has locked.
     fn lock_written(&mut self, id: TransactionId, io: &mut Io<'_>) -> Result<(), Status> {
         let mut execution = take(&mut self.the(id).execution);
         let shards = crate::engine::commit::written_shards(&execution);

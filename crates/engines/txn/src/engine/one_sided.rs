@@ -35,7 +35,7 @@ use crate::wiring::{RING_BYTES, Wiring, landing_bytes};
 /// Bytes of an element before its value.
 const HEAD_BYTES: usize = 32;
 
-/// Why something is READ.
+/// Purpose of a READ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Why {
     Execute,
@@ -57,7 +57,7 @@ pub(crate) struct Reading {
     pub key: Key,
     pub why: Why,
     pub primary: usize,
-    /// Where at the primary, and whether that is a bucket.
+    /// Address at the primary, and whether it is that of a bucket.
     pub at: u64,
     pub is_bucket: bool,
     pub length: usize,
@@ -90,16 +90,16 @@ pub(crate) struct OneSided {
     wirings: Vec<Option<Wiring>>,
     posted: Vec<Option<Posted>>,
     free_posted: Vec<usize>,
-    /// What each landing is for.
+    /// Purpose of each landing.
     readings: Vec<Option<Reading>>,
     free: Vec<usize>,
     addresses: BTreeMap<Key, u64>,
     landings: usize,
     stride: usize,
     rings: Vec<Ring>,
-    /// How much of each coordinator's ring is applied here.
+    /// Applied length of each coordinator's ring.
     applied: Vec<u64>,
-    /// Where the rings begin: of coordinators, and of this node.
+    /// First addresses of the rings: of coordinators, and of this node.
     theirs: usize,
     mine: usize,
 }
@@ -154,7 +154,7 @@ impl OneSided {
         self.addresses.remove(&key);
     }
 
-    /// Where a landing begins in this node's memory.
+    /// Address of a landing in this node's memory.
     pub fn landing(&self, number: usize) -> usize {
         self.landings + number * self.stride
     }
@@ -175,7 +175,7 @@ impl OneSided {
         effects.post(wiring.queue_pair, WorkRequest::new(TAG_VERB | number, operation(remote), local));
     }
 
-    /// A landing for what is to be read, if one is free.
+    /// A free landing for a READ, if there is one.
     pub fn take_landing(&mut self) -> Option<usize> {
         self.free.pop()
     }
@@ -220,7 +220,7 @@ impl OneSided {
         (ring.tail - ring.applied) as usize + 2 * bytes <= RING_BYTES
     }
 
-    /// How much of this node's ring at a peer is decided, if all attempts below `base` are.
+    /// Decided length of this node's ring at a peer, if all attempts below `base` are decided.
     pub fn decided(&mut self, peer: usize, base: u64) -> u64 {
         let ring = &mut self.rings[peer];
         while let Some((end, _)) = ring.records.front().filter(|(_, sequence)| *sequence < base) {
@@ -236,7 +236,7 @@ impl OneSided {
         ring.applied = ring.applied.max(applied.min(ring.decided));
     }
 
-    /// How much of a peer's ring is applied here.
+    /// Applied length of a peer's ring.
     pub fn applied(&self, peer: usize) -> u64 {
         self.applied[peer]
     }
@@ -251,7 +251,7 @@ impl Transactions {
             && !self.is_primary(access.key.shard())
     }
 
-    /// READs the keys of an attempt from the `from`-th on that are READ: for VALIDATE, again, only what is before them.
+    /// READs the keys of an attempt from the `from`-th on that are READ: for VALIDATE, only their headers.
     pub(crate) fn read_remotely(
         &mut self,
         id: TransactionId,
@@ -361,7 +361,7 @@ impl Transactions {
                 } else if reading.why == Why::Locked {
                     self.on_locked_read(number, reading, None, io);
                 } else {
-                    // What was remembered is not there any more.
+                    // The remembered address is out of date.
                     self.one_sided.addresses.remove(&reading.key);
                     let bucket = self.shards.linked().expect("as above").remote_bucket(reading.key);
                     (reading.at, reading.length, reading.is_bucket) = (bucket.at, bucket.length, true);

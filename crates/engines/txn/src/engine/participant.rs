@@ -28,14 +28,14 @@ use crate::transaction::TransactionId;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Part {
     pub place: Place,
-    /// Where in the log, or [`UNLOGGED`].
+    /// Position in the log, or [`UNLOGGED`].
     pub position: u64,
 }
 
 /// The position of a part that has taken effect at once, without room in the log.
 pub(crate) const UNLOGGED: u64 = u64::MAX;
 
-/// What this node holds of an attempt.
+/// This node's state of an attempt.
 #[derive(Debug)]
 pub(crate) struct Participation {
     pub id: Option<TransactionId>,
@@ -45,12 +45,12 @@ pub(crate) struct Participation {
     pub verdict: Verdict,
     /// Operations under way for it.
     pub operations: u32,
-    /// What it has locked here, and the versions that writes will have.
+    /// Keys locked here, and the versions that writes will have.
     pub locks: Vec<(Key, Version)>,
     /// All shards that it writes.
     pub shards: u16,
     pub parts: Vec<Part>,
-    /// It was shipped here: its execution, and what came of it.
+    /// It was shipped here: its execution, and the outcome.
     pub execution: Option<Execution>,
     pub procedure: ProcedureId,
     pub shipped: Option<(Status, u8)>,
@@ -126,14 +126,14 @@ impl Participants {
         &mut self.rings[id.coordinator()][index]
     }
 
-    /// What is known here of an attempt. Peers may name coordinators that are none.
+    /// This node's state of an attempt. Peers may name invalid coordinators.
     fn find(&mut self, id: TransactionId) -> Option<&mut Participation> {
         let index = id.sequence() as usize & (self.window - 1);
         let slot = &mut self.rings.get_mut(id.coordinator())?[index];
         (slot.id == Some(id)).then_some(slot)
     }
 
-    /// What is held of an attempt, if it is under way here.
+    /// State of an attempt, if it is open here.
     pub fn open(&mut self, id: TransactionId) -> Option<&mut Participation> {
         self.find(id).filter(|slot| !slot.ended)
     }
@@ -390,7 +390,7 @@ impl Transactions {
                     None if self.shards.lock(io.memory, key, id) => {
                         let mut new = self.draw();
                         if self.parameters.variant.lock_by_atomic {
-                            // Others write without a number of this node's.
+                            // Other coordinators write without a number of this node's.
                             let mut value = take(&mut self.read_bytes);
                             if let Look::Known(version, _) = self.shards.look(io.memory, key, &mut value) {
                                 new = new.max(Version::from_bits(version.bits() + 1));
@@ -490,7 +490,7 @@ impl Transactions {
         }
     }
 
-    /// Nothing is missing any more.
+    /// No key is missing any more.
     fn complete(&mut self, number: usize, io: &mut Io<'_>) {
         let operation = self.operations.get(number);
         let (id, dead, purpose) = (operation.id, operation.dead, operation.purpose);

@@ -16,7 +16,7 @@ use crate::message::{Base, HEADER_BYTES_MAX, Held, Kind, List, Verdict, write};
 use crate::parameters::PlantedBug;
 use crate::transaction::TransactionId;
 
-/// How far a view change is.
+/// Progress of a view change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// There is no view yet, or this node has no part in it.
@@ -26,7 +26,7 @@ pub(crate) enum Phase {
     Reporting,
     /// This node has marked; others may not have.
     Settled,
-    /// All is decided; the host applies the log.
+    /// All attempts are decided; the host applies the log.
     Draining,
     /// Transactions run.
     Acting,
@@ -59,7 +59,7 @@ pub(crate) struct Recovery {
     settled: NodeSet,
     /// The shards that this node was the primary of in that view.
     led: u16,
-    /// How far the log was applied when this node began to act.
+    /// Log position up to which records were applied when this node began to act.
     pub drained: u64,
 }
 
@@ -68,7 +68,7 @@ impl Recovery {
         self.phase == Phase::Acting
     }
 
-    /// Whose reports, or whose words that they have marked, have yet to come.
+    /// Members whose reports, or whose confirmations of marking, are missing.
     pub fn waits_for(&self, full: NodeSet) -> NodeSet {
         let is_awaited = |node: &NodeId| match self.phase {
             Phase::Reporting => self.reports.get(node.index()).is_some_and(|report| !report.is_complete()),
@@ -111,7 +111,7 @@ impl Transactions {
             return;
         }
         if !self.parameters.variant.log_at_primary {
-            // What was told may not be logged at the primary.
+            // A reported outcome may not be logged at the primary.
             self.state = EngineState::Lost;
         }
         if self.state != EngineState::Full {
@@ -157,7 +157,8 @@ impl Transactions {
         self.post(io.effects, to, Kind::Settled, out);
     }
 
-    /// Who lacks reports asks for them with its own; who does not act may not know that this node has settled.
+    /// A node missing reports resends its own, asking for them; one that does not act may not know that this node has
+    /// settled.
     pub(crate) fn repeat_recovery(&mut self, io: &mut Io<'_>) {
         let others = self.view.full.without(NodeId::new(self.node).expect("a node"));
         match self.recovery.phase {
@@ -216,7 +217,7 @@ impl Transactions {
         }
     }
 
-    /// Who would have replicated a shard among these members.
+    /// Members that would have replicated a shard among these.
     fn replicas_among(&self, shard: usize, members: NodeSet) -> NodeSet {
         (0..self.parameters.replicas)
             .map(|step| NodeId::new((shard + step) % self.parameters.nodes).expect("a node"))
@@ -245,7 +246,7 @@ impl Transactions {
             let id = group[0].0.id;
             let is = |verdict| group.iter().any(|(held, _)| held.verdict == verdict);
             if is(Verdict::Committed) && is(Verdict::Aborted) {
-                // One of them lies, or this design does: whoever goes on might contradict what was told.
+                // A member or this design is wrong: going on might contradict reported outcomes.
                 self.counters.contradictions += 1;
                 return self.stop();
             }

@@ -44,7 +44,7 @@ impl Transactions {
         io: &mut Io<'_>,
     ) {
         let node = NodeId::new(from).expect("a node");
-        // What was WRITTEN into rings stays there.
+        // Records WRITTEN into rings stay there.
         if self.parameters.variant.log_by_write || !self.replicas[place.shard].contains(node) {
             return;
         }
@@ -52,11 +52,11 @@ impl Transactions {
         let (shards, answered) = match &mut attempt.stage {
             Stage::Logging => (written_shards(&attempt.execution), true),
             Stage::Shipped { .. } => (shards, attempt.shipped.is_some()),
-            // One replica whose table is full is enough, whatever the others lack.
+            // One replica with a full table is enough, whatever the others lack.
             Stage::Withdrawing { lack: worst, .. } => return *worst = lack.max(*worst),
             _ => return,
         };
-        // Who waits for a table keeps what others want of it.
+        // An attempt that waits for a table keeps its locks.
         if lack == Lack::Log && attempt.log_repeats < PATIENCE {
             return;
         }
@@ -73,9 +73,9 @@ impl Transactions {
         self.post(io.effects, to, Kind::Withdraw, out);
     }
 
-    /// Drops what is logged here of an attempt. Its locks stay: it may take effect elsewhere.
+    /// Drops the local log record of an attempt. Its locks stay: it may take effect elsewhere.
     pub(crate) fn on_withdraw(&mut self, id: TransactionId, io: &mut Io<'_>) {
-        // Of what is not known here a LOG may come later.
+        // A LOG of an unknown attempt may arrive later.
         if self.participants.open(id).is_none() && self.participants.enter(id).is_none() {
             self.counters.stale += 1;
             return;

@@ -49,7 +49,7 @@ impl Half {
     }
 }
 
-/// What is executed over.
+/// The table that a procedure is executed over.
 struct Over<'a> {
     procedures: &'a Procedures,
     serves: u16,
@@ -101,7 +101,7 @@ impl Over<'_> {
     }
 }
 
-/// What an execution is to write; whoever locks the keys draws the versions.
+/// Writes of an execution. The node that locks the keys assigns the versions.
 pub(super) fn writes(execution: &Execution) -> impl Iterator<Item = Put<'_>> {
     execution.accesses().iter().enumerate().filter_map(|(index, access)| {
         let (key, version) = (access.key, Version::ZERO);

@@ -13,7 +13,7 @@ use crate::procedure::VALUE_MAX;
 /// Bytes before those of a run, mostly: fewer that are as they were are not worth another run.
 const RUN_HEAD_BYTES: usize = 3;
 
-/// No difference is shorter: a version, a count, and a run of one byte.
+/// Bytes of the shortest difference: a version, a count, and a run of one byte.
 pub(crate) const DIFFERENCE_BYTES_MIN: usize = 6 + 1 + 2 + 1;
 
 /// A difference does not fit what it is applied to: the replica does not hold what the others do.
@@ -44,7 +44,7 @@ impl<'a> Item<'a> for Run<'a> {
     }
 }
 
-/// How a value differs from a former one of the same length.
+/// Difference between a value and a former one of the same length.
 #[derive(Clone, Debug)]
 pub struct Difference<'a> {
     /// The version of the former value.
@@ -101,7 +101,7 @@ pub(super) fn write(out: &mut Vec<u8>, base: Version, old: &[u8], new: &[u8]) ->
     true
 }
 
-/// Where `new` differs from `old`, which is as long.
+/// The runs in which `new` differs from `old`, which is as long.
 fn runs<'a>(old: &'a [u8], new: &'a [u8]) -> impl Iterator<Item = Run<'a>> {
     let differs = move |at: &usize| old[*at] != new[*at];
     let mut from = 0;

@@ -156,7 +156,7 @@ impl<'a> Reader<'a> {
         if shard < crate::key::SHARDS_MAX { Ok(shard) } else { Err(Malformed::Field("shard")) }
     }
 
-    /// Nothing may be left.
+    /// Fails if bytes are left.
     pub fn finish(self) -> Result<(), Malformed> {
         if self.0.is_empty() { Ok(()) } else { Err(Malformed::Length) }
     }

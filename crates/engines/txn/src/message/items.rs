@@ -7,7 +7,7 @@ use super::{Malformed, Reader};
 use crate::key::{Key, Version};
 use crate::procedure::{Access, Mode, VALUE_MAX};
 
-/// The lengths of what is written: of nothing, of a difference, and of an empty value.
+/// Encoded lengths of writes: a deletion, a difference, and an empty value.
 const DELETED: u64 = 0;
 const DIFFERENCE: u64 = 1;
 const EMPTY: u64 = 2;
@@ -40,10 +40,10 @@ impl Item<'_> for Want {
     }
 }
 
-/// What was locked and read of a key.
+/// A locked and read key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Got<'a> {
-    /// Its index among the transaction's.
+    /// Index among the transaction's keys.
     pub index: u8,
     /// The version of what was read.
     pub read: Version,
@@ -77,7 +77,7 @@ impl<'a> Item<'a> for Got<'a> {
 }
 
 impl Got<'_> {
-    /// That of the value and 1, or 0; twice, and 1 more if there is a new version.
+    /// The value's length and 1, or 0; twice, and 1 more if there is a new version.
     fn length(&self) -> u64 {
         let length = self.value.map_or(0, |value| value.len() as u64 + 1);
         length << 1 | u64::from(self.new != Version::ZERO)
@@ -95,7 +95,7 @@ impl Got<'_> {
 pub struct Seen {
     /// The key.
     pub key: Key,
-    /// What was read.
+    /// Version read.
     pub version: Version,
 }
 
@@ -113,9 +113,9 @@ impl Item<'_> for Seen {
 /// A key that is to be locked, if what was read of it has still this version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// What is wanted of the key.
+    /// Access that is requested of the key.
     pub want: Want,
-    /// What was read; zero if its mode does not read.
+    /// Version read; zero if its mode does not read.
     pub version: Version,
 }
 
@@ -133,7 +133,7 @@ impl Item<'_> for Claim {
 /// A key that was locked by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Drawn {
-    /// Its index among the transaction's.
+    /// Index among the transaction's keys.
     pub index: u8,
     /// The version that a write will have.
     pub new: Version,
@@ -155,9 +155,9 @@ impl Item<'_> for Drawn {
 pub struct Put<'a> {
     /// The key.
     pub key: Key,
-    /// Its version from now on.
+    /// New version.
     pub version: Version,
-    /// Its value; `None` deletes it.
+    /// New value; `None` deletes it.
     pub value: Option<&'a [u8]>,
 }
 
@@ -183,12 +183,12 @@ impl Put<'_> {
     }
 }
 
-/// What a write of the log leaves at its key.
+/// Effect of a write in the log on its key.
 #[derive(Clone, Debug)]
 pub enum Content<'a> {
-    /// This value; `None` deletes it.
+    /// A new value; `None` deletes it.
     Whole(Option<&'a [u8]>),
-    /// What the key has had, but for this.
+    /// The former value with this difference.
     Changed(Difference<'a>),
 }
 
@@ -197,9 +197,9 @@ pub enum Content<'a> {
 pub struct Write<'a> {
     /// The key.
     pub key: Key,
-    /// Its version from now on.
+    /// New version.
     pub version: Version,
-    /// What it leaves.
+    /// New content.
     pub content: Content<'a>,
 }
 

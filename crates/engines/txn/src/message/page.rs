@@ -2,7 +2,7 @@
 
 use super::{List, Malformed, Put, Reader};
 
-/// Where a page begins.
+/// Beginning of a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cursor {
     /// The segment of the table; 0 where it has none.
@@ -34,9 +34,9 @@ impl Cursor {
 pub struct Page<'a> {
     /// Of which shard.
     pub shard: usize,
-    /// Where it begins.
+    /// Beginning of this page.
     pub from: Cursor,
-    /// Where the next one begins: behind this one.
+    /// Beginning of the next page, behind this one.
     pub next: Cursor,
     /// Objects of the shard, each with its version and value.
     pub puts: List<'a, Put<'a>>,

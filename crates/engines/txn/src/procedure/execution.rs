@@ -1,11 +1,11 @@
-//! A transaction as it executes: its input, its keys, what was read of them and what is to be written.
+//! A transaction as it executes: its input, its keys, the values read and the values to write.
 
 use std::ops::Range;
 
 use super::{ANSWER_MAX, Access, Context, INPUT_MAX, KEYS_MAX, Mode, Procedure, Step, VALUE_MAX};
 use crate::key::{Key, Version};
 
-/// How a procedure, or a request, breaks its contract.
+/// Violation of the contract by a procedure or a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[repr(u8)]
 pub enum Fault {
@@ -39,7 +39,7 @@ pub enum Fault {
     /// A procedure that is not registered.
     #[error("there is no procedure of this number")]
     NoSuchProcedure,
-    /// Its writes do not fit into the log of a replica, even if nothing else is there.
+    /// Its writes do not fit into the log of a replica, even into an empty one.
     #[error("a transaction's writes fit into a log")]
     TooLarge,
 }
@@ -65,14 +65,14 @@ impl Fault {
     }
 }
 
-/// What a transaction leaves at a key.
+/// Effect of a transaction on a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Written<'a> {
-    /// It stays as it is.
+    /// No change.
     Nothing,
-    /// It is absent afterwards.
+    /// The key is absent afterwards.
     Deleted,
-    /// It has this value afterwards.
+    /// The key has this value afterwards.
     Value(&'a [u8]),
 }
 
@@ -83,7 +83,7 @@ enum Slot {
     Value(Range<usize>),
 }
 
-/// One attempt of a transaction. It is reused: what it has allocated once it keeps.
+/// One attempt of a transaction. It is reused, and keeps its allocations.
 #[derive(Clone, Debug)]
 pub struct Execution {
     round: usize,
@@ -238,7 +238,7 @@ impl Execution {
         self.versions[index].1
     }
 
-    /// What the transaction leaves at a key.
+    /// Effect of the transaction on a key.
     pub fn written(&self, index: usize) -> Written<'_> {
         match &self.written[index] {
             Slot::Nothing => Written::Nothing,
@@ -247,17 +247,17 @@ impl Execution {
         }
     }
 
-    /// What the procedure told the caller.
+    /// Answer of the procedure to the caller.
     pub fn answered(&self) -> &[u8] {
         &self.answer
     }
 
-    /// What the caller passed along.
+    /// Input of the caller.
     pub fn input(&self) -> &[u8] {
         &self.input
     }
 
-    /// How often the procedure ran.
+    /// Number of runs of the procedure.
     pub fn round(&self) -> usize {
         self.round
     }
@@ -272,7 +272,7 @@ impl Execution {
         self.accesses.iter().position(|access| access.key == key)
     }
 
-    /// What was read of a key; `None` if it is absent, or was not read.
+    /// Value read of a key; `None` if it is absent, or was not read.
     pub fn value(&self, index: usize) -> Option<&[u8]> {
         match self.read.get(index)? {
             Slot::Value(range) => Some(&self.values[range.clone()]),

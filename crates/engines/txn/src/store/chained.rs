@@ -43,22 +43,22 @@ pub struct Chained {
 /// A bucket, linked or not, as one READ takes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bucket {
-    /// Where it begins.
+    /// Its address.
     pub at: u64,
-    /// Its bytes.
+    /// Its length in bytes.
     pub length: usize,
 }
 
 /// An element, parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Element<'a> {
-    /// Who holds its lock; 0: nobody.
+    /// Holder of its lock; 0: none.
     pub lock: u64,
     /// Of the latest write or deletion.
     pub version: Version,
-    /// Whose it is.
+    /// Its key.
     pub key: u64,
-    /// Its value, if it is there.
+    /// Its value, if it is present.
     pub value: Option<&'a [u8]>,
 }
 
@@ -83,13 +83,13 @@ impl<'a> Element<'a> {
 const NOBODY_YET: u64 = u64::MAX;
 
 impl Chained {
-    /// Where an element's lock is, from its beginning.
+    /// Offset of an element's lock.
     pub const LOCK: u64 = 0;
-    /// Where an element's version is, from its beginning.
+    /// Offset of an element's version.
     pub const VERSION: u64 = VERSION as u64;
-    /// Where an element's length is, from its beginning; the value follows it.
+    /// Offset of an element's length; the value follows it.
     pub const LENGTH: u64 = LENGTH as u64;
-    /// Where an element's value is, from its beginning.
+    /// Offset of an element's value.
     pub const VALUE: u64 = VALUE as u64;
 
     /// An empty table of `buckets` buckets and `linked` ones of `bucket_slots` elements each. Its bytes are
@@ -128,7 +128,7 @@ impl Chained {
         self.numbered(scale(mix(key.bits()), self.buckets).into())
     }
 
-    /// Where in a bucket's bytes the element of `key` begins, whether the object is there or was.
+    /// Offset in a bucket's bytes of the element of `key`, whether the object is present or was deleted.
     pub fn position(&self, bucket: &[u8], key: Key) -> Option<usize> {
         self.elements().find(|&at| {
             word(bucket, at + KEY) == key.bits() && (word(bucket, at + VERSION) != 0 || word(bucket, at) != 0)
@@ -227,7 +227,7 @@ impl Chained {
     pub fn bury(&mut self, memory: &mut [u8], key: Key, version: Version) -> Result<(), Full> {
         if self.find(memory, key).is_none() {
             let at = self.find_or_make(memory, key, NOBODY_YET)?;
-            // What has neither a lock nor a version is free.
+            // An element without lock and version is free.
             put(memory, at as usize + VERSION, version.bits());
             put(memory, at as usize, 0);
         }

@@ -33,10 +33,10 @@ const HAND_STEPS: usize = 128;
 /// not stay: new rows would drive out what is read.
 const CROWDED: usize = 16;
 
-/// What is chosen about an index.
+/// Parameters of an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IndexParameters {
-    /// What is kept of a segment.
+    /// Precision for a segment.
     pub precision: Precision,
     /// Slots that are read beyond those in which an object must be as far as is known: the paper's k.
     pub ahead: u32,
@@ -46,7 +46,7 @@ pub struct IndexParameters {
     pub value_bytes_max: usize,
 }
 
-/// Why an object is not locked.
+/// Reason for which an object is not locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused<T> {
     /// It is locked already.
@@ -55,14 +55,14 @@ pub enum Refused<T> {
     Full,
 }
 
-/// What the index knows of an object.
+/// The index's knowledge of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cached<'a> {
-    /// It is there.
+    /// It is present.
     Value(Version, &'a [u8]),
-    /// It is not there; no write of it is newer than this version, which is that of the segment's latest deletion.
+    /// It is absent; no write of it is newer than this version, which is that of the segment's latest deletion.
     Absent(Version),
-    /// Nothing: the table tells.
+    /// Unknown: the table knows.
     Unknown,
 }
 
@@ -82,7 +82,7 @@ struct Segment {
     first: u32,
     /// The version of the latest deletion.
     deletion: Version,
-    /// How far the host had applied the log when it had the last of the segment's writes.
+    /// Log position that the host had applied when it had the last of the segment's writes.
     applied: u64,
 }
 
@@ -110,7 +110,7 @@ impl<T> Entry<T> {
     }
 }
 
-/// The index. `T` names who holds a lock.
+/// The index. `T` identifies the holder of a lock.
 #[derive(Clone, Debug)]
 pub struct Index<T> {
     layout: Layout,
@@ -209,14 +209,14 @@ impl<T: Copy + Eq> Index<T> {
         (segment.page, segment.used) = report.overflow.pack();
     }
 
-    /// Whether this is what is known of a segment.
+    /// Whether this is the index's knowledge of a segment.
     pub fn knows(&self, report: &Report) -> bool {
         self.segments.get(report.segment as usize).is_some_and(|segment| {
             segment.knowledge == report.knowledge && (segment.page, segment.used) == report.overflow.pack()
         })
     }
 
-    /// Where a lookup of this object in the table begins.
+    /// First position of a lookup of this object in the table.
     pub fn hint(&self, key: Key) -> Hint {
         let home = self.layout.home(key.bits());
         let segment = self.layout.segment_of(home);
@@ -227,7 +227,7 @@ impl<T: Copy + Eq> Index<T> {
         Hint::of(segment.knowledge, overflow, precision, home, ahead)
     }
 
-    /// What is known of an object.
+    /// The index's knowledge of an object.
     pub fn lookup(&mut self, key: Key) -> Cached<'_> {
         let Some(entry) = self.find(key) else { return Cached::Unknown };
         self.entries[entry].recent = true;
@@ -249,7 +249,7 @@ impl<T: Copy + Eq> Index<T> {
         self.segments[self.layout.segment(key.bits()) as usize].deletion
     }
 
-    /// Who holds the lock of an object.
+    /// Holder of the lock of an object.
     pub fn holder(&self, key: Key) -> Option<T> {
         self.entries[self.find(key)?].lock
     }

@@ -51,7 +51,7 @@ const TAIL_UNLIMITED: u32 = 1024;
 /// Bytes of the head of an overflow page: records begin at a line.
 pub(crate) const PAGE_HEAD: usize = LINE;
 
-/// What is chosen about a table.
+/// Parameters of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// Homes: a key's hash names one of so many slots.
@@ -72,7 +72,7 @@ pub struct Shape {
     pub value_bytes_max: usize,
 }
 
-/// Why there is no such table.
+/// Reason for which a table cannot have this shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum LayoutError {
     /// A number is zero or too large.
@@ -86,7 +86,7 @@ pub enum LayoutError {
     Segment,
 }
 
-/// Where everything is.
+/// Positions of all parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     shape: Shape,
@@ -102,7 +102,7 @@ impl Layout {
     /// The layout of this shape.
     ///
     /// # Errors
-    /// What is wrong with the shape.
+    /// The shape is invalid; the error says why.
     pub fn new(shape: Shape) -> Result<Self, LayoutError> {
         let range = |good: bool, what| if good { Ok(()) } else { Err(LayoutError::Range(what)) };
         range((1..=1 << 30).contains(&shape.slots), "slots")?;
@@ -129,7 +129,7 @@ impl Layout {
         Ok(Self { shape, tail, block_bytes, heads, pages, blocks, end })
     }
 
-    /// What was chosen.
+    /// The shape.
     pub fn shape(&self) -> &Shape {
         &self.shape
     }
@@ -139,7 +139,7 @@ impl Layout {
         self.end
     }
 
-    /// How many segments there are.
+    /// Number of segments.
     pub fn segments(&self) -> u32 {
         self.shape.slots / self.shape.segment_slots
     }
@@ -228,7 +228,7 @@ pub(crate) const fn mix(key: u64) -> u64 {
 }
 
 impl Room {
-    /// What an empty table has.
+    /// Room of an empty table.
     pub(crate) fn of_empty(layout: &Layout) -> Self {
         Self { pages: layout.shape().pages, blocks: layout.shape().blocks }
     }

@@ -30,15 +30,15 @@ const UNLIMITED: u32 = 16;
 /// Bytes to read, in the memory of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Region {
-    /// Where they begin, from the beginning of the table.
+    /// First byte, from the beginning of the table.
     pub at: u64,
-    /// How many.
+    /// Length in bytes.
     pub length: usize,
     /// Records of objects among them, in use or not: what tables of such designs call objects read.
     pub objects: u32,
 }
 
-/// What comes next.
+/// Next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Read this, and come back with the bytes.
@@ -50,12 +50,12 @@ pub enum Next {
     Absent,
 }
 
-/// One lookup, on its way.
+/// One lookup in progress.
 #[derive(Clone, Copy, Debug)]
 pub struct Lookup {
     key: u64,
     home: u32,
-    /// Where the first read begins and ends, in slots.
+    /// First and last slot of the first read.
     begin: u32,
     end: u32,
     overflow: Overflow,
@@ -97,7 +97,7 @@ impl Lookup {
             Some(reach) => reach,
             None => (0, layout.shape().displacement.unwrap_or(UNLIMITED)),
         };
-        // What a report says is bounded by the window, whatever it says.
+        // The window bounds the read, whatever a report says.
         let begin = (home + begin).min(window - 1);
         let end = (home + end).clamp(begin + 1, window);
         let step = Step::Slots { begin, end, lower: begin == home, seam: None, again: false };
@@ -105,7 +105,7 @@ impl Lookup {
         (lookup, lookup.region(layout))
     }
 
-    /// How often it had to begin anew because the table changed under it.
+    /// Number of restarts because the table changed during the lookup.
     pub fn restarts(&self) -> u32 {
         self.restarts.into()
     }
@@ -207,7 +207,7 @@ impl Lookup {
         }
     }
 
-    /// Where a read ends that goes beyond `end`: a few slots later, and each time twice as many.
+    /// End of a read that goes beyond `end`: a few slots later, and each time twice as many.
     fn piece_end(&self, layout: &Layout, end: u32) -> u32 {
         layout.window_end(self.home).min(end + PIECE.max(end - self.home))
     }
@@ -218,7 +218,7 @@ impl Lookup {
         self.go(layout, Step::Slots { begin, end, lower: begin == self.home, seam: None, again })
     }
 
-    /// It is not among the slots.
+    /// The object is not among the slots.
     fn beyond_slots(&mut self, layout: &Layout) -> Next {
         match self.overflow {
             Overflow::None => Next::Absent,
@@ -231,7 +231,7 @@ impl Lookup {
         }
     }
 
-    /// It is not in the overflow either, unless it came from there since the slots were read.
+    /// The object is not in the overflow either, unless it came from there since the slots were read.
     fn slots_again(&mut self, layout: &Layout) -> Next {
         self.wider(layout, self.home.max(self.begin.saturating_sub(1)), self.end, true)
     }
@@ -244,11 +244,11 @@ impl Lookup {
             return self.found(layout, record, value);
         }
         if head.segment != Some(layout.segment_of(self.home)) {
-            // What the card knew is out of date.
+            // The card's knowledge is out of date.
             self.overflow = Overflow::Unknown;
             return self.restart(layout);
         }
-        // What came into use behind the records that were read came after the report, so it is not the object.
+        // A record that came into use behind those that were read is newer than the report, so it is not the object.
         match head.next {
             Some(next) if next < layout.shape().pages => {
                 self.go(layout, Step::Page { page: next, records: layout.shape().page_slots })

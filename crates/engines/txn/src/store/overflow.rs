@@ -56,20 +56,20 @@ impl Pages {
         std::iter::successors(first, move |&page| PageHead::parse(&bytes[layout.page(page) as usize..]).next)
     }
 
-    /// Where the records of a page are.
+    /// Positions of the records of a page.
     pub fn records(layout: &Layout, page: u32) -> impl DoubleEndedIterator<Item = u64> + use<> {
         let (begin, bytes) = (layout.page(page) + PAGE_HEAD as u64, layout.shape().slot_bytes as u64);
         (0..layout.shape().page_slots).map(move |record| begin + u64::from(record) * bytes)
     }
 
-    /// What a report says of a segment's overflow.
+    /// Overflow of a segment according to a report.
     pub fn overflow(layout: &Layout, bytes: &[u8], segment: u32) -> Overflow {
         let Some(page) = Self::chain(layout, bytes, segment).next() else { return Overflow::None };
         let last = Self::records(layout, page).rposition_in_use(bytes);
         Overflow::Page { page, used: last.map_or(0, |last| last as u8 + 1) }
     }
 
-    /// Where `key` stands among the pages of its segment.
+    /// Position of `key` among the pages of its segment.
     pub fn find(layout: &Layout, bytes: &[u8], segment: u32, key: u64) -> Option<u64> {
         Self::chain(layout, bytes, segment)
             .flat_map(|page| Self::records(layout, page))

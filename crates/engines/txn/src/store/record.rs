@@ -13,7 +13,7 @@ const LENGTH: u16 = 0x07ff;
 
 /// Host memory as its only writer sees it: line by line.
 pub trait Lines {
-    /// What stands there.
+    /// The record's bytes.
     fn bytes(&self) -> &[u8];
     /// Writes within one line, at once.
     fn write(&mut self, at: u64, bytes: &[u8]);

@@ -17,12 +17,12 @@
 
 use super::record::be32;
 
-/// What the card's index knows of a segment beside its overflow page.
+/// Precision of the card's index of a segment, beside its overflow page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Precision {
     /// The highest displacement: one byte a segment.
     Highest,
-    /// Where the objects of each home are: three bytes a segment.
+    /// Positions of the objects of each home: three bytes a segment.
     Runs,
 }
 
@@ -45,12 +45,12 @@ const START_UNKNOWN: u32 = (1 << START_BITS) - 1;
 /// Bits for the runs.
 const RUN_BITS: u32 = 18;
 
-/// What is known of a segment's objects.
+/// Knowledge of a segment's objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Knowledge([u8; 3]);
 
 impl Knowledge {
-    /// Nothing.
+    /// Unknown.
     pub const UNKNOWN: Self = Self([u8::MAX; 3]);
 
     /// Describes the objects of a segment: for each, in the order of their slots, its home and its slot, both counted
@@ -131,14 +131,14 @@ impl Knowledge {
     }
 }
 
-/// What is known of a segment's overflow.
+/// Knowledge of a segment's overflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overflow {
-    /// Nothing: the head in host memory tells.
+    /// Unknown: the head in host memory knows.
     Unknown,
-    /// It has none.
+    /// There is none.
     None,
-    /// Its first page, and how many records up to the last one in use.
+    /// Its first page, and the number of records up to the last one in use.
     Page {
         /// The page's number.
         page: u32,
@@ -166,10 +166,10 @@ impl Overflow {
     }
 }
 
-/// What the host tells about one segment, when it has changed.
+/// The host's report of one segment that has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// Which segment.
+    /// The segment.
     pub segment: u32,
     pub(crate) knowledge: Knowledge,
     /// Its overflow.
@@ -201,7 +201,7 @@ impl Report {
     }
 }
 
-/// Where a lookup begins to read.
+/// First read of a lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hint {
     /// From where to where, in slots from the key's home; `None`: unknown.
@@ -211,7 +211,7 @@ pub struct Hint {
 }
 
 impl Hint {
-    /// Of one who knows nothing.
+    /// A hint without knowledge.
     pub const NONE: Self = Self { reach: None, overflow: Overflow::Unknown };
 
     /// For the `home`th home of a segment of which this is known.
@@ -259,7 +259,7 @@ mod tests {
                 for &(home, slot) in &objects {
                     let (begin, end) = knowledge.reach(precision, home, 0).unwrap();
                     described += slot + 1 - objects[0].1;
-                    // What is cut off begins where it must, and may end later.
+                    // A truncated range begins where it must, and may end later.
                     prop_assert!(begin <= slot - home);
                     prop_assert!(slot - home < end || (precision == Precision::Runs && objects.len() > 10));
                 }

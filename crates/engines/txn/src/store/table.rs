@@ -23,15 +23,15 @@ use crate::room::Room;
 /// The table has no room for this object; nothing was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Full {
-    /// No slot near its home, and no overflow page.
+    /// No slot near its home and no overflow page is free.
     #[error("no slot and no overflow page is free")]
     Slots,
-    /// No block for its value.
+    /// No block for its value is free.
     #[error("no block is free for a long value")]
     Blocks,
 }
 
-/// What a change did.
+/// Effect of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change {
     /// Whether an object was inserted or deleted, not only written or missing.
@@ -51,14 +51,14 @@ struct Place {
     target: u32,
 }
 
-/// Where an object stands.
+/// Position of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Found {
     Slot(u32),
     Overflow(u64),
 }
 
-/// The table: what is known about the bytes, which are the caller's.
+/// The table: state about the bytes, which are the caller's.
 #[derive(Clone, Debug)]
 pub struct Table {
     layout: Layout,
@@ -93,7 +93,7 @@ impl Table {
         Self { probe: slots, ..self }
     }
 
-    /// Where everything is.
+    /// The layout.
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
@@ -103,7 +103,7 @@ impl Table {
         self.objects
     }
 
-    /// Those of them that stand in overflow pages.
+    /// Number of objects in overflow pages.
     pub fn overflowed(&self) -> u64 {
         self.overflowed
     }
@@ -113,7 +113,7 @@ impl Table {
         self.pages.free()
     }
 
-    /// What insertions and long values find in it, wherever they belong.
+    /// Room for insertions and long values anywhere in the table.
     pub fn room(&self) -> Room {
         Room { pages: self.pages.free() as u32, blocks: self.free_blocks.len() as u32 }
     }
@@ -186,7 +186,7 @@ impl Table {
         Change { moved: true, segments: Some(segments) }
     }
 
-    /// What the card should know of a segment.
+    /// The report of a segment for the card.
     pub fn report(&self, bytes: &[u8], segment: u32, precision: Precision) -> Report {
         let first = segment * self.layout.shape().segment_slots;
         let behind = first + self.layout.shape().segment_slots;

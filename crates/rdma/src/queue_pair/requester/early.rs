@@ -1,6 +1,6 @@
-//! Which responses came too early and lie in memory already.
+//! Responses that arrived out of order and lie in memory already.
 
-/// How far behind the response that is due one may be taken.
+/// Distance from the expected response within which a later one is kept.
 const SPAN: u64 = 512;
 
 const WORDS: usize = SPAN as usize / 64;
@@ -46,7 +46,7 @@ impl Early {
         came
     }
 
-    /// How many of the `packets` responses from `first` on are missing before the first that has come.
+    /// Number of the `packets` responses from `first` on that are missing before the first that has arrived.
     pub(super) fn missing(&self, first: u64, packets: u32) -> u32 {
         if self.is_empty() {
             return packets;

@@ -29,7 +29,7 @@ const MESSAGE_BYTES_MAX: u32 = 1 << 31;
 /// round in which PSNs can be told apart.
 const MESSAGE_PACKETS_MAX: u32 = 1 << 22;
 
-/// Why the oldest work request fails, and the queue pair with it.
+/// Reason for which the oldest work request fails, and the queue pair with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fault {
     pub(super) status: CompletionStatus,
@@ -68,7 +68,7 @@ struct Cursor {
     packet: u32,
 }
 
-/// What the requester waits for.
+/// Event that the requester waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wait {
     Acknowledgement,
@@ -120,13 +120,14 @@ pub(super) struct Requester {
     /// The timer runs for as long as verbs say, and not for as long as an answer may take.
     whole: bool,
     round_trip: RoundTrip,
-    /// One past the last packet that an answer has been asked for since the requester last went back.
+    /// One past the last packet for which an acknowledgement was requested since the requester last went back.
     asked: u64,
     /// Packets since one asked for an acknowledgement.
     since_request: u32,
     congestion: Box<dyn CongestionControl>,
     window_limit: u32,
-    /// What the congestion control allows, within the limit: it changes only when that is told of something.
+    /// Window that the congestion control allows, within the limit. It changes only with events of the congestion
+    /// control.
     window: u32,
 }
 
@@ -191,7 +192,7 @@ impl Requester {
         self.window
     }
 
-    /// All that happens to the congestion control goes through here.
+    /// The only way to the congestion control, which keeps the window up to date.
     fn tell_congestion_control(&mut self, tell: impl FnOnce(&mut Box<dyn CongestionControl>)) {
         tell(&mut self.congestion);
         self.window = self.congestion.window().clamp(1, self.window_limit);
@@ -375,7 +376,7 @@ impl Requester {
 
     fn wait_for_acknowledgement(&mut self, now: Instant, setup: &Setup) {
         let Some(ceiling) = setup.timeout else { return };
-        // Nobody answers what has not been asked for yet.
+        // The peer does not acknowledge without being asked.
         let asked = self.asked > self.unacknowledged;
         let timeout = if asked { self.round_trip.timeout(setup.timeout_floor, ceiling) } else { ceiling };
         self.whole = timeout == ceiling;

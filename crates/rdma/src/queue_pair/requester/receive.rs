@@ -173,7 +173,7 @@ impl Requester {
         }
     }
 
-    /// Counts the responses that came too early and are due now. What is missing behind them is asked for.
+    /// Takes over responses that arrived early and are next now. Missing ones behind them are requested.
     fn take_in(&mut self, now: Instant, setup: &Setup, shared: &mut Shared) -> Result<(), Fault> {
         while !self.early.is_empty() {
             let Some(due) = self.next_response().filter(|&due| self.early.take(due)) else { break };
@@ -237,7 +237,7 @@ impl Requester {
             }
             Some((Wait::Acknowledgement, _)) => {
                 shared.counters.ack_timeout += 1;
-                // What is left of an older stream of responses must not cost another retry.
+                // A stale stream of responses must not cost another retry.
                 let missing = self.next_response();
                 self.implied = missing.map(|missing| Implied { missing, witness: None });
                 // A time-out that is shorter than that of verbs is no attempt that `retry_cnt` limits.
@@ -246,7 +246,7 @@ impl Requester {
                 } else {
                     self.round_trip.timed_out();
                 }
-                // The responses behind are there, or on their way: only the missing ones are asked for.
+                // The later responses have arrived or are on their way: only the missing ones are requested.
                 if self.peer_repairs && missing == Some(self.unacknowledged) && !self.early.is_empty() {
                     self.begin_repair(now, Loss::TimeOut, shared);
                 } else {

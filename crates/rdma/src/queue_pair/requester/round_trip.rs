@@ -11,7 +11,7 @@ use weft_time::{Duration, Instant};
 /// gateware counts.
 const LIMIT: Duration = Duration::from_ns(4 << 24);
 
-/// What a requester knows of the way to its peer and back.
+/// The requester's estimate of the round trip to its peer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct RoundTrip {
     /// The packet that is being measured, and when it was sent.

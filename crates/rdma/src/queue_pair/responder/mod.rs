@@ -29,14 +29,14 @@ const NO_CREDITS: Syndrome = Syndrome::Ack { credits: 31 };
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Refused;
 
-/// Why a request in its turn is not carried out.
+/// Reason for which a request in PSN order is not carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Refusal {
     /// As if the packet had never arrived; counted.
     Drop,
     /// No receive request is posted.
     NotReady,
-    /// The peer is told why, and the connection ends.
+    /// The responder sends a NAK with this code, and the connection ends.
     Nak(NakCode),
     /// As `Nak`, and the receive request that the message would have filled fails.
     NakReceive(NakCode, CompletionStatus),
@@ -65,15 +65,15 @@ enum Acknowledgement {
     Negative {
         syndrome: Syndrome,
         sequence: u64,
-        /// What came behind is kept: nothing but the packet of this PSN is missing.
+        /// Packets behind the gap are kept: only the packet of this PSN is missing.
         kept: bool,
     },
 }
 
-/// What is known of the packet whose turn it is: why it has not arrived.
+/// State of the expected packet: the evidence that it was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Gap {
-    /// Nothing came from behind it.
+    /// No later packet has arrived.
     None,
     /// The peer has been told to send it again; until it arrives, later packets are kept or dropped.
     Reported,
@@ -96,7 +96,7 @@ pub(super) struct Responder {
     /// The request that told of the gap. If it comes again, the peer has gone back, and what it went back for has
     /// been lost once more.
     witness: Option<u64>,
-    /// One past the highest sequence number that arrived too early.
+    /// One past the highest sequence number that arrived out of order.
     early: u64,
     reorder: Reorder,
     resources: Resources,
@@ -238,7 +238,7 @@ impl Responder {
         Ok(())
     }
 
-    /// Takes the request whose turn it is. Says whether it was carried out.
+    /// Takes the request that is next in PSN order. Returns whether it was carried out.
     fn receive_in_turn(
         &mut self,
         packet: &Packet<'_>,
@@ -258,7 +258,7 @@ impl Responder {
                 Ok(true)
             }
             Err(Refusal::Drop) => {
-                // What was withheld, and not lost, is left to the time-out.
+                // A packet that was withheld, not lost, is left to the time-out.
                 self.witness = None;
                 Ok(false)
             }
@@ -389,7 +389,7 @@ impl Responder {
         self.acknowledgement = Some(Acknowledgement::Negative { syndrome, sequence, kept: false });
     }
 
-    /// Tells the peer that the packet whose turn it is has not arrived.
+    /// Tells the peer that the expected packet has not arrived.
     fn report_gap(&mut self, witness: Option<u64>, kept: bool) {
         self.gap = Gap::Reported;
         self.witness = witness;
@@ -464,7 +464,7 @@ fn access(reth: &Reth, needs: AccessFlags, setup: &Setup) -> Request {
     }
 }
 
-/// Checks a peer's access; the error is what the peer is told.
+/// Checks a peer's access. The error is the NAK for the peer.
 #[inline]
 fn check(reth: &Reth, needs: AccessFlags, setup: &Setup, shared: &mut Shared) -> Result<Grant, NakCode> {
     shared.check_remote(access(reth, needs, setup)).map_err(|_| NakCode::RemoteAccessError)

@@ -10,7 +10,7 @@ use weft_wire::roce::Reth;
 
 use crate::queue_pair::Setup;
 
-/// What a response is made of.
+/// Source of a response's payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Body {
     /// The memory to read.
@@ -38,7 +38,7 @@ struct Resource {
     packets: u32,
     body: Body,
     due: Option<Response>,
-    /// A part of a READ that is asked for again while the rest is under way. It goes first.
+    /// Part of a READ that the requester asked for again while the rest is under way. It is sent first.
     repair: Option<Response>,
 }
 
@@ -51,9 +51,9 @@ impl Resource {
 #[derive(Debug, Default)]
 pub(super) struct Resources {
     kept: VecDeque<Resource>,
-    /// The most that are kept.
+    /// Most READs and atomics that are kept.
     limit: usize,
-    /// How many responses are due.
+    /// Number of responses that are due.
     due: usize,
 }
 
@@ -66,8 +66,7 @@ impl Resources {
         self.due = 0;
     }
 
-    /// Whether there is room for a further READ or atomic. There is none while as many as are kept have not been
-    /// answered.
+    /// Whether there is room for a further READ or atomic. There is none while all kept ones are unanswered.
     pub(super) fn has_room(&self) -> bool {
         // Responses leave oldest first, so that none behind the oldest has been answered if that has not.
         let waits = |oldest: &Resource| oldest.due.is_some_and(|response| response.fresh);
@@ -104,8 +103,8 @@ impl Resources {
         };
         let fresh = resource.due.is_some_and(|response| response.fresh);
         let end = sequence + u64::from(packets);
-        // What ends before what has been sent already is missing, and the rest is not. Who has gone back asks for all
-        // of it.
+        // The missing range ends before what has been sent; the rest has arrived. A requester that went back asks for
+        // all of it.
         if resource.due.is_some_and(|response| end <= response.first + u64::from(response.sent)) {
             self.due += usize::from(resource.repair.is_none());
             resource.repair = Some(Response { first: sequence, packets, sent: 0, body, fresh: false });

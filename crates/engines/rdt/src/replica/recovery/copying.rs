@@ -12,7 +12,7 @@ use crate::replica::stream::Posted;
 use crate::replica::{Phase, Replica, Witness, node};
 
 impl<W: Witness> Replica<W> {
-    /// What only some have of a dead origin's calls, all who are alive are to have.
+    /// All live replicas must have the calls of a dead origin that any of them has.
     pub(in crate::replica) fn look_after_the_dead(&mut self, now: Instant, io: &mut Io<'_>) {
         let waits = !self.stream.is_idle() || self.queues.iter().any(|queue| !queue.is_idle());
         self.state.moved |= waits;
@@ -41,7 +41,7 @@ impl<W: Witness> Replica<W> {
         Entry::parse(bytes, number, &self.layout).is_some()
     }
 
-    /// Copies from a peer, whose header has come, what it has and this node lacks.
+    /// Copies from a peer whose header has arrived what it has and this node lacks.
     pub(in crate::replica) fn pull(&mut self, peer: usize, header: &Header, io: &mut Io<'_>) {
         let is_joining = self.phase == Phase::Joining;
         if is_joining && self.join.step != Step::Collecting || self.peers[peer].pulling {
@@ -69,7 +69,7 @@ impl<W: Witness> Replica<W> {
             let first = self.first_missing(origin, io.memory);
             let last = header.entries[origin].max(header.received[origin]);
             if first <= last {
-                // What stands there instead is later, if anything: it was written over before it took effect here.
+                // The entry there is a later one, if any: this one was overwritten before it took effect here.
                 let here = word(io.memory.image(), self.layout.entry(origin, first));
                 if here > first && !is_joining {
                     self.state.is_behind = true;
@@ -108,7 +108,7 @@ impl<W: Witness> Replica<W> {
             let from = self.layout.staging(peer) + place as usize * self.layout.entry_bytes();
             if !self.entry_in(io.memory, from, number) {
                 self.state.counters.pull_misses += 1;
-                // It has them only in its state: it took a snapshot, too.
+                // The peer has them only in its state: it took a snapshot, too.
                 match self.phase {
                     Phase::Joining => self.join.begin_again(),
                     _ if number > self.state.entries[origin] => {
@@ -128,7 +128,7 @@ impl<W: Witness> Replica<W> {
 
     fn pull_on(&mut self, peer: usize, io: &mut Io<'_>) {
         if let Some(header) = self.peers[peer].header {
-            // What has come is delivered first: the ring has no more room than it has.
+            // Arrived calls are delivered first: the ring has no more room than it has.
             for origin in self.others() {
                 self.deliver_ring(origin, io.memory);
             }

@@ -11,7 +11,7 @@ use crate::replica::message::Datagram;
 use crate::replica::stream::Posted;
 use crate::replica::{Phase, Replica, Witness};
 
-/// What is read of a snapshot at a time.
+/// Bytes of a snapshot read at a time.
 const PART_BYTES: usize = 16 * 1024;
 /// A snapshot lies ready for so many retries.
 const GIVING: u64 = 50;
@@ -181,7 +181,7 @@ impl<W: Witness> Replica<W> {
         self.state.restore(&io.memory.image()[area + SNAPSHOT_HEAD..area + bytes]);
         self.state.counters.snapshots_taken += 1;
         for (group, state) in self.groups.iter().zip(&mut self.state.groups) {
-            // What the log was asked for already it does not tell again.
+            // The log does not repeat entries that it was asked for already.
             state.needs = state.needs.max(group.applied());
         }
         self.store_summaries(io.memory);
@@ -189,7 +189,7 @@ impl<W: Witness> Replica<W> {
         (self.join.step, self.join.since) = (Step::Collecting, now);
     }
 
-    /// What came with a snapshot is put where others look for it.
+    /// Stores the summaries of a snapshot at their places.
     fn store_summaries(&mut self, memory: &mut Memory) {
         for origin in 0..self.parameters.nodes {
             for place in 0..self.layout.slots {
@@ -204,7 +204,7 @@ impl<W: Witness> Replica<W> {
         }
     }
 
-    /// This replica lacks what it can only get with a snapshot. It keeps what it has: others may rely on it.
+    /// This replica needs a snapshot for what it lacks. It keeps its state: others may rely on it.
     pub(in crate::replica) fn begin_to_lag(&mut self) {
         self.phase = Phase::Lagging;
         (self.state.joining, self.state.has_snapshot) = (true, false);
@@ -213,7 +213,7 @@ impl<W: Witness> Replica<W> {
         self.join.begin_again();
         self.join.misses = misses;
         for peer in self.join.told_by.iter() {
-            // It has gone on since: from what was read before it would seem that nothing is lacking.
+            // The peer has gone on since: by its old header nothing would seem to be lacking.
             self.peers[peer.index()].header = None;
         }
     }
@@ -242,7 +242,7 @@ impl<W: Witness> Replica<W> {
         self.scan(io);
         self.scan_of(self.me(), io);
         for origin in 0..self.parameters.nodes {
-            // All that was taken in is in memory, whatever it says of what else has come.
+            // All applied summaries are in memory, whatever the header says of others.
             self.state.summaries[origin] = self.state.summaries[origin].max(before.0[origin]);
             self.state.tell_absorbed(origin);
         }

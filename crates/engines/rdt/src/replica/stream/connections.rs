@@ -143,7 +143,7 @@ impl<W: Witness> Replica<W> {
     pub(in crate::replica) fn learn(&mut self, lives: &Lives, now: Instant, io: &mut Io<'_>) -> bool {
         let me = self.me();
         if lives[me] > self.lives[me] {
-            // Its host has started it again elsewhere.
+            // Its host has restarted it elsewhere.
             self.state.is_forked = true;
             return true;
         }
@@ -200,7 +200,7 @@ impl<W: Witness> Replica<W> {
         if self.learn(&header.lives, now, io) {
             return None;
         }
-        // Somebody who does not know of a life yet may count what that life has lost.
+        // A replica that does not know of an incarnation yet may count what that incarnation has lost.
         let is_current = header.lives == self.lives && header.incarnation == self.lives[peer] && header.full;
         if !is_current {
             self.peers[peer].header = None;
@@ -210,7 +210,7 @@ impl<W: Witness> Replica<W> {
         Some(header)
     }
 
-    /// A peer whose header is known is sent what it lacks.
+    /// Sends a peer whose header is known what it lacks.
     pub(super) fn greeted(&mut self, peer: usize, now: Instant, io: &mut Io<'_>) {
         let Some(header) = self.header_came(peer, now, io) else { return };
         if !self.is_member() {
@@ -226,7 +226,7 @@ impl<W: Witness> Replica<W> {
             && (header.written[me] != 0 && header.written[me] != self.stream.former
                 || (0..2).any(|kind| has[kind] > self.stream.begun_behind[kind]));
         if !of_former_life && (0..2).any(|kind| has[kind] > own[kind]) {
-            // It says to have what this node has not made.
+            // The peer claims calls that this node has not made.
             self.state.counters.malformed += 1;
             return;
         }

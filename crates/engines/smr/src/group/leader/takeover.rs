@@ -13,7 +13,7 @@ use crate::message::node;
 use crate::parameters::{Parameters, PlantedBug, SLOT_BYTES_MAX};
 use crate::slot::{Kind, Slot};
 
-/// Higher than any proposal: what is known to be decided.
+/// Above any proposal number: a decided entry.
 const DECIDED: u64 = u64::MAX;
 
 impl Group {
@@ -32,7 +32,7 @@ impl Group {
         let transfer = Transfer::Read { from, to: self.layout.inbox_lines(peer), bytes: layout::LINES };
         self.post(peer, What::Lines, transfer, ports);
         if self.role == Role::Requesting {
-            // Nobody else writes to them any more, so they may be read before the proposal is written.
+            // Nobody else writes to the slots any more, so they may be read before the proposal is written.
             self.read_slots(peer, What::Slots, self.decided, ports);
         }
     }
@@ -90,7 +90,7 @@ impl Group {
         }
         let own = self.layout.get(ports.memory, layout::PROPOSAL).min(NUMBER_MAX).max(self.proposal);
         let highest = members().map(|member| member.proposal).max().unwrap_or(0).max(own);
-        // Of no other replica: the lower three bits say whose it is.
+        // Unique to this replica: the lower three bits are its number.
         self.proposal = (highest >> 3).wrapping_add(1) << 3 | self.node as u64;
         self.layout.set(ports.memory, layout::PROPOSAL, self.proposal);
         self.first = members().map(|member| member.decided).max().unwrap_or(0).max(self.decided);
@@ -158,7 +158,7 @@ impl Group {
         }
     }
 
-    /// What a candidate has waited for from a follower is there.
+    /// Data that a candidate has waited for from a follower has arrived.
     pub(super) fn collected(&mut self, peer: usize, ports: &mut Ports<'_>) {
         if let Role::Collecting { waiting, .. } = &mut self.role {
             *waiting = waiting.without(node(peer));
@@ -186,7 +186,7 @@ impl Group {
             let found = confirmed.iter().filter_map(|peer| {
                 let peer = peer.index();
                 let slot = Slot::parse(self.layout.inbox(ports.memory, peer, place), index)?;
-                // What stands before the decided length of its log is decided.
+                // Entries below the decided length of its log are decided.
                 let Follower { decided, gap, .. } = self.followers[peer];
                 let is_decided = index < decided && !gap.contains(index);
                 Some((if is_decided { DECIDED } else { slot.proposal }, peer))
@@ -214,7 +214,7 @@ impl Group {
             (self.tail, empty) = (self.tail.max(index + 1), 0);
         }
         let next = cursor + slots;
-        // A leader has at most a window of undecided entries: behind so many empty slots there is nothing.
+        // A leader has at most a window of undecided entries: beyond as many empty slots there is none.
         if next < self.first || empty < self.parameters.window {
             self.collect(next, empty, confirmed, ports);
         } else {
@@ -263,7 +263,7 @@ impl Group {
         self.decide(ports);
     }
 
-    /// Those whose permission this replica has, of the members.
+    /// Members whose permission this replica has.
     fn confirmed(&self) -> NodeSet {
         self.peers()
             .filter(|&peer| self.followers[peer].promised && self.followers[peer].member)

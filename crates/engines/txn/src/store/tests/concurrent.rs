@@ -25,7 +25,7 @@ impl Lines for Recorded {
     }
 }
 
-/// How host and reader go about it.
+/// Behaviour of host and reader.
 #[derive(Clone, Copy, Debug)]
 struct Conduct {
     /// The host begins each change at its free end.
@@ -88,7 +88,7 @@ impl Scene {
         Self { layout, states, moments, hints: hints.into() }
     }
 
-    /// What `key` is at some moment from the beginning of the scene up to the write `until`.
+    /// Possible states of `key` between the beginning of the scene and the write `until`.
     fn possible(&self, key: Key, until: usize) -> Vec<Object> {
         let over = self.moments.partition_point(|&(end, _)| end < until);
         self.moments[..=over.min(self.moments.len() - 1)]

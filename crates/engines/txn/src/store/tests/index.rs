@@ -46,7 +46,7 @@ fn seen(cached: Cached<'_>) -> Option<Object> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// What the index says is what was committed last; locks and pins stay; nothing but lack of room is refused.
+    /// The index returns the last committed state; locks and pins stay; only lack of room is refused.
     #[test]
     fn the_index_is_never_out_of_date(steps in steps()) {
         let shape = Shape {
@@ -173,7 +173,7 @@ fn look_up_in_table(index: &mut Index<char>, number: u64) {
     index.fill(key(number), Some((Version::from_bits(1), b"popular")));
 }
 
-/// All that is in a full index may have been looked at since the hand has come by: that is no reason to refuse.
+/// All entries of a full index may have been used since the clock hand passed: that is no reason to refuse.
 #[test]
 fn an_index_whose_objects_are_all_popular_takes_another() {
     let mut index = a_thousand();
@@ -182,7 +182,7 @@ fn an_index_whose_objects_are_all_popular_takes_another() {
     assert_eq!(index.lock(key(1_000), 'a'), Ok(()));
 }
 
-/// Rows that are inserted and not read leave what is read where it is.
+/// Inserted rows that are not read do not displace read ones.
 #[test]
 fn new_rows_do_not_drive_out_what_is_read() {
     let mut index = a_thousand();
@@ -224,7 +224,7 @@ fn what_the_host_has_read_is_current_or_not() {
     assert!(index.is_current(key(1), second, 0), "the host has it before it says so");
     index.unpin(key(1), 100);
     assert!(index.is_current(key(1), second, 100) && !index.is_current(key(1), first, 100));
-    // Others take its entry, and all that is known is when its segment was written last.
+    // Others take its entry, and only the last write of its segment is known.
     for number in [2, 3] {
         index.lock(key(number), 'b').unwrap();
     }

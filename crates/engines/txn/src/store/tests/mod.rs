@@ -47,7 +47,7 @@ fn operations(count: usize) -> impl Strategy<Value = Vec<Operation>> {
     prop::collection::vec(operation, count)
 }
 
-/// What is known of a key: its object, if it is there.
+/// State of a key: its object, if it is present.
 type Object = Option<(Version, Vec<u8>)>;
 
 /// Objects as they should be.

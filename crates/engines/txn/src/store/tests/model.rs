@@ -1,4 +1,4 @@
-//! One change after the other, without anybody reading meanwhile.
+//! One change after the other, without concurrent readers.
 
 use super::super::overflow::Pages;
 use super::*;
@@ -28,7 +28,7 @@ proptest! {
                     (first..=last).for_each(|segment| index.report(&table.report(&memory, segment, *precision)));
                 }
             }
-            // What was not reported has not changed.
+            // Unreported objects have not changed.
             for (precision, index) in &mut indexes {
                 for segment in 0..layout.segments() {
                     let report = table.report(&memory, segment, *precision);
@@ -124,7 +124,7 @@ proptest! {
     }
 }
 
-/// What an aborted insertion leaves behind is free again, once its lock is.
+/// Room of an aborted insertion is free again once its lock is released.
 #[test]
 fn a_chained_element_that_was_never_written_is_free() {
     let mut table = Chained::new(1, 0, 1, 8);
