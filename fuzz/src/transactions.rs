@@ -9,8 +9,8 @@ use weft_txn::client::ClientMessage;
 use weft_txn::host::{Half, HalfParameters, HalfTables, Local};
 use weft_txn::host_port::HostMessage;
 use weft_txn::message::{
-    Base, Body, Claim, Drawn, Got, Header, Held, Kind, Lack, Place, Put, Reader, Replacement, Seen, Status,
-    Verdict, Want, write, write_id, write_list,
+    Base, Body, Claim, Drawn, Got, Header, Held, Kind, Lack, Put, Reader, RecordPart, Replacement, Seen,
+    Status, Verdict, Want, write, write_id, write_list,
 };
 use weft_txn::store::{IndexParameters, Precision, Shape};
 use weft_txn::{
@@ -588,9 +588,9 @@ fn wants(input: &mut Input<'_>) -> impl Iterator<Item = Want> + use<> {
     items.into_iter()
 }
 
-fn place(id: TransactionId, shard: usize, input: &mut Input<'_>) -> Place {
+fn place(id: TransactionId, shard: usize, input: &mut Input<'_>) -> RecordPart {
     let parts = 1 + input.byte() % 3;
-    Place { id, shard, part: input.byte() % parts, parts }
+    RecordPart { id, shard, part: input.byte() % parts, parts }
 }
 
 fn place_in_table(input: &mut Input<'_>) -> Cursor {

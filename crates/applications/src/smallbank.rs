@@ -143,7 +143,7 @@ impl Workload for Smallbank {
                 initial += self.balance(shard, SAVINGS, account) + self.balance(shard, CHECKING, account);
             }
         }
-        Box::new(Books {
+        Box::new(BalanceCheck {
             balances: self.shards * self.accounts * 2,
             least: initial,
             most: initial,
@@ -264,7 +264,7 @@ fn write_check(context: &mut Context<'_>) -> Result<i64, u8> {
 }
 
 /// The sum of all balances is what it was at the beginning and what committed transactions have changed.
-struct Books {
+struct BalanceCheck {
     /// How many there must be.
     balances: u64,
     /// The sum that there must be, from and to: who may have committed may have changed it.
@@ -275,7 +275,7 @@ struct Books {
     findings: Vec<String>,
 }
 
-impl Audit for Books {
+impl Audit for BalanceCheck {
     fn committed(&mut self, _: &Request, answer: &[u8]) {
         let Some(change) = Reader(answer).i64() else {
             return self.findings.push(format!("an answer of {} bytes", answer.len()));

@@ -132,7 +132,7 @@ pub struct Agreement {
 
 #[derive(Clone, Debug, Default)]
 struct Node {
-    place: Place,
+    place: LogPosition,
     /// Proposals that no node has decided.
     proposals: VecDeque<u64>,
     passed_over: u64,
@@ -142,7 +142,7 @@ struct Node {
 
 /// Position of a node in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum LogPosition {
     /// The next entry that it decides is this one.
     At(u64),
     /// It has returned, and has decided nothing, or nothing that any other node has decided.
@@ -151,7 +151,7 @@ enum Place {
     Stopped(u64),
 }
 
-impl Default for Place {
+impl Default for LogPosition {
     fn default() -> Self {
         Self::At(0)
     }
@@ -186,13 +186,15 @@ impl Agreement {
     /// A node has decided an entry, after all that it has decided before.
     pub fn decided(&mut self, node: usize, entry: Entry) {
         let position = match self.nodes[node].place {
-            Place::At(position) | Place::Stopped(position) => position,
-            Place::Unknown if self.log.back().is_some_and(|(last, _)| last.instance >= entry.instance) => {
+            LogPosition::At(position) | LogPosition::Stopped(position) => position,
+            LogPosition::Unknown
+                if self.log.back().is_some_and(|(last, _)| last.instance >= entry.instance) =>
+            {
                 self.place_of_first(node, &entry)
             }
-            Place::Unknown => return self.nodes[node].ahead.push(entry),
+            LogPosition::Unknown => return self.nodes[node].ahead.push(entry),
         };
-        self.nodes[node].place = Place::At(position + 1);
+        self.nodes[node].place = LogPosition::At(position + 1);
         match position.checked_sub(self.first).map(|index| self.log.get(index as usize)) {
             Some(Some(&(expected, first))) if entry != expected => {
                 self.found(Disagreement::Different { position, node, entry, first, expected });
@@ -210,9 +212,9 @@ impl Agreement {
     /// A node has stopped for good, or until it comes back.
     pub fn stopped(&mut self, node: usize) {
         self.nodes[node].place = match self.nodes[node].place {
-            Place::At(position) | Place::Stopped(position) => Place::Stopped(position),
-            Place::Unknown if self.nodes[node].ahead.is_empty() => Place::Stopped(0),
-            Place::Unknown => Place::Unknown,
+            LogPosition::At(position) | LogPosition::Stopped(position) => LogPosition::Stopped(position),
+            LogPosition::Unknown if self.nodes[node].ahead.is_empty() => LogPosition::Stopped(0),
+            LogPosition::Unknown => LogPosition::Unknown,
         };
         self.forget();
     }
@@ -220,7 +222,7 @@ impl Agreement {
     /// A node has come back with an empty log, which may begin anywhere. What it had proposed is forgotten as far as
     /// it has not been decided.
     pub fn restarted(&mut self, node: usize) {
-        self.nodes[node].place = Place::Unknown;
+        self.nodes[node].place = LogPosition::Unknown;
         self.nodes[node].ahead.clear();
     }
 
@@ -233,8 +235,8 @@ impl Agreement {
     /// counts those before its first. `None` if it has come back and not decided anything.
     pub fn position(&self, node: usize) -> Option<u64> {
         match self.nodes[node].place {
-            Place::At(position) | Place::Stopped(position) => Some(position),
-            Place::Unknown => None,
+            LogPosition::At(position) | LogPosition::Stopped(position) => Some(position),
+            LogPosition::Unknown => None,
         }
     }
 
@@ -314,9 +316,9 @@ impl Agreement {
     /// one, all is kept.
     fn forget(&mut self) {
         let needed = self.nodes.iter().map(|node| match node.place {
-            Place::At(position) => position,
-            Place::Unknown => 0,
-            Place::Stopped(_) => u64::MAX,
+            LogPosition::At(position) => position,
+            LogPosition::Unknown => 0,
+            LogPosition::Stopped(_) => u64::MAX,
         });
         let needed = needed.min().unwrap_or(u64::MAX);
         while self.first < needed

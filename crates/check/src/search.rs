@@ -95,12 +95,12 @@ struct Configuration {
 
 #[derive(Clone, Copy)]
 struct Move {
-    who: Who,
+    who: Mover,
     state: State,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Who {
+enum Mover {
     /// A reported operation, as a position in the calls.
     Reported(u32),
     /// An unreported one, as a position in `unreported`.
@@ -244,12 +244,12 @@ impl<'a> Search<'a> {
     fn make(&mut self, here: &mut Configuration, chosen: Move) {
         here.state = chosen.state;
         match chosen.who {
-            Who::Reported(call) => {
+            Mover::Reported(call) => {
                 here.open.retain(|&open| open != call);
                 here.wants_observer = false;
                 self.place(call);
             }
-            Who::Unreported(position) => {
+            Mover::Unreported(position) => {
                 here.placed_unreported[position / 64] |= 1 << (position % 64);
                 here.wants_observer = true;
                 self.place(self.unreported[position]);
@@ -315,7 +315,7 @@ impl<'a> Search<'a> {
                 // Reads that lead to the same state all follow at once, whichever goes first.
                 let reads = self.named[call as usize][1] == NONE;
                 if !(reads && moves.iter().any(|other| other.state == state)) {
-                    moves.push(Move { who: Who::Reported(call), state });
+                    moves.push(Move { who: Mover::Reported(call), state });
                 }
             }
         }
@@ -338,11 +338,11 @@ impl<'a> Search<'a> {
                 continue;
             }
             let same_action = |other: &Move| match other.who {
-                Who::Unreported(other) => self.calls[self.unreported[other] as usize].action == action,
-                Who::Reported(_) => false,
+                Mover::Unreported(other) => self.calls[self.unreported[other] as usize].action == action,
+                Mover::Reported(_) => false,
             };
             if !moves.iter().any(same_action) {
-                moves.push(Move { who: Who::Unreported(position), state });
+                moves.push(Move { who: Mover::Unreported(position), state });
             }
         }
     }

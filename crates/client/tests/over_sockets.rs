@@ -25,7 +25,7 @@ use weft_wire::datagram::Datagram as WeftDatagram;
 const SUBSCRIBE: u32 = 1;
 
 /// An engine of a cluster of one node, with its timers.
-struct Slot<E> {
+struct TestEngine<E> {
     engine: E,
     memory: Memory,
     timers: BTreeMap<u32, Instant>,
@@ -33,7 +33,7 @@ struct Slot<E> {
 
 type Reply = (Caller, u8, Vec<u8>);
 
-impl<E: Engine> Slot<E> {
+impl<E: Engine> TestEngine<E> {
     fn new(engine: E, memory_bytes: usize) -> Self {
         let mut slot = Self { engine, memory: Memory::new(memory_bytes), timers: BTreeMap::new() };
         let view = View { epoch: Epoch(1), full: NodeSet::first(1), joining: NodeSet::EMPTY };
@@ -82,10 +82,10 @@ const ROUNDS: u8 = 2;
 
 /// A node.
 struct Node {
-    log: Slot<Log>,
-    object: Slot<Replica>,
+    log: TestEngine<Log>,
+    object: TestEngine<Replica>,
     object_sessions: Sessions<SocketAddrV4>,
-    rounds: Slot<Rounds<Ckc>>,
+    rounds: TestEngine<Rounds<Ckc>>,
     front: Front<SocketAddrV4>,
     egress: Egress,
     /// Counts datagrams: of some, nothing comes; others come twice.
@@ -116,12 +116,12 @@ impl Node {
             answer_bytes: 1_000,
             founds: true,
         };
-        let mut rounds = Slot::new(Rounds::new(parameters), 0);
+        let mut rounds = TestEngine::new(Rounds::new(parameters), 0);
         rounds.call(Instant::ZERO, Caller::Host(SUBSCRIBE), Call::Subscribe as u8, &[]);
         rounds.call(Instant::ZERO, Caller::Host(SUBSCRIBE), Call::Start as u8, &[]);
         Self {
-            log: Slot::new(Log::new(log.clone()), log.memory_bytes()),
-            object: Slot::new(Replica::new(object.clone()), object.memory_bytes()),
+            log: TestEngine::new(Log::new(log.clone()), log.memory_bytes()),
+            object: TestEngine::new(Replica::new(object.clone()), object.memory_bytes()),
             object_sessions: sessions(1, 8),
             rounds,
             front: Front::new(front),

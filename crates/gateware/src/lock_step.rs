@@ -46,7 +46,7 @@ pub struct Observation {
 
 /// A card and the frames on their way to it and from it.
 #[derive(Debug)]
-struct Station {
+struct CardUnderTest {
     nic: RtlNic,
     hardware: MacAddress,
     incoming: FrameSource,
@@ -56,7 +56,7 @@ struct Station {
 /// Cards on a network without length.
 #[derive(Debug)]
 pub struct LockStep {
-    stations: Vec<Station>,
+    stations: Vec<CardUnderTest>,
     cycle: u64,
     observations: Vec<Observation>,
     /// Frames that are for no card.
@@ -74,7 +74,7 @@ impl LockStep {
             {
                 nic.add_neighbour(*address, *hardware);
             }
-            Station {
+            CardUnderTest {
                 nic,
                 hardware: config.hardware,
                 incoming: FrameSource::default(),
@@ -170,7 +170,7 @@ impl LockStep {
         }
         self.cycle += 1;
         for frame in complete {
-            let addressed = |station: &&mut Station| frame.starts_with(&station.hardware.0);
+            let addressed = |station: &&mut CardUnderTest| frame.starts_with(&station.hardware.0);
             match self.stations.iter_mut().find(addressed) {
                 Some(station) => station.incoming.push(&frame),
                 None => self.delivered.push_back(frame),

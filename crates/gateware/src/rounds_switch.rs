@@ -40,7 +40,7 @@ struct Packet {
 
 /// An engine and its incoming packets.
 #[derive(Debug)]
-struct Station {
+struct EngineUnderTest {
     model: Model<Top>,
     inputs: Inputs,
     outputs: Outputs,
@@ -120,7 +120,7 @@ impl RoundsRun {
 /// Engines that are joined by a switch.
 #[derive(Debug)]
 pub struct RoundsSwitch {
-    stations: Vec<Station>,
+    stations: Vec<EngineUnderTest>,
     cycle: u64,
     latency: u64,
     value: Vec<u8>,
@@ -154,7 +154,7 @@ impl RoundsSwitch {
         let station = |index: usize| {
             let node = NodeId::new(index).expect("a cluster has few nodes");
             let configuration = Configuration { node, view, lease_until: Instant::FAR_FUTURE };
-            Station {
+            EngineUnderTest {
                 model: Model::new(0),
                 inputs: inputs(&config),
                 outputs: Outputs::default(),
@@ -287,7 +287,7 @@ impl RoundsSwitch {
     }
 }
 
-impl Station {
+impl EngineUnderTest {
     /// One cycle: a message with one of its beats.
     fn step(
         &mut self,

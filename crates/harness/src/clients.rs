@@ -9,7 +9,7 @@ use weft_waist::NodeId;
 use weft_wire::datagram::{self, Datagram};
 use weft_wire::frame::{self, Flow, Frame};
 
-use crate::{DATAGRAM_BYTES, Station};
+use crate::{ClusterHost, DATAGRAM_BYTES};
 
 /// The UDP port of simulated clients.
 const CLIENT_PORT: u16 = 5_000;
@@ -35,7 +35,7 @@ pub trait ClientProgram {
 /// A machine full of clients. It answers at once and without cost: it is the load, not the subject of the measurement.
 #[derive(Debug)]
 pub struct ClientMachine<C> {
-    station: Station,
+    station: ClusterHost,
     /// Program of the clients.
     pub driver: C,
     egress: Egress,
@@ -45,7 +45,7 @@ pub struct ClientMachine<C> {
 
 impl<C> ClientMachine<C> {
     /// A machine at this place.
-    pub fn new(station: Station, driver: C) -> Self {
+    pub fn new(station: ClusterHost, driver: C) -> Self {
         let egress = Egress::new(DATAGRAM_BYTES);
         Self { station, driver, egress, now: Instant::ZERO, payload: Vec::new() }
     }
@@ -77,7 +77,7 @@ impl<C: ClientProgram> Machine for ClientMachine<C> {
     fn poll_frame(&mut self, out: &mut Vec<u8>) -> Option<Instant> {
         self.payload.clear();
         while let Some((node, kind)) = self.driver.poll_transmit(&mut self.payload) {
-            let to = SocketAddrV4::new(Station::node(node).address(), datagram::UDP_PORT);
+            let to = SocketAddrV4::new(ClusterHost::node(node).address(), datagram::UDP_PORT);
             let fits = self.egress.push(to, CALLED_SLOT, kind, &self.payload);
             assert!(fits, "a request fits into a datagram");
             self.payload.clear();
@@ -86,7 +86,7 @@ impl<C: ClientProgram> Machine for ClientMachine<C> {
         let node = NodeId::new(usize::from(to.ip().octets()[3]) - 1).expect("clients speak to nodes only");
         let flow = Flow {
             source: self.station.endpoint(CLIENT_PORT),
-            destination: Station::Node(node).endpoint(datagram::UDP_PORT),
+            destination: ClusterHost::Node(node).endpoint(datagram::UDP_PORT),
             type_of_service: 0,
         };
         frame::emit_udp_frame(out, &flow, &self.payload);

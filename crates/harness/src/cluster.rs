@@ -9,7 +9,7 @@ use weft_sim::{
 use weft_time::{Duration, Instant};
 use weft_waist::{NODES_MAX, NodeId, View};
 
-use crate::{KeyHolder, MembershipMachine, Planted, SealedClients, SharedDisk, SharedKeys, Station};
+use crate::{ClusterHost, KeyHolder, MembershipMachine, Planted, SealedClients, SharedDisk, SharedKeys};
 
 /// How often somebody looks whether a node's program has ended.
 const SUPERVISION: Duration = Duration::from_us(100);
@@ -192,7 +192,7 @@ impl<B: Builder> Cluster<B> {
         shape: &ClusterShape,
         builder: B,
         clients: impl IntoIterator<Item = B::Clients>,
-        port: impl Fn(usize, Station) -> PortConfig,
+        port: impl Fn(usize, ClusterHost) -> PortConfig,
     ) -> Result<Self, PlanError> {
         assert!((1..=NODES_MAX).contains(&shape.nodes), "a cluster has 1 to 16 nodes");
         let mut director = ClusterDirector {
@@ -207,13 +207,13 @@ impl<B: Builder> Cluster<B> {
         let mut world = World::new(shape.seed, shape.switch);
         for node in 0..shape.nodes {
             let machine = director.builder.build(node, 0, Instant::ZERO);
-            world.add_machine(port(node, Station::node(node)), ClusterMachine::Node(Box::new(machine)));
+            world.add_machine(port(node, ClusterHost::node(node)), ClusterMachine::Node(Box::new(machine)));
         }
         if let Some(machine) = director.membership(Instant::ZERO) {
-            world.add_machine(port(shape.nodes, Station::Membership), machine);
+            world.add_machine(port(shape.nodes, ClusterHost::Membership), machine);
         }
         for (index, machine) in (0..).zip(clients) {
-            let station = Station::Clients(index);
+            let station = ClusterHost::Clients(index);
             let holder = shape.keys.as_ref().map(|keys| KeyHolder::new(keys, station));
             let sealed = SealedClients::new(machine, holder);
             let port = port(world.machines().len(), station);

@@ -8,7 +8,7 @@ use weft_time::Instant;
 use weft_waist::{EngineStatus, NodeId, View};
 use weft_wire::frame::{self, Flow, Frame};
 
-use crate::{KeyHolder, Planted, Station};
+use crate::{ClusterHost, KeyHolder, Planted};
 
 /// A change of what an engine is, on its node's clock.
 #[derive(Clone, Copy, Debug)]
@@ -149,8 +149,8 @@ impl<H: HostHalf> NodeHost<H> {
                 return self.grant(now, view, &heartbeat, commands);
             }
             let flow = Flow {
-                source: Station::Node(self.node.id()).endpoint(MEMBERSHIP_PORT),
-                destination: Station::Membership.endpoint(MEMBERSHIP_PORT),
+                source: ClusterHost::Node(self.node.id()).endpoint(MEMBERSHIP_PORT),
+                destination: ClusterHost::Membership.endpoint(MEMBERSHIP_PORT),
                 type_of_service: 0,
             };
             self.frame.clear();
@@ -205,7 +205,7 @@ impl<H: SimulatedHalf> Host for NodeHost<H> {
             HostEvent::Frame(bytes) => {
                 if let Ok(Frame::Udp { ipv4, udp, payload, .. }) = Frame::parse(&bytes)
                     && udp.destination_port == MEMBERSHIP_PORT
-                    && ipv4.source == Station::Membership.address()
+                    && ipv4.source == ClusterHost::Membership.address()
                 {
                     self.take_keys(payload, commands);
                     self.node.receive_membership(now, payload, &mut Bus(commands));

@@ -21,7 +21,7 @@ use weft_waist::{Epoch, NODES_MAX, NodeId, View};
 use weft_wire::frame::Frame;
 use weft_wire::{datagram, roce};
 
-use crate::{Planted, Station};
+use crate::{ClusterHost, Planted};
 
 /// Places of SPIs for each machine that sends: three generations are held at a time.
 const PLACES: usize = 4;
@@ -45,7 +45,7 @@ pub struct Keys {
     random: Stream,
     rotation: Duration,
     /// Nodes, then clients.
-    stations: Vec<Station>,
+    stations: Vec<ClusterHost>,
     generation: u64,
     /// In which lives the members of each view are.
     lives: BTreeMap<Epoch, [Option<u64>; NODES_MAX]>,
@@ -62,11 +62,11 @@ impl Keys {
     /// Keys for these machines, the membership service left out, that change whenever `rotation` has passed.
     pub fn shared(
         seed: u64,
-        stations: impl IntoIterator<Item = Station>,
+        stations: impl IntoIterator<Item = ClusterHost>,
         rotation: Duration,
         planted: Planted,
     ) -> SharedKeys {
-        let stations = stations.into_iter().filter(|station| *station != Station::Membership).collect();
+        let stations = stations.into_iter().filter(|station| *station != ClusterHost::Membership).collect();
         Rc::new(RefCell::new(Self {
             random: Stream::new(seed, "psp keys", 0),
             rotation,
@@ -104,9 +104,9 @@ impl Keys {
     /// In which life a machine is in a view; none if it is no member.
     fn life(&self, epoch: Epoch, machine: usize) -> Option<u64> {
         match self.stations[machine] {
-            Station::Node(node) => self.lives.get(&epoch)?[node.index()],
-            Station::Clients(_) => Some(CLIENTS_LIFE),
-            Station::Membership => None,
+            ClusterHost::Node(node) => self.lives.get(&epoch)?[node.index()],
+            ClusterHost::Clients(_) => Some(CLIENTS_LIFE),
+            ClusterHost::Membership => None,
         }
     }
 
@@ -171,7 +171,7 @@ impl KeyHolder {
     ///
     /// # Panics
     /// If no keys are handed out to it.
-    pub fn new(keys: &SharedKeys, station: Station) -> Self {
+    pub fn new(keys: &SharedKeys, station: ClusterHost) -> Self {
         let machine = keys.borrow().stations.iter().position(|known| *known == station);
         let machine = machine.expect("keys are for all machines");
         Self { keys: Rc::clone(keys), machine, held: BTreeMap::new() }

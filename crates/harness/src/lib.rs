@@ -45,4 +45,4 @@ pub use node_campaign::{DRIFT_PPM, LEASE, NodeCampaign, NodeCampaignResult, Subj
 pub use planted::NodeBug;
 pub use planted::Planted;
 pub use shipped::{FaultTimes, MakeEngines, ShippedNodes, ShippedParameters};
-pub use station::{DATAGRAM_BYTES, Station, address, clock, datagram_bytes, hardware, peers};
+pub use station::{ClusterHost, DATAGRAM_BYTES, address, clock, datagram_bytes, hardware, peers};

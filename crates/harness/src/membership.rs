@@ -9,7 +9,7 @@ use weft_time::Instant;
 use weft_waist::View;
 use weft_wire::frame::{self, Endpoint, Flow, Frame};
 
-use crate::{Planted, SharedKeys, Station};
+use crate::{ClusterHost, Planted, SharedKeys};
 
 /// State that outlives the process of the membership service.
 #[derive(Debug, Default)]
@@ -106,7 +106,7 @@ impl Machine for MembershipMachine {
             self.disk.borrow_mut().state = Some(durable.to_toml());
         }
         let (to, datagram) = self.server.poll_transmit()?;
-        let source = Station::Membership.endpoint(MEMBERSHIP_PORT);
+        let source = ClusterHost::Membership.endpoint(MEMBERSHIP_PORT);
         frame::emit_udp_frame(out, &Flow { source, destination: to, type_of_service: 0 }, &datagram);
         Some(Instant::ZERO)
     }

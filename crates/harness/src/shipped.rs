@@ -15,8 +15,8 @@ use weft_verbs::PathMtu;
 use weft_waist::{Engine, EngineState, EngineStatus, View};
 
 use crate::{
-    Builder, ClientMachine, ClientProgram, Cluster, ClusterShape, DATAGRAM_BYTES, MachineOf, NodeHost,
-    Planted, Station, Views, clock, incarnation, node_id, peers, running,
+    Builder, ClientMachine, ClientProgram, Cluster, ClusterHost, ClusterShape, DATAGRAM_BYTES, MachineOf,
+    NodeHost, Planted, Views, clock, incarnation, node_id, peers, running,
 };
 
 /// A run is looked at in steps of so long.
@@ -61,7 +61,7 @@ pub struct FaultTimes {
 /// Builds nodes as they ship.
 pub struct ShippedNodes<C> {
     parameters: ShippedParameters,
-    stations: Vec<Station>,
+    stations: Vec<ClusterHost>,
     clients: PhantomData<C>,
 }
 
@@ -79,7 +79,7 @@ impl<C: ClientProgram> Builder for ShippedNodes<C> {
             terms: processes::terms(PathMtu::Bytes1024),
         };
         let (card, halves) = assemble(&card, (self.parameters.engines)());
-        let station = Station::Node(node);
+        let station = ClusterHost::Node(node);
         let mut nic = SoftNic::with_card(station.hardware(), station.address(), card);
         for neighbour in &self.stations {
             nic.add_neighbour(neighbour.address(), neighbour.hardware());
@@ -117,9 +117,9 @@ impl<C: ClientProgram> Cluster<ShippedNodes<C>> {
         clients: Vec<C>,
     ) -> Result<Self, PlanError> {
         let ShippedParameters { nodes, seed, lease, drift_ppm, planted, .. } = parameters;
-        let client_stations = (0..clients.len()).map(|index| Station::Clients(index as u8));
+        let client_stations = (0..clients.len()).map(|index| ClusterHost::Clients(index as u8));
         let stations =
-            (0..nodes).map(Station::node).chain([Station::Membership]).chain(client_stations.clone());
+            (0..nodes).map(ClusterHost::node).chain([ClusterHost::Membership]).chain(client_stations.clone());
         let shape = ClusterShape {
             nodes,
             service: Some(ServiceParameters::new(nodes, lease)),

@@ -19,7 +19,7 @@ pub const fn datagram_bytes(sealed: bool) -> usize {
 
 /// A machine's place in the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Station {
+pub enum ClusterHost {
     /// A node.
     Node(NodeId),
     /// The membership service.
@@ -28,7 +28,7 @@ pub enum Station {
     Clients(u8),
 }
 
-impl Station {
+impl ClusterHost {
     /// The node of this number.
     pub fn node(index: usize) -> Self {
         Self::Node(NodeId::new(index).expect("a cluster has at most 16 nodes"))
@@ -71,12 +71,12 @@ impl Station {
 
 /// The hardware address of a node.
 pub fn hardware(node: usize) -> MacAddress {
-    Station::node(node).hardware()
+    ClusterHost::node(node).hardware()
 }
 
 /// The address of a node.
 pub fn address(node: usize) -> Ipv4Addr {
-    Station::node(node).address()
+    ClusterHost::node(node).address()
 }
 
 /// Addresses at which the nodes of a cluster take datagrams.

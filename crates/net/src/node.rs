@@ -26,7 +26,7 @@ use crate::readings;
 use crate::redis::{RedisError, RedisServer};
 use crate::status::StatusDesk;
 use crate::transactions::RecordFile;
-use crate::watch::{OversizeWatch, Watch};
+use crate::watch::{NodeMonitor, OversizeMonitor};
 use crate::{
     BindError, CardPorts, Clock, Datagram, Endpoint, IdlePolicy, MembershipError, NoSuchCore, PortOptions,
     Stop, UdpPort, keep_to_core, run,
@@ -129,13 +129,13 @@ pub struct Node<'a> {
     service: Option<MembershipHost>,
     record: Option<RecordFile>,
     announced: Option<(View, Role)>,
-    watch: Watch,
+    watch: NodeMonitor,
     desk: StatusDesk,
     metrics: Option<Metrics>,
     /// Serves until it is dropped.
     _redis: Option<RedisServer>,
     next_publish: Instant,
-    oversize: OversizeWatch,
+    oversize: OversizeMonitor,
     strangers: u64,
     failure: Option<NodeError>,
     stop: &'a Stop,
@@ -213,12 +213,12 @@ impl<'a> Node<'a> {
             service,
             record,
             announced: None,
-            watch: Watch::new(config),
+            watch: NodeMonitor::new(config),
             desk: StatusDesk::new(config.cluster.id()),
             metrics,
             _redis: redis,
             next_publish: Instant::ZERO,
-            oversize: OversizeWatch::new(config.node),
+            oversize: OversizeMonitor::new(config.node),
             strangers: 0,
             failure: None,
             stop,

@@ -14,7 +14,7 @@ const LOOKS_PER_LEASE: u64 = 4;
 
 /// The watch over the engines of a node and over its lease.
 #[derive(Debug)]
-pub(crate) struct Watch {
+pub(crate) struct NodeMonitor {
     node: NodeId,
     peers: usize,
     /// Names of the engines in the configuration, by slot.
@@ -25,7 +25,7 @@ pub(crate) struct Watch {
     without_lease: Option<(Instant, bool)>,
 }
 
-impl Watch {
+impl NodeMonitor {
     pub(crate) fn new(config: &NodeConfig) -> Self {
         let engines: Vec<String> = config.engines.slots().iter().map(ToString::to_string).collect();
         let slots = u8::try_from(engines.len()).expect("a slot's number has one byte");
@@ -134,12 +134,12 @@ impl Seconds {
 
 /// Looks for datagrams longer than the path MTU. They are lost, and their requests wait without limit.
 #[derive(Debug)]
-pub(crate) struct OversizeWatch {
+pub(crate) struct OversizeMonitor {
     node: NodeId,
     is_logged: bool,
 }
 
-impl OversizeWatch {
+impl OversizeMonitor {
     pub(crate) fn new(node: NodeId) -> Self {
         Self { node, is_logged: false }
     }
@@ -170,7 +170,7 @@ mod tests {
         let options = PortOptions { longest_datagram: 100, ..PortOptions::default() };
         let mut ports = [UdpPort::bind(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0), &options).unwrap()];
         let to = ports[0].local_address();
-        let mut watch = OversizeWatch::new(NodeId::new(1).unwrap());
+        let mut watch = OversizeMonitor::new(NodeId::new(1).unwrap());
         let text = logged(LogFormat::Text, LogLevel::INFO, || {
             watch.look(&mut ports);
             for _ in 0..2 {

@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 use weft_gateware::{EngineConfig, MemoryTiming, RtlNicConfig};
-use weft_harness::{DATAGRAM_BYTES, Station, address, hardware};
+use weft_harness::{ClusterHost, DATAGRAM_BYTES, address, hardware};
 use weft_kv::message::{Kind, Reply, Request, Write};
 use weft_kv::{Kv, Operation, Parameters, partition};
 use weft_time::{Duration, Instant};
@@ -26,7 +26,7 @@ const LEASE: Instant = Instant::from_ps(60_000_000_000_000);
 /// Ethernet, IPv4 and UDP in front of a datagram.
 const FRAME_HEADERS: u64 = 14 + 20 + 8;
 
-const CLIENT: Endpoint = Station::Clients(0).endpoint(5_000);
+const CLIENT: Endpoint = ClusterHost::Clients(0).endpoint(5_000);
 
 /// Bytes of a key.
 pub(super) const KEY_BYTES: usize = 8;

@@ -33,7 +33,7 @@ pub struct NodeParameters {
 
 /// The host's side of an engine in a slot of the card.
 #[derive(Debug)]
-struct Slot<H> {
+struct HostedEngine<H> {
     half: H,
     /// Last status reported by the card.
     status: EngineStatus,
@@ -57,7 +57,7 @@ struct Slot<H> {
 pub struct Node<H> {
     parameters: NodeParameters,
     agent: Agent,
-    slots: Vec<Slot<H>>,
+    slots: Vec<HostedEngine<H>>,
     /// Engines were told a view in this life of the node.
     is_configured: bool,
     reports: VecDeque<Report>,
@@ -73,7 +73,7 @@ pub struct Node<H> {
 impl<H: HostHalf> Node<H> {
     /// A node with the halves of its card's engines, in slot order. The engines have just been made.
     pub fn new(parameters: NodeParameters, halves: impl IntoIterator<Item = H>) -> Self {
-        let slot = |half| Slot { half, status: EngineStatus::STARTING, resetting: false };
+        let slot = |half| HostedEngine { half, status: EngineStatus::STARTING, resetting: false };
         Self {
             agent: agent(&parameters, parameters.incarnation),
             slots: halves.into_iter().map(slot).collect(),
@@ -252,7 +252,8 @@ impl<H: HostHalf> Node<H> {
             return;
         }
         // An engine that has its data from a disk knows of a view before this process does.
-        let is_told = |slot: &Slot<H>| matches!(slot.status.state, EngineState::Restored | EngineState::Lost);
+        let is_told =
+            |slot: &HostedEngine<H>| matches!(slot.status.state, EngineState::Restored | EngineState::Lost);
         if !self.is_configured && !self.slots.iter().any(is_told) {
             return self.agent.engine_status(now, EngineStatus::STARTING);
         }
@@ -263,7 +264,7 @@ impl<H: HostHalf> Node<H> {
             true => EngineState::Joining { synced: true },
             false => EngineState::Full,
         });
-        let status = |slot: &Slot<H>| match slot.status.state {
+        let status = |slot: &HostedEngine<H>| match slot.status.state {
             _ if !slot.half.follows_views() => None,
             _ if !slot.half.outlives_lease() => Some(slot.status),
             // Views mean nothing to the engines below: in any of them they lack nothing, or something yet.

@@ -102,7 +102,7 @@ pub(super) fn card_config(load: &Load, ends: u32) -> CardConfig {
 
 /// Location of one end of a connection: its machine on a side, and the first address in its memory.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct EndPlace {
     pub(super) side: Side,
     pub(super) machine: u32,
     pub(super) base: u64,
@@ -110,8 +110,8 @@ pub(super) struct Place {
 }
 
 /// Creates queue pairs and registers the memory.
-pub(super) fn open(driver: &mut impl RdmaDriver, load: &Load, place: Place) -> Local {
-    let Place { side, machine, base, address } = place;
+pub(super) fn open(driver: &mut impl RdmaDriver, load: &Load, place: EndPlace) -> Local {
+    let EndPlace { side, machine, base, address } = place;
     let bytes = payload::memory_bytes(load);
     let region = Region { target: payload::TARGET, ..Region::host(base, bytes, AccessFlags::ALL) };
     let keys = driver.register_region(region).expect("the configuration has room for it");

@@ -21,7 +21,7 @@ use weft_time::{Duration, Instant};
 use weft_wire::{icrc, roce};
 
 use super::client::{Client, Measurement};
-use super::connection::{Introduction, Place, Side, card_config, connect, open};
+use super::connection::{EndPlace, Introduction, Side, card_config, connect, open};
 use super::load::{Load, RdmaOperation};
 use super::payload::{ClientMemory, ServerMemory, Verification};
 use super::server::Server;
@@ -247,7 +247,7 @@ fn serve(
     load.check()?;
     let port = port(address, roce::UDP_PORT, true)?;
     let mut card = Card::new(card_config(&load, 1), Vec::new());
-    let local = open(&mut card, &load, Place { side: Side::Server, machine: 0, base: 0, address });
+    let local = open(&mut card, &load, EndPlace { side: Side::Server, machine: 0, base: 0, address });
     let Some(connection) = connect(&mut card, &load, &local, client) else { return out_of_turn() };
     let server = Server::new(load, connection);
     for (queue_pair, request) in server.first_requests() {
@@ -350,8 +350,11 @@ impl Rig {
     pub(super) fn measure(&mut self, load: &Load) -> Result<(Measurement, Verification), RdmaError> {
         let port = port(self.address, roce::UDP_PORT, true)?;
         let mut card = Card::new(card_config(load, 1), Vec::new());
-        let local =
-            open(&mut card, load, Place { side: Side::Client, machine: 0, base: 0, address: self.address });
+        let local = open(
+            &mut card,
+            load,
+            EndPlace { side: Side::Client, machine: 0, base: 0, address: self.address },
+        );
         self.control.send(&Request::Serve { load: *load, client: local.introduction.clone() })?;
         let Answer::Serving(server) = self.control.answer()? else { return out_of_turn() };
         let Some(connection) = connect(&mut card, load, &local, &server) else { return out_of_turn() };

@@ -22,14 +22,14 @@ use weft_wire::ethernet::MacAddress;
 
 use super::census::Census;
 use super::client::{Client, Measurement};
-use super::connection::{Connection, Place, Side, card_config, connect, open};
+use super::connection::{Connection, EndPlace, Side, card_config, connect, open};
 use super::draw::draw;
 use super::limit::opcodes_of;
 use super::load::Load;
 use super::payload::{self, ClientMemory, ServerMemory, Verification};
 use super::server::Server;
 use super::trace::FrameTrace;
-use super::watch::Watch;
+use super::watch::IncastMonitor;
 use super::{RdmaError, Waveform};
 
 /// When clients begin: the servers' receive requests are posted before.
@@ -114,7 +114,7 @@ pub(super) struct Simulation<'a> {
     pub(super) rate_control: bool,
     pub(super) switch: SwitchConfig,
     /// The monitor, if there is one.
-    pub(super) watch: Option<&'a Rc<RefCell<Watch>>>,
+    pub(super) watch: Option<&'a Rc<RefCell<IncastMonitor>>>,
 }
 
 impl Simulation<'_> {
@@ -373,10 +373,10 @@ fn address(machine: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 0, 0, 1 + machine as u8)
 }
 
-type Station<N> = NicMachine<HostedNic<N>, Program>;
+type PerftestMachine<N> = NicMachine<HostedNic<N>, Program>;
 
 /// The machines, connected, with their programs.
-fn machines<N: Candidate>(simulation: &Simulation<'_>) -> Vec<Station<N>> {
+fn machines<N: Candidate>(simulation: &Simulation<'_>) -> Vec<PerftestMachine<N>> {
     let Simulation { load, topology, profile, .. } = *simulation;
     let directions = topology.directions();
     let machines = topology.machines();
@@ -398,7 +398,7 @@ fn machines<N: Candidate>(simulation: &Simulation<'_>) -> Vec<Station<N>> {
             _ => Load { seed: draw(load.seed, number, 0), latency_messages: 0, ..*load },
         };
         let server_base = topology.server_part(number) * payload::memory_bytes(&load);
-        let place = |side, machine: usize| Place {
+        let place = |side, machine: usize| EndPlace {
             side,
             machine: machine as u32,
             base: if side == Side::Server { server_base } else { 0 },
@@ -464,12 +464,12 @@ pub(super) fn run<N: Candidate>(
         world.add_tap(Box::new(Rc::clone(watch)));
     }
 
-    let client_of = |world: &World<Station<N>>, direction: (usize, usize)| {
+    let client_of = |world: &World<PerftestMachine<N>>, direction: (usize, usize)| {
         let machine = world.machine(stations[direction.0]).expect("nothing crashes");
         let client = machine.host().client.as_deref().expect("each direction begins at a client");
         (client.completed(), client.is_through(), client.is_done())
     };
-    let cycles = |world: &World<Station<N>>| -> Option<Vec<u64>> {
+    let cycles = |world: &World<PerftestMachine<N>>| -> Option<Vec<u64>> {
         let machine = |id: &MachineId| world.machine(*id).expect("nothing crashes").nic().nic.cycles_run();
         stations.iter().map(machine).collect()
     };
@@ -532,7 +532,7 @@ pub(super) fn run<N: Candidate>(
 /// Takes the machines apart and compares what they hold.
 fn finish<N: Candidate>(
     simulation: &Simulation<'_>,
-    stations: Vec<Station<N>>,
+    stations: Vec<PerftestMachine<N>>,
 ) -> Result<(Vec<Flowed>, Verification), RdmaError> {
     let topology = simulation.topology;
     let mut parts: Vec<(HostedNic<N>, Program)> = stations.into_iter().map(NicMachine::into_parts).collect();

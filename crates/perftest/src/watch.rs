@@ -25,7 +25,7 @@ pub struct Interval {
 
 /// Looks on at an incast.
 #[derive(Debug)]
-pub(crate) struct Watch {
+pub(crate) struct IncastMonitor {
     clients: usize,
     interval: Duration,
     pub(super) intervals: Vec<Interval>,
@@ -40,7 +40,7 @@ pub(crate) struct Watch {
     pub(super) last_drop: Option<Instant>,
 }
 
-impl Watch {
+impl IncastMonitor {
     pub(super) fn new(clients: usize, interval: Duration) -> Self {
         Self {
             clients,
@@ -89,7 +89,7 @@ impl Watch {
     }
 }
 
-impl Tap for Watch {
+impl Tap for IncastMonitor {
     fn frame(&mut self, at: Instant, machine: MachineId, direction: Direction, frame: &[u8]) {
         if machine.index() != self.clients || direction == Direction::Out {
             return;

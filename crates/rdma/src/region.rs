@@ -60,7 +60,7 @@ pub(crate) struct Request {
 
 /// An entry of the region table: empty, or registered under a pair of keys.
 #[derive(Clone, Copy, Debug, Default)]
-struct Slot {
+struct RegionEntry {
     region: Option<Region>,
     /// What [`Grant::offset`] becomes.
     offset: u64,
@@ -71,13 +71,13 @@ struct Slot {
 /// All regions of one NIC, by the indices in their keys.
 #[derive(Debug)]
 pub(crate) struct RegionTable {
-    slots: Vec<Slot>,
+    slots: Vec<RegionEntry>,
     numbers: KeyNumbers,
 }
 
 impl RegionTable {
     pub(crate) fn new(capacity: usize, seed: u64) -> Self {
-        Self { slots: vec![Slot::default(); capacity], numbers: KeyNumbers::new(capacity, seed) }
+        Self { slots: vec![RegionEntry::default(); capacity], numbers: KeyNumbers::new(capacity, seed) }
     }
 
     pub(crate) fn register(&mut self, region: Region) -> Result<RegionKeys, ApiError> {
@@ -91,7 +91,7 @@ impl RegionTable {
         let keys = self.numbers.allocate().ok_or(ApiError::TooManyRegions(self.slots.len()))?;
         let RegionKeys { lkey, rkey } = keys;
         self.slots[self.numbers.index(rkey)] =
-            Slot { region: Some(region), offset: place.wrapping_sub(region.address), lkey, rkey };
+            RegionEntry { region: Some(region), offset: place.wrapping_sub(region.address), lkey, rkey };
         Ok(keys)
     }
 
@@ -132,7 +132,7 @@ impl RegionTable {
 }
 
 #[inline]
-fn check(slot: Option<&Slot>, request: Request) -> Result<Grant, Violation> {
+fn check(slot: Option<&RegionEntry>, request: Request) -> Result<Grant, Violation> {
     let (slot, region) =
         slot.and_then(|slot| Some((slot, slot.region.as_ref()?))).ok_or(Violation::UnknownKey)?;
     if region.domain != request.domain {

@@ -85,13 +85,13 @@ pub fn page(title: &str, figures: &[Figure]) -> String {
 }
 
 /// Ticks of an axis, and where a value lies between them.
-struct Placed {
+struct PlacedTicks {
     ticks: Vec<f64>,
     scale: Scale,
     is_logarithmic: bool,
 }
 
-impl Placed {
+impl PlacedTicks {
     fn new(axis: &Axis, values: impl Iterator<Item = f64> + Clone, to: (f64, f64)) -> Self {
         let most = values.clone().fold(0.0, f64::max);
         if axis.is_logarithmic {
@@ -112,8 +112,8 @@ impl Placed {
 pub(super) fn chart(figure: &Figure) -> Option<Markup> {
     let points = figure.lines.iter().flat_map(|line| &line.points);
     points.clone().next()?;
-    let x = Placed::new(&figure.x, points.clone().map(|point| point.x), (LEFT, WIDTH - RIGHT));
-    let y = Placed::new(&figure.y, points.map(|point| point.y), (HEIGHT - BOTTOM, TOP));
+    let x = PlacedTicks::new(&figure.x, points.clone().map(|point| point.x), (LEFT, WIDTH - RIGHT));
+    let y = PlacedTicks::new(&figure.y, points.map(|point| point.y), (HEIGHT - BOTTOM, TOP));
     let mut svg = Markup::new();
     let view = format!("0 0 {WIDTH} {HEIGHT}");
     let label = figure.title.as_str();

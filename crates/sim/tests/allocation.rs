@@ -5,7 +5,7 @@ mod common;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use common::{Station, frame, us, world};
+use common::{ScriptedMachine, frame, us, world};
 use weft_sim::NoCrashes;
 use weft_time::Duration;
 
@@ -34,11 +34,11 @@ static ALLOCATOR: Counting = Counting;
 fn a_steady_world_allocates_nothing() {
     let stations = (0..4u8).map(|from| {
         let first = (0..8).map(|number| (us(1), frame((from + 1) % 4, from, number, 100)));
-        Station {
+        ScriptedMachine {
             keep: false,
             echoes_left: u64::MAX,
             echo_latency: Duration::from_ns(100),
-            ..Station::sending(first)
+            ..ScriptedMachine::sending(first)
         }
     });
     let mut world = world(1, stations);

@@ -5,7 +5,7 @@ mod common;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use common::{Restarter, Station, address, frame, id, number, us, world, world_with};
+use common::{Restarter, ScriptedMachine, address, frame, id, number, us, world, world_with};
 use proptest::prelude::*;
 use weft_sim::{
     Direction, Event, FaultKinds, FaultPlan, LocalClock, MachineId, Marking, NoCrashes, PlanShape,
@@ -18,13 +18,14 @@ fn plan(text: &str) -> FaultPlan {
     FaultPlan::parse(text).unwrap()
 }
 
-fn numbers(station: &Station) -> Vec<u32> {
+fn numbers(station: &ScriptedMachine) -> Vec<u32> {
     station.received.iter().map(|(_, frame)| number(frame)).collect()
 }
 
 #[test]
 fn a_frame_arrives_to_the_picosecond() {
-    let mut world = world(1, [Station::sending([(us(1), frame(1, 0, 7, 60))]), Station::silent()]);
+    let mut world =
+        world(1, [ScriptedMachine::sending([(us(1), frame(1, 0, 7, 60))]), ScriptedMachine::silent()]);
     world.run_until(us(10), &mut NoCrashes);
     // 72 bytes of 80 ps and 10 ns, twice, and 300 ns in the switch.
     let arrival = us(1) + Duration::from_ps(2 * (5_760 + 10_000) + 300_000);
@@ -35,7 +36,7 @@ fn a_frame_arrives_to_the_picosecond() {
 #[test]
 fn frames_on_a_busy_link_follow_each_other_with_the_gap() {
     let burst = (0..3).map(|number| (us(1), frame(1, 0, number, 1_514)));
-    let mut world = world(1, [Station::sending(burst), Station::silent()]);
+    let mut world = world(1, [ScriptedMachine::sending(burst), ScriptedMachine::silent()]);
     world.run_until(us(10), &mut NoCrashes);
     let times: Vec<u64> =
         world.machine(id(1)).unwrap().received.iter().map(|(at, _)| (*at - us(1)).as_ps()).collect();
@@ -47,8 +48,9 @@ fn frames_on_a_busy_link_follow_each_other_with_the_gap() {
 fn a_full_output_queue_drops_the_tail() {
     // Two senders at full rate into one port: the queue of 4 smallest frames overflows.
     let switch = SwitchConfig { queue_bytes: 4 * 84, ..SwitchConfig::default() };
-    let sender = |from| Station::sending((0..20).map(move |number| (us(1), frame(2, from, number, 60))));
-    let mut world = world_with(1, switch, [sender(0), sender(1), Station::silent()]);
+    let sender =
+        |from| ScriptedMachine::sending((0..20).map(move |number| (us(1), frame(2, from, number, 60))));
+    let mut world = world_with(1, switch, [sender(0), sender(1), ScriptedMachine::silent()]);
     world.run_until(us(100), &mut NoCrashes);
     let traffic = world.traffic();
     assert_eq!(traffic.sent, 40);
@@ -93,9 +95,9 @@ fn a_long_queue_marks_what_may_be_marked_and_a_seed_decides_which() {
         let switch = SwitchConfig { marking: Some(marking), ..SwitchConfig::default() };
         // One sender's packets may be marked, the other's not.
         let sender = |from, service| {
-            Station::sending((0..100).map(move |number| (us(1), packet(2, from, number, service))))
+            ScriptedMachine::sending((0..100).map(move |number| (us(1), packet(2, from, number, service))))
         };
-        let mut world = world_with(seed, switch, [sender(0, 0b10), sender(1, 0), Station::silent()]);
+        let mut world = world_with(seed, switch, [sender(0, 0b10), sender(1, 0), ScriptedMachine::silent()]);
         let longest = Rc::new(RefCell::new(Longest::default()));
         world.add_tap(Box::new(Rc::clone(&longest)));
         world.run_until(us(1_000), &mut NoCrashes);
@@ -120,9 +122,10 @@ fn a_long_queue_marks_what_may_be_marked_and_a_seed_decides_which() {
 #[test]
 fn a_lossless_switch_holds_what_overflows_a_port_and_drops_nothing() {
     let sent = |switch| {
-        let sender =
-            |from| Station::sending((0..1_000).map(move |number| (us(1), frame(2, from, number, 1_514))));
-        let mut world = world_with(1, switch, [sender(0), sender(1), Station::silent()]);
+        let sender = |from| {
+            ScriptedMachine::sending((0..1_000).map(move |number| (us(1), frame(2, from, number, 1_514))))
+        };
+        let mut world = world_with(1, switch, [sender(0), sender(1), ScriptedMachine::silent()]);
         world.run_until(us(1_000), &mut NoCrashes);
         let traffic = world.traffic();
         assert!(traffic.is_conserved());
@@ -140,7 +143,8 @@ fn unknown_and_broadcast_addresses_are_flooded() {
     to_all[..6].fill(0xff);
     let frames =
         [(us(1), to_all), (us(2), frame(99, 0, 6, 60)), (us(3), frame(0, 0, 7, 60)), (us(4), vec![1; 13])];
-    let mut world = world(1, [Station::sending(frames), Station::silent(), Station::silent()]);
+    let mut world =
+        world(1, [ScriptedMachine::sending(frames), ScriptedMachine::silent(), ScriptedMachine::silent()]);
     world.run_until(us(10), &mut NoCrashes);
     assert_eq!(numbers(world.machine(id(0)).unwrap()), [0u32; 0]);
     assert_eq!(numbers(world.machine(id(1)).unwrap()), [5, 6]);
@@ -150,17 +154,19 @@ fn unknown_and_broadcast_addresses_are_flooded() {
     assert!(traffic.is_conserved());
 }
 
-fn chatter(machines: u8, until_us: u64) -> Vec<Station> {
+fn chatter(machines: u8, until_us: u64) -> Vec<ScriptedMachine> {
     let stations = (0..machines).map(|from| {
         let times = (0..until_us).flat_map(move |at| (0..machines).map(move |to| (at, to)));
         let frames = times.filter(|&(_, to)| to != from);
-        Station::sending(frames.map(move |(at, to)| (us(at), frame(to, from, at as u32, 60 + at as usize))))
+        ScriptedMachine::sending(
+            frames.map(move |(at, to)| (us(at), frame(to, from, at as u32, 60 + at as usize))),
+        )
     });
     stations.collect()
 }
 
 /// Which frames that `from` has sent `to` has received, by their numbers.
-fn heard(world: &World<Station>, to: usize, from: u8) -> Vec<u32> {
+fn heard(world: &World<ScriptedMachine>, to: usize, from: u8) -> Vec<u32> {
     let received = &world.machine(id(to)).unwrap().received;
     received
         .iter()
@@ -270,7 +276,7 @@ fn a_crash_takes_what_has_not_left_and_what_arrives_too_late() {
     // m0 sends a burst that takes 12 us; it crashes after 5 us. What m1 sends meanwhile is lost as well.
     let burst = (0..100).map(|number| (us(1), frame(1, 0, number, 1_514)));
     let late = [(us(2), frame(0, 1, 0, 60)), (us(10), frame(0, 1, 1, 60)), (us(30), frame(0, 1, 2, 60))];
-    let mut world = world(1, [Station::sending(burst), Station::sending(late)]);
+    let mut world = world(1, [ScriptedMachine::sending(burst), ScriptedMachine::sending(late)]);
     let text = "[[fault]]\nkind = \"crash\"\nat_us = 5\nmachine = \"m0\"\n\n\
                 [[fault]]\nkind = \"restart\"\nat_us = 20\nmachine = \"m0\"";
     world.set_plan(&plan(text)).unwrap();
@@ -295,10 +301,10 @@ fn a_crash_takes_what_has_not_left_and_what_arrives_too_late() {
 #[test]
 fn a_machine_that_is_back_need_not_wait_for_what_it_never_sent() {
     let burst = (0..100).map(|number| (us(1), frame(1, 0, number, 1_514)));
-    let mut world = world(1, [Station::sending(burst), Station::silent()]);
+    let mut world = world(1, [ScriptedMachine::sending(burst), ScriptedMachine::silent()]);
     world.run_until(us(2), &mut NoCrashes);
     world.crash(id(0));
-    world.restart(id(0), Station::sending([(us(3), frame(1, 0, 500, 60))]));
+    world.restart(id(0), ScriptedMachine::sending([(us(3), frame(1, 0, 500, 60))]));
     world.run_until(us(5), &mut NoCrashes);
     let received = &world.machine(id(1)).unwrap().received;
     assert_eq!(received.last(), Some(&(us(3) + Duration::from_ps(331_520), frame(1, 0, 500, 60))));
@@ -390,7 +396,7 @@ fn pauses_that_overlap_last_until_the_last_ends() {
 
 #[test]
 fn a_paused_machine_keeps_only_so_much() {
-    let mut world: World<Station> = World::new(1, SwitchConfig::default());
+    let mut world: World<ScriptedMachine> = World::new(1, SwitchConfig::default());
     for (index, station) in chatter(2, 10).into_iter().enumerate() {
         let port = PortConfig::new(format!("m{index}"), address(index as u8));
         world.add_machine(PortConfig { paused_bytes_max: 200, ..port }, station);
@@ -405,8 +411,8 @@ fn a_paused_machine_keeps_only_so_much() {
 
 #[test]
 fn a_slow_link_is_slow() {
-    let sender = Station::sending([(us(1), frame(1, 0, 0, 60)), (us(11), frame(1, 0, 1, 60))]);
-    let mut world = world(1, [sender, Station::silent()]);
+    let sender = ScriptedMachine::sending([(us(1), frame(1, 0, 0, 60)), (us(11), frame(1, 0, 1, 60))]);
+    let mut world = world(1, [sender, ScriptedMachine::silent()]);
     let text =
         "[[fault]]\nkind = \"slow_link\"\nfrom_us = 10\nuntil_us = 20\nrate_percent = 1\nmachine = \"m0\"";
     world.set_plan(&plan(text)).unwrap();
@@ -418,11 +424,14 @@ fn a_slow_link_is_slow() {
 
 #[test]
 fn machines_live_by_their_own_clocks() {
-    let mut world: World<Station> = World::new(1, SwitchConfig::default());
+    let mut world: World<ScriptedMachine> = World::new(1, SwitchConfig::default());
     let clock = LocalClock::new(Duration::from_us(100), 200);
     let port = PortConfig::new("early", address(0));
-    world.add_machine(PortConfig { clock, ..port }, Station::sending([(us(10_100), frame(1, 0, 0, 60))]));
-    world.add_machine(PortConfig::new("true", address(1)), Station::silent());
+    world.add_machine(
+        PortConfig { clock, ..port },
+        ScriptedMachine::sending([(us(10_100), frame(1, 0, 0, 60))]),
+    );
+    world.add_machine(PortConfig::new("true", address(1)), ScriptedMachine::silent());
     world.run_until(us(20_000), &mut NoCrashes);
     // The clock shows 10,100 us after 10,000 us less 200 ppm of them.
     let (at, _) = world.machine(id(1)).unwrap().received[0];
@@ -440,7 +449,7 @@ fn a_plan_for_machines_that_are_not_there_is_refused() {
 }
 
 /// A run with everything in it.
-fn eventful_run(seed: u64) -> World<Station> {
+fn eventful_run(seed: u64) -> World<ScriptedMachine> {
     let mut world = world(seed, chatter(5, 900));
     let machines: Vec<String> = (0..5).map(|index| format!("m{index}")).collect();
     let shape = PlanShape {
@@ -494,7 +503,7 @@ fn taps_see_what_happens() {
     world.run_until(us(5), &mut NoCrashes);
     world.crash(id(0));
     world.run_until(us(20), &mut NoCrashes);
-    world.restart(id(0), Station::silent());
+    world.restart(id(0), ScriptedMachine::silent());
     drop(world);
     let log = Rc::into_inner(log).unwrap().into_inner().finish().unwrap();
     let counter = counter.borrow();
@@ -542,7 +551,7 @@ proptest! {
             stations[from as usize].push((Instant::from_ps(ns * 1_000), frame(to, from, number as u32, length)));
             sent[(from * 4 + to) as usize].push(number as u32);
         }
-        let mut world = world(1, stations.into_iter().map(Station::sending));
+        let mut world = world(1, stations.into_iter().map(ScriptedMachine::sending));
         world.run_until(us(1_000), &mut NoCrashes);
         for from in 0..4u8 {
             for to in (0..4usize).filter(|&to| to != from as usize) {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use weft_txn::{Key, Request};
 
 use super::rows::{customer, district, history, new_order, order, order_line, pointer, stock, warehouse};
-use super::{DISTRICTS, Keys, NEW_ORDER, PAYMENT, Place, Scale, Table};
+use super::{DISTRICTS, Keys, NEW_ORDER, PAYMENT, ParsedKey, Scale, Table};
 use crate::Audit;
 
 /// Findings that are listed.
@@ -115,8 +115,8 @@ impl Conditions {
         }
     }
 
-    fn take(&mut self, place: Place, row: &[u8]) {
-        let Place { table, warehouse: at, district: of, id } = place;
+    fn take(&mut self, place: ParsedKey, row: &[u8]) {
+        let ParsedKey { table, warehouse: at, district: of, id } = place;
         match table {
             Table::Warehouse => self.warehouses.entry(at).or_default().ytd = Some(warehouse::YTD.get(row)),
             Table::District => {

@@ -213,7 +213,7 @@ impl Table {
 
 /// What a key says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Place {
+struct ParsedKey {
     table: Table,
     /// Among all of the cluster; of an item the first one of the shard.
     warehouse: u16,
@@ -237,12 +237,12 @@ impl Keys {
     }
 
     /// What is at this key, or none if it is none of ours.
-    fn place(&self, key: Key) -> Option<Place> {
+    fn place(&self, key: Key) -> Option<ParsedKey> {
         let local = key.local();
         let table = Table::ALL.into_iter().find(|table| *table as u64 == local >> 48)?;
         let in_shard = (local >> 36 & 0xfff) as u16;
         let known = in_shard < self.0.warehouses && key.shard() < self.0.shards;
-        known.then(|| Place {
+        known.then(|| ParsedKey {
             table,
             warehouse: key.shard() as u16 * self.0.warehouses + in_shard,
             district: (local >> 32 & 0xf) as u8,

@@ -347,7 +347,7 @@ fn a_stock_level_counts_right() {
 fn keys_tell_what_they_are_of() {
     let keys = keys();
     let line = keys.order_line(3, 10, 123_456, 15);
-    let place = Place { table: Table::OrderLine, warehouse: 3, district: 10, id: 123_456 << 4 | 15 };
+    let place = ParsedKey { table: Table::OrderLine, warehouse: 3, district: 10, id: 123_456 << 4 | 15 };
     assert_eq!((keys.place(line), line.shard()), (Some(place), 1));
     assert_eq!(keys.place(Key::new(0, 0)), None);
     assert_eq!(keys.place(Key::new(2, keys.warehouse(0).local())), None);

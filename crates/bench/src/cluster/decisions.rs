@@ -18,10 +18,10 @@ const READ_EVERY: Duration = Duration::from_millis(200);
 const LAST: Duration = Duration::from_secs(5);
 
 /// An instance and a proposer.
-type Place = (u64, u8);
+type Position = (u64, u8);
 
 #[derive(Clone, Debug, Default)]
-struct Books {
+struct Tally {
     count: Count,
     /// Prefix of the proposals of this run: others may propose the same bytes twice.
     identity: Vec<u8>,
@@ -34,9 +34,9 @@ struct Books {
 /// Decisions that one reader was told, at any node.
 #[derive(Clone, Debug, Default)]
 struct Reader {
-    decisions: BTreeMap<Place, Vec<u8>>,
+    decisions: BTreeMap<Position, Vec<u8>>,
     /// Another proposal at a place than it was told before.
-    changed: Vec<Place>,
+    changed: Vec<Position>,
     /// Somewhere a node did not know what was decided before: then a proposal may be missing rightly.
     has_gap: bool,
 }
@@ -44,7 +44,7 @@ struct Reader {
 pub(super) fn drive(run: &Run<'_>, clients: &[Client]) -> EngineResult {
     let rounds = |client: &Client| client.rounds().expect(DESCRIBED);
     let proposing = AtomicUsize::new(clients.len());
-    let mut books = Books { identity: run.identity.to_le_bytes().to_vec(), ..Books::default() };
+    let mut books = Tally { identity: run.identity.to_le_bytes().to_vec(), ..Tally::default() };
     thread::scope(|scope| {
         let proposing = &proposing;
         let propose = |(number, client)| {
@@ -123,10 +123,10 @@ impl Reader {
     }
 }
 
-impl Books {
+impl Tally {
     fn findings(&self) -> Vec<String> {
         let mut findings = Vec::new();
-        let mut all: BTreeMap<Place, &[u8]> = BTreeMap::new();
+        let mut all: BTreeMap<Position, &[u8]> = BTreeMap::new();
         for reader in &self.readers {
             for place in &reader.changed {
                 findings.push(format!("a reader was told two proposals at {place:?}"));
@@ -137,7 +137,7 @@ impl Books {
                 }
             }
         }
-        let mut places: BTreeMap<&[u8], Place> = BTreeMap::new();
+        let mut places: BTreeMap<&[u8], Position> = BTreeMap::new();
         for (place, proposal) in all.iter().filter(|(_, proposal)| proposal.starts_with(&self.identity)) {
             if let Some(first) = places.insert(proposal, *place) {
                 findings.push(format!("a proposal was decided at {first:?} and at {place:?}"));
@@ -171,15 +171,15 @@ impl Books {
 mod tests {
     use super::*;
 
-    fn books() -> Books {
+    fn books() -> Tally {
         let decisions =
             BTreeMap::from([((1, 0), b"a".to_vec()), ((1, 2), b"b".to_vec()), ((5, 1), b"c".to_vec())]);
         let reader = Reader { decisions, ..Reader::default() };
         let decided = vec![(b"a".to_vec(), 1), (b"c".to_vec(), 5)];
-        Books { decided, readers: vec![reader.clone(), reader], ..Books::default() }
+        Tally { decided, readers: vec![reader.clone(), reader], ..Tally::default() }
     }
 
-    fn found(books: &Books, what: &str) {
+    fn found(books: &Tally, what: &str) {
         let findings = books.findings();
         assert!(findings.iter().any(|finding| finding.contains(what)), "{findings:?}");
     }

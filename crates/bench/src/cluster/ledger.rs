@@ -24,7 +24,7 @@ const BALANCE: ProcedureId = ProcedureId(2);
 
 /// Answers of one client, or of all.
 #[derive(Clone, Debug, Default)]
-struct Books {
+struct Tally {
     count: Count,
     /// Sums of all accounts between which money moves.
     sums: Vec<i64>,
@@ -77,11 +77,11 @@ pub(super) fn drive(run: &Run<'_>, clients: &[Client]) -> EngineResult {
     let parts = for_each(clients, |number, client| {
         let transactions = transactions(client);
         let mut random = Random::new(run.load.seed ^ 1, number);
-        let mut books = Books::default();
+        let mut books = Tally::default();
         run.repeat(PAUSE, || books.call(run, &transactions, shards, &mut random));
         books
     });
-    let mut books = Books::default();
+    let mut books = Tally::default();
     for part in parts {
         books.count.add(part.count);
         books.sums.extend(part.sums);
@@ -95,7 +95,7 @@ pub(super) fn drive(run: &Run<'_>, clients: &[Client]) -> EngineResult {
     EngineResult::new("transactions", books.count, "money conserved, deposits in order", findings)
 }
 
-impl Books {
+impl Tally {
     /// One transaction, chosen at random.
     fn call(&mut self, run: &Run<'_>, transactions: &Transactions, shards: usize, random: &mut Random) {
         match random.below(100) {
@@ -164,12 +164,12 @@ mod tests {
 
     const BEFORE: Totals = Totals { sum: 100, deposited: 1_000 };
 
-    fn books() -> Books {
+    fn books() -> Tally {
         let deposits = vec![(0, 10, 1_001), (20, 30, 1_003)];
-        Books { sums: vec![100, 100], deposits, deposits_unknown: 1, ..Books::default() }
+        Tally { sums: vec![100, 100], deposits, deposits_unknown: 1, ..Tally::default() }
     }
 
-    fn found(books: &Books, after: Totals, what: &str) {
+    fn found(books: &Tally, after: Totals, what: &str) {
         let findings = books.findings(BEFORE, after);
         assert!(findings.iter().any(|finding| finding.contains(what)), "{findings:?}");
     }
@@ -185,12 +185,12 @@ mod tests {
     fn planted_wrong_answers_are_found() {
         let after = Totals { sum: 100, deposited: 1_003 };
         found(&books(), Totals { sum: 99, ..after }, "and then 99");
-        found(&Books { sums: vec![100, 101], ..books() }, after, "and then 101");
+        found(&Tally { sums: vec![100, 101], ..books() }, after, "and then 101");
         found(&books(), Totals { deposited: 1_001, ..after }, "has grown by 1");
         found(&books(), Totals { deposited: 1_004, ..after }, "has grown by 4");
-        let twice = Books { deposits: vec![(0, 10, 1_001), (20, 30, 1_001)], ..books() };
+        let twice = Tally { deposits: vec![(0, 10, 1_001), (20, 30, 1_001)], ..books() };
         found(&twice, after, "two deposits");
-        let reversed = Books { deposits: vec![(0, 10, 1_003), (20, 30, 1_001)], ..books() };
+        let reversed = Tally { deposits: vec![(0, 10, 1_003), (20, 30, 1_001)], ..books() };
         found(&reversed, after, "ended before");
     }
 }

@@ -26,16 +26,16 @@ struct Append {
 }
 
 /// What stands at an index, as a reader was told: origin, number there, content; `None` for a place that stays empty.
-type Place = Option<(u64, u64, Vec<u8>)>;
+type ReadEntry = Option<(u64, u64, Vec<u8>)>;
 
 #[derive(Clone, Debug, Default)]
-struct Books {
+struct Tally {
     count: Count,
     /// Prefix of the contents of this run.
     identity: Vec<u8>,
     appends: Vec<Append>,
     /// By reader.
-    read: Vec<BTreeMap<u64, Place>>,
+    read: Vec<BTreeMap<u64, ReadEntry>>,
 }
 
 pub(super) fn drive(run: &Run<'_>, clients: &[Client], name: &str) -> EngineResult {
@@ -48,7 +48,7 @@ pub(super) fn drive(run: &Run<'_>, clients: &[Client], name: &str) -> EngineResu
         }
     };
     let appending = AtomicUsize::new(clients.len());
-    let mut books = Books { identity: run.identity.to_le_bytes().to_vec(), ..Books::default() };
+    let mut books = Tally { identity: run.identity.to_le_bytes().to_vec(), ..Tally::default() };
     thread::scope(|scope| {
         let appending = &appending;
         let appenders: Vec<_> = (0..)
@@ -88,7 +88,7 @@ fn append(run: &Run<'_>, log: &Log, client: u64) -> (Count, Vec<Append>) {
 }
 
 /// Reads on until nobody appends any more and nothing new has come for a second.
-fn follow(log: &Log, from: u64, appending: &AtomicUsize) -> BTreeMap<u64, Place> {
+fn follow(log: &Log, from: u64, appending: &AtomicUsize) -> BTreeMap<u64, ReadEntry> {
     const QUIET: Duration = Duration::from_secs(1);
     let (mut places, mut next) = (BTreeMap::new(), from);
     let (mut last, mut until) = (Instant::now(), None);
@@ -126,7 +126,7 @@ fn follow(log: &Log, from: u64, appending: &AtomicUsize) -> BTreeMap<u64, Place>
     }
 }
 
-impl Books {
+impl Tally {
     fn findings(&self) -> Vec<String> {
         let mut findings = Vec::new();
         let Some((first, others)) = self.read.split_first() else { return findings };
@@ -136,7 +136,7 @@ impl Books {
                 findings.push(format!("two readers were told different entries at {index}"));
             }
         }
-        let all: BTreeMap<u64, &Place> =
+        let all: BTreeMap<u64, &ReadEntry> =
             self.read.iter().flatten().map(|(index, place)| (*index, place)).collect();
         for append in &self.appends {
             let Append { index, content, .. } = append;
@@ -177,7 +177,7 @@ impl Books {
 mod tests {
     use super::*;
 
-    fn books() -> Books {
+    fn books() -> Tally {
         let append = |at: u64, index, content: &[u8]| Append {
             begun_ns: at,
             ended_ns: at + 5,
@@ -188,10 +188,10 @@ mod tests {
         // The first append stands at two indices, as it may.
         let read = BTreeMap::from([(0, place(1, b"a")), (1, None), (2, place(1, b"a")), (3, place(2, b"b"))]);
         let appends = vec![append(0, 0, b"a"), append(10, 3, b"b")];
-        Books { appends, read: vec![read.clone(), read], ..Books::default() }
+        Tally { appends, read: vec![read.clone(), read], ..Tally::default() }
     }
 
-    fn found(books: &Books, what: &str) {
+    fn found(books: &Tally, what: &str) {
         let findings = books.findings();
         assert!(findings.iter().any(|finding| finding.contains(what)), "{findings:?}");
     }

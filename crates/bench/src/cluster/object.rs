@@ -12,7 +12,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 
 /// Sum of the calls of a client, or of all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Books {
+struct Tally {
     count: Count,
     /// Added and taken by acknowledged calls.
     known: (i64, i64),
@@ -52,11 +52,11 @@ pub(super) fn drive(run: &Run<'_>, clients: &[Client], name: &str, kind: &str) -
     let parts = for_each(clients, |number, client| {
         let object = object(client);
         let mut random = Random::new(run.load.seed ^ 2, number);
-        let mut books = Books::default();
+        let mut books = Tally::default();
         run.repeat(PAUSE, || books.call(&object, &kind, &mut random));
         books
     });
-    let mut books = Books::default();
+    let mut books = Tally::default();
     parts.iter().for_each(|part| books.add(part));
     let findings = match before {
         Ok(before) => {
@@ -93,7 +93,7 @@ fn settled(
     }
 }
 
-impl Books {
+impl Tally {
     fn call(&mut self, object: &Object, kind: &Kind, random: &mut Random) {
         let amount = 1 + random.below(9) as i64;
         match random.below(10) {
@@ -163,8 +163,8 @@ mod tests {
     #[test]
     fn planted_wrong_answers_are_found() {
         let account = Kind::of("account").unwrap();
-        let books = Books { known: (30, 10), unknown: (5, 2), ..Books::default() };
-        let findings = |books: &Books, after: &[i64]| books.findings(&account, 100, after);
+        let books = Tally { known: (30, 10), unknown: (5, 2), ..Tally::default() };
+        let findings = |books: &Tally, after: &[i64]| books.findings(&account, 100, after);
         for value in [118, 120, 125] {
             assert_eq!(findings(&books, &[value; 3]), Vec::<String>::new());
         }
@@ -172,7 +172,7 @@ mod tests {
             assert!(findings(&books, &[value; 3])[0].contains("must be 118 to 125"));
         }
         assert!(findings(&books, &[120, 120, 121])[0].contains("differ"));
-        let overdrawn = Books { least: -1, ..books };
+        let overdrawn = Tally { least: -1, ..books };
         assert!(findings(&overdrawn, &[120; 3])[0].contains("the balance was -1"));
         let counter = Kind::of("pn-counter").unwrap();
         assert_eq!(overdrawn.findings(&counter, 100, &[120; 3]), Vec::<String>::new());

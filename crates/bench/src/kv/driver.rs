@@ -60,7 +60,7 @@ pub enum Phase {
 /// Clients, what they are to do and what became of it.
 pub struct Driver {
     parameters: DriverParameters,
-    clients: Vec<Slot>,
+    clients: Vec<DriverClient>,
     phase: Phase,
     scheduler: Scheduler,
     generator: Generator,
@@ -78,7 +78,7 @@ pub struct Driver {
 }
 
 /// One client and its current step.
-struct Slot {
+struct DriverClient {
     client: Client,
     job: Option<Job>,
 }
@@ -97,7 +97,7 @@ impl Driver {
     pub fn new(parameters: DriverParameters) -> Self {
         let count = parameters.load.clients();
         let clients =
-            (0..count).map(|index| Slot { client: client(&parameters, index), job: None }).collect();
+            (0..count).map(|index| DriverClient { client: client(&parameters, index), job: None }).collect();
         let begin = Instant::ZERO;
         Self {
             clients,

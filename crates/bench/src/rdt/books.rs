@@ -17,9 +17,9 @@ use super::workload::Operation;
 
 /// What is known of a run.
 #[derive(Debug)]
-pub(super) struct Books {
+pub(super) struct RunRecord {
     pub(super) check: Replicated<Subject>,
-    pub(super) nodes: Vec<NodeBooks>,
+    pub(super) nodes: Vec<NodeRecord>,
     /// By node and incarnation.
     clients: BTreeMap<(usize, u32), Client>,
     last_incarnation: u32,
@@ -31,7 +31,7 @@ pub(super) struct Books {
 
 /// What is known of a node and its client.
 #[derive(Clone, Debug)]
-pub(super) struct NodeBooks {
+pub(super) struct NodeRecord {
     /// Operations that the client has still to begin.
     pub(super) quota: u64,
     /// What was there before the measurement is there.
@@ -53,7 +53,7 @@ pub(super) struct NodeBooks {
     pub(super) lives: u32,
 }
 
-impl NodeBooks {
+impl NodeRecord {
     /// Those of a node with so many operations to do, of a type with so many methods.
     pub(super) fn new(quota: u64, methods: usize) -> Self {
         Self {
@@ -87,13 +87,13 @@ impl NodeBooks {
 }
 
 /// The books, as hosts, witnesses and the director share them.
-pub(super) type Shared = Rc<RefCell<Books>>;
+pub(super) type Shared = Rc<RefCell<RunRecord>>;
 
-impl Books {
+impl RunRecord {
     /// Books of a run in which every node has `quota` operations. If replicas come back (`keep`), nothing is forgotten.
     pub(super) fn new(subject: &Subject, nodes: usize, quota: &[u64], keep: bool) -> Shared {
         let kind = subject.kind();
-        let node = |quota: &u64| NodeBooks::new(*quota, kind.method_count());
+        let node = |quota: &u64| NodeRecord::new(*quota, kind.method_count());
         Rc::new(RefCell::new(Self {
             check: Replicated::new(subject.clone(), nodes, kind.group_count(), keep),
             nodes: quota.iter().map(node).collect(),

@@ -2,8 +2,8 @@
 
 use weft_cluster::{AgentParameters, ServiceParameters};
 use weft_harness::{
-    Builder, Cluster as Nodes, ClusterShape, DATAGRAM_BYTES, MachineOf, NoClients, NodeHost, Planted,
-    Station, Views, address, clock, hardware, incarnation, node_id, peers, running,
+    Builder, Cluster as Nodes, ClusterHost, ClusterShape, DATAGRAM_BYTES, MachineOf, NoClients, NodeHost,
+    Planted, Views, address, clock, hardware, incarnation, node_id, peers, running,
 };
 use weft_nic::{CardConfig, NoEngine, SoftNic, SoftNicConfig};
 use weft_node::{Connections, EngineMemory, HostIo, Purpose, Terms, WiredHalf};
@@ -19,7 +19,7 @@ use weft_time::{Duration, Instant};
 use weft_verbs::{PathMtu, Target};
 use weft_waist::{Engine, EngineState, Memory, View};
 
-use super::books::{Books, Probe, Shared};
+use super::books::{Probe, RunRecord, Shared};
 use super::host::{ClientHalf, Pace, SLOT};
 use super::reference::Subject;
 use super::split::Split;
@@ -228,7 +228,7 @@ impl Cluster {
             parameters.plan.faults.iter().any(|fault| matches!(fault, weft_sim::Fault::Restart { .. }));
         // A process may fall so far behind that it needs a copy of the state, without any fault.
         let keep = comes_back || parameters.is_on_host() || !(faultless || parameters.redistribute);
-        let books = Books::new(&subject, parameters.nodes, &parameters.quota, keep);
+        let books = RunRecord::new(&subject, parameters.nodes, &parameters.quota, keep);
         let shape = ClusterShape {
             nodes: parameters.nodes,
             service: parameters.service.map(|(service, _)| service),
@@ -459,7 +459,7 @@ impl Builder for Replicas {
         let probe = Probe { node, books: self.books.clone() };
         let engine = Replica::with_witness(self.engine.clone(), probe);
         let others =
-            (0..nodes).filter(|other| *other != node).map(Station::node).chain([Station::Membership]);
+            (0..nodes).filter(|other| *other != node).map(ClusterHost::node).chain([ClusterHost::Membership]);
         if !self.parameters.is_on_host() {
             let memory = self.parameters.memory(&self.engine);
             let place = (SLOT, self.engine.memory_bytes());

@@ -10,7 +10,7 @@ use weft_rdt::{Category, Type};
 use weft_sim::{FaultPlan, NetworkProfile};
 use weft_time::{Duration, Instant};
 
-use super::books::NodeBooks;
+use super::books::NodeRecord;
 use super::cluster::{Cluster, ClusterParameters};
 use super::division::LEADER;
 use super::host::Pace;
@@ -270,7 +270,7 @@ fn drain(cluster: &mut Cluster) -> Option<String> {
 
 impl Measured {
     /// What nodes, or clients, have measured of a type. `leads`: who leads a group; nothing if there is none.
-    pub(super) fn of(kind: &Type, nodes: &[NodeBooks], leads: &[bool]) -> Self {
+    pub(super) fn of(kind: &Type, nodes: &[NodeRecord], leads: &[bool]) -> Self {
         let has_groups = !leads.is_empty();
         let [mut all, mut queries, mut updates, mut leaders, mut followers] =
             std::array::from_fn(|_| Latencies::new());

@@ -5,8 +5,9 @@ use std::rc::Rc;
 
 use weft_cluster::{AgentParameters, ServiceParameters};
 use weft_harness::{
-    Builder, Cluster as Nodes, ClusterShape, DATAGRAM_BYTES, KeyHolder, Keys, MachineOf, NodeHost, Planted,
-    SharedKeys, Station, Views, Watch, address, clock, datagram_bytes, hardware, incarnation, node_id, peers,
+    Builder, Cluster as Nodes, ClusterHost, ClusterShape, DATAGRAM_BYTES, KeyHolder, Keys, MachineOf,
+    NodeHost, Planted, SharedKeys, Views, Watch, address, clock, datagram_bytes, hardware, incarnation,
+    node_id, peers,
 };
 use weft_nic::{CardConfig, SoftNic, SoftNicConfig};
 use weft_node::{RoundsHalf, RoundsPauses};
@@ -16,7 +17,7 @@ use weft_time::{Duration, Instant};
 use weft_waist::{Engine, Memory, View};
 
 use super::engines::{EngineParameters, NodeEngine};
-use super::host::{Books, HostLoad, ProposerHalf, ROUNDS_SLOT};
+use super::host::{HostLoad, ProposerHalf, ROUNDS_SLOT, RunRecord};
 use super::register::RegisterClients;
 use crate::smr::first_view;
 
@@ -54,7 +55,7 @@ type NodeMachine = NicMachine<SoftNic<NodeEngine>, NodeHost<ProposerHalf>>;
 /// A cluster in a simulated world.
 pub(super) struct Cluster {
     pub(super) machines: Nodes<RoundsNodes>,
-    pub(super) books: Rc<RefCell<Books>>,
+    pub(super) books: Rc<RefCell<RunRecord>>,
     /// Who watches what is sealed, if frames are.
     pub(super) watch: Option<Rc<RefCell<Watch>>>,
 }
@@ -65,9 +66,9 @@ impl Cluster {
     /// # Errors
     /// The fault plan does not fit the cluster.
     pub(super) fn new(parameters: &ClusterParameters) -> Result<Self, PlanError> {
-        let books = Books::new(parameters.nodes);
+        let books = RunRecord::new(parameters.nodes);
         let keys = parameters.rotation.map(|rotation| {
-            let stations = (0..parameters.nodes).map(Station::node).chain([Station::Clients(0)]);
+            let stations = (0..parameters.nodes).map(ClusterHost::node).chain([ClusterHost::Clients(0)]);
             Keys::shared(parameters.seed, stations, rotation, parameters.planted)
         });
         let shape = ClusterShape {
@@ -85,7 +86,7 @@ impl Cluster {
         let clients = clients.then(|| RegisterClients::new(parameters.nodes, parameters.seed, CLIENTS_BEGIN));
         let mut machines = Nodes::new(&shape, nodes, clients, |index, station| {
             let mut port = parameters.network.port(station.name(), station.hardware().0);
-            if !matches!(station, Station::Clients(_)) {
+            if !matches!(station, ClusterHost::Clients(_)) {
                 port.clock = clock(parameters.seed, index, parameters.drift_ppm);
             }
             port
@@ -159,7 +160,7 @@ impl Cluster {
 pub(super) struct RoundsNodes {
     parameters: ClusterParameters,
     keys: Option<SharedKeys>,
-    books: Rc<RefCell<Books>>,
+    books: Rc<RefCell<RunRecord>>,
 }
 
 impl Builder for RoundsNodes {
@@ -183,10 +184,12 @@ impl Builder for RoundsNodes {
         };
         let config = SoftNicConfig { hardware: hardware(node), address: address(node), card };
         let mut nic = SoftNic::new(config, vec![(engine.build(), Memory::new(0))]);
-        for other in (0..nodes).map(Station::node).chain([Station::Membership, Station::Clients(0)]) {
+        for other in
+            (0..nodes).map(ClusterHost::node).chain([ClusterHost::Membership, ClusterHost::Clients(0)])
+        {
             nic.add_neighbour(other.address(), other.hardware());
         }
-        let holder = self.keys.as_ref().map(|keys| KeyHolder::new(keys, Station::node(node)));
+        let holder = self.keys.as_ref().map(|keys| KeyHolder::new(keys, ClusterHost::node(node)));
         if let Some(holder) = &holder {
             nic.set_psp(holder.psp());
         }

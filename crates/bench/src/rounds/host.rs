@@ -40,7 +40,7 @@ pub struct HostLoad {
 
 /// What has come of a run, over all nodes.
 #[derive(Debug)]
-pub(super) struct Books {
+pub(super) struct RunRecord {
     pub(super) agreement: Agreement,
     /// Whether hosts propose.
     pub(super) proposing: bool,
@@ -49,12 +49,12 @@ pub(super) struct Books {
     /// Proposals that their hosts were told of: decided, and decided without.
     pub(super) answered: u64,
     pub(super) dropped: u64,
-    pub(super) nodes: Vec<NodeBooks>,
+    pub(super) nodes: Vec<NodeRecord>,
 }
 
 /// What is known of a node.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct NodeBooks {
+pub(super) struct NodeRecord {
     /// What its engine said last.
     pub(super) state: EngineState,
     /// What it is doing, by its own word, if it was asked.
@@ -69,9 +69,9 @@ pub(super) struct NodeBooks {
     pub(super) dropped: u64,
 }
 
-impl Books {
+impl RunRecord {
     pub(super) fn new(nodes: usize) -> Rc<RefCell<Self>> {
-        let node = NodeBooks {
+        let node = NodeRecord {
             state: EngineState::Starting,
             phase: None,
             round: 0,
@@ -103,7 +103,7 @@ pub(super) struct ProposerHalf {
     life: u32,
     rounds: RoundsHalf,
     load: Option<HostLoad>,
-    books: Rc<RefCell<Books>>,
+    books: Rc<RefCell<RunRecord>>,
     /// Not before this time it proposes again.
     again_at: Option<Instant>,
     due: bool,
@@ -119,7 +119,7 @@ impl ProposerHalf {
         (node, life): (usize, u32),
         rounds: RoundsHalf,
         load: Option<HostLoad>,
-        books: Rc<RefCell<Books>>,
+        books: Rc<RefCell<RunRecord>>,
     ) -> Self {
         Self {
             node,

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddrV4;
 
 use weft_check::{Action, History, Operation, Outcome, Reply};
-use weft_harness::{DATAGRAM_BYTES, Station, address};
+use weft_harness::{ClusterHost, DATAGRAM_BYTES, address};
 use weft_kv::{Client, ClientParameters, ReadPolicy, Task};
 use weft_nic::Egress;
 use weft_sim::{Machine, Stream};
@@ -30,10 +30,10 @@ const TIMEOUT_MAX: Duration = Duration::from_us(160);
 const GIVE_UP: Duration = Duration::from_us(600);
 
 /// Where the clients stand.
-const STATION: Station = Station::Clients(0);
+const STATION: ClusterHost = ClusterHost::Clients(0);
 
 /// A client and what it waits for.
-struct Slot {
+struct RegisterClient {
     client: Client,
     job: Option<(Instant, Action)>,
     /// The version that it has seen last, to compare with.
@@ -42,7 +42,7 @@ struct Slot {
 
 /// The machine.
 pub(super) struct RegisterClients {
-    slots: Vec<Slot>,
+    slots: Vec<RegisterClient>,
     random: Stream,
     asking: bool,
     begin: Instant,
@@ -69,7 +69,9 @@ impl RegisterClients {
             })
         };
         Self {
-            slots: (1..=CLIENTS).map(|id| Slot { client: client(id), job: None, seen: 0 }).collect(),
+            slots: (1..=CLIENTS)
+                .map(|id| RegisterClient { client: client(id), job: None, seen: 0 })
+                .collect(),
             random: Stream::new(seed, "register clients", 0),
             asking: true,
             begin,
@@ -226,7 +228,7 @@ impl Machine for RegisterClients {
         let node = NodeId::new(usize::from(to.ip().octets()[3]) - 1).expect("clients ask nodes only");
         let flow = Flow {
             source: STATION.endpoint(PORT),
-            destination: Station::Node(node).endpoint(datagram::UDP_PORT),
+            destination: ClusterHost::Node(node).endpoint(datagram::UDP_PORT),
             type_of_service: 0,
         };
         frame::emit_udp_frame(out, &flow, &self.payload);

@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use weft_cluster::{AgentParameters, ServiceParameters};
 use weft_harness::{
-    Builder, Cluster as Machines, ClusterShape, DATAGRAM_BYTES, MachineOf, NoClients, NodeHost, Planted,
-    Station, Views, address, hardware, incarnation, node_id, peers, running,
+    Builder, Cluster as Machines, ClusterHost, ClusterShape, DATAGRAM_BYTES, MachineOf, NoClients, NodeHost,
+    Planted, Views, address, hardware, incarnation, node_id, peers, running,
 };
 use weft_nic::{CardConfig, SoftNic, SoftNicConfig};
 use weft_node::{Connections, Purpose, Terms, WiredHalf};
@@ -16,7 +16,7 @@ use weft_time::{Duration, Instant};
 use weft_verbs::PathMtu;
 use weft_waist::{EngineState, Epoch, Memory, NodeSet, View};
 
-use super::host::{Books, ClientLoad, LOG_SLOT, LogHalf};
+use super::host::{ClientLoad, LOG_SLOT, LogHalf, RunRecord};
 
 /// On which terms cards speak to each other: 8.192 us, the shortest time-out that there is, and all attempts.
 const TERMS: Terms = Terms { path_mtu: PathMtu::Bytes1024, timeout: 1, retry_cnt: 7, max_rd_atomic: 8 };
@@ -41,7 +41,7 @@ pub(super) type LogMachine = NicMachine<SoftNic<Log>, NodeHost<LogHalf>>;
 /// A cluster in a simulated world.
 pub(super) struct Cluster {
     pub machines: Machines<LogNodes>,
-    pub books: Rc<RefCell<Books>>,
+    pub books: Rc<RefCell<RunRecord>>,
 }
 
 impl Cluster {
@@ -51,7 +51,7 @@ impl Cluster {
     /// The fault plan does not fit the cluster.
     pub fn new(parameters: &ClusterParameters) -> Result<Self, PlanError> {
         let nodes = parameters.log.group.nodes;
-        let books = Books::new(nodes, parameters.load);
+        let books = RunRecord::new(nodes, parameters.load);
         let shape = ClusterShape {
             nodes,
             service: parameters.service.map(|(service, _)| service),
@@ -115,7 +115,7 @@ pub(super) struct LogNodes {
     log: LogParameters,
     agent: Option<AgentParameters>,
     planted: Planted,
-    books: Rc<RefCell<Books>>,
+    books: Rc<RefCell<RunRecord>>,
 }
 
 impl Builder for LogNodes {
@@ -170,6 +170,6 @@ pub(crate) fn card_with_log(log: &LogParameters, node: usize, memory: Memory) ->
     for peer in 0..nodes {
         nic.add_neighbour(address(peer), hardware(peer));
     }
-    nic.add_neighbour(Station::Membership.address(), Station::Membership.hardware());
+    nic.add_neighbour(ClusterHost::Membership.address(), ClusterHost::Membership.hardware());
     (nic, WiredHalf::new(wires, None))
 }

@@ -58,7 +58,7 @@ pub(super) struct ClientLoad {
 
 /// What has come of a run, over all nodes.
 #[derive(Debug)]
-pub(super) struct Books {
+pub(super) struct RunRecord {
     load: ClientLoad,
     clients: Vec<Client>,
     pub asking: bool,
@@ -74,7 +74,7 @@ pub(super) struct Books {
     pub first_answer_at: Vec<Option<Instant>>,
 }
 
-impl Books {
+impl RunRecord {
     pub fn new(nodes: usize, load: ClientLoad) -> Rc<RefCell<Self>> {
         let client = |origin: usize| Client { target: origin % nodes, next: 0, outstanding: Vec::new() };
         Rc::new(RefCell::new(Self {
@@ -191,14 +191,14 @@ fn content(origin: u64, sequence: u64) -> [u8; CONTENT_BYTES] {
 pub(super) struct LogHalf {
     node: usize,
     wired: WiredHalf,
-    books: Rc<RefCell<Books>>,
+    books: Rc<RefCell<RunRecord>>,
     wake_at: Instant,
     /// Clients may have something to ask.
     due: bool,
 }
 
 impl LogHalf {
-    pub fn new(node: usize, wired: WiredHalf, books: Rc<RefCell<Books>>) -> Self {
+    pub fn new(node: usize, wired: WiredHalf, books: Rc<RefCell<RunRecord>>) -> Self {
         Self { node, wired, books, wake_at: Instant::ZERO, due: false }
     }
 

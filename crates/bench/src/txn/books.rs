@@ -10,11 +10,11 @@ use weft_applications::Audit;
 use weft_harness::histogram::Latencies;
 
 /// All hosts write into the same record.
-pub(super) type Shared = Rc<RefCell<Books>>;
+pub(super) type Shared = Rc<RefCell<RunRecord>>;
 
 /// Transactions of one kind that were begun in the present window.
 #[derive(Clone, Debug, Default)]
-pub(super) struct KindBooks {
+pub(super) struct KindRecord {
     pub(super) committed: u64,
     /// Given up by their procedure.
     pub(super) aborted: u64,
@@ -44,11 +44,11 @@ pub(super) struct Attempt {
 }
 
 /// The books of a run.
-pub(super) struct Books {
+pub(super) struct RunRecord {
     /// Clients of each server that go on when they have their answer.
     pub(super) lanes: usize,
     /// Transactions begun in the present window, by kind.
-    pub(super) kinds: Vec<KindBooks>,
+    pub(super) kinds: Vec<KindRecord>,
     /// Number of the window, from 1 on.
     window: u64,
     is_window_open: bool,
@@ -75,11 +75,11 @@ pub(super) struct Books {
     audit: Box<dyn Audit>,
 }
 
-impl Books {
+impl RunRecord {
     pub(super) fn new(kinds: usize, audit: Box<dyn Audit>, checks: bool) -> Self {
         Self {
             lanes: 0,
-            kinds: vec![KindBooks::default(); kinds],
+            kinds: vec![KindRecord::default(); kinds],
             window: 0,
             is_window_open: false,
             begun: 0,
@@ -103,7 +103,7 @@ impl Books {
 
     /// Begins another window.
     pub(super) fn begin_window(&mut self) {
-        self.kinds.fill(KindBooks::default());
+        self.kinds.fill(KindRecord::default());
         (self.calls, self.conflicts, self.attempts) = (0, 0, 0);
         (self.begun, self.awaited) = (0, 0);
         self.window += 1;
@@ -240,7 +240,7 @@ mod tests {
     /// those that clients ask for.
     #[test]
     fn a_transaction_counts_in_the_window_in_which_it_was_begun() {
-        let mut books = Books::new(2, Box::new(Nothing), false);
+        let mut books = RunRecord::new(2, Box::new(Nothing), false);
         let committed = Outcome::Committed { answer: Vec::new() };
         let before = books.begins();
         books.begin_window();

@@ -17,7 +17,7 @@ use super::books::{CONFLICT_PAUSE, Ended, Shared};
 pub(super) const SLOT: u8 = 0;
 
 /// One client: it has one transaction under way at a time.
-struct Lane {
+struct ClosedLoopClient {
     client: Box<dyn Client>,
     /// Its call, or the one it would make if there were a slot for it.
     call: Call,
@@ -42,7 +42,7 @@ pub(super) struct NodeHost {
     node: usize,
     nodes: usize,
     half: Half,
-    lanes: Vec<Lane>,
+    lanes: Vec<ClosedLoopClient>,
     /// The lane of each ticket. Nothing depends on the order of its entries.
     tickets: HashMap<u64, usize>,
     /// Lanes that pause, and until when.
@@ -70,7 +70,17 @@ impl NodeHost {
         let lane = |mut client: Box<dyn Client>| {
             let call = client.next(None);
             let (called, began) = (Instant::ZERO, Instant::ZERO);
-            Lane { client, call, ticket: None, called, began, window: 0, load: 0, settled: 0, pauses: false }
+            ClosedLoopClient {
+                client,
+                call,
+                ticket: None,
+                called,
+                began,
+                window: 0,
+                load: 0,
+                settled: 0,
+                pauses: false,
+            }
         };
         Self {
             node,

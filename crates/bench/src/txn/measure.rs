@@ -14,7 +14,7 @@ use weft_txn::host::{Half, HalfParameters, HalfTables, Local};
 use weft_txn::{Parameters, Placement, Transactions, Variant};
 use weft_waist::Memory;
 
-use super::books::Books;
+use super::books::RunRecord;
 use super::checker::Checker;
 use super::cluster::{Cluster, Machinery, Node, Server, Totals};
 use super::host::NodeHost;
@@ -256,7 +256,7 @@ impl TxnBench {
 
     fn cluster(&self) -> Cluster {
         let workload = self.workload.make(self.nodes);
-        let books = Books::new(workload.kinds().len(), workload.audit(), self.checks);
+        let books = RunRecord::new(workload.kinds().len(), workload.audit(), self.checks);
         let books = Rc::new(RefCell::new(books));
         let lanes = *self.outstanding.last().expect("there is a load");
         let (parameters, procedures) = (self.parameters(), workload.procedures());

@@ -43,7 +43,7 @@ pub(super) struct Ledger {
 }
 
 /// State of a call.
-pub(super) enum Place {
+pub(super) enum CallState {
     Kept,
     /// All replicas have applied it, or it was refused.
     Forgotten,
@@ -64,12 +64,12 @@ impl Ledger {
         self.records.push_back(record);
     }
 
-    pub(super) fn find(&self, number: u64) -> Place {
+    pub(super) fn find(&self, number: u64) -> CallState {
         match number.checked_sub(self.first) {
-            None if number == 0 => Place::NeverMade,
-            None => Place::Forgotten,
-            Some(index) if (index as usize) < self.records.len() => Place::Kept,
-            Some(_) => Place::NeverMade,
+            None if number == 0 => CallState::NeverMade,
+            None => CallState::Forgotten,
+            Some(index) if (index as usize) < self.records.len() => CallState::Kept,
+            Some(_) => CallState::NeverMade,
         }
     }
 

@@ -88,7 +88,7 @@ pub use violation::{Rule, Violation};
 
 use std::collections::BTreeSet;
 
-use ledger::{Fate, Ledger, Place, Record, Stream};
+use ledger::{CallState, Fate, Ledger, Record, Stream};
 use order::{GroupOrder, Step};
 use violation::Findings;
 
@@ -306,7 +306,7 @@ impl<T: Specification> Replicated<T> {
         let answered = self.tick();
         let id = CallId { client: client.0, number };
         let ledger = &mut self.clients[client.0 as usize];
-        let Place::Kept = ledger.find(number) else {
+        let CallState::Kept = ledger.find(number) else {
             return self.findings.add(Rule::Invented, || format!("call {number} was answered again"));
         };
         let record = ledger.record(number);
@@ -393,8 +393,8 @@ impl<T: Specification> Replicated<T> {
         let ledger = &mut self.clients[id.client as usize];
         let node = ledger.node;
         match ledger.find(id.number) {
-            Place::Kept => {}
-            Place::Forgotten => {
+            CallState::Kept => {}
+            CallState::Forgotten => {
                 self.findings.add(Rule::Doubled, || {
                     format!(
                         "call {} of node{node} takes effect at node{replica}, after it was refused or has taken effect everywhere",
@@ -403,7 +403,7 @@ impl<T: Specification> Replicated<T> {
                 });
                 return None;
             }
-            Place::NeverMade => {
+            CallState::NeverMade => {
                 self.findings.add(Rule::Invented, || {
                     format!("call {} of node{node} takes effect at node{replica} and was not made", id.number)
                 });

@@ -1,6 +1,6 @@
 //! Consensus in rounds.
 
-use weft_rounds::Place;
+use weft_rounds::Position;
 use weft_rounds::client::{Client, Completion, Outcome, Task};
 use weft_rounds::message::Answer;
 use weft_session::ClientParameters;
@@ -13,7 +13,7 @@ use crate::{Error, Pending};
 #[derive(Debug)]
 pub(crate) enum RoundsRequest {
     Propose(Vec<u8>),
-    Read(Option<Place>),
+    Read(Option<Position>),
     Status,
 }
 
@@ -43,7 +43,7 @@ pub enum Proposal {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
     /// Position in the order of all decisions: its instance and its proposer.
-    pub place: Place,
+    pub place: Position,
     /// The proposal.
     pub proposal: Vec<u8>,
 }
@@ -153,7 +153,7 @@ impl Rounds {
     }
 
     /// Decisions after that position; with `None`, from the beginning.
-    pub fn read(&self, after: Option<Place>) -> Pending<DecisionList> {
+    pub fn read(&self, after: Option<Position>) -> Pending<DecisionList> {
         self.handle.ask(RoundsRequest::Read(after), |reply| match reply {
             RoundsReply::Decisions(list) => Ok(list),
             _ => Err(STRANGE),

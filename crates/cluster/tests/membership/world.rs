@@ -80,7 +80,7 @@ pub struct Host {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Place {
+enum HostName {
     Service,
     Node(usize),
 }
@@ -97,7 +97,7 @@ pub struct World {
     parameters: ServiceParameters,
     service_clock: Clock,
     saved: Option<Durable>,
-    flight: BTreeMap<(u64, u64), (Place, Vec<u8>)>,
+    flight: BTreeMap<(u64, u64), (HostName, Vec<u8>)>,
     packets: u64,
     views: BTreeMap<Epoch, View>,
     said: BTreeMap<(bool, usize), String>,
@@ -210,7 +210,7 @@ impl World {
         while let Some(entry) = self.flight.first_entry().filter(|entry| entry.key().0 <= self.real) {
             let (place, bytes) = entry.remove();
             match place {
-                Place::Service => {
+                HostName::Service => {
                     let from = Message::decode(&bytes).map(|(_, message)| match message {
                         Message::Heartbeat { heartbeat, .. } => heartbeat.node.index(),
                         other => panic!("a service is sent {other}"),
@@ -221,7 +221,7 @@ impl World {
                     }
                     self.serve();
                 }
-                Place::Node(node) => {
+                HostName::Node(node) => {
                     let host = &mut self.hosts[node];
                     if let Some(agent) = &mut host.agent {
                         // A refused datagram is one that came late or twice, or was meant for an earlier life.
@@ -255,7 +255,7 @@ impl World {
             self.publish(durable);
         }
         while let Some((node, datagram)) = self.server.as_mut().and_then(Server::poll_transmit) {
-            self.send(Place::Node(node), &datagram);
+            self.send(HostName::Node(node), &datagram);
         }
     }
 
@@ -369,7 +369,7 @@ impl World {
                 None => {}
             }
             if let Some(datagram) = agent.poll_transmit(now) {
-                self.send(Place::Service, &datagram);
+                self.send(HostName::Service, &datagram);
             }
             return;
         }
@@ -382,19 +382,19 @@ impl World {
         host.engine = Some(EngineStatus::STARTING);
     }
 
-    fn send(&mut self, to: Place, datagram: &[u8]) {
+    fn send(&mut self, to: HostName, datagram: &[u8]) {
         let (_, message) = Message::decode(datagram).unwrap();
         let node = match (to, &message) {
-            (Place::Node(node), _) => node,
-            (Place::Service, Message::Heartbeat { heartbeat, .. }) => heartbeat.node.index(),
-            (Place::Service, other) => panic!("an agent sends {other}"),
+            (HostName::Node(node), _) => node,
+            (HostName::Service, Message::Heartbeat { heartbeat, .. }) => heartbeat.node.index(),
+            (HostName::Service, other) => panic!("an agent sends {other}"),
         };
         // Renewals that repeat what was said before would hide the conversation.
         let text = message.to_string();
-        if self.said.insert((to == Place::Service, node), text.clone()).as_ref() != Some(&text) {
-            self.say(if to == Place::Service { format!("  -> {text}") } else { format!("  <- {text}") });
+        if self.said.insert((to == HostName::Service, node), text.clone()).as_ref() != Some(&text) {
+            self.say(if to == HostName::Service { format!("  -> {text}") } else { format!("  <- {text}") });
         }
-        let cut = if to == Place::Service { self.hosts[node].mute } else { self.hosts[node].deaf };
+        let cut = if to == HostName::Service { self.hosts[node].mute } else { self.hosts[node].deaf };
         let copies = 1 + u64::from(self.random.percent(self.network.duplicate_percent));
         for _ in 0..copies {
             if cut || self.random.percent(self.network.loss_percent) {

@@ -163,7 +163,7 @@ impl ClientParameters {
 
 /// An outstanding request.
 #[derive(Clone, Debug)]
-struct Slot {
+struct Outstanding {
     /// Under which number it is asked.
     client: u64,
     request: u64,
@@ -190,7 +190,7 @@ pub struct Client {
     view: View,
     next: u64,
     /// By request number modulo the window; grows with the requests that are outstanding at once.
-    slots: Vec<Slot>,
+    slots: Vec<Outstanding>,
     outstanding: u16,
     transmit: u16,
     has_written: bool,
@@ -275,7 +275,7 @@ impl Client {
         self.next += 1;
         let index = (request % SESSION_WINDOW) as usize;
         while self.slots.len() <= index {
-            self.slots.push(Slot {
+            self.slots.push(Outstanding {
                 client: 0,
                 request: 0,
                 operation: Operation::Get,

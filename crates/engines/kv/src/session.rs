@@ -27,7 +27,7 @@ const PLACES: usize = SESSION_WINDOW as usize;
 const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Place {
+struct SessionEntry {
     /// The latest applied request; 0 if there was none.
     request: u64,
     version: u64,
@@ -46,7 +46,7 @@ struct Session {
     older: u32,
     /// Number of requests that are pending.
     pending: u32,
-    places: [Place; PLACES],
+    places: [SessionEntry; PLACES],
 }
 
 /// State of a request.
@@ -202,7 +202,7 @@ impl Sessions {
             newer: NONE,
             older: NONE,
             pending: 0,
-            places: [Place::default(); PLACES],
+            places: [SessionEntry::default(); PLACES],
         };
         let index = match self.free.pop() {
             Some(index) => {

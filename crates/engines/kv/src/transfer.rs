@@ -81,14 +81,14 @@ impl Records {
 }
 
 /// A slot of a chunk: version, key, value.
-type Slot<'a> = (u64, &'a [u8], &'a [u8]);
+type ChunkEntry<'a> = (u64, &'a [u8], &'a [u8]);
 
 /// The slots of a chunk, the last one `None` if the bytes are no slots.
 pub(crate) fn slots(
     mut records: &[u8],
     key_field: usize,
     value_max: usize,
-) -> impl Iterator<Item = Option<Slot<'_>>> {
+) -> impl Iterator<Item = Option<ChunkEntry<'_>>> {
     std::iter::from_fn(move || {
         if records.is_empty() {
             return None;
@@ -99,7 +99,7 @@ pub(crate) fn slots(
     })
 }
 
-fn parse_slot(bytes: &[u8], key_field: usize, value_max: usize) -> Option<(Slot<'_>, &[u8])> {
+fn parse_slot(bytes: &[u8], key_field: usize, value_max: usize) -> Option<(ChunkEntry<'_>, &[u8])> {
     let (head, rest) = bytes.split_at_checked(SLOT_HEADER_BYTES)?;
     let length = usize::from(be16(head, 8));
     if length == 0 || length > value_max {

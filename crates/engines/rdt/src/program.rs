@@ -16,7 +16,7 @@ const VARIABLES: usize = 4;
 
 /// Position of a field in the words of an object.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct FieldPlace {
     base: usize,
     /// Words from one first index to the next: of a relation, those of a row; of an array, 1.
     stride: usize,
@@ -31,7 +31,7 @@ struct Place {
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
     sizes: Vec<(&'static str, usize)>,
-    places: Vec<Place>,
+    places: Vec<FieldPlace>,
     words: usize,
 }
 
@@ -49,7 +49,7 @@ impl Layout {
                 (false, &[rows, columns]) => (columns.div_ceil(64), rows * columns.div_ceil(64)),
                 _ => unreachable!("the builder makes scalars, sets, relations and arrays only"),
             };
-            layout.places.push(Place { base: layout.words, stride, numeric, arity: sizes.len() });
+            layout.places.push(FieldPlace { base: layout.words, stride, numeric, arity: sizes.len() });
             layout.words += words;
         }
         layout
@@ -235,9 +235,9 @@ impl Program {
             };
             compiler.ops.push(match update {
                 Update::At { field, .. } => match place(*field) {
-                    (Place { numeric: true, arity: 0, .. }, base, _) => Op::StoreWord(base),
-                    (Place { numeric: true, .. }, base, _) => Op::StoreWordAt(base),
-                    (Place { arity: 1, .. }, base, _) => Op::StoreBit(base),
+                    (FieldPlace { numeric: true, arity: 0, .. }, base, _) => Op::StoreWord(base),
+                    (FieldPlace { numeric: true, .. }, base, _) => Op::StoreWordAt(base),
+                    (FieldPlace { arity: 1, .. }, base, _) => Op::StoreBit(base),
                     (_, base, stride) => Op::StoreBitAt { base, stride },
                 },
                 Update::Union { field, .. } => Op::Unite { base: place(*field).1, word: 0, with: 1 },

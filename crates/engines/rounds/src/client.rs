@@ -9,7 +9,7 @@ use weft_time::Instant;
 
 pub use weft_session::CallId;
 
-use crate::front::{DECISIONS, Decisions, Place, READ, read};
+use crate::front::{DECISIONS, Decisions, Position, READ, read};
 use crate::message::{Answer, Call, Phase, Status};
 
 /// Messages between clients and nodes are of this kind or above; those of the engine are below.
@@ -21,7 +21,7 @@ pub enum Task<'a> {
     /// Propose these bytes, at least one.
     Propose(&'a [u8]),
     /// Asks for decisions after this place, or from the beginning.
-    Read(Option<Place>),
+    Read(Option<Position>),
     /// Asks for the node's progress.
     Status,
 }

@@ -21,17 +21,17 @@ pub(crate) const READ: u8 = 64;
 pub(crate) const DECISIONS: u8 = 65;
 
 /// Position of a decision in the order: instance and proposer.
-pub type Place = (u64, u8);
+pub type Position = (u64, u8);
 
 /// Reads a [`READ`].
-pub(crate) fn parse_read(bytes: &[u8]) -> Option<Option<Place>> {
+pub(crate) fn parse_read(bytes: &[u8]) -> Option<Option<Position>> {
     let (instance, rest) = bytes.split_at_checked(8)?;
     let instance = u64::from_be_bytes(instance.try_into().expect("eight bytes"));
     (rest.len() == 8).then(|| (rest[1] == 0).then_some((instance, rest[0])))
 }
 
 /// Writes a [`READ`].
-pub(crate) fn read(after: Option<Place>) -> [u8; 16] {
+pub(crate) fn read(after: Option<Position>) -> [u8; 16] {
     let (instance, proposer) = after.unwrap_or_default();
     let mut bytes = [0; 16];
     bytes[..8].copy_from_slice(&instance.to_be_bytes());
@@ -55,7 +55,7 @@ pub struct Decisions<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decided<'a> {
     /// Position: its instance and its proposer, the same at all nodes.
-    pub place: Place,
+    pub place: Position,
     /// The proposal.
     pub proposal: &'a [u8],
 }
@@ -137,7 +137,7 @@ pub struct FrontParameters {
 pub struct Front<A> {
     parameters: FrontParameters,
     sessions: Sessions<A>,
-    kept: VecDeque<(Place, Vec<u8>)>,
+    kept: VecDeque<(Position, Vec<u8>)>,
     /// All decisions are in `kept`.
     complete: bool,
 }
@@ -178,7 +178,7 @@ impl<A: Copy> Front<A> {
         Ok(None)
     }
 
-    fn read(&self, after: Option<Place>) -> Vec<u8> {
+    fn read(&self, after: Option<Position>) -> Vec<u8> {
         let first = self.kept.partition_point(|(place, _)| after.is_some_and(|after| *place <= after));
         let forgotten = match after {
             // Its successors are kept if it is kept itself.
@@ -257,7 +257,7 @@ mod tests {
         front.decided(&[&value.header()[..], bytes].concat()).unwrap();
     }
 
-    fn places(front: &Front<u8>, after: Option<Place>) -> (bool, Vec<Place>) {
+    fn places(front: &Front<u8>, after: Option<Position>) -> (bool, Vec<Position>) {
         let bytes = front.read(after);
         let all = Decisions::parse(&bytes).unwrap();
         assert!(all.iter().all(|decided| decided.proposal == [decided.place.1; 20]));

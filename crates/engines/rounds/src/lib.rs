@@ -31,7 +31,7 @@ pub use ckc::Ckc;
 pub use counters::COUNTER_HELP;
 pub use detector::Detector;
 pub use engine::Rounds;
-pub use front::{Decided, Decisions, DecisionsIter, Front, FrontParameters, Place};
+pub use front::{Decided, Decisions, DecisionsIter, Front, FrontParameters, Position};
 pub use instance::{Instance, Receipt, Record};
 pub use log::Register;
 pub use members::{MEMBERS_MAX, Members, Quorums};

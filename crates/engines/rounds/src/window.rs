@@ -9,7 +9,7 @@ use crate::message::Proposal;
 
 /// One instance.
 #[derive(Clone, Debug)]
-pub(crate) struct Slot {
+pub(crate) struct InstanceState {
     pub instance: u64,
     pub members: Members,
     /// Proposers whose proposals are here.
@@ -22,7 +22,7 @@ pub(crate) struct Slot {
     lengths: [u16; MEMBERS_MAX],
 }
 
-impl Slot {
+impl InstanceState {
     /// The decision.
     pub fn decision(&self) -> Option<Members> {
         self.consensus.as_ref().and_then(Instance::decision)
@@ -38,7 +38,7 @@ impl Slot {
 #[derive(Clone, Debug)]
 pub(crate) struct Window {
     value_bytes: usize,
-    slots: Vec<Slot>,
+    slots: Vec<InstanceState>,
     bytes: Vec<u8>,
     first: u64,
     /// The next instance to be released.
@@ -49,7 +49,7 @@ pub(crate) struct Window {
 
 impl Window {
     pub fn new(slots: u64, value_bytes: usize) -> Self {
-        let slot = Slot {
+        let slot = InstanceState {
             instance: 0,
             members: Members::EMPTY,
             held: Members::EMPTY,
@@ -77,11 +77,11 @@ impl Window {
         self.first.max(self.end.saturating_sub(self.slots.len() as u64))..self.end
     }
 
-    pub fn get(&self, instance: u64) -> Option<&Slot> {
+    pub fn get(&self, instance: u64) -> Option<&InstanceState> {
         self.instances().contains(&instance).then(|| &self.slots[self.index(instance)])
     }
 
-    pub fn get_mut(&mut self, instance: u64) -> Option<&mut Slot> {
+    pub fn get_mut(&mut self, instance: u64) -> Option<&mut InstanceState> {
         let index = self.index(instance);
         self.instances().contains(&instance).then(|| &mut self.slots[index])
     }
@@ -101,7 +101,7 @@ impl Window {
         assert_eq!(instance, self.end, "instances follow each other");
         assert!(self.has_room(), "an instance is released before its slot is used again");
         let index = self.index(instance);
-        self.slots[index] = Slot {
+        self.slots[index] = InstanceState {
             instance,
             members,
             held: Members::EMPTY,

@@ -7,7 +7,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use weft_rounds::client::{CallId, Client, Outcome, Task};
 use weft_rounds::message::Call;
-use weft_rounds::{Ckc, Front, FrontParameters, Parameters, Place, Rounds};
+use weft_rounds::{Ckc, Front, FrontParameters, Parameters, Position, Rounds};
 use weft_session::{ClientParameters, TOKENS};
 use weft_time::{Duration, Instant};
 use weft_waist::{
@@ -48,7 +48,7 @@ struct World {
     /// By number: how the proposal ended, and where it is decided.
     ended: BTreeMap<u64, (&'static str, u64)>,
     /// What each client has read.
-    read: Vec<Vec<(Place, u64)>>,
+    read: Vec<Vec<(Position, u64)>>,
     reads: bool,
 }
 

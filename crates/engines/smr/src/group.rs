@@ -16,7 +16,7 @@ use crate::machine::{Ports, StateMachine};
 use crate::message::{self, Control, Granted, Request, node, send};
 use crate::parameters::{Delivery, NODES_MAX, Parameters, PlantedBug};
 use crate::slot::{Join, Kind, Slot};
-use leader::{Follower, What};
+use leader::{Follower, PostKind};
 
 /// The kind of call by which a WRITE into the log tells the follower's engine (RPC write-through).
 pub const CALL_LOG: u8 = 240;
@@ -99,7 +99,7 @@ pub struct Group {
     pub(crate) incarnations: [u32; NODES_MAX],
     /// Incarnation of each peer whose heartbeat advances.
     felt: [u32; NODES_MAX],
-    pub(crate) links: Vec<Link<What>>,
+    pub(crate) links: Vec<Link<PostKind>>,
     requests: [Requests; NODES_MAX],
     /// The replica that may write to this replica's log, beside itself.
     holder: Option<usize>,

@@ -575,7 +575,7 @@ mod tests {
 
     use super::*;
     use crate::LOADED;
-    use crate::message::{Place, Replacement, Verdict};
+    use crate::message::{RecordPart, Replacement, Verdict};
 
     const ROW: [u8; 200] = [1; 200];
     const TABLES: HalfTables = HalfTables {
@@ -606,7 +606,7 @@ mod tests {
         let writes = crate::message::List::<Write<'_>>::read(&mut crate::message::Reader(&list)).unwrap();
         let id = TransactionId::new(NodeId::new(1).unwrap(), Epoch(1), 0);
         let mut record = Vec::new();
-        log::encode(&mut record, &Place { id, shard: 0, part: 0, parts: 1 }, 1, writes.iter());
+        log::encode(&mut record, &RecordPart { id, shard: 0, part: 0, parts: 1 }, 1, writes.iter());
         record[4] = Verdict::Committed as u8;
         memory[1 << 16..][..record.len()].copy_from_slice(&record);
         let upto = (record.len() as u64).to_be_bytes();

@@ -18,7 +18,7 @@ use std::mem::take;
 use weft_waist::Memory;
 
 use crate::key::Key;
-use crate::message::{Item, List, Malformed, Place, Reader, Verdict, Write};
+use crate::message::{Item, List, Malformed, Reader, RecordPart, Verdict, Write};
 use crate::room::Demand;
 use crate::transaction::TransactionId;
 
@@ -34,7 +34,7 @@ pub(crate) struct Entry {
     pub position: u64,
     pub length: usize,
     /// Its attempt and shard; `None` for a filler.
-    pub place: Option<Place>,
+    pub place: Option<RecordPart>,
     pub durable: bool,
     /// The verdict has changed while the record was being copied to the host: it is to be copied once more.
     pub again: bool,
@@ -58,7 +58,7 @@ pub(crate) struct Record<'a> {
 /// Writes a record for [`Log::append`].
 pub(crate) fn encode<'a, T: Item<'a>>(
     out: &mut Vec<u8>,
-    place: &Place,
+    place: &RecordPart,
     shards: u16,
     writes: impl Iterator<Item = T>,
 ) {
@@ -178,7 +178,7 @@ impl Log {
         &mut self,
         memory: &mut Memory,
         record: &[u8],
-        place: Place,
+        place: RecordPart,
         demand: Demand,
         keys: impl Iterator<Item = Key>,
         mut write: impl FnMut(&Entry),
@@ -239,7 +239,7 @@ impl Log {
 
     /// A copy of a record to the host has ended. It is durable then, unless its verdict must be copied once more,
     /// which `Err` says.
-    pub fn make_durable(&mut self, position: u64) -> Result<Option<Place>, VerdictOutdated> {
+    pub fn make_durable(&mut self, position: u64) -> Result<Option<RecordPart>, VerdictOutdated> {
         let entry = self.find(position).expect("what is not durable stays");
         if take(&mut entry.again) {
             return Err(VerdictOutdated);
@@ -316,7 +316,7 @@ mod tests {
     #[test]
     fn a_verdict_is_copied_after_the_record_and_before_it_is_applied() {
         let id = TransactionId::new(NodeId::new(0).unwrap(), Epoch(1), 0);
-        let place = Place { id, shard: 0, part: 0, parts: 1 };
+        let place = RecordPart { id, shard: 0, part: 0, parts: 1 };
         let mut memory = Memory::new(1024);
         let mut log = Log::new(0, 1024);
         let mut record = Vec::new();

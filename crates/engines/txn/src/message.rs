@@ -283,7 +283,7 @@ impl Item<'_> for Held {
 
 /// Part of the writes of an attempt to a shard that a record holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct RecordPart {
     /// The attempt.
     pub id: TransactionId,
     /// The shard.
@@ -320,13 +320,13 @@ pub enum Body<'a> {
         status: Status,
     },
     Log {
-        place: Place,
+        place: RecordPart,
         shards: u16,
         needs: Room,
         writes: List<'a, Write<'a>>,
     },
     Logged {
-        place: Place,
+        place: RecordPart,
     },
     End {
         id: TransactionId,
@@ -377,7 +377,7 @@ pub enum Body<'a> {
         drawn: List<'a, Drawn>,
     },
     Refused {
-        place: Place,
+        place: RecordPart,
         shards: u16,
         lack: Lack,
     },
@@ -400,9 +400,9 @@ pub struct Base {
     pub joining: NodeSet,
 }
 
-fn place(reader: &mut Reader<'_>) -> Result<Place, Malformed> {
+fn place(reader: &mut Reader<'_>) -> Result<RecordPart, Malformed> {
     let (id, shard, part, parts) = (reader.id()?, reader.shard()?, reader.u8()?, reader.u8()?);
-    if part < parts { Ok(Place { id, shard, part, parts }) } else { Err(Malformed::Field("part")) }
+    if part < parts { Ok(RecordPart { id, shard, part, parts }) } else { Err(Malformed::Field("part")) }
 }
 
 impl Body<'_> {

@@ -3,7 +3,7 @@
 use weft_time::Instant;
 use weft_waist::{NodeId, NodeSet};
 
-use crate::message::{Lack, Place, Verdict};
+use crate::message::{Lack, RecordPart, Verdict};
 use crate::procedure::Execution;
 use crate::procedure::{Access, ProcedureId};
 use crate::transaction::TransactionId;
@@ -61,7 +61,7 @@ pub(crate) enum Stage {
 /// A part of the writes that not all replicas have answered for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Acknowledgement {
-    pub place: Place,
+    pub place: RecordPart,
     pub waiting: NodeSet,
 }
 

@@ -9,7 +9,7 @@ use network::workload::{ACCOUNTS, BALANCE, long, long_at, toggle, transfer};
 use network::{Faults, Network, Node, Setup, before_events, node};
 use weft_time::Duration;
 use weft_txn::Room;
-use weft_txn::message::{Header, Kind, Place, Put, write, write_list};
+use weft_txn::message::{Header, Kind, Put, RecordPart, write, write_list};
 use weft_txn::{Fault, Key, Outcome, TransactionId, Version};
 use weft_waist::{Engine, EngineState, Event, Message, NodeSet};
 
@@ -141,7 +141,13 @@ fn a_value_longer_than_the_tables_hold_is_kept_nowhere() {
     Header { epoch, decided: 0, truncated: 0 }.encode(&mut header);
     let id = TransactionId::new(node(1), epoch, 0);
     let mut log = header.clone();
-    write::log(&mut log, &Place { id, shard: 0, part: 0, parts: 1 }, 1, Room::default(), [put].into_iter());
+    write::log(
+        &mut log,
+        &RecordPart { id, shard: 0, part: 0, parts: 1 },
+        1,
+        Room::default(),
+        [put].into_iter(),
+    );
     // The first and the last page of shard 0: cursors from the start to the end.
     let mut page = [&header[..], &[0; 13], &[0xff; 4], &[0; 8]].concat();
     write_list(&mut page, [put].into_iter());

@@ -6,8 +6,8 @@ use weft_time::Instant;
 use weft_txn::Room;
 use weft_txn::host_port::{HostKind, HostMessage};
 use weft_txn::message::{
-    Base, Body, Claim, Got, Header, Held, Kind, List, Place, Put, Reader, Replacement, Seen, Status, Verdict,
-    Want, write, write_id, write_list,
+    Base, Body, Claim, Got, Header, Held, Kind, List, Put, Reader, RecordPart, Replacement, Seen, Status,
+    Verdict, Want, write, write_id, write_list,
 };
 use weft_txn::store::{IndexParameters, Precision, Shape};
 use weft_txn::{
@@ -92,7 +92,7 @@ proptest! {
         let header = Header { epoch: Epoch(epoch), decided, truncated: decided.saturating_sub(behind.into()) };
         let mut out = Vec::new();
         header.encode(&mut out);
-        let place = Place { id, shard, part, parts: part + 1 };
+        let place = RecordPart { id, shard, part, parts: part + 1 };
         write::place(&mut out, &place);
         let mut reader = Reader(&out);
         prop_assert_eq!(Header::parse(&mut reader).unwrap(), header);
@@ -253,7 +253,7 @@ fn what_was_refused_may_be_logged_nevertheless() {
     node_0.deliver(Epoch(1), Kind::Ship, |out| {
         write::ship(out, id, ProcedureId(0), &[], [want].into_iter(), nothing);
     });
-    let place = Place { id, shard: 2, part: 0, parts: 1 };
+    let place = RecordPart { id, shard: 2, part: 0, parts: 1 };
     let put = Put { key: Key::new(2, 1), version: Version::from_bits(1 << 40), value: None };
     node_0.deliver(Epoch(1), Kind::Log, |out| {
         write::log(out, &place, 1 << 2, Room::default(), [put].into_iter())
@@ -310,7 +310,7 @@ fn what_is_withdrawn_keeps_its_locks_until_it_ends() {
     };
     let (status, version) = execute(&mut node_0, 0);
     assert_eq!(status, Status::Ok);
-    let place = Place { id: attempt(0), shard: 0, part: 0, parts: 1 };
+    let place = RecordPart { id: attempt(0), shard: 0, part: 0, parts: 1 };
     let put = Put { key, version: version.expect("it is locked"), value: Some(b"new") };
     node_0.deliver(Epoch(1), Kind::Log, |out| write::log(out, &place, 1, Room::default(), [put].into_iter()));
     assert!(node_0.said(Kind::Logged).is_some());
@@ -409,7 +409,8 @@ fn nobody_speaks_for_another_coordinator() {
 fn a_record_of_another_view_is_not_kept() {
     for (epoch, kept) in [(1, true), (2, false)] {
         let mut node_0 = Node::new([]);
-        let place = Place { id: TransactionId::new(node(1), Epoch(epoch), 0), shard: 2, part: 0, parts: 1 };
+        let place =
+            RecordPart { id: TransactionId::new(node(1), Epoch(epoch), 0), shard: 2, part: 0, parts: 1 };
         let put = Put { key: Key::new(2, 1), version: Version::from_bits(1 << 40), value: None };
         node_0.deliver(Epoch(1), Kind::Log, |out| {
             write::log(out, &place, 1 << 2, Room::default(), [put].into_iter())
@@ -421,7 +422,7 @@ fn a_record_of_another_view_is_not_kept() {
 /// A record of one write, which changes a row of which `base` was read.
 fn changed(out: &mut Vec<u8>, id: TransactionId, key: Key, base: Version) {
     let shard = key.shard();
-    let place = Place { id, shard, part: 0, parts: 1 };
+    let place = RecordPart { id, shard, part: 0, parts: 1 };
     let put = Put { key, version: Version::from_bits(1 << 40), value: Some(&[1; 64]) };
     let replacement = Replacement { put, read: Some((base, &[[0; 8], [1; 8]].concat().repeat(4))) };
     assert!(write::log_differences(out, &place, 1 << shard, Room::default(), [replacement].into_iter()));
@@ -493,7 +494,7 @@ impl Primary {
 
     /// Whether the primary keeps these writes of the attempt, which has ended then.
     fn keeps(&mut self, id: TransactionId, writes: &[Replacement<'_>]) -> bool {
-        let place = Place { id, shard: 0, part: 0, parts: 1 };
+        let place = RecordPart { id, shard: 0, part: 0, parts: 1 };
         self.node.deliver(Epoch(1), Kind::Log, |out| {
             write::log_differences(out, &place, 1, Room::default(), writes.iter().copied());
         });

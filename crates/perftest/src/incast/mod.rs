@@ -27,7 +27,7 @@ use weft_harness::progress::Progress;
 use super::limits::INCAST_MAX;
 use super::load::Amount;
 use super::simulated::{self, BEGIN, Simulation, Topology};
-use super::watch::Watch;
+use super::watch::IncastMonitor;
 use super::{DataChecked, RdmaBench, RdmaError, RdmaOperation, jain_index};
 
 /// Intervals that a run is divided into.
@@ -134,7 +134,7 @@ impl IncastBench {
         let bench = &self.bench;
         let (load, profile) = (bench.load(), bench.cost_profile()?);
         let load = super::Load { latency_messages: 0, ..load };
-        let watch = Rc::new(RefCell::new(Watch::new(self.clients as usize, self.interval())));
+        let watch = Rc::new(RefCell::new(IncastMonitor::new(self.clients as usize, self.interval())));
         let dcqcn = congestion == Congestion::Dcqcn;
         let (from_bytes, all_from_bytes, most) = MARKING;
         let marking = Marking {
@@ -170,7 +170,7 @@ impl IncastBench {
         Ok(run)
     }
 
-    fn summary(&self, congestion: Congestion, watch: &Watch) -> IncastRun {
+    fn summary(&self, congestion: Congestion, watch: &IncastMonitor) -> IncastRun {
         let interval = self.interval();
         let begin = (BEGIN.as_ps() / interval.as_ps()) as usize;
         // Later intervals hold only what was posted within the time.

@@ -21,7 +21,7 @@ pub(super) const WATCH: usize = 1;
 
 /// Queue of one core, or of several alike.
 #[derive(Debug, Default)]
-pub(super) struct Lane {
+pub(super) struct CoreQueue {
     pub(super) inputs: VecDeque<Input>,
     /// Timers and inputs take turns, so that neither keeps the other from the core.
     pub(super) timer_had_turn: bool,
@@ -88,7 +88,7 @@ pub(super) struct Process {
     neighbours: Vec<(Ipv4Addr, MacAddress)>,
     pub(super) connections: Vec<Connection>,
     /// Calls, completions, and without a second core everything else; timers and messages.
-    pub(super) lanes: [Lane; 2],
+    pub(super) lanes: [CoreQueue; 2],
     pub(super) cost: HostCost,
     pub(super) two_cores: Option<TwoCoreCost>,
     /// Writes of verbs that no core has seen: their number, and the time at which a core sees the latest.

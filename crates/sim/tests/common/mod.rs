@@ -9,7 +9,7 @@ use weft_time::{Duration, Instant};
 
 /// Sends what it was told to at the times it was told to, and keeps what it receives.
 #[derive(Debug, Default)]
-pub struct Station {
+pub struct ScriptedMachine {
     pub to_send: VecDeque<(Instant, Vec<u8>)>,
     pub received: Vec<(Instant, Vec<u8>)>,
     /// Answers every frame with one of the same size, so many times in all.
@@ -21,7 +21,7 @@ pub struct Station {
     pub keep: bool,
 }
 
-impl Station {
+impl ScriptedMachine {
     pub fn silent() -> Self {
         Self { keep: true, ..Self::default() }
     }
@@ -31,7 +31,7 @@ impl Station {
     }
 }
 
-impl Machine for Station {
+impl Machine for ScriptedMachine {
     fn receive(&mut self, now: Instant, frame: &[u8]) {
         if self.keep {
             self.received.push((now, frame.to_vec()));
@@ -92,15 +92,15 @@ pub fn us(us: u64) -> Instant {
 }
 
 /// Machines `m0`, `m1`, … on links of 100 Gb/s and 10 ns, and a switch of 300 ns.
-pub fn world(seed: u64, stations: impl IntoIterator<Item = Station>) -> World<Station> {
+pub fn world(seed: u64, stations: impl IntoIterator<Item = ScriptedMachine>) -> World<ScriptedMachine> {
     world_with(seed, SwitchConfig::default(), stations)
 }
 
 pub fn world_with(
     seed: u64,
     switch: SwitchConfig,
-    stations: impl IntoIterator<Item = Station>,
-) -> World<Station> {
+    stations: impl IntoIterator<Item = ScriptedMachine>,
+) -> World<ScriptedMachine> {
     let mut world = World::new(seed, switch);
     for (index, station) in stations.into_iter().enumerate() {
         world.add_machine(PortConfig::new(format!("m{index}"), address(index as u8)), station);
@@ -116,22 +116,22 @@ pub fn id(index: usize) -> MachineId {
 #[derive(Debug, Default)]
 pub struct Restarter {
     pub protected: Vec<MachineId>,
-    pub remains: Vec<(MachineId, Station)>,
+    pub remains: Vec<(MachineId, ScriptedMachine)>,
     pub restarts: Vec<(MachineId, u32, Instant)>,
 }
 
-impl Director<Station> for Restarter {
-    fn may_crash(&mut self, machines: &Machines<Station>, machine: MachineId) -> bool {
+impl Director<ScriptedMachine> for Restarter {
+    fn may_crash(&mut self, machines: &Machines<ScriptedMachine>, machine: MachineId) -> bool {
         assert!(machines.get(machine).is_some());
         !self.protected.contains(&machine)
     }
 
-    fn crashed(&mut self, machine: MachineId, remains: Station) {
+    fn crashed(&mut self, machine: MachineId, remains: ScriptedMachine) {
         self.remains.push((machine, remains));
     }
 
-    fn restart(&mut self, machine: MachineId, incarnation: u32, now: Instant) -> Station {
+    fn restart(&mut self, machine: MachineId, incarnation: u32, now: Instant) -> ScriptedMachine {
         self.restarts.push((machine, incarnation, now));
-        Station::silent()
+        ScriptedMachine::silent()
     }
 }

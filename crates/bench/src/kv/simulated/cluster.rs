@@ -10,7 +10,7 @@ use weft_cluster::ServiceParameters;
 use weft_harness::NodeBug;
 use weft_harness::histogram::Recorder;
 use weft_harness::{
-    Cluster as Nodes, ClusterMachine, ClusterShape, Keys, Planted, Station, StatusChange, Watch, clock,
+    Cluster as Nodes, ClusterHost, ClusterMachine, ClusterShape, Keys, Planted, StatusChange, Watch, clock,
     node_id,
 };
 use weft_kv::{Parameters, ReadPolicy};
@@ -93,10 +93,10 @@ impl Cluster {
     pub(super) fn new(parameters: &ClusterParameters) -> Result<Self, PlanError> {
         let client_machines = parameters.load.clients().min(CLIENT_MACHINES_MAX);
         let stations = (0..parameters.nodes)
-            .map(Station::node)
-            .chain([Station::Membership])
-            .chain((0..client_machines).map(|index| Station::Clients(index as u8)));
-        let stations: Vec<Station> = stations.collect();
+            .map(ClusterHost::node)
+            .chain([ClusterHost::Membership])
+            .chain((0..client_machines).map(|index| ClusterHost::Clients(index as u8)));
+        let stations: Vec<ClusterHost> = stations.collect();
         let planted = Planted {
             #[cfg(feature = "planted-bugs")]
             bug: parameters.node_bug,
@@ -124,11 +124,11 @@ impl Cluster {
         };
         let clients = (0..client_machines).map(|index| {
             let driver = driver(parameters, index, client_machines);
-            ClientMachine::new(Station::Clients(index as u8), driver)
+            ClientMachine::new(ClusterHost::Clients(index as u8), driver)
         });
         let mut machines = Nodes::new(&shape, builder, clients, |index, station| {
             let mut port = PortConfig::new(station.name(), station.hardware().0);
-            if !matches!(station, Station::Clients(_)) {
+            if !matches!(station, ClusterHost::Clients(_)) {
                 port.clock = clock(parameters.seed, index, DRIFT_PPM);
             }
             port
@@ -203,7 +203,7 @@ impl Cluster {
         let outside = self.machines.running().filter(move |(index, node)| {
             !members.contains(node_id(*index)) && node.serves() && self.is_leased(*index, node)
         });
-        outside.map(|(index, _)| Station::node(index).name())
+        outside.map(|(index, _)| ClusterHost::node(index).name())
     }
 
     /// The newest view and what each node makes of it, in words: why a cluster is not whole.

@@ -7,8 +7,8 @@ use weft_gateware::{EngineConfig, HbmTiming, MemoryTiming, RtlNic, RtlNicConfig}
 use weft_harness::NicModel;
 use weft_harness::gateware;
 use weft_harness::{
-    Builder, CALLED_SLOT, KeyHolder, MachineOf, NodeHost, Planted, SharedKeys, Station, StatusChange, Views,
-    datagram_bytes, incarnation, node_id, peers, running,
+    Builder, CALLED_SLOT, ClusterHost, KeyHolder, MachineOf, NodeHost, Planted, SharedKeys, StatusChange,
+    Views, datagram_bytes, incarnation, node_id, peers, running,
 };
 use weft_kv::{Kv, Parameters, Role};
 use weft_nic::{CardConfig, Nic, SoftNic, SoftNicConfig};
@@ -203,7 +203,7 @@ impl Machine for NodeMachine {
 
 /// Builds nodes, and lets them crash as long as the data survives.
 pub(super) struct NodeBuilder {
-    pub(super) stations: Vec<Station>,
+    pub(super) stations: Vec<ClusterHost>,
     pub(super) engine: Parameters,
     pub(super) nic: NodeNic,
     pub(super) planted: Planted,
@@ -303,7 +303,7 @@ impl NodeBuilder {
     fn engine_config(&self) -> EngineConfig {
         let mut peers = [None; NODES_MAX];
         for station in &self.stations {
-            if let Station::Node(peer) = station {
+            if let ClusterHost::Node(peer) = station {
                 peers[peer.index()] = Some(station.address());
             }
         }
@@ -321,7 +321,7 @@ impl NodeBuilder {
 
     /// Number of nodes of the cluster.
     pub(super) fn nodes(&self) -> usize {
-        self.stations.iter().filter(|station| matches!(station, Station::Node(_))).count()
+        self.stations.iter().filter(|station| matches!(station, ClusterHost::Node(_))).count()
     }
 
     /// The program on a node's host.
@@ -338,7 +338,7 @@ impl NodeBuilder {
 
     /// The keys of a node, if frames are sealed.
     fn holder(&self, node: NodeId) -> Option<KeyHolder> {
-        self.keys.as_ref().map(|keys| KeyHolder::new(keys, Station::Node(node)))
+        self.keys.as_ref().map(|keys| KeyHolder::new(keys, ClusterHost::Node(node)))
     }
 
     fn soft_nic(&self, node: NodeId) -> SoftNic<Kv> {
@@ -349,7 +349,7 @@ impl NodeBuilder {
             transport: no_queue_pairs(),
             region_bytes: 0,
         };
-        let station = Station::Node(node);
+        let station = ClusterHost::Node(node);
         let config = SoftNicConfig { hardware: station.hardware(), address: station.address(), card };
         let engine = (Kv::new(self.engine.clone()), Memory::new(self.engine.memory_bytes()));
         let mut nic = SoftNic::new(config, vec![engine]);
@@ -364,7 +364,7 @@ impl NodeBuilder {
 
     /// The gateware after a reset, with other bits in its memories at each power-on.
     fn rtl_nic(&self, node: NodeId, life: u32, engine: Option<EngineConfig>) -> RtlNic {
-        let station = Station::Node(node);
+        let station = ClusterHost::Node(node);
         let mut nic = RtlNic::new(&RtlNicConfig {
             transport: no_queue_pairs(),
             power_on_seed: life << 8 | (node.index() as u32 + 1),

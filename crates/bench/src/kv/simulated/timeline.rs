@@ -1,7 +1,7 @@
 //! Events of a simulated cluster over time, for reports.
 
 use weft_harness::result::{Lane, LeadSpan, Mark, MarkKind, NodeState, StateSpan, since_ns};
-use weft_harness::{Station, StatusChange, node_id};
+use weft_harness::{ClusterHost, StatusChange, node_id};
 use weft_kv::PARTITIONS;
 use weft_time::Instant;
 use weft_waist::{EngineState, NodeId, View};
@@ -31,7 +31,7 @@ pub(super) fn of(cluster: &Cluster, begin: Instant, end: Instant) -> (Vec<Mark>,
     let lanes = (0..cluster.machines.nodes()).map(|node| {
         let turns = turns.0.iter().filter(|turn| turn.machine.index() == node);
         Lane {
-            name: Station::node(node).name(),
+            name: ClusterHost::node(node).name(),
             states: states(&cluster.status_changes(node), turns, begin, end),
             leads: leads(node_id(node), &views, begin, end),
         }

@@ -87,7 +87,7 @@ impl Suspicion {
 }
 
 /// Watches a crash: when others notice, and when a new leader has decided something.
-struct Watch {
+struct CrashMonitor {
     crash: Crash,
     /// It led.
     led: bool,
@@ -102,7 +102,7 @@ struct Watch {
     fail_over: Option<FailOver>,
 }
 
-impl Watch {
+impl CrashMonitor {
     fn new(crash: Crash) -> Self {
         Self {
             crash,
@@ -233,7 +233,7 @@ pub(super) fn run(bench: &RdtBench, crash: Option<Crash>) -> Run {
         (0..kind.method_count()).filter(|method| kind.coordination(*method).group.is_some()).collect()
     };
     let step = step(bench.system);
-    let mut watch = crash.map(Watch::new);
+    let mut watch = crash.map(CrashMonitor::new);
     let mut answers: Vec<Answers> = vec![(0, 0)];
     let mut answered_at = begin;
     let mut wrong = Vec::new();

@@ -14,18 +14,18 @@ use weft_txn::{Key, LOADED, Outcome, Recorded, Request, TransactionId, Version};
 use super::super::checker::{access, name};
 
 /// All hosts write into the same record.
-pub(super) type Shared = Rc<RefCell<Books>>;
+pub(super) type Shared = Rc<RefCell<RunRecord>>;
 
 /// How an attempt ended, as its host was told.
 #[derive(Clone, Copy, Debug)]
-struct Told {
+struct Ending {
     began: Instant,
     fate: Fate,
 }
 
 /// Answers to the clients of a node, over all its incarnations.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct NodeBooks {
+pub(super) struct NodeRecord {
     pub(super) committed: u64,
     pub(super) aborted: u64,
     /// Answers that no node holds a shard.
@@ -36,15 +36,15 @@ pub(super) struct NodeBooks {
 }
 
 /// The books of a run. All times are the world's.
-pub(super) struct Books {
-    pub(super) nodes: Vec<NodeBooks>,
+pub(super) struct RunRecord {
+    pub(super) nodes: Vec<NodeRecord>,
     /// Clients call nothing any more.
     pub(super) stopped: bool,
     /// Things that must not be.
     pub(super) wrong: Vec<String>,
     /// A shard may be lost.
     pub(super) may_lose: bool,
-    told: BTreeMap<TransactionId, Told>,
+    told: BTreeMap<TransactionId, Ending>,
     records: BTreeMap<TransactionId, Recorded>,
     audit: Box<dyn Audit>,
 }
@@ -52,10 +52,10 @@ pub(super) struct Books {
 /// A node's content of a shard.
 pub(super) type Held = BTreeMap<Key, (Version, Vec<u8>)>;
 
-impl Books {
+impl RunRecord {
     pub(super) fn new(nodes: usize, audit: Box<dyn Audit>) -> Self {
         Self {
-            nodes: vec![NodeBooks::default(); nodes],
+            nodes: vec![NodeRecord::default(); nodes],
             stopped: false,
             wrong: Vec::new(),
             may_lose: false,
@@ -71,7 +71,7 @@ impl Books {
             Status::Ok => Fate::Committed { ended_ps: now.as_ps() },
             _ => Fate::Aborted,
         };
-        if let Some(former) = self.told.insert(id, Told { began, fate }) {
+        if let Some(former) = self.told.insert(id, Ending { began, fate }) {
             self.wrong.push(format!("{id} has ended twice, first with {former:?}"));
         }
     }
@@ -142,7 +142,7 @@ impl Books {
         for (id, record) in &self.records {
             let told = self.told.get(id).copied();
             // A transaction without an answer may have begun at any time.
-            let Told { began, fate } = told.unwrap_or(Told { began: Instant::ZERO, fate: Fate::Unknown });
+            let Ending { began, fate } = told.unwrap_or(Ending { began: Instant::ZERO, fate: Fate::Unknown });
             let reads: Vec<Access> = record.reads.iter().map(access).collect();
             let writes: Vec<Access> = record.writes.iter().map(access).collect();
             let started_ps = began.as_ps();

@@ -7,8 +7,8 @@ use std::rc::Rc;
 use weft_applications::Workload;
 use weft_cluster::{AgentParameters, ServiceParameters};
 use weft_harness::{
-    Builder, Cluster as Nodes, ClusterShape, DATAGRAM_BYTES, MachineOf, NoClients, NodeHost, Planted,
-    Station, Views, clock, incarnation, node_id, peers, running,
+    Builder, Cluster as Nodes, ClusterHost, ClusterShape, DATAGRAM_BYTES, MachineOf, NoClients, NodeHost,
+    Planted, Views, clock, incarnation, node_id, peers, running,
 };
 use weft_nic::{CardConfig, SoftNic, SoftNicConfig};
 use weft_node::{Node as Host, TransactionHalf};
@@ -22,9 +22,9 @@ use weft_txn::{Key, Parameters, Placement, Transactions, Version};
 use weft_verbs::Target;
 use weft_waist::{Engine, EngineState, EngineStatus, Memory, View};
 
-use super::books::{Books, Shared};
+use super::books::{RunRecord, Shared};
 use super::host::ClientHalf;
-use super::steps::{SLOT, SharedWatch, StepCrash};
+use super::steps::{SLOT, SharedTrigger, StepCrash};
 use crate::txn::tables::Contents;
 
 /// Clocks gain or lose up to this, in millionths; half of what the service's leases allow for.
@@ -80,7 +80,7 @@ type NodeMachine = NicMachine<SoftNic<Transactions>, HostThreads<NodeHost<Client
 pub(super) struct Node {
     index: usize,
     machine: NodeMachine,
-    watch: SharedWatch,
+    watch: SharedTrigger,
 }
 
 impl Node {
@@ -154,7 +154,7 @@ impl Cluster {
         workload: Box<dyn Workload>,
         mut steps: Vec<StepCrash>,
     ) -> Result<Self, PlanError> {
-        let books = Rc::new(RefCell::new(Books::new(parameters.nodes, workload.audit())));
+        let books = Rc::new(RefCell::new(RunRecord::new(parameters.nodes, workload.audit())));
         let builder = NodeBuilder::new(parameters.clone(), workload, Rc::clone(&books));
         let ClusterParameters { nodes, replication, planted, .. } = *parameters;
         let shape = ClusterShape {
@@ -336,7 +336,7 @@ pub(super) struct NodeBuilder {
     placement: Placement,
     tables: HalfTables,
     books: Shared,
-    watch: SharedWatch,
+    watch: SharedTrigger,
     /// When the action happens.
     now: Instant,
 }
@@ -370,7 +370,7 @@ impl NodeBuilder {
             placement,
             tables,
             books,
-            watch: SharedWatch::default(),
+            watch: SharedTrigger::default(),
             now: Instant::ZERO,
         }
     }
@@ -418,11 +418,11 @@ impl NodeBuilder {
             transport: weft_rdma::Config::default(),
             region_bytes: 0,
         };
-        let here = Station::node(node);
+        let here = ClusterHost::node(node);
         let config = SoftNicConfig { hardware: here.hardware(), address: here.address(), card };
         let mut nic = SoftNic::new(config, vec![(engine, memory)]);
         *nic.card_mut().region_memory().bytes_mut(Target::Host) = host_memory;
-        for other in (0..parameters.nodes).filter(|other| *other != node).map(Station::node) {
+        for other in (0..parameters.nodes).filter(|other| *other != node).map(ClusterHost::node) {
             nic.add_neighbour(other.address(), other.hardware());
         }
         let machine = NicMachine::new(nic, HostThreads::new(host, THREADS), &CostProfile::CORES);

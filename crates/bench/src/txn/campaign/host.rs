@@ -16,10 +16,10 @@ use weft_waist::{Configuration, EngineState, EngineStatus, NodeId};
 
 use super::super::host::charge;
 use super::books::Shared;
-use super::steps::SharedWatch;
+use super::steps::SharedTrigger;
 
 /// One client: it has one transaction under way at a time.
-struct Lane {
+struct ClosedLoopClient {
     client: Box<dyn Client>,
     call: Call,
     /// The ticket of the call, while it is under way.
@@ -53,7 +53,7 @@ pub(super) struct ClientHalf {
     node: usize,
     transactions: TransactionHalf,
     status: EngineStatus,
-    lanes: Vec<Lane>,
+    lanes: Vec<ClosedLoopClient>,
     /// The lane of each call that is under way, by its ticket.
     tickets: BTreeMap<u64, usize>,
     /// Lanes that wait, and until when.
@@ -65,7 +65,7 @@ pub(super) struct ClientHalf {
     random: Stream,
     clock: LocalClock,
     books: Shared,
-    watch: SharedWatch,
+    watch: SharedTrigger,
     labour: Labour,
 }
 
@@ -76,10 +76,11 @@ impl ClientHalf {
         clients: impl Iterator<Item = Box<dyn Client>>,
         (pause, random): (Duration, Stream),
         clock: LocalClock,
-        (books, watch): (Shared, SharedWatch),
+        (books, watch): (Shared, SharedTrigger),
     ) -> Self {
-        let lane = |mut client: Box<dyn Client>| Lane { call: client.next(None), client, ticket: None };
-        let lanes: Vec<Lane> = clients.map(lane).collect();
+        let lane =
+            |mut client: Box<dyn Client>| ClosedLoopClient { call: client.next(None), client, ticket: None };
+        let lanes: Vec<ClosedLoopClient> = clients.map(lane).collect();
         books.borrow_mut().nodes[node.index()].lives += 1;
         Self {
             node: node.index(),
@@ -201,7 +202,7 @@ impl HostHalf for ClientHalf {
         self.began.clear();
         self.waiting.clear();
         for lane in 0..self.lanes.len() {
-            let Lane { client, call, ticket } = &mut self.lanes[lane];
+            let ClosedLoopClient { client, call, ticket } = &mut self.lanes[lane];
             if ticket.take().is_some() {
                 *call = client.next(Some(&Outcome::Unanswered));
             }

@@ -107,15 +107,15 @@ impl StepCrash {
 
 /// Counts messages until the one that a crash waits for.
 #[derive(Debug, Default)]
-pub(super) struct Watch {
+pub(super) struct CrashTrigger {
     armed: Option<(u8, u64)>,
     fired: Option<usize>,
 }
 
 /// All machines share one trigger.
-pub(super) type SharedWatch = Rc<RefCell<Watch>>;
+pub(super) type SharedTrigger = Rc<RefCell<CrashTrigger>>;
 
-impl Watch {
+impl CrashTrigger {
     pub(super) fn arm(&mut self, crash: &StepCrash) {
         self.armed = Some((crash.step.kind, crash.count));
         self.fired = None;

@@ -7,7 +7,7 @@ use weft_check::serializable::{self, Access, Fate, History, Options, Report, Tra
 use weft_net::transactions::{Record, read_record};
 use weft_txn::{Key, LOADED, Recorded, TransactionId, Version};
 
-use super::clients::{Attempt, Told};
+use super::clients::{Attempt, ClientRecord};
 use crate::kv::real::RealBenchError;
 
 /// Findings.
@@ -21,7 +21,7 @@ impl Checked {
     /// Reads the records of all nodes, and checks them together with what clients were told.
     pub fn of(
         records: impl Iterator<Item = PathBuf>,
-        told: &mut Told,
+        told: &mut ClientRecord,
         replicas: usize,
     ) -> Result<Self, RealBenchError> {
         let read =
@@ -30,7 +30,7 @@ impl Checked {
         Ok(Self::of_records(&records, told, replicas))
     }
 
-    fn of_records(records: &[Record], told: &mut Told, replicas: usize) -> Self {
+    fn of_records(records: &[Record], told: &mut ClientRecord, replicas: usize) -> Self {
         let options = Options { initial_version: LOADED.bits(), ..Options::default() };
         let mut wrong = std::mem::take(&mut told.wrong);
         let mut answered: HashMap<TransactionId, &Attempt> =
@@ -110,7 +110,7 @@ mod tests {
     }
 
     /// A bank of one node; two deposits of 130 cents to one account, one after the other.
-    fn run() -> (Vec<Record>, Told) {
+    fn run() -> (Vec<Record>, ClientRecord) {
         let bank = Smallbank::new(1, 2);
         let mut objects = Vec::new();
         bank.load(0, &mut |key, value| objects.push((key, LOADED, value.to_vec())));
@@ -136,7 +136,7 @@ mod tests {
             told.push(Attempt { id: id(deposit), called, answered, committed: true });
             audit.committed(&request, &[130i64.to_le_bytes(), [0; 8]].concat());
         }
-        let told = Told {
+        let told = ClientRecord {
             attempts: told,
             kinds: Vec::new(),
             measured: Duration::ZERO,
@@ -149,7 +149,7 @@ mod tests {
         (vec![Record { attempts, objects: Some(objects) }], told)
     }
 
-    fn check(change: impl FnOnce(&mut Vec<Record>, &mut Told)) -> Checked {
+    fn check(change: impl FnOnce(&mut Vec<Record>, &mut ClientRecord)) -> Checked {
         let (mut records, mut told) = run();
         change(&mut records, &mut told);
         Checked::of_records(&records, &mut told, 1)
@@ -176,28 +176,28 @@ mod tests {
 
     #[test]
     fn each_thing_that_must_not_be_shows() {
-        let reads_what_was = |records: &mut Vec<Record>, _: &mut Told| {
+        let reads_what_was = |records: &mut Vec<Record>, _: &mut ClientRecord| {
             let first = records[0].attempts[0].reads.clone();
             records[0].attempts[1].reads = first;
         };
         assert!(check(reads_what_was).report.is_violated(), "a lost update");
-        let told_too_early = |_: &mut Vec<Record>, told: &mut Told| {
+        let told_too_early = |_: &mut Vec<Record>, told: &mut ClientRecord| {
             (told.attempts[1].called, told.attempts[1].answered) = (at(1), at(2));
         };
         let report = check(told_too_early).report;
         assert_eq!(report.cycles_in_real_time_only, 1, "{report:?}");
-        let forgets = |records: &mut Vec<Record>, _: &mut Told| {
+        let forgets = |records: &mut Vec<Record>, _: &mut ClientRecord| {
             let (key, version, before) = records[0].attempts[1].reads[0].clone();
             let last = records[0].objects.as_mut().unwrap().last_mut().unwrap();
             *last = (key, version, before.unwrap());
         };
         let checked = check(forgets);
         assert!(checked.report.wrong_final_states == 1 && checked.wrong.len() == 1, "{:?}", checked.wrong);
-        let refused = |_: &mut Vec<Record>, told: &mut Told| told.attempts[0].committed = false;
+        let refused = |_: &mut Vec<Record>, told: &mut ClientRecord| told.attempts[0].committed = false;
         assert!(check(refused).report.is_violated(), "what was refused was read");
-        let unrecorded = |records: &mut Vec<Record>, _: &mut Told| drop(records[0].attempts.pop());
+        let unrecorded = |records: &mut Vec<Record>, _: &mut ClientRecord| drop(records[0].attempts.pop());
         assert!(check(unrecorded).wrong[0].contains("nobody has recorded"));
-        let silent = |records: &mut Vec<Record>, _: &mut Told| records[0].objects = None;
+        let silent = |records: &mut Vec<Record>, _: &mut ClientRecord| records[0].objects = None;
         assert!(check(silent).wrong[0].contains("did not say"));
     }
 }

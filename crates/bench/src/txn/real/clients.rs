@@ -39,7 +39,7 @@ pub(super) struct Kind {
 }
 
 /// Answers to clients.
-pub(super) struct Told {
+pub(super) struct ClientRecord {
     pub attempts: Vec<Attempt>,
     pub kinds: Vec<Kind>,
     /// Length of the measurement.
@@ -55,7 +55,7 @@ pub(super) struct Told {
     pub wrong: Vec<String>,
 }
 
-struct Lane {
+struct ClosedLoopClient {
     client: client::Client,
     workload: Box<dyn Client>,
     call: Call,
@@ -66,7 +66,7 @@ struct Lane {
 
 /// All clients, as an endpoint.
 pub(super) struct Clients<'a> {
-    lanes: Vec<Lane>,
+    lanes: Vec<ClosedLoopClient>,
     /// Of the first lane.
     identity: u64,
     nodes: Vec<SocketAddrV4>,
@@ -80,7 +80,7 @@ pub(super) struct Clients<'a> {
     to: Option<SocketAddrV4>,
     ended: &'a AtomicU64,
     stop: &'a Stop,
-    told: Told,
+    told: ClientRecord,
 }
 
 impl<'a> Clients<'a> {
@@ -103,7 +103,13 @@ impl<'a> Clients<'a> {
                 ..ClientParameters::new(identity + u64::from(index), bench.nodes)
             };
             let call = workload.next(None);
-            Lane { client: client::Client::new(parameters), workload, call, began: begin, called: begin }
+            ClosedLoopClient {
+                client: client::Client::new(parameters),
+                workload,
+                call,
+                began: begin,
+                called: begin,
+            }
         });
         Self {
             lanes: lanes.collect(),
@@ -118,7 +124,7 @@ impl<'a> Clients<'a> {
             to: None,
             ended,
             stop,
-            told: Told {
+            told: ClientRecord {
                 attempts: Vec::new(),
                 kinds: vec![Kind::default(); workload.kinds().len()],
                 measured: bench.length - bench.warm_up,
@@ -132,7 +138,7 @@ impl<'a> Clients<'a> {
     }
 
     /// Calls until the end, from a port at this address.
-    pub fn run(mut self, address: Ipv4Addr, spin: Duration) -> Result<Told, RealBenchError> {
+    pub fn run(mut self, address: Ipv4Addr, spin: Duration) -> Result<ClientRecord, RealBenchError> {
         let mut ports = [UdpPort::bind(SocketAddrV4::new(address, 0), &PortOptions::default())?];
         let now = self.clock.now();
         for lane in 0..self.lanes.len() {

@@ -19,7 +19,7 @@ use weft_net::{Clock, Stop};
 use weft_time::{Duration, Instant};
 
 use self::check::Checked;
-use self::clients::{Clients, Told};
+use self::clients::{ClientRecord, Clients};
 use crate::kv::real::RealBenchError;
 use crate::kv::real::cluster::{Addresses, Cluster, ClusterSettings, CoreTurns, record_of};
 
@@ -106,7 +106,7 @@ impl NetTxnBench {
         workload: &dyn Workload,
         stop: &Stop,
         progress: &mut impl FnMut(u64),
-    ) -> Result<Told, RealBenchError> {
+    ) -> Result<ClientRecord, RealBenchError> {
         let clock = Clock::starting_now();
         let begin = clock.now();
         let node_addresses: Vec<_> = (0..self.nodes as u32)

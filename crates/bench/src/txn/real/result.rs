@@ -8,7 +8,7 @@ use weft_harness::table::{Column, Table, grouped, microseconds, time_with_unit, 
 
 use super::NetTxnBench;
 use super::check::Checked;
-use super::clients::Told;
+use super::clients::ClientRecord;
 
 /// Transactions of one kind.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -76,7 +76,7 @@ impl NetTxnResult {
     pub(super) fn new(
         bench: &NetTxnBench,
         workload: &dyn Workload,
-        told: Told,
+        told: ClientRecord,
         checked: Checked,
         counters: Vec<String>,
         replay: String,

@@ -8,7 +8,7 @@ use weft_waist::Io;
 
 use super::message::{Datagram, Forward};
 use super::parameters::{ORDERED_WINDOW, Path};
-use super::state::{Ordered, TERM_TICKET, What};
+use super::state::{EntryContent, Ordered, TERM_TICKET};
 use super::vector::Vector;
 use super::witness::Witness;
 use super::{Phase, Replica};
@@ -145,7 +145,7 @@ impl<W: Witness> Replica<W> {
         }
         if !self.state.groups[group].lead.begun {
             let ordered = Ordered {
-                what: What::Term,
+                what: EntryContent::Term,
                 origin: self.state.node as u8,
                 method: 0,
                 incarnation: self.state.incarnation,
@@ -193,7 +193,7 @@ impl<W: Witness> Replica<W> {
                 ahead.apply(method, &arguments);
             }
             queue.checked.push_back(Ordered {
-                what: if is_permissible { What::Call } else { What::Refused },
+                what: if is_permissible { EntryContent::Call } else { EntryContent::Refused },
                 origin: origin as u8,
                 method: forward.method,
                 incarnation: forward.incarnation,

@@ -230,7 +230,7 @@ mod tests {
     use crate::object::Arguments;
     use crate::replica::ReplicaParameters;
     use crate::replica::layout::Header;
-    use crate::replica::state::{Machine, Ordered, What};
+    use crate::replica::state::{EntryContent, Machine, Ordered};
     use crate::replica::vector::Vector;
     use crate::{Bounds, Type};
 
@@ -249,7 +249,7 @@ mod tests {
         }
         let goes_on = |replica: &mut Replica, index: u64| {
             let entry = Ordered {
-                what: What::Term,
+                what: EntryContent::Term,
                 origin: 1,
                 method: 0,
                 incarnation: 1,

@@ -95,7 +95,7 @@ impl GroupState {
 /// An entry of a group's log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ordered {
-    pub what: What,
+    pub what: EntryContent,
     pub origin: u8,
     pub method: u8,
     pub incarnation: u32,
@@ -109,7 +109,7 @@ pub(crate) struct Ordered {
 /// Content of an entry of a group's log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum What {
+pub(crate) enum EntryContent {
     /// A call takes effect.
     Call = 1,
     /// A call was not permissible.
@@ -143,8 +143,9 @@ impl Ordered {
         if bytes.len() != Self::bytes(nodes) || usize::from(bytes[1]) >= nodes {
             return None;
         }
-        let what =
-            [What::Call, What::Refused, What::Term].into_iter().find(|what| *what as u8 == bytes[0])?;
+        let what = [EntryContent::Call, EntryContent::Refused, EntryContent::Term]
+            .into_iter()
+            .find(|what| *what as u8 == bytes[0])?;
         Some(Self {
             what,
             origin: bytes[1],
@@ -490,7 +491,7 @@ impl<W: Witness> StateMachine for Machine<'_, W> {
         let (origin, method) = (usize::from(ordered.origin), usize::from(ordered.method));
         let is_void = ordered.term != group.term && !state.stale_terms_count;
         let is_done = group.is_done(origin, ordered.incarnation, ordered.number) && !state.forgets_calls;
-        let takes_effect = ordered.what == What::Call && !is_void && !is_done;
+        let takes_effect = ordered.what == EntryContent::Call && !is_void && !is_done;
         if takes_effect && !state.has(&ordered.depends) {
             let group = &mut state.groups[*number];
             state.counters.blocked += u64::from(!group.blocked);
@@ -503,7 +504,7 @@ impl<W: Witness> StateMachine for Machine<'_, W> {
         if ticket.is_some() {
             group.lead.in_flight -= 1;
         }
-        if ordered.what == What::Term {
+        if ordered.what == EntryContent::Term {
             group.term = index + 1;
             if ticket == Some(TERM_TICKET) {
                 group.lead.established = true;
@@ -515,7 +516,7 @@ impl<W: Witness> StateMachine for Machine<'_, W> {
             state.counters.repeated_entries += u64::from(is_done && !is_void);
             return true;
         }
-        let refused = ordered.what == What::Refused;
+        let refused = ordered.what == EntryContent::Refused;
         group.done[origin][ordered.number as usize % ORDERED_WINDOW] =
             (ordered.incarnation, ordered.number, refused);
         let waiting = group.asked.iter().position(|asked| asked.number == ordered.number);

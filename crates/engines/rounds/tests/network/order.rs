@@ -12,20 +12,20 @@ pub fn value(node: usize, number: u64) -> Vec<u8> {
 }
 
 /// Where a value stands in the order: instance and proposer.
-type Place = (u64, usize);
+type Position = (u64, usize);
 
 /// All that anybody was told, and what each node was told.
 #[derive(Clone, Debug)]
 pub struct Order {
     /// Whether it is a change, and the bytes.
-    entries: BTreeMap<Place, (bool, Vec<u8>)>,
+    entries: BTreeMap<Position, (bool, Vec<u8>)>,
     /// By node: what it was told since it began.
-    told: Vec<Vec<Place>>,
+    told: Vec<Vec<Position>>,
     /// What earlier lives of nodes were told.
-    former: Vec<Vec<Place>>,
-    decided: BTreeMap<Vec<u8>, Place>,
+    former: Vec<Vec<Position>>,
+    decided: BTreeMap<Vec<u8>, Position>,
     /// Values that were said to be left out.
-    dropped: BTreeMap<Vec<u8>, Place>,
+    dropped: BTreeMap<Vec<u8>, Position>,
 }
 
 impl Order {

@@ -12,7 +12,7 @@ use crate::slot::{Join, Kind, Slot};
 
 /// Purpose of a work request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum What {
+pub(crate) enum PostKind {
     /// READ of a follower's lines.
     Lines,
     /// READ of its slots, which nobody waits for yet.
@@ -234,13 +234,18 @@ impl Group {
         ports.memory.image_mut()[outbox..outbox + GAP_BYTES].copy_from_slice(&gap.encode(bytes));
         let to = self.layout.line(layout::COPY_BYTES);
         let nothing = Transfer::Write { from: self.layout.zeros(), to, bytes: 8, call: None };
-        self.post(peer, What::Other, nothing, ports);
+        self.post(peer, PostKind::Other, nothing, ports);
         if bytes > 0 {
-            self.post(peer, What::Other, Transfer::Write { from: area, to: area, bytes, call: None }, ports);
+            self.post(
+                peer,
+                PostKind::Other,
+                Transfer::Write { from: area, to: area, bytes, call: None },
+                ports,
+            );
         }
         let to = self.layout.line(layout::GAP);
         let end = Transfer::Write { from: outbox, to, bytes: GAP_BYTES, call: self.call() };
-        self.post(peer, What::Snapshot, end, ports);
+        self.post(peer, PostKind::Snapshot, end, ports);
     }
 
     /// The follower has the state before the first slot. What it holds of the entries since is compared with this
@@ -285,7 +290,7 @@ impl Group {
                 if (follower.inbox.0..follower.inbox.1).contains(&follower.cursor) {
                     self.compare(peer, ports);
                 } else {
-                    self.read_slots(peer, What::Slots, follower.cursor, ports);
+                    self.read_slots(peer, PostKind::Slots, follower.cursor, ports);
                 }
             } else {
                 self.counters.synced += 1;
@@ -296,7 +301,7 @@ impl Group {
                     put(ports.memory, from, follower.incarnation.into());
                     let to = self.layout.line(layout::MEMBER);
                     let transfer = Transfer::Write { from, to, bytes: 8, call: self.call() };
-                    self.post(peer, What::Member, transfer, ports);
+                    self.post(peer, PostKind::Member, transfer, ports);
                 }
                 self.pump(peer, ports);
                 return;
@@ -345,7 +350,7 @@ impl Group {
         let follower = &mut self.followers[peer];
         if follower.next == self.tail && follower.told < self.decided && !follower.telling {
             (follower.told, follower.telling) = (self.decided, true);
-            self.write_line(peer, layout::DECIDED, What::Decided, ports);
+            self.write_line(peer, layout::DECIDED, PostKind::Decided, ports);
         }
     }
 
@@ -434,7 +439,7 @@ impl Group {
         (self.parameters.delivery == Delivery::WriteThrough).then_some(CALL_LOG.into())
     }
 
-    fn post(&mut self, peer: usize, what: What, transfer: Transfer, ports: &mut Ports<'_>) {
+    fn post(&mut self, peer: usize, what: PostKind, transfer: Transfer, ports: &mut Ports<'_>) {
         debug_assert_eq!(self.links[peer].state, State::Up);
         assert!(self.links[peer].outstanding() < self.parameters.posts_max(), "what is posted is bounded");
         let wiring = self.wirings[peer].as_ref().expect("a started group is wired");
@@ -443,10 +448,10 @@ impl Group {
 
     /// Writes a word of this replica's leader's line to the same place at a follower. It is copied to where it stays
     /// as it is while it is under way: what is told must not overtake the slots that it is told of.
-    fn write_line(&mut self, peer: usize, field: usize, what: What, ports: &mut Ports<'_>) {
+    fn write_line(&mut self, peer: usize, field: usize, what: PostKind, ports: &mut Ports<'_>) {
         let from = self.layout.outbox(peer, field);
         put(ports.memory, from, self.layout.get(ports.memory, field));
-        let call = if what == What::Decided { self.call() } else { None };
+        let call = if what == PostKind::Decided { self.call() } else { None };
         let transfer = Transfer::Write { from, to: self.layout.line(field), bytes: 8, call };
         self.post(peer, what, transfer, ports);
     }
@@ -459,7 +464,7 @@ impl Group {
         let from = self.layout.outbox(peer, layout::OUTBOX_ZEROING);
         put(ports.memory, from, zeroed.word());
         let to = self.layout.line(layout::ZEROED);
-        self.post(peer, What::Other, Transfer::Write { from, to, bytes: 8, call: None }, ports);
+        self.post(peer, PostKind::Other, Transfer::Write { from, to, bytes: 8, call: None }, ports);
     }
 
     fn end_zeroing(&mut self, peer: usize, ports: &mut Ports<'_>) {
@@ -468,7 +473,7 @@ impl Group {
         let from = self.layout.outbox(peer, layout::ZEROED);
         put(ports.memory, from, zeroed.word());
         let to = self.layout.line(layout::ZEROED);
-        self.post(peer, What::Zeroed, Transfer::Write { from, to, bytes: 8, call: None }, ports);
+        self.post(peer, PostKind::Zeroed, Transfer::Write { from, to, bytes: 8, call: None }, ports);
     }
 
     fn write_slot(&mut self, peer: usize, index: u64, ports: &mut Ports<'_>) {
@@ -477,7 +482,7 @@ impl Group {
         let at = self.layout.slot(index);
         self.followers[peer].told = self.followers[peer].told.max(decided);
         let transfer = Transfer::Write { from: at, to: at, bytes, call: self.call() };
-        self.post(peer, What::Slot(index + 1), transfer, ports);
+        self.post(peer, PostKind::Slot(index + 1), transfer, ports);
     }
 
     /// Zeroes some of a follower's slots, no more than a window and in one piece.
@@ -485,12 +490,12 @@ impl Group {
         let bytes = slots as usize * self.parameters.slot_bytes;
         let (from, to) = (self.layout.zeros(), self.layout.slot(index));
         if !self.parameters.planted(PlantedBug::SlotNotZeroed) {
-            self.post(peer, What::Other, Transfer::Write { from, to, bytes, call: None }, ports);
+            self.post(peer, PostKind::Other, Transfer::Write { from, to, bytes, call: None }, ports);
         }
     }
 
     /// Reads two windows of a follower's slots, or as many as lie in one piece.
-    fn read_slots(&mut self, peer: usize, what: What, index: u64, ports: &mut Ports<'_>) {
+    fn read_slots(&mut self, peer: usize, what: PostKind, index: u64, ports: &mut Ports<'_>) {
         let slots = self.layout.piece(index, 2 * self.parameters.window);
         let bytes = slots as usize * self.parameters.slot_bytes;
         let (from, to) = (self.layout.slot(index), self.layout.inbox_slots(peer, 0));
@@ -499,30 +504,30 @@ impl Group {
     }
 
     /// A work request has succeeded.
-    pub(crate) fn carried_out(&mut self, peer: usize, what: What, ports: &mut Ports<'_>) {
+    pub(crate) fn carried_out(&mut self, peer: usize, what: PostKind, ports: &mut Ports<'_>) {
         match what {
-            What::Lines => self.know(peer, ports),
-            What::Slots => self.followers[peer].reading = false,
-            What::Collect => {
+            PostKind::Lines => self.know(peer, ports),
+            PostKind::Slots => self.followers[peer].reading = false,
+            PostKind::Collect => {
                 self.followers[peer].reading = false;
                 self.collected(peer, ports);
             }
-            What::Promise => self.collected(peer, ports),
-            What::Slot(next) => {
+            PostKind::Promise => self.collected(peer, ports),
+            PostKind::Slot(next) => {
                 self.followers[peer].acked = next;
                 self.decide(ports);
             }
-            What::Decided => self.followers[peer].telling = false,
-            What::Zeroed => self.followers[peer].freeing = false,
-            What::Snapshot => {
+            PostKind::Decided => self.followers[peer].telling = false,
+            PostKind::Zeroed => self.followers[peer].freeing = false,
+            PostKind::Snapshot => {
                 self.snapshot_for = None;
                 self.begin_comparing(peer, ports);
             }
-            What::Member => {
+            PostKind::Member => {
                 self.followers[peer].member = true;
                 self.decide(ports);
             }
-            What::Other => {}
+            PostKind::Other => {}
         }
         match self.followers[peer].stage {
             Stage::Syncing => self.sync(peer, ports),

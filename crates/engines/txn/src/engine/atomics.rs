@@ -11,7 +11,7 @@ use weft_verbs::Operation;
 use weft_waist::Io;
 
 use crate::engine::Transactions;
-use crate::engine::one_sided::{Reading, Why};
+use crate::engine::one_sided::{ReadPurpose, Reading};
 use crate::key::Version;
 use crate::message::Status;
 use crate::procedure::Access;
@@ -48,7 +48,7 @@ impl Transactions {
             match self.one_sided.address(key) {
                 Some(at) => {
                     let length = linked.element_bytes(key);
-                    let why = Why::Lock;
+                    let why = ReadPurpose::Lock;
                     self.swap(
                         landing,
                         Reading { id, index, key, why, primary, at, is_bucket: false, length },
@@ -57,7 +57,7 @@ impl Transactions {
                 }
                 None => {
                     let Bucket { at, length } = linked.remote_bucket(key);
-                    let why = Why::Find;
+                    let why = ReadPurpose::Find;
                     let reading = Reading { id, index, key, why, primary, at, is_bucket: true, length };
                     self.one_sided.read(landing, reading, io.effects);
                 }
@@ -69,7 +69,7 @@ impl Transactions {
     fn swap(&mut self, landing: usize, reading: Reading, io: &mut Io<'_>) {
         let near = self.one_sided.landing(landing);
         let (peer, lock, swap) = (reading.primary, reading.at + Chained::LOCK, reading.id.bits());
-        self.one_sided.expect(landing, Reading { why: Why::Lock, ..reading });
+        self.one_sided.expect(landing, Reading { why: ReadPurpose::Lock, ..reading });
         self.one_sided.post(landing as u64, (peer, lock), (near, 8), io.effects, |remote| {
             Operation::CompareSwap { remote, compare: 0, swap }
         });
@@ -115,7 +115,7 @@ impl Transactions {
             Some(attempt) if locked => {
                 attempt.held.push(lock);
                 self.counters.verbs += 1;
-                self.one_sided.read(landing, Reading { why: Why::Locked, ..reading }, io.effects);
+                self.one_sided.read(landing, Reading { why: ReadPurpose::Locked, ..reading }, io.effects);
             }
             Some(_) => {
                 self.one_sided.give_back(landing);
@@ -172,7 +172,7 @@ impl Transactions {
             id,
             index: lock.index,
             key: crate::Key::new(0, 0),
-            why: Why::Release,
+            why: ReadPurpose::Release,
             primary: lock.primary,
             at: lock.address,
             is_bucket: false,

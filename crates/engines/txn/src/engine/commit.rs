@@ -9,7 +9,7 @@ use crate::engine::Transactions;
 use crate::host_port;
 use crate::log;
 use crate::message::{
-    DIFFERENCE_BYTES_MIN, Got, HEADER_BYTES_MAX, Kind, Place, Put, Replacement, Status, Want, write,
+    DIFFERENCE_BYTES_MIN, Got, HEADER_BYTES_MAX, Kind, Put, RecordPart, Replacement, Status, Want, write,
 };
 use crate::parameters::PlantedBug;
 use crate::procedure::{Execution, Fault, Written};
@@ -174,16 +174,16 @@ impl Transactions {
         &mut self,
         id: TransactionId,
         execution: &Execution,
-        wanted: impl Fn(&Place) -> bool,
+        wanted: impl Fn(&RecordPart) -> bool,
         io: &mut Io<'_>,
-        mut to: impl FnMut(&mut Self, Place) -> NodeSet,
+        mut to: impl FnMut(&mut Self, RecordPart) -> NodeSet,
     ) -> u16 {
         let budget = self.log_budget();
         let shards = written_shards(execution);
         for shard in (0..self.parameters.nodes).filter(|shard| shards >> shard & 1 == 1) {
             let parts = split(execution, shard, budget).1;
             for part in 0..parts {
-                let place = Place { id, shard, part, parts };
+                let place = RecordPart { id, shard, part, parts };
                 if !wanted(&place) {
                     continue;
                 }
@@ -207,7 +207,7 @@ impl Transactions {
     fn log_differences(
         &mut self,
         execution: &Execution,
-        place: &Place,
+        place: &RecordPart,
         shards: u16,
         needs: Room,
         receivers: NodeSet,
@@ -240,7 +240,7 @@ impl Transactions {
 
     /// What the writes of a record take of a table at worst. Where nobody has looked whether the object is there, it
     /// is an insertion.
-    fn needs_of(&self, execution: &Execution, place: &Place) -> Room {
+    fn needs_of(&self, execution: &Execution, place: &RecordPart) -> Room {
         let puts = puts_of(execution, place.shard, place.part, self.log_budget());
         puts.fold(Room::default(), |all, put| {
             let Some(value) = put.value else { return all };
@@ -250,7 +250,7 @@ impl Transactions {
         })
     }
 
-    pub(crate) fn on_logged(&mut self, from: usize, place: Place, io: &mut Io<'_>) {
+    pub(crate) fn on_logged(&mut self, from: usize, place: RecordPart, io: &mut Io<'_>) {
         let replicas = self.replicas[place.shard];
         let first = self.bug(PlantedBug::CommitAtFirstLog);
         let Some(attempt) = self.attempt(place.id) else { return };

@@ -9,11 +9,11 @@ use std::mem::take;
 use weft_waist::{Caller, Io, NodeId, NodeSet};
 
 use crate::engine::Transactions;
-use crate::engine::one_sided::Why;
+use crate::engine::one_sided::ReadPurpose;
 use crate::host_port::{self, HostKind};
 use crate::key::Key;
 use crate::message::{
-    Claim, Drawn, Got, Kind, List, Place, Put, Seen, Status, Verdict, Want, write, write_id,
+    Claim, Drawn, Got, Kind, List, Put, RecordPart, Seen, Status, Verdict, Want, write, write_id,
 };
 use crate::parameters::{PlantedBug, Reads};
 use crate::procedure::{Access, Mode, ProcedureId, Step};
@@ -209,7 +209,7 @@ impl Transactions {
         }
         self.send_execute(id, asked, io);
         if self.attempt(id).is_some() {
-            self.read_remotely(id, asked, Why::Execute, io);
+            self.read_remotely(id, asked, ReadPurpose::Execute, io);
         }
         if self.attempt(id).is_some() {
             self.lock_by_atomics(id, asked, io);
@@ -573,7 +573,7 @@ impl Transactions {
         self.the(id).waiting = waiting;
         self.the(id).reading = 0;
         self.send_validate(id, waiting, io);
-        let reading = if read_remotely { self.read_remotely(id, 0, Why::Validate, io) } else { 0 };
+        let reading = if read_remotely { self.read_remotely(id, 0, ReadPurpose::Validate, io) } else { 0 };
         if self.attempt(id).is_some() {
             self.the(id).reading = reading;
             self.look_whether_valid(id, io);
@@ -703,13 +703,13 @@ impl Transactions {
                 Stage::Logging | Stage::Committing => {
                     let execution = take(&mut attempt.execution);
                     let known = take(&mut attempt.acknowledgements);
-                    let waiting = |place: &Place| {
+                    let waiting = |place: &RecordPart| {
                         known
                             .iter()
                             .find(|known| (known.place.shard, known.place.part) == (place.shard, place.part))
                             .map_or(NodeSet::EMPTY, |known| known.waiting)
                     };
-                    let wanted = |place: &Place| !waiting(place).is_empty();
+                    let wanted = |place: &RecordPart| !waiting(place).is_empty();
                     self.send_log(id, &execution, wanted, io, |_, place| waiting(&place));
                     let attempt = self.the(id);
                     (attempt.execution, attempt.acknowledgements) = (execution, known);

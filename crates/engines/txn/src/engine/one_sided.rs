@@ -24,7 +24,7 @@ use crate::engine::{TAG_VERB, Transactions};
 use crate::key::{Key, Version};
 use crate::linked::LinkedShape;
 use crate::log;
-use crate::message::{Place, Status, Verdict};
+use crate::message::{RecordPart, Status, Verdict};
 use crate::parameters::{Parameters, Reads};
 use crate::procedure::{Access, Mode};
 use crate::store::{Bucket, Element};
@@ -37,7 +37,7 @@ const HEAD_BYTES: usize = 32;
 
 /// Purpose of a READ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Why {
+pub(crate) enum ReadPurpose {
     Execute,
     Validate,
     /// To find where an object is that is to be locked.
@@ -55,7 +55,7 @@ pub(crate) struct Reading {
     pub id: TransactionId,
     pub index: usize,
     pub key: Key,
-    pub why: Why,
+    pub why: ReadPurpose,
     pub primary: usize,
     /// Address at the primary, and whether it is that of a bucket.
     pub at: u64,
@@ -65,7 +65,7 @@ pub(crate) struct Reading {
 
 #[derive(Clone, Copy, Debug)]
 enum Posted {
-    Log { place: Place, peer: usize },
+    Log { place: RecordPart, peer: usize },
     Filler,
 }
 
@@ -256,7 +256,7 @@ impl Transactions {
         &mut self,
         id: TransactionId,
         from: usize,
-        why: Why,
+        why: ReadPurpose,
         io: &mut Io<'_>,
     ) -> usize {
         let count = self.the(id).execution.accesses().len();
@@ -267,7 +267,7 @@ impl Transactions {
             let refused = attempt.refused.is_some();
             let execution = take(&mut attempt.execution);
             let wanted = match why {
-                Why::Validate => self.is_unlocked(&execution, refused, index),
+                ReadPurpose::Validate => self.is_unlocked(&execution, refused, index),
                 _ => !execution.fetched(index),
             };
             self.the(id).execution = execution;
@@ -283,11 +283,13 @@ impl Transactions {
             reads += 1;
             let linked = self.shards.linked().expect("who READs has such tables itself");
             let known = match why {
-                Why::Validate => Some(self.window.at(id.sequence()).addresses[index]).filter(|at| *at != 0),
+                ReadPurpose::Validate => {
+                    Some(self.window.at(id.sequence()).addresses[index]).filter(|at| *at != 0)
+                }
                 _ => self.one_sided.addresses.get(&key).copied(),
             };
             let (Bucket { at, length }, is_bucket) = match (known, why) {
-                (Some(at), Why::Validate) => (Bucket { at, length: HEAD_BYTES }, false),
+                (Some(at), ReadPurpose::Validate) => (Bucket { at, length: HEAD_BYTES }, false),
                 (Some(at), _) => (Bucket { at, length: linked.element_bytes(key) }, false),
                 (None, _) => (linked.remote_bucket(key), true),
             };
@@ -317,8 +319,8 @@ impl Transactions {
         let reading = self.one_sided.readings[number].expect("it was posted");
         if success {
             match reading.why {
-                Why::Lock => self.on_swapped(number, reading, io),
-                Why::Release => self.on_released(number, reading, io),
+                ReadPurpose::Lock => self.on_swapped(number, reading, io),
+                ReadPurpose::Release => self.on_released(number, reading, io),
                 _ => self.on_read(number, reading, io),
             }
             self.look_whether_restarted(reading.id, io);
@@ -347,8 +349,8 @@ impl Transactions {
                         self.one_sided.remember(reading.key, address);
                     }
                     match reading.why {
-                        Why::Find => self.on_found(number, reading, Some(address), io),
-                        Why::Locked => {
+                        ReadPurpose::Find => self.on_found(number, reading, Some(address), io),
+                        ReadPurpose::Locked => {
                             let object = Some((element.version, element.value));
                             self.on_locked_read(number, reading, object, io);
                         }
@@ -358,7 +360,7 @@ impl Transactions {
                             self.object_read(&reading, address, lock, version, value, io);
                         }
                     }
-                } else if reading.why == Why::Locked {
+                } else if reading.why == ReadPurpose::Locked {
                     self.on_locked_read(number, reading, None, io);
                 } else {
                     // The remembered address is out of date.
@@ -375,7 +377,7 @@ impl Transactions {
                     self.counters.verbs += 1;
                     self.one_sided.read(number, reading, io.effects);
                 }
-                None if reading.why == Why::Find => self.on_found(number, reading, None, io),
+                None if reading.why == ReadPurpose::Find => self.on_found(number, reading, None, io),
                 None => {
                     self.one_sided.give_back(number);
                     self.object_read(&reading, 0, 0, Version::ZERO, None, io);
@@ -398,7 +400,7 @@ impl Transactions {
         let locked = lock != 0 && lock != id.bits();
         let Some(attempt) = self.attempt(id) else { return };
         match (reading.why, attempt.stage) {
-            (Why::Execute, Stage::Executing { .. }) if !attempt.execution.fetched(reading.index) => {
+            (ReadPurpose::Execute, Stage::Executing { .. }) if !attempt.execution.fetched(reading.index) => {
                 if locked {
                     return self.finish(id, Status::Conflict, 0, io);
                 }
@@ -407,7 +409,7 @@ impl Transactions {
                 attempt.execution.fetch(reading.index, version, Version::ZERO, value);
                 self.look_whether_fetched(id, io);
             }
-            (Why::Validate, Stage::Validating) => {
+            (ReadPurpose::Validate, Stage::Validating) => {
                 if locked || attempt.execution.read_version(reading.index) != version {
                     return self.finish(id, Status::Conflict, 0, io);
                 }
@@ -424,7 +426,7 @@ impl Transactions {
     }
 
     /// WRITEs a record into this node's ring at a backup.
-    pub(crate) fn write_record(&mut self, peer: usize, place: Place, record: &[u8], io: &mut Io<'_>) {
+    pub(crate) fn write_record(&mut self, peer: usize, place: RecordPart, record: &[u8], io: &mut Io<'_>) {
         self.counters.verbs += 1;
         let ring = &mut self.one_sided.rings[peer];
         let to_end = RING_BYTES - (ring.tail % RING_BYTES as u64) as usize;

@@ -13,8 +13,8 @@ use crate::engine::{TAG_LOG, TAG_LOOKUP, Transactions};
 use crate::key::{Key, Version};
 use crate::log;
 use crate::message::{
-    Claim, Content, Drawn, Got, Header, Kind, Lack, List, Place, Seen, Status, Verdict, Want, Write, write,
-    write_list,
+    Claim, Content, Drawn, Got, Header, Kind, Lack, List, RecordPart, Seen, Status, Verdict, Want, Write,
+    write, write_list,
 };
 use crate::operation::{Purpose, Sought};
 use crate::parameters::PlantedBug;
@@ -27,7 +27,7 @@ use crate::transaction::TransactionId;
 /// A record of an attempt in this node's log.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Part {
-    pub place: Place,
+    pub place: RecordPart,
     /// Position in the log, or [`UNLOGGED`].
     pub position: u64,
 }
@@ -160,7 +160,7 @@ impl Participants {
     }
 
     /// Whether an attempt has ended with this record among its own.
-    fn has_ended_with(&mut self, place: &Place) -> bool {
+    fn has_ended_with(&mut self, place: &RecordPart) -> bool {
         self.find(place.id)
             .is_some_and(|slot| slot.ended && slot.parts.iter().any(|part| part.place == *place))
     }
@@ -610,7 +610,7 @@ impl Transactions {
 
     pub(crate) fn on_log(
         &mut self,
-        place: Place,
+        place: RecordPart,
         shards: u16,
         needs: Room,
         writes: &List<'_, Write<'_>>,
@@ -703,7 +703,7 @@ impl Transactions {
 
     fn append(
         &mut self,
-        place: Place,
+        place: RecordPart,
         record: &[u8],
         demand: Demand,
         writes: &List<'_, Write<'_>>,
@@ -735,7 +735,7 @@ impl Transactions {
     }
 
     /// Tells the coordinator of a record that is kept here: by itself, or with what came of the run, if that was here.
-    fn say_logged(&mut self, place: &Place, io: &mut Io<'_>) {
+    fn say_logged(&mut self, place: &RecordPart, io: &mut Io<'_>) {
         let slot = self.participants.slot(place.id);
         let has_run =
             slot.shipped.is_some_and(|(status, _)| status == Status::Ok) && slot.execution.is_some();
@@ -746,7 +746,7 @@ impl Transactions {
         }
     }
 
-    fn answer_log(&mut self, place: &Place, io: &mut Io<'_>) {
+    fn answer_log(&mut self, place: &RecordPart, io: &mut Io<'_>) {
         let mut out = self.message();
         write::place(&mut out, place);
         self.post_to(io.effects, place.id.coordinator(), Kind::Logged, out);

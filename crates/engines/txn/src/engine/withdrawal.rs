@@ -18,7 +18,7 @@ use weft_waist::{Io, NodeId, NodeSet};
 use crate::engine::Transactions;
 use crate::engine::commit::written_shards;
 use crate::host_port::TABLE;
-use crate::message::{Kind, Lack, Place, Status, write, write_id};
+use crate::message::{Kind, Lack, RecordPart, Status, write, write_id};
 use crate::transaction::TransactionId;
 use crate::window::Stage;
 
@@ -27,7 +27,7 @@ const PATIENCE: u32 = 2;
 
 impl Transactions {
     /// Tells the coordinator of a record that finds no room here. `shards`: all that the attempt writes.
-    pub(crate) fn refuse_log(&mut self, place: &Place, shards: u16, lack: Lack, io: &mut Io<'_>) {
+    pub(crate) fn refuse_log(&mut self, place: &RecordPart, shards: u16, lack: Lack, io: &mut Io<'_>) {
         let counters = &mut self.counters;
         *(if lack == Lack::Log { &mut counters.log_full } else { &mut counters.table_full }) += 1;
         let mut out = self.message();
@@ -38,7 +38,7 @@ impl Transactions {
     pub(crate) fn on_refused(
         &mut self,
         from: usize,
-        place: &Place,
+        place: &RecordPart,
         shards: u16,
         lack: Lack,
         io: &mut Io<'_>,

@@ -33,12 +33,12 @@ pub fn validated(out: &mut Vec<u8>, id: TransactionId, shard: usize, status: Sta
     out.extend_from_slice(&[shard as u8, status as u8]);
 }
 
-pub fn place(out: &mut Vec<u8>, place: &Place) {
+pub fn place(out: &mut Vec<u8>, place: &RecordPart) {
     write_id(out, place.id);
     out.extend_from_slice(&[place.shard as u8, place.part, place.parts]);
 }
 
-pub fn refused(out: &mut Vec<u8>, at: &Place, shards: u16, lack: Lack) {
+pub fn refused(out: &mut Vec<u8>, at: &RecordPart, shards: u16, lack: Lack) {
     place(out, at);
     out.extend_from_slice(&shards.to_be_bytes());
     out.push(lack as u8);
@@ -46,7 +46,7 @@ pub fn refused(out: &mut Vec<u8>, at: &Place, shards: u16, lack: Lack) {
 
 pub fn log<'a, T: Item<'a>>(
     out: &mut Vec<u8>,
-    at: &Place,
+    at: &RecordPart,
     shards: u16,
     needs: Room,
     writes: impl Iterator<Item = T>,
@@ -55,7 +55,7 @@ pub fn log<'a, T: Item<'a>>(
     write_list(out, writes);
 }
 
-fn log_head(out: &mut Vec<u8>, at: &Place, shards: u16, needs: Room) {
+fn log_head(out: &mut Vec<u8>, at: &RecordPart, shards: u16, needs: Room) {
     place(out, at);
     out.extend_from_slice(&shards.to_be_bytes());
     // A transaction has fewer keys than a byte can count.
@@ -65,7 +65,7 @@ fn log_head(out: &mut Vec<u8>, at: &Place, shards: u16, needs: Room) {
 /// The same for those that hold what was read. Returns whether that is shorter.
 pub fn log_differences<'a>(
     out: &mut Vec<u8>,
-    at: &Place,
+    at: &RecordPart,
     shards: u16,
     needs: Room,
     replacements: impl Iterator<Item = Replacement<'a>>,

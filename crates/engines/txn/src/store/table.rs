@@ -46,7 +46,7 @@ impl Change {
 
 /// A place for a new object: `target`, once what stands between it and the slot `free` has moved by one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Place {
+struct InsertionPoint {
     free: u32,
     target: u32,
 }
@@ -301,7 +301,7 @@ impl Table {
     }
 
     /// The place of a new object of this home that moves nothing if it can, and least otherwise.
-    fn place(&self, bytes: &[u8], home: u32) -> Option<Place> {
+    fn place(&self, bytes: &[u8], home: u32) -> Option<InsertionPoint> {
         let window = self.layout.window_end(home);
         // The last slot of what must stand before it, the last free slot before that, and the first slot of what must
         // stand behind it.
@@ -318,17 +318,17 @@ impl Table {
         }
         let target = before.map_or(home, |slot| slot + 1);
         if target < window && behind != Some(target) {
-            return Some(Place { free: target, target });
+            return Some(InsertionPoint { free: target, target });
         }
         if let (Some(free), Some(before)) = (free_before, before) {
-            return Some(Place { free, target: before });
+            return Some(InsertionPoint { free, target: before });
         }
         if target >= window {
             return None;
         }
         for slot in target..home.saturating_add(self.probe).min(self.layout.slots_all()) {
             match self.home_at(bytes, slot) {
-                None => return Some(Place { free: slot, target }),
+                None => return Some(InsertionPoint { free: slot, target }),
                 Some(there) if slot + 1 >= self.layout.window_end(there) => return None,
                 Some(_) => {}
             }
@@ -341,10 +341,10 @@ impl Table {
     fn shift<L: Lines + ?Sized>(
         &mut self,
         memory: &mut L,
-        place: Place,
+        place: InsertionPoint,
         new: Option<(Head, &[u8])>,
     ) -> (u32, u32) {
-        let Place { free, target } = place;
+        let InsertionPoint { free, target } = place;
         let stamp = self.next_stamp();
         let (first, last) = (free.min(target), free.max(target));
         let bytes = self.layout.shape().slot_bytes;
@@ -409,7 +409,7 @@ impl Table {
             .map_or(self.layout.slots_all(), |limit| (free + limit).min(self.layout.slots_all()));
         let follows = |slot: &u32| self.home_at(memory.bytes(), *slot).is_some_and(|home| home < *slot);
         let target = (free + 1..end).take_while(follows).last()?;
-        Some(self.shift(memory, Place { free, target }, None))
+        Some(self.shift(memory, InsertionPoint { free, target }, None))
     }
 
     fn update<L: Lines + ?Sized>(

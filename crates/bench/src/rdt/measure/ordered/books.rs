@@ -8,7 +8,7 @@ use weft_check::replicated::{Call, ReplicatedReport, Specification};
 use weft_rdt::Object;
 use weft_time::{Duration, Instant};
 
-use crate::rdt::books::NodeBooks;
+use crate::rdt::books::NodeRecord;
 use crate::rdt::reference::Subject;
 use crate::rdt::workload::Operation;
 
@@ -67,10 +67,10 @@ struct Entry {
 
 /// The books, as all hosts share them.
 #[derive(Debug)]
-pub(super) struct OrderedBooks {
+pub(super) struct OrderedRecord {
     subject: Subject,
     reference: Object,
-    pub(super) clients: Vec<NodeBooks>,
+    pub(super) clients: Vec<NodeRecord>,
     asked: Vec<VecDeque<Asked>>,
     log: VecDeque<Entry>,
     /// Entries that all replicas have told.
@@ -87,14 +87,14 @@ pub(super) struct OrderedBooks {
     pub(super) wrong: Vec<String>,
 }
 
-impl OrderedBooks {
+impl OrderedRecord {
     /// Books of as many replicas and clients as there are quotas.
     pub(super) fn new(subject: &Subject, quotas: &[u64]) -> Rc<RefCell<Self>> {
         let methods = subject.kind().method_count();
         Rc::new(RefCell::new(Self {
             reference: subject.initial(),
             subject: subject.clone(),
-            clients: quotas.iter().map(|quota| NodeBooks::new(*quota, methods)).collect(),
+            clients: quotas.iter().map(|quota| NodeRecord::new(*quota, methods)).collect(),
             asked: vec![VecDeque::new(); quotas.len()],
             log: VecDeque::new(),
             gone: 0,
@@ -254,18 +254,18 @@ mod tests {
     const ADD: Operation = Operation::Update(Call { method: 0, arguments: [5, 0, 0, 0] });
     const READ: Operation = Operation::Query(Call { method: 0, arguments: [0; 4] });
 
-    fn books() -> OrderedBooks {
+    fn books() -> OrderedRecord {
         let subject = Subject::shipped("g-counter", &Bounds::uniform(4)).unwrap();
-        let books = OrderedBooks::new(&subject, &[2, 2]);
+        let books = OrderedRecord::new(&subject, &[2, 2]);
         Rc::into_inner(books).unwrap().into_inner()
     }
 
-    fn asked(books: &mut OrderedBooks) {
+    fn asked(books: &mut OrderedRecord) {
         books.asked(0, 0, ADD);
         books.asked(1, 0, READ);
     }
 
-    fn answer(books: &mut OrderedBooks, client: usize, outcome: Outcome) {
+    fn answer(books: &mut OrderedRecord, client: usize, outcome: Outcome) {
         books.answered_with(client, 0, outcome, Duration::ZERO, Instant::ZERO, true);
     }
 
@@ -288,7 +288,7 @@ mod tests {
     /// Each of these is found, and by itself.
     #[test]
     fn what_cannot_be_is_found() {
-        type Wrong = fn(&mut OrderedBooks);
+        type Wrong = fn(&mut OrderedRecord);
         let cases: [(&str, Wrong); 6] = [
             ("has number", |books| {
                 books.told(0, 1, 0, 0, ADD, Outcome::Done);

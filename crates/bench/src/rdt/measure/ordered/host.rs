@@ -14,7 +14,7 @@ use weft_sim::Labour;
 use weft_smr::log::{self, Answer, Append, SESSION_WINDOW, Status};
 use weft_time::{Duration, Instant};
 
-use super::books::{OrderedBooks, perform};
+use super::books::{OrderedRecord, perform};
 use crate::rdt::workload::{ClientWorkload, Operation};
 
 /// How long a client waits before it asks again what the log had no room for.
@@ -52,7 +52,7 @@ struct Client {
 pub(super) struct OrderedHalf {
     node: usize,
     wired: WiredHalf,
-    books: Rc<RefCell<OrderedBooks>>,
+    books: Rc<RefCell<OrderedRecord>>,
     object: Object,
     clients: Vec<Client>,
     outstanding: usize,
@@ -68,7 +68,7 @@ impl OrderedHalf {
     pub(super) fn new(
         node: usize,
         wired: WiredHalf,
-        books: Rc<RefCell<OrderedBooks>>,
+        books: Rc<RefCell<OrderedRecord>>,
         clients: Vec<ClientWorkload>,
         outstanding: usize,
         cost: Duration,

@@ -21,7 +21,7 @@ use weft_smr::log::{Log, LogParameters};
 use weft_time::{Duration, Instant};
 use weft_waist::Memory;
 
-use self::books::OrderedBooks;
+use self::books::OrderedRecord;
 use self::host::OrderedHalf;
 use super::{DRAIN, HEARTBEAT, Measured, RdtBench, SLICE, STUCK_AFTER};
 use crate::rdt::system::System;
@@ -39,7 +39,7 @@ type OrderedMachine = NicMachine<SoftNic<Log>, HostThreads<NodeHost<OrderedHalf>
 
 struct Cluster {
     world: World<OrderedMachine>,
-    books: Rc<RefCell<OrderedBooks>>,
+    books: Rc<RefCell<OrderedRecord>>,
 }
 
 impl Cluster {
@@ -47,7 +47,7 @@ impl Cluster {
         let sizes = Sizes { keys: bench.keys, ..Sizes::LARGE };
         let workload = Workload::new(bench.name, bench.nodes, bench.updates, sizes, bench.skew, bench.seed);
         let subject = workload.subject();
-        let books = OrderedBooks::new(&subject, &bench.shares());
+        let books = OrderedRecord::new(&subject, &bench.shares());
         books.borrow_mut().begins_at = Instant::ZERO + CONNECTING;
         let mut log = LogParameters::default().with_nodes(bench.nodes);
         log.pulse.period = HEARTBEAT;

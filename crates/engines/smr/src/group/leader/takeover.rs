@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use weft_waist::NodeSet;
 
-use super::{Follower, Stage, What};
+use super::{Follower, PostKind, Stage};
 use crate::group::{Group, Role};
 use crate::layout::{self, Gap, NUMBER_MAX, Zeroed};
 use crate::link::Transfer;
@@ -30,10 +30,10 @@ impl Group {
         self.followers[peer] = Follower { stage: Stage::Reading, ..Follower::default() };
         let from = self.layout.line(0);
         let transfer = Transfer::Read { from, to: self.layout.inbox_lines(peer), bytes: layout::LINES };
-        self.post(peer, What::Lines, transfer, ports);
+        self.post(peer, PostKind::Lines, transfer, ports);
         if self.role == Role::Requesting {
             // Nobody else writes to the slots any more, so they may be read before the proposal is written.
-            self.read_slots(peer, What::Slots, self.decided, ports);
+            self.read_slots(peer, PostKind::Slots, self.decided, ports);
         }
     }
 
@@ -151,7 +151,7 @@ impl Group {
     fn collect(&mut self, cursor: u64, empty: u64, confirmed: NodeSet, ports: &mut Ports<'_>) {
         self.role = Role::Collecting { cursor, empty, waiting: confirmed };
         for peer in confirmed.iter().map(|peer| peer.index()) {
-            self.read_slots(peer, What::Collect, cursor, ports);
+            self.read_slots(peer, PostKind::Collect, cursor, ports);
         }
         if confirmed.is_empty() {
             self.adopt(ports);
@@ -170,7 +170,7 @@ impl Group {
 
     pub(super) fn promise(&mut self, peer: usize, ports: &mut Ports<'_>) {
         if !std::mem::replace(&mut self.followers[peer].promised, true) {
-            self.write_line(peer, layout::PROPOSAL, What::Promise, ports);
+            self.write_line(peer, layout::PROPOSAL, PostKind::Promise, ports);
         }
     }
 
