@@ -389,7 +389,7 @@ impl Board {
         let sent = self.from_host.beat();
         inputs.host_tx_valid_i = sent.is_some().into();
         if let Some(beat) = &sent {
-            inputs.host_tx_i = from_beat(beat);
+            inputs.host_tx_i = beat.pack();
             quiet = false;
         }
         let host_ready = self.gate.is_open();
@@ -429,11 +429,11 @@ impl Board {
             self.from_host.advance();
         }
         if outputs.host_rx_valid_o != 0 && host_ready {
-            self.host_frames.extend(self.to_host.push(&to_beat(&outputs.host_rx_o)));
+            self.host_frames.extend(self.to_host.push(&Beat::unpack(&outputs.host_rx_o)));
         }
         sample_permissions(outputs, &mut self.permissions, cycle);
         if outputs.sniffer_valid_o != 0 {
-            self.sniffed.extend(self.sniffer.push(&to_beat(&outputs.sniffer_o)));
+            self.sniffed.extend(self.sniffer.push(&Beat::unpack(&outputs.sniffer_o)));
         }
         if let Some(lite) = &mut self.lite {
             sample_lite(outputs, lite);
@@ -485,17 +485,6 @@ impl RegionMemory for Board {
 fn range(address: u64, length: usize) -> Result<std::ops::Range<usize>, MemoryFault> {
     let start = usize::try_from(address).map_err(|_| MemoryFault)?;
     Ok(start..start.checked_add(length).ok_or(MemoryFault)?)
-}
-
-pub(crate) fn from_beat(beat: &Beat) -> [u32; 17] {
-    let empty = (crate::mac::BEAT_BYTES - beat.bytes) as u8;
-    package::Beat { last: beat.last, empty, data: beat.data }.pack()
-}
-
-fn to_beat(words: &[u32; 17]) -> Beat {
-    let beat = package::Beat::unpack(words);
-    let bytes = crate::mac::BEAT_BYTES - usize::from(if beat.last { beat.empty } else { 0 });
-    Beat { data: beat.data, bytes, last: beat.last }
 }
 
 fn drive_lite(inputs: &mut Inputs, lite: &Lite) {

@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 
 use weft_time::{Duration, Instant};
 
+use crate::package;
+
 /// Bytes of a beat.
 pub(crate) const BEAT_BYTES: usize = 64;
 
@@ -33,6 +35,19 @@ pub(crate) struct Beat {
 }
 
 impl Beat {
+    /// The beat as the type `beat_t` of the gateware.
+    pub(crate) fn pack(&self) -> [u32; 17] {
+        let empty = (BEAT_BYTES - self.bytes) as u8;
+        package::Beat { last: self.last, empty, data: self.data }.pack()
+    }
+
+    /// The beat of a `beat_t`.
+    pub(crate) fn unpack(words: &[u32; 17]) -> Self {
+        let beat = package::Beat::unpack(words);
+        let bytes = BEAT_BYTES - usize::from(if beat.last { beat.empty } else { 0 });
+        Self { data: beat.data, bytes, last: beat.last }
+    }
+
     /// The beat at `offset` of a frame.
     #[inline]
     fn of(frame: &[u8], offset: usize) -> Self {

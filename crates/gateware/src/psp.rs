@@ -109,7 +109,7 @@ impl PspPort {
         inputs.tx_ready_i = mac_ready.into();
         inputs.card_tx_valid_i = (!self.queue.is_empty()).into();
         if let Some(beat) = self.queue.front() {
-            inputs.card_tx_i = crate::board::from_beat(beat);
+            inputs.card_tx_i = beat.pack();
         }
         self.model.step(inputs, &mut self.outputs, time_ps);
         let outputs = &self.outputs;
