@@ -93,7 +93,7 @@ if has ibv_devinfo ibverbs-utils; then
     pair ibv_rc_pingpong -g 0 -n 200 -c -t
     pair ibv_rc_pingpong -g 0 -n 200 -c -N
     pair ibv_rc_pingpong -g 0 -n 200 -c -o
-    pair ibv_rc_pingpong -g 0 -n 20 -c -P -s 1000000
+    pair ibv_rc_pingpong -g 0 -n 20 -c -o -P -s 1000000
 fi
 
 if has ib_write_bw perftest; then
