@@ -103,9 +103,6 @@
 //!   what is still due of the whole. Then a requester takes responses that come too early, each to its place in local
 //!   memory, and asks for nothing but what is missing. Without the bit it goes back, since other responders end the
 //!   stream.
-//! - What is missing may only be late, on another path than what overtook it. A requester whose peer says either waits
-//!   for a quarter of a measured round trip before it sends or asks again (RFC 8985); and a responder that keeps
-//!   requests acknowledges at once when a gap that it has reported is filled.
 //! - A request refused with receiver-not-ready is not kept, and neither is what comes behind it until it comes again:
 //!   its requester sends all of that again.
 //! - A WRITE with immediate into an RPC region consumes no receive request.

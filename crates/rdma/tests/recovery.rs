@@ -45,11 +45,6 @@ impl Requester {
     }
 
     fn take(&mut self, opcode: Opcode, psn: u32, syndrome: Syndrome) {
-        self.take_from(opcode, psn, syndrome, false);
-    }
-
-    /// `keeps`: the peer keeps requests that come too early, and answers READs of missing parts.
-    fn take_from(&mut self, opcode: Opcode, psn: u32, syndrome: Syndrome, keeps: bool) {
         let bth = Bth {
             opcode,
             solicited: false,
@@ -58,7 +53,7 @@ impl Requester {
             partition_key: 0xffff,
             congestion: Congestion::default(),
             destination: self.node.queue_pair.0,
-            acknowledge: keeps,
+            acknowledge: false,
             psn,
         };
         let payload = [0; MTU as usize];
@@ -85,73 +80,6 @@ impl Requester {
     fn counters(&self) -> &Counters {
         self.node.transport.counters()
     }
-}
-
-const GAP: Syndrome = Syndrome::Nak(NakCode::PsnSequenceError);
-const ACK: Syndrome = Syndrome::Ack { credits: 31 };
-
-/// A requester whose way there and back takes 40 us, as it knows from a READ, and that has sent a WRITE of four packets
-/// behind it, from `PSN` + 4 on.
-fn writing() -> Requester {
-    let mut requester = Requester::reading();
-    requester.pass(Duration::from_us(40));
-    (0..4).for_each(|packet| requester.respond(packet));
-    let write = Operation::Write { remote: requester.peer.remote(0), immediate: None };
-    let local = requester.node.local(0, 4 * MTU);
-    requester.node.post(requester.now, 2, write, local);
-    assert_eq!(requester.requests(), [4, 5, 6, 7].map(|packet| PSN + packet));
-    requester
-}
-
-#[test]
-fn a_request_that_is_only_late_is_not_sent_again() {
-    let mut requester = writing();
-    for _ in 0..2 {
-        requester.take_from(Opcode::Acknowledge, PSN + 5, GAP, true);
-        assert_eq!(requester.requests(), []);
-        assert_eq!(requester.node.transport.next_deadline(), Some(requester.now + Duration::from_us(10)));
-    }
-    requester.pass(Duration::from_us(9));
-    requester.take_from(Opcode::Acknowledge, PSN + 7, ACK, false);
-    requester.pass(Duration::from_us(100));
-    assert_eq!(requester.requests(), []);
-    assert_eq!((requester.counters().rcvd_seq_err, requester.counters().completer_retry_err), (2, 0));
-}
-
-#[test]
-fn a_request_that_is_late_for_too_long_is_sent_again_alone() {
-    let mut requester = writing();
-    requester.take_from(Opcode::Acknowledge, PSN + 5, GAP, true);
-    requester.pass(Duration::from_us(10));
-    assert_eq!(requester.requests(), [PSN + 5]);
-    assert_eq!(requester.counters().completer_retry_err, 1);
-    // A peer that keeps nothing is not waited for.
-    requester.take_from(Opcode::Acknowledge, PSN + 6, GAP, false);
-    assert_eq!(requester.requests(), [PSN + 6, PSN + 7]);
-}
-
-#[test]
-fn a_response_that_is_only_late_is_not_asked_for_again() {
-    let mut requester = writing();
-    requester.take(Opcode::Acknowledge, PSN + 7, ACK);
-    let read = Operation::Read { remote: requester.peer.remote(0) };
-    let local = requester.node.local(0, 4 * MTU);
-    requester.node.post(requester.now, 3, read, local);
-    assert_eq!(requester.requests(), [PSN + 8]);
-    let respond = |requester: &mut Requester, packet: u32| {
-        requester.take_from(Opcode::ReadResponseMiddle, PSN + packet, ACK, true);
-    };
-    respond(&mut requester, 9);
-    respond(&mut requester, 11);
-    requester.pass(Duration::from_us(5));
-    assert_eq!(requester.requests(), []);
-    respond(&mut requester, 8);
-    // Of the next that is missing it has not been known for long.
-    requester.pass(Duration::from_us(5));
-    assert_eq!(requester.requests(), []);
-    requester.pass(Duration::from_us(40));
-    assert_eq!(requester.requests(), [PSN + 10]);
-    assert_eq!(requester.counters().completer_retry_err, 1);
 }
 
 #[test]

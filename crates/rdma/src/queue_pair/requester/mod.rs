@@ -73,8 +73,6 @@ struct Cursor {
 enum Wait {
     Acknowledgement,
     ReceiverReady,
-    /// What is missing may only be late.
-    Reordering,
 }
 
 /// A missing response for which the requester has gone back.

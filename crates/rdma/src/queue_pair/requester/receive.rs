@@ -1,6 +1,6 @@
 //! Taking responses, acknowledgements and time-outs.
 
-use weft_time::{Duration, Instant};
+use weft_time::Instant;
 use weft_verbs::{AccessFlags, CompletionStatus, LocalBuffer};
 use weft_wire::roce::{NakCode, Opcode, Packet, Syndrome};
 
@@ -231,10 +231,6 @@ impl Requester {
                 self.timer = None;
                 Ok(())
             }
-            Some((Wait::Reordering, _)) => {
-                self.timer = None;
-                self.repair_at_once(now, shared)
-            }
             Some((Wait::Acknowledgement, _)) => {
                 shared.counters.ack_timeout += 1;
                 // A stale stream of responses must not cost another retry.
@@ -307,23 +303,9 @@ impl Requester {
         self.repair(now, shared)
     }
 
-    /// The peer lacks the oldest packet that is not acknowledged, and nothing else, or the response to it is missing. It
-    /// may only be late, on another path than those that overtook it: it is sent again, or asked for, if it is not there
-    /// a while later.
+    /// The peer lacks the oldest packet that is not acknowledged, and nothing else: spends one retry and sends that
+    /// again.
     fn repair(&mut self, now: Instant, shared: &mut Shared) -> Result<(), Fault> {
-        if self.waits_for(Wait::Reordering) {
-            return Ok(());
-        }
-        let tolerance = self.round_trip.tolerance();
-        if tolerance == Duration::ZERO {
-            return self.repair_at_once(now, shared);
-        }
-        self.timer = Some((Wait::Reordering, now + tolerance));
-        Ok(())
-    }
-
-    /// Spends one retry and sends the oldest packet that is not acknowledged again.
-    fn repair_at_once(&mut self, now: Instant, shared: &mut Shared) -> Result<(), Fault> {
         self.spend_retry(shared)?;
         self.begin_repair(now, Loss::Gap, shared);
         Ok(())

@@ -60,12 +60,6 @@ impl RoundTrip {
         if timeout < LIMIT { timeout.min(ceiling) } else { ceiling }
     }
 
-    /// How long a packet that others have overtaken may be late before it is taken for lost: a quarter of a round trip,
-    /// as TCP has it (RFC 8985, section 6.2). Nothing if no round trip has been measured.
-    pub(super) fn tolerance(&self) -> Duration {
-        self.estimate.map_or(Duration::ZERO, |(mean, _)| mean / 4)
-    }
-
     /// A time-out shorter than the ceiling has passed: the next one is twice as long.
     pub(super) fn timed_out(&mut self) {
         self.doublings += 1;

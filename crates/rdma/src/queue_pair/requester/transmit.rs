@@ -4,7 +4,7 @@ use weft_time::Instant;
 use weft_verbs::{AccessFlags, CompletionStatus, Operation};
 use weft_wire::roce::{AtomicEth, Opcode, Packet, Reth};
 
-use super::{Cursor, Entry, Fault, Requester, Wait, check_local, part_of};
+use super::{Cursor, Entry, Fault, Requester, check_local, part_of};
 use crate::memory::RegionMemory;
 use crate::queue_pair::{Setup, emit};
 use crate::shared::Shared;
@@ -85,7 +85,7 @@ impl Requester {
                 self.round_trip.sent(now, sequence);
             }
         }
-        if self.timer.is_none() || first_to_ask && !self.waits_for(Wait::Reordering) {
+        if self.timer.is_none() || first_to_ask {
             self.wait_for_acknowledgement(now, setup);
         }
         packet_out.bth.solicited = ends && entry.request.solicited;

@@ -216,12 +216,10 @@ impl Responder {
             return Ok(());
         }
         let gap = self.gap;
-        let mut asks = asks_for_response(packet.bth.opcode);
         if !self.receive_in_turn(packet, setup, shared, memory)? {
             return Ok(());
         }
         while let Some((place, kept)) = self.reorder.take(self.expected, &mut shared.reorder) {
-            asks = asks_for_response(kept.packet().bth.opcode);
             let carried_out = self.receive_in_turn(&kept.packet(), setup, shared, memory);
             self.reorder.give_back(place, kept, &mut shared.reorder);
             if !carried_out? {
@@ -231,9 +229,6 @@ impl Responder {
         // The peer takes the rest as arrived unless it is told, and what was sent before that rest has arrived.
         if gap == Gap::Reported && shared.reorder.exists() && self.expected < self.early {
             self.report_gap(self.reorder.first(&shared.reorder), !self.reorder.is_empty());
-        } else if gap == Gap::Reported && shared.reorder.exists() && self.acknowledgement.is_none() && !asks {
-            // The peer may wait with what it would send again, to see whether it was only late.
-            self.acknowledgement = Some(Acknowledgement::Positive { sequence: self.expected - 1 });
         }
         Ok(())
     }
