@@ -51,8 +51,11 @@ pub fn disk(data: &[u8]) {
                 Err(refusal) => assert_eq!(refusal, Refusal::Full),
             }
             settle(&mut store, &mut disk);
-            let again = Store::recover(PARAMETERS, &mut disk, |_| {});
-            assert_eq!(again.expect("it was repaired").next_record(), store.next_record());
+            // A forged frame has a right checksum: what it claims may contradict what is written behind it.
+            if !is_forged {
+                let again = Store::recover(PARAMETERS, &mut disk, |_| {});
+                assert_eq!(again.expect("it was repaired").next_record(), store.next_record());
+            }
         }
         Err(RecoveryError::Disk(error)) => panic!("{error}"),
         Err(_) => {}
