@@ -17,7 +17,7 @@ use crate::package::{Control, QueuePair, Region, RequesterQuery, ResponderQuery}
 /// The engine in the card.
 #[derive(Clone, Debug)]
 pub struct EngineConfig {
-    /// Capabilities that its twin in software needs, no more than [`SLOT_OFFERS`].
+    /// Capabilities that its twin in software needs, no more than [`SLOT_OFFERS`](crate::SLOT_OFFERS).
     pub needs: Capabilities,
     /// Addresses of the cluster's nodes, by number. Datagrams from them are those of peers.
     pub peers: [Option<Ipv4Addr>; NODES_MAX],

@@ -149,17 +149,17 @@ impl Opcode {
         self.is_last() || self.is_only()
     }
 
-    /// Carries a [`Reth`].
+    /// Carries a [`Reth`](super::Reth).
     pub const fn has_reth(self) -> bool {
         matches!(self, WriteFirst | WriteOnly | WriteOnlyWithImmediate | ReadRequest)
     }
 
-    /// Carries an [`AtomicEth`].
+    /// Carries an [`AtomicEth`](super::AtomicEth).
     pub const fn has_atomic(self) -> bool {
         self.is_atomic()
     }
 
-    /// Carries an [`Aeth`].
+    /// Carries an [`Aeth`](super::Aeth).
     pub const fn has_aeth(self) -> bool {
         matches!(
             self,
