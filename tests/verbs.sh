@@ -131,11 +131,14 @@ if has rping rdmacm-utils; then
     managed udaddy -b $server -- udaddy -s $server -b $client
     if command -v ib_write_bw >/dev/null; then
         common=(-d weft0 -x 0 -F -R -n 100 -s 4096)
-        managed ib_write_bw "${common[@]}" -- ib_write_bw "${common[@]}" $server
+        for program in ib_write_bw ib_send_bw ib_send_lat ib_read_bw; do
+            managed $program "${common[@]}" -- $program "${common[@]}" $server
+        done
     fi
     if [[ $all == --all ]]; then
         managed rping -s -a $server -C 1000 -S 4096 -- rping -c -a $server -C 1000 -S 4096 -V
         managed ucmatose -b $server -c 20 -- ucmatose -s $server -b $client -c 20
+        managed rdma_server -- rdma_client -s $server
         managed udaddy -b $server -c 20 -- udaddy -s $server -b $client -c 20
     fi
 fi

@@ -16,6 +16,11 @@ pub const ATTEMPTS: u32 = 15;
 /// How long what a connection was is remembered, so that late messages are answered.
 const LINGER: Duration = Duration::from_secs(2);
 
+/// How long a request for a service that was just closed is left unanswered instead of refused: programs that meet more
+/// than once close their listener and listen again, and a peer in user space asks faster than they do. The requester
+/// asks again after [`RESEND`].
+const REOPENING: Duration = Duration::from_secs(2);
+
 /// A connection, or an attempt at one, by its place and its own number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ConnectionId(u32);
@@ -145,6 +150,8 @@ pub struct Manager {
     guid: u64,
     connections: Vec<Connection>,
     listened: Vec<Service>,
+    /// Services that nobody listens on any more, each with when requests for it are refused.
+    closed: Vec<(Service, Instant)>,
     next: u32,
     out: VecDeque<(IpAddr, [u8; crate::MAD_BYTES])>,
     events: VecDeque<Event>,
@@ -160,6 +167,7 @@ impl Manager {
             guid,
             connections: Vec::new(),
             listened: Vec::new(),
+            closed: Vec::new(),
             next: seed,
             out: VecDeque::new(),
             events: VecDeque::new(),
@@ -181,9 +189,16 @@ impl Manager {
         true
     }
 
-    /// Takes no requests for a service any more.
-    pub fn unlisten(&mut self, service: Service) {
+    /// Takes no requests for a service any more. Those of the next two seconds are not refused: the program may listen
+    /// again.
+    pub fn unlisten(&mut self, now: Instant, service: Service) {
         self.listened.retain(|&other| other != service);
+        self.closed.retain(|&(other, until)| other != service && until > now);
+        self.closed.push((service, now + REOPENING));
+    }
+
+    fn was_just_closed(&self, now: Instant, service: Service) -> bool {
+        self.closed.iter().any(|&(other, until)| other == service && until > now)
     }
 
     fn add(&mut self, peer: IpAddr, service: Service, datagrams: bool, state: State) -> &mut Connection {
@@ -412,6 +427,9 @@ impl Manager {
                 }
                 let asks = source(&private)?;
                 if !self.listened.contains(&service) {
+                    if self.was_just_closed(now, service) {
+                        return Some(());
+                    }
                     let (status, private) = (1, Vec::new());
                     let refusal =
                         Message::SidrRep { request, status, service, queue_pair: 0, queue_key: 0, private };
@@ -536,6 +554,9 @@ impl Manager {
         }
         let asks = source(&request.private).unwrap_or(SocketAddr::new(from, 0));
         if !self.listened.contains(&request.service) {
+            if self.was_just_closed(now, request.service) {
+                return Some(());
+            }
             let (reason, private) = (Reject::INVALID_SERVICE, Vec::new());
             let refusal = Message::Rej { local_id: 0, remote_id: request.local_id, reason, private };
             self.out.push_back((from, refusal.emit(transaction)));
@@ -726,6 +747,36 @@ mod tests {
         carry(now, &mut ends, &mut count, |_| false);
         let Some(Event::DatagramsAccepted { id, reply }) = ends[0].poll_event() else { panic!("no answer") };
         assert_eq!((id, reply.queue_pair, reply.queue_key), (asked, 9, 8));
+    }
+
+    #[test]
+    fn a_service_that_listens_again_is_found() {
+        let mut ends = pair();
+        let (now, mut count) = (Instant::ZERO, 0);
+        ends[1].listen(SERVICE);
+        ends[1].unlisten(now, SERVICE);
+        ends[0].connect(now, address(1), SERVICE, 3, true, parameters(5));
+        carry(now, &mut ends, &mut count, |_| false);
+        assert_eq!((ends[0].poll_event(), ends[1].poll_event()), (None, None));
+
+        assert!(ends[1].listen(SERVICE));
+        let later = now + RESEND;
+        ends[0].handle_deadline(later);
+        carry(later, &mut ends, &mut count, |_| false);
+        assert!(matches!(ends[1].poll_event(), Some(Event::Requested { .. })));
+    }
+
+    #[test]
+    fn a_service_that_stays_closed_refuses() {
+        let mut ends = pair();
+        let mut count = 0;
+        ends[1].listen(SERVICE);
+        ends[1].unlisten(Instant::ZERO, SERVICE);
+        let later = Instant::ZERO + REOPENING;
+        ends[0].connect(later, address(1), SERVICE, 3, true, parameters(5));
+        carry(later, &mut ends, &mut count, |_| false);
+        let Some(Event::Rejected { reason, .. }) = ends[0].poll_event() else { panic!("no answer") };
+        assert_eq!(reason, Reject::INVALID_SERVICE);
     }
 
     #[test]

@@ -195,7 +195,8 @@ unsafe extern "C" fn rdma_destroy_id(pointer: *mut rdma_cm_id) -> c_int {
         if let Some(engine) = engine() {
             let mut state = engine.lock();
             if let Some(service) = id.service.take() {
-                state.manager.unlisten(service);
+                let now = state.now();
+                state.manager.unlisten(now, service);
                 state.listeners.remove(&service.0);
             }
             if let Some(connection) = id.connection.take() {
