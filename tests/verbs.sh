@@ -1,8 +1,15 @@
 #!/usr/bin/env bash
 # The distribution's programs of verbs, unmodified, in pairs on two loopback addresses under `weft run`. What is not
-# installed is skipped with the package that has it. Without arguments: a slice; with --all: every line.
+# installed is skipped with the package that has it. Without arguments: a slice; with --all: every line. Builds the
+# libraries first, unless WEFT names a command that has them beside it.
 set -uo pipefail
 cd "$(dirname "$0")/.."
+
+if ! command -v ibv_devinfo ib_write_bw rping >/dev/null; then
+    echo "verbs: skipped: no programs of verbs here; with Debian: apt install ibverbs-utils perftest rdmacm-utils"
+    exit 0
+fi
+[[ -n ${WEFT-} ]] || tools/verbs.sh release >/dev/null || exit 1
 
 weft=$(realpath "${WEFT:-target/release/weft}")
 [[ -x $weft ]] || { echo "tests/verbs.sh: $weft is not there; run make build" >&2; exit 2; }
