@@ -91,6 +91,9 @@ campaign: build ## A slice of the fault campaign
 	$(WEFT) sim txn --nodes 3 --seeds 1..10 --faults all --lose-shard
 	$(WEFT) sim lock --nodes 3 --seeds 1..40 --faults all
 	$(WEFT) sim lock --nodes 5 --seeds 1..20 --faults all
+	$(WEFT) sim kv --nodes 4 --seeds 1..10 --faults partial_partition
+	$(WEFT) sim txn --nodes 4 --seeds 1..20 --faults partial_partition
+	$(WEFT) sim lock --nodes 5 --seeds 1..10 --faults partial_partition
 
 model: build ## Check the consensus: three and four nodes exhaustively, more with random schedules
 	$(WEFT) check rounds --nodes 3,4 --random 200000
@@ -100,6 +103,7 @@ cluster: build ## Nodes as a user starts them, killed in turn: two engines alone
 	tests/cluster.sh
 	tests/engines.sh
 	tests/durable.sh
+	tests/partings.sh
 
 pages: build ## The commands of the documentation do what they say, as they are written there
 	tests/pages.py

@@ -11,7 +11,7 @@ use weft_harness::{NodeBug, NodeCampaign};
 use weft_kv::PlantedBug as StoreBug;
 use weft_lock::PlantedBug as LockBug;
 use weft_rdt::replica::PlantedBug as TypeBug;
-use weft_sim::{CostProfile, FaultKinds};
+use weft_sim::{CostProfile, FaultKind, FaultKinds};
 use weft_smr::PlantedBug as LogBug;
 
 /// One of the first seeds shows each bug, and is fine without it.
@@ -108,6 +108,18 @@ fn campaigns_on_disks_catch_planted_bugs() {
             disk_bug: if let Some(Bug::Disk(bug)) = bug { Some(bug) } else { None },
         };
         campaign.run(|seed| seed.to_string(), |_| {}).unwrap().findings.violations_found > 0
+    });
+}
+
+/// While nodes do not hear each other, the cluster must not stand still.
+#[test]
+fn campaigns_of_locks_catch_members_that_stay_although_they_are_parted() {
+    assert_caught(&[NodeBug::PartedKept], NodeBug::name, |seed, node_bug| {
+        let kinds = FaultKinds::NONE.with(FaultKind::PartialPartition);
+        let runs = NodeCampaign { nodes: 3, seeds: seed..=seed, kinds, plan: None, node_bug };
+        let campaign = lock::simulated::Campaign { runs, planted_bug: None };
+        let result = campaign.run(|seed| seed.to_string(), |_| {}).expect("random plans fit");
+        result.findings.violations_found > 0
     });
 }
 

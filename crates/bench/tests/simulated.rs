@@ -272,14 +272,16 @@ groups = [["node2"], ["node0", "node1", "membership0"]]
 #[test]
 fn campaigns_catch_planted_bugs_around_the_engine() {
     let late_grants = FaultPlan::parse(LATE_GRANTS).unwrap();
-    for (bug, plan) in [
-        (NodeBug::LeaseFromReceipt, Some(late_grants)),
-        (NodeBug::AnswerBeforeStored, None),
-        (NodeBug::KeysOfFormerLife, None),
+    let parted = FaultKinds::NONE.with(FaultKind::PartialPartition);
+    for (bug, plan, kinds) in [
+        (NodeBug::LeaseFromReceipt, Some(late_grants), FaultKinds::ALL),
+        (NodeBug::AnswerBeforeStored, None, FaultKinds::ALL),
+        (NodeBug::KeysOfFormerLife, None, FaultKinds::ALL),
+        (NodeBug::PartedKept, None, parted),
     ] {
         let psp = bug == NodeBug::KeysOfFormerLife;
         let finds = |seed, node_bug| {
-            let campaign = Campaign { node_bug, psp, plan: plan.clone(), ..campaign(3, seed..=seed) };
+            let campaign = Campaign { node_bug, kinds, psp, plan: plan.clone(), ..campaign(3, seed..=seed) };
             let result = campaign.run(|seed| seed.to_string(), |_| {}).unwrap();
             result.findings.violations.first().map(|violation| violation.what.clone())
         };

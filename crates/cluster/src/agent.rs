@@ -1,7 +1,7 @@
 //! The lease holder on a node's host.
 
 use weft_time::{Duration, Instant};
-use weft_waist::{Configuration, EngineState, EngineStatus, Epoch, NodeId, View};
+use weft_waist::{Configuration, EngineState, EngineStatus, Epoch, NODES_MAX, NodeId, NodeSet, View};
 
 use crate::identity::ClusterName;
 use crate::lease::LEASE_MIN;
@@ -45,9 +45,11 @@ pub struct Agent {
     profile: Option<Profile>,
     misfit: Option<Misfit>,
     status: EngineStatus,
+    /// The other nodes that its node hears; all, unless it is told which.
+    peers_heard: NodeSet,
     view: View,
     lease_until: Instant,
-    /// The length of the lease granted last.
+    /// The length of the lease granted last, or what a peer says that leases last.
     lease: Option<Duration>,
     refusal: Option<Reason>,
     next_token: Token,
@@ -56,6 +58,9 @@ pub struct Agent {
     last_sent: Option<Instant>,
     /// Something has been answered since the last heartbeat was sent.
     answered: bool,
+    /// When the newest heartbeat was sent that was answered, and whether the service was told since that it is heard.
+    newest_answered: Option<Instant>,
+    has_told_service: bool,
     /// Since when a heartbeat is due before its turn.
     urgent_since: Option<Instant>,
     reconfigured: bool,
@@ -120,6 +125,7 @@ impl Agent {
             profile: None,
             misfit: None,
             status: EngineStatus::STARTING,
+            peers_heard: NodeSet::first(NODES_MAX),
             view: View::default(),
             lease_until: Instant::ZERO,
             lease: None,
@@ -128,6 +134,8 @@ impl Agent {
             sent: [None; REMEMBERED],
             last_sent: None,
             answered: false,
+            newest_answered: None,
+            has_told_service: false,
             urgent_since: None,
             reconfigured: false,
             action: None,
@@ -167,8 +175,10 @@ impl Agent {
                 && self.status.state != EngineState::Starting
                 && view.members().contains(self.node)
         });
+        let hears = self.hears(now);
+        self.has_told_service = hears.contains(self.node);
         let heartbeat =
-            Heartbeat { node: self.node, incarnation: self.incarnation, status: self.status, claim };
+            Heartbeat { node: self.node, incarnation: self.incarnation, status: self.status, hears, claim };
         let profile = self.profile.clone().filter(|_| self.status.state == EngineState::Starting);
         Some(Message::Heartbeat { token, heartbeat, profile }.encode(self.cluster.id()))
     }
@@ -214,7 +224,8 @@ impl Agent {
                     | Reason::Halted
                     | Reason::UnknownNode
                     | Reason::Ahead
-                    | Reason::Occupied => None,
+                    | Reason::Occupied
+                    | Reason::Parted => None,
                 };
                 self.ended = self.action.is_some();
             }
@@ -236,7 +247,11 @@ impl Agent {
                 self.answered(token)?;
                 self.give_up(Misfit::Configuration(difference));
             }
-            Message::Heartbeat { .. } => return Err(ReceiveError::NotForUs),
+            Message::Heartbeat { .. } | Message::Beacon { .. } => return Err(ReceiveError::NotForUs),
+        }
+        // A newcomer enters no view before it has said that it hears the service.
+        if self.refusal == Some(Reason::Waiting) && !self.has_told_service {
+            self.urgent_since.get_or_insert(now);
         }
         Ok(())
     }
@@ -265,6 +280,28 @@ impl Agent {
         self.ended || self.view.epoch == Epoch(0)
     }
 
+    /// Which other nodes this node hears. The service is told at once when that has changed.
+    pub fn peers_heard(&mut self, now: Instant, peers: NodeSet) {
+        let peers = peers.without(self.node);
+        if std::mem::replace(&mut self.peers_heard, peers) != peers && !self.ended {
+            self.urgent_since.get_or_insert(now);
+        }
+    }
+
+    /// A peer says how long leases last. A node that has none yet reports as often as one that has.
+    pub fn learn_lease(&mut self, lease: Duration) {
+        self.lease.get_or_insert(lease);
+    }
+
+    /// The peers that the node hears, and the node itself if it hears the service.
+    fn hears(&self, now: Instant) -> NodeSet {
+        let is_late = |sent: Instant| self.lease.is_some_and(|lease| now.saturating_since(sent) >= lease);
+        match self.newest_answered {
+            Some(sent) if !is_late(sent) => self.peers_heard.with(self.node),
+            _ => self.peers_heard.without(self.node),
+        }
+    }
+
     /// Reason for which the service refuses this node for good, if it does.
     pub fn misfit(&self) -> Option<Misfit> {
         self.misfit
@@ -290,7 +327,7 @@ impl Agent {
         self.lease_until
     }
 
-    /// Length of the last lease granted.
+    /// Length of the last lease granted, or of leases as a peer tells it.
     pub const fn lease(&self) -> Option<Duration> {
         self.lease
     }
@@ -305,6 +342,7 @@ impl Agent {
         let place = &mut self.sent[token as usize % REMEMBERED];
         let (_, sent) = place.take_if(|(known, _)| *known == token).ok_or(ReceiveError::Unexpected)?;
         self.answered = true;
+        self.newest_answered = self.newest_answered.max(Some(sent));
         Ok(sent)
     }
 
@@ -371,11 +409,9 @@ impl Membership for Agent {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-    use weft_waist::NodeSet;
-
     use super::*;
     use crate::identity::ClusterId;
+    use proptest::prelude::*;
 
     fn at(ms: u64) -> Instant {
         Instant::ZERO + Duration::from_ms(ms)

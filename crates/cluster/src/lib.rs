@@ -38,6 +38,7 @@
 mod agent;
 mod config;
 mod durable;
+mod hearing;
 mod identity;
 mod lease;
 mod membership;
@@ -62,10 +63,11 @@ pub use config::{
     ROCE_PORT, RedisConfig, ServeConfig, ServiceConfig, configuration_reference,
 };
 pub use durable::{Durable, DurableError, NodeRecord, Role};
+pub use hearing::Hearing;
 pub use identity::{ClusterId, ClusterName};
 pub use lease::{LEASE_MAX, LEASE_MIN};
 pub use membership::{Action, Incarnation, Membership, Reason};
-pub use message::{Datagram, Heartbeat, MEMBERSHIP_PORT, Message, MessageError, Token};
+pub use message::{Datagram, Heartbeat, MEMBERSHIP_PORT, Message, MessageError, Token, is_membership};
 #[cfg(feature = "planted-bugs")]
 pub use planted::PlantedBug;
 pub use profile::{Difference, Holder, Profile};

@@ -108,6 +108,9 @@ pub enum Reason {
     Occupied,
     /// Another process runs the node, and is alive.
     Taken,
+    /// The node and a member do not hear each other, or the node does not hear the service: it stays out of the view
+    /// until they do.
+    Parted,
     /// Every engine that held all data is gone, so the data is lost. The cluster stays stopped.
     Halted,
     /// No such node is configured.
@@ -125,6 +128,10 @@ impl fmt::Display for Reason {
             Self::Occupied => "waiting for the lease of this node's former process to end",
             Self::Taken => {
                 "another process runs this node and is alive; stop it, or give this one a number of its own"
+            }
+            Self::Parted => {
+                "it and members of the cluster do not hear each other; it is left out until they do: look at the network \
+                 between them"
             }
             Self::Halted => {
                 "the last node that held all data is gone; start the cluster anew from empty state"

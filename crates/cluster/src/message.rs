@@ -5,24 +5,28 @@
 //! | offset | bytes | field | |
 //! |---|---|---|---|
 //! | 0 | 4 | magic | `WFTM` |
-//! | 4 | 1 | version | 4 |
-//! | 5 | 1 | kind | 1 heartbeat, 2 grant, 3 refusal, 4 notice, 5 other cluster, 6 other configuration |
-//! | 6 | 1 | node | whom it is from (heartbeat) or for (the others) |
+//! | 4 | 1 | version | 5 |
+//! | 5 | 1 | kind | 1 heartbeat, 2 grant, 3 refusal, 4 notice, 5 other cluster, 6 other configuration, 7 beacon |
+//! | 6 | 1 | node | whom it is from (heartbeat, beacon) or for (the others) |
 //! | 7 | 1 | detail | heartbeat: state; refusal: reason; other configuration: whose, 16 for the service; otherwise 0 |
 //! | 8 | 8 | cluster | the sender's [`ClusterId`] |
 //! | 16 | 4 | epoch | heartbeat: the engine's; grant, refusal, notice: the service's; otherwise 0 |
-//! | 20 | 8 | incarnation | the node's; notice: 0 |
-//! | 28 | 8 | token | chosen by a heartbeat, echoed by its answer; notice: 0 |
+//! | 20 | 8 | incarnation | the node's; notice, beacon: 0 |
+//! | 28 | 8 | token | chosen by a heartbeat, echoed by its answer; notice, beacon: 0 |
 //! | 36 | | body | |
 //! | end - 4 | 4 | checksum | CRC-32 (IEEE 802.3) of all bytes before it |
 //!
 //! | kind | body |
 //! |---|---|
-//! | heartbeat | while the engine is starting: nothing, or its [`Profile`]; otherwise nothing, or the view that the node claims: 4 bytes: its epoch; 2 bytes: set of full nodes; 2 bytes: joining ones |
+//! | heartbeat | 2 bytes: set of the nodes that it hears, itself if it hears the service; then, while the engine is starting: nothing, or its [`Profile`]; otherwise nothing, or the view that the node claims: 4 bytes: its epoch; 2 bytes: set of full nodes; 2 bytes: joining ones |
 //! | grant | 2 bytes: set of full nodes, bit *i* is node *i*; 2 bytes: joining ones; 8 bytes: the lease in ns |
 //! | refusal | superseded: 8 bytes, the newest incarnation; otherwise nothing |
 //! | other cluster | the name of the service's cluster |
 //! | other configuration | three texts, each a byte of length and its bytes: the key, the node's value, the cluster's |
+//! | beacon | 8 bytes: how long leases last in ns, as far as the node knows; 0 if it does not |
+//!
+//! A beacon goes from a node to each other one, at the port at which it takes datagrams; all other messages go between
+//! a node and the membership service.
 
 use std::fmt;
 use std::ops::Deref;
@@ -40,15 +44,17 @@ use crate::text::Text;
 pub const MEMBERSHIP_PORT: u16 = 4794;
 
 const MAGIC: [u8; 4] = *b"WFTM";
-const VERSION: u8 = 4;
+const VERSION: u8 = 5;
 const HEADER_BYTES: usize = 36;
 const VIEW_BYTES: usize = 12;
+const HEARS_BYTES: usize = 2;
 const CLAIM_BYTES: usize = 8;
 const CHECKSUM_BYTES: usize = 4;
 const TEXTS_BYTES_MAX: usize = 3 * (1 + Text::BYTES_MAX);
 const BYTES_MIN: usize = HEADER_BYTES + CHECKSUM_BYTES;
-const BYTES_MAX: usize =
-    BYTES_MIN + if PROFILE_BYTES_MAX > TEXTS_BYTES_MAX { PROFILE_BYTES_MAX } else { TEXTS_BYTES_MAX };
+const BYTES_MAX: usize = BYTES_MIN
+    + HEARS_BYTES
+    + if PROFILE_BYTES_MAX > TEXTS_BYTES_MAX { PROFILE_BYTES_MAX } else { TEXTS_BYTES_MAX };
 /// Node number that stands for the membership service.
 const SERVICE: u8 = NODES_MAX as u8;
 
@@ -64,11 +70,15 @@ pub struct Heartbeat {
     pub incarnation: Incarnation,
     /// Status of its engine.
     pub status: EngineStatus,
+    /// From which nodes something has come within a lease's time; itself, if an answer of the service has. See
+    /// [`Hearing`](crate::Hearing).
+    pub hears: NodeSet,
     /// The newest view that it knows, told to a service that has lost its state: see [`Service`](crate::Service).
     pub claim: Option<View>,
 }
 
-/// Anything that is said between an agent and the membership service.
+/// Anything that is said between an agent and the membership service, or between nodes about whether they hear each
+/// other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
     /// A node asks for a lease.
@@ -135,6 +145,18 @@ pub enum Message {
         /// The difference.
         difference: Difference,
     },
+    /// A node is there: what its peers go by when they say whom they hear.
+    Beacon {
+        /// Which node.
+        node: NodeId,
+        /// How long leases last, as far as it knows: whole nanoseconds.
+        lease: Option<Duration>,
+    },
+}
+
+/// Whether a datagram that was not meant for the membership service is one of its protocol, and so a beacon.
+pub fn is_membership(bytes: &[u8]) -> bool {
+    bytes.starts_with(&MAGIC)
 }
 
 /// Reason for which a datagram is no message.
@@ -195,9 +217,10 @@ impl Message {
         let header = match *self {
             Self::Heartbeat {
                 token,
-                heartbeat: Heartbeat { node, incarnation, status, claim },
+                heartbeat: Heartbeat { node, incarnation, status, hears, claim },
                 ref profile,
             } => {
+                body.extend(hears.bits().to_be_bytes());
                 if let Some(profile) = profile {
                     profile.encode(&mut body);
                 } else if let Some(view) = claim {
@@ -240,6 +263,10 @@ impl Message {
                     Holder::Service => SERVICE,
                 };
                 Header { kind: 6, node, detail, epoch: Epoch(0), incarnation: incarnation.get(), token }
+            }
+            Self::Beacon { node, lease } => {
+                body.extend(lease.map_or(0, Duration::as_ns).to_be_bytes());
+                Header { kind: 7, node, detail: 0, epoch: Epoch(0), incarnation: 0, token: 0 }
             }
         };
         let mut writer = Writer { bytes: [0; BYTES_MAX], length: 0 };
@@ -288,6 +315,11 @@ impl Message {
         let message = match kind {
             1 => {
                 let status = EngineStatus { epoch, state: decode_state(detail)? };
+                if body.len() < HEARS_BYTES {
+                    return Err(length);
+                }
+                let hears = NodeSet::from_bits(u16::from_be_bytes(reader.take()));
+                let body = reader.rest;
                 let (profile, claim) = match body {
                     [] => (None, None),
                     _ if status.state == EngineState::Starting => {
@@ -302,7 +334,7 @@ impl Message {
                     }
                     _ => return Err(length),
                 };
-                let heartbeat = Heartbeat { node, incarnation: incarnation?, status, claim };
+                let heartbeat = Heartbeat { node, incarnation: incarnation?, status, hears, claim };
                 Self::Heartbeat { token, heartbeat, profile }
             }
             2 => {
@@ -314,11 +346,7 @@ impl Message {
                 let joining = NodeSet::from_bits(u16::from_be_bytes(reader.take()));
                 let view = View { epoch, full, joining };
                 consistent(view, node).ok_or(MessageError::Field("view"))?;
-                let lease_ns = u64::from_be_bytes(reader.take());
-                if !(LEASE_MIN.as_ns()..=LEASE_MAX.as_ns()).contains(&lease_ns) {
-                    return Err(MessageError::Field("lease"));
-                }
-                let lease = Duration::from_ns(lease_ns);
+                let lease = lease(u64::from_be_bytes(reader.take()))?;
                 Self::Grant { node, incarnation: incarnation?, token, view, lease }
             }
             3 => {
@@ -359,10 +387,25 @@ impl Message {
                 }
                 Self::OtherConfiguration { node, incarnation: incarnation?, token, difference }
             }
+            7 => {
+                unused("detail", detail.into())?;
+                unused("epoch", epoch.0.into())?;
+                unused("incarnation", incarnation_bits)?;
+                unused("token", token)?;
+                let lease_ns = u64::from_be_bytes(body.try_into().map_err(|_| length)?);
+                let lease = (lease_ns > 0).then(|| lease(lease_ns)).transpose()?;
+                Self::Beacon { node, lease }
+            }
             _ => return Err(MessageError::Field("kind")),
         };
         Ok((cluster, message))
     }
+}
+
+/// A lease of so many nanoseconds, if there are such.
+fn lease(ns: u64) -> Result<Duration, MessageError> {
+    let is_one = (LEASE_MIN.as_ns()..=LEASE_MAX.as_ns()).contains(&ns);
+    if is_one { Ok(Duration::from_ns(ns)) } else { Err(MessageError::Field("lease")) }
 }
 
 /// The view, if it can be one that `node` is a member of.
@@ -408,6 +451,7 @@ pub(crate) const fn encode_reason(reason: Reason) -> u8 {
         Reason::Ahead => 5,
         Reason::Occupied => 6,
         Reason::Taken => 7,
+        Reason::Parted => 8,
     }
 }
 
@@ -420,6 +464,7 @@ pub(crate) const fn decode_reason(detail: u8) -> Result<Reason, MessageError> {
         5 => Reason::Ahead,
         6 => Reason::Occupied,
         7 => Reason::Taken,
+        8 => Reason::Parted,
         _ => return Err(MessageError::Field("reason")),
     })
 }
@@ -479,6 +524,7 @@ impl fmt::Display for Message {
             Self::OtherConfiguration { node, incarnation, difference, .. } => {
                 write!(f, "refusal {node}#{incarnation}: {difference}")
             }
+            Self::Beacon { node, .. } => write!(f, "beacon {node}"),
         }
     }
 }
@@ -499,14 +545,14 @@ mod tests {
 
     fn message() -> impl Strategy<Value = Message> {
         let state = (0u8..6).prop_map(|detail| decode_state(detail).unwrap());
-        let reason = (0u8..8, incarnation()).prop_map(|(detail, by)| match detail {
+        let reason = (0u8..9, incarnation()).prop_map(|(detail, by)| match detail {
             SUPERSEDED => Reason::Superseded { by },
             _ => decode_reason(detail).unwrap(),
         });
         let lease = LEASE_MIN.as_ns()..=LEASE_MAX.as_ns();
         prop_oneof![
-            (node(), incarnation(), any::<u64>(), any::<u32>(), state).prop_map(
-                |(node, incarnation, token, epoch, state)| {
+            (node(), incarnation(), any::<u64>(), any::<u32>(), state, any::<u16>()).prop_map(
+                |(node, incarnation, token, epoch, state, hears)| {
                     let status = EngineStatus { epoch: Epoch(epoch), state };
                     let tells = state == EngineState::Starting && token % 2 == 0;
                     let view = View {
@@ -517,7 +563,13 @@ mod tests {
                     let claim = (state != EngineState::Starting && token % 2 == 1).then_some(view);
                     Message::Heartbeat {
                         token,
-                        heartbeat: Heartbeat { node, incarnation, status, claim },
+                        heartbeat: Heartbeat {
+                            node,
+                            incarnation,
+                            status,
+                            hears: NodeSet::from_bits(hears),
+                            claim,
+                        },
                         profile: tells.then(|| crate::profile::tests::ledger(3, token)),
                     }
                 }
@@ -530,6 +582,8 @@ mod tests {
                     Message::Grant { node, incarnation, token, view, lease: Duration::from_ns(lease) }
                 }
             ),
+            (node(), prop::option::of(LEASE_MIN.as_ns()..=LEASE_MAX.as_ns()))
+                .prop_map(|(node, lease)| Message::Beacon { node, lease: lease.map(Duration::from_ns) }),
             (node(), incarnation(), any::<u64>(), any::<u32>(), reason).prop_map(
                 |(node, incarnation, token, epoch, reason)| Message::Refusal {
                     node,
@@ -578,11 +632,11 @@ mod tests {
         ) {
             let _ = Message::decode(&bytes);
             // With a valid frame around them, the fields themselves are tried.
-            for length in [BYTES_MIN, BYTES_MIN + 8, BYTES_MIN + VIEW_BYTES, length] {
+            for length in [BYTES_MIN, BYTES_MIN + 2, BYTES_MIN + 8, BYTES_MIN + 10, BYTES_MIN + VIEW_BYTES, length] {
                 bytes.resize(length, 0xa5);
                 bytes[..4].copy_from_slice(&MAGIC);
                 bytes[4] = VERSION;
-                bytes[5] %= 8;
+                bytes[5] %= 9;
                 let checksum = crc32fast::hash(&bytes[..length - CHECKSUM_BYTES]);
                 bytes[length - CHECKSUM_BYTES..].copy_from_slice(&checksum.to_be_bytes());
                 if let Ok((cluster, message)) = Message::decode(&bytes) {
@@ -600,14 +654,16 @@ mod tests {
                 node: NodeId::new(2).unwrap(),
                 incarnation: Incarnation::new(7).unwrap(),
                 status: EngineStatus { epoch: Epoch(4), state: EngineState::Joining { synced: true } },
+                hears: NodeSet::first(3),
                 claim: None,
             },
             profile: None,
         };
         let bytes = message.encode(ClusterId(0x0a0b_0c0d_0e0f_1011));
-        assert_eq!(bytes[..16], *b"WFTM\x04\x01\x02\x02\x0a\x0b\x0c\x0d\x0e\x0f\x10\x11");
+        assert_eq!(bytes[..16], *b"WFTM\x05\x01\x02\x02\x0a\x0b\x0c\x0d\x0e\x0f\x10\x11");
         assert_eq!(bytes[16..36], *b"\0\0\0\x04\0\0\0\0\0\0\0\x07\0\0\0\0\0\0\x01\x02");
-        assert_eq!(bytes.len(), 40);
+        assert_eq!(bytes[36..38], *b"\0\x07");
+        assert_eq!(bytes.len(), 42);
         assert_eq!(message.to_string(), "heartbeat node2#7 synced at epoch 4");
     }
 }

@@ -7,4 +7,6 @@ pub enum PlantedBug {
     LeaseFromReceipt,
     /// The service answers before it has stored its state: the stored state lacks the newest view.
     AnswerBeforeStored,
+    /// The service does not care who hears whom.
+    PartedKept,
 }

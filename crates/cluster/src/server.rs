@@ -5,7 +5,7 @@ use std::fmt;
 use std::net::Ipv4Addr;
 
 use weft_time::Instant;
-use weft_waist::{EngineState, Epoch, NODES_MAX, NodeId};
+use weft_waist::{EngineState, Epoch, NODES_MAX, NodeId, NodeSet};
 
 use crate::agent::Misfit;
 use crate::durable::Durable;
@@ -151,6 +151,11 @@ impl<A: Copy> Server<A> {
         let (cluster, token, heartbeat, profile) =
             message.inspect_err(|_| self.counters.datagrams_malformed += 1)?;
         self.counters.heartbeats += 1;
+        #[cfg(feature = "planted-bugs")]
+        let heartbeat = match self.planted_bug {
+            Some(PlantedBug::PartedKept) => Heartbeat { hears: NodeSet::first(NODES_MAX), ..heartbeat },
+            _ => heartbeat,
+        };
         let misfit = if cluster == self.cluster.id() {
             let displaced = self.displaced(heartbeat.node, host, profile.as_ref());
             match displaced {
@@ -254,6 +259,11 @@ impl<A: Copy> Server<A> {
         self.misfits.pop_front()
     }
 
+    /// Members that are left out of the next view because they and others do not hear each other.
+    pub fn parted(&self) -> NodeSet {
+        self.service.parted()
+    }
+
     /// Profile that the nodes of the cluster agree on, as far as they have registered.
     pub fn agreed(&self) -> Option<Profile> {
         self.registry.as_ref().and_then(Registry::agreed)
@@ -352,7 +362,13 @@ mod tests {
         let (node, incarnation) = (NodeId::new(node).unwrap(), Incarnation::FIRST);
         Message::Heartbeat {
             token,
-            heartbeat: Heartbeat { node, incarnation, status: EngineStatus::STARTING, claim: None },
+            heartbeat: Heartbeat {
+                node,
+                incarnation,
+                status: EngineStatus::STARTING,
+                hears: NodeSet::first(16),
+                claim: None,
+            },
             profile: None,
         }
         .encode(ClusterId::default())
@@ -360,7 +376,13 @@ mod tests {
 
     fn registration(cluster: &str, node: usize, profile: Profile) -> Datagram {
         let (node, incarnation) = (NodeId::new(node).unwrap(), Incarnation::FIRST);
-        let heartbeat = Heartbeat { node, incarnation, status: EngineStatus::STARTING, claim: None };
+        let heartbeat = Heartbeat {
+            node,
+            incarnation,
+            status: EngineStatus::STARTING,
+            hears: NodeSet::first(16),
+            claim: None,
+        };
         let cluster = ClusterName::new(cluster).unwrap().id();
         Message::Heartbeat { token: 1, heartbeat, profile: Some(profile) }.encode(cluster)
     }
@@ -483,7 +505,13 @@ mod tests {
         for node in [0, 1, 0] {
             let status = EngineStatus { epoch: Epoch(3), state: EngineState::Lost };
             let node = NodeId::new(node).unwrap();
-            let heartbeat = Heartbeat { node, incarnation: Incarnation::FIRST, status, claim: None };
+            let heartbeat = Heartbeat {
+                node,
+                incarnation: Incarnation::FIRST,
+                status,
+                hears: NodeSet::first(16),
+                claim: None,
+            };
             let bytes =
                 Message::Heartbeat { token: 1, heartbeat, profile: None }.encode(ClusterId::default());
             server.receive(Instant::ZERO, node.index(), &bytes).unwrap();

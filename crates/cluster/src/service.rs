@@ -78,6 +78,15 @@ pub type Answer = Result<Grant, Reason>;
 ///   full. If others are joining and alive it waits for them, at most as long as it has taken itself: the view that
 ///   makes it full starts their transfer anew. So nodes that come back together are full together, not one after the
 ///   other, and the first of them in at most twice its time. A view that must come makes it full at once.
+/// - Members that do not hear each other, one way or both, cannot all stay: every write would wait for them. When
+///   members have said for a quarter of a lease that they do not hear others, a largest set of members stays in which
+///   all hear each other and the service, and which holds every part of the data that somebody holds: of all such sets
+///   one with the most full members, then one with the most members, then the one with the lowest numbers. (VoltDB and
+///   the survey of partial partitions by Alfatafta et al., OSDI 2020, choose a largest clique, too.) The others are
+///   [told](Reason::Parted), and are granted no lease, so they leave the view as silent members do, when their leases
+///   have ended. If there is no such set, nobody is left out.
+/// - Nobody enters a view, the first one excepted, unless it and every member that stays hear each other, and it hears
+///   the service.
 /// - A member that says that its engine is lost, or has been stopped, gives up its lease, and leaves the view in the
 ///   same way.
 /// - A full member that comes back with its data, in the same incarnation, is in the next view what it was: it may have
@@ -114,8 +123,13 @@ struct Node {
     record: NodeRecord,
     /// When the node's lease has ended on every clock.
     lease_end: Instant,
-    /// When the node's engine last reported as a member.
+    /// When the node's engine last reported as a member and had its lease renewed.
     heard: Instant,
+    /// When it was heard last, whether its lease was renewed or not; `None` if it never was as what it is now.
+    spoke: Option<Instant>,
+    /// Whom it hears, itself for the service, and since when it has not heard each of the others.
+    hears: NodeSet,
+    silent_since: [Instant; NODES_MAX],
     /// The latest epoch that its engine has reported as a member.
     reported: Epoch,
     /// The node has come back with its data, and no view has followed: it may have led in this epoch, up to an unknown
@@ -137,8 +151,10 @@ struct Life {
     incarnation: Incarnation,
     /// First report.
     since: Instant,
-    /// Last report.
+    /// Time of the last report,
     heard: Instant,
+    /// and whom it hears.
+    hears: NodeSet,
 }
 
 /// Epochs that a service may have published, one after the other, before it lost its state and without telling any
@@ -159,17 +175,31 @@ impl Node {
         }
     }
 
+    /// Notes whom the node says that it hears.
+    fn note_hears(&mut self, hears: NodeSet, now: Instant) {
+        for silent in self.hears.minus(hears).iter() {
+            self.silent_since[silent.index()] = now;
+        }
+        (self.hears, self.spoke) = (hears, Some(now));
+    }
+
+    /// Whether it has not heard this one for so long.
+    fn misses(&self, other: NodeId, patience: Duration, now: Instant) -> bool {
+        !self.hears.contains(other) && self.silent_since[other.index()] + patience <= now
+    }
+
     /// Notes a life that is in no view.
     fn hear_newcomer(
         &mut self,
         incarnation: Incarnation,
+        hears: NodeSet,
         now: Instant,
         term: Duration,
     ) -> Result<(), Reason> {
         let known = |life: Option<Life>| life.filter(|life| life.incarnation == incarnation);
         let Some(holder_heard) = self.holder_heard(incarnation, now, term) else {
             let since = known(self.candidate).or(known(self.contender)).map_or(now, |life| life.since);
-            self.candidate = Some(Life { incarnation, since, heard: now });
+            self.candidate = Some(Life { incarnation, since, heard: now, hears });
             self.contender = None;
             return Ok(());
         };
@@ -184,7 +214,7 @@ impl Node {
             self.contender = None;
             return Err(Reason::Taken);
         }
-        self.contender = Some(Life { incarnation, since, heard: now });
+        self.contender = Some(Life { incarnation, since, heard: now, hears });
         Err(Reason::Occupied)
     }
 
@@ -225,6 +255,9 @@ impl Service {
             record: NodeRecord::NEVER,
             lease_end: Instant::ZERO,
             heard: Instant::ZERO,
+            spoke: None,
+            hears: NodeSet::first(NODES_MAX),
+            silent_since: [Instant::ZERO; NODES_MAX],
             reported: Epoch(0),
             restored: false,
             synced: None,
@@ -285,6 +318,8 @@ impl Service {
             Err(Reason::Halted)
         } else if record.role != Role::Out && record.incarnation == Some(heartbeat.incarnation) {
             Ok(Grant { view: self.view(), lease: self.parameters.lease })
+        } else if self.is_kept_out(heartbeat.node) {
+            Err(Reason::Parted)
         } else {
             Err(Reason::Waiting)
         }
@@ -377,7 +412,7 @@ impl Service {
 
     /// Notes what a heartbeat says, or refuses it outright.
     fn hear(&mut self, heartbeat: Heartbeat) -> Result<(), Reason> {
-        let Heartbeat { node, incarnation, status, .. } = heartbeat;
+        let Heartbeat { node, incarnation, status, hears, .. } = heartbeat;
         let known = self.nodes.get_mut(node.index()).ok_or(Reason::UnknownNode)?;
         if self.halted {
             return Err(Reason::Halted);
@@ -407,6 +442,10 @@ impl Service {
                 known.lease_end = now;
                 return Err(Reason::Rejoin);
             }
+            known.note_hears(hears, now);
+            if !self.kept().contains(node) {
+                return Err(Reason::Parted);
+            }
             self.renew(heartbeat);
             return Ok(());
         }
@@ -414,7 +453,7 @@ impl Service {
         if status.state != EngineState::Starting {
             return Err(Reason::Rejoin);
         }
-        known.hear_newcomer(incarnation, now, term)
+        known.hear_newcomer(incarnation, hears, now, term)
     }
 
     /// Goes on with the newest view that is claimed, once all of its members claim it.
@@ -440,6 +479,7 @@ impl Service {
             node.record = NodeRecord { role, incarnation: Some(heartbeat.incarnation) };
             // A lease of the service that was here before may hold.
             (node.lease_end, node.heard, node.reported) = (lease_end, heard, heartbeat.status.epoch);
+            node.note_hears(heartbeat.hears, heard);
         }
         self.nodes.iter_mut().for_each(|node| node.claim = None);
     }
@@ -508,12 +548,17 @@ impl Service {
                 others.iter().any(|other| self.nodes[other.index()].heard >= end)
             })
         };
-        let removed = self.members().filter(|&id| !dead.contains(id) && is_survived(id)).collect();
+        let removed: NodeSet = self.members().filter(|&id| !dead.contains(id) && is_survived(id)).collect();
         let present = |candidate: Life| candidate.heard + self.parameters.term() > self.now;
-        let reborn = self.select(|node| node.candidate.is_some_and(present));
-        let full = difference(whole, removed);
+        let comes = self.select(|node| node.candidate.is_some_and(present));
+        let stays = self.kept().minus(removed.union(dead));
+        // Those with the lowest numbers first, if newcomers do not hear each other.
+        let reborn = comes.iter().fold(NodeSet::EMPTY, |reborn, id| {
+            if self.fits(id, stays, reborn) { reborn.with(id) } else { reborn }
+        });
+        let full = whole.minus(removed);
         let caught_up_or_gone = whole.union(removed).union(dead);
-        let joining = difference(view.joining, caught_up_or_gone).union(reborn);
+        let joining = view.joining.minus(caught_up_or_gone).union(reborn);
         let is_founded = self.epoch > Epoch(1)
             || full.iter().all(|founder| self.nodes[founder.index()].reported == Epoch(1));
         let due = if !is_founded {
@@ -573,10 +618,16 @@ impl Service {
             {
                 node.record.incarnation = Some(candidate.incarnation);
                 node.lease_end = lease_end;
+                (node.hears, node.spoke) = (candidate.hears, Some(candidate.heard));
+                node.silent_since = [self.now; NODES_MAX];
                 node.reported = Epoch(0);
                 node.synced = None;
                 node.contender = None;
             }
+        }
+        // Whether those that have just come hear the others, and these them, is known a little later.
+        for node in &mut self.nodes {
+            plan.reborn.iter().for_each(|id| node.silent_since[id.index()] = self.now);
         }
     }
 
@@ -601,6 +652,99 @@ impl Service {
             node.candidate.is_none()
                 && (node.record.role == Role::Full || node.record.role == Role::Joining && synced)
         })
+    }
+
+    /// The members that are left out because they do not hear others or are not heard by them.
+    pub fn parted(&self) -> NodeSet {
+        self.view().members().minus(self.kept())
+    }
+
+    /// What a member that is left out and the others do not hear, in words.
+    pub fn parted_from(&self, node: NodeId) -> String {
+        let number = node.index();
+        let Some(known) = self.nodes.get(number) else { return "there is no such node".to_owned() };
+        let names = |set: NodeSet| {
+            let names: Vec<_> = set.iter().map(|other| format!("node {}", other.index())).collect();
+            names.join(", ")
+        };
+        if !known.hears.contains(node) {
+            return "it does not hear the membership service".to_owned();
+        }
+        let others = self.view().members().without(node);
+        let unheard = others.minus(known.hears);
+        let deaf: NodeSet = others.iter().filter(|id| !self.nodes[id.index()].hears.contains(node)).collect();
+        let [unheard, deaf] = [unheard, deaf].map(names);
+        match (unheard.is_empty(), deaf.is_empty()) {
+            (true, _) => format!("{deaf} cannot hear it"),
+            (_, true) => format!("it cannot hear {unheard}"),
+            _ => format!("it cannot hear {unheard}, and {deaf} cannot hear it"),
+        }
+    }
+
+    /// The members that may stay: all, unless some do not hear others. See the rules.
+    fn kept(&self) -> NodeSet {
+        let (now, patience) = (self.now, self.parameters.lease / 4);
+        let members = self.view().members();
+        let misses = |one: NodeId, other: NodeId| self.nodes[one.index()].misses(other, patience, now);
+        // Who is silent leaves when its lease has ended, and what it has said does not count.
+        let heard: NodeSet = members.iter().filter(|id| self.speaks(*id)).collect();
+        let deaf: NodeSet = heard.iter().filter(|&id| misses(id, id)).collect();
+        let hearing = heard.minus(deaf);
+        // For each node those that it cannot stay together with.
+        let mut apart = [NodeSet::EMPTY; NODES_MAX];
+        for one in hearing.iter() {
+            for other in hearing.without(one).iter().filter(|&other| misses(one, other)) {
+                apart[one.index()] = apart[one.index()].with(other);
+                apart[other.index()] = apart[other.index()].with(one);
+            }
+        }
+        let parted: NodeSet = hearing.iter().filter(|id| !apart[id.index()].is_empty()).collect();
+        if parted.union(deaf).is_empty() {
+            return members;
+        }
+        let holders = self.whole().intersection(heard);
+        let parts = (0..self.nodes.len()).map(|part| self.replicas_of(part).intersection(holders));
+        let parts: Vec<NodeSet> = parts.filter(|replicas| !replicas.is_empty()).collect();
+        let is_whole = |set: NodeSet| parts.iter().all(|part| !part.intersection(set).is_empty());
+        let full = self.having(Role::Full);
+        let choices = (0..1u32 << parted.len()).map(|choice| {
+            let chosen = parted.iter().enumerate().filter(|(rank, _)| choice >> rank & 1 == 1);
+            hearing.minus(parted).union(chosen.map(|(_, id)| id).collect())
+        });
+        let hear_each_other =
+            |set: NodeSet| set.iter().all(|id| apart[id.index()].intersection(set).is_empty());
+        let best = choices.filter(|&set| hear_each_other(set) && is_whole(set)).max_by_key(|set| {
+            // The lowest number is the highest bit then.
+            (set.intersection(full).len(), set.len(), set.bits().reverse_bits())
+        });
+        best.map_or(members, |best| members.minus(heard.minus(best)))
+    }
+
+    /// Whether a member was heard within a lease's time, in the life in which it is one.
+    fn speaks(&self, id: NodeId) -> bool {
+        let node = &self.nodes[id.index()];
+        node.candidate.is_none() && node.spoke.is_some_and(|at| at + self.parameters.term() > self.now)
+    }
+
+    /// Whether a node that is in no view hears the service, and it and those that stay and other newcomers hear each
+    /// other. A silent member that cannot be removed, because it alone holds some data, keeps nobody out.
+    fn fits(&self, id: NodeId, stays: NodeSet, newcomers: NodeSet) -> bool {
+        let newcomer_hears = |id: NodeId| self.nodes[id.index()].candidate.map(|life| life.hears);
+        let Some(hears) = newcomer_hears(id) else { return false };
+        let speaking = stays.without(id).iter().filter(|other| self.speaks(*other));
+        let by_members = speaking.map(|other| (other, self.nodes[other.index()].hears));
+        let by_newcomers = newcomers.iter().filter_map(|other| Some((other, newcomer_hears(other)?)));
+        let mut others = by_members.chain(by_newcomers);
+        hears.contains(id) && others.all(|(other, theirs)| hears.contains(other) && theirs.contains(id))
+    }
+
+    /// Whether a newcomer has been waiting for a while because it and the members do not hear each other.
+    fn is_kept_out(&self, id: NodeId) -> bool {
+        let patience = self.parameters.lease / 4;
+        let candidate = self.nodes[id.index()].candidate;
+        self.epoch > Epoch(0)
+            && candidate.is_some_and(|life| life.since + patience <= self.now)
+            && !self.fits(id, self.kept(), NodeSet::EMPTY)
     }
 
     /// The parts of the data of which no holder was heard within a lease's time. That somebody's lease was extended
@@ -628,10 +772,6 @@ impl Service {
     }
 }
 
-fn difference(set: NodeSet, less: NodeSet) -> NodeSet {
-    NodeSet::from_bits(set.bits() & !less.bits())
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -657,9 +797,19 @@ mod tests {
         epoch: u32,
         state: EngineState,
     ) -> Answer {
+        beat_hearing(service, ms, (node, life), (epoch, state), NodeSet::first(16))
+    }
+
+    fn beat_hearing(
+        service: &mut Service,
+        ms: u64,
+        (node, life): (usize, u64),
+        (epoch, state): (u32, EngineState),
+        hears: NodeSet,
+    ) -> Answer {
         let (node, incarnation) = (NodeId::new(node).unwrap(), Incarnation::new(life).unwrap());
         let status = EngineStatus { epoch: Epoch(epoch), state };
-        service.heartbeat(at(ms), Heartbeat { node, incarnation, status, claim: None })
+        service.heartbeat(at(ms), Heartbeat { node, incarnation, status, hears, claim: None })
     }
 
     /// The node's life 10 says that its engine is lost, as it does before it starts over.
@@ -1124,7 +1274,8 @@ mod tests {
         let view = View { epoch: Epoch(epoch), full: NodeSet::first(2), joining };
         let state = if node == 2 { EngineState::Joining { synced: false } } else { EngineState::Full };
         let status = EngineStatus { epoch: Epoch(epoch), state };
-        let heartbeat = Heartbeat { node: id, incarnation, status, claim: Some(view) };
+        let hears = NodeSet::first(16);
+        let heartbeat = Heartbeat { node: id, incarnation, status, hears, claim: Some(view) };
         service.heartbeat(at(ms), heartbeat)
     }
 
@@ -1163,6 +1314,135 @@ mod tests {
         assert_eq!(service.view().epoch, Epoch(0));
     }
 
+    /// From 10 ms on each of these nodes, all full in epoch 1, reports every 10 ms whom it hears; until `until_ms`, or
+    /// until a view follows.
+    fn parted_until(service: &mut Service, hears: &[&[usize]], until_ms: u64) -> u64 {
+        let set = |nodes: &[usize]| nodes.iter().filter_map(|node| NodeId::new(*node)).collect::<NodeSet>();
+        for ms in (10..=until_ms).step_by(10) {
+            for (node, hears) in hears.iter().enumerate() {
+                let _ = beat_hearing(service, ms, (node, 10), (1, EngineState::Full), set(hears));
+                if service.view().epoch > Epoch(1) {
+                    return ms;
+                }
+            }
+        }
+        until_ms
+    }
+
+    #[test]
+    fn of_two_members_that_do_not_hear_each_other_one_leaves_the_view() {
+        let mut service = running(3);
+        // Nodes 1 and 2 are parted; 0 hears both and both hear it.
+        let at = parted_until(&mut service, &[&[0, 1, 2], &[0, 1], &[0, 2]], 400);
+        assert_eq!(sets(&service), (2, vec![0, 1], vec![]));
+        assert!(at <= 150, "a quarter of a lease, and the lease, and less than a heartbeat: {at} ms");
+    }
+
+    #[test]
+    fn of_those_that_do_not_hear_each_other_the_fewest_leave() {
+        // Node 0 is parted from 1 and 2: it goes, although its number is the lowest.
+        let mut service = running(4);
+        parted_until(&mut service, &[&[0, 3], &[1, 2, 3], &[1, 2, 3], &[0, 1, 2, 3]], 400);
+        assert_eq!(sets(&service), (2, vec![1, 2, 3], vec![]));
+    }
+
+    #[test]
+    fn a_member_that_one_other_does_not_hear_leaves_as_if_nobody_heard_the_other() {
+        let mut service = running(3);
+        parted_until(&mut service, &[&[0, 1, 2], &[0, 1], &[0, 1, 2]], 400);
+        assert_eq!(sets(&service), (2, vec![0, 1], vec![]));
+    }
+
+    #[test]
+    fn a_member_that_does_not_hear_the_service_leaves_the_view() {
+        let mut service = running(2);
+        parted_until(&mut service, &[&[], &[1, 0]], 400);
+        assert_eq!(sets(&service), (2, vec![1], vec![]));
+        // Its next life stays out as long as it hears nothing, and as long as node 1 does not hear it.
+        let beats = |service: &mut Service, ms, hears: NodeSet| {
+            let _ = beat_hearing(service, ms, (1, 10), (2, EngineState::Full), NodeSet::first(2));
+            beat_hearing(service, ms, (0, 11), (0, EngineState::Starting), hears)
+        };
+        assert_eq!(beats(&mut service, 500, NodeSet::EMPTY), Err(Reason::Waiting));
+        assert_eq!(beats(&mut service, 530, NodeSet::EMPTY), Err(Reason::Parted));
+        assert_eq!(beats(&mut service, 540, NodeSet::first(1)), Err(Reason::Parted));
+        assert_eq!(sets(&service).0, 2);
+        assert!(beats(&mut service, 550, NodeSet::first(2)).is_ok());
+        assert_eq!(sets(&service), (3, vec![1], vec![0]));
+    }
+
+    #[test]
+    fn a_member_that_is_parted_for_less_than_a_quarter_of_a_lease_stays() {
+        let mut service = running(2);
+        assert_eq!(parted_until(&mut service, &[&[0], &[0, 1]], 30), 30);
+        for ms in [31, 60, 120, 180, 240] {
+            for node in 0..2 {
+                assert!(beat(&mut service, ms, node, 10, 1, EngineState::Full).is_ok(), "at {ms} ms");
+            }
+        }
+        assert!(service.parted().is_empty());
+    }
+
+    #[test]
+    fn who_is_parted_from_a_member_that_dies_stays_in_its_place() {
+        let mut service = running(2);
+        parted_until(&mut service, &[&[0], &[1]], 60);
+        assert_eq!(service.parted(), NodeSet::EMPTY.with(NodeId::new(1).unwrap()));
+        // Node 0 is not heard any more. Node 1 has had no lease for a while, and holds all data.
+        for ms in [100, 150] {
+            let _ = beat_hearing(
+                &mut service,
+                ms,
+                (1, 10),
+                (1, EngineState::Full),
+                NodeSet::first(2).without(NodeId::new(0).unwrap()),
+            );
+        }
+        // Nobody who held a lease was heard for a lease's time, so node 0 has one more to come back.
+        for ms in [170, 200, 240, 275] {
+            assert!(beat(&mut service, ms, 1, 10, 1, EngineState::Full).is_ok(), "at {ms} ms");
+        }
+        assert_eq!(sets(&service), (2, vec![1], vec![]));
+    }
+
+    #[test]
+    fn the_only_holder_of_a_part_is_not_left_out() {
+        // Part p is held by nodes p and p + 1. Without node 2, node 1 alone holds part 1, and node 3 part 2.
+        let mut service = Service::new(ServiceParameters { replicas: 2, ..parameters(4) });
+        for node in 0..4 {
+            let _ = beat(&mut service, 0, node, 10, 0, EngineState::Starting);
+        }
+        for node in 0..4 {
+            assert!(beat(&mut service, 0, node, 10, 1, EngineState::Full).is_ok());
+        }
+        loses(&mut service, 1, 2);
+        for node in [1, 3] {
+            assert!(beat(&mut service, 2, node, 10, 1, EngineState::Full).is_ok());
+        }
+        assert_eq!(sets(&service), (2, vec![0, 1, 3], vec![]));
+        let mut parts = |from_ms: u64, apart: [usize; 2]| {
+            for ms in (from_ms..from_ms + 400).step_by(10) {
+                for node in [0, 1, 3] {
+                    let unheard = apart.iter().filter(|one| apart.contains(&node) && **one != node);
+                    let all = NodeSet::first(4);
+                    let hears = unheard.fold(all, |all, one| all.without(NodeId::new(*one).unwrap()));
+                    let epoch = service.view().epoch.0;
+                    let _ = beat_hearing(&mut service, ms, (node, 10), (epoch, EngineState::Full), hears);
+                }
+            }
+            sets(&service)
+        };
+        assert_eq!(parts(10, [1, 3]), (2, vec![0, 1, 3], vec![]), "neither can go");
+        assert_eq!(parts(500, [0, 1]), (3, vec![1, 3], vec![]), "what node 0 holds, others hold, too");
+        // Node 3 dies, and stays in the view. Node 0 comes back and does not hear it.
+        let hears = NodeSet::first(2);
+        for ms in (1_000..1_200).step_by(20) {
+            let _ = beat_hearing(&mut service, ms, (1, 10), (3, EngineState::Full), NodeSet::first(4));
+            let _ = beat_hearing(&mut service, ms, (0, 11), (0, EngineState::Starting), hears);
+        }
+        assert_eq!(sets(&service), (4, vec![1, 3], vec![0]));
+    }
+
     #[test]
     fn a_restored_service_waits_for_leases_that_it_does_not_remember() {
         let mut before = running(2);
@@ -1182,11 +1462,11 @@ mod tests {
         #[test]
         fn no_heartbeat_breaks_the_rules(
             nodes in 1usize..=16,
-            steps in prop::collection::vec((0u64..60, 0usize..16, 1u64..5, 0u32..12, 0u8..5), 0..300),
+            steps in prop::collection::vec((0u64..60, 0usize..16, 1u64..5, 0u32..12, 0u8..5, any::<u16>()), 0..300),
         ) {
             let mut service = running(nodes);
             let mut now = 0;
-            for (pause, node, life, epoch, state) in steps {
+            for (pause, node, life, epoch, state, hears) in steps {
                 let before = service.view();
                 now += pause;
                 let state = match state {
@@ -1195,7 +1475,9 @@ mod tests {
                     3 => EngineState::Full,
                     _ => EngineState::Lost,
                 };
-                let answer = beat(&mut service, now, node, life * 4, epoch, state);
+                // A third hears everybody.
+                let hears = if hears % 3 == 0 { NodeSet::first(16) } else { NodeSet::from_bits(hears) };
+                let answer = beat_hearing(&mut service, now, (node, life * 4), (epoch, state), hears);
                 let view = service.view();
                 prop_assert!(!view.full.is_empty());
                 prop_assert!(view == before || view.epoch.0 == before.epoch.0 + 1);

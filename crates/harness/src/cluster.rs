@@ -9,7 +9,9 @@ use weft_sim::{
 use weft_time::{Duration, Instant};
 use weft_waist::{NODES_MAX, NodeId, View};
 
-use crate::{ClusterHost, KeyHolder, MembershipMachine, Planted, SealedClients, SharedDisk, SharedKeys};
+use crate::{
+    ClusterHost, KeyHolder, MembershipMachine, PartedCluster, Planted, SealedClients, SharedDisk, SharedKeys,
+};
 
 /// How often somebody looks whether a node's program has ended.
 const SUPERVISION: Duration = Duration::from_us(100);
@@ -299,6 +301,14 @@ impl<B: Builder> Cluster<B> {
     /// The newest view of the membership service.
     pub fn view(&self) -> View {
         self.director.view()
+    }
+
+    /// State of the cluster while nodes do not hear each other; `serves` tells whether a node serves in the newest view.
+    pub fn while_parted<S: Fn(usize) -> bool>(&self, serves: S) -> PartedCluster<S> {
+        let faults = self.world.fault_counts();
+        let view = self.view();
+        let is_whole = view.full.len() == self.nodes() && (0..self.nodes()).all(&serves);
+        PartedCluster { view, is_whole, serves, crashes: faults.crash + faults.outage + faults.power }
     }
 
     /// All views with the world's time of their publication.

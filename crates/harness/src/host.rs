@@ -22,8 +22,8 @@ pub struct StatusChange {
 /// Source of a node's views.
 #[derive(Clone, Copy, Debug)]
 pub enum Views {
-    /// The membership service of the cluster, to which it reports.
-    Service(AgentParameters),
+    /// The membership service of a cluster of so many nodes, to which it reports.
+    Service(AgentParameters, usize),
     /// Nowhere: it has this one, and a lease that outlasts the run. For measurements of engines whose protocol does not
     /// rest on leases: nothing but their own messages is on the network then.
     Fixed(View),
@@ -66,10 +66,11 @@ impl CardPort for Bus<'_> {
 /// The program on a node's host, which is the one that ships, behind frames.
 pub struct NodeHost<H> {
     node: Node<H>,
-    /// The view that it keeps, if no membership service gives it any.
+    /// The view that it keeps, if no membership service gives it any; how many nodes there are otherwise.
     fixed: Option<View>,
     /// What its card seals with, if it does.
     keys: Option<KeyHolder>,
+    nodes: usize,
     begun: bool,
     changes: Vec<StatusChange>,
     frame: Vec<u8>,
@@ -86,13 +87,22 @@ impl<H: HostHalf> NodeHost<H> {
         halves: impl IntoIterator<Item = H>,
         planted: Planted,
     ) -> Self {
-        let (agent, fixed) = match views {
-            Views::Service(agent) => (agent, None),
-            Views::Fixed(view) => (AgentParameters::default(), Some(view)),
+        let (agent, fixed, nodes) = match views {
+            Views::Service(agent, nodes) => (agent, None, nodes),
+            Views::Fixed(view) => (AgentParameters::default(), Some(view), 0),
         };
         let parameters = NodeParameters { node, incarnation, agent, identity: None };
         let node = planted.node(Node::new(parameters, halves));
-        Self { node, fixed, keys: None, begun: false, changes: Vec::new(), frame: Vec::new(), disk: None }
+        Self {
+            node,
+            fixed,
+            keys: None,
+            nodes,
+            begun: false,
+            changes: Vec::new(),
+            frame: Vec::new(),
+            disk: None,
+        }
     }
 
     /// The same, and it has its card seal with these keys.
@@ -142,23 +152,33 @@ impl<H: HostHalf> NodeHost<H> {
         }
     }
 
-    /// Sends the heartbeat, if one is due.
+    /// Sends the heartbeat and the beacons that are due.
     fn transmit(&mut self, now: Instant, commands: &mut Commands) {
+        if let Some(beacon) = self.node.poll_beacon(now) {
+            for peer in (0..self.nodes).map(ClusterHost::node) {
+                self.send(peer, &beacon, commands);
+            }
+        }
         if let Some(heartbeat) = self.node.poll_membership(now) {
             if let Some(view) = self.fixed {
                 return self.grant(now, view, &heartbeat, commands);
             }
-            let flow = Flow {
-                source: ClusterHost::Node(self.node.id()).endpoint(MEMBERSHIP_PORT),
-                destination: ClusterHost::Membership.endpoint(MEMBERSHIP_PORT),
-                type_of_service: 0,
-            };
-            self.frame.clear();
-            frame::emit_udp_frame(&mut self.frame, &flow, &heartbeat);
-            commands.submit(HostCommand::Transmit(&self.frame));
+            self.send(ClusterHost::Membership, &heartbeat, commands);
         }
         // Simulations do not use the reports.
         while self.node.poll_report().is_some() {}
+    }
+
+    /// Sends a message of the membership protocol, unless it is to this node itself.
+    fn send(&mut self, to: ClusterHost, payload: &[u8], commands: &mut Commands) {
+        let own = ClusterHost::Node(self.node.id());
+        if to == own {
+            return;
+        }
+        let (source, destination) = (own.endpoint(MEMBERSHIP_PORT), to.endpoint(MEMBERSHIP_PORT));
+        self.frame.clear();
+        frame::emit_udp_frame(&mut self.frame, &Flow { source, destination, type_of_service: 0 }, payload);
+        commands.submit(HostCommand::Transmit(&self.frame));
     }
 
     /// Answers a heartbeat in place of a membership service.
@@ -205,10 +225,14 @@ impl<H: SimulatedHalf> Host for NodeHost<H> {
             HostEvent::Frame(bytes) => {
                 if let Ok(Frame::Udp { ipv4, udp, payload, .. }) = Frame::parse(&bytes)
                     && udp.destination_port == MEMBERSHIP_PORT
-                    && ipv4.source == ClusterHost::Membership.address()
                 {
-                    self.take_keys(payload, commands);
-                    self.node.receive_membership(now, payload, &mut Bus(commands));
+                    let peer = (0..self.nodes).find(|&node| ClusterHost::node(node).address() == ipv4.source);
+                    if ipv4.source == ClusterHost::Membership.address() {
+                        self.take_keys(payload, commands);
+                        self.node.receive_membership(now, payload, &mut Bus(commands));
+                    } else if let Some(peer) = peer.and_then(NodeId::new) {
+                        self.node.receive_beacon(now, peer, payload);
+                    }
                 }
             }
             event => self.node.host_event(now, event, &mut Bus(commands)),

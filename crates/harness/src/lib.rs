@@ -23,6 +23,7 @@ mod membership;
 pub mod merge;
 mod nic_model;
 mod node_campaign;
+mod partings;
 pub mod perfetto;
 mod planted;
 pub mod progress;
@@ -41,6 +42,7 @@ pub use keys::{KeyHolder, Keys, Sealed, SealedClients, SharedKeys, Watch};
 pub use membership::{Disk, MembershipMachine, SharedDisk};
 pub use nic_model::NicModel;
 pub use node_campaign::{DRIFT_PPM, LEASE, NodeCampaign, NodeCampaignResult, Subject};
+pub use partings::{PartedCluster, Partings};
 #[cfg(feature = "planted-bugs")]
 pub use planted::NodeBug;
 pub use planted::Planted;

@@ -8,7 +8,7 @@ use weft_sim::{CostProfile, FaultKinds, FaultPlan, PlanError};
 use weft_time::{Duration, Instant};
 
 use crate::{
-    ClientProgram, Cluster, FaultTimes, Findings, Judgement, MakeEngines, Planted, ShippedNodes,
+    ClientProgram, Cluster, FaultTimes, Findings, Judgement, MakeEngines, Partings, Planted, ShippedNodes,
     ShippedParameters, add_faults, add_live_within, random_plan,
 };
 
@@ -59,6 +59,8 @@ pub struct NodeCampaignResult {
     pub views: u64,
     /// Faults injected, by kind.
     pub faults: BTreeMap<String, u64>,
+    /// Partial partitions that began while nothing else was wrong, and during which the others served again in time.
+    pub partial_partitions_checked: u64,
     /// Property that holds of all runs, or `violation`.
     pub checked: &'static str,
     /// Every node of every run must be full again so long after the last fault.
@@ -143,7 +145,8 @@ impl NodeCampaign {
             };
             let cluster = Cluster::shipped(parameters, &plan, clients)?;
             let end = plan.ends_at().max(Instant::ZERO + FAULTS_FROM);
-            findings.add(seed, (), || run(subject, cluster, end, &mut result), &replay);
+            let partings = Partings::new(&plan, self.nodes, LEASE);
+            findings.add(seed, (), || run(subject, cluster, (end, partings), &mut result), &replay);
             result.seeds_run += 1;
             progress(result.seeds_run);
         }
@@ -156,12 +159,13 @@ impl NodeCampaign {
 fn run<S: Subject>(
     subject: &S,
     mut cluster: Cluster<ShippedNodes<S::Clients>>,
-    end: Instant,
+    (end, mut partings): (Instant, Partings),
     result: &mut NodeCampaignResult,
 ) -> Judgement {
     cluster.for_each_driver(S::begin);
     let (mut wrong, live_within) =
-        cluster.run_faults(&FaultTimes { end, live_within: LIVE_WITHIN, calm: CALM });
+        cluster.run_faults(&FaultTimes { end, live_within: LIVE_WITHIN, calm: CALM }, &mut partings);
+    result.partial_partitions_checked += partings.checked();
     add_live_within(&mut result.live_within_ns, live_within);
     cluster.for_each_driver(|_, clients| S::finish(clients));
     cluster.run_until(cluster.world.now() + LIVE_WITHIN);

@@ -21,18 +21,21 @@ pub enum NodeBug {
     WiredToFormerIncarnation,
     /// A node that comes back is handed the keys of its first life, with which its card counts from 0 again.
     KeysOfFormerLife,
+    /// The membership service keeps members that do not hear each other.
+    PartedKept,
 }
 
 #[cfg(feature = "planted-bugs")]
 impl NodeBug {
     /// All of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::EnginesKept,
         Self::LeaseFromReceipt,
         Self::AnswerBeforeStored,
         Self::WrongReplicas,
         Self::WiredToFormerIncarnation,
         Self::KeysOfFormerLife,
+        Self::PartedKept,
     ];
 
     /// Name on command lines: lower case, words joined by hyphens.
@@ -44,6 +47,7 @@ impl NodeBug {
             Self::WrongReplicas => "wrong-replicas",
             Self::WiredToFormerIncarnation => "wired-to-former-incarnation",
             Self::KeysOfFormerLife => "keys-of-former-life",
+            Self::PartedKept => "parted-kept",
         }
     }
 }
@@ -79,6 +83,7 @@ impl Planted {
             Some(NodeBug::AnswerBeforeStored) => {
                 server.with_planted_bug(weft_cluster::PlantedBug::AnswerBeforeStored)
             }
+            Some(NodeBug::PartedKept) => server.with_planted_bug(weft_cluster::PlantedBug::PartedKept),
             _ => server,
         }
     }

@@ -16,7 +16,7 @@ use weft_waist::{Engine, EngineState, EngineStatus, View};
 
 use crate::{
     Builder, ClientMachine, ClientProgram, Cluster, ClusterHost, ClusterShape, DATAGRAM_BYTES, MachineOf,
-    NodeHost, Planted, Views, clock, incarnation, node_id, peers, running,
+    NodeHost, Partings, Planted, Views, clock, incarnation, node_id, peers, running,
 };
 
 /// A run is looked at in steps of so long.
@@ -84,7 +84,7 @@ impl<C: ClientProgram> Builder for ShippedNodes<C> {
         for neighbour in &self.stations {
             nic.add_neighbour(neighbour.address(), neighbour.hardware());
         }
-        let views = Views::Service(AgentParameters::default());
+        let views = Views::Service(AgentParameters::default(), self.parameters.nodes);
         let host = NodeHost::new(node, incarnation, views, halves, self.parameters.planted);
         NicMachine::new(nic, host, &self.parameters.profile)
     }
@@ -141,11 +141,23 @@ impl<C: ClientProgram> Cluster<ShippedNodes<C>> {
 
     /// Lets time pass until all faults are over, every node is full again, and everything is calm: what is wrong, and
     /// how long after the last fault every node was full.
-    pub fn run_faults(&mut self, times: &FaultTimes) -> (Vec<String>, Option<Duration>) {
+    /// While some nodes do not hear each other, the others serve.
+    pub fn run_faults(
+        &mut self,
+        times: &FaultTimes,
+        partings: &mut Partings,
+    ) -> (Vec<String>, Option<Duration>) {
         let mut wrong = Vec::new();
         while self.world.now() < times.end {
             let next = (self.world.now() + STEP).min(times.end);
             self.run_until(next);
+            let serves = |index: usize| {
+                let epoch = self.view().epoch;
+                self.node(index).is_some_and(|node| {
+                    self.serves(index, node) && statuses(node).all(|status| status.epoch == epoch)
+                })
+            };
+            wrong.extend(partings.look(next, || self.while_parted(serves)));
             if wrong.is_empty()
                 && let Some(node) = self.serving_outside()
             {

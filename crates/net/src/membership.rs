@@ -11,7 +11,7 @@ use weft_cluster::{
     ServiceParameters,
 };
 use weft_time::Instant;
-use weft_waist::View;
+use weft_waist::{NodeSet, View};
 
 use crate::announcement::{Announcement, Announcer};
 use crate::status::StatusDesk;
@@ -64,6 +64,8 @@ pub(crate) struct MembershipHost {
     announced: View,
     /// Whether it was said that the cluster has halted.
     halted: bool,
+    /// Who was said to be left out because some nodes do not hear each other.
+    parted: NodeSet,
 }
 
 impl MembershipHost {
@@ -95,6 +97,7 @@ impl MembershipHost {
             state_file: serve.state_file.clone(),
             announced: View::default(),
             halted: false,
+            parted: NodeSet::EMPTY,
         })
     }
 
@@ -151,6 +154,13 @@ impl MembershipHost {
                 from = %refused.from,
                 "membership {refused}"
             );
+        }
+        let parted = self.server.parted();
+        for node in parted.minus(std::mem::replace(&mut self.parted, parted)).iter() {
+            let number = node.index();
+            let by = self.server.service().parted_from(node);
+            let line = format!("membership leaves out node {number}: {by}");
+            tracing::warn!(node = number, "{line}");
         }
         if let Some(announcement) = self.take_announcement(clock, now) {
             announcement.log();
@@ -325,6 +335,7 @@ mod tests {
                 node: weft_waist::NodeId::new(node).unwrap(),
                 incarnation: weft_cluster::Incarnation::FIRST,
                 status,
+                hears: NodeSet::first(16),
                 claim: None,
             },
             profile: (status.state == EngineState::Starting).then_some(profile),

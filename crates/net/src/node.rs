@@ -7,7 +7,9 @@ use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use weft_cluster::status::{COUNTERS_PER_PAGE, CounterPage, NodeStatus, StatusAnswer, StatusPart, is_status};
-use weft_cluster::{AgentParameters, Incarnation, Misfit, NodeConfig, ROCE_PORT, Reason, Text};
+use weft_cluster::{
+    AgentParameters, Incarnation, Misfit, NodeConfig, ROCE_PORT, Reason, Text, is_membership,
+};
 use weft_kv::Role;
 use weft_nic::{Card, HostCommand};
 use weft_node::{
@@ -16,7 +18,7 @@ use weft_node::{
 };
 use weft_time::{Duration, Instant};
 use weft_verbs::{PathMtu, Target};
-use weft_waist::View;
+use weft_waist::{NodeId, View};
 
 use crate::announcement::{Announcement, Announcer, name_of};
 use crate::data::{WAKE, open_log};
@@ -126,6 +128,8 @@ pub struct Node<'a> {
     card: CardPorts<NodeEngine>,
     node: weft_node::Node<NodeHalf>,
     service_address: SocketAddrV4,
+    /// Where the other nodes take datagrams.
+    peers: Vec<(NodeId, SocketAddrV4)>,
     service: Option<MembershipHost>,
     record: Option<RecordFile>,
     announced: Option<(View, Role)>,
@@ -210,6 +214,9 @@ impl<'a> Node<'a> {
             card: CardPorts::new(card, own.address),
             node: weft_node::Node::new(parameters, halves),
             service_address: config.membership.address,
+            peers: (config.peers.iter().filter(|(peer, _)| *peer != config.node))
+                .map(|(id, peer)| (id, peer.datagram_address()))
+                .collect(),
             service,
             record,
             announced: None,
@@ -363,6 +370,11 @@ impl<'a> Node<'a> {
 
     /// Queues what the lease holder says and, where it is embedded, the membership service.
     fn transmit_membership(&mut self, now: Instant, ports: &mut [UdpPort]) {
+        if let Some(beacon) = self.node.poll_beacon(now) {
+            for (_, address) in &self.peers {
+                ports[DATAGRAM].push(*address, &beacon);
+            }
+        }
         if let Some(heartbeat) = self.node.poll_membership(now) {
             // One that finds no room is lost like any other datagram: the next one follows soon.
             ports[AGENT].push(self.service_address, &heartbeat);
@@ -417,6 +429,7 @@ impl<'a> Node<'a> {
 /// Logs what an operator should know, as severe as it is.
 fn log(report: &Report) {
     match report {
+        Report::Refused(node, Reason::Parted) => tracing::warn!(node = node.index(), "{report}"),
         Report::Refused(node, _) => tracing::info!(node = node.index(), "{report}"),
         Report::Misfit(node, _) | Report::StartsOver(node, _) => {
             tracing::warn!(node = node.index(), "{report}");
@@ -466,6 +479,12 @@ impl Endpoint for Node<'_> {
     fn receive(&mut self, now: Instant, port: usize, datagram: Datagram<'_>) {
         match port {
             DATAGRAM if is_status(datagram.bytes) => self.answer_status(now, datagram),
+            DATAGRAM if is_membership(datagram.bytes) => {
+                let peer = self.peers.iter().find(|(_, address)| *address == datagram.from);
+                let is_beacon =
+                    peer.is_some_and(|(peer, _)| self.node.receive_beacon(now, *peer, datagram.bytes));
+                self.strangers += u64::from(!is_beacon);
+            }
             DATAGRAM => self.card.receive_datagram(now, datagram),
             ROCE => self.card.receive_roce(now, datagram),
             AGENT if datagram.from == self.service_address => {

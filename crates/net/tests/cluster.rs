@@ -8,7 +8,7 @@ use weft_client::{Client, Cluster};
 use weft_cluster::{ClusterConfig, ClusterName, Heartbeat, Incarnation, Message};
 use weft_net::{PortOptions, Stop, UdpPort, run_membership};
 use weft_txn::{Key, Mode, ProcedureId};
-use weft_waist::EngineStatus;
+use weft_waist::{EngineStatus, NodeSet};
 
 use common::{Addresses, Running, seen_from};
 
@@ -55,8 +55,13 @@ fn a_forged_incarnation_neither_ends_a_node_nor_bars_it() {
     let mut forger = UdpPort::bind(SocketAddrV4::new(addresses.node(1), 0), &PortOptions::default()).unwrap();
     for (token, number) in [(1, Incarnation::LAST.get()), (2, 1 << 62)] {
         let incarnation = Incarnation::new(number).unwrap();
-        let heartbeat =
-            Heartbeat { node: own.node, incarnation, status: EngineStatus::STARTING, claim: None };
+        let heartbeat = Heartbeat {
+            node: own.node,
+            incarnation,
+            status: EngineStatus::STARTING,
+            hears: NodeSet::first(2),
+            claim: None,
+        };
         let message = Message::Heartbeat { token, heartbeat, profile: Some(own.profile()) };
         forger.push(own.membership.address, &message.encode(own.cluster.id()));
     }

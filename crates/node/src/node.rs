@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 
 use weft_cluster::{
-    Action, Agent, AgentParameters, ClusterName, Datagram, Incarnation, Membership, Misfit, Profile, Reason,
+    Action, Agent, AgentParameters, ClusterName, Datagram, Hearing, Incarnation, Membership, Misfit, Profile,
+    Reason,
 };
 use weft_nic::{HostCommand, HostEvent};
 use weft_time::{Duration, Instant};
@@ -46,8 +47,9 @@ struct HostedEngine<H> {
 /// - once, [`Node::begin`];
 /// - in: [`Node::host_event`] for what the card says, [`Node::receive_membership`] for datagrams of the membership
 ///   service, [`Node::handle_deadline`] at [`Node::next_deadline`];
+/// - in, too: [`Node::receive_beacon`] for beacons of other nodes;
 /// - out, after each of these: commands go to the [`CardPort`] at once, [`Node::poll_membership`] gives the next
-///   heartbeat, [`Node::poll_report`] what the operator should know, and [`Node::has_stopped`] tells the end.
+///   heartbeat, [`Node::poll_beacon`] what goes to every other node, [`Node::poll_report`] what the operator should know, and [`Node::has_stopped`] tells the end.
 ///
 /// **Starting over.** The membership service may leave a node out of a view while it runs (its lease ended). What its
 /// engines hold is then old, and they begin again as new members with nothing, in the node's next life: the node
@@ -57,6 +59,7 @@ struct HostedEngine<H> {
 pub struct Node<H> {
     parameters: NodeParameters,
     agent: Agent,
+    hearing: Hearing,
     slots: Vec<HostedEngine<H>>,
     /// Engines were told a view in this life of the node.
     is_configured: bool,
@@ -76,6 +79,10 @@ impl<H: HostHalf> Node<H> {
         let slot = |half| HostedEngine { half, status: EngineStatus::STARTING, resetting: false };
         Self {
             agent: agent(&parameters, parameters.incarnation),
+            hearing: Hearing::new(
+                parameters.node,
+                parameters.identity.as_ref().map_or_else(ClusterName::default, |(name, _)| *name).id(),
+            ),
             slots: halves.into_iter().map(slot).collect(),
             is_configured: false,
             reports: VecDeque::new(),
@@ -145,7 +152,7 @@ impl<H: HostHalf> Node<H> {
 
     /// When [`Node::handle_deadline`] must be called.
     pub fn next_deadline(&self) -> Option<Instant> {
-        let agent = (!self.stopped).then(|| self.agent.next_deadline());
+        let agent = (!self.stopped).then(|| self.agent.next_deadline().min(self.hearing.next_deadline()));
         self.slots.iter().filter_map(|slot| slot.half.next_deadline()).chain(agent).min()
     }
 
@@ -161,7 +168,27 @@ impl<H: HostHalf> Node<H> {
 
     /// The next heartbeat for the membership service, if one is due.
     pub fn poll_membership(&mut self, now: Instant) -> Option<Datagram> {
-        if self.stopped { None } else { self.agent.poll_transmit(now) }
+        if self.stopped {
+            return None;
+        }
+        self.agent.peers_heard(now, self.hearing.peers(now));
+        self.agent.poll_transmit(now)
+    }
+
+    /// The beacon for every other node, if one is due. A node that leaves sends none.
+    pub fn poll_beacon(&mut self, now: Instant) -> Option<Datagram> {
+        let beacon = self.hearing.poll_transmit(now);
+        if self.stopped || self.leaving { None } else { beacon }
+    }
+
+    /// Something of the membership protocol has come from `peer`, from where that node's messages come. Whether it was
+    /// a beacon.
+    pub fn receive_beacon(&mut self, now: Instant, peer: NodeId, bytes: &[u8]) -> bool {
+        let is_beacon = self.hearing.receive(now, peer, bytes);
+        if let Some(lease) = self.hearing.lease() {
+            self.agent.learn_lease(lease);
+        }
+        is_beacon
     }
 
     /// The next report for operators.
@@ -288,6 +315,9 @@ impl<H: HostHalf> Node<H> {
             return;
         }
         if let Some(configuration) = self.agent.poll_configuration() {
+            if let Some(lease) = self.agent.lease() {
+                self.hearing.learn_lease(lease);
+            }
             #[cfg(feature = "planted-bugs")]
             let configuration = self.with_former_incarnation(configuration);
             for (index, slot) in (0..).zip(&mut self.slots) {
@@ -344,6 +374,9 @@ impl<H: HostHalf> Node<H> {
             }
         }
         self.agent = self.next_agent(incarnation);
+        if let Some(lease) = self.hearing.lease() {
+            self.agent.learn_lease(lease);
+        }
         (self.is_configured, self.refusal, self.misfit) = (false, None, None);
     }
 

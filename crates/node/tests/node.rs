@@ -4,7 +4,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use weft_cluster::{
-    Agent, AgentParameters, Incarnation, Membership, Reason, Server, Service, ServiceParameters,
+    Agent, AgentParameters, ClusterId, Hearing, Incarnation, Membership, Reason, Server, Service,
+    ServiceParameters,
 };
 use weft_nic::{HostCommand, HostEvent};
 use weft_node::{CardPort, HostHalf, HostIo, Node, NodeParameters, Report};
@@ -86,6 +87,8 @@ impl CardPort for Card {
 struct World {
     node: Node<Fake>,
     other: Agent,
+    /// The beacons of the other one.
+    beacons: Hearing,
     halves: Vec<Fake>,
     card: Card,
     service: Server<u8>,
@@ -105,6 +108,7 @@ impl World {
         let mut world = Self {
             node: Node::new(parameters, halves.clone()),
             other: Agent::new(NodeId::new(0).unwrap(), Incarnation::FIRST, AgentParameters::default()),
+            beacons: Hearing::new(NodeId::new(0).unwrap(), ClusterId::default()),
             halves,
             card: Card::default(),
             service: Server::new(Service::new(ServiceParameters::new(2, LEASE))),
@@ -127,6 +131,9 @@ impl World {
             }
             if let Some(heartbeat) = self.other.poll_transmit(self.now) {
                 let _ = self.service.receive(self.now, OTHER, &heartbeat);
+            }
+            if let Some(beacon) = self.beacons.poll_transmit(self.now).filter(|_| !is_cut_off) {
+                assert!(self.node.receive_beacon(self.now, NodeId::new(0).unwrap(), &beacon));
             }
             self.node.handle_deadline(self.now, &mut self.card);
             if let Some(heartbeat) = self.node.poll_membership(self.now).filter(|_| !is_cut_off) {

@@ -812,6 +812,7 @@ impl<M: Machine> World<M> {
         match kind {
             FaultKind::Partition => self.faults.partition += 1,
             FaultKind::OneWayCut => self.faults.one_way_cut += 1,
+            FaultKind::PartialPartition => self.faults.partial_partition += 1,
             FaultKind::SlowLink => self.faults.slow_link += 1,
             _ => {}
         }

@@ -429,7 +429,7 @@ impl Replicas {
     fn views(&self, node: usize, life: u32) -> Views {
         let nodes = self.parameters.nodes;
         match (&self.parameters.service, life) {
-            (Some((_, agent)), _) => Views::Service(*agent),
+            (Some((_, agent)), _) => Views::Service(*agent, nodes),
             (None, 0) => Views::Fixed(first_view(nodes)),
             (None, _) => Views::Fixed(self.books.borrow_mut().joining_view(node, nodes)),
         }

@@ -500,7 +500,7 @@ mod tests {
             | Fault::Pause { machine, .. }
             | Fault::Outage { machine, .. } => fails(machine),
             Fault::Duplication { .. } => true,
-            Fault::Partition { .. } => false,
+            Fault::Partition { .. } | Fault::PartialPartition { .. } => false,
             fault => unreachable!("rounds have no disks: {fault:?}"),
         }
     }

@@ -203,7 +203,8 @@ impl Builder for RoundsNodes {
         };
         let half =
             ProposerHalf::new((node, life), RoundsHalf::new(front, pauses), load, Rc::clone(&self.books));
-        let views = service.map_or(Views::Fixed(first_view(nodes)), |(_, agent)| Views::Service(agent));
+        let views =
+            service.map_or(Views::Fixed(first_view(nodes)), |(_, agent)| Views::Service(agent, nodes));
         let host = NodeHost::new(node_id(node), incarnation(life), views, [half], planted);
         let host = host.with_keys(holder);
         NicMachine::new(nic, host, &CostProfile::FPGA)

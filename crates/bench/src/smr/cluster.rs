@@ -125,7 +125,7 @@ impl Builder for LogNodes {
     fn build(&mut self, node: usize, life: u32, _: Instant) -> LogMachine {
         let nodes = self.log.group.nodes;
         let (nic, wired) = card_with_log(&self.log, node, Memory::new(self.log.memory_bytes()));
-        let views = self.agent.map_or(Views::Fixed(first_view(nodes)), Views::Service);
+        let views = self.agent.map_or(Views::Fixed(first_view(nodes)), |agent| Views::Service(agent, nodes));
         let half = LogHalf::new(node, wired, Rc::clone(&self.books));
         let host = NodeHost::new(node_id(node), incarnation(life), views, [half], self.planted);
         NicMachine::new(nic, host, &CostProfile::FPGA_APPLICATION)

@@ -26,8 +26,8 @@ pub(crate) struct KvCampaign {
     #[command(flatten)]
     seeds: SeedOptions,
     /// Kinds of faults: all, none, a list of loss, duplication, reordering, corruption, partition, one_way_cut, crash,
-    /// pause, slow_link, outage (of the membership service); disk, which gives the nodes disks, for all of power, torn,
-    /// lost, misdirect, rot, io_error, full, slow_disk, or some of these; or a fault plan in TOML
+    /// pause, slow_link, outage (of the membership service), partial_partition; disk, which gives the nodes disks, for
+    /// all of power, torn, lost, misdirect, rot, io_error, full, slow_disk, or some of these; or a fault plan in TOML
     #[arg(long, value_name = "KINDS|PLAN.toml", default_value = "all")]
     faults: Faults,
     #[command(flatten)]

@@ -23,7 +23,7 @@ pub(crate) struct NodeRuns {
     #[command(flatten)]
     seeds: SeedOptions,
     /// all, none, a list of loss, duplication, reordering, corruption, partition, one_way_cut, crash, pause, slow_link,
-    /// outage (of the membership service), or a fault plan in TOML
+    /// outage (of the membership service), partial_partition, or a fault plan in TOML
     #[arg(long, value_name = "KINDS|PLAN.toml", default_value = "all")]
     faults: Faults,
     /// A known bug around the engines to run with, to see it caught

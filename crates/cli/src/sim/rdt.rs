@@ -35,7 +35,7 @@ pub(crate) struct RdtCampaign {
     #[command(flatten)]
     seeds: SeedOptions,
     /// Kinds of faults: all, none, or a list of loss, duplication, reordering, corruption, partition, one_way_cut,
-    /// crash, pause, slow_link, outage (of the membership service)
+    /// crash, pause, slow_link, outage (of the membership service), partial_partition
     #[arg(long, value_name = "KINDS", default_value = "all", value_parser = faults::network_kinds)]
     faults: FaultKinds,
     /// Data type [default: each in turn]

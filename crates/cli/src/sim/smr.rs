@@ -32,7 +32,7 @@ pub(crate) struct SmrCampaign {
     #[command(flatten)]
     seeds: SeedOptions,
     /// Kinds of faults: all, none, or a list of loss, duplication, reordering, corruption, partition, one_way_cut,
-    /// crash, pause, slow_link, outage (of the membership service)
+    /// crash, pause, slow_link, outage (of the membership service), partial_partition
     #[arg(long, value_name = "KINDS", default_value = "all")]
     faults: Faults,
     /// Plant this known bug in the engine, to see the campaign find it

@@ -44,7 +44,7 @@ pub(crate) struct TxnCampaign {
     #[command(flatten)]
     seeds: SeedOptions,
     /// Kinds of faults: all, none, or a list of loss, duplication, reordering, corruption, partition, one_way_cut,
-    /// crash, pause, slow_link, outage (of the membership service)
+    /// crash, pause, slow_link, outage (of the membership service), partial_partition
     #[arg(long, value_name = "KINDS", default_value = "all", value_parser = faults::network_kinds)]
     faults: FaultKinds,
     /// At the end, crash every replica of one shard: its callers must learn that it is lost, and the other shards must

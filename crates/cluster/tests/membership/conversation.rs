@@ -63,25 +63,26 @@ fn a_crash_and_a_return() {
           227 ms   -> heartbeat node0#1 full at epoch 2
           229 ms   -> heartbeat node1#1 full at epoch 2
           500 ms   -> heartbeat node2#2 starting at epoch 0
-          501 ms epoch 3: full {0, 1} joining {2}
-          501 ms   <- grant node2#2 epoch 3: full {0, 1} joining {2} for 100 ms
-          501 ms   <- notice node0 epoch 3
-          501 ms   <- notice node1 epoch 3
-          502 ms   -> heartbeat node2#2 synced at epoch 3
+          501 ms   <- refusal node2#2 at epoch 2: Waiting
+          503 ms epoch 3: full {0, 1} joining {2}
+          503 ms   <- grant node2#2 epoch 3: full {0, 1} joining {2} for 100 ms
+          503 ms   <- notice node0 epoch 3
+          503 ms   <- notice node1 epoch 3
           503 ms   <- grant node0#1 epoch 3: full {0, 1} joining {2} for 100 ms
-          503 ms   <- grant node1#1 epoch 3: full {0, 1} joining {2} for 100 ms
-          526 ms epoch 4: full {0, 1, 2} joining {}
-          526 ms   <- notice node0 epoch 4
-          526 ms   <- notice node1 epoch 4
-          526 ms   <- notice node2 epoch 4
-          527 ms   -> heartbeat node0#1 full at epoch 3
-          527 ms   -> heartbeat node1#1 full at epoch 3
-          528 ms   <- grant node0#1 epoch 4: full {0, 1, 2} joining {} for 100 ms
-          528 ms   <- grant node1#1 epoch 4: full {0, 1, 2} joining {} for 100 ms
-          528 ms   <- grant node2#2 epoch 4: full {0, 1, 2} joining {} for 100 ms
-          552 ms   -> heartbeat node0#1 full at epoch 4
-          552 ms   -> heartbeat node1#1 full at epoch 4
-          552 ms   -> heartbeat node2#2 full at epoch 4
+          504 ms   -> heartbeat node2#2 synced at epoch 3
+          505 ms   <- grant node1#1 epoch 3: full {0, 1} joining {2} for 100 ms
+          528 ms epoch 4: full {0, 1, 2} joining {}
+          528 ms   <- notice node0 epoch 4
+          528 ms   <- notice node1 epoch 4
+          528 ms   <- notice node2 epoch 4
+          529 ms   -> heartbeat node0#1 full at epoch 3
+          529 ms   -> heartbeat node1#1 full at epoch 3
+          530 ms   <- grant node0#1 epoch 4: full {0, 1, 2} joining {} for 100 ms
+          530 ms   <- grant node1#1 epoch 4: full {0, 1, 2} joining {} for 100 ms
+          530 ms   <- grant node2#2 epoch 4: full {0, 1, 2} joining {} for 100 ms
+          554 ms   -> heartbeat node0#1 full at epoch 4
+          554 ms   -> heartbeat node1#1 full at epoch 4
+          554 ms   -> heartbeat node2#2 full at epoch 4
         ",
     );
 }
@@ -153,19 +154,20 @@ fn a_node_that_was_cut_off_starts_empty() {
           227 ms   -> heartbeat node0#1 full at epoch 2
           305 ms   <- refusal node1#1 at epoch 2: Rejoin
           306 ms   -> heartbeat node1#2 starting at epoch 0
-          307 ms epoch 3: full {0} joining {1}
-          307 ms   <- grant node1#2 epoch 3: full {0} joining {1} for 100 ms
-          307 ms   <- notice node0 epoch 3
-          308 ms   -> heartbeat node1#2 synced at epoch 3
-          309 ms   <- grant node0#1 epoch 3: full {0} joining {1} for 100 ms
-          332 ms epoch 4: full {0, 1} joining {}
-          332 ms   <- notice node0 epoch 4
-          332 ms   <- notice node1 epoch 4
-          333 ms   -> heartbeat node0#1 full at epoch 3
-          334 ms   <- grant node0#1 epoch 4: full {0, 1} joining {} for 100 ms
-          334 ms   <- grant node1#2 epoch 4: full {0, 1} joining {} for 100 ms
-          358 ms   -> heartbeat node0#1 full at epoch 4
-          358 ms   -> heartbeat node1#2 full at epoch 4
+          307 ms   <- refusal node1#2 at epoch 2: Waiting
+          309 ms epoch 3: full {0} joining {1}
+          309 ms   <- grant node1#2 epoch 3: full {0} joining {1} for 100 ms
+          309 ms   <- notice node0 epoch 3
+          310 ms   -> heartbeat node1#2 synced at epoch 3
+          311 ms   <- grant node0#1 epoch 3: full {0} joining {1} for 100 ms
+          334 ms epoch 4: full {0, 1} joining {}
+          334 ms   <- notice node0 epoch 4
+          334 ms   <- notice node1 epoch 4
+          335 ms   -> heartbeat node0#1 full at epoch 3
+          336 ms   <- grant node0#1 epoch 4: full {0, 1} joining {} for 100 ms
+          336 ms   <- grant node1#2 epoch 4: full {0, 1} joining {} for 100 ms
+          360 ms   -> heartbeat node0#1 full at epoch 4
+          360 ms   -> heartbeat node1#2 full at epoch 4
         ",
     );
 }
@@ -200,11 +202,12 @@ fn the_last_copy_is_gone() {
           300 ms   -> heartbeat node0#2 starting at epoch 0
           300 ms   -> heartbeat node1#2 starting at epoch 0
           301 ms   <- refusal node0#2 at epoch 2: Occupied
-          301 ms epoch 3: full {0} joining {1}
-          301 ms   <- grant node1#2 epoch 3: full {0} joining {1} for 100 ms
-          301 ms   <- notice node0 epoch 3
-          303 ms   <- refusal node0#2 at epoch 3: Occupied
-          325 ms   -> heartbeat node1#2 joining at epoch 3
+          301 ms   <- refusal node1#2 at epoch 2: Waiting
+          303 ms epoch 3: full {0} joining {1}
+          303 ms   <- grant node1#2 epoch 3: full {0} joining {1} for 100 ms
+          303 ms   <- notice node0 epoch 3
+          305 ms   <- refusal node0#2 at epoch 3: Occupied
+          327 ms   -> heartbeat node1#2 joining at epoch 3
           378 ms cluster halted at epoch 3
         ",
     );

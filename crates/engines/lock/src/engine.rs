@@ -397,4 +397,9 @@ impl Engine for Lock {
     fn counters(&self) -> Vec<(&'static str, u64)> {
         Counters { resent: self.stream.resent, ..self.counters }.list()
     }
+
+    /// A leader waits for whoever lacks entries; the others wait for nobody.
+    fn waits_for(&self, peer: NodeId) -> Option<u64> {
+        self.stream.lacks(peer)
+    }
 }

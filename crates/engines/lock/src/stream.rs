@@ -88,6 +88,12 @@ impl Stream {
         accepted.min().unwrap_or(self.last)
     }
 
+    /// What a member has accepted, if it lacks something.
+    pub fn lacks(&self, member: NodeId) -> Option<u64> {
+        let accepted = self.progress[member.index()].accepted;
+        (self.members.contains(member) && accepted < self.last).then_some(accepted)
+    }
+
     /// Whether all members hold the table as it was at the beginning of the epoch.
     pub fn is_entered(&self) -> bool {
         self.committed() >= self.snapshot.len() as u64

@@ -118,8 +118,11 @@ fn a_leader_serves_once_all_members_have_entered_its_epoch() {
     }
     let granted = ask(&mut zero, 1_910, acquire);
     assert!(granted.answers.is_empty(), "the other one has not accepted it");
+    let other = NodeId::new(1).unwrap();
+    assert_eq!((zero.waits_for(other), one.waits_for(NodeId::new(0).unwrap())), (Some(1), None));
     let granted = carry(&carry(&granted, 0, &mut one, 1_911), 1, &mut zero, 1_912);
     assert_eq!(granted.answers[0].kind, AnswerKind::Granted);
+    assert_eq!(zero.waits_for(other), None);
     assert!(granted.answers[0].token > token);
     let renewed = ask(&mut zero, 1_913, Call::Renew { name, token });
     assert_eq!(renewed.answers[0].kind, AnswerKind::Lost);

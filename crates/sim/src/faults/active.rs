@@ -81,6 +81,10 @@ impl ActiveFaults {
                 group(from).zip(group(to)).is_some_and(|(from, to)| from != to)
             }
             Fault::OneWayCut { from: sender, to: receiver, .. } => (*sender, *receiver) == (from, to),
+            Fault::PartialPartition { from: senders, to: receivers, one_way, .. } => {
+                senders.contains(&from) && receivers.contains(&to)
+                    || !one_way && senders.contains(&to) && receivers.contains(&from)
+            }
             _ => false,
         })
     }

@@ -36,6 +36,8 @@ pub enum FaultKind {
     SlowLink,
     /// A machine crashes, and comes back with what it has stored.
     Outage,
+    /// Some machines that may crash do not hear some others, one way or both, while both reach everybody else.
+    PartialPartition,
     /// Machines lose power together; what their disks have not flushed is lost in part.
     Power,
     /// Sectors that are written when the power fails are half old and half new.
@@ -56,7 +58,7 @@ pub enum FaultKind {
 
 impl FaultKind {
     /// All kinds.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::Loss,
         Self::Duplication,
         Self::Reordering,
@@ -67,6 +69,7 @@ impl FaultKind {
         Self::Pause,
         Self::SlowLink,
         Self::Outage,
+        Self::PartialPartition,
         Self::Power,
         Self::Torn,
         Self::Lost,
@@ -92,6 +95,7 @@ impl FaultKind {
             Self::Pause => "pause",
             Self::SlowLink => "slow_link",
             Self::Outage => "outage",
+            Self::PartialPartition => "partial_partition",
             Self::Power => "power",
             Self::Torn => "torn",
             Self::Lost => "lost",
@@ -217,6 +221,8 @@ pub struct FaultCounts {
     pub slow_link: u64,
     /// Outages begun of machines that store something. They are not among the crashes and restarts.
     pub outage: u64,
+    /// Partial partitions begun.
+    pub partial_partition: u64,
     /// Times at which machines lost power together. They are not among the crashes either.
     pub power: u64,
     /// Disks that were to tear what is written when the power fails.
@@ -239,7 +245,7 @@ pub struct FaultCounts {
 
 impl FaultCounts {
     /// The counts by name, in a fixed order.
-    pub const fn entries(&self) -> [(&'static str, u64); 22] {
+    pub const fn entries(&self) -> [(&'static str, u64); 23] {
         [
             ("loss", self.loss),
             ("duplication", self.duplication),
@@ -254,6 +260,7 @@ impl FaultCounts {
             ("pause", self.pause),
             ("slow_link", self.slow_link),
             ("outage", self.outage),
+            ("partial_partition", self.partial_partition),
             ("power", self.power),
             ("torn", self.torn),
             ("lost", self.lost),
@@ -283,6 +290,7 @@ impl std::ops::AddAssign for FaultCounts {
         self.pause += other.pause;
         self.slow_link += other.slow_link;
         self.outage += other.outage;
+        self.partial_partition += other.partial_partition;
         self.power += other.power;
         self.torn += other.torn;
         self.lost += other.lost;

@@ -156,6 +156,20 @@ pub enum Fault<M = String> {
         /// The receiver.
         to: M,
     },
+    /// Nothing that machines of `from` send reaches those of `to`, and the other way round. All reach everybody else.
+    PartialPartition {
+        /// Begins.
+        from_us: u64,
+        /// Ends.
+        until_us: u64,
+        /// The senders.
+        from: Vec<M>,
+        /// The receivers.
+        to: Vec<M>,
+        /// What the receivers send arrives.
+        #[serde(default)]
+        one_way: bool,
+    },
     /// A machine vanishes: its memory, its deadlines, and the frames that have not left it.
     Crash {
         /// Time.
@@ -384,6 +398,7 @@ impl<M> Fault<M> {
             Self::SlowLink { .. } => FaultKind::SlowLink,
             Self::Partition { .. } => FaultKind::Partition,
             Self::OneWayCut { .. } => FaultKind::OneWayCut,
+            Self::PartialPartition { .. } => FaultKind::PartialPartition,
             Self::Crash { .. } | Self::Restart { .. } => FaultKind::Crash,
             Self::Pause { .. } => FaultKind::Pause,
             Self::Outage { .. } => FaultKind::Outage,
@@ -430,6 +445,7 @@ impl<M> Fault<M> {
             | Self::SlowLink { from_us, until_us, .. }
             | Self::Partition { from_us, until_us, .. }
             | Self::OneWayCut { from_us, until_us, .. }
+            | Self::PartialPartition { from_us, until_us, .. }
             | Self::Pause { from_us, until_us, .. }
             | Self::Outage { from_us, until_us, .. }
             | Self::Power { from_us, until_us, .. }
@@ -488,6 +504,12 @@ impl Fault {
                 distinct(fault, groups.iter().flatten())
             }
             Self::OneWayCut { from, to, .. } => distinct(fault, [from, to]),
+            Self::PartialPartition { from, to, .. } => {
+                if from.is_empty() || to.is_empty() {
+                    return Err(PlanError::TooFewGroups { fault });
+                }
+                distinct(fault, from.iter().chain(to))
+            }
             Self::Power { machines, .. } => {
                 if machines.is_empty() {
                     return Err(PlanError::NoMachines { fault });
@@ -542,6 +564,13 @@ impl Fault {
             Self::OneWayCut { from_us, until_us, ref from, ref to } => {
                 Fault::OneWayCut { from_us, until_us, from: name(from)?, to: name(to)? }
             }
+            Self::PartialPartition { from_us, until_us, ref from, ref to, one_way } => {
+                let names = |group: &Vec<String>| {
+                    group.iter().map(|member| name(member)).collect::<Result<Vec<M>, E>>()
+                };
+                let (from, to) = (names(from)?, names(to)?);
+                Fault::PartialPartition { from_us, until_us, from, to, one_way }
+            }
             Self::Crash { at_us, ref machine } => Fault::Crash { at_us, machine: name(machine)? },
             Self::Restart { at_us, ref machine } => Fault::Restart { at_us, machine: name(machine)? },
             Self::Pause { from_us, until_us, ref machine } => {
@@ -584,6 +613,14 @@ mod tests {
     use super::*;
 
     const EVERY_KIND: &str = r#"
+[[fault]]
+kind = "partial_partition"
+from_us = 10
+until_us = 20
+from = ["node0", "membership0"]
+to = ["node1"]
+one_way = true
+
 [[fault]]
 kind = "loss"
 from_us = 10

@@ -25,9 +25,10 @@ pub struct PlanShape {
 impl FaultPlan {
     /// The plan that `seed` decides: of each kind one to three faults, anywhere in the shape's period, each for at
     /// most a quarter of it. Loss and duplication go up to 5 %, corruption up to 1 %, half of it caught by the frame
-    /// check sequence. Every crash is followed by a restart. The power fails for all machines with disks or for some,
-    /// and for those that store something with them; not all of them come back at the same time. A shape too short for
-    /// any fault yields an empty plan.
+    /// check sequence. Every crash is followed by a restart. A partial partition lasts up to two fifths of the period,
+    /// so that its effect shows. The power fails for all machines with disks or for some, and for those that store
+    /// something with them; not all of them come back at the same time. A shape too short for any fault yields an empty
+    /// plan.
     pub fn random(seed: u64, shape: &PlanShape) -> Self {
         let mut faults = Vec::new();
         for kind in shape.kinds.iter() {
@@ -48,7 +49,10 @@ impl PlanShape {
         if total < 4 || self.machines.is_empty() {
             return;
         }
-        let length = stream.between((total / 50).max(1), total / 4);
+        let length = match kind {
+            FaultKind::PartialPartition => stream.between((total / 5).max(1), (total * 2 / 5).max(1)),
+            _ => stream.between((total / 50).max(1), total / 4),
+        };
         let from_us = self.from_us + stream.between(0, total - length);
         let until_us = from_us + length;
         // Half of the faults of links strike one link only, in one direction or both.
@@ -87,6 +91,10 @@ impl PlanShape {
             },
             FaultKind::OneWayCut => match self.pair(stream) {
                 Some((from, to)) => Fault::OneWayCut { from_us, until_us, from, to },
+                None => return,
+            },
+            FaultKind::PartialPartition => match self.part_partially(stream) {
+                Some((from, to, one_way)) => Fault::PartialPartition { from_us, until_us, from, to, one_way },
                 None => return,
             },
             FaultKind::Crash => {
@@ -168,6 +176,26 @@ impl PlanShape {
             sides[empty].push(moved);
         }
         Some(sides)
+    }
+
+    /// A machine that may crash, and one or more others that it does not reach, does not hear, or both. In one of four it
+    /// hears nobody at all, so that it can only send.
+    fn part_partially(&self, stream: &mut Stream) -> Option<(Vec<String>, Vec<String>, bool)> {
+        if self.crashable.len() < 2 {
+            return None;
+        }
+        let one = pick(&self.crashable, stream);
+        let others = |names: &[String]| names.iter().filter(|name| *name != one).cloned().collect::<Vec<_>>();
+        let form = stream.below(4);
+        if form == 0 {
+            return Some((others(&self.machines), vec![one.clone()], true));
+        }
+        let mut some = others(&self.crashable);
+        while some.len() > 1 && stream.below(2) == 0 {
+            some.remove(stream.below(some.len() as u64) as usize);
+        }
+        // The one does not hear the others, these do not hear it, or both.
+        Some(if form == 1 { (some, vec![one.clone()], true) } else { (vec![one.clone()], some, form == 2) })
     }
 
     /// Two different machines.

@@ -8,7 +8,7 @@ use weft_harness::NicModel;
 #[cfg(feature = "planted-bugs")]
 use weft_harness::NodeBug;
 use weft_harness::result::Checked;
-use weft_harness::{Findings, Judgement, Sealed, add_faults, add_live_within, random_plan};
+use weft_harness::{Findings, Judgement, Partings, Sealed, add_faults, add_live_within, random_plan};
 use weft_kv::ReadPolicy;
 use weft_sim::{FaultKinds, FaultPlan};
 use weft_time::{Duration, Instant};
@@ -87,6 +87,8 @@ pub struct CampaignResult {
     pub faults: BTreeMap<String, u64>,
     /// Views published.
     pub views: u64,
+    /// Partial partitions that began while nothing else was wrong, and during which the others served again in time.
+    pub partial_partitions_checked: u64,
     /// Acknowledged writes that were not there in the end.
     pub lost_acknowledged_writes: u64,
     /// What faults of disks have done, if nodes have disks.
@@ -146,11 +148,12 @@ impl Campaign {
             let plan = self.plan_of(seed);
             let faults_end = plan.ends_at().max(Instant::ZERO + FAULTS_FROM);
             let regime = self.has_disks().then(|| regime(seed));
+            let partings = Partings::new(&plan, self.nodes, LEASE);
             let cluster = self.cluster(seed, plan, regime)?;
             // A client that did not finish has no history.
             let mut checked = Checked::NotChecked;
             let run = || {
-                let (judgement, report) = run(cluster, regime, faults_end, &mut result);
+                let (judgement, report) = run(cluster, regime, (faults_end, partings), &mut result);
                 checked = report;
                 judgement
             };
@@ -226,7 +229,7 @@ const fn regime(seed: u64) -> DiskRegime {
 fn run(
     mut cluster: Cluster,
     disks: Option<DiskRegime>,
-    faults_end: Instant,
+    (faults_end, mut partings): (Instant, Partings),
     result: &mut CampaignResult,
 ) -> (Judgement, Checked) {
     let slice = Duration::from_us(500);
@@ -235,10 +238,13 @@ fn run(
     assert!(loaded, "a cluster without faults loads {RECORDS} records in {FAULTS_FROM}");
     let until = faults_end + LIVE_WITHIN + CALM;
     cluster.begin(|_| Phase::Run { limit: Limit::Until(until), warm_up: Duration::ZERO });
-    let mut outside = None;
+    let (mut outside, mut parted) = (None, None);
     while cluster.machines.world.now() < faults_end {
         let next = (cluster.machines.world.now() + STEP).min(faults_end);
         cluster.run_until(next);
+        let found =
+            partings.look(next, || cluster.machines.while_parted(|node| cluster.serves_in_view(node)));
+        parted = parted.or(found);
         if outside.is_none() {
             outside = cluster.serving_outside().next().map(|node| {
                 format!("at {next} {node} serves by its lease, and the newest view is without it")
@@ -261,6 +267,7 @@ fn run(
     let digests = cluster.digests();
     let alike = digests.windows(2).all(|pair| pair[0] == pair[1]);
     result.views += cluster.machines.views().len() as u64;
+    result.partial_partitions_checked += partings.checked();
     add_faults(&mut result.faults, &cluster.machines.world);
     let power_cuts = cluster.machines.world.fault_counts().power;
     let mut judgement = Judgement::of(&cluster.machines.world, Vec::new());
@@ -282,7 +289,7 @@ fn run(
     }
 
     let wrong = &mut judgement.wrong;
-    wrong.extend(outside);
+    wrong.extend(outside.into_iter().chain(parted));
     if live_within.is_none() && !has_ended {
         wrong.push(format!("not every node served again within {LIVE_WITHIN} of the last fault: {state}"));
     }

@@ -185,12 +185,16 @@ impl Cluster {
 
     /// Whether every node serves in the newest view.
     pub(super) fn is_whole(&self) -> bool {
+        let nodes = self.machines.nodes();
+        self.machines.view().full.len() == nodes && (0..nodes).all(|node| self.serves_in_view(node))
+    }
+
+    /// Whether a node serves in the newest view.
+    pub(super) fn serves_in_view(&self, index: usize) -> bool {
         let view = self.machines.view();
-        view.full.len() == self.machines.nodes()
-            && self.machines.running().count() == self.machines.nodes()
-            && self.machines.running().all(|(index, node)| {
-                node.serves() && node.status().epoch == view.epoch && self.is_leased(index, node)
-            })
+        self.machines.node(index).is_some_and(|node| {
+            node.serves() && node.status().epoch == view.epoch && self.is_leased(index, node)
+        })
     }
 
     fn is_leased(&self, index: usize, node: &NodeMachine) -> bool {

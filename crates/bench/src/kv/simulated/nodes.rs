@@ -326,7 +326,7 @@ impl NodeBuilder {
 
     /// The program on a node's host.
     fn lease_holder(&self, node: NodeId, fresh: Incarnation) -> NodeHost<NodeHalf> {
-        let views = Views::Service(AgentParameters::default());
+        let views = Views::Service(AgentParameters::default(), self.nodes());
         let host = if let Some(disks) = &self.disks {
             let (half, incarnation, disk) = disks.open(node, fresh);
             NodeHost::new(node, incarnation, views, [NodeHalf::KeyValue(half)], self.planted).with_disk(disk)

@@ -410,8 +410,8 @@ impl NodeBuilder {
             (Rc::clone(&self.books), Rc::clone(&self.watch)),
         );
         let agent = AgentParameters { idle_interval: IDLE_INTERVAL, ..AgentParameters::default() };
-        let host =
-            NodeHost::new(node_id(node), incarnation, Views::Service(agent), [half], parameters.planted);
+        let views = Views::Service(agent, parameters.nodes);
+        let host = NodeHost::new(node_id(node), incarnation, views, [half], parameters.planted);
         let card = CardConfig {
             peers: peers(parameters.nodes),
             datagram_bytes: DATAGRAM_BYTES,

@@ -16,7 +16,7 @@ use weft_applications::tpcc::{Scale, Tpcc};
 #[cfg(feature = "planted-bugs")]
 use weft_harness::NodeBug;
 use weft_harness::Planted;
-use weft_harness::{Findings, Judgement, add_faults, add_live_within, random_plan};
+use weft_harness::{Findings, Judgement, Partings, add_faults, add_live_within, random_plan};
 use weft_sim::{FaultKind, FaultKinds, Stream};
 use weft_time::{Duration, Instant};
 use weft_txn::host::Local;
@@ -30,6 +30,8 @@ const SERVICE: [&str; 1] = ["membership0"];
 const FAULTS_FROM: Duration = Duration::from_ms(1);
 /// and are over at this time.
 const FAULTS_UNTIL: Duration = Duration::from_ms(6);
+/// Where nodes are parted and nothing else happens, it is looked at what becomes of each parting, which takes leases.
+const PARTINGS_UNTIL: Duration = Duration::from_ms(21);
 /// So long after the last fault the clients of every node commit again: the lease of whoever is still missing ends, a
 /// view without it is published, it learns that it must rejoin, joins in the next view, copies its shards and is full
 /// in a third; each of these waits for a heartbeat or for the service's interval between views.
@@ -103,6 +105,8 @@ pub struct CampaignResult {
     pub unavailable: u64,
     /// Views published.
     pub views: u64,
+    /// Partial partitions that began while nothing else was wrong, and during which the others served again in time.
+    pub partial_partitions_checked: u64,
     /// Lives of nodes beyond their first.
     pub restarts: u64,
     /// Crashes at a step of the protocol, by the message that came before.
@@ -135,6 +139,12 @@ impl Campaign {
             return Vec::new();
         }
         StepCrash::of_seed(seed, Instant::ZERO + FAULTS_FROM, Instant::ZERO + FAULTS_UNTIL)
+    }
+
+    /// When the faults are over.
+    fn faults_until(&self) -> Duration {
+        let are_partings = self.kinds == FaultKinds::NONE.with(FaultKind::PartialPartition);
+        if are_partings { PARTINGS_UNTIL } else { FAULTS_UNTIL }
     }
 
     fn make_workload(&self, seed: u64) -> Box<dyn Workload> {
@@ -182,7 +192,7 @@ impl Run {
     fn new(campaign: &Campaign, seed: u64) -> Self {
         let (mut random, mut host) =
             (Stream::new(seed, "txn campaign", 0), Stream::new(seed, "txn host execution", 0));
-        let period = FAULTS_FROM..FAULTS_UNTIL;
+        let period = FAULTS_FROM..campaign.faults_until();
         let inserts = match campaign.workload_of(seed) {
             WorkloadName::Smallbank | WorkloadName::Retwis => 0,
             WorkloadName::TpccNewOrder | WorkloadName::Tpcc => TPCC_INSERTS,
@@ -222,7 +232,14 @@ impl Run {
         let mut wrong = Vec::new();
         let cluster = Cluster::new(&self.parameters, workload, self.steps.clone());
         let mut cluster = cluster.expect("the plan names nodes");
-        cluster.run_until(self.parameters.plan.ends_at().max(Instant::ZERO + FAULTS_UNTIL));
+        let end = self.parameters.plan.ends_at().max(Instant::ZERO + FAULTS_UNTIL);
+        let mut partings = Partings::new(&self.parameters.plan, self.parameters.nodes, LEASE);
+        while cluster.now() < end {
+            cluster.run_until((cluster.now() + SLICE).min(end));
+            let look = || cluster.machines.while_parted(|node| cluster.serves(node));
+            wrong.extend(partings.look(cluster.now(), look));
+        }
+        result.partial_partitions_checked += partings.checked();
         let last_fault = cluster.no_more_steps();
         cluster.run_until(last_fault);
         let live = self.live_within(&mut cluster, last_fault, &[]);

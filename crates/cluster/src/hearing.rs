@@ -1,0 +1,139 @@
+//! Whom a node hears: beacons between nodes.
+
+use weft_time::{Duration, Instant};
+use weft_waist::{NODES_MAX, NodeId, NodeSet};
+
+use crate::identity::ClusterId;
+use crate::message::{Datagram, Message};
+
+/// How many beacons a node sends to each other one in a lease's time. A peer is silent when all of them are lost.
+const PER_LEASE: u64 = 8;
+/// A lease may be long, and whoever comes must hear the others soon.
+const INTERVAL_MAX: Duration = Duration::from_secs(1);
+/// How often as long as it does not know how long leases last.
+const IDLE_INTERVAL: Duration = Duration::from_ms(50);
+
+/// What a node knows of whether the datagrams of its peers reach it.
+///
+/// Every node sends a beacon to every other one several times in a lease's time, whether it is a member or not, on the
+/// way that the messages of its engines take. It tells the membership service from whom some have come, and the
+/// [`Service`](crate::Service) leaves out who is not heard.
+#[derive(Clone, Debug)]
+pub struct Hearing {
+    node: NodeId,
+    cluster: ClusterId,
+    /// As far as the node or a peer knows.
+    lease: Option<Duration>,
+    heard: [Option<Instant>; NODES_MAX],
+    next: Instant,
+}
+
+impl Hearing {
+    /// Of `node`, which has heard nobody yet.
+    pub fn new(node: NodeId, cluster: ClusterId) -> Self {
+        Self { node, cluster, lease: None, heard: [None; NODES_MAX], next: Instant::ZERO }
+    }
+
+    /// How long leases last, once the node or a peer has been granted one.
+    pub const fn lease(&self) -> Option<Duration> {
+        self.lease
+    }
+
+    /// The node has been granted a lease of this length.
+    pub fn learn_lease(&mut self, lease: Duration) {
+        if self.lease.replace(lease) != Some(lease) {
+            // Until now beacons may have been too rare for it.
+            self.next = Instant::ZERO;
+        }
+    }
+
+    /// When [`Hearing::poll_transmit`] gives the next beacon, and when [`Hearing::peers`] is worth a look.
+    pub const fn next_deadline(&self) -> Instant {
+        self.next
+    }
+
+    /// The beacon to send to every other node at `now`, if one is due.
+    pub fn poll_transmit(&mut self, now: Instant) -> Option<Datagram> {
+        if now < self.next {
+            return None;
+        }
+        self.next = now + self.lease.map_or(IDLE_INTERVAL, |lease| (lease / PER_LEASE).min(INTERVAL_MAX));
+        Some(Message::Beacon { node: self.node, lease: self.lease }.encode(self.cluster))
+    }
+
+    /// Takes what has come from `peer`; whether it is a beacon of that node.
+    pub fn receive(&mut self, now: Instant, peer: NodeId, bytes: &[u8]) -> bool {
+        let Ok((cluster, Message::Beacon { node, lease })) = Message::decode(bytes) else { return false };
+        let is_ours = cluster == self.cluster && node == peer && node != self.node;
+        if is_ours {
+            if !self.peers(now).contains(node) {
+                // It may have just begun, and waits to hear this node.
+                self.next = self.next.min(now);
+            }
+            self.heard[node.index()] = Some(now);
+            // Until the node has a lease of its own, it goes by what its peers have.
+            self.lease = self.lease.or(lease);
+        }
+        is_ours
+    }
+
+    /// From whom a beacon has come within a lease's time.
+    pub fn peers(&self, now: Instant) -> NodeSet {
+        let is_late = |at: Instant| self.lease.is_some_and(|lease| now.saturating_since(at) >= lease);
+        let is_heard = |node: &NodeId| self.heard[node.index()].is_some_and(|at| !is_late(at));
+        (0..NODES_MAX).filter_map(NodeId::new).filter(is_heard).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEASE: Duration = Duration::from_ms(80);
+
+    fn at(ms: u64) -> Instant {
+        Instant::ZERO + Duration::from_ms(ms)
+    }
+
+    fn hearing(node: usize) -> Hearing {
+        Hearing::new(NodeId::new(node).unwrap(), ClusterId::default())
+    }
+
+    #[test]
+    fn a_peer_is_heard_for_a_lease_after_its_last_beacon() {
+        let (mut member, mut newcomer) = (hearing(0), hearing(1));
+        let [zero, one] = [0, 1].map(|node| NodeId::new(node).unwrap());
+        member.learn_lease(LEASE);
+        let beacon = member.poll_transmit(at(0)).unwrap();
+        assert_eq!(member.poll_transmit(at(9)), None);
+        newcomer.poll_transmit(at(0)).unwrap();
+        assert!(newcomer.receive(at(1), zero, &beacon));
+        assert_eq!(newcomer.next_deadline(), at(1), "whom it has just begun to hear it tells at once");
+        assert!(!newcomer.receive(at(1), one, &beacon), "it is not whom it says that it is");
+        assert_eq!(newcomer.lease(), Some(LEASE), "from its peer");
+        assert_eq!(newcomer.peers(at(80)), NodeSet::EMPTY.with(zero));
+        assert_eq!(newcomer.peers(at(81)), NodeSet::EMPTY);
+        assert_eq!(newcomer.poll_transmit(at(81)).map(|_| newcomer.next_deadline()), Some(at(91)));
+    }
+
+    #[test]
+    fn who_learns_that_leases_are_short_sends_beacons_as_often() {
+        let mut founder = hearing(0);
+        founder.poll_transmit(at(1)).unwrap();
+        assert_eq!(founder.next_deadline(), at(51));
+        founder.learn_lease(Duration::from_ms(8));
+        assert!(founder.poll_transmit(at(2)).is_some());
+        assert_eq!(founder.next_deadline(), at(3));
+        founder.learn_lease(Duration::from_ms(8));
+        assert_eq!(founder.next_deadline(), at(3));
+    }
+
+    #[test]
+    fn beacons_of_others_are_none() {
+        let mut here = hearing(0);
+        let one = NodeId::new(1).unwrap();
+        let other = Message::Beacon { node: one, lease: None }.encode(ClusterId(9));
+        assert!(!here.receive(at(0), one, &other) && !here.receive(at(0), one, b"WFTM"));
+        assert_eq!(here.peers(at(0)), NodeSet::EMPTY);
+    }
+}

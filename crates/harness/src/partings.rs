@@ -1,0 +1,112 @@
+//! Whether a cluster serves again soon after some of its nodes have ceased to hear each other.
+
+use weft_sim::{Fault, FaultPlan};
+use weft_time::{Duration, Instant};
+use weft_waist::{NodeSet, View};
+
+use crate::node_id;
+
+/// So many leases after nodes have been parted from each other the others serve. One passes until a silence is noted, a
+/// quarter until it is told, up to two until it counts, and one until the lease of who is left out has ended.
+const LEASES: u64 = 4;
+
+/// One partial partition that begins while nothing else is wrong.
+#[derive(Debug)]
+struct Parting {
+    begin: Instant,
+    /// Nodes of the first set and nodes of the second do not hear each other; a deaf node is in no view.
+    sides: [NodeSet; 2],
+    is_deaf: bool,
+    /// How many crashes there had been when it began, if the cluster was whole then.
+    crashes: Option<u64>,
+    is_over: bool,
+}
+
+/// The partial partitions of a run.
+#[derive(Debug)]
+pub struct Partings {
+    partings: Vec<Parting>,
+    bound: Duration,
+    checked: u64,
+}
+
+/// What is to be known of a cluster at a time.
+#[derive(Debug)]
+pub struct PartedCluster<Serves> {
+    /// The newest view.
+    pub view: View,
+    /// Whether all nodes are full members of it and serve.
+    pub is_whole: bool,
+    /// Whether a node is full in it, and serves.
+    pub serves: Serves,
+    /// How many crashes and outages there have been.
+    pub crashes: u64,
+}
+
+impl Partings {
+    /// Those of `plan` that begin alone.
+    pub fn new(plan: &FaultPlan, nodes: usize, lease: Duration) -> Self {
+        let bound = lease * LEASES;
+        let lasts = |fault: &Fault| fault.end().saturating_since(fault.begin()) > bound;
+        let is_alone = |this: &Fault| {
+            let overlaps =
+                |other: &Fault| other.begin() <= this.begin() + bound && this.begin() <= other.end();
+            plan.faults.iter().filter(|other| overlaps(other)).count() == 1
+        };
+        let parting = |fault: &Fault| {
+            let Fault::PartialPartition { from, to, one_way, .. } = fault else { return None };
+            let side = |names: &[String]| {
+                let nodes = (0..nodes).map(node_id);
+                nodes.filter(|node| names.contains(&node.to_string())).collect::<NodeSet>()
+            };
+            let is_deaf = *one_way && from.iter().any(|name| name == "membership0");
+            let (begin, sides) = (fault.begin(), [side(from), side(to)]);
+            Some(Parting { begin, sides, is_deaf, crashes: None, is_over: false })
+        };
+        let alone = plan.faults.iter().filter(|fault| lasts(fault) && is_alone(fault));
+        Self { partings: alone.filter_map(parting).collect(), bound, checked: 0 }
+    }
+
+    /// How many were looked at to the end.
+    pub const fn checked(&self) -> u64 {
+        self.checked
+    }
+
+    /// Looks at the cluster at `now`: what is wrong. To be called often.
+    pub fn look<S: Fn(usize) -> bool>(
+        &mut self,
+        now: Instant,
+        look: impl FnOnce() -> PartedCluster<S>,
+    ) -> Option<String> {
+        let bound = self.bound;
+        let at = |parting: &Parting| match parting.crashes {
+            None => parting.begin,
+            Some(_) => parting.begin + bound,
+        };
+        let parting = self.partings.iter_mut().find(|parting| !parting.is_over && at(parting) <= now)?;
+        let cluster = look();
+        let Some(before) = parting.crashes else {
+            parting.crashes = Some(cluster.crashes);
+            parting.is_over = !cluster.is_whole;
+            return None;
+        };
+        parting.is_over = true;
+        if before != cluster.crashes {
+            return None;
+        }
+        self.checked += 1;
+        let View { epoch, full, joining } = cluster.view;
+        let [one, other] = parting.sides.map(|side| side.intersection(full.union(joining)));
+        let is_parted =
+            if parting.is_deaf { !other.is_empty() } else { !one.is_empty() && !other.is_empty() };
+        let idle: Vec<_> = full.iter().filter(|node| !(cluster.serves)(node.index())).collect();
+        let is_wrong = is_parted || full.is_empty() || !joining.is_empty() || !idle.is_empty();
+        is_wrong.then(|| {
+            let [one, other] = parting.sides;
+            format!(
+                "{bound} after {one:?} and {other:?} have ceased to hear each other the view is {epoch}, full \
+                 {full:?}, joining {joining:?}, and {idle:?} do not serve"
+            )
+        })
+    }
+}
