@@ -7,6 +7,11 @@ use weft_kv::message::Kind;
 /// Records after which a snapshot begins.
 const LONG: usize = 120;
 
+/// Whether an engine says that an epoch has begun.
+pub fn begins_epoch(kind: u8, payload: &[u8]) -> bool {
+    kind == Kind::Record as u8 && payload[0] == What::Opening as u8
+}
+
 #[derive(Default)]
 pub struct Disk {
     /// Parts of the newest whole snapshot, then the records behind it.

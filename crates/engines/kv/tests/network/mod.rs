@@ -86,7 +86,8 @@ pub struct Faults {
     pub late: Duration,
     pub crashes: bool,
     pub partitions: bool,
-    /// From time to time all nodes lose power at once. They need disks ([`Parameters::durable`]).
+    /// From time to time all nodes lose power at once, and single ones where it hurts most: just after an engine has
+    /// logged what it must not act on before it is durable. They need disks ([`Parameters::durable`]).
     pub power: bool,
 }
 
@@ -139,6 +140,7 @@ enum Due {
     Mischief,
     Restart { node: usize },
     Flushed { node: usize, life: u64 },
+    Cut { node: usize, life: u64 },
 }
 
 /// The membership service's knowledge of a node.
@@ -321,6 +323,27 @@ impl<E: Replica> Network<E> {
         }
     }
 
+    /// The node loses power and has it again before its lease has ended.
+    fn cut_power(&mut self, index: usize, life: u64) {
+        if self.calm() || self.lives[index] != life || self.nodes[index].is_none() {
+            return;
+        }
+        self.crash(index);
+        let after = Duration::from_us(self.random(2_000));
+        self.schedule(after, Due::Restart { node: index });
+    }
+
+    /// A node that has just become full loses power, and all others lose their disks: it has said that it has all data.
+    fn leave_only(&mut self, index: usize) {
+        for other in (0..self.nodes.len()).filter(|other| *other != index) {
+            self.crash(other);
+            self.disks[other] = Disk::default();
+            let after = Duration::from_us(self.random(20_000));
+            self.schedule(after, Due::Restart { node: other });
+        }
+        self.cut_power(index, self.lives[index]);
+    }
+
     /// The node restarts with the content of its disk, or empty.
     fn restart(&mut self, index: usize) {
         let disk = std::mem::take(&mut self.disks[index]);
@@ -430,8 +453,14 @@ impl<E: Replica> Network<E> {
                 }
                 Effect::Reply { to: Caller::Host(journal::HOST), kind, payload } => {
                     let payload = effects.message(*kind, payload).payload;
+                    let life = self.lives[index];
+                    // The founding is not disturbed: a founder without its first record would be lost.
+                    let begins = self.view.epoch > Epoch(1) && disk::begins_epoch(*kind, payload);
+                    if self.faults.power && begins && self.chance(200) {
+                        let after = Duration::from_us(self.random(200));
+                        self.schedule(after, Due::Cut { node: index, life });
+                    }
                     if self.disks[index].take(*kind, payload) {
-                        let life = self.lives[index];
                         let delay = self.flush_time();
                         self.schedule(delay, Due::Flushed { node: index, life });
                     }
@@ -576,8 +605,17 @@ impl<E: Replica> Network<E> {
                 (full, joining) = (full.with(node), joining.without(node));
             }
         }
-        if (full, joining) != (self.view.full, self.view.joining) {
-            self.publish(full, joining);
+        if (full, joining) == (self.view.full, self.view.joining) {
+            return;
+        }
+        let newcomer = full.iter().find(|node| !self.view.full.contains(*node));
+        self.publish(full, joining);
+        if let Some(node) = newcomer
+            && self.faults.power
+            && !self.calm()
+            && self.chance(50)
+        {
+            self.leave_only(node.index());
         }
     }
 
@@ -756,6 +794,7 @@ impl<E: Replica> Network<E> {
             Due::Restart { node } if self.nodes[node].is_some() => {}
             Due::Restart { node } => self.restart(node),
             Due::Flushed { node, life } => self.flushed(node, life),
+            Due::Cut { node, life } => self.cut_power(node, life),
         }
         true
     }
