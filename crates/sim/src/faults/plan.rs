@@ -741,7 +741,7 @@ times = 10
     #[test]
     fn every_kind_survives_the_round_trip() {
         let plan = FaultPlan::parse(EVERY_KIND).unwrap();
-        assert_eq!(plan.faults.len(), 19);
+        assert_eq!(plan.faults.len(), 20);
         assert_eq!(plan.ends_at(), Instant::ZERO + Duration::from_us(50));
         assert_eq!(FaultPlan::parse(&plan.to_toml()), Ok(plan));
         assert_eq!(FaultPlan::parse(""), Ok(FaultPlan::default()));
