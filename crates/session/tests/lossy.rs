@@ -10,6 +10,8 @@ use weft_time::{Duration, Instant};
 
 const NODES: usize = 3;
 const CLIENTS: usize = 3;
+/// Between the lives of a node's processes: more than a process has sessions, each of which takes the next life.
+const LIVES_APART: u64 = 1_000_000;
 
 struct Node {
     life: u64,
@@ -109,7 +111,7 @@ impl Network {
         }
         for node in 0..NODES {
             if self.chance(100) && self.chance(2) {
-                let life = self.nodes[node].life + 1;
+                let life = self.nodes[node].life + LIVES_APART;
                 self.nodes[node] = Node { life, sessions: Sessions::new(life, 8, &[32]), serves: true };
             }
             if self.chance(5) {
