@@ -27,6 +27,7 @@ module frame_builder
   input  logic                         payload_last_i,
   input  logic                         room_i,
   output logic                         beat_valid_o,
+  // While it is not valid, its data means nothing.
   output beat_t                        beat_o,
   // The ICRC of the beat's frame begins in the beat before the last.
   output logic                         straddles_o,
@@ -51,7 +52,7 @@ module frame_builder
   logic       first_q;
   logic       second_q;
   logic [6:0] left_q;  // beats behind this one, unless it is the first
-  logic       ended_q;  // no more payload, unless this is the first
+  logic       more_q;  // this one has payload, unless it is the first
   logic [6:0] left;
   logic       last;
   logic       go;
@@ -60,7 +61,8 @@ module frame_builder
   assign left = first_q ? header_i.beats : left_q;
   assign last = left == '0;
   assign go = header_valid_i && room_i && (!first_q || !header_i.packet.has_payload || payload_complete_i);
-  assign with_payload = header_i.packet.has_payload && (first_q ? !header_i.packet.second : !ended_q);
+  // From a register: the ICRC's long path begins here.
+  assign with_payload = first_q ? header_i.payload_first : more_q;
 
   assign header_ready_o = go && last;
   assign payload_begin_o = go && first_q && header_i.packet.has_payload;
@@ -72,7 +74,7 @@ module frame_builder
   always_ff @(posedge clk_i) begin
     if (go) begin
       left_q   <= left - 1'b1;
-      ended_q  <= with_payload ? payload_last_i : (!first_q && ended_q);
+      more_q   <= (first_q ? header_i.packet.has_payload : more_q) && !(with_payload && payload_last_i);
       second_q <= first_q;
     end
   end
@@ -133,15 +135,13 @@ module frame_builder
 
   always_comb begin
     beat_o = '0;
-    if (go) begin
-      beat_o.last = last;
-      if (last) beat_o.empty = header_i.empty;
-      if (with_payload) beat_o.data = payload_i;
-      if (first_q) begin
-        beat_o.data |= {header_i.packet.extension[NearBits-1:0], fixed};
-      end else if (second_q) begin
-        beat_o.data |= BeatBits'(header_i.packet.extension[8*ExtensionBytes-1:NearBits]);
-      end
+    beat_o.last = last;
+    if (last) beat_o.empty = header_i.empty;
+    if (with_payload) beat_o.data = payload_i;
+    if (first_q) begin
+      beat_o.data |= {header_i.packet.extension[NearBits-1:0], fixed};
+    end else if (second_q) begin
+      beat_o.data |= BeatBits'(header_i.packet.extension[8*ExtensionBytes-1:NearBits]);
     end
   end
 
@@ -151,7 +151,7 @@ module frame_builder
       else $error("a frame began without its payload");
     end
     if (rst_ni && go && last && header_i.packet.has_payload) begin
-      assert (with_payload ? payload_last_i : ended_q)
+      assert (with_payload ? payload_last_i : !first_q && !more_q)
       else $error("payload behind the frame");
     end
   end

@@ -87,6 +87,7 @@ module header_builder
       header_q.destination_qp <= table_data_i.destination_qp;
       header_q.total_bytes <= lookup_total_q;
       header_q.partial_sum <= fold(sum);
+      header_q.payload_first <= lookup_packet_q.has_payload && !lookup_packet_q.second;
       header_q.beats <= lookup_beats_q;
       // The frame has 58 bytes and the words.
       header_q.empty <= {4'd1 - lookup_packet_q.words[3:0], 2'b10};

@@ -3,7 +3,7 @@
 // Beats wait in a small memory until the ICRC of their frame will be known when it is needed, which is a fixed time:
 // so a frame that comes without gaps leaves without gaps, unless the output stalls.
 //
-// Latency: 3 cycles; 4 for a frame whose ICRC begins in the beat before the last, since that beat has to wait for the
+// Latency: 4 cycles; 5 for a frame whose ICRC begins in the beat before the last, since that beat has to wait for the
 // last. Throughput: one beat every cycle, with none between frames. Order: kept. Stalls: its input, by `room_o`,
 // while 32 beats are inside; that suffices for full throughput.
 module icrc_insert
@@ -49,12 +49,14 @@ module icrc_insert
   pointer_t level;
   stored_t  front;
   logic     pop;
-  // Beats that came one, two and three cycles ago; those that leave after three cycles, and after four.
+  // Beats that came one, two and more cycles ago; those that leave after four cycles, and after five.
   logic     early_1_q;
   logic     early_2_q;
+  logic     early_3_q;
   logic     late_1_q;
   logic     late_2_q;
   logic     late_3_q;
+  logic     late_4_q;
 
   assign level = tail_q - head_q;
   assign room_o = !level[IndexBits];
@@ -77,9 +79,11 @@ module icrc_insert
       first_q   <= 1'b1;
       early_1_q <= 1'b0;
       early_2_q <= 1'b0;
+      early_3_q <= 1'b0;
       late_1_q  <= 1'b0;
       late_2_q  <= 1'b0;
       late_3_q  <= 1'b0;
+      late_4_q  <= 1'b0;
     end else begin
       if (beat_valid_i) begin
         tail_q  <= tail_q + 1'b1;
@@ -88,10 +92,12 @@ module icrc_insert
       if (pop) head_q <= head_q + 1'b1;
       early_1_q <= beat_valid_i && !straddles_i;
       early_2_q <= early_1_q;
+      early_3_q <= early_2_q;
       late_1_q  <= beat_valid_i && straddles_i;
       late_2_q  <= late_1_q;
       late_3_q  <= late_2_q;
-      visible_q <= visible_q + pointer_t'(early_2_q) + pointer_t'(late_3_q);
+      late_4_q  <= late_3_q;
+      visible_q <= visible_q + pointer_t'(early_3_q) + pointer_t'(late_4_q);
     end
   end
 

@@ -297,12 +297,12 @@ async def every_opcode_and_fill(dut):
 async def latencies(dut):
     chance, table, harness = await begin(dut, 2)
     for name, count, latency in (
-        ("Acknowledge", 0, 6),
-        ("ReadRequest", 0, 6),
-        ("FetchAdd", 0, 6),
-        ("SendOnly", 0, 6),
-        ("WriteOnly", 40, 11),
-        ("SendOnly", 8, 12),  # 66 bytes: the ICRC straddles the border
+        ("Acknowledge", 0, 7),
+        ("ReadRequest", 0, 7),
+        ("FetchAdd", 0, 7),
+        ("SendOnly", 0, 7),
+        ("WriteOnly", 40, 12),
+        ("SendOnly", 8, 13),  # 66 bytes: the ICRC straddles the border
     ):
         for source in ("request", "response"):
             packet = Packet(chance, table, name, count)

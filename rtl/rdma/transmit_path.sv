@@ -9,8 +9,8 @@
 // for 63 beats more than it would if it were passed on at once, a quarter of a microsecond: the price for needing no
 // promise from any memory.
 //
-// Latency, from a packet that is taken to the first beat of its frame: 6 cycles without payload; with payload 5
-// cycles and 3 for the ICRC behind the last beat that memory returns (so 11 if a payload of one beat comes 3 cycles
+// Latency, from a packet that is taken to the first beat of its frame: 7 cycles without payload; with payload 5
+// cycles and 4 for the ICRC behind the last beat that memory returns (so 12 if a payload of one beat comes 3 cycles
 // after it was asked for); 1 more if the ICRC begins in the last but one beat. Throughput: a beat every cycle, with
 // none between frames, while memory returns what the frames need. Order: frames leave in the order in which packets
 // are taken; both inputs have fair turns, packet by packet. Stalls: the inputs, when 128 packets or 12 KiB wait or

@@ -35,6 +35,7 @@ package transmit_pkg;
     logic [12:0]   total_bytes;      // of the IPv4 packet
     // One's complement sum of the IPv4 header, whose last carry is still to be added.
     logic [16:0]   partial_sum;
+    logic          payload_first;    // the payload begins in the frame's first beat
     logic [6:0]    beats;            // less one
     logic [5:0]    empty;
   } header_t;

@@ -10,7 +10,8 @@
 //     `Latency` cycles after the cycle of the last beat. False for a frame whose length is not 14 + 4 n bytes: no RoCE
 //     packet has one. `crc_*` are zero.
 //
-// Latency: 3 cycles. Throughput: a beat every cycle, frames back to back, gaps anywhere. Order: kept. Stalls: never.
+// Latency: 3 cycles, to transmit 4: there what makes the beats is a part of the path, and a register cuts it.
+// Throughput: a beat every cycle, frames back to back, gaps anywhere. Order: kept. Stalls: never.
 //
 // How: a CRC is linear, so a beat's share is one XOR over its 512 bits for each of the 32 bits of the register,
 // whatever the fill of the beat, and a register of 32 bits goes from beat to beat.
@@ -18,10 +19,10 @@
 //   zero bytes and four bytes of ones leave with a start value of zero: so they take the place of the 14 bytes of
 //   Ethernet's header, and nothing has to be moved.
 // - Bytes behind the end count as zeros, and each has multiplied the register by x^8. RoCE frames end 2 bytes behind
-//   a multiple of 4, so there are 16 fills. To transmit, four conditional multiplications by x^-32, x^-64, x^-128 and
-//   x^-256 take the zeros back; the 6 bytes that are always too many (the ICRC's place and the last two bytes of a
-//   full beat) are part of the constants. To check, the register is compared with what the CRC leaves behind its own
-//   value, multiplied by the power of x^8 that belongs to the fill: no correction at all.
+//   a multiple of 4, so there are 16 fills. To transmit, a multiplication by a power of x^-32 and one by a power of
+//   x^-128, up to the third, take the zeros back; the 6 bytes that are always too many (the ICRC's place and the last
+//   two bytes of a full beat) are part of the constants. To check, the register is compared with what the CRC leaves
+//   behind its own value, multiplied by the power of x^8 that belongs to the fill: no correction at all.
 // BALBOA (section 4.5) has parallel pipelines for full beats, for beats of 320 bits and for 32 bits at a time; here one
 // network serves every fill, with the same latency: 2,213 LUT and 144 flip-flops as yosys counts, to transmit.
 module icrc
@@ -33,7 +34,7 @@ module icrc
   parameter bit          ZeroTail = 1'b0,
   // Not to be changed: for blocks that wait for a result.
   /* verilator lint_off UNUSEDPARAM */
-  parameter int unsigned Latency  = 3
+  parameter int unsigned Latency  = Trailer ? 3 : 4
   /* verilator lint_on UNUSEDPARAM */
 ) (
   input  logic         clk_i,
@@ -62,27 +63,61 @@ module icrc
   assign keep = 64'hffff_ffff_ffff_ffff >> beat_i.empty;
 
   always_comb begin
-    covered = '0;
-    if (valid_i) begin
-      covered = beat_i.data;
-      if (first_q) begin
-        covered[8*14-1:0] = {32'hffff_ffff, 80'd0};
-        covered[8*15+:8]  = 8'hff;  // type of service
-        covered[8*22+:8]  = 8'hff;  // time to live
-        covered[8*24+:16] = 16'hffff;  // IPv4 checksum
-        covered[8*40+:16] = 16'hffff;  // UDP checksum
-        covered[8*46+:8]  = 8'hff;  // BTH: the congestion bits and six reserved ones
-      end
-      if (!ZeroTail && beat_i.last) begin
-        for (int unsigned i = 0; i < BeatBytes; i += 4) begin
-          covered[8*i+:32] &= {{8{keep[i+3]}}, {8{keep[i+2]}}, {8{keep[i+1]}}, {8{keep[i]}}};
-        end
+    covered = beat_i.data;
+    if (first_q) begin
+      covered[8*14-1:0] = {32'hffff_ffff, 80'd0};
+      covered[8*15+:8]  = 8'hff;  // type of service
+      covered[8*22+:8]  = 8'hff;  // time to live
+      covered[8*24+:16] = 16'hffff;  // IPv4 checksum
+      covered[8*40+:16] = 16'hffff;  // UDP checksum
+      covered[8*46+:8]  = 8'hff;  // BTH: the congestion bits and six reserved ones
+    end
+    if (!ZeroTail && beat_i.last) begin
+      for (int unsigned i = 0; i < BeatBytes; i += 4) begin
+        covered[8*i+:32] &= {{8{keep[i+3]}}, {8{keep[i+2]}}, {8{keep[i+1]}}, {8{keep[i]}}};
       end
     end
   end
 
-  folded_t folded;
-  assign folded = fold(covered);
+  folded_t       folded;
+  logic          folded_valid;
+  logic          folded_first;
+  logic          folded_last;
+  logic    [5:0] folded_empty;
+
+  if (Trailer) begin : gen_through
+    assign folded = fold(covered);
+    assign folded_valid = valid_i;
+    assign folded_first = first_q;
+    assign folded_last = beat_i.last;
+    assign folded_empty = beat_i.empty;
+  end else begin : gen_register
+    folded_t       data_q;
+    logic          valid_q;
+    logic          first_of_frame_q;
+    logic          last_q;
+    logic    [5:0] empty_q;
+
+    always_ff @(posedge clk_i) begin
+      if (valid_i) begin
+        data_q <= fold(covered);
+        first_of_frame_q <= first_q;
+        last_q <= beat_i.last;
+        empty_q <= beat_i.empty;
+      end
+    end
+
+    always_ff @(posedge clk_i) begin
+      if (!rst_ni) valid_q <= 1'b0;
+      else valid_q <= valid_i;
+    end
+
+    assign folded = data_q;
+    assign folded_valid = valid_q;
+    assign folded_first = first_of_frame_q;
+    assign folded_last = last_q;
+    assign folded_empty = empty_q;
+  end
 
   // The beat's share.
 
@@ -95,15 +130,15 @@ module icrc
   for (genvar i = 0; i < 32; i++) begin : gen_share
     localparam logic [BeatBits-1:0] Mask = beat_mask(5'(i), Trailer ? 0 : 48);
     always_ff @(posedge clk_i) begin
-      if (valid_i) share_q[i] <= ^(folded & Mask[BeatBits-1-:FoldedBits]);
+      if (folded_valid) share_q[i] <= ^(folded & Mask[BeatBits-1-:FoldedBits]);
     end
   end
 
   always_ff @(posedge clk_i) begin
-    if (valid_i) begin
-      share_first_q <= first_q;
-      share_last_q  <= beat_i.last;
-      share_empty_q <= beat_i.empty;
+    if (folded_valid) begin
+      share_first_q <= folded_first;
+      share_last_q  <= folded_last;
+      share_empty_q <= folded_empty;
     end
   end
 
@@ -112,7 +147,7 @@ module icrc
       first_q       <= 1'b1;
       share_valid_q <= 1'b0;
     end else begin
-      share_valid_q <= valid_i;
+      share_valid_q <= folded_valid;
       if (valid_i) first_q <= beat_i.last;
     end
   end
@@ -169,39 +204,36 @@ module icrc
 
   end else begin : gen_crc
 
-    // Two of the corrections are made on the way into the register, two behind it.
-    logic [ 4:1][31:0] corrected;
-    logic [ 3:0]       by_stage;
-    logic [31:0]       half_d;
-    logic [31:0]       half_q;
-    logic              valid_q;
-    logic [31:0]       crc_q;
+    // Half of the corrections is made on the way into the register, half behind it.
+    logic [31:0] half_d;
+    logic [31:0] half_q;
+    logic [31:0] whole;
+    logic        valid_q;
+    logic [31:0] crc_q;
 
-    assign by_stage = {state_empty_q[5:4], share_empty_q[3:2]};
-    assign half_d   = corrected[2];
+    crc_scale #(
+      .Bits     (32),
+      .Divide   (1'b1),
+      .ScaleBits(2)
+    ) i_words (
+      .scale_i   (share_empty_q[3:2]),
+      .register_i(state_d),
+      .register_o(half_d)
+    );
 
-    for (genvar stage = 0; stage < 4; stage++) begin : gen_stage
-      logic [31:0] operand;
-      if (stage == 0) begin : gen_first
-        assign operand = state_d;
-      end else if (stage == 2) begin : gen_middle
-        assign operand = half_q;
-      end else begin : gen_other
-        assign operand = corrected[stage];
-      end
-      crc_scale #(
-        .Bits  (32 << stage),
-        .Divide(1'b1)
-      ) i_scale (
-        .scale_i   (by_stage[stage]),
-        .register_i(operand),
-        .register_o(corrected[stage+1])
-      );
-    end
+    crc_scale #(
+      .Bits     (128),
+      .Divide   (1'b1),
+      .ScaleBits(2)
+    ) i_quarters (
+      .scale_i   (state_empty_q[5:4]),
+      .register_i(half_q),
+      .register_o(whole)
+    );
 
     always_ff @(posedge clk_i) begin
       if (share_valid_q && share_last_q) half_q <= half_d;
-      if (state_last_q) crc_q <= ~corrected[4];
+      if (state_last_q) crc_q <= ~whole;
     end
 
     always_ff @(posedge clk_i) begin
