@@ -65,6 +65,7 @@ if ((code != 0)); then
     echo "tests/engines.sh: the load ended with $code" >&2
     exit 1
 fi
+"$weft" report "$work/load.json" --out "$work/load.html"
 # Every engine but the rounds has gone on: how far these come depends on how busy the machine is.
 for engine in kv transactions likes till events lock; do
     grep -A1 "\"engine\": \"$engine\"" "$work/load.json" | grep -q '"acknowledged": [1-9]' || {

@@ -84,11 +84,11 @@ expect 'callers leader' "$weft" bench rdt --type ycsb --system waverunner --call
 expect 'calls no engine' "$weft" bench rdt --type account --system hamband --configuration rpc
 expect 'choose --crash replica' "$weft" bench rdt-crash --crash leader --type g-set
 expect 'nobody is called `node`' "$weft" bench rdt-crash --crash node
-expect 'nobody is crashed' "$weft" bench rdt-crash --systems waverunner
+expect 'nobody is crashed' "$weft" bench rdt-crash --system waverunner
 expect 'choose 3 to 8 nodes' "$weft" bench rdt-crash --nodes 2
 expect 'separated by commas' "$weft" bench rdt-crash --updates 15,120
 expect 'nothing tells that another one leads' "$weft" bench rdt-crash --updates 0
-expect 'account has no keys' "$weft" bench rdt-hybrid --types account
+expect 'account has no keys' "$weft" bench rdt-hybrid --type account
 expect 'a smaller --card-keys' "$weft" bench rdt-hybrid --keys 10 --card-keys 10
 expect 'give 1 to 64 updates' "$weft" bench rdt-hybrid --summarize 0
 expect 'there is no workload `bank`' "$weft" bench txn --workload bank
@@ -108,9 +108,9 @@ expect 'retwis has no items' "$weft" bench txn --workload retwis --items 1000
 expect 'cannot hold 3 replicas' "$weft" bench txn-steps --nodes 2
 expect 'retwis takes a size' "$weft" bench txn-steps --size 2000000
 expect 'there is no folder' "$weft" bench txn-steps --json nowhere/result.json
-expect 'choose one of --workloads' "$weft" bench txn-threads --size 1000
-expect 'none of the workloads has items' "$weft" bench txn-threads --workloads smallbank --items 200
-expect 'there is no workload `bank`' "$weft" bench txn-threads --workloads bank
+expect 'choose one of --workload' "$weft" bench txn-threads --size 1000
+expect 'none of the workloads has items' "$weft" bench txn-threads --workload smallbank --items 200
+expect 'there is no workload `bank`' "$weft" bench txn-threads --workload bank
 expect 'there is no data type `bank`' "$weft" sim rdt --type bank
 expect '3 nodes cannot hold 4 replicas' "$weft" sim txn --nodes 3 --replication 4
 expect 'choose a smaller --replication' "$weft" sim txn --nodes 3 --replication 3 --lose-shard
@@ -216,7 +216,7 @@ expect 'another version' "$weft" report old.json
 echo '{"answer": 42}' >foreign.json
 expect 'no result that a page shows' "$weft" report foreign.json
 "$weft" bench rdma --iterations 10 --json rdma.json >/dev/null || { echo "FAILED: a short bench"; failed=$((failed + 1)); }
-expect 'give what `--json` of weft bench kv' "$weft" report rdma.json
+"$weft" report rdma.json --out page.html >/dev/null || { echo "FAILED: a page of an RDMA result"; failed=$((failed + 1)); }
 expect 'there is no folder' "$weft" report whole.json --out nowhere/page.html
 expect 'were not provided' "$weft" report
 

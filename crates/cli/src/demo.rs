@@ -10,15 +10,16 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use weft_bench::kv::simulated::CaptureWindow;
 use weft_harness::NicModel;
-use weft_harness::result::{NeighbourFile, RunResult, World, to_json, write_whole};
+use weft_harness::result::{NeighbourFile, RunResult, World, write_whole};
 use weft_harness::table::{Column, Table, microseconds};
 use weft_perftest::{Amount, DataChecked, RdmaBench, RdmaOperation, RdmaResult};
-use weft_report::{DataTypes, Run, Transactions, page};
+use weft_report::{DataTypes, Others, Run, Transactions, page};
 use weft_sim::{Fault, FaultPlan};
 use weft_time::{Duration, Instant};
 
 use crate::bench::kv::KvOptions;
 use crate::bench::node_nic::NodeNicOptions;
+use crate::envelope::{Basis, enclose};
 use crate::failure::{Failure, Verdict};
 use crate::output::{self, Staging};
 use crate::{parse, table, trace};
@@ -165,7 +166,9 @@ impl DemoArguments {
         let mut files = Vec::new();
         for verb in &verbs {
             let name = format!("rdma-{}-{}.json", verb.op, verb.size_bytes);
-            write_whole(&folder.join(&name), to_json(verb).as_bytes())?;
+            let holds = verb.checked == DataChecked::Verified;
+            let json = enclose("bench rdma", Basis::Simulated, holds, verb);
+            write_whole(&folder.join(&name), json.as_bytes())?;
             files.push((format!("{} of {} bytes as JSON", verb.op, verb.size_bytes), name));
         }
         eprintln!(
@@ -209,7 +212,7 @@ impl DemoArguments {
         let folder = staging.path();
         let page_runs: Vec<_> = runs.iter().map(|(name, result)| Run { name, result, folder: "" }).collect();
         let (types, transactions) = (DataTypes::default(), Transactions::default());
-        let page = page(title, &page_runs, &types, &transactions);
+        let page = page(title, &page_runs, &types, &transactions, &Others::default());
         write_whole(&folder.join(REPORT), page.as_bytes())?;
         let (_, simulated) = runs[0];
         let replay = format!(

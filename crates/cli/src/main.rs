@@ -8,6 +8,7 @@ mod bench;
 mod check;
 mod client;
 mod demo;
+mod envelope;
 mod failure;
 mod faults;
 mod init;

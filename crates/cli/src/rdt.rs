@@ -13,6 +13,7 @@ use weft_model::rdt::{Derived, Explained, Solver, derive_all, smt_text};
 use weft_rdt::client::signatures;
 use weft_rdt::{Definition, types, verdict};
 
+use crate::envelope::Basis;
 use crate::failure::{Failure, Verdict};
 use crate::output;
 use crate::task::{Reported, Task};
@@ -80,6 +81,9 @@ pub(crate) struct Outcome {
 
 impl Task for ExplainArguments {
     type Found = Outcome;
+
+    const KIND: &'static str = "rdt explain";
+    const BASIS: Basis = Basis::Counted;
 
     fn work(&self) -> Result<Outcome, Failure> {
         let names = self

@@ -12,6 +12,12 @@ impl CommandLine {
         Self(command.to_owned())
     }
 
+    /// Adds a word.
+    pub(crate) fn word(mut self, word: &str) -> Self {
+        self.0 += &format!(" {}", quoted(word));
+        self
+    }
+
     /// Adds an option with its value.
     pub(crate) fn option(mut self, name: &str, value: impl Display) -> Self {
         self.0 += &format!(" {name} {}", quoted(&value.to_string()));

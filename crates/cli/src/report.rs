@@ -4,20 +4,23 @@ use std::path::{Component, Path, PathBuf};
 
 use clap::Args;
 use weft_harness::result::{ResultError, RunResult, write_whole};
-use weft_report::{DataTypes, Run, Transactions, page};
+use weft_report::{DataTypes, Others, Run, Transactions, drawings, page};
 
 use crate::failure::{Failure, Verdict};
-use crate::output;
+use crate::output::{self, Staging};
 
 /// The results, and the output.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ReportArguments {
-    /// JSON results of weft bench kv, rdt, rdt-crash, rdt-hybrid, txn, txn-steps or txn-threads
+    /// Results of any kind that `--json` of weft bench, sim, check or rdt explain wrote
     #[arg(required = true, value_name = "FILE")]
     results: Vec<PathBuf>,
     /// HTML page to write
     #[arg(long, value_name = "FILE", default_value = "report.html")]
     out: PathBuf,
+    /// Write each figure as an SVG file into this folder, too
+    #[arg(long, value_name = "DIR")]
+    svg: Option<PathBuf>,
     /// Title of the page
     #[arg(long, default_value = "Weft")]
     title: String,
@@ -28,13 +31,19 @@ impl ReportArguments {
     pub(crate) fn run(self) -> Result<Verdict, Failure> {
         output::check_file(&self.out)?;
         let (mut types, mut transactions) = (DataTypes::default(), Transactions::default());
+        let mut others = Others::default();
         let (mut results, mut paths) = (Vec::new(), Vec::new());
         for path in &self.results {
             let text = std::fs::read_to_string(path)
                 .map_err(|error| ResultError::Unreadable { path: path.clone(), reason: error.to_string() })?;
-            if !types.take(&text, path)? && !transactions.take(&text, path)? {
+            if types.take(&text, path)? || transactions.take(&text, path)? {
+                continue;
+            }
+            if RunResult::is_in(&text) {
                 results.push(RunResult::from_json(&text, path)?);
                 paths.push(path.clone());
+            } else {
+                others.take(&text, path)?;
             }
         }
         let names: Vec<_> = paths.iter().map(|path| name(path, &paths)).collect();
@@ -45,8 +54,20 @@ impl ReportArguments {
             .zip(&folders)
             .map(|((result, name), folder)| Run { name, result, folder })
             .collect();
-        write_whole(&self.out, page(&self.title, &runs, &types, &transactions).as_bytes())?;
-        output::print(&format!("wrote {}\n", self.out.display()))?;
+        let page = page(&self.title, &runs, &types, &transactions, &others);
+        let mut written = format!("wrote {}\n", self.out.display());
+        if let Some(folder) = &self.svg {
+            let staging = Staging::new(folder)?;
+            let drawings = drawings(&page);
+            for drawing in &drawings {
+                let path = staging.path().join(format!("{}.svg", drawing.name));
+                write_whole(&path, drawing.svg.as_bytes())?;
+            }
+            staging.publish()?;
+            written += &format!("wrote {} figures into {}\n", drawings.len(), folder.display());
+        }
+        write_whole(&self.out, page.as_bytes())?;
+        output::print(&written)?;
         Ok(Verdict::Good)
     }
 }

@@ -2,8 +2,8 @@
 
 use clap::Args;
 use serde::Serialize;
-use weft_harness::result::to_json;
 
+use crate::envelope::{Basis, enclose};
 use crate::failure::{Failure, Verdict};
 use crate::output::{self, Json};
 
@@ -11,6 +11,11 @@ use crate::output::{self, Json};
 pub(crate) trait Task: Args {
     /// What it finds.
     type Found: Serialize;
+
+    /// The command behind `weft`, which names the kind of its results.
+    const KIND: &'static str;
+    /// What times in its results stand on.
+    const BASIS: Basis = Basis::Simulated;
 
     /// Does the work, and shows its progress. Options that contradict each other are refused before anything is done.
     fn work(&self) -> Result<Self::Found, Failure>;
@@ -38,7 +43,9 @@ impl<T: Task> Reported<T> {
         let Self { task, json } = self;
         output::check_json(json.as_ref())?;
         let found = task.work()?;
-        output::deliver(json.as_ref(), || to_json(&found), &task.to_text(&found))?;
-        Ok(if task.holds(&found) { Verdict::Good } else { Verdict::Violated })
+        let holds = task.holds(&found);
+        let to_json = || enclose(T::KIND, T::BASIS, holds, &found);
+        output::deliver(json.as_ref(), to_json, &task.to_text(&found))?;
+        Ok(if holds { Verdict::Good } else { Verdict::Violated })
     }
 }

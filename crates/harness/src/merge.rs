@@ -5,8 +5,8 @@ use thiserror::Error;
 
 use crate::campaign::{DESCRIBED_MAX, hash_of};
 
-/// Numbers that all slices of a campaign have alike, as they have all texts.
-const ALIKE: [&str; 5] = ["nodes", "tolerated", "window", "replication", "live_within_bound_ns"];
+/// What all slices of a campaign have alike beside all texts.
+const ALIKE: [&str; 6] = ["machine", "nodes", "tolerated", "window", "replication", "live_within_bound_ns"];
 /// Of which the worst slice counts.
 const GREATEST: [&str; 1] = ["live_within_ns"];
 /// The verdicts of campaigns, the worst first; every other says that nothing is wrong.
@@ -50,7 +50,10 @@ struct Slice {
 
 impl Slice {
     fn new(number: usize, result: Value) -> Result<Self, MergeError> {
-        let Value::Object(fields) = result else { return Err(MergeError::NoCampaign(number, "seed")) };
+        let Value::Object(mut fields) = result else { return Err(MergeError::NoCampaign(number, "seed")) };
+        // They speak of the slice, not of the campaign.
+        fields.remove("replay");
+        fields.remove("violated");
         let field = |name: &'static str| {
             fields.get(name).and_then(Value::as_u64).ok_or(MergeError::NoCampaign(number, name))
         };
@@ -178,6 +181,16 @@ mod tests {
         assert_eq!(merged, other_order);
         let alone = slice(1, 10, &[]);
         assert_eq!(merge(vec![alone.clone()]), Ok(alone));
+        // What a result says of itself: the basis is the same, and how to repeat a slice is not how to repeat them all.
+        let enclosed = |mut slice: Value| {
+            slice["machine"] = json!({ "kind": "simulated" });
+            slice["replay"] = json!(format!("weft sim x --seed {}", slice["seed"]));
+            slice["violated"] = json!(false);
+            slice
+        };
+        let merged = merge(vec![enclosed(slice(1, 10, &[])), enclosed(slice(11, 5, &[]))]).unwrap();
+        assert_eq!(merged["machine"], json!({ "kind": "simulated" }));
+        assert!(merged.get("replay").is_none() && merged.get("violated").is_none());
     }
 
     #[test]

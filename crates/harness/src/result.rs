@@ -360,6 +360,13 @@ impl RunResult {
         Self::from_json(&text, path)
     }
 
+    /// Whether a text is such a result, of this or another version.
+    pub fn is_in(text: &str) -> bool {
+        let value: Option<serde_json::Value> = serde_json::from_str(text).ok();
+        let format = value.as_ref().and_then(|value| value.get("format")?.as_str());
+        format.is_some_and(|format| format.starts_with("weft-result-"))
+    }
+
     /// Reads a result from the text of the file `path`.
     ///
     /// # Errors
@@ -424,7 +431,7 @@ pub enum ResultError {
     },
     /// The file is something else.
     #[error(
-        "{}: is no result that a page shows; give what `--json` of weft bench kv, rdt, rdt-crash, rdt-hybrid, txn, txn-steps or txn-threads wrote",
+        "{}: is no result that a page shows; give what `--json` of weft bench, sim, check or rdt explain wrote",
         path.display()
     )]
     Foreign {

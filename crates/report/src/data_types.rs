@@ -514,7 +514,7 @@ mod tests {
         let types = taken(&[&measured(3, 15), &several, &sweep, CRASH, hybrid]);
         assert_eq!(types.measured.len(), 4);
         assert!(types.hold() && !types.is_empty());
-        let html = page("x", &[], &types, &crate::Transactions::default());
+        let html = page("x", &[], &types, &crate::Transactions::default(), &crate::Others::default());
         for expected in [
             "The leader of account",
             "leads: 20.0 µs",
@@ -545,6 +545,9 @@ mod tests {
     fn a_violation_is_not_hidden() {
         let types = taken(&[&CRASH.replace("\"holds\"", "\"violation\"")]);
         assert!(!types.hold());
-        assert!(page("x", &[], &types, &crate::Transactions::default()).contains("class=\"verdict bad\""));
+        assert!(
+            page("x", &[], &types, &crate::Transactions::default(), &crate::Others::default())
+                .contains("class=\"verdict bad\"")
+        );
     }
 }

@@ -7,12 +7,16 @@ pub mod curves;
 mod data_types;
 mod latency;
 mod markup;
+mod other;
 mod scale;
+mod svg;
 mod timeline;
 mod transactions;
 
 pub use data_types::DataTypes;
 use markup::Markup;
+pub use other::Others;
+pub use svg::{Drawing, drawings};
 pub use transactions::Transactions;
 
 use weft_harness::result::{Checked, LatencyResult, MachineKind, RunResult};
@@ -33,8 +37,15 @@ pub struct Run<'a> {
     pub folder: &'a str,
 }
 
-/// The page as HTML: runs of the key-value store, and measurements of data types and of transactions.
-pub fn page(title: &str, runs: &[Run<'_>], types: &DataTypes, transactions: &Transactions) -> String {
+/// The page as HTML: runs of the key-value store, measurements of data types and of transactions, and results of all
+/// other kinds.
+pub fn page(
+    title: &str,
+    runs: &[Run<'_>],
+    types: &DataTypes,
+    transactions: &Transactions,
+    others: &Others,
+) -> String {
     let mut page = Markup::new();
     page.raw("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n")
         .raw("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n")
@@ -46,7 +57,7 @@ pub fn page(title: &str, runs: &[Run<'_>], types: &DataTypes, transactions: &Tra
         .raw(WOVEN)
         .element("h1", &[], title)
         .raw("</header>\n");
-    verdict(&mut page, runs, types, transactions);
+    verdict(&mut page, runs, types, transactions, others);
     if runs.len() > 1 {
         page.raw("<section>\n").element("h2", &[], "Side by side");
         comparison(&mut page, runs);
@@ -60,6 +71,7 @@ pub fn page(title: &str, runs: &[Run<'_>], types: &DataTypes, transactions: &Tra
     }
     types.sections(&mut page);
     transactions.sections(&mut page);
+    others.sections(&mut page);
     page.raw("<footer>Rest the pointer on a chart to read its values. ")
         .raw("Times marked simulated follow from cost models and say nothing about this machine.</footer>\n")
         .raw("</main>\n</body>\n</html>\n");
@@ -81,18 +93,31 @@ fn is_bad(result: &RunResult) -> bool {
         || result.lost_acknowledged_writes.is_some_and(|lost| lost > 0)
 }
 
-fn verdict(page: &mut Markup, runs: &[Run<'_>], types: &DataTypes, transactions: &Transactions) {
+fn verdict(
+    page: &mut Markup,
+    runs: &[Run<'_>],
+    types: &DataTypes,
+    transactions: &Transactions,
+    others: &Others,
+) {
     let operations = runs.iter().fold(0u64, |sum, run| sum.saturating_add(run.result.operations));
     let bad: Vec<_> = runs.iter().filter(|run| is_bad(run.result)).map(|run| run.name).collect();
     let open: Vec<_> =
         runs.iter().filter(|run| !is_bad(run.result) && !is_good(run.result)).map(|run| run.name).collect();
-    let (class, head, body) = if runs.is_empty() && types.is_empty() && transactions.is_empty() {
+    let (class, head, body) = if runs.is_empty()
+        && types.is_empty()
+        && transactions.is_empty()
+        && others.is_empty()
+    {
         ("verdict open", "Nothing to show", "No result was given.".to_owned())
     } else if !types.hold() {
         let body = "A run of a data type breaks a rule; its command below repeats it.".to_owned();
         ("verdict bad", "Violation", body)
     } else if transactions.are_violated() {
         let body = "A run of transactions breaks a rule; its command below repeats it.".to_owned();
+        ("verdict bad", "Violation", body)
+    } else if others.are_violated() {
+        let body = "A result below says that a check failed; its command repeats it.".to_owned();
         ("verdict bad", "Violation", body)
     } else if !bad.is_empty() {
         let body = format!(
@@ -105,6 +130,11 @@ fn verdict(page: &mut Markup, runs: &[Run<'_>], types: &DataTypes, transactions:
     } else if !transactions.hold() {
         let body = "Some runs of transactions were not checked for strict serializability.".to_owned();
         ("verdict open", "Not fully checked", body)
+    } else if !others.hold() {
+        let body = "Some results below were not checked.".to_owned();
+        ("verdict open", "Not fully checked", body)
+    } else if runs.is_empty() && !others.is_empty() {
+        ("verdict good", "All checks passed", "No result below says that a check failed.".to_owned())
     } else if runs.is_empty() && types.is_empty() {
         let body =
             "Every history is strictly serializable, and the tables keep the invariants of their workload.";
@@ -184,7 +214,15 @@ fn comparison(page: &mut Markup, runs: &[Run<'_>]) {
         );
     }
     page.raw("</table></div>\n");
+    let basis = |run: &Run<'_>| (run.result.machine.kind, run.result.machine.description.clone());
+    if runs.iter().any(|run| basis(run) != basis(&runs[0])) {
+        page.element("p", &[("class", "open".into())], DIFFERENT_BASES);
+    }
 }
+
+/// Beside a table of results that cannot be compared.
+const DIFFERENT_BASES: &str = "These runs stand on different bases (simulated, Verilated or real; cost profile; \
+network): their times and rates do not compare engines. Each section below names its basis.";
 
 fn latency_figure(page: &mut Markup, title: &str, series: &[latency::Series<'_>]) {
     if let Some(chart) = latency::chart(CHART_WIDTH, series) {
@@ -368,7 +406,13 @@ mod tests {
             Run { name: "simulated", result: first, folder: "" },
             Run { name: "real", result: second, folder: "net" },
         ];
-        page("A cluster that loses a leader", &runs, &DataTypes::default(), &Transactions::default())
+        page(
+            "A cluster that loses a leader",
+            &runs,
+            &DataTypes::default(),
+            &Transactions::default(),
+            &Others::default(),
+        )
     }
 
     /// Every element that is opened is closed, in order. The page is written so that this simple rule holds.
@@ -418,6 +462,7 @@ mod tests {
             &[Run { name: "one", result: &result, folder: "" }],
             &DataTypes::default(),
             &Transactions::default(),
+            &Others::default(),
         );
         assert!(html.contains(&format!("<td class=\"\">{}</td>", grouped(result.operations))));
         assert!(html.contains(&format!("<td class=\"\">{}</td>", microseconds(result.p99_ns))));
@@ -439,7 +484,7 @@ mod tests {
         bad.lost_acknowledged_writes = Some(1);
         assert!(two_runs(&good, &bad).contains("class=\"verdict bad\""));
         assert!(
-            page("x", &[], &DataTypes::default(), &Transactions::default())
+            page("x", &[], &DataTypes::default(), &Transactions::default(), &Others::default())
                 .contains("class=\"verdict open\"")
         );
     }
@@ -461,6 +506,7 @@ mod tests {
             &[Run { name: hostile, result: &result, folder: "" }],
             &DataTypes::default(),
             &Transactions::default(),
+            &Others::default(),
         );
         assert_well_formed(&html);
         assert!(!html.contains("<script") && !html.contains("\" onload"));
@@ -488,6 +534,7 @@ mod tests {
             &[Run { name: "one", result: &result, folder: "" }],
             &DataTypes::default(),
             &Transactions::default(),
+            &Others::default(),
         );
         assert_well_formed(&html);
         assert!(!html.contains("NaN") && !html.contains("inf"));
@@ -501,6 +548,7 @@ mod tests {
             &[Run { name: "one", result: &result, folder: "" }],
             &DataTypes::default(),
             &Transactions::default(),
+            &Others::default(),
         ));
     }
 

@@ -7,7 +7,7 @@ use weft_cluster::{AgentParameters, ServiceParameters};
 #[cfg(feature = "planted-bugs")]
 use weft_harness::NodeBug;
 use weft_harness::{Findings, Judgement, Planted, add_faults, add_live_within, random_plan};
-use weft_sim::{FaultKinds, FaultPlan, NetworkProfile};
+use weft_sim::{CostProfile, FaultKinds, FaultPlan, NetworkProfile};
 use weft_smr::log::LogParameters;
 use weft_smr::{Delivery, Parameters, PulseParameters};
 use weft_time::{Duration, Instant};
@@ -129,6 +129,7 @@ impl Campaign {
         let mut cluster = Cluster::new(&ClusterParameters {
             log: self.log(seed),
             network: NetworkProfile::DETPU,
+            profile: CostProfile::FPGA_APPLICATION,
             drift_ppm: DRIFT_PPM,
             load: ClientLoad { clients: 4, outstanding: 3, roaming: true },
             service: Some((

@@ -26,6 +26,8 @@ const TERMS: Terms = Terms { path_mtu: PathMtu::Bytes1024, timeout: 1, retry_cnt
 pub(super) struct ClusterParameters {
     pub log: LogParameters,
     pub network: NetworkProfile,
+    /// What cards and hosts cost.
+    pub profile: CostProfile,
     /// Clocks gain or lose up to this, in millionths.
     pub drift_ppm: u32,
     pub load: ClientLoad,
@@ -64,6 +66,7 @@ impl Cluster {
         let nodes = LogNodes {
             log: parameters.log.clone(),
             agent: parameters.service.map(|(_, agent)| agent),
+            profile: parameters.profile,
             planted: parameters.planted,
             books: Rc::clone(&books),
         };
@@ -114,6 +117,7 @@ fn clock(seed: u64, machine: u64, drift_ppm: u32) -> LocalClock {
 pub(super) struct LogNodes {
     log: LogParameters,
     agent: Option<AgentParameters>,
+    profile: CostProfile,
     planted: Planted,
     books: Rc<RefCell<RunRecord>>,
 }
@@ -128,7 +132,7 @@ impl Builder for LogNodes {
         let views = self.agent.map_or(Views::Fixed(first_view(nodes)), |agent| Views::Service(agent, nodes));
         let half = LogHalf::new(node, wired, Rc::clone(&self.books));
         let host = NodeHost::new(node_id(node), incarnation(life), views, [half], self.planted);
-        NicMachine::new(nic, host, &CostProfile::FPGA_APPLICATION)
+        NicMachine::new(nic, host, &self.profile)
     }
 
     /// A minority may have lost its memory at a time: that is what is tolerated.

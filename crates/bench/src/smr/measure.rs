@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use weft_harness::Planted;
-use weft_sim::{Fault, FaultPlan, NetworkProfile};
+use weft_sim::{CostProfile, Fault, FaultPlan, NetworkProfile};
 use weft_smr::log::LogParameters;
 use weft_time::{Duration, Instant};
 
@@ -20,6 +20,10 @@ pub struct SmrBench {
     pub nodes: usize,
     /// Appends under way at the leader.
     pub outstanding: usize,
+    /// The network between the cards.
+    pub network: NetworkProfile,
+    /// What cards and hosts cost.
+    pub profile: CostProfile,
     /// How long appends are measured.
     pub length: Duration,
     /// Leaders that are crashed, each in a run of its own.
@@ -100,7 +104,8 @@ impl SmrBench {
     fn cluster(&self, seed: u64, plan: FaultPlan) -> Cluster {
         Cluster::new(&ClusterParameters {
             log: LogParameters::default().with_nodes(self.nodes),
-            network: NetworkProfile::DETPU,
+            network: self.network,
+            profile: self.profile,
             drift_ppm: DRIFT_PPM,
             load: ClientLoad { clients: self.nodes, outstanding: self.outstanding, roaming: false },
             service: None,
@@ -140,8 +145,8 @@ impl SmrBench {
         let quantiles = |of: fn(&FailOver) -> u64| Quantiles::of(fail_overs.iter().map(of).collect());
         SmrResult {
             world: "sim",
-            profile: weft_sim::CostProfile::FPGA_APPLICATION.name,
-            network: NetworkProfile::DETPU.name,
+            profile: self.profile.name,
+            network: self.network.name,
             nodes: self.nodes,
             outstanding: self.outstanding,
             seed: self.seed,
@@ -191,8 +196,15 @@ mod tests {
     #[test]
     fn another_node_leads_within_fifty_microseconds() {
         for nodes in [3, 5, 8] {
-            let bench =
-                SmrBench { nodes, outstanding: 4, length: Duration::from_us(300), crashes: 5, seed: 1 };
+            let bench = SmrBench {
+                nodes,
+                outstanding: 4,
+                network: NetworkProfile::DETPU,
+                profile: CostProfile::FPGA_APPLICATION,
+                length: Duration::from_us(300),
+                crashes: 5,
+                seed: 1,
+            };
             let result = bench.run(|_| {});
             assert_eq!(result.checked, "linearizable");
             assert_eq!(result.fail_overs.len(), 5);

@@ -11,6 +11,7 @@ use weft_net::Stop;
 use weft_time::Duration;
 
 use crate::client::CONFIG;
+use crate::envelope::Basis;
 use crate::failure::Failure;
 use crate::parse;
 use crate::replay::CommandLine;
@@ -52,6 +53,9 @@ pub(crate) struct ClusterOptions {
 
 impl Task for ClusterOptions {
     type Found = ClusterResult;
+
+    const KIND: &'static str = "bench cluster";
+    const BASIS: Basis = Basis::Real;
 
     fn work(&self) -> Result<ClusterResult, Failure> {
         let config = ClusterConfig::load(&self.config)?;

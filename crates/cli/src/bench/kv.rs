@@ -9,7 +9,7 @@ use weft_bench::kv::simulated::{
 };
 use weft_harness::NicModel;
 use weft_harness::progress::Progress;
-use weft_harness::result::{RunResult, World, to_json, write_whole};
+use weft_harness::result::{RunResult, World, write_whole};
 use weft_kv::{Parameters, ReadPolicy};
 use weft_net::Stop;
 use weft_sim::FaultPlan;
@@ -18,6 +18,7 @@ use weft_workload::Load;
 use weft_workload::{Distribution, Workload};
 
 use super::node_nic::NodeNicOptions;
+use crate::envelope::{Basis, enclose};
 use crate::failure::{Failure, Verdict};
 use crate::output::{self, Json, Staging};
 use crate::replay::CommandLine;
@@ -381,7 +382,9 @@ impl KvOutputs {
                 human += &format!("  written     {} ({title})\n", path.display());
             }
         }
-        output::deliver(self.json.as_ref(), || to_json(result), &human)
+        let holds = table::verdict(result) != Verdict::Violated;
+        let to_json = || enclose("bench kv", Basis::Simulated, holds, result);
+        output::deliver(self.json.as_ref(), to_json, &human)
     }
 }
 

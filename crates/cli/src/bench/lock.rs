@@ -65,6 +65,8 @@ pub(crate) struct LockOptions {
 impl Task for LockOptions {
     type Found = RunResult;
 
+    const KIND: &'static str = "bench lock";
+
     fn work(&self) -> Result<RunResult, Failure> {
         let replay = self.command().to_string();
         let (nodes, workload, seed) = (self.nodes, self.workload(), self.seed);

@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use weft_harness::result::{Checked, to_json, write_whole};
+use weft_harness::result::{Checked, write_whole};
 use weft_nic_kv::{NicKvBench, Part, VALUE_BYTES_MAX, VALUE_BYTES_MIN, page};
 
+use crate::envelope::{Basis, enclose};
 use crate::failure::{Failure, Verdict};
 use crate::output::{self, Json};
 use crate::parse;
@@ -68,8 +69,9 @@ impl NicKvArguments {
             write_whole(path, page(&result).as_bytes())?;
             human += &format!("\nwritten {} (curves)\n", path.display());
         }
-        output::deliver(json.as_ref(), || to_json(&result), &human)?;
         let is_wrong = matches!(result.checked, Checked::NotLinearizable | Checked::Undecided);
+        let to_json = || enclose("bench nic-kv", Basis::Simulated, !is_wrong, &result);
+        output::deliver(json.as_ref(), to_json, &human)?;
         Ok(if is_wrong { Verdict::Violated } else { Verdict::Good })
     }
 }

@@ -4,13 +4,14 @@ use std::path::PathBuf;
 
 use clap::Args;
 use weft_harness::NicModel;
-use weft_harness::result::{World, to_json, write_whole};
+use weft_harness::result::{World, write_whole};
 use weft_perftest::{
     Amount, Artifacts, Congestion, DataChecked, Directions, IncastBench, RdmaBench, RdmaError, RdmaOperation,
     Waveform, plot_incast,
 };
 use weft_time::{Duration, Instant};
 
+use crate::envelope::{Basis, enclose};
 use crate::failure::{Failure, Verdict};
 use crate::output::{self, Json, Staging};
 use crate::replay::CommandLine;
@@ -148,8 +149,10 @@ impl RdmaArguments {
         }
         result.replay = options.command().to_string();
         let human = format!("{}{}repeat  {}\n", result.to_text(), outputs.written(), result.replay);
-        output::deliver(outputs.json.as_ref(), || to_json(&result), &human)?;
-        Ok(if result.checked == DataChecked::Verified { Verdict::Good } else { Verdict::Violated })
+        let holds = result.checked == DataChecked::Verified;
+        let to_json = || enclose("bench rdma", Basis::Simulated, holds, &result);
+        output::deliver(outputs.json.as_ref(), to_json, &human)?;
+        Ok(if holds { Verdict::Good } else { Verdict::Violated })
     }
 }
 
@@ -200,8 +203,10 @@ impl RdmaOptions {
             human += &format!("written {} (rates and queues)\n", path.display());
         }
         human += &format!("repeat  {}\n", result.replay);
-        output::deliver(outputs.json.as_ref(), || to_json(&result), &human)?;
-        Ok(if result.is_right() { Verdict::Good } else { Verdict::Violated })
+        let holds = result.is_right();
+        let to_json = || enclose("bench rdma", Basis::Simulated, holds, &result);
+        output::deliver(outputs.json.as_ref(), to_json, &human)?;
+        Ok(if holds { Verdict::Good } else { Verdict::Violated })
     }
 
     fn directions(&self) -> Directions {

@@ -166,6 +166,8 @@ pub(crate) enum Found {
 impl Task for RdtOptions {
     type Found = Found;
 
+    const KIND: &'static str = "bench rdt";
+
     fn work(&self) -> Result<Found, Failure> {
         self.check()?;
         let sweep = self.sweep();

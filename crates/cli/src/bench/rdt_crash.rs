@@ -44,7 +44,7 @@ pub(crate) struct RdtCrashOptions {
     #[arg(long, value_name = "LIST", default_value = UPDATES, value_parser = parse::percentages)]
     updates: parse::Percentages,
     /// Systems: weft (on the card), hamband (on the host beside an RDMA card), or both
-    #[arg(long, value_name = "LIST", default_value = SYSTEMS, value_delimiter = ',')]
+    #[arg(long = "system", alias = "systems", value_name = "LIST", default_value = SYSTEMS, value_delimiter = ',')]
     systems: Vec<System>,
     /// When a conflict-free call is answered: majority or local
     #[arg(long, value_name = "RULE", default_value_t)]
@@ -69,6 +69,8 @@ pub(crate) struct RdtCrashOptions {
 impl Task for RdtCrashOptions {
     type Found = CrashReport;
 
+    const KIND: &'static str = "bench rdt-crash";
+
     fn work(&self) -> Result<CrashReport, Failure> {
         let bench = self.bench()?;
         let mut progress = Progress::new("runs", bench.runs());
@@ -87,7 +89,7 @@ impl Task for RdtCrashOptions {
 impl RdtCrashOptions {
     fn bench(&self) -> Result<CrashBench, Failure> {
         if let Some(log) = self.systems.iter().find(|system| system.is_ordered()) {
-            return Err(Failure::new(format!("in {log} nobody is crashed; choose --systems weft,hamband")));
+            return Err(Failure::new(format!("in {log} nobody is crashed; choose --system weft,hamband")));
         }
         let experiments = self.experiments()?;
         let a_leader_crashes = experiments.iter().any(|(victim, _)| *victim == Victim::Leader);
@@ -136,7 +138,7 @@ impl RdtCrashOptions {
             .given("--crash", *crash)
             .given("--type", *name)
             .unless(UPDATES, "--updates", updates.to_string().as_str())
-            .unless(SYSTEMS, "--systems", systems.join(",").as_str())
+            .unless(SYSTEMS, "--system", systems.join(",").as_str())
             .unless(Commit::Majority, "--commit", *commit)
             .unless(NODES, "--nodes", *nodes)
             .unless(OPERATIONS, "--ops", *ops)
@@ -166,7 +168,7 @@ mod tests {
     fn the_command_that_repeats_it_says_all_of_it() {
         for line in [
             "rdt-crash --seed 7",
-            "rdt-crash --crash leader --type movie --updates 5,50 --systems weft --commit local --nodes 5 --ops 1000 --fail-overs 0 --network detpu --seed 9",
+            "rdt-crash --crash leader --type movie --updates 5,50 --system weft --commit local --nodes 5 --ops 1000 --fail-overs 0 --network detpu --seed 9",
         ] {
             assert_eq!(parse(line).unwrap().command().to_string(), format!("weft bench {line}"));
         }
@@ -182,7 +184,7 @@ mod tests {
         assert!(error.to_string().contains("--crash replica"));
         let error = experiments("rdt-crash --crash replica --type account").unwrap_err();
         assert!(error.to_string().contains("--crash follower or leader"));
-        assert!(parse("rdt-crash --systems waverunner").unwrap().bench().is_err());
+        assert!(parse("rdt-crash --system waverunner").unwrap().bench().is_err());
         assert!(parse("rdt-crash --updates 5,0").unwrap().bench().is_err());
         assert!(parse("rdt-crash --crash follower --updates 5,0").unwrap().bench().is_ok());
         for line in [

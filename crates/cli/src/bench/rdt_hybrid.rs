@@ -38,7 +38,7 @@ latest, and before anything that depends on them. Conflicting calls are never co
 #[command(after_help = DEFINITIONS)]
 pub(crate) struct RdtHybridOptions {
     /// Data types with keys: ycsb, smallbank
-    #[arg(long = "types", value_name = "LIST", default_value = TYPES, value_delimiter = ',', value_parser = parse::keyed_type)]
+    #[arg(long = "type", alias = "types", value_name = "LIST", default_value = TYPES, value_delimiter = ',', value_parser = parse::keyed_type)]
     names: Vec<TypeName>,
     /// Percentages of accesses to keys on the card
     #[arg(long, value_name = "LIST", default_value = ON_CARD, value_parser = parse::percentages)]
@@ -47,7 +47,7 @@ pub(crate) struct RdtHybridOptions {
     #[arg(long, value_name = "LIST", default_value = UPDATES, value_parser = parse::percentages)]
     updates: parse::Percentages,
     /// Zipf skews of the keys, 0 to 2
-    #[arg(long, value_name = "LIST", default_value = SKEWS, value_delimiter = ',', value_parser = parse::skew)]
+    #[arg(long = "skew", alias = "skews", value_name = "LIST", default_value = SKEWS, value_delimiter = ',', value_parser = parse::skew)]
     skews: Vec<f64>,
     /// Numbers of updates to combine before sending, 1 to 64
     #[arg(long, value_name = "LIST", default_value = SUMMARIZE, value_delimiter = ',', value_parser = parse::fold)]
@@ -77,6 +77,8 @@ pub(crate) struct RdtHybridOptions {
 
 impl Task for RdtHybridOptions {
     type Found = HybridReport;
+
+    const KIND: &'static str = "bench rdt-hybrid";
 
     fn work(&self) -> Result<HybridReport, Failure> {
         let bench = self.bench()?;
@@ -139,10 +141,10 @@ impl RdtHybridOptions {
             seed,
         } = self;
         CommandLine::new("weft bench rdt-hybrid")
-            .unless(TYPES, "--types", list(names).as_str())
+            .unless(TYPES, "--type", list(names).as_str())
             .unless(ON_CARD, "--on-card", on_card.to_string().as_str())
             .unless(UPDATES, "--updates", updates.to_string().as_str())
-            .unless(SKEWS, "--skews", list(skews).as_str())
+            .unless(SKEWS, "--skew", list(skews).as_str())
             .unless(SUMMARIZE, "--summarize", list(summarize).as_str())
             .unless(Commit::Majority, "--commit", *commit)
             .unless(NODES, "--nodes", *nodes)
@@ -174,7 +176,7 @@ mod tests {
     fn the_command_that_repeats_it_says_all_of_it() {
         for line in [
             "rdt-hybrid --seed 7",
-            "rdt-hybrid --types smallbank --on-card 10,90 --updates 50 --skews 0,1.2 --summarize 1,5 --commit local --nodes 3 --ops 1000 --keys 500 --card-keys 50 --network detpu --seed 9",
+            "rdt-hybrid --type smallbank --on-card 10,90 --updates 50 --skew 0,1.2 --summarize 1,5 --commit local --nodes 3 --ops 1000 --keys 500 --card-keys 50 --network detpu --seed 9",
         ] {
             assert_eq!(parse(line).unwrap().command().to_string(), format!("weft bench {line}"));
         }
@@ -183,9 +185,9 @@ mod tests {
     #[test]
     fn what_cannot_be_measured_is_refused() {
         for line in [
-            "rdt-hybrid --types account",
+            "rdt-hybrid --type account",
             "rdt-hybrid --on-card 101",
-            "rdt-hybrid --skews 3",
+            "rdt-hybrid --skew 3",
             "rdt-hybrid --summarize 0",
             "rdt-hybrid --summarize 65",
         ] {

@@ -76,6 +76,8 @@ struct RoundsOptions {
 impl Task for RoundsArguments {
     type Found = RoundsResult;
 
+    const KIND: &'static str = "bench rounds";
+
     fn work(&self) -> Result<RoundsResult, Failure> {
         let bench = self.options.bench()?;
         // The length of the search is unknown beforehand.

@@ -4,6 +4,7 @@ use clap::Args;
 use weft_bench::smr::{SmrBench, SmrResult};
 use weft_harness::progress::Progress;
 use weft_harness::table::{Column, Table, grouped, time_with_unit};
+use weft_sim::{CostProfile, NetworkProfile};
 use weft_time::Duration;
 
 use crate::failure::Failure;
@@ -11,9 +12,13 @@ use crate::parse;
 use crate::replay::CommandLine;
 use crate::task::Task;
 
+/// The default network: that of the published measurements beside ours.
+const NETWORK: &str = NetworkProfile::DETPU.name;
+
 /// Definitions of the figures.
 const DEFINITIONS: &str = "\
-The log and the application that appends to it are on the card; the network is detPU's. An append is answered when a \
+In the default profile the log and the application that appends to it are on the card; the default network is \
+detPU's. An append is answered when a \
 majority has it in memory. Fail-over: from the crash of the leader until the next leader has answered its first \
 append. Permission switch: from the new leader's request until a majority of nodes has revoked the old permission, \
 granted the new one and acknowledged it; the register update on the card is a negligible part of it.";
@@ -31,6 +36,12 @@ pub(crate) struct SmrOptions {
     /// Number of leaders to crash, each in a run of its own
     #[arg(long, value_name = "N", default_value_t = 50)]
     crashes: u64,
+    /// Network between the cards
+    #[arg(long, value_name = "NAME", default_value = NETWORK, value_parser = parse::network)]
+    network: String,
+    /// Costs of the cards and their hosts [default: fpga-application]
+    #[arg(long, value_name = "NAME", value_parser = parse::profile)]
+    profile: Option<String>,
     /// First seed; each run takes the next one
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     seed: u64,
@@ -38,6 +49,8 @@ pub(crate) struct SmrOptions {
 
 impl Task for SmrOptions {
     type Found = SmrResult;
+
+    const KIND: &'static str = "bench smr";
 
     fn work(&self) -> Result<SmrResult, Failure> {
         if self.nodes < 3 && self.crashes > 0 {
@@ -48,6 +61,10 @@ impl Task for SmrOptions {
         let bench = SmrBench {
             nodes: self.nodes,
             outstanding: self.outstanding.into(),
+            network: NetworkProfile::named(&self.network).expect("the parser knows it"),
+            profile: self.profile.as_ref().map_or(CostProfile::FPGA_APPLICATION, |name| {
+                CostProfile::named(name).expect("the parser knows it")
+            }),
             length: Duration::from_ms(2),
             crashes: self.crashes,
             seed: self.seed,
@@ -78,6 +95,8 @@ impl Task for SmrOptions {
             .option("--nodes", self.nodes)
             .option("--outstanding", self.outstanding)
             .option("--crashes", self.crashes)
+            .unless(NETWORK, "--network", self.network.as_str())
+            .given("--profile", self.profile.as_ref())
             .option("--seed", self.seed);
         format!(
             "{table}\n  nodes       {}, profile {}, network {}\n  appends     {} in a second, {} under way\n  checked     {}\n  repeat      {command}\n",

@@ -4,6 +4,7 @@ use clap::Args;
 use weft_bench::store::{StoreBench, StoreResult};
 use weft_harness::progress::Progress;
 
+use crate::envelope::Basis;
 use crate::failure::Failure;
 use crate::replay::CommandLine;
 use crate::task::Task;
@@ -55,6 +56,9 @@ pub(crate) struct StoreOptions {
 
 impl Task for StoreOptions {
     type Found = StoreResult;
+
+    const KIND: &'static str = "bench store";
+    const BASIS: Basis = Basis::Counted;
 
     fn work(&self) -> Result<StoreResult, Failure> {
         let bench = self.bench();

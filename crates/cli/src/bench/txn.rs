@@ -60,7 +60,7 @@ pub(crate) struct TxnOptions {
     #[command(flatten)]
     servers: Servers,
     /// Number of transactions of all clients together, over all loads
-    #[arg(long, value_name = "N", default_value_t = TRANSACTIONS, value_parser = clap::value_parser!(u64).range(100..=1_000_000_000))]
+    #[arg(long = "ops", alias = "transactions", value_name = "N", default_value_t = TRANSACTIONS, value_parser = clap::value_parser!(u64).range(100..=1_000_000_000))]
     transactions: u64,
     /// Loads: outstanding transactions per server, ascending
     #[arg(long, value_name = "N,N,...", default_value = OUTSTANDING)]
@@ -79,6 +79,8 @@ pub(crate) struct TxnOptions {
 
 impl Task for TxnOptions {
     type Found = TxnResult;
+
+    const KIND: &'static str = "bench txn";
 
     fn work(&self) -> Result<TxnResult, Failure> {
         let bench = self.bench()?;
@@ -140,7 +142,7 @@ impl TxnOptions {
             .given("--items", self.items)
             .given("--customers", self.customers)
             .unless(System::Weft, "--system", self.system)
-            .unless(TRANSACTIONS, "--transactions", self.transactions)
+            .unless(TRANSACTIONS, "--ops", self.transactions)
             .unless(OUTSTANDING, "--outstanding", self.outstanding.as_str())
             .given("--host-threads", self.host_threads)
             .given("--nic-cores", self.nic_cores)
@@ -169,7 +171,7 @@ mod tests {
     fn the_command_that_repeats_it_says_all_of_it() {
         for line in [
             "txn --workload smallbank --seed 7",
-            "txn --workload tpcc --size 2 --items 500 --customers 20 --system fasst --transactions 5000 --outstanding 1,2 --host-threads 8 --nodes 4 --replication 2 --link 50 --unchecked --seed 9",
+            "txn --workload tpcc --size 2 --items 500 --customers 20 --system fasst --ops 5000 --outstanding 1,2 --host-threads 8 --nodes 4 --replication 2 --link 50 --unchecked --seed 9",
             "txn --workload retwis --nic-cores 12 --without multi-hop,aggregation,asynchronous-dma --seed 7",
         ] {
             assert_eq!(parse(line).unwrap().command().to_string(), format!("weft bench {line}"));

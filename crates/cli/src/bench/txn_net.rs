@@ -8,6 +8,7 @@ use weft_harness::progress::Progress;
 use weft_net::Stop;
 use weft_time::Duration;
 
+use crate::envelope::Basis;
 use crate::failure::Failure;
 use crate::parse;
 use crate::replay::CommandLine;
@@ -66,6 +67,9 @@ pub(crate) struct TxnNetOptions {
 
 impl Task for TxnNetOptions {
     type Found = NetTxnResult;
+
+    const KIND: &'static str = "bench txn-net";
+    const BASIS: Basis = Basis::Real;
 
     fn work(&self) -> Result<NetTxnResult, Failure> {
         let bench = self.bench()?;

@@ -34,7 +34,7 @@ pub(crate) struct StepsOptions {
     #[arg(long, value_name = "N", default_value_t = SIZE)]
     size: u64,
     /// Number of transactions of all clients together, for each of the eleven designs
-    #[arg(long, value_name = "N", default_value_t = TRANSACTIONS, value_parser = clap::value_parser!(u64).range(100..=1_000_000_000))]
+    #[arg(long = "ops", alias = "transactions", value_name = "N", default_value_t = TRANSACTIONS, value_parser = clap::value_parser!(u64).range(100..=1_000_000_000))]
     transactions: u64,
     /// Loads: outstanding transactions per server, ascending; latency is measured at the first
     #[arg(long, value_name = "N,N,...", default_value = OUTSTANDING)]
@@ -45,6 +45,8 @@ pub(crate) struct StepsOptions {
 
 impl Task for StepsOptions {
     type Found = StepsResult;
+
+    const KIND: &'static str = "bench txn-steps";
 
     fn work(&self) -> Result<StepsResult, Failure> {
         let bench = self.bench()?;
@@ -76,7 +78,7 @@ impl StepsOptions {
     fn command(&self) -> CommandLine {
         let line = CommandLine::new("weft bench txn-steps")
             .unless(SIZE, "--size", self.size)
-            .unless(TRANSACTIONS, "--transactions", self.transactions)
+            .unless(TRANSACTIONS, "--ops", self.transactions)
             .unless(OUTSTANDING, "--outstanding", self.outstanding.as_str());
         self.servers.replay(line)
     }
@@ -102,7 +104,7 @@ mod tests {
     fn the_command_that_repeats_it_says_all_of_it() {
         for line in [
             "txn-steps --seed 7",
-            "txn-steps --size 500 --transactions 5000 --outstanding 1,2 --nodes 4 --replication 2 --link 50 --unchecked --seed 9",
+            "txn-steps --size 500 --ops 5000 --outstanding 1,2 --nodes 4 --replication 2 --link 50 --unchecked --seed 9",
         ] {
             assert_eq!(parse(line).command().to_string(), format!("weft bench {line}"));
         }

@@ -31,7 +31,7 @@ serializability.";
 #[command(after_help = DEFINITIONS)]
 pub(crate) struct ThreadsOptions {
     /// Workloads: any of smallbank, retwis, tpcc-new-order and tpcc
-    #[arg(long, value_name = "NAME,NAME,...", value_delimiter = ',', default_value = WORKLOADS)]
+    #[arg(long = "workload", alias = "workloads", value_name = "NAME,NAME,...", value_delimiter = ',', default_value = WORKLOADS)]
     workloads: Vec<WorkloadName>,
     /// Accounts, keys or warehouses per server, with a single workload [default: as in weft bench txn]
     #[arg(long, value_name = "N")]
@@ -40,7 +40,7 @@ pub(crate) struct ThreadsOptions {
     #[arg(long, value_name = "N")]
     items: Option<u32>,
     /// Number of transactions of all clients together, in each run
-    #[arg(long, value_name = "N", default_value_t = TRANSACTIONS, value_parser = clap::value_parser!(u64).range(100..=1_000_000_000))]
+    #[arg(long = "ops", alias = "transactions", value_name = "N", default_value_t = TRANSACTIONS, value_parser = clap::value_parser!(u64).range(100..=1_000_000_000))]
     transactions: u64,
     /// Loads: outstanding transactions per server, ascending
     #[arg(long, value_name = "N,N,...", default_value = OUTSTANDING)]
@@ -51,6 +51,8 @@ pub(crate) struct ThreadsOptions {
 
 impl Task for ThreadsOptions {
     type Found = ThreadsResult;
+
+    const KIND: &'static str = "bench txn-threads";
 
     fn work(&self) -> Result<ThreadsResult, Failure> {
         let bench = self.bench()?;
@@ -76,12 +78,12 @@ impl ThreadsOptions {
     fn bench(&self) -> Result<ThreadsBench, Failure> {
         if let (Some(size), true) = (self.size, self.workloads.len() > 1) {
             let error =
-                format!("--size {size}: workloads differ in what they count; choose one of --workloads");
+                format!("--size {size}: workloads differ in what they count; choose one of --workload");
             return Err(Failure::new(error));
         }
         if let (Some(items), false) = (self.items, self.workloads.iter().any(|name| has_items(*name))) {
             return Err(Failure::new(format!(
-                "--items {items}: none of the workloads has items; choose tpcc-new-order or tpcc of --workloads"
+                "--items {items}: none of the workloads has items; choose tpcc-new-order or tpcc of --workload"
             )));
         }
         let workloads: Result<Vec<_>, Failure> =
@@ -107,10 +109,10 @@ impl ThreadsOptions {
     fn command(&self) -> CommandLine {
         let workloads: Vec<_> = self.workloads.iter().map(|name| name.name()).collect();
         let line = CommandLine::new("weft bench txn-threads")
-            .unless(WORKLOADS, "--workloads", workloads.join(",").as_str())
+            .unless(WORKLOADS, "--workload", workloads.join(",").as_str())
             .given("--size", self.size)
             .given("--items", self.items)
-            .unless(TRANSACTIONS, "--transactions", self.transactions)
+            .unless(TRANSACTIONS, "--ops", self.transactions)
             .unless(OUTSTANDING, "--outstanding", self.outstanding.as_str());
         self.servers.replay(line)
     }
@@ -136,7 +138,7 @@ mod tests {
     fn the_command_that_repeats_it_says_all_of_it() {
         for line in [
             "txn-threads --seed 7",
-            "txn-threads --workloads tpcc --size 3 --items 900 --transactions 5000 --outstanding 2 --nodes 4 --replication 2 --link 50 --unchecked --seed 9",
+            "txn-threads --workload tpcc --size 3 --items 900 --ops 5000 --outstanding 2 --nodes 4 --replication 2 --link 50 --unchecked --seed 9",
         ] {
             assert_eq!(parse(line).command().to_string(), format!("weft bench {line}"));
         }
@@ -147,9 +149,9 @@ mod tests {
         for (line, says) in [
             ("txn-threads --nodes 2", "cannot hold 3 replicas"),
             ("txn-threads --outstanding 4,4", "ascending"),
-            ("txn-threads --size 100", "choose one of --workloads"),
+            ("txn-threads --size 100", "choose one of --workload"),
             ("txn-threads --items 7", "100 to 100000 items"),
-            ("txn-threads --workloads retwis,smallbank --items 200", "none of the workloads has items"),
+            ("txn-threads --workload retwis,smallbank --items 200", "none of the workloads has items"),
         ] {
             let error = parse(line).bench().unwrap_err().to_string();
             assert!(error.contains(says), "{line}: {error}");

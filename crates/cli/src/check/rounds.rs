@@ -5,6 +5,7 @@ use weft_harness::progress::Progress;
 use weft_harness::table::{Column, Table, grouped, three_digits};
 use weft_model::suite::{EXHAUSTIVE_MAX, EXHAUSTIVE_MIN, Outcome, Suite};
 
+use crate::envelope::Basis;
 use crate::failure::Failure;
 use crate::replay::CommandLine;
 use crate::task::Task;
@@ -35,6 +36,9 @@ fn exhaustive(text: &str) -> Result<usize, String> {
 
 impl Task for RoundsCheck {
     type Found = Outcome;
+
+    const KIND: &'static str = "check rounds";
+    const BASIS: Basis = Basis::Counted;
 
     fn work(&self) -> Result<Outcome, Failure> {
         let mut nodes = self.nodes.clone();

@@ -5,6 +5,7 @@ use weft_harness::progress::Progress;
 use weft_harness::table::{Column, Table, grouped, three_digits};
 use weft_model::smr::{Exploration, Explored, suite};
 
+use crate::envelope::Basis;
 use crate::failure::Failure;
 use crate::task::Task;
 
@@ -14,6 +15,9 @@ pub(crate) struct SmrCheck {}
 
 impl Task for SmrCheck {
     type Found = Vec<Explored>;
+
+    const KIND: &'static str = "check smr";
+    const BASIS: Basis = Basis::Counted;
 
     fn work(&self) -> Result<Vec<Explored>, Failure> {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);

@@ -52,6 +52,8 @@ pub(crate) struct KvCampaign {
 impl Task for KvCampaign {
     type Found = CampaignResult;
 
+    const KIND: &'static str = "sim kv";
+
     fn work(&self) -> Result<CampaignResult, Failure> {
         self.seeds.check()?;
         let campaign = self.campaign()?;

@@ -25,6 +25,8 @@ pub(crate) struct LockCampaign {
 impl Task for LockCampaign {
     type Found = NodeCampaignResult;
 
+    const KIND: &'static str = "sim lock";
+
     fn work(&self) -> Result<NodeCampaignResult, Failure> {
         self.runs.work(
             "weft sim lock",

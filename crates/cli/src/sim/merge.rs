@@ -22,6 +22,8 @@ pub(crate) struct Merge {
 impl Task for Merge {
     type Found = Value;
 
+    const KIND: &'static str = "sim merge";
+
     fn work(&self) -> Result<Value, Failure> {
         let read = |path: &PathBuf| {
             let text = fs::read_to_string(path).map_err(|error| Failure::at(path, error))?;

@@ -57,6 +57,8 @@ pub(crate) struct RdtCampaign {
 impl Task for RdtCampaign {
     type Found = CampaignResult;
 
+    const KIND: &'static str = "sim rdt";
+
     fn work(&self) -> Result<CampaignResult, Failure> {
         self.seeds.check()?;
         let campaign = self.campaign();

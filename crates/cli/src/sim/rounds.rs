@@ -59,6 +59,8 @@ pub(crate) struct RoundsCampaign {
 impl Task for RoundsCampaign {
     type Found = CampaignResult;
 
+    const KIND: &'static str = "sim rounds";
+
     fn work(&self) -> Result<CampaignResult, Failure> {
         self.seeds.check()?;
         let campaign = self.campaign()?;

@@ -48,6 +48,8 @@ pub(crate) struct SmrCampaign {
 impl Task for SmrCampaign {
     type Found = CampaignResult;
 
+    const KIND: &'static str = "sim smr";
+
     fn work(&self) -> Result<CampaignResult, Failure> {
         self.seeds.check()?;
         let campaign = self.campaign()?;

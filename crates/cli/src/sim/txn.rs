@@ -64,6 +64,8 @@ pub(crate) struct TxnCampaign {
 impl Task for TxnCampaign {
     type Found = CampaignResult;
 
+    const KIND: &'static str = "sim txn";
+
     fn work(&self) -> Result<CampaignResult, Failure> {
         self.seeds.check()?;
         self.check()?;

@@ -1,0 +1,138 @@
+//! What every JSON result says about itself, whatever its kind: `format`, `kind`, `machine`, `replay`, `checked`,
+//! `violated`.
+//!
+//! The keys stand at the top, beside those of the result. A result that has one of them keeps its own.
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+use weft_harness::result::to_json;
+
+use crate::replay::CommandLine;
+
+/// What the times of a result stand on, unless the result says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Basis {
+    /// Virtual time, from cost models.
+    Simulated,
+    /// A clock of this machine.
+    Real,
+    /// Nothing was timed: states or bytes were counted.
+    Counted,
+}
+
+/// A result among the keys that all results have.
+#[derive(Serialize)]
+struct Envelope<'a, T> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    format: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kind: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    machine: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    replay: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    checked: Option<&'static str>,
+    /// Whether a check failed, whatever word `checked` has for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    violated: Option<bool>,
+    #[serde(flatten)]
+    found: Found<'a, T>,
+}
+
+/// Keys of the result itself; a list stands below a key.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Found<'a, T> {
+    Keys(&'a T),
+    List { result: &'a T },
+}
+
+/// The result of the command `weft KIND` as JSON. `holds` is the verdict where the result has none of its own.
+pub(crate) fn enclose<T: Serialize>(kind: &str, basis: Basis, holds: bool, found: &T) -> String {
+    let value = serde_json::to_value(found).expect("a result has only text keys");
+    let own = value.as_object();
+    let lacks = |key: &str| own.is_none_or(|own| !own.contains_key(key));
+    let envelope = Envelope {
+        format: lacks("format").then(|| format!("weft-{}-1", kind.replace(' ', "-"))),
+        kind: lacks("kind").then_some(kind),
+        machine: lacks("machine").then(|| machine(basis, own)),
+        replay: lacks("replay").then(as_given),
+        checked: lacks("checked").then_some(if holds { "holds" } else { "violation" }),
+        violated: lacks("violated").then_some(!holds),
+        found: if own.is_some() { Found::Keys(found) } else { Found::List { result: found } },
+    };
+    to_json(&envelope)
+}
+
+/// The basis of the times, with the names of the models that the result gives.
+fn machine(basis: Basis, own: Option<&Map<String, Value>>) -> Value {
+    let text = |key: &str| own.and_then(|own| own.get(key)).and_then(Value::as_str);
+    let (kind, clock) = match (basis, text("world"), text("nic")) {
+        (Basis::Counted, ..) => ("counted", "none"),
+        (Basis::Real, ..) | (_, Some("net"), _) => ("real", "monotonic"),
+        (.., Some("rtl")) => ("verilated", "virtual"),
+        _ => ("simulated", "virtual"),
+    };
+    let mut machine = Map::new();
+    machine.insert("kind".to_owned(), kind.into());
+    machine.insert("clock".to_owned(), clock.into());
+    for key in ["network", "profile"] {
+        if let Some(name) = text(key) {
+            machine.insert(key.to_owned(), name.into());
+        }
+    }
+    Value::Object(machine)
+}
+
+/// The command line of this process, without where it writes.
+fn as_given() -> String {
+    let mut line = CommandLine::new("weft");
+    let mut words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+    while let Some(word) = words.next() {
+        if word == "--json" {
+            words.next();
+        } else if !word.starts_with("--json=") {
+            line = line.word(&word);
+        }
+    }
+    line.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn enclosed(found: &Value, holds: bool) -> Value {
+        serde_json::from_str(&enclose("bench toy", Basis::Simulated, holds, found)).unwrap()
+    }
+
+    #[test]
+    fn a_result_keeps_its_own_keys_and_gains_the_others() {
+        let found = enclosed(&json!({"network": "detpu", "checked": "linearizable", "p50_ns": 3}), false);
+        assert_eq!((&found["kind"], &found["format"]), (&json!("bench toy"), &json!("weft-bench-toy-1")));
+        assert_eq!(found["machine"], json!({"kind": "simulated", "clock": "virtual", "network": "detpu"}));
+        assert_eq!((&found["checked"], &found["p50_ns"]), (&json!("linearizable"), &json!(3)));
+        assert!(found["replay"].as_str().unwrap().starts_with("weft"));
+        let whole = json!({"format": "weft-result-1", "kind": "bench kv", "machine": {"kind": "real"},
+            "replay": "weft bench kv", "checked": "linearizable", "violated": false});
+        assert_eq!(enclosed(&whole, true), whole);
+    }
+
+    #[test]
+    fn real_time_gates_and_verdicts_are_said() {
+        assert_eq!(enclosed(&json!({"world": "net"}), true)["machine"]["kind"], "real");
+        assert_eq!(enclosed(&json!({"nic": "rtl"}), true)["machine"]["kind"], "verilated");
+        assert_eq!(enclosed(&json!({}), true)["checked"], "holds");
+        let wrong = enclosed(&json!({}), false);
+        assert_eq!((&wrong["checked"], &wrong["violated"]), (&json!("violation"), &json!(true)));
+    }
+
+    #[test]
+    fn a_list_stands_below_a_key() {
+        let found = enclosed(&json!([1, 2]), true);
+        assert_eq!((&found["result"], &found["kind"]), (&json!([1, 2]), &json!("bench toy")));
+    }
+}
