@@ -2,9 +2,7 @@
 
 use weft_sim::{Fault, FaultPlan};
 use weft_time::{Duration, Instant};
-use weft_waist::{NodeSet, View};
-
-use crate::node_id;
+use weft_waist::{NodeId, NodeSet, View};
 
 /// So many leases after nodes have been parted from each other the others serve. One passes until a silence is noted, a
 /// quarter until it is told, up to two until it counts, and one until the lease of who is left out has ended.
@@ -56,7 +54,7 @@ impl Partings {
         let parting = |fault: &Fault| {
             let Fault::PartialPartition { from, to, one_way, .. } = fault else { return None };
             let side = |names: &[String]| {
-                let nodes = (0..nodes).map(node_id);
+                let nodes = (0..nodes).filter_map(NodeId::new);
                 nodes.filter(|node| names.contains(&node.to_string())).collect::<NodeSet>()
             };
             let is_deaf = *one_way && from.iter().any(|name| name == "membership0");
