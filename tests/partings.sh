@@ -22,7 +22,8 @@ work=$(mktemp -d)
 config=$work/weft.toml
 nodes=()
 finish() {
-    kill -9 "${nodes[@]}" 2>/dev/null || true
+    # Without the shell's words about each.
+    { kill -9 "${nodes[@]}" && wait; } 2>/dev/null || true
     rm -rf "$work"
 }
 trap finish EXIT
@@ -39,11 +40,11 @@ await() {
 }
 
 put() {
-    "$weft" kv --config "$config" --give-up-ms 30000 put "$@" >/dev/null
+    "$weft" kv --config "$config" --give-up-ms 20000 put "$@" >/dev/null
 }
 
 "$weft" init --nodes 3 --dir "$work" >/dev/null
-mapfile -t address < <(grep -oP '^address = "\K[0-9.]+' "$config" | head -3)
+mapfile -t address < <(grep -A1 '^\[\[node\]\]' "$config" | grep -oP '^address = "\K[0-9.]+')
 for node in 0 1 2; do
     "$weft" start --config "$config" --node "$node" >"$work/node$node.log" 2>&1 &
     nodes[node]=$!
