@@ -163,6 +163,16 @@ fn a_slice_of_the_campaign_on_disks_finds_nothing() {
     }
 }
 
+/// Seed 196 loses all data while requests are outstanding, which others have seen the effects of.
+#[test]
+fn outstanding_requests_of_a_cluster_that_halts_are_in_its_history() {
+    let kinds = FaultKinds::ALL.and(FaultKinds::DISK);
+    let result =
+        Campaign { kinds, ..campaign(3, 196..=196) }.run(|seed| format!("seed {seed}"), |_| {}).unwrap();
+    assert_eq!(result.findings.violations, []);
+    assert_eq!(result.disks.unwrap().halted_runs, 1);
+}
+
 /// Nothing can be loaded before the faults begin, as every frame is lost from the beginning: the run stops there.
 #[test]
 fn a_run_that_stops_is_a_violation_of_its_seed() {

@@ -222,8 +222,13 @@ impl Driver {
         None
     }
 
-    /// The measurements and the history.
-    pub fn into_parts(self) -> (Recorder, History) {
+    /// The measurements and the history. A request that is outstanding may have taken effect: its outcome is unknown.
+    pub fn into_parts(mut self) -> (Recorder, History) {
+        for index in 0..self.clients.len() {
+            if let Some(job) = self.clients[index].job.take() {
+                self.note(index, &job, None);
+            }
+        }
         (self.recorder, self.history)
     }
 
@@ -283,15 +288,8 @@ impl Driver {
         let slot = &mut self.clients[index as usize];
         let job = slot.job.take().expect("a client that completes has a job");
         let recorded = recorded(job.action, outcome);
-        let key = key_of(job.step.record());
-        let operation = Operation {
-            client: (slot.client.id() - self.parameters.first_client) as u32 + self.client_base(),
-            key: &key,
-            invoked_ns: job.invoked.as_ns(),
-            action: job.action,
-            reply: recorded.map(|outcome| Reply { returned_ns: now.as_ns(), outcome }),
-        };
-        self.history.record(operation).expect("keys are short and time runs forward");
+        let reply = recorded.map(|outcome| Reply { returned_ns: now.as_ns(), outcome });
+        self.note(index as usize, &job, reply);
 
         if let Step::ReadModifyWrite { value, .. } = job.step {
             let next = match recorded {
@@ -330,6 +328,20 @@ impl Driver {
                 self.recorder.record(job.step.kind(), job.intended, now);
             }
         }
+    }
+
+    /// Writes a client's request into the history.
+    fn note(&mut self, index: usize, job: &Job, reply: Option<Reply>) {
+        let key = key_of(job.step.record());
+        let client = self.clients[index].client.id() - self.parameters.first_client;
+        let operation = Operation {
+            client: client as u32 + self.client_base(),
+            key: &key,
+            invoked_ns: job.invoked.as_ns(),
+            action: job.action,
+            reply,
+        };
+        self.history.record(operation).expect("keys are short and time runs forward");
     }
 
     /// Numbers clients over all drivers in the history.
