@@ -218,6 +218,7 @@ expect 'no result that a page shows' "$weft" report foreign.json
 "$weft" bench rdma --iterations 10 --json rdma.json >/dev/null || { echo "FAILED: a short bench"; failed=$((failed + 1)); }
 "$weft" report rdma.json --out page.html >/dev/null || { echo "FAILED: a page of an RDMA result"; failed=$((failed + 1)); }
 expect 'there is no folder' "$weft" report whole.json --out nowhere/page.html
+expect 'cannot be created' "$weft" report whole.json --out page.html --svg occupied
 expect 'were not provided' "$weft" report
 
 # Configurations.

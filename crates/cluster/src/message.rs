@@ -647,6 +647,36 @@ mod tests {
     }
 
     #[test]
+    fn a_beacon_with_a_wrong_field_is_refused() {
+        let beacon = Message::Beacon { node: NodeId::new(1).unwrap(), lease: Some(LEASE_MIN) };
+        let valid = beacon.encode(ClusterId::default()).to_vec();
+        // Detail, epoch, incarnation and token are unused; a lease of 2^56 ns is too long, one of 1 ns too short.
+        let last = valid.len() - CHECKSUM_BYTES - 1;
+        let wrong = [(7, 1, "detail"), (19, 1, "epoch"), (27, 1, "incarnation"), (35, 1, "token")];
+        for (at, value, field) in wrong.into_iter().chain([(HEADER_BYTES, 1, "lease")]) {
+            let mut bytes = valid.clone();
+            bytes[at] = value;
+            assert_eq!(decode_with_checksum(bytes), Err(MessageError::Field(field)));
+        }
+        let mut short = valid.clone();
+        short[HEADER_BYTES..=last].fill(0);
+        short[last] = 1;
+        assert_eq!(decode_with_checksum(short), Err(MessageError::Field("lease")));
+        let mut cut = valid.clone();
+        cut.drain(HEADER_BYTES..HEADER_BYTES + 1);
+        assert!(decode_with_checksum(cut).is_err());
+        assert!(decode_with_checksum(valid).is_ok());
+    }
+
+    /// Decodes bytes whose last four are replaced by the checksum of the others.
+    fn decode_with_checksum(mut bytes: Vec<u8>) -> Result<(ClusterId, Message), MessageError> {
+        let end = bytes.len() - CHECKSUM_BYTES;
+        let checksum = crc32fast::hash(&bytes[..end]);
+        bytes[end..].copy_from_slice(&checksum.to_be_bytes());
+        Message::decode(&bytes)
+    }
+
+    #[test]
     fn a_heartbeat_byte_by_byte() {
         let message = Message::Heartbeat {
             token: 0x0102,

@@ -779,6 +779,14 @@ times = 10
             ),
             (&format!("kind = \"partition\"\ngroups = [[\"a\"]]\n{period}"), "at least two groups"),
             (
+                &format!("kind = \"partial_partition\"\nfrom = []\nto = [\"a\"]\n{period}"),
+                "at least two groups",
+            ),
+            (
+                &format!("kind = \"partial_partition\"\nfrom = [\"a\"]\nto = [\"b\", \"a\"]\n{period}"),
+                "`a` is in more than one place",
+            ),
+            (
                 &format!("kind = \"partition\"\ngroups = [[\"a\"], [\"a\"]]\n{period}"),
                 "`a` is in more than one place",
             ),
