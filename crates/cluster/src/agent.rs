@@ -58,8 +58,9 @@ pub struct Agent {
     last_sent: Option<Instant>,
     /// Something has been answered since the last heartbeat was sent.
     answered: bool,
-    /// When the newest heartbeat was sent that was answered, and whether the service was told since that it is heard.
+    /// When the newest answered heartbeat was sent.
     newest_answered: Option<Instant>,
+    /// The last heartbeat said that this node hears the service.
     has_told_service: bool,
     /// Since when a heartbeat is due before its turn.
     urgent_since: Option<Instant>,
@@ -409,9 +410,10 @@ impl Membership for Agent {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::identity::ClusterId;
-    use proptest::prelude::*;
 
     fn at(ms: u64) -> Instant {
         Instant::ZERO + Duration::from_ms(ms)

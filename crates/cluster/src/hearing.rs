@@ -1,4 +1,4 @@
-//! Whom a node hears: beacons between nodes.
+//! Beacons between nodes, which show from which peers datagrams arrive.
 
 use weft_time::{Duration, Instant};
 use weft_waist::{NODES_MAX, NodeId, NodeSet};
@@ -8,16 +8,16 @@ use crate::message::{Datagram, Message};
 
 /// How many beacons a node sends to each other one in a lease's time. A peer is silent when all of them are lost.
 const PER_LEASE: u64 = 8;
-/// A lease may be long, and whoever comes must hear the others soon.
+/// The longest interval: a lease may be long, and a node that starts must hear the others soon.
 const INTERVAL_MAX: Duration = Duration::from_secs(1);
-/// How often as long as it does not know how long leases last.
+/// The interval of a node that does not know the length of leases yet.
 const IDLE_INTERVAL: Duration = Duration::from_ms(50);
 
-/// What a node knows of whether the datagrams of its peers reach it.
+/// The peers whose datagrams reach a node.
 ///
-/// Every node sends a beacon to every other one several times in a lease's time, whether it is a member or not, on the
-/// way that the messages of its engines take. It tells the membership service from whom some have come, and the
-/// [`Service`](crate::Service) leaves out who is not heard.
+/// Every node sends a beacon to every other node several times in a lease's time, whether it is a member or not. It
+/// tells the membership service from which nodes beacons have come, and the [`Service`](crate::Service) leaves out of
+/// the view nodes that are not heard.
 #[derive(Clone, Debug)]
 pub struct Hearing {
     node: NodeId,
@@ -29,7 +29,7 @@ pub struct Hearing {
 }
 
 impl Hearing {
-    /// Of `node`, which has heard nobody yet.
+    /// The state of `node` before the first beacon has come.
     pub fn new(node: NodeId, cluster: ClusterId) -> Self {
         Self { node, cluster, lease: None, heard: [None; NODES_MAX], next: Instant::ZERO }
     }
@@ -77,7 +77,7 @@ impl Hearing {
         is_ours
     }
 
-    /// From whom a beacon has come within a lease's time.
+    /// Peers from which a beacon has come within a lease's time.
     pub fn peers(&self, now: Instant) -> NodeSet {
         let is_late = |at: Instant| self.lease.is_some_and(|lease| now.saturating_since(at) >= lease);
         let is_heard = |node: &NodeId| self.heard[node.index()].is_some_and(|at| !is_late(at));
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn who_learns_that_leases_are_short_sends_beacons_as_often() {
+    fn a_node_that_learns_that_leases_are_short_sends_beacons_more_often() {
         let mut founder = hearing(0);
         founder.poll_transmit(at(1)).unwrap();
         assert_eq!(founder.next_deadline(), at(51));

@@ -130,8 +130,8 @@ impl fmt::Display for Reason {
                 "another process runs this node and is alive; stop it, or give this one a number of its own"
             }
             Self::Parted => {
-                "it and members of the cluster do not hear each other; it is left out until they do: look at the network \
-                 between them"
+                "it and members of the cluster do not hear each other; it is left out until they do: look at the \
+                 network between them"
             }
             Self::Halted => {
                 "the last node that held all data is gone; start the cluster anew from empty state"

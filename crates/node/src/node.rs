@@ -46,10 +46,11 @@ struct HostedEngine<H> {
 ///
 /// - once, [`Node::begin`];
 /// - in: [`Node::host_event`] for what the card says, [`Node::receive_membership`] for datagrams of the membership
-///   service, [`Node::handle_deadline`] at [`Node::next_deadline`];
-/// - in, too: [`Node::receive_beacon`] for beacons of other nodes;
+///   service, [`Node::receive_beacon`] for beacons of other nodes, [`Node::handle_deadline`] at
+///   [`Node::next_deadline`];
 /// - out, after each of these: commands go to the [`CardPort`] at once, [`Node::poll_membership`] gives the next
-///   heartbeat, [`Node::poll_beacon`] what goes to every other node, [`Node::poll_report`] what the operator should know, and [`Node::has_stopped`] tells the end.
+///   heartbeat, [`Node::poll_beacon`] the beacon for every other node, [`Node::poll_report`] what the operator should
+///   know, and [`Node::has_stopped`] tells the end.
 ///
 /// **Starting over.** The membership service may leave a node out of a view while it runs (its lease ended). What its
 /// engines hold is then old, and they begin again as new members with nothing, in the node's next life: the node
