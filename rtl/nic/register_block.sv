@@ -79,6 +79,8 @@ module register_block
   input  logic              [                63:0] counter_value_i,
   output engine_registers_t                        engine_o,
   input  engine_readings_t                         engine_i,
+  output queue_registers_t                         queues_o,
+  input  queue_readings_t                          queues_i,
   // All blocks are idle.
   input  logic                                     idle_i
 );
@@ -282,6 +284,19 @@ module register_block
           reply_lkey: out.engine.reply_lkey.key.value
       };
 
+  assign queues_o = '{
+          enable: out.queues.control.enable.value,
+          interrupt_enable: out.queues.control.interrupt_enable.value,
+          post_size: out.queues.control.post_size.value,
+          completion_size: out.queues.control.completion_size.value,
+          post_base: {out.queues.post_base_high.address.value, out.queues.post_base_low.address.value},
+          completion_base: {
+            out.queues.completion_base_high.address.value, out.queues.completion_base_low.address.value
+          },
+          post_produced: out.queues.post_produced.index.value,
+          completion_consumed: out.queues.completion_consumed.index.value
+      };
+
   // Answers, and what the driver reads.
   logic [15:0]       now_high_q;
   logic [63:0]       counter_q;
@@ -325,6 +340,11 @@ module register_block
     in.answer.token.token.next = engine_i.answer_token;
     in.answer.message.kind.next = engine_i.answer_kind;
     in.answer.message.bytes.next = engine_i.answer_bytes;
+    in.queues.status.running.next = queues_i.running;
+    in.queues.status.overrun.next = queues_i.overrun;
+    in.queues.status.fault.next = queues_i.fault;
+    in.queues.post_consumed.index.next = queues_i.post_consumed;
+    in.queues.completion_produced.index.next = queues_i.completion_produced;
   end
 
 endmodule

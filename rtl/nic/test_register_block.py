@@ -1,50 +1,18 @@
 """register_block: what the driver writes comes out as streams; addresses are those of the C header."""
 
-import pathlib
-import re
-
 import cocotb
 from cocotb.triggers import FallingEdge, ReadOnly
 
 import bench
+from registers import ADDRESSES
 from streams import Bench
-from structs import PACKAGE_TYPES, constant, unpack
+from structs import PACKAGE_TYPES, constant, pack, unpack
 
-HEADER = pathlib.Path(__file__).parents[1] / "include/weft_registers.h"
 COUNTERS = 85
 WORDS = 16
 REFUSED = 256
 BUSY = {"queue_pair": 2, "region": 4, "control": 8, "neighbour": 16, "socket": 32, "query": 64, "counter": 128}
 GO = 1 << 31
-
-
-def addresses():
-    """Offset of each register by its path, from the structs of the C header."""
-    text = HEADER.read_text()
-    structs = dict((name, body) for body, name in re.findall(r"typedef struct[^{]*\{([^{}]*)\} (\w+);", text))
-
-    def size(kind):
-        return 4 if kind == "uint32_t" else walk(kind)[1]
-
-    def walk(kind, path="", at=0):
-        found = {}
-        for member, name, count in re.findall(r"(\w+)\s+(\w+)(?:\[(\w+)\])?;", structs[kind]):
-            for index in range(int(count or "1", 0)):
-                where = f"{path}{name}" + (f"[{index}]" if count else "")
-                if member == "uint8_t":
-                    at += 1
-                elif member == "uint32_t":
-                    found[where] = at
-                    at += 4
-                else:
-                    inner, at = walk(member, f"{where}.", at)
-                    found |= inner
-        return found, at
-
-    return walk("weft_registers_t")[0]
-
-
-ADDRESSES = addresses()
 
 
 class Registers(Bench):
@@ -107,7 +75,7 @@ async def says_what_it_is(dut):
     registers = Registers(dut, 1)
     await registers.ready()
     assert await registers.read("identification") == int.from_bytes(b"WEFT", "big")
-    assert await registers.read("version") == 1 << 16
+    assert await registers.read("version") == 1 << 16 | 1
     assert await registers.read("cycle") == 4000
     assert await registers.read("tables") == constant("Regions") << 16 | constant("QueuePairs")
     assert await registers.read("depths") == constant("ReceiveQueueDepth") << 16 | constant("SendQueueDepth")
@@ -278,6 +246,39 @@ async def reads_counters_and_queue_pairs(dut):
     dut.query_state_i.value = 0
     assert not await registers.busy("query")
     assert [await registers.read(f"query.state[{index}]") for index in range(WORDS)] == words
+
+
+@cocotb.test()
+async def queues_have_their_registers(dut):
+    registers = Registers(dut, 9)
+    await registers.ready()
+    values = {
+        "queues.control": 1 | 9 << 8 | 4 << 16,
+        "queues.post_base_low": 0x1234_5640,
+        "queues.post_base_high": 0x789A,
+        "queues.completion_base_low": 0x4321_0980,
+        "queues.completion_base_high": 0xBCDE,
+        "queues.post_produced": 0xF00D,
+        "queues.completion_consumed": 0xCAFE,
+    }
+    for register, value in values.items():
+        assert await registers.write(register, value) == 0
+        assert await registers.read(register) == value
+    assert unpack("queue_registers_t", dut.queues_o.value) == {
+        "enable": 1,
+        "interrupt_enable": 0,
+        "post_size": 9,
+        "completion_size": 4,
+        "post_base": 0x789A_1234_5640,
+        "completion_base": 0xBCDE_4321_0980,
+        "post_produced": 0xF00D,
+        "completion_consumed": 0xCAFE,
+    }
+    readings = dict(running=1, overrun=0, fault=1, post_consumed=0x1001, completion_produced=0x2002)
+    dut.queues_i.value = pack("queue_readings_t", **readings)
+    assert await registers.read("queues.status") == 0b101
+    assert await registers.read("queues.post_consumed") == 0x1001
+    assert await registers.read("queues.completion_produced") == 0x2002
 
 
 def test_register_block():

@@ -13,6 +13,8 @@ module weft_nic
   parameter int unsigned HostCreditBytes  = 32_768,
   parameter int unsigned RpcCredits       = 16,
   parameter bit          AdditiveIncrease = 1'b0,
+  // Without it, the card is RoCE and ordinary networking: a WRITE into an RPC region calls nobody.
+  parameter bit          Engine           = 1'b1,
   // Of the engine, for tests of checkers only.
   parameter bit          PlantedBugs      = 1'b0
 ) (
@@ -165,6 +167,10 @@ module weft_nic
   input  logic               engine_r_valid_i,
   output logic               engine_r_ready_o,
   input  axi_read_t          engine_r_i,
+
+  // Of queues in the host's memory, if `work_queues` is behind the card.
+  output queue_registers_t queue_registers_o,
+  input  queue_readings_t  queue_readings_i,
 
   // Captured frames, as blocks of pcapng.
   output logic  sniffer_valid_o,
@@ -337,6 +343,8 @@ module weft_nic
     .counter_value_i     (counter_value),
     .engine_o            (engine_registers),
     .engine_i            (engine_readings),
+    .queues_o            (queue_registers_o),
+    .queues_i            (queue_readings_i),
     .idle_i              (idle_o)
   );
 
@@ -537,79 +545,116 @@ module weft_nic
   logic          for_engine;
   logic          services_ready;
 
-  engines #(
-    .PlantedBugs(PlantedBugs)
-  ) u_engines (
-    .clk_i,
-    .rst_ni,
-    .now_i,
-    .hardware_i         (hardware),
-    .address_i          (address),
-    .registers_i        (engine_registers),
-    .readings_o         (engine_readings),
-    .rx_valid_i,
-    .rx_data_i,
-    .rx_keep_i,
-    .rx_last_i,
-    .rx_error_i,
-    .frame_valid_o      (engine_frame_valid),
-    .frame_ready_i      (engine_frame_ready),
-    .frame_o            (engine_frame),
-    .lookup_valid_o     (engine_lookup_valid),
-    .lookup_ready_i     (engine_lookup_ready),
-    .lookup_o           (engine_lookup),
-    .result_valid_i     (engine_result_valid),
-    .result_ready_o     (engine_result_ready),
-    .result_hit_i       (engine_result_hit),
-    .result_mac_i       (engine_result_mac),
-    .snoop_valid_i      (snoop_valid),
-    .snoop_ready_o      (snoop_ready),
-    .snoop_i            (snoop),
-    .rpc_valid_i        (call_valid),
-    .rpc_ready_o        (call_ready),
-    .rpc_i              (call),
-    .rpc_done_o         (call_done),
-    .write_valid_o      (reply_write_valid),
-    .write_ready_i      (reply_write_ready),
-    .write_o            (reply_write),
-    .write_data_valid_o (reply_write_data_valid),
-    .write_data_ready_i (reply_write_data_ready),
-    .write_data_o       (reply_write_data),
-    .written_i          (reply_written),
-    .post_valid_o       (engine_post_valid),
-    .post_ready_i       (engine_post_ready),
-    .post_refused_i     (engine_post_refused),
-    .post_o             (engine_post),
-    .completion_valid_i (engine_completion_valid),
-    .completion_ready_o (engine_completion_ready),
-    .completion_i       (engine_completion),
-    .forget_valid_i     (control_valid && control_ready && control.operation == ControlReset),
-    .forget_qp_i        (control.qp),
-    .memory_aw_valid_o  (engine_aw_valid_o),
-    .memory_aw_ready_i  (engine_aw_ready_i),
-    .memory_aw_o        (engine_aw_o),
-    .memory_w_valid_o   (engine_w_valid_o),
-    .memory_w_ready_i   (engine_w_ready_i),
-    .memory_w_o         (engine_w_o),
-    .memory_b_valid_i   (engine_b_valid_i),
-    .memory_b_response_i(engine_b_response_i),
-    .memory_ar_valid_o  (engine_ar_valid_o),
-    .memory_ar_ready_i  (engine_ar_ready_i),
-    .memory_ar_o        (engine_ar_o),
-    .memory_r_valid_i   (engine_r_valid_i),
-    .memory_r_ready_o   (engine_r_ready_o),
-    .memory_r_i         (engine_r_i),
-    .armed_o            (engine_armed),
-    .earliest_valid_o   (engine_earliest_valid),
-    .earliest_o         (engine_earliest),
-    .receive_events_o   (events.datagram_receive),
-    .calls_events_o     (events.queue_pair_calls),
-    .replies_events_o   (events.queue_pair_replies),
-    .slot_events_o      (events.engine_slot),
-    .transmit_events_o  (events.message_transmit),
-    .kv_events_o        (events.kv),
-    .idle_o             (engine_idle)
-  );
+  if (Engine) begin : g_engine
+    engines #(
+      .PlantedBugs(PlantedBugs)
+    ) u_engines (
+      .clk_i,
+      .rst_ni,
+      .now_i,
+      .hardware_i         (hardware),
+      .address_i          (address),
+      .registers_i        (engine_registers),
+      .readings_o         (engine_readings),
+      .rx_valid_i,
+      .rx_data_i,
+      .rx_keep_i,
+      .rx_last_i,
+      .rx_error_i,
+      .frame_valid_o      (engine_frame_valid),
+      .frame_ready_i      (engine_frame_ready),
+      .frame_o            (engine_frame),
+      .lookup_valid_o     (engine_lookup_valid),
+      .lookup_ready_i     (engine_lookup_ready),
+      .lookup_o           (engine_lookup),
+      .result_valid_i     (engine_result_valid),
+      .result_ready_o     (engine_result_ready),
+      .result_hit_i       (engine_result_hit),
+      .result_mac_i       (engine_result_mac),
+      .snoop_valid_i      (snoop_valid),
+      .snoop_ready_o      (snoop_ready),
+      .snoop_i            (snoop),
+      .rpc_valid_i        (call_valid),
+      .rpc_ready_o        (call_ready),
+      .rpc_i              (call),
+      .rpc_done_o         (call_done),
+      .write_valid_o      (reply_write_valid),
+      .write_ready_i      (reply_write_ready),
+      .write_o            (reply_write),
+      .write_data_valid_o (reply_write_data_valid),
+      .write_data_ready_i (reply_write_data_ready),
+      .write_data_o       (reply_write_data),
+      .written_i          (reply_written),
+      .post_valid_o       (engine_post_valid),
+      .post_ready_i       (engine_post_ready),
+      .post_refused_i     (engine_post_refused),
+      .post_o             (engine_post),
+      .completion_valid_i (engine_completion_valid),
+      .completion_ready_o (engine_completion_ready),
+      .completion_i       (engine_completion),
+      .forget_valid_i     (control_valid && control_ready && control.operation == ControlReset),
+      .forget_qp_i        (control.qp),
+      .memory_aw_valid_o  (engine_aw_valid_o),
+      .memory_aw_ready_i  (engine_aw_ready_i),
+      .memory_aw_o        (engine_aw_o),
+      .memory_w_valid_o   (engine_w_valid_o),
+      .memory_w_ready_i   (engine_w_ready_i),
+      .memory_w_o         (engine_w_o),
+      .memory_b_valid_i   (engine_b_valid_i),
+      .memory_b_response_i(engine_b_response_i),
+      .memory_ar_valid_o  (engine_ar_valid_o),
+      .memory_ar_ready_i  (engine_ar_ready_i),
+      .memory_ar_o        (engine_ar_o),
+      .memory_r_valid_i   (engine_r_valid_i),
+      .memory_r_ready_o   (engine_r_ready_o),
+      .memory_r_i         (engine_r_i),
+      .armed_o            (engine_armed),
+      .earliest_valid_o   (engine_earliest_valid),
+      .earliest_o         (engine_earliest),
+      .receive_events_o   (events.datagram_receive),
+      .calls_events_o     (events.queue_pair_calls),
+      .replies_events_o   (events.queue_pair_replies),
+      .slot_events_o      (events.engine_slot),
+      .transmit_events_o  (events.message_transmit),
+      .kv_events_o        (events.kv),
+      .idle_o             (engine_idle)
+    );
+  end else begin : g_no_engine
+    // Calls are taken, and are done a cycle later, as their port wants it.
+    logic call_done_q;
+
+    always_ff @(posedge clk_i) begin
+      if (!rst_ni) call_done_q <= 1'b0;
+      else call_done_q <= call_valid && call_ready;
+    end
+
+    assign call_done = call_done_q;
+    assign call_ready = 1'b1;
+    assign snoop_ready = 1'b1;
+    assign engine_readings = '0;
+    assign {engine_frame_valid, engine_frame} = '0;
+    assign {engine_lookup_valid, engine_lookup, engine_result_ready} = '0;
+    assign {reply_write_valid, reply_write, reply_write_data_valid, reply_write_data} = '0;
+    assign {engine_post_valid, engine_post} = '0;
+    assign engine_completion_ready = 1'b1;
+    assign {engine_aw_valid_o, engine_aw_o, engine_w_valid_o, engine_w_o} = '0;
+    assign {engine_ar_valid_o, engine_ar_o, engine_r_ready_o} = '0;
+    assign {engine_armed, engine_earliest_valid, engine_earliest} = '0;
+    assign events.datagram_receive = '0;
+    assign events.queue_pair_calls = '0;
+    assign events.queue_pair_replies = '0;
+    assign events.engine_slot = '0;
+    assign events.message_transmit = '0;
+    assign events.kv = '0;
+    assign engine_idle = 1'b1;
+
+    wire unused_from_card = &{
+      engine_registers, snoop_valid, snoop, call, reply_write_ready, reply_write_data_ready, reply_written,
+      engine_post_ready, engine_post_refused, engine_completion_valid, engine_completion, engine_frame_ready,
+      engine_lookup_ready, engine_result_valid, engine_result_hit, engine_result_mac, engine_aw_ready_i,
+      engine_w_ready_i, engine_b_valid_i, engine_b_response_i, engine_ar_ready_i, engine_r_valid_i, engine_r_i
+    };
+  end
 
   assign engine_status_o = engine_readings.status;
   assign engine_answered_o = engine_readings.answered;
@@ -622,7 +667,7 @@ module weft_nic
   assign earliest_o = engine_armed && (!transport_armed || engine_earliest < transport_earliest) ?
       engine_earliest : transport_earliest;
 
-  assign for_engine = engine_registers.enable && other_info.kind == OtherDatagram
+  assign for_engine = Engine && engine_registers.enable && other_info.kind == OtherDatagram
       && other_info.destination_port == DatagramPort;
   assign other_ready = for_engine || services_ready;
 

@@ -14,6 +14,7 @@ module weft_nic_psp
   parameter int unsigned HostCreditBytes  = 32_768,
   parameter int unsigned RpcCredits       = 16,
   parameter bit          AdditiveIncrease = 1'b0,
+  parameter bit          Engine           = 1'b1,
   // Of the engine, for tests of checkers only.
   parameter bit          PlantedBugs      = 1'b0,
   // Of AES: 14 for keys of 256 bits, 10 for keys of 128; and of the multipliers of its hash.
@@ -176,6 +177,10 @@ module weft_nic_psp
   output logic               engine_r_ready_o,
   input  axi_read_t          engine_r_i,
 
+  // Of queues in the host's memory, if `work_queues` is behind the card.
+  output queue_registers_t queue_registers_o,
+  input  queue_readings_t  queue_readings_i,
+
   // Captured frames, as blocks of pcapng.
   output logic  sniffer_valid_o,
   input  logic  sniffer_ready_i,
@@ -279,6 +284,7 @@ module weft_nic_psp
     .HostCreditBytes(HostCreditBytes),
     .RpcCredits(RpcCredits),
     .AdditiveIncrease(AdditiveIncrease),
+    .Engine(Engine),
     .PlantedBugs(PlantedBugs)
   ) u_weft_nic (
     .clk_i,
@@ -412,6 +418,8 @@ module weft_nic_psp
     .engine_r_valid_i,
     .engine_r_ready_o,
     .engine_r_i,
+    .queue_registers_o,
+    .queue_readings_i,
     .sniffer_valid_o,
     .sniffer_ready_i,
     .sniffer_o,

@@ -21,6 +21,9 @@ RUNTIME_FLAGS = f"{TOOLS} OPT_FAST=-O2 " + " ".join(
     f"VM_{part}=0" for part in ["COVERAGE", "SC", "TIMING", "TRACE", "TRACE_FST", "TRACE_VCD", "TRACE_SAIF"]
 )
 
+# For a whole card: a model of one whose every signal can be read takes nine times as long to compile.
+PORTS_ALONE = ("--no-public-flat-rw", "--public-depth", "1")
+
 
 def runtime():
     """The library of Verilator's own part, which is the same for every module and takes longer to compile than most of them:
@@ -42,10 +45,11 @@ def runtime():
     return library
 
 
-def run(top, sources, test_module, parameters=None, wrapper=None):
+def run(top, sources, test_module, parameters=None, defines=None, arguments=()):
     """Runs every cocotb test of `test_module` (a file beside the module under test) on `top`.
 
-    `sources` are paths below rtl/, the package first. Raises if a test fails.
+    `sources` are paths below rtl/, the package first; `defines` sets sizes of the build and
+    `arguments` are more of Verilator's. Raises if a test fails.
     """
     os.environ["PATH"] = f"{ROOT / '.venv/bin'}:{os.environ['PATH']}"
     # All of the module in one file: headers cost more than what is parallel.
@@ -59,8 +63,9 @@ def run(top, sources, test_module, parameters=None, wrapper=None):
         hdl_toplevel=top,
         sources=[RTL / source for source in sources],
         parameters=parameters,
+        defines=defines or {},
         build_dir=build,
-        build_args=["--no-timing", "-O1", "-Wall", "-Wno-fatal", "-CFLAGS", "-O1", "--assert"],
+        build_args=["--no-timing", "-O1", "-Wall", "-Wno-fatal", "-CFLAGS", "-O1", "--assert", *arguments],
         always=True,
     )
     runner.test(

@@ -23,6 +23,8 @@ class Package:
             self._read(re.sub(r"//[^\n]*", "", path.read_text()))
 
     def _read(self, text):
+        for name, value in re.findall(r"`define (\w+) (\w+)", text):
+            text = re.sub(rf"`{name}\b", value, text)
         declaration = re.compile(
             r"localparam\s+(?:int unsigned|logic\s*\[[^]]*\]|\w+)\s+(?P<constant>\w+)\s*=\s*(?P<value>[^;]+);"
             r"|typedef\s+enum\s+logic\s*(?P<enum_range>\[[^]]*\])?\s*\{(?P<members>[^}]*)\}\s*(?P<enum>\w+);"

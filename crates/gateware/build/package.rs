@@ -65,7 +65,7 @@ impl Package {
     }
 
     fn add(&mut self, source: &str) -> Result<(), String> {
-        let words = tokens(&without_comments(source));
+        let words = without_macros(tokens(&without_comments(source)));
         let mut rest = &words[..];
         while let Some(word) = rest.first() {
             let end = match word.as_str() {
@@ -360,6 +360,18 @@ pub(crate) fn tokens(text: &str) -> Vec<String> {
         inside = is_word(letter);
     }
     tokens
+}
+
+/// The tokens with the values of macros in place of their names: what a package defines as the default of a size.
+fn without_macros(mut words: Vec<String>) -> Vec<String> {
+    while let Some(at) = words.windows(2).position(|pair| pair == ["`", "define"]) {
+        let definition: Vec<String> = words.drain(at..(at + 4).min(words.len())).skip(2).collect();
+        let [name, value] = &definition[..] else { break };
+        while let Some(at) = words.windows(2).position(|pair| pair[0] == "`" && pair[1] == *name) {
+            words.splice(at..at + 2, [value.clone()]);
+        }
+    }
+    words
 }
 
 /// Where the first `what` stands.

@@ -316,6 +316,18 @@ module weft_registers (
             logic message;
             logic command;
         } answer;
+        struct {
+            logic control;
+            logic status;
+            logic post_base_low;
+            logic post_base_high;
+            logic post_produced;
+            logic post_consumed;
+            logic completion_base_low;
+            logic completion_base_high;
+            logic completion_consumed;
+            logic completion_produced;
+        } queues;
     } decoded_reg_strb_t;
     decoded_reg_strb_t decoded_reg_strb;
     logic decoded_err;
@@ -472,6 +484,26 @@ module weft_registers (
         is_valid_addr |= cpuif_req_masked & (cpuif_addr == 12'h1d8);
         decoded_reg_strb.answer.command = cpuif_req_masked & (cpuif_addr == 12'h1dc) & cpuif_req_is_wr;
         is_valid_addr |= cpuif_req_masked & (cpuif_addr == 12'h1dc);
+        decoded_reg_strb.queues.control = cpuif_req_masked & (cpuif_addr == 12'h1e0);
+        is_valid_addr |= cpuif_req_masked & (cpuif_addr == 12'h1e0);
+        decoded_reg_strb.queues.status = cpuif_req_masked & (cpuif_addr == 12'h1e4) & !cpuif_req_is_wr;
+        is_valid_addr |= cpuif_req_masked & (cpuif_addr == 12'h1e4);
+        decoded_reg_strb.queues.post_base_low = cpuif_req_masked & (cpuif_addr == 12'h1e8);
+        is_valid_addr |= cpuif_req_masked & (cpuif_addr == 12'h1e8);
+        decoded_reg_strb.queues.post_base_high = cpuif_req_masked & (cpuif_addr == 12'h1ec);
+        is_valid_addr |= cpuif_req_masked & (cpuif_addr == 12'h1ec);
+        decoded_reg_strb.queues.post_produced = cpuif_req_masked & (cpuif_addr == 12'h1f0);
+        is_valid_addr |= cpuif_req_masked & (cpuif_addr == 12'h1f0);
+        decoded_reg_strb.queues.post_consumed = cpuif_req_masked & (cpuif_addr == 12'h1f4) & !cpuif_req_is_wr;
+        is_valid_addr |= cpuif_req_masked & (cpuif_addr == 12'h1f4);
+        decoded_reg_strb.queues.completion_base_low = cpuif_req_masked & (cpuif_addr == 12'h1f8);
+        is_valid_addr |= cpuif_req_masked & (cpuif_addr == 12'h1f8);
+        decoded_reg_strb.queues.completion_base_high = cpuif_req_masked & (cpuif_addr == 12'h1fc);
+        is_valid_addr |= cpuif_req_masked & (cpuif_addr == 12'h1fc);
+        decoded_reg_strb.queues.completion_consumed = cpuif_req_masked & (cpuif_addr == 12'h200);
+        is_valid_addr |= cpuif_req_masked & (cpuif_addr == 12'h200);
+        decoded_reg_strb.queues.completion_produced = cpuif_req_masked & (cpuif_addr == 12'h204) & !cpuif_req_is_wr;
+        is_valid_addr |= cpuif_req_masked & (cpuif_addr == 12'h204);
         decoded_err = ~is_valid_addr & decoded_req;
     end
 
@@ -962,6 +994,62 @@ module weft_registers (
                 } done;
             } command;
         } answer;
+        struct {
+            struct {
+                struct {
+                    logic next;
+                    logic load_next;
+                } enable;
+                struct {
+                    logic next;
+                    logic load_next;
+                } interrupt_enable;
+                struct {
+                    logic [3:0] next;
+                    logic load_next;
+                } post_size;
+                struct {
+                    logic [3:0] next;
+                    logic load_next;
+                } completion_size;
+            } control;
+            struct {
+                struct {
+                    logic [31:0] next;
+                    logic load_next;
+                } address;
+            } post_base_low;
+            struct {
+                struct {
+                    logic [15:0] next;
+                    logic load_next;
+                } address;
+            } post_base_high;
+            struct {
+                struct {
+                    logic [15:0] next;
+                    logic load_next;
+                } index;
+            } post_produced;
+            struct {
+                struct {
+                    logic [31:0] next;
+                    logic load_next;
+                } address;
+            } completion_base_low;
+            struct {
+                struct {
+                    logic [15:0] next;
+                    logic load_next;
+                } address;
+            } completion_base_high;
+            struct {
+                struct {
+                    logic [15:0] next;
+                    logic load_next;
+                } index;
+            } completion_consumed;
+        } queues;
     } field_combo_t;
     field_combo_t field_combo;
 
@@ -1354,6 +1442,52 @@ module weft_registers (
                 } done;
             } command;
         } answer;
+        struct {
+            struct {
+                struct {
+                    logic value;
+                } enable;
+                struct {
+                    logic value;
+                } interrupt_enable;
+                struct {
+                    logic [3:0] value;
+                } post_size;
+                struct {
+                    logic [3:0] value;
+                } completion_size;
+            } control;
+            struct {
+                struct {
+                    logic [31:0] value;
+                } address;
+            } post_base_low;
+            struct {
+                struct {
+                    logic [15:0] value;
+                } address;
+            } post_base_high;
+            struct {
+                struct {
+                    logic [15:0] value;
+                } index;
+            } post_produced;
+            struct {
+                struct {
+                    logic [31:0] value;
+                } address;
+            } completion_base_low;
+            struct {
+                struct {
+                    logic [15:0] value;
+                } address;
+            } completion_base_high;
+            struct {
+                struct {
+                    logic [15:0] value;
+                } index;
+            } completion_consumed;
+        } queues;
     } field_storage_t;
     field_storage_t field_storage;
 
@@ -3420,6 +3554,236 @@ module weft_registers (
         end
     end
     assign hwif_out.answer.command.done.value = field_storage.answer.command.done.value;
+    // Field: weft_registers.queues.control.enable
+    always_comb begin
+        automatic logic [0:0] next_c;
+        automatic logic load_next_c;
+        next_c = field_storage.queues.control.enable.value;
+        load_next_c = '0;
+        if(decoded_reg_strb.queues.control && decoded_req_is_wr) begin // SW write
+            next_c = (field_storage.queues.control.enable.value & ~decoded_wr_biten[0:0]) | (decoded_wr_data[0:0] & decoded_wr_biten[0:0]);
+            load_next_c = '1;
+        end
+        field_combo.queues.control.enable.next = next_c;
+        field_combo.queues.control.enable.load_next = load_next_c;
+    end
+    always_ff @(posedge clk) begin
+        if(~rst_n) begin
+            field_storage.queues.control.enable.value <= 1'h0;
+        end else begin
+            if(field_combo.queues.control.enable.load_next) begin
+                field_storage.queues.control.enable.value <= field_combo.queues.control.enable.next;
+            end
+        end
+    end
+    assign hwif_out.queues.control.enable.value = field_storage.queues.control.enable.value;
+    // Field: weft_registers.queues.control.interrupt_enable
+    always_comb begin
+        automatic logic [0:0] next_c;
+        automatic logic load_next_c;
+        next_c = field_storage.queues.control.interrupt_enable.value;
+        load_next_c = '0;
+        if(decoded_reg_strb.queues.control && decoded_req_is_wr) begin // SW write
+            next_c = (field_storage.queues.control.interrupt_enable.value & ~decoded_wr_biten[1:1]) | (decoded_wr_data[1:1] & decoded_wr_biten[1:1]);
+            load_next_c = '1;
+        end
+        field_combo.queues.control.interrupt_enable.next = next_c;
+        field_combo.queues.control.interrupt_enable.load_next = load_next_c;
+    end
+    always_ff @(posedge clk) begin
+        if(~rst_n) begin
+            field_storage.queues.control.interrupt_enable.value <= 1'h0;
+        end else begin
+            if(field_combo.queues.control.interrupt_enable.load_next) begin
+                field_storage.queues.control.interrupt_enable.value <= field_combo.queues.control.interrupt_enable.next;
+            end
+        end
+    end
+    assign hwif_out.queues.control.interrupt_enable.value = field_storage.queues.control.interrupt_enable.value;
+    // Field: weft_registers.queues.control.post_size
+    always_comb begin
+        automatic logic [3:0] next_c;
+        automatic logic load_next_c;
+        next_c = field_storage.queues.control.post_size.value;
+        load_next_c = '0;
+        if(decoded_reg_strb.queues.control && decoded_req_is_wr) begin // SW write
+            next_c = (field_storage.queues.control.post_size.value & ~decoded_wr_biten[11:8]) | (decoded_wr_data[11:8] & decoded_wr_biten[11:8]);
+            load_next_c = '1;
+        end
+        field_combo.queues.control.post_size.next = next_c;
+        field_combo.queues.control.post_size.load_next = load_next_c;
+    end
+    always_ff @(posedge clk) begin
+        if(~rst_n) begin
+            field_storage.queues.control.post_size.value <= 4'h0;
+        end else begin
+            if(field_combo.queues.control.post_size.load_next) begin
+                field_storage.queues.control.post_size.value <= field_combo.queues.control.post_size.next;
+            end
+        end
+    end
+    assign hwif_out.queues.control.post_size.value = field_storage.queues.control.post_size.value;
+    // Field: weft_registers.queues.control.completion_size
+    always_comb begin
+        automatic logic [3:0] next_c;
+        automatic logic load_next_c;
+        next_c = field_storage.queues.control.completion_size.value;
+        load_next_c = '0;
+        if(decoded_reg_strb.queues.control && decoded_req_is_wr) begin // SW write
+            next_c = (field_storage.queues.control.completion_size.value & ~decoded_wr_biten[19:16]) | (decoded_wr_data[19:16] & decoded_wr_biten[19:16]);
+            load_next_c = '1;
+        end
+        field_combo.queues.control.completion_size.next = next_c;
+        field_combo.queues.control.completion_size.load_next = load_next_c;
+    end
+    always_ff @(posedge clk) begin
+        if(~rst_n) begin
+            field_storage.queues.control.completion_size.value <= 4'h0;
+        end else begin
+            if(field_combo.queues.control.completion_size.load_next) begin
+                field_storage.queues.control.completion_size.value <= field_combo.queues.control.completion_size.next;
+            end
+        end
+    end
+    assign hwif_out.queues.control.completion_size.value = field_storage.queues.control.completion_size.value;
+    // Field: weft_registers.queues.post_base_low.address
+    always_comb begin
+        automatic logic [31:0] next_c;
+        automatic logic load_next_c;
+        next_c = field_storage.queues.post_base_low.address.value;
+        load_next_c = '0;
+        if(decoded_reg_strb.queues.post_base_low && decoded_req_is_wr) begin // SW write
+            next_c = (field_storage.queues.post_base_low.address.value & ~decoded_wr_biten[31:0]) | (decoded_wr_data[31:0] & decoded_wr_biten[31:0]);
+            load_next_c = '1;
+        end
+        field_combo.queues.post_base_low.address.next = next_c;
+        field_combo.queues.post_base_low.address.load_next = load_next_c;
+    end
+    always_ff @(posedge clk) begin
+        if(~rst_n) begin
+            field_storage.queues.post_base_low.address.value <= 32'h0;
+        end else begin
+            if(field_combo.queues.post_base_low.address.load_next) begin
+                field_storage.queues.post_base_low.address.value <= field_combo.queues.post_base_low.address.next;
+            end
+        end
+    end
+    assign hwif_out.queues.post_base_low.address.value = field_storage.queues.post_base_low.address.value;
+    // Field: weft_registers.queues.post_base_high.address
+    always_comb begin
+        automatic logic [15:0] next_c;
+        automatic logic load_next_c;
+        next_c = field_storage.queues.post_base_high.address.value;
+        load_next_c = '0;
+        if(decoded_reg_strb.queues.post_base_high && decoded_req_is_wr) begin // SW write
+            next_c = (field_storage.queues.post_base_high.address.value & ~decoded_wr_biten[15:0]) | (decoded_wr_data[15:0] & decoded_wr_biten[15:0]);
+            load_next_c = '1;
+        end
+        field_combo.queues.post_base_high.address.next = next_c;
+        field_combo.queues.post_base_high.address.load_next = load_next_c;
+    end
+    always_ff @(posedge clk) begin
+        if(~rst_n) begin
+            field_storage.queues.post_base_high.address.value <= 16'h0;
+        end else begin
+            if(field_combo.queues.post_base_high.address.load_next) begin
+                field_storage.queues.post_base_high.address.value <= field_combo.queues.post_base_high.address.next;
+            end
+        end
+    end
+    assign hwif_out.queues.post_base_high.address.value = field_storage.queues.post_base_high.address.value;
+    // Field: weft_registers.queues.post_produced.index
+    always_comb begin
+        automatic logic [15:0] next_c;
+        automatic logic load_next_c;
+        next_c = field_storage.queues.post_produced.index.value;
+        load_next_c = '0;
+        if(decoded_reg_strb.queues.post_produced && decoded_req_is_wr) begin // SW write
+            next_c = (field_storage.queues.post_produced.index.value & ~decoded_wr_biten[15:0]) | (decoded_wr_data[15:0] & decoded_wr_biten[15:0]);
+            load_next_c = '1;
+        end
+        field_combo.queues.post_produced.index.next = next_c;
+        field_combo.queues.post_produced.index.load_next = load_next_c;
+    end
+    always_ff @(posedge clk) begin
+        if(~rst_n) begin
+            field_storage.queues.post_produced.index.value <= 16'h0;
+        end else begin
+            if(field_combo.queues.post_produced.index.load_next) begin
+                field_storage.queues.post_produced.index.value <= field_combo.queues.post_produced.index.next;
+            end
+        end
+    end
+    assign hwif_out.queues.post_produced.index.value = field_storage.queues.post_produced.index.value;
+    // Field: weft_registers.queues.completion_base_low.address
+    always_comb begin
+        automatic logic [31:0] next_c;
+        automatic logic load_next_c;
+        next_c = field_storage.queues.completion_base_low.address.value;
+        load_next_c = '0;
+        if(decoded_reg_strb.queues.completion_base_low && decoded_req_is_wr) begin // SW write
+            next_c = (field_storage.queues.completion_base_low.address.value & ~decoded_wr_biten[31:0]) | (decoded_wr_data[31:0] & decoded_wr_biten[31:0]);
+            load_next_c = '1;
+        end
+        field_combo.queues.completion_base_low.address.next = next_c;
+        field_combo.queues.completion_base_low.address.load_next = load_next_c;
+    end
+    always_ff @(posedge clk) begin
+        if(~rst_n) begin
+            field_storage.queues.completion_base_low.address.value <= 32'h0;
+        end else begin
+            if(field_combo.queues.completion_base_low.address.load_next) begin
+                field_storage.queues.completion_base_low.address.value <= field_combo.queues.completion_base_low.address.next;
+            end
+        end
+    end
+    assign hwif_out.queues.completion_base_low.address.value = field_storage.queues.completion_base_low.address.value;
+    // Field: weft_registers.queues.completion_base_high.address
+    always_comb begin
+        automatic logic [15:0] next_c;
+        automatic logic load_next_c;
+        next_c = field_storage.queues.completion_base_high.address.value;
+        load_next_c = '0;
+        if(decoded_reg_strb.queues.completion_base_high && decoded_req_is_wr) begin // SW write
+            next_c = (field_storage.queues.completion_base_high.address.value & ~decoded_wr_biten[15:0]) | (decoded_wr_data[15:0] & decoded_wr_biten[15:0]);
+            load_next_c = '1;
+        end
+        field_combo.queues.completion_base_high.address.next = next_c;
+        field_combo.queues.completion_base_high.address.load_next = load_next_c;
+    end
+    always_ff @(posedge clk) begin
+        if(~rst_n) begin
+            field_storage.queues.completion_base_high.address.value <= 16'h0;
+        end else begin
+            if(field_combo.queues.completion_base_high.address.load_next) begin
+                field_storage.queues.completion_base_high.address.value <= field_combo.queues.completion_base_high.address.next;
+            end
+        end
+    end
+    assign hwif_out.queues.completion_base_high.address.value = field_storage.queues.completion_base_high.address.value;
+    // Field: weft_registers.queues.completion_consumed.index
+    always_comb begin
+        automatic logic [15:0] next_c;
+        automatic logic load_next_c;
+        next_c = field_storage.queues.completion_consumed.index.value;
+        load_next_c = '0;
+        if(decoded_reg_strb.queues.completion_consumed && decoded_req_is_wr) begin // SW write
+            next_c = (field_storage.queues.completion_consumed.index.value & ~decoded_wr_biten[15:0]) | (decoded_wr_data[15:0] & decoded_wr_biten[15:0]);
+            load_next_c = '1;
+        end
+        field_combo.queues.completion_consumed.index.next = next_c;
+        field_combo.queues.completion_consumed.index.load_next = load_next_c;
+    end
+    always_ff @(posedge clk) begin
+        if(~rst_n) begin
+            field_storage.queues.completion_consumed.index.value <= 16'h0;
+        end else begin
+            if(field_combo.queues.completion_consumed.index.load_next) begin
+                field_storage.queues.completion_consumed.index.value <= field_combo.queues.completion_consumed.index.next;
+            end
+        end
+    end
+    assign hwif_out.queues.completion_consumed.index.value = field_storage.queues.completion_consumed.index.value;
 
     //--------------------------------------------------------------------------
     // Write response
@@ -3445,7 +3809,7 @@ module weft_registers (
             readback_data_var[31:0] = 32'h57454654;
         end
         if(rd_mux_addr == 12'h4) begin
-            readback_data_var[15:0] = 16'h0;
+            readback_data_var[15:0] = 16'h1;
             readback_data_var[31:16] = 16'h1;
         end
         if(rd_mux_addr == 12'h8) begin
@@ -3682,6 +4046,41 @@ module weft_registers (
         if(rd_mux_addr == 12'h1d8) begin
             readback_data_var[7:0] = hwif_in.answer.message.kind.next;
             readback_data_var[31:16] = hwif_in.answer.message.bytes.next;
+        end
+        if(rd_mux_addr == 12'h1e0) begin
+            readback_data_var[0] = field_storage.queues.control.enable.value;
+            readback_data_var[1] = field_storage.queues.control.interrupt_enable.value;
+            readback_data_var[11:8] = field_storage.queues.control.post_size.value;
+            readback_data_var[19:16] = field_storage.queues.control.completion_size.value;
+        end
+        if(rd_mux_addr == 12'h1e4) begin
+            readback_data_var[0] = hwif_in.queues.status.running.next;
+            readback_data_var[1] = hwif_in.queues.status.overrun.next;
+            readback_data_var[2] = hwif_in.queues.status.fault.next;
+        end
+        if(rd_mux_addr == 12'h1e8) begin
+            readback_data_var[31:0] = field_storage.queues.post_base_low.address.value;
+        end
+        if(rd_mux_addr == 12'h1ec) begin
+            readback_data_var[15:0] = field_storage.queues.post_base_high.address.value;
+        end
+        if(rd_mux_addr == 12'h1f0) begin
+            readback_data_var[15:0] = field_storage.queues.post_produced.index.value;
+        end
+        if(rd_mux_addr == 12'h1f4) begin
+            readback_data_var[15:0] = hwif_in.queues.post_consumed.index.next;
+        end
+        if(rd_mux_addr == 12'h1f8) begin
+            readback_data_var[31:0] = field_storage.queues.completion_base_low.address.value;
+        end
+        if(rd_mux_addr == 12'h1fc) begin
+            readback_data_var[15:0] = field_storage.queues.completion_base_high.address.value;
+        end
+        if(rd_mux_addr == 12'h200) begin
+            readback_data_var[15:0] = field_storage.queues.completion_consumed.index.value;
+        end
+        if(rd_mux_addr == 12'h204) begin
+            readback_data_var[15:0] = hwif_in.queues.completion_produced.index.next;
         end
         readback_data = readback_data_var;
         readback_done = decoded_req & ~decoded_req_is_wr;

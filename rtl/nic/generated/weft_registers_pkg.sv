@@ -5,7 +5,7 @@ package weft_registers_pkg;
 
     localparam WEFT_REGISTERS_DATA_WIDTH = 32;
     localparam WEFT_REGISTERS_MIN_ADDR_WIDTH = 12;
-    localparam WEFT_REGISTERS_SIZE = 'h1e0;
+    localparam WEFT_REGISTERS_SIZE = 'h208;
 
     typedef struct {
         logic next;
@@ -228,6 +228,46 @@ package weft_registers_pkg;
     } weft_registers__answer__in_t;
 
     typedef struct {
+        logic next;
+    } weft_registers__queues__status__running__in_t;
+
+    typedef struct {
+        logic next;
+    } weft_registers__queues__status__overrun__in_t;
+
+    typedef struct {
+        logic next;
+    } weft_registers__queues__status__fault__in_t;
+
+    typedef struct {
+        weft_registers__queues__status__running__in_t running;
+        weft_registers__queues__status__overrun__in_t overrun;
+        weft_registers__queues__status__fault__in_t fault;
+    } weft_registers__queues__status__in_t;
+
+    typedef struct {
+        logic [15:0] next;
+    } weft_registers__queues__post_consumed__index__in_t;
+
+    typedef struct {
+        weft_registers__queues__post_consumed__index__in_t index;
+    } weft_registers__queues__post_consumed__in_t;
+
+    typedef struct {
+        logic [15:0] next;
+    } weft_registers__queues__completion_produced__index__in_t;
+
+    typedef struct {
+        weft_registers__queues__completion_produced__index__in_t index;
+    } weft_registers__queues__completion_produced__in_t;
+
+    typedef struct {
+        weft_registers__queues__status__in_t status;
+        weft_registers__queues__post_consumed__in_t post_consumed;
+        weft_registers__queues__completion_produced__in_t completion_produced;
+    } weft_registers__queues__in_t;
+
+    typedef struct {
         weft_registers__status__in_t status;
         weft_registers__tables__in_t tables;
         weft_registers__depths__in_t depths;
@@ -239,6 +279,7 @@ package weft_registers_pkg;
         weft_registers__query__in_t query;
         weft_registers__engine__in_t engine;
         weft_registers__answer__in_t answer;
+        weft_registers__queues__in_t queues;
     } weft_registers__in_t;
 
     typedef struct {
@@ -932,6 +973,87 @@ package weft_registers_pkg;
     } weft_registers__answer__out_t;
 
     typedef struct {
+        logic value;
+    } weft_registers__queues__control__enable__out_t;
+
+    typedef struct {
+        logic value;
+    } weft_registers__queues__control__interrupt_enable__out_t;
+
+    typedef struct {
+        logic [3:0] value;
+    } weft_registers__queues__control__post_size__out_t;
+
+    typedef struct {
+        logic [3:0] value;
+    } weft_registers__queues__control__completion_size__out_t;
+
+    typedef struct {
+        weft_registers__queues__control__enable__out_t enable;
+        weft_registers__queues__control__interrupt_enable__out_t interrupt_enable;
+        weft_registers__queues__control__post_size__out_t post_size;
+        weft_registers__queues__control__completion_size__out_t completion_size;
+    } weft_registers__queues__control__out_t;
+
+    typedef struct {
+        logic [31:0] value;
+    } weft_registers__queues__post_base_low__address__out_t;
+
+    typedef struct {
+        weft_registers__queues__post_base_low__address__out_t address;
+    } weft_registers__queues__post_base_low__out_t;
+
+    typedef struct {
+        logic [15:0] value;
+    } weft_registers__queues__post_base_high__address__out_t;
+
+    typedef struct {
+        weft_registers__queues__post_base_high__address__out_t address;
+    } weft_registers__queues__post_base_high__out_t;
+
+    typedef struct {
+        logic [15:0] value;
+    } weft_registers__queues__post_produced__index__out_t;
+
+    typedef struct {
+        weft_registers__queues__post_produced__index__out_t index;
+    } weft_registers__queues__post_produced__out_t;
+
+    typedef struct {
+        logic [31:0] value;
+    } weft_registers__queues__completion_base_low__address__out_t;
+
+    typedef struct {
+        weft_registers__queues__completion_base_low__address__out_t address;
+    } weft_registers__queues__completion_base_low__out_t;
+
+    typedef struct {
+        logic [15:0] value;
+    } weft_registers__queues__completion_base_high__address__out_t;
+
+    typedef struct {
+        weft_registers__queues__completion_base_high__address__out_t address;
+    } weft_registers__queues__completion_base_high__out_t;
+
+    typedef struct {
+        logic [15:0] value;
+    } weft_registers__queues__completion_consumed__index__out_t;
+
+    typedef struct {
+        weft_registers__queues__completion_consumed__index__out_t index;
+    } weft_registers__queues__completion_consumed__out_t;
+
+    typedef struct {
+        weft_registers__queues__control__out_t control;
+        weft_registers__queues__post_base_low__out_t post_base_low;
+        weft_registers__queues__post_base_high__out_t post_base_high;
+        weft_registers__queues__post_produced__out_t post_produced;
+        weft_registers__queues__completion_base_low__out_t completion_base_low;
+        weft_registers__queues__completion_base_high__out_t completion_base_high;
+        weft_registers__queues__completion_consumed__out_t completion_consumed;
+    } weft_registers__queues__out_t;
+
+    typedef struct {
         weft_registers__now_low__out_t now_low;
         weft_registers__congestion__out_t congestion;
         weft_registers__hardware_low__out_t hardware_low;
@@ -949,5 +1071,6 @@ package weft_registers_pkg;
         weft_registers__engine__out_t engine;
         weft_registers__call__out_t call;
         weft_registers__answer__out_t answer;
+        weft_registers__queues__out_t queues;
     } weft_registers__out_t;
 endpackage
