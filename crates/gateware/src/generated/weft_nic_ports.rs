@@ -136,6 +136,8 @@ pub struct Inputs {
     pub retransmission_r_i: [u32; 17],
     /// Port `engine_r_i`.
     pub engine_r_i: [u32; 17],
+    /// Port `queue_readings_i`.
+    pub queue_readings_i: u64,
 }
 
 /// What is sampled before a rising edge: the outputs of the top level.
@@ -278,6 +280,8 @@ pub struct Outputs {
     pub engine_w_o: [u32; 19],
     /// Port `engine_ar_o`.
     pub engine_ar_o: u64,
+    /// Port `queue_registers_o`.
+    pub queue_registers_o: [u32; 5],
     /// Port `sniffer_o`.
     pub sniffer_o: [u32; 17],
     /// Port `engine_status_o`.
