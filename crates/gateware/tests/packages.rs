@@ -34,3 +34,17 @@ fn a_type_or_a_constant_of_the_same_name_is_refused() {
     assert_eq!(error(SHARED, &format!("{sizes}{sizes}")), format!("{twice}Sizes"));
     assert_eq!(error(&format!("{SHARED}{sizes}"), ""), format!("{twice}Sizes"));
 }
+
+#[test]
+fn a_size_has_the_default_of_its_macro() {
+    let shared = format!(
+        "`ifndef WIDTH\n`define WIDTH 12\n`endif\n{SHARED}
+         localparam int unsigned Width = `WIDTH;
+         typedef struct packed {{ logic [Width-1:0] value; }} wide_t;"
+    );
+    let rust = Package::parse(&shared, "").unwrap().rust();
+    assert!(rust.contains("pub const WIDTH: u64 = 12;"), "{rust}");
+    assert!(rust.contains("/// `wide_t`."), "{rust}");
+    // A definition that ends too early defines nothing.
+    assert!(Package::parse(&format!("{SHARED} `define WIDTH"), "").is_ok());
+}
