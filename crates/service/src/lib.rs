@@ -34,6 +34,7 @@
 //! ```
 
 mod path;
+pub mod preprocess;
 pub mod psp;
 mod services;
 mod shapes;

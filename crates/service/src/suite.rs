@@ -48,8 +48,21 @@ struct Bench<'a, P> {
 /// # Errors
 /// The first promise that is not kept.
 pub fn check(path: &mut impl Path, setting: Setting, seed: u64) -> Result<Report, Finding> {
+    check_beside(path, Services::new(), setting, seed)
+}
+
+/// As [`check`], of a path for which the same was loaded as for `twin`, whose flows have no service yet.
+///
+/// # Errors
+/// The first promise that is not kept.
+pub fn check_beside(
+    path: &mut impl Path,
+    twin: Services,
+    setting: Setting,
+    seed: u64,
+) -> Result<Report, Finding> {
     let chance = Xoshiro256PlusPlus::seed_from_u64(seed);
-    let mut bench = Bench { path, twin: Services::new(), chance, report: Report::default() };
+    let mut bench = Bench { path, twin, chance, report: Report::default() };
     bench.identity()?;
     bench.sizes_and_alignments(setting)?;
     bench.cuts(setting)?;

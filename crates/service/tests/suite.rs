@@ -1,5 +1,6 @@
 //! The soft services keep all promises, and the suite finds what does not.
 
+use weft_service::preprocess::Pipeline;
 use weft_service::{
     Direction, Flow, MapKind, Outcome, Pace, Packet, Path, Resize, Services, Setting, TapKind, suite,
 };
@@ -16,6 +17,29 @@ fn every_soft_service_keeps_the_promises() {
     ] {
         let report = suite::check(&mut Services::new(), setting, 1).unwrap();
         assert!(report.packets > 5_000 && report.bytes > 8_000_000, "{report:?}");
+    }
+}
+
+/// The presets, and pipelines that differ, since the suite gives the flows beside each other different values.
+fn with_pipelines() -> Services {
+    let mut services = Services::new();
+    for name in Pipeline::PRESETS {
+        services.load(Pipeline::preset(name).unwrap());
+    }
+    for modulus in 100..120 {
+        let text =
+            format!("row = {{ int32 = 5 }}\ncolumns.\"1..=3\" = [\"clamp -9 9\", \"modulus {modulus}\"]");
+        services.load(text.parse().unwrap());
+    }
+    services
+}
+
+#[test]
+fn preprocessing_keeps_the_promises() {
+    for value in 0..4 {
+        let setting = Setting { map: MapKind::Preprocess, tap: TapKind::Count, value };
+        let report = suite::check_beside(&mut with_pipelines(), with_pipelines(), setting, 3).unwrap();
+        assert!(report.packets > 5_000, "{report:?}");
     }
 }
 

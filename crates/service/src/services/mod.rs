@@ -6,6 +6,7 @@ mod xor;
 pub use count::Count;
 pub use xor::Xor;
 
+use crate::preprocess::Pipeline;
 use crate::shapes::{Flow, Map, QUEUE_PAIRS, Tap};
 
 /// The maps of the card; the numbers are those of `map_e` in `rtl/services/services_pkg.sv`.
@@ -17,6 +18,8 @@ pub enum MapKind {
     None = 0,
     /// [`Xor`].
     Xor = 1,
+    /// A [`Pipeline`] of the card: the value is its number.
+    Preprocess = 2,
 }
 
 /// The taps of the card; the numbers are those of `tap_e` in `rtl/services/services_pkg.sv`.
@@ -28,15 +31,6 @@ pub enum TapKind {
     None = 0,
     /// [`Count`].
     Count = 1,
-}
-
-impl Map for MapKind {
-    fn map(&self, value: u64, offset: u64, bytes: &mut [u8]) {
-        match self {
-            Self::None => {}
-            Self::Xor => Xor.map(value, offset, bytes),
-        }
-    }
 }
 
 impl Tap for TapKind {
@@ -55,6 +49,13 @@ impl Tap for TapKind {
     }
 }
 
+/// Changes nothing.
+struct Identity;
+
+impl Map for Identity {
+    fn map(&self, _value: u64, _offset: u64, _bytes: &mut [u8]) {}
+}
+
 /// Configuration of a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Setting {
@@ -70,6 +71,7 @@ pub struct Setting {
 #[derive(Clone, Debug)]
 pub struct Services {
     flows: Box<[(Setting, u64)]>,
+    pipelines: Vec<Pipeline>,
 }
 
 impl Default for Services {
@@ -81,7 +83,13 @@ impl Default for Services {
 impl Services {
     /// No flow has a service.
     pub fn new() -> Self {
-        Self { flows: vec![Default::default(); 2 * usize::from(QUEUE_PAIRS)].into() }
+        Self { flows: vec![Default::default(); 2 * usize::from(QUEUE_PAIRS)].into(), pipelines: Vec::new() }
+    }
+
+    /// Loads a pipeline. Returns its number, which is the value of settings with [`MapKind::Preprocess`].
+    pub fn load(&mut self, pipeline: Pipeline) -> u64 {
+        self.pipelines.push(pipeline);
+        self.pipelines.len() as u64 - 1
     }
 
     /// Sets what a flow has, from its next packet on. Its state becomes 0.
@@ -92,12 +100,31 @@ impl Services {
         self.flows[flow.index()] = (setting, 0);
     }
 
+    /// Whether a flow has a service.
+    pub fn serves(&self, flow: Flow) -> bool {
+        let (setting, _) = &self.flows[flow.index()];
+        setting.map != MapKind::None || setting.tap != TapKind::None
+    }
+
     /// Passes the payload of a packet; returns the tap's verdict.
     pub fn pass(&self, flow: Flow, offset: u64, bytes: &mut [u8]) -> u32 {
         let (setting, _) = &self.flows[flow.index()];
         let verdict = setting.tap.verdict(setting.value, offset, bytes);
-        setting.map.map(setting.value, offset, bytes);
+        self.map(setting).map(setting.value, offset, bytes);
         verdict
+    }
+
+    /// The map of a setting. A pipeline that was never loaded changes nothing.
+    fn map(&self, setting: &Setting) -> &dyn Map {
+        match setting.map {
+            MapKind::None => &Identity,
+            MapKind::Xor => &Xor,
+            MapKind::Preprocess => {
+                let loaded =
+                    usize::try_from(setting.value).ok().and_then(|number| self.pipelines.get(number));
+                loaded.map_or(&Identity, |pipeline| pipeline as &dyn Map)
+            }
+        }
     }
 
     /// The transport has accepted a packet on which this was the verdict.

@@ -1,0 +1,27 @@
+//! Preprocessing for recommenders: raw rows come in, features lie in memory.
+//!
+//! A [`Pipeline`] is declared in TOML. Columns are counted from 0; those without operators pass.
+//!
+//! ```
+//! use weft_service::preprocess::Pipeline;
+//!
+//! let pipeline: Pipeline = r#"
+//!     row = { int32 = 3 }
+//!     columns."0..=1" = ["neg2zero", "log 1"]
+//!     columns.2 = ["modulus 10"]
+//! "#
+//! .parse()
+//! .unwrap();
+//! let mut row: Vec<u8> = [-5_i32, 0, 123].into_iter().flat_map(i32::to_le_bytes).collect();
+//! pipeline.transform(0, &mut row);
+//! assert_eq!(row[..8], [0; 8]);
+//! assert_eq!(row[8..], 3_i32.to_le_bytes());
+//! ```
+
+mod hash;
+mod log;
+mod operator;
+mod pipeline;
+
+pub use operator::{MISSING, NoOperator, Operator};
+pub use pipeline::{Pipeline, PipelineError};
