@@ -7,6 +7,8 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddrV4};
 
 use weft_rdma::{FlatMemory, PacketSink, RegionMemory, RpcWrite, Transmit, Transport};
+use weft_service::preprocess::Pipeline;
+use weft_service::{Services, Setting};
 use weft_time::{Duration, Instant};
 use weft_verbs::{
     AccessFlags, ApiError, Completion, CompletionOpcode, CompletionStatus, LocalBuffer, Modify, Operation,
@@ -15,11 +17,12 @@ use weft_verbs::{
 use weft_waist::{Caller, Capabilities, Effects, Engine, Event, Memory, Message, NODES_MAX};
 use weft_wire::roce::{Opcode, Packet};
 
+use crate::attached::AttachedMemory;
 use crate::counters::{CardCounters, EngineCounters};
 use crate::dma::{self, DmaQueue, DmaRequest};
 use crate::egress::Egress;
 use crate::engine_host::{self, CARD_TAG, EngineHost, Ports, Sender};
-use crate::memory::{CardMemory, PayloadPlace};
+use crate::memory::{CardMemory, PayloadPlace, requests_of};
 use crate::replies::{Incarnation, REPLY_BYTES, Replies};
 use crate::{HostCommand, HostEvent, Peering, Work};
 
@@ -91,12 +94,21 @@ pub struct Card<E> {
     clients_on_host: u64,
 }
 
+/// What the transport tells the card.
+#[derive(Debug)]
+enum News {
+    Call(RpcWrite),
+    Completion(Completion),
+}
+
 /// The NIC around the engines of a card, which carries out their effects.
 #[derive(Debug)]
 struct CardPorts {
     egress: Egress,
     transport: Transport,
     memory: CardMemory,
+    /// What the transport has told, each with the mark of the attached memory that it waits for.
+    held: VecDeque<(u64, News)>,
     /// Posts of engines that were refused: by which slot, with which tag, and why. Each is an event of its own.
     refused: VecDeque<(u8, u64, CompletionStatus)>,
     dma: DmaQueue,
@@ -127,6 +139,7 @@ impl<E: Engine> Card<E> {
             transport,
             dma: DmaQueue::new(engines.len()),
             memory: CardMemory::new(FlatMemory::with_sizes(bytes_behind), memories),
+            held: VecDeque::new(),
             refused: VecDeque::new(),
             host_events: VecDeque::new(),
             replies,
@@ -174,6 +187,49 @@ impl<E: Engine> Card<E> {
     /// The memory behind the regions of one target, without that of the engines.
     pub fn image(&self, target: Target) -> &[u8] {
         self.ports.memory.regions.image(target)
+    }
+
+    /// Attaches memory of another device, in place of what was attached. It lies at the addresses of
+    /// [`crate::attached_address`] among those of [`Target::Host`], and regions must be registered there.
+    pub fn attach(&mut self, memory: Box<dyn AttachedMemory>) {
+        self.ports.memory.attached = Some(memory);
+    }
+
+    /// Loads a pipeline; its number is the value of settings that use it.
+    pub fn load_pipeline(&mut self, pipeline: Pipeline) -> u64 {
+        self.services().load(pipeline)
+    }
+
+    /// Sets what the payload of SENDs and WRITEs to a queue pair passes on its way to memory, from the next packet on
+    /// and until the queue pair is destroyed. Its offsets are those of messages.
+    ///
+    /// # Panics
+    /// If the card has more queue pairs than there are settings ([`weft_service::QUEUE_PAIRS`]).
+    pub fn serve(&mut self, queue_pair: QueuePairNumber, setting: Setting) {
+        let queue_pairs = self.ports.transport.config().max_queue_pairs;
+        assert!(
+            queue_pairs <= weft_service::QUEUE_PAIRS.into(),
+            "{queue_pairs} queue pairs have no settings"
+        );
+        self.services().configure(requests_of(queue_pair), setting);
+    }
+
+    /// State of the tap of a queue pair.
+    pub fn tap_reading(&self, queue_pair: QueuePairNumber) -> u64 {
+        let services = self.ports.memory.services.as_ref();
+        services.map_or(0, |services| services.reading(requests_of(queue_pair)))
+    }
+
+    /// The services, which a card without any does not have.
+    fn services(&mut self) -> &mut Services {
+        self.ports.memory.services.get_or_insert_default()
+    }
+
+    /// Forgets what a queue pair had that is no more.
+    pub(crate) fn forget_service(&mut self, queue_pair: QueuePairNumber) {
+        if let Some(services) = &mut self.ports.memory.services {
+            services.configure(requests_of(queue_pair), Setting::default());
+        }
     }
 
     /// Whether there is anyone to take Weft's datagrams.
@@ -301,7 +357,9 @@ impl<E: Engine> Card<E> {
 
     /// The time of the next call of [`Card::handle_deadline`].
     pub fn next_deadline(&self) -> Option<Instant> {
-        self.engines.next_timer().into_iter().chain(self.ports.transport.next_deadline()).min()
+        // Attached memory does not say when a write lands: look again at once.
+        let held = (!self.ports.held.is_empty()).then_some(self.served);
+        self.engines.next_timer().into_iter().chain(self.ports.transport.next_deadline()).chain(held).min()
     }
 
     /// Fires every timer that is due.
@@ -337,7 +395,9 @@ impl<E: Engine> Card<E> {
         now: Instant,
         out: &mut Vec<u8>,
     ) -> Option<(Transmit, Option<PayloadPlace>)> {
-        self.poll_packet(now, out, LONG_PAYLOAD)
+        // Attached memory has no bytes to lend.
+        let long = if self.ports.memory.attached.is_none() { LONG_PAYLOAD } else { usize::MAX };
+        self.poll_packet(now, out, long)
     }
 
     /// A payload that [`Card::poll_roce_headers`] has left where it lies.
@@ -356,6 +416,9 @@ impl<E: Engine> Card<E> {
         long: usize,
     ) -> Option<(Transmit, Option<PayloadPlace>)> {
         self.ports.memory.last_read = None;
+        if let Some(attached) = &mut self.ports.memory.attached {
+            attached.submit();
+        }
         let mut sink = Parts { bytes: out.len(), out, long, opcode: None, is_apart: false };
         let transmit = self.ports.transport.poll_transmit(now, &mut self.ports.memory, &mut sink)?;
         let Parts { opcode, is_apart, .. } = sink;
@@ -467,17 +530,13 @@ impl<E: Engine> Card<E> {
         }
     }
 
-    /// Hands one event to all engines.
     /// Takes what the transport has for engines and the host.
     fn serve_transport(&mut self, now: Instant) {
         self.served = now;
-        loop {
-            if let Some(write) = self.ports.transport.poll_rpc() {
-                self.call(now, write);
-            } else if let Some(completion) = self.ports.transport.poll_completion() {
-                self.complete(now, completion);
-            } else {
-                return;
+        while let Some(news) = self.ports.next_news() {
+            match news {
+                News::Call(write) => self.call(now, write),
+                News::Completion(completion) => self.complete(now, completion),
             }
         }
     }
@@ -535,6 +594,19 @@ impl CardPorts {
         };
         let opcode = request.operation.completion_opcode();
         posted.map_err(|status| refusal(queue_pair, request.id, opcode, status))
+    }
+
+    /// What the transport has to tell, not before the writes to attached memory that it may speak of have landed.
+    fn next_news(&mut self) -> Option<News> {
+        let Some(memory) = &mut self.memory.attached else { return told(&mut self.transport) };
+        while let Some(news) = told(&mut self.transport) {
+            self.held.push_back((memory.mark(), news));
+        }
+        let (mark, _) = self.held.front()?;
+        if !memory.has_landed(*mark) {
+            return None;
+        }
+        self.held.pop_front().map(|(_, news)| news)
     }
 
     /// Answers an RPC: a SEND of kind and content from the reply buffers.
@@ -643,6 +715,12 @@ impl Ports for CardPorts {
     fn copy(&mut self, request: DmaRequest) {
         self.dma.push(self.event_labour, request);
     }
+}
+
+/// What the transport tells next: calls of engines first.
+fn told(transport: &mut Transport) -> Option<News> {
+    let call = transport.poll_rpc().map(News::Call);
+    call.or_else(|| transport.poll_completion().map(News::Completion))
 }
 
 /// The completion of a request that could not even be posted.

@@ -98,7 +98,9 @@ impl<E: Engine> RdmaDriver for Card<E> {
     }
 
     fn destroy_queue_pair(&mut self, number: QueuePairNumber) -> Result<(), ApiError> {
-        self.transport().destroy_queue_pair(number)
+        self.transport().destroy_queue_pair(number)?;
+        self.forget_service(number);
+        Ok(())
     }
 
     fn query_queue_pair(&mut self, number: QueuePairNumber) -> Result<QueuePairInformation, ApiError> {

@@ -10,6 +10,7 @@
 //! to come back with nothing new. `now` never runs backwards. What is not drained waits; nothing is lost inside. Inputs
 //! may be batched before draining: messages to one destination then share datagrams.
 
+mod attached;
 mod card;
 mod counters;
 mod dma;
@@ -25,6 +26,7 @@ mod slot;
 mod soft;
 mod waiting;
 
+pub use attached::{AttachedMemory, attached_address};
 pub use card::{Card, CardConfig};
 pub use dma::{DmaDirection, DmaRequest};
 pub use driver::RdmaDriver;

@@ -1,8 +1,11 @@
 //! All memory of a card, as verbs see it.
 
-use weft_rdma::{FlatMemory, MemoryFault, RegionMemory};
-use weft_verbs::Target;
+use weft_rdma::{FlatMemory, MemoryFault, Part, RegionMemory};
+use weft_service::{Direction, Flow, QUEUE_PAIRS, Services};
+use weft_verbs::{QueuePairNumber, Target};
 use weft_waist::{Accesses, Memory, engine_of};
+
+use crate::attached::{AttachedMemory, attached_of};
 
 /// Where the payload of a packet lies in the memory of its card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +32,10 @@ pub(crate) struct CardMemory {
     pub(crate) regions: FlatMemory,
     /// By slot.
     pub(crate) engines: Vec<Memory>,
+    /// Behind the host's addresses.
+    pub(crate) attached: Option<Box<dyn AttachedMemory>>,
+    /// What payload passes on its way to memory.
+    pub(crate) services: Option<Box<Services>>,
     /// The last read.
     pub(crate) last_read: Option<(Target, usize)>,
     /// And from where.
@@ -44,6 +51,8 @@ impl CardMemory {
         Self {
             regions,
             engines,
+            attached: None,
+            services: None,
             last_read: None,
             last_place: None,
             written: Accesses::default(),
@@ -65,6 +74,9 @@ impl CardMemory {
 
 impl RegionMemory for CardMemory {
     fn read(&mut self, target: Target, address: u64, length: usize) -> Result<&[u8], MemoryFault> {
+        if let Some(offset) = attached_of(address).filter(|_| target == Target::Host) {
+            return self.attached.as_mut().ok_or(MemoryFault)?.read(offset, length);
+        }
         let place = PayloadPlace { target, address, length };
         let mut read_from = target;
         if let Some((slot, offset)) = engine_of(address).filter(|_| target == Target::Hbm) {
@@ -80,6 +92,9 @@ impl RegionMemory for CardMemory {
     }
 
     fn write(&mut self, target: Target, address: u64, bytes: &[u8]) -> Result<(), MemoryFault> {
+        if let Some(offset) = attached_of(address).filter(|_| target == Target::Host) {
+            return self.attached.as_mut().ok_or(MemoryFault)?.write(offset, bytes);
+        }
         let mut leaves_chip = target == Target::Hbm;
         let stored = match engine_of(address).filter(|_| target != Target::Host) {
             None => self.regions.write(target, address, bytes),
@@ -99,6 +114,23 @@ impl RegionMemory for CardMemory {
         }
         stored
     }
+
+    fn pass<'a>(&mut self, part: Part, bytes: &'a [u8], changed: &'a mut Vec<u8>) -> &'a [u8] {
+        let flow = requests_of(part.queue_pair);
+        let Some(services) = self.services.as_mut().filter(|services| services.serves(flow)) else {
+            return bytes;
+        };
+        changed.clear();
+        changed.extend_from_slice(bytes);
+        let verdict = services.pass(flow, part.offset, changed);
+        services.accept(flow, verdict);
+        changed
+    }
+}
+
+/// The flow of the requests that arrive on a queue pair.
+pub(crate) fn requests_of(queue_pair: QueuePairNumber) -> Flow {
+    Flow { queue_pair: queue_pair.0 as u16 % QUEUE_PAIRS, direction: Direction::Receive }
 }
 
 #[cfg(test)]

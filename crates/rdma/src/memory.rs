@@ -1,6 +1,6 @@
 //! The memory behind the regions, which lies outside the state machine.
 
-use weft_verbs::Target;
+use weft_verbs::{QueuePairNumber, Target};
 
 /// The memory could not carry out an access: outside what is installed, or an uncorrectable error.
 ///
@@ -8,6 +8,15 @@ use weft_verbs::Target;
 /// `IBV_WC_LOC_QP_OP_ERR`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryFault;
+
+/// Where payload belongs that arrives with a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The queue pair on which it arrives.
+    pub queue_pair: QueuePairNumber,
+    /// Offset of its first byte in the message.
+    pub offset: u64,
+}
 
 /// The memories of one NIC. The transport has checked key, domain, bounds and permission before it asks.
 ///
@@ -24,6 +33,12 @@ pub trait RegionMemory {
     /// # Errors
     /// [`MemoryFault`] if the memory cannot take all of them; it has then taken none.
     fn write(&mut self, target: Target, address: u64, bytes: &[u8]) -> Result<(), MemoryFault>;
+
+    /// Payload of a SEND or WRITE on its way to memory: as many bytes as have arrived, which may be changed ones in
+    /// `changed`. It is asked once for each packet that is carried out.
+    fn pass<'a>(&mut self, _part: Part, bytes: &'a [u8], _changed: &'a mut Vec<u8>) -> &'a [u8] {
+        bytes
+    }
 }
 
 /// One array of bytes for each target, addressed from 0 and without cost: for tests and the soft NIC.

@@ -5,6 +5,7 @@ use weft_wire::roce::NakCode;
 
 use crate::completion::CompletionQueue;
 use crate::counters::Counters;
+use crate::memory::{MemoryFault, Part, RegionMemory};
 use crate::region::{Grant, RegionTable, Request, Violation};
 use crate::reorder::ReorderPool;
 use crate::rpc::RpcQueue;
@@ -26,6 +27,8 @@ pub(crate) struct Shared {
     pub(crate) acknowledge_interval: u32,
     /// Whether queue pairs limit their rate.
     pub(crate) rate_control: bool,
+    /// Payload that was changed on its way to memory.
+    pub(crate) changed: Vec<u8>,
 }
 
 impl Shared {
@@ -57,6 +60,20 @@ impl Shared {
                 false
             }
         }
+    }
+
+    /// Stores payload of a request where its region says, as the memory passes it.
+    #[inline]
+    pub(crate) fn store(
+        &mut self,
+        grant: Grant,
+        memory: &mut impl RegionMemory,
+        address: u64,
+        part: Part,
+        payload: &[u8],
+    ) -> Result<(), MemoryFault> {
+        let passed = memory.pass(part, payload, &mut self.changed);
+        grant.store(memory, address, passed)
     }
 
     /// Counts a refusal that this NIC sends.

@@ -158,6 +158,7 @@ impl Transport {
                 partition_key: config.partition_key,
                 acknowledge_interval: config.acknowledge_interval.max(1),
                 rate_control: config.rate_control,
+                changed: Vec::new(),
             },
             config,
         }
@@ -510,6 +511,11 @@ impl Transport {
         if let (Some(credits), Some(limit)) = (&mut self.shared.host_credits, self.config.host_credit_bytes) {
             *credits = credits.saturating_add(bytes).min(limit);
         }
+    }
+
+    /// The configuration it was made with.
+    pub const fn config(&self) -> &Config {
+        &self.config
     }
 
     /// Counters since the NIC began.

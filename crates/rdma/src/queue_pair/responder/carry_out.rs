@@ -4,7 +4,7 @@ use weft_verbs::{AccessFlags, Completion, CompletionOpcode, CompletionStatus, Lo
 use weft_wire::roce::{NakCode, Opcode, Packet, Reth};
 
 use super::{Body, Inbound, Refusal, Responder, access, check};
-use crate::memory::RegionMemory;
+use crate::memory::{Part, RegionMemory};
 use crate::queue_pair::Setup;
 use crate::region::{Grant, Request};
 use crate::rpc::RpcWrite;
@@ -92,8 +92,9 @@ impl Responder {
             if !shared.spend_credits(grant.target, packet.payload.len()) {
                 return Err(Refusal::Drop);
             }
-            grant
-                .store(memory, address, packet.payload)
+            let part = Part { queue_pair: setup.number, offset: done.into() };
+            shared
+                .store(grant, memory, address, part, packet.payload)
                 .map_err(|_| operational(CompletionStatus::LocalQueuePairOperationError))?;
         }
         let done = done + length;
@@ -174,8 +175,9 @@ impl Responder {
             if !shared.spend_credits(grant.target, packet.payload.len()) {
                 return Err(Refusal::Drop);
             }
-            grant
-                .store(memory, part.address, packet.payload)
+            let place = Part { queue_pair: setup.number, offset: done.into() };
+            shared
+                .store(grant, memory, part.address, place, packet.payload)
                 .map_err(|_| Refusal::Nak(NakCode::RemoteOperationalError))?;
         }
         if !last {
