@@ -88,6 +88,11 @@ impl<A: Address> SocketDevice<A> {
         Ok(Self { ports: CardPorts::new(Card::new(config, Vec::new()), address.ip_address()), port })
     }
 
+    /// The card: what is attached to it, and which services it has.
+    pub fn card(&mut self) -> &mut Card<NoEngine> {
+        self.ports.card_mut()
+    }
+
     /// Counters of the card and of the port by name, in a fixed order.
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
         let mut all = self.ports.card().counters();

@@ -12,6 +12,7 @@
 //! - [`CardPorts`]: a card of [`weft_nic`] between its two ports; [`RocePath`]: any [`RoceEnd`] behind a UDP socket;
 //! - [`Context`]: the verbs of a program on a [`Device`], which is a card over a UDP socket ([`SocketDevice`]) or any
 //!   NIC on a port for frames ([`FrameDevice`]); [`Introduction`] and [`connect`]: how two programs' queue pairs meet;
+//! - [`RegionEnd`]: one end of two programs that write into each other's memory;
 //! - [`Node`] and [`run_node`]: a node of a key-value cluster; [`run_membership`]: its membership service;
 //! - the door for clients of Redis at a node, if it is configured;
 //! - [`FileDisk`]: a file as the disk of a store;
@@ -78,6 +79,7 @@ mod port;
 pub mod process;
 mod readings;
 mod redis;
+mod region_end;
 mod roce_end;
 mod status;
 mod stop;
@@ -103,6 +105,7 @@ pub use port::{
     BindError, Composed, Counters, Datagram, LONGEST_DATAGRAM, OversizedDatagram, PortOptions, UdpPort,
 };
 pub use redis::RedisError;
+pub use region_end::{Heard, RegionEnd, RegionEndError, RegionMemoryKind};
 pub use roce_end::{RoceEnd, RocePath};
 pub use stop::Stop;
 

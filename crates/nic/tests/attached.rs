@@ -130,9 +130,9 @@ impl Pair {
         let mut packet = Vec::new();
         loop {
             let mut sent = false;
-            for end in 0..2 {
+            for (end, address) in ADDRESSES.into_iter().enumerate() {
                 while self.cards[end].poll_roce_headers(NOW, &mut packet).is_some() {
-                    self.cards[1 - end].receive_roce(NOW, IpAddr::V4(ADDRESSES[end]), &packet);
+                    self.cards[1 - end].receive_roce(NOW, IpAddr::V4(address), &packet);
                     packet.clear();
                     sent = true;
                 }

@@ -3,6 +3,7 @@
 use std::io;
 
 use thiserror::Error;
+use weft_cuda::CudaError;
 use weft_harness::capture::CaptureError;
 use weft_net::BindError;
 use weft_net::process::ProcessError;
@@ -107,6 +108,9 @@ pub enum RdmaError {
         "{SERVER_COMMAND} is started by `weft bench rdma --world net` and needs the IPv4 address to serve on"
     )]
     ServerArguments,
+    /// The GPU.
+    #[error(transparent)]
+    Cuda(#[from] CudaError),
     /// A port could not be opened.
     #[error(transparent)]
     Bind(#[from] BindError),
@@ -124,6 +128,14 @@ pub enum RdmaError {
 impl RdmaError {
     /// Whether the options are wrong, and not the run.
     pub const fn is_usage(&self) -> bool {
-        !matches!(self, Self::Bind(_) | Self::Process(_) | Self::Io(_) | Self::Failed(_) | Self::Capture(_))
+        !matches!(
+            self,
+            Self::Cuda(_)
+                | Self::Bind(_)
+                | Self::Process(_)
+                | Self::Io(_)
+                | Self::Failed(_)
+                | Self::Capture(_)
+        )
     }
 }

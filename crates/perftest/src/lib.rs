@@ -12,7 +12,9 @@
 mod census;
 mod client;
 mod connection;
+pub mod cuda;
 mod draw;
+mod end;
 mod error;
 mod incast;
 mod limit;

@@ -1,6 +1,7 @@
 //! `weft bench`: one measurement.
 
 mod cluster;
+mod cuda;
 pub(crate) mod kv;
 mod lock;
 mod nic_kv;
@@ -28,6 +29,8 @@ use crate::task::Reported;
 pub(crate) enum Bench {
     /// Load all engines of a running cluster at once and check the histories; nodes may be killed meanwhile
     Cluster(Reported<cluster::ClusterOptions>),
+    /// RDMA into memory that a GPU reads, beside host memory; a kernel checks that data come before their news
+    Cuda(Reported<cuda::CudaOptions>),
     /// Replicated key-value store under a workload, with a checked history
     Kv(kv::KvArguments),
     /// Locks with fencing tokens: acquire, renew, release, checked
@@ -63,6 +66,7 @@ impl Bench {
     pub(crate) fn run(self) -> Result<Verdict, Failure> {
         match self {
             Self::Cluster(arguments) => arguments.run(),
+            Self::Cuda(arguments) => arguments.run(),
             Self::Kv(arguments) => arguments.run(),
             Self::Lock(arguments) => arguments.run(),
             Self::NicKv(arguments) => arguments.run(),

@@ -1,0 +1,95 @@
+//! Known bugs of attached memory, to show that a watcher finds them.
+
+use std::str::FromStr;
+
+use weft_nic::AttachedMemory;
+use weft_rdma::MemoryFault;
+
+/// A short write may be a flag.
+const SHORT: usize = 64;
+
+/// What is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlantedBug {
+    /// The first long write after a short one is held back until a short one has been submitted.
+    FlagBeforeData,
+    /// The card is told that everything has landed, without looking.
+    NewsBeforeCopy,
+}
+
+impl PlantedBug {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::FlagBeforeData, Self::NewsBeforeCopy];
+
+    /// Its name in commands.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::FlagBeforeData => "flag-before-data",
+            Self::NewsBeforeCopy => "news-before-copy",
+        }
+    }
+}
+
+impl FromStr for PlantedBug {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let known = || Self::ALL.map(Self::name).join(" or ");
+        let found = Self::ALL.into_iter().find(|bug| bug.name() == name);
+        found.ok_or_else(|| format!("there is no such bug; choose {}", known()))
+    }
+}
+
+/// Memory with a bug.
+#[derive(Debug)]
+pub struct Planted {
+    memory: Box<dyn AttachedMemory>,
+    bug: PlantedBug,
+    held: Option<(u64, Vec<u8>)>,
+    after_short: bool,
+}
+
+impl Planted {
+    /// `memory`, with the bug.
+    pub fn new(memory: Box<dyn AttachedMemory>, bug: PlantedBug) -> Self {
+        Self { memory, bug, held: None, after_short: true }
+    }
+}
+
+impl AttachedMemory for Planted {
+    fn read(&mut self, offset: u64, length: usize) -> Result<&[u8], MemoryFault> {
+        self.submit();
+        self.memory.read(offset, length)
+    }
+
+    fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), MemoryFault> {
+        let is_short = bytes.len() < SHORT;
+        if self.bug == PlantedBug::FlagBeforeData && !is_short && self.after_short && self.held.is_none() {
+            self.after_short = false;
+            self.held = Some((offset, bytes.to_vec()));
+            return Ok(());
+        }
+        self.after_short |= is_short;
+        self.memory.write(offset, bytes)
+    }
+
+    fn submit(&mut self) {
+        self.memory.submit();
+        if self.after_short
+            && let Some((offset, bytes)) = self.held.take()
+        {
+            // The memory has taken shorter writes next to it, so it takes this one.
+            let _ = self.memory.write(offset, &bytes);
+            self.memory.submit();
+        }
+    }
+
+    fn mark(&mut self) -> u64 {
+        self.submit();
+        self.memory.mark()
+    }
+
+    fn has_landed(&mut self, mark: u64) -> bool {
+        self.bug == PlantedBug::NewsBeforeCopy || self.memory.has_landed(mark)
+    }
+}

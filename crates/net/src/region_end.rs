@@ -1,0 +1,319 @@
+//! One end of two programs that write into each other's memory.
+
+use std::io;
+use std::net::Ipv4Addr;
+
+use weft_nic::{AttachedMemory, CardConfig, attached_address};
+use weft_service::preprocess::Pipeline;
+use weft_service::{MapKind, Setting, TapKind};
+use weft_time::Duration;
+use weft_verbs::{
+    AccessFlags, ApiError, Completion, CompletionOpcode, CompletionStatus, LocalBuffer, Operation, PathMtu,
+    QueuePairAttributes, ReceiveRequest, Region, RemoteAddress, WorkRequest,
+};
+
+use crate::{
+    BindError, ConnectionOptions, Context, IdlePolicy, Introduction, PortOptions, RemoteMemory, SocketDevice,
+    connect,
+};
+
+/// Requests that wait at an end, in each direction.
+const DEPTH: u32 = 256;
+/// Receive requests, each for the news of one WRITE.
+const RECEIVES: u32 = DEPTH / 2;
+const WINDOW_PACKETS: u32 = 256;
+/// Packets that came too early and are kept.
+const REORDER_PACKETS: usize = 1_024;
+/// Packets that are sent as one buffer.
+const BURST_PACKETS: u32 = 16;
+
+/// Memory of a region.
+#[derive(Debug)]
+pub enum RegionMemoryKind {
+    /// The card's own, of so many bytes.
+    Own(u64),
+    /// Another device's, with its bytes.
+    Attached(Box<dyn AttachedMemory>, u64),
+}
+
+/// What a program hears of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heard {
+    /// A WRITE of this end has been acknowledged.
+    Written,
+    /// The peer has written something, and says so with this value. All that it had written before is in the memory.
+    Told(u32),
+}
+
+/// Reason for which an end cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum RegionEndError {
+    /// The port.
+    #[error(transparent)]
+    Bind(#[from] BindError),
+    /// The kernel.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    /// The card.
+    #[error(transparent)]
+    Card(#[from] ApiError),
+    /// A request has failed, and the connection with it.
+    #[error("a request ended with {}: the peer is gone, or refuses it", .0.name())]
+    Failed(CompletionStatus),
+    /// A WRITE outside a region.
+    #[error("{length} bytes at {offset} do not lie in the region of {bytes} bytes")]
+    Outside {
+        /// First byte of the WRITE.
+        offset: u64,
+        /// Bytes of the WRITE.
+        length: u64,
+        /// Bytes of the region.
+        bytes: u64,
+    },
+    /// There is nobody yet.
+    #[error("this end has no peer yet")]
+    Alone,
+}
+
+/// A card on a UDP socket with one region, which is all of its memory, and one queue pair.
+#[derive(Debug)]
+pub struct RegionEnd {
+    context: Context<SocketDevice>,
+    own: Introduction,
+    memory: RemoteMemory,
+    peer: Option<RemoteMemory>,
+    lkey: u32,
+}
+
+impl RegionEnd {
+    /// WRITEs that can be under way at a time.
+    pub const DEPTH: u32 = DEPTH;
+
+    /// A card on port 4791 of an address of this machine; `policy` says how its thread waits.
+    ///
+    /// # Errors
+    /// The port is in use, or the address is another machine's.
+    pub fn open(
+        address: Ipv4Addr,
+        memory: RegionMemoryKind,
+        policy: IdlePolicy,
+    ) -> Result<Self, RegionEndError> {
+        let transport = weft_rdma::Config {
+            max_queue_pairs: 4,
+            max_regions: 4,
+            completion_queue_depth: 4 * DEPTH as usize,
+            rpc_queue_depth: 1,
+            max_queue_depth: DEPTH,
+            window_packets: WINDOW_PACKETS,
+            acknowledge_interval: WINDOW_PACKETS / 4,
+            reorder_packets: REORDER_PACKETS,
+            burst_packets: BURST_PACKETS,
+            ..weft_rdma::Config::default()
+        };
+        let (own_bytes, address_of_first, length) = match &memory {
+            RegionMemoryKind::Own(bytes) => (*bytes as usize, 0, *bytes),
+            RegionMemoryKind::Attached(_, bytes) => (0, attached_address(0), *bytes),
+        };
+        let config = CardConfig::without_engines(own_bytes, transport);
+        let mut device = SocketDevice::open(address, config, &PortOptions::default())?;
+        if let RegionMemoryKind::Attached(memory, _) = memory {
+            device.card().attach(memory);
+        }
+        let mut context = Context::new(device, policy)?;
+        let driver = context.driver();
+        let keys = driver.register_region(Region::host(address_of_first, length, AccessFlags::ALL))?;
+        let attributes =
+            QueuePairAttributes { max_send_wr: DEPTH, max_recv_wr: DEPTH, ..QueuePairAttributes::default() };
+        let start = RemoteAddress { address: address_of_first, rkey: keys.rkey };
+        let memory = RemoteMemory { start, length };
+        let own = Introduction {
+            gid: address.into(),
+            number: driver.create_queue_pair(attributes)?,
+            psn: 0,
+            memory: Some(memory),
+        };
+        Ok(Self { context, own, memory, peer: None, lkey: keys.lkey })
+    }
+
+    /// What the peer must be told of this end.
+    pub const fn introduction(&self) -> Introduction {
+        self.own
+    }
+
+    /// Lets all that the peer writes pass a pipeline on its way into the region.
+    pub fn preprocess(&mut self, pipeline: Pipeline) {
+        let card = self.context.device().card();
+        let value = card.load_pipeline(pipeline);
+        card.serve(self.own.number, Setting { map: MapKind::Preprocess, tap: TapKind::None, value });
+    }
+
+    /// Connects with a peer. Both ends must say the same `path_mtu`.
+    ///
+    /// # Errors
+    /// This end has a peer already.
+    pub fn connect(&mut self, peer: &Introduction, path_mtu: PathMtu) -> Result<(), RegionEndError> {
+        let options = ConnectionOptions { path_mtu, ..ConnectionOptions::default() };
+        connect(self.context.driver(), &self.own, peer, &options)?;
+        self.peer = peer.memory;
+        (0..RECEIVES).for_each(|_| self.post_receive());
+        Ok(())
+    }
+
+    fn post_receive(&mut self) {
+        self.context.post_receive(self.own.number, ReceiveRequest { id: 0, local: LocalBuffer::default() });
+    }
+
+    /// The memory of the region, without the transport's checks; the address is an offset.
+    ///
+    /// # Errors
+    /// The bytes do not lie in it.
+    pub fn read(&mut self, offset: u64, length: usize) -> Result<&[u8], RegionEndError> {
+        let place = inside(&self.memory, offset, length as u64)?;
+        let outside = RegionEndError::Outside { offset, length: length as u64, bytes: self.memory.length };
+        self.context.driver().memory().read(weft_verbs::Target::Host, place, length).map_err(|_| outside)
+    }
+
+    /// Stores bytes in the region of this end.
+    ///
+    /// # Errors
+    /// They do not fit.
+    pub fn store(&mut self, offset: u64, bytes: &[u8]) -> Result<(), RegionEndError> {
+        let place = inside(&self.memory, offset, bytes.len() as u64)?;
+        let outside =
+            RegionEndError::Outside { offset, length: bytes.len() as u64, bytes: self.memory.length };
+        self.context.driver().memory().write(weft_verbs::Target::Host, place, bytes).map_err(|_| outside)
+    }
+
+    /// WRITEs a part of this region to the peer's, and tells the peer of it if there is a value. The bytes must stay as
+    /// they are until that has been heard of, and at most [`RegionEnd::DEPTH`] of them may be under way.
+    ///
+    /// # Errors
+    /// The bytes do not lie in both regions, or there is no peer.
+    pub fn write(
+        &mut self,
+        from: u64,
+        length: u32,
+        to: u64,
+        immediate: Option<u32>,
+    ) -> Result<(), RegionEndError> {
+        let peer = self.peer.ok_or(RegionEndError::Alone)?;
+        let remote = RemoteAddress { address: inside(&peer, to, length.into())?, ..peer.start };
+        let address = inside(&self.memory, from, length.into())?;
+        let local = LocalBuffer { address, length, lkey: self.lkey };
+        let operation = Operation::Write { remote, immediate };
+        self.context.post_send(self.own.number, WorkRequest::new(0, operation, local));
+        Ok(())
+    }
+
+    /// Tells the peer a value.
+    ///
+    /// # Errors
+    /// There is no peer.
+    pub fn tell(&mut self, value: u32) -> Result<(), RegionEndError> {
+        self.write(0, 0, 0, Some(value))
+    }
+
+    /// What is heard of next. Lets the card go on once, for at most `limit`, if there is nothing yet.
+    ///
+    /// # Errors
+    /// A request has failed, or the port is useless.
+    pub fn poll(&mut self, limit: Duration) -> Result<Option<Heard>, RegionEndError> {
+        let completion = match self.context.poll() {
+            Some(completion) => Some(completion),
+            None => {
+                self.context.progress(limit)?;
+                self.context.poll()
+            }
+        };
+        completion.map(|completion| self.hear(&completion)).transpose()
+    }
+
+    /// What is heard of next, within `limit`.
+    ///
+    /// # Errors
+    /// As [`RegionEnd::poll`].
+    pub fn hear_within(&mut self, limit: Duration) -> Result<Option<Heard>, RegionEndError> {
+        let completion = self.context.wait(limit)?;
+        completion.map(|completion| self.hear(&completion)).transpose()
+    }
+
+    fn hear(&mut self, completion: &Completion) -> Result<Heard, RegionEndError> {
+        if completion.status != CompletionStatus::Success {
+            return Err(RegionEndError::Failed(completion.status));
+        }
+        if completion.opcode != CompletionOpcode::ReceiveWriteWithImmediate {
+            return Ok(Heard::Written);
+        }
+        self.post_receive();
+        Ok(Heard::Told(completion.immediate.unwrap_or_default()))
+    }
+}
+
+/// Address of bytes of a region.
+fn inside(memory: &RemoteMemory, offset: u64, length: u64) -> Result<u64, RegionEndError> {
+    let RemoteMemory { start, length: bytes } = *memory;
+    let fits = offset.checked_add(length).is_some_and(|end| end <= bytes);
+    if fits { Ok(start.address + offset) } else { Err(RegionEndError::Outside { offset, length, bytes }) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BYTES: u64 = 10_000;
+
+    fn ends() -> [RegionEnd; 2] {
+        let [high, low] = (std::process::id() as u16).to_be_bytes();
+        let mut ends = [11, 12].map(|last| {
+            let address = Ipv4Addr::new(127, high, low, last);
+            RegionEnd::open(address, RegionMemoryKind::Own(BYTES), IdlePolicy::SLEEP).unwrap()
+        });
+        let introductions = [0, 1].map(|end: usize| ends[end].introduction());
+        for end in 0..2 {
+            ends[end].connect(&introductions[1 - end], PathMtu::Bytes1024).unwrap();
+        }
+        ends
+    }
+
+    /// Lets both go on until the second hears something else than that its own WRITEs have arrived.
+    fn told([one, other]: &mut [RegionEnd; 2]) -> u32 {
+        for _ in 0..10_000 {
+            one.poll(Duration::from_us(20)).unwrap();
+            if let Some(Heard::Told(value)) = other.poll(Duration::from_us(20)).unwrap() {
+                return value;
+            }
+        }
+        panic!("nothing was told");
+    }
+
+    #[test]
+    fn what_was_written_is_there_when_it_is_told_and_passed_the_pipeline() {
+        let mut ends = ends();
+        let rows: Vec<u8> = (0..BYTES as u32 / 4).flat_map(u32::to_le_bytes).collect();
+        ends[0].store(0, &rows).unwrap();
+        ends[0].write(0, 4_000, 1_000, None).unwrap();
+        ends[0].write(0, 0, 0, Some(1)).unwrap();
+        assert_eq!(told(&mut ends), 1);
+        assert!(ends[1].read(1_000, 4_000).unwrap() == &rows[..4_000]);
+        let pipeline: Pipeline = "row = { int32 = 1 }\ncolumns.0 = [\"modulus 7\"]".parse().unwrap();
+        ends[1].preprocess(pipeline.clone());
+        ends[0].write(0, 8_000, 0, Some(2)).unwrap();
+        assert_eq!(told(&mut ends), 2);
+        let mut features = rows[..8_000].to_vec();
+        pipeline.transform(0, &mut features);
+        assert!(ends[1].read(0, 8_000).unwrap() == features);
+    }
+
+    #[test]
+    fn what_lies_outside_is_refused_here() {
+        let mut ends = ends();
+        for (from, length, to) in [(BYTES, 1, 0), (0, 1, BYTES), (0, 9_000, 2_000), (u64::MAX, 1, 0)] {
+            let refused = ends[0].write(from, length, to, None);
+            assert!(matches!(refused, Err(RegionEndError::Outside { .. })), "{refused:?}");
+        }
+        assert!(ends[0].store(BYTES, &[1]).is_err() && ends[0].read(1, BYTES as usize).is_err());
+        let [mut one, _] = ends;
+        one.peer = None;
+        assert!(matches!(one.tell(1), Err(RegionEndError::Alone)));
+    }
+}
