@@ -126,6 +126,12 @@ expect '2 to 8 nodes' "$weft" bench smr --nodes 9
 expect 'is not in 10..=95' "$weft" bench store --occupancy 99
 expect 'is not in 1000..' "$weft" bench store --keys 10
 expect 'there is no folder' "$weft" bench store --keys 1000 --json nowhere/result.json
+expect 'preprocess' "$weft" bench service --service inspct
+expect 'there is no preset' "$weft" bench service --service preprocess --pipeline crito
+expect 'cannot be read' "$weft" bench service --service preprocess --pipeline nowhere.toml
+printf 'row = { int32 = 2 }\ncolumns.0 = ["lg 1"]\n' >wrong.toml
+expect 'there is no operator' "$weft" bench service --service preprocess --pipeline wrong.toml
+rm wrong.toml
 expect 'a multiple of 16' "$weft" bench cuda --round-bytes 1000
 expect 'is not in 1..=128' "$weft" bench cuda --depth 200
 ldconfig -p 2>/dev/null | grep -q libcuda.so.1 || expect 'no CUDA driver' "$weft" bench cuda

@@ -7,13 +7,16 @@ use weft_rdma::MemoryFault;
 
 /// A short write may be a flag.
 const SHORT: usize = 64;
+/// How often the card submits before a bug does what should have been done at once: tens of microseconds, in which a
+/// kernel sees it.
+const LATE: u32 = 64;
 
 /// What is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlantedBug {
-    /// The first long write after a short one is held back until a short one has been submitted.
+    /// The first long write after a short one is made some time after the next short one.
     FlagBeforeData,
-    /// The card is told that everything has landed, without looking.
+    /// The card is told that everything has landed, and copies are begun some time later.
     NewsBeforeCopy,
 }
 
@@ -47,23 +50,37 @@ pub struct Planted {
     bug: PlantedBug,
     held: Option<(u64, Vec<u8>)>,
     after_short: bool,
+    /// Submits since there is something to do late.
+    waited: u32,
 }
 
 impl Planted {
     /// `memory`, with the bug.
     pub fn new(memory: Box<dyn AttachedMemory>, bug: PlantedBug) -> Self {
-        Self { memory, bug, held: None, after_short: true }
+        Self { memory, bug, held: None, after_short: true, waited: 0 }
+    }
+}
+
+impl Planted {
+    /// Does what was put off.
+    fn make_up(&mut self) {
+        if let Some((offset, bytes)) = self.held.take() {
+            // The memory has taken shorter writes next to it, so it takes this one.
+            let _ = self.memory.write(offset, &bytes);
+        }
+        self.memory.submit();
     }
 }
 
 impl AttachedMemory for Planted {
     fn read(&mut self, offset: u64, length: usize) -> Result<&[u8], MemoryFault> {
-        self.submit();
+        self.make_up();
         self.memory.read(offset, length)
     }
 
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), MemoryFault> {
         let is_short = bytes.len() < SHORT;
+        self.waited = 0;
         if self.bug == PlantedBug::FlagBeforeData && !is_short && self.after_short && self.held.is_none() {
             self.after_short = false;
             self.held = Some((offset, bytes.to_vec()));
@@ -74,19 +91,24 @@ impl AttachedMemory for Planted {
     }
 
     fn submit(&mut self) {
-        self.memory.submit();
-        if self.after_short
-            && let Some((offset, bytes)) = self.held.take()
-        {
-            // The memory has taken shorter writes next to it, so it takes this one.
-            let _ = self.memory.write(offset, &bytes);
-            self.memory.submit();
+        self.waited += 1;
+        match self.bug {
+            PlantedBug::FlagBeforeData => {
+                self.memory.submit();
+                if self.after_short && self.waited >= LATE {
+                    self.make_up();
+                }
+            }
+            PlantedBug::NewsBeforeCopy if self.waited >= LATE => self.make_up(),
+            PlantedBug::NewsBeforeCopy => {}
         }
     }
 
     fn mark(&mut self) -> u64 {
-        self.submit();
-        self.memory.mark()
+        match self.bug {
+            PlantedBug::FlagBeforeData => self.memory.mark(),
+            PlantedBug::NewsBeforeCopy => 0,
+        }
     }
 
     fn has_landed(&mut self, mark: u64) -> bool {

@@ -62,8 +62,9 @@ fn watch(gpu: &Arc<Gpu>, memory: &mut dyn AttachedMemory, place: &Place, flag: F
             while !memory.has_landed(mark) {}
             watcher.tell(round);
         }
-        memory.submit();
+        // A card submits again and again.
         while watcher.checked() < round {
+            memory.submit();
             std::thread::yield_now();
         }
     }
@@ -132,6 +133,9 @@ mod planted {
             let findings = watch(&gpu, &mut memory, &place, flag);
             assert!(findings.rounds == ROUNDS && findings.wrong_rounds > 0, "{bug:?}: {findings:?}");
         };
+        let memory = MappedMemory::new(&gpu, BYTES).unwrap();
+        let place = memory.place();
+        finds(Box::new(memory), place, PlantedBug::FlagBeforeData, FLAGS[0]);
         for (bug, flag) in [(PlantedBug::FlagBeforeData, FLAGS[0]), (PlantedBug::NewsBeforeCopy, FLAGS[1])] {
             let memory = DeviceMemory::new(&gpu, BYTES).unwrap();
             let place = memory.place();

@@ -135,6 +135,11 @@ impl RegionEnd {
         Ok(Self { context, own, memory, peer: None, lkey: keys.lkey })
     }
 
+    /// Closes the port, and returns the memory that was attached.
+    pub fn close(mut self) -> Option<Box<dyn AttachedMemory>> {
+        self.context.device().card().detach()
+    }
+
     /// What the peer must be told of this end.
     pub const fn introduction(&self) -> Introduction {
         self.own

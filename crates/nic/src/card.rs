@@ -195,6 +195,12 @@ impl<E: Engine> Card<E> {
         self.ports.memory.attached = Some(memory);
     }
 
+    /// Takes back what was attached. Nobody is told any more of what is under way to it.
+    pub fn detach(&mut self) -> Option<Box<dyn AttachedMemory>> {
+        self.ports.held.clear();
+        self.ports.memory.attached.take()
+    }
+
     /// Loads a pipeline; its number is the value of settings that use it.
     pub fn load_pipeline(&mut self, pipeline: Pipeline) -> u64 {
         self.services().load(pipeline)

@@ -56,7 +56,8 @@ pub(crate) struct CudaOptions {
 
 /// Four WRITEs of whole words, each longer than a flag.
 fn round_bytes(text: &str) -> Result<u32, String> {
-    let bytes = text.parse().ok().filter(|bytes: &u32| (256..=1_048_576).contains(bytes) && bytes % 16 == 0);
+    let bytes =
+        text.parse().ok().filter(|bytes: &u32| (256..=1_048_576).contains(bytes) && bytes.is_multiple_of(16));
     bytes.ok_or_else(|| "choose a multiple of 16 from 256 to 1048576".into())
 }
 

@@ -11,6 +11,7 @@ mod rdt;
 mod rdt_crash;
 mod rdt_hybrid;
 mod rounds;
+mod service;
 mod smr;
 mod store;
 mod txn;
@@ -47,6 +48,8 @@ pub(crate) enum Bench {
     RdtHybrid(Reported<rdt_hybrid::RdtHybridOptions>),
     /// Consensus in synchronous rounds: lowest stable period, latency and throughput
     Rounds(Reported<rounds::RoundsArguments>),
+    /// A service on the path of a card: what it costs, and whether what it leaves in memory is right
+    Service(Reported<service::ServiceOptions>),
     /// Replicated log of one-sided writes (Mu): appends, fail-over, permission switch
     Smr(Reported<smr::SmrOptions>),
     /// Objects and roundtrips per lookup of the transaction store, beside other tables (Xenic, table 2)
@@ -75,6 +78,7 @@ impl Bench {
             Self::RdtCrash(arguments) => arguments.run(),
             Self::RdtHybrid(arguments) => arguments.run(),
             Self::Rounds(arguments) => arguments.run(),
+            Self::Service(arguments) => arguments.run(),
             Self::Smr(arguments) => arguments.run(),
             Self::Store(arguments) => arguments.run(),
             Self::Txn(arguments) => arguments.run(),

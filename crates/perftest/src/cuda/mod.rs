@@ -12,15 +12,11 @@ mod receiver;
 mod result;
 mod sender;
 
-use std::net::Ipv4Addr;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread;
 
 use weft_cuda::{DeviceMemory, Gpu, MappedMemory, Place};
-use weft_net::{IdlePolicy, Introduction, RegionEnd, RegionMemoryKind};
+use weft_net::RegionMemoryKind;
 use weft_nic::AttachedMemory;
-use weft_verbs::PathMtu;
 
 #[cfg(feature = "planted-bugs")]
 pub use weft_cuda::PlantedBug;
@@ -28,6 +24,7 @@ pub use weft_cuda::PlantedBug;
 pub use result::{CudaResult, MemoryKind, News, TransferResult, WatchResult};
 
 use crate::RdmaError;
+use crate::pair::{Stream, with_pair};
 use receiver::Served;
 
 /// Times that each measurement is made, in turn; medians count.
@@ -38,9 +35,6 @@ const LATENCY_BYTES: u32 = 64;
 const ROUND_WRITES: u32 = 4;
 /// Bytes of the flag behind the data of a round.
 const FLAG_BYTES: u32 = 8;
-
-/// Pollers that offer their core to others: a machine may have fewer cores than there are pollers.
-const IDLE: IdlePolicy = IdlePolicy::SHARE;
 
 /// Parameters of the measurement.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,12 +77,6 @@ enum Sent {
 /// Memory to attach, and where it lies.
 type Attached = (Box<dyn AttachedMemory>, Place);
 
-/// Addresses that only this process uses.
-fn addresses() -> [Ipv4Addr; 2] {
-    let [high, low] = (std::process::id() as u16).to_be_bytes();
-    [1, 2].map(|last| Ipv4Addr::new(127, high, low, last))
-}
-
 impl CudaBench {
     /// Measures.
     ///
@@ -103,7 +91,7 @@ impl CudaBench {
                 let (sent, served) = self.one_run(&gpu, kind, Job::Throughput)?;
                 transfer.intact &= served.intact;
                 let Sent::Time(nanoseconds) = sent else { unreachable!("the sender does what it is told") };
-                transfer.add_run(self.messages, self.size_bytes, nanoseconds);
+                transfer.goodput_of_runs.push(self.stream().goodput(nanoseconds));
                 let (sent, _) = self.one_run(&gpu, kind, Job::Latency)?;
                 let Sent::Latencies(latencies) = sent else {
                     unreachable!("the sender does what it is told")
@@ -137,10 +125,13 @@ impl CudaBench {
         })
     }
 
+    const fn stream(&self) -> Stream {
+        Stream { size_bytes: self.size_bytes, messages: self.messages, depth: self.depth }
+    }
+
     /// Bytes of either region.
     fn region_bytes(&self) -> u64 {
-        let messages = u64::from(self.depth) * u64::from(self.size_bytes);
-        messages.max(u64::from(self.round_bytes + FLAG_BYTES)).next_multiple_of(4_096)
+        (self.stream().bytes() as u64).max(u64::from(self.round_bytes + FLAG_BYTES)).next_multiple_of(4_096)
     }
 
     /// Memory of this kind, if it is not the card's own.
@@ -169,59 +160,16 @@ impl CudaBench {
 
     /// One job between two cards, of which the receiver's lies here.
     fn one_run(&self, gpu: &Arc<Gpu>, kind: MemoryKind, job: Job) -> Result<(Sent, Served), RdmaError> {
-        let [receiver, sender] = addresses();
-        let memory = self.memory(gpu, kind)?;
-        let place = memory.as_ref().map(|(_, place)| *place);
         let bytes = self.region_bytes();
-        let kind = match memory {
-            None => RegionMemoryKind::Own(bytes),
-            Some((memory, _)) => RegionMemoryKind::Attached(memory, bytes),
+        let (kind, place) = match self.memory(gpu, kind)? {
+            None => (RegionMemoryKind::Own(bytes), None),
+            Some((memory, place)) => (RegionMemoryKind::Attached(memory, bytes), Some(place)),
         };
-        let mut end = RegionEnd::open(receiver, kind, IDLE)?;
-        let (to_sender, from_receiver) = channel();
-        let (to_receiver, from_sender) = channel();
-        thread::scope(|scope| {
-            let sending = scope.spawn(move || {
-                let end = RegionEnd::open(sender, RegionMemoryKind::Own(bytes), IDLE)?;
-                let mut end = introduce(end, &to_receiver, &from_receiver)?;
-                sender::send(self, &mut end, job)
-            });
-            let served = introduce_receiver(&mut end, &to_sender, &from_sender)
-                .and_then(|()| receiver::serve(self, gpu, &mut end, place, job));
-            // The other end says more about a failure than that it has gone.
-            drop(to_sender);
-            let sent = sending.join().expect("the sender does not panic");
-            match (sent, served) {
-                (Ok(sent), Ok(served)) => Ok((sent, served)),
-                (_, Err(error)) | (Err(error), _) => Err(error),
-            }
-        })
+        with_pair(
+            kind,
+            bytes,
+            |end| sender::send(self, end, job),
+            |end| receiver::serve(self, gpu, end, place, job),
+        )
     }
-}
-
-/// The other end has ended before it said who it is; its own error says why.
-fn gone<E>(_: E) -> RdmaError {
-    RdmaError::Failed("the other end has ended".into())
-}
-
-fn introduce_receiver(
-    end: &mut RegionEnd,
-    to_peer: &Sender<Introduction>,
-    from_peer: &Receiver<Introduction>,
-) -> Result<(), RdmaError> {
-    to_peer.send(end.introduction()).map_err(gone)?;
-    let peer = from_peer.recv().map_err(gone)?;
-    Ok(end.connect(&peer, PathMtu::Bytes4096)?)
-}
-
-/// The sender connects second: its peer is ready when it begins.
-fn introduce(
-    mut end: RegionEnd,
-    to_peer: &Sender<Introduction>,
-    from_peer: &Receiver<Introduction>,
-) -> Result<RegionEnd, RdmaError> {
-    let peer = from_peer.recv().map_err(gone)?;
-    end.connect(&peer, PathMtu::Bytes4096)?;
-    to_peer.send(end.introduction()).map_err(gone)?;
-    Ok(end)
 }

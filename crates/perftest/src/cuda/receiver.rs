@@ -8,7 +8,7 @@ use weft_net::{Heard, RegionEnd};
 use super::sender::pattern;
 use super::{CudaBench, Job, News};
 use crate::RdmaError;
-use crate::end::{answer, linger, look, told};
+use crate::pair::{Stream, answer, linger, look, told};
 
 /// Looks at a kernel that makes no progress before it is given up: a look takes 20 us at least when nothing happens.
 const PATIENCE: u64 = 500_000;
@@ -33,8 +33,7 @@ pub(super) fn serve(
     let mut served = Served { intact: true, findings: Findings::default() };
     match job {
         Job::Throughput => {
-            let last = told(end)?;
-            answer(end, last)?;
+            Stream::serve(end)?;
             served.intact = holds_all(bench, end);
         }
         Job::Latency => {
@@ -53,9 +52,7 @@ pub(super) fn serve(
 
 /// Whether every byte of the region that was written is there.
 fn holds_all(bench: &CudaBench, end: &mut RegionEnd) -> bool {
-    let slots = bench.messages.min(bench.depth.into());
-    let length = slots as usize * bench.size_bytes as usize;
-    end.read(0, length)
+    end.read(0, bench.stream().written())
         .is_ok_and(|bytes| bytes.iter().enumerate().all(|(place, byte)| *byte == pattern(place)))
 }
 

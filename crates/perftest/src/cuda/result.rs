@@ -129,11 +129,6 @@ impl TransferResult {
         }
     }
 
-    pub(super) fn add_run(&mut self, messages: u64, size_bytes: u32, nanoseconds: u64) {
-        let bits = messages as f64 * f64::from(size_bytes) * 8.0;
-        self.goodput_of_runs.push(bits * 1e9 / nanoseconds as f64);
-    }
-
     pub(super) fn conclude(&mut self, size_bytes: u32) {
         self.goodput_bits_per_s = median(self.goodput_of_runs.iter().copied());
         self.messages_per_s = self.goodput_bits_per_s / 8.0 / f64::from(size_bytes);

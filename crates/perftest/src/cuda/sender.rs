@@ -4,12 +4,12 @@ use std::time::Instant;
 
 use weft_cuda::expected_word;
 use weft_harness::histogram::Latencies;
-use weft_net::{Heard, RegionEnd};
+use weft_net::RegionEnd;
 use weft_time::Duration;
 
 use super::{CudaBench, FLAG_BYTES, Job, LATENCY_BYTES, ROUND_WRITES, Sent};
 use crate::RdmaError;
-use crate::end::{hear, told};
+use crate::pair::told;
 
 /// Does a job.
 pub(super) fn send(bench: &CudaBench, end: &mut RegionEnd, job: Job) -> Result<Sent, RdmaError> {
@@ -31,24 +31,10 @@ pub(super) fn pattern(place: usize) -> u8 {
 
 /// Nanoseconds from the first post to the answer to the last message.
 fn throughput(bench: &CudaBench, end: &mut RegionEnd) -> Result<u64, RdmaError> {
-    let size = bench.size_bytes;
-    let bytes: Vec<u8> = (0..bench.depth as usize * size as usize).map(pattern).collect();
+    let stream = bench.stream();
+    let bytes: Vec<u8> = (0..stream.bytes()).map(pattern).collect();
     end.store(0, &bytes)?;
-    let (mut posted, mut completed, mut answered) = (0, 0, false);
-    let begin = Instant::now();
-    while !answered {
-        while posted < bench.messages && posted - completed < bench.depth.into() {
-            let place = posted % u64::from(bench.depth) * u64::from(size);
-            posted += 1;
-            let last = (posted == bench.messages).then_some(0);
-            end.write(place, size, place, last)?;
-        }
-        match hear(end)? {
-            Heard::Told(_) => answered = true,
-            Heard::Written => completed += 1,
-        }
-    }
-    Ok(since(begin))
+    stream.send(end)
 }
 
 /// Round trips of single messages and their answers.
