@@ -4,6 +4,7 @@
 mod engines;
 mod errors;
 mod pending;
+mod region;
 
 use std::path::PathBuf;
 
@@ -62,5 +63,6 @@ fn _weft(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Client>()?;
     engines::register(module)?;
     pending::register(module)?;
+    region::register(module)?;
     errors::register(module)
 }

@@ -1,6 +1,6 @@
 """The Rust half: :mod:`weft` documents what programs use."""
 
-from typing import Any
+from typing import Any, Self
 
 class WeftError(Exception):
     """A call has no answer that a program can go on with."""
@@ -145,3 +145,81 @@ class Client:
     def object(self, name: str) -> Object: ...
     def log(self, name: str) -> Log: ...
     def rounds(self) -> Rounds: ...
+
+class Region:
+    """Memory that one other program writes into over UDP sockets, and from which this one writes into the other's.
+
+    A region is a buffer: ``memoryview(region)`` and ``numpy.frombuffer(region, dtype)`` see it without a copy, as long
+    as they like. In memory of a GPU it has ``__cuda_array_interface__`` instead, for PyTorch and CuPy; ``mapped``
+    memory has both. A thread of its own drives the connection, and the calls may be made by any thread.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        nbytes: int,
+        memory: str = "host",
+        gpu: int = 0,
+        pipeline: str | None = None,
+    ) -> None:
+        """A region of ``nbytes`` zeros at an IPv4 address of this machine, UDP port 4791.
+
+        ``memory`` is ``host``, ``mapped`` (of the host, for a GPU) or ``device`` (of the GPU with number ``gpu``). What
+        the other program writes passes ``pipeline`` on its way: ``criteo``, ``balboa``, or a declaration in TOML. Each
+        write is a message that begins with a row.
+
+        Raises ``ValueError`` for an argument that means nothing, ``OSError`` for an address that is not this machine's
+        or in use, and ``RuntimeError`` if there is no GPU.
+        """
+
+    def accept(self, port: int, timeout_s: float = 30.0) -> None:
+        """Wait for the other program at a TCP port of this region's address, and connect with its region.
+
+        Raises ``TimeoutError`` if nobody came, ``OSError`` and ``ConnectionError``.
+        """
+
+    def connect(self, address: str, port: int, timeout_s: float = 30.0) -> None:
+        """Connect with the region of the other program, which waits at this address and TCP port, or soon will.
+
+        Raises ``OSError`` and ``ConnectionError``.
+        """
+
+    def write(
+        self, offset: int, nbytes: int, to: int, value: int | None = None, timeout_s: float = 30.0
+    ) -> None:
+        """Write a part of this region into the other's, and tell ``value`` (32 bits) behind it, if there is one.
+
+        Returns once the write is posted. The bytes must stay as they are until :meth:`flush`, or an answer to the
+        value. At most 256 writes are under way; more wait.
+
+        Raises ``ValueError`` for bytes outside of this region, ``TimeoutError``, and ``ConnectionError`` if the other
+        program is gone or a write went outside of its region.
+        """
+
+    def flush(self, timeout_s: float = 30.0) -> None:
+        """Wait until all that was written has arrived. Raises as :meth:`write`."""
+
+    def tell(self, value: int, timeout_s: float = 30.0) -> None:
+        """Tell the other program a value of 32 bits. Raises as :meth:`write`."""
+
+    def wait(self, timeout_s: float = 30.0) -> int:
+        """The next value that the other program tells. All that it had written before lies in this region.
+
+        Raises ``TimeoutError`` and ``ConnectionError``.
+        """
+
+    def close(self) -> None:
+        """Stop: nobody writes into this region any more. Its bytes stay."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the region."""
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """Where the memory lies for CUDA. Raises ``AttributeError`` for memory of the host."""
+
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+    def __len__(self) -> int: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(self, exception: object, value: object, trace: object) -> None: ...

@@ -1,0 +1,160 @@
+//! The thread that drives one end of a connection.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use weft_net::{Heard, RegionEnd};
+
+/// The longest time for which what Python asks for waits: the thread sleeps for packets.
+const LOOK: weft_time::Duration = weft_time::Duration::from_us(200);
+
+/// A WRITE that is to be posted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Write {
+    pub(super) from: u64,
+    pub(super) length: u32,
+    pub(super) to: u64,
+    pub(super) value: Option<u32>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    writes: VecDeque<Write>,
+    /// WRITEs asked for, and WRITEs acknowledged.
+    asked: u64,
+    written: u64,
+    told: VecDeque<u32>,
+    failure: Option<String>,
+    stops: bool,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until `ready` has something, or something has failed.
+    fn wait<T>(&self, limit: Duration, mut ready: impl FnMut(&mut State) -> Option<T>) -> Result<T, Waited> {
+        let end = Instant::now() + limit;
+        let mut state = self.lock();
+        loop {
+            if let Some(found) = ready(&mut state) {
+                return Ok(found);
+            }
+            if let Some(failure) = &state.failure {
+                return Err(Waited::Failed(failure.clone()));
+            }
+            if state.stops {
+                return Err(Waited::Failed("this region is closed".to_owned()));
+            }
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(Waited::InVain);
+            }
+            state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+/// What ended a wait without what was waited for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Waited {
+    InVain,
+    Failed(String),
+}
+
+/// A connected end and its thread. Dropped, it stops.
+#[derive(Debug)]
+pub(super) struct Worker {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<RegionEnd>>>,
+}
+
+impl Worker {
+    pub(super) fn start(end: RegionEnd) -> std::io::Result<Self> {
+        let shared = Arc::new(Shared::default());
+        let of_thread = shared.clone();
+        let thread = thread::Builder::new().name("weft-region".into()).spawn(move || run(end, &of_thread))?;
+        Ok(Self { shared, thread: Mutex::new(Some(thread)) })
+    }
+
+    /// Asks for a WRITE, once fewer than the most are under way.
+    pub(super) fn write(&self, write: Write, limit: Duration) -> Result<(), Waited> {
+        self.shared.wait(limit, |state| {
+            let room = state.asked - state.written < u64::from(RegionEnd::DEPTH);
+            room.then(|| {
+                state.asked += 1;
+                state.writes.push_back(write);
+            })
+        })
+    }
+
+    /// Waits until all that was asked for has arrived.
+    pub(super) fn flush(&self, limit: Duration) -> Result<(), Waited> {
+        self.shared.wait(limit, |state| (state.asked == state.written).then_some(()))
+    }
+
+    /// What the peer tells next.
+    pub(super) fn told(&self, limit: Duration) -> Result<u32, Waited> {
+        self.shared.wait(limit, |state| state.told.pop_front())
+    }
+
+    /// Ends the thread, and all waits. Returns its end the first time.
+    pub(super) fn stop(&self) -> Option<RegionEnd> {
+        self.shared.lock().stops = true;
+        self.shared.changed.notify_all();
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        thread?.join().ok()
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn run(mut end: RegionEnd, shared: &Shared) -> RegionEnd {
+    loop {
+        let mut state = shared.lock();
+        if state.stops {
+            return end;
+        }
+        let writes = std::mem::take(&mut state.writes);
+        drop(state);
+        if let Err(failure) = go_on(&mut end, writes, shared) {
+            shared.lock().failure = Some(failure.to_string());
+            shared.changed.notify_all();
+            return end;
+        }
+    }
+}
+
+/// Posts, and lets the card go on once.
+fn go_on(
+    end: &mut RegionEnd,
+    writes: VecDeque<Write>,
+    shared: &Shared,
+) -> Result<(), weft_net::RegionEndError> {
+    for Write { from, length, to, value } in writes {
+        end.write(from, length, to, value)?;
+    }
+    if let Some(heard) = end.poll(LOOK)? {
+        let mut state = shared.lock();
+        match heard {
+            Heard::Written => state.written += 1,
+            Heard::Told(value) => state.told.push_back(value),
+        }
+        drop(state);
+        shared.changed.notify_all();
+    }
+    Ok(())
+}
