@@ -7,9 +7,9 @@ use weft_rdma::MemoryFault;
 
 /// A short write may be a flag.
 const SHORT: usize = 64;
-/// How often the card submits before a bug does what should have been done at once: tens of microseconds, in which a
-/// kernel sees it.
-const LATE: u32 = 64;
+/// How often the card submits before a bug does what should have been done at once: hundreds of microseconds, in which
+/// a kernel sees it.
+const LATE: u32 = 1_024;
 
 /// What is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

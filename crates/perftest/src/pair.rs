@@ -107,7 +107,12 @@ pub(super) fn linger(end: &mut RegionEnd) -> Result<(), RdmaError> {
     Ok(())
 }
 
-/// WRITEs one behind the other, of which the last is told and answered.
+/// What a stream tells: it goes on, or it is over.
+const GOES_ON: u32 = 0;
+const OVER: u32 = 1;
+
+/// WRITEs one behind the other. The receiver is told of some, so that it knows a slow stream from one that stalls, and
+/// answers the last.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stream {
     pub(super) size_bytes: u32,
@@ -135,8 +140,12 @@ impl Stream {
             while posted < self.messages && posted - completed < self.depth.into() {
                 let place = posted % u64::from(self.depth) * u64::from(self.size_bytes);
                 posted += 1;
-                let last = (posted == self.messages).then_some(0);
-                end.write(place, self.size_bytes, place, last)?;
+                let told = match posted {
+                    last if last == self.messages => Some(OVER),
+                    some if some.is_multiple_of(self.depth.into()) => Some(GOES_ON),
+                    _ => None,
+                };
+                end.write(place, self.size_bytes, place, told)?;
             }
             match hear(end)? {
                 Heard::Told(_) => answered = true,
@@ -148,8 +157,8 @@ impl Stream {
 
     /// Answers the last message.
     pub(super) fn serve(end: &mut RegionEnd) -> Result<(), RdmaError> {
-        let last = told(end)?;
-        answer(end, last)
+        while told(end)? != OVER {}
+        answer(end, OVER)
     }
 
     /// Payload over a time, in bits per second.

@@ -211,6 +211,11 @@ def measure(arguments: argparse.Namespace, path: str) -> dict[str, Any]:
     total = arguments.rows // arguments.batch * arguments.batch * arguments.repeat
     found: dict[str, Any] = {"rows": total, "batch": arguments.batch, "memory": arguments.memory}
     sources = (("region", FromRegion), ("pandas", FromPandas))
+    if arguments.memory != "host":
+        import torch
+
+        # What the first use of a GPU takes in a process is no time of loading.
+        torch.zeros(1, device="cuda")
     features = []
     for name, make in sources:
         source = make(arguments, path)

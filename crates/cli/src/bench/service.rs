@@ -12,7 +12,7 @@ use crate::task::Task;
 
 const PIPELINE: &str = "criteo";
 const ROWS: u32 = 400;
-const MESSAGES: u64 = 20_000;
+const MESSAGES: u64 = 4_000;
 const SEED: u64 = 7;
 
 /// What is measured.
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn the_command_that_repeats_it_says_all_of_it() {
         for line in [
-            "service --service preprocess --nic soft --pipeline criteo --messages 20000 --seed 7",
+            "service --service preprocess --nic soft --pipeline criteo --messages 4000 --seed 7",
             "service --service preprocess --nic soft --pipeline rows.toml --rows 9 --messages 5 --seed 1",
         ] {
             let options = Service::try_parse_from(line.split(' ')).unwrap().options;
