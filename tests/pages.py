@@ -12,6 +12,7 @@ page, and every command of it.
 """
 
 import argparse
+import ctypes
 import os
 import pathlib
 import re
@@ -31,6 +32,8 @@ LOSS = '[[fault]]\nkind = "loss"\nfrom_us = 0\nuntil_us = 1000000\nprobability =
 NO = 3  # The exit code of a cluster that has answered no.
 NOT_WELL = 4  # That of `weft status` where no node runs.
 LIMIT_S = 1800
+# Commands that end with 2 on a machine without a GPU.
+NEEDS_GPU = "weft bench cuda"
 # Commands of these pages that take minutes: `make nightly` runs them.
 SLOW = {"weft demo --nic rtl", "weft check rounds"}
 
@@ -47,6 +50,14 @@ def blocks(page):
             found.append(block)
             block = []
     return found
+
+
+def has_gpu():
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return False
+    return True
 
 
 def is_server(command):
@@ -138,6 +149,8 @@ def main():
         for block in blocks(ROOT / page):
             if not options.all:
                 block = [entry for entry in block if entry[1] not in SLOW]
+            if not has_gpu():
+                block = [entry for entry in block if not entry[1].startswith(NEEDS_GPU)]
             if options.list:
                 print(*(f"{page}:{number}: {command}" for number, command, _ in block), sep="\n")
                 continue
