@@ -204,7 +204,7 @@ pub const SCRIPT_EXCEPTIONS: &[ScriptException] = &[
     },
     ScriptException {
         script: "read_repaired",
-        left_out: 4,
+        left_out: 5,
         reason: "The gateware goes back for a response, as in `read_response_lost`, and what it answers says that it ends its answer when a part of \
                  it is asked for again. `random` has soft NICs that repair against both kinds.",
     },

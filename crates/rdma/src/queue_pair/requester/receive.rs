@@ -205,11 +205,16 @@ impl Requester {
         if !Early::reaches(expected, sequence) || self.early.contains(sequence) {
             return Ok(());
         }
-        let entry = self.awaited.iter().map(|&serial| self.entries[(serial - self.first_serial) as usize]);
-        let Some(entry) = entry.into_iter().find(|entry| (entry.first..entry.end()).contains(&sequence))
-        else {
+        let awaited = |serial: &u64| &self.entries[(serial - self.first_serial) as usize];
+        let found = self.awaited.iter().map(awaited).find(|entry| sequence < entry.end());
+        let Some(&entry) = found.filter(|entry| sequence >= entry.first) else {
             return Ok(());
         };
+        // What an earlier request is still to bring to the same place must not take the place of this.
+        let mut earlier = self.awaited.iter().map(awaited).take_while(|earlier| earlier.first < entry.first);
+        if earlier.any(|earlier| overlap(&earlier.request.local, &entry.request.local)) {
+            return Ok(());
+        }
         let packet = (sequence - entry.first) as u32;
         if fits(&entry, packet, atomic, payload, setup)
             && store(&entry, packet, atomic, payload, setup, shared, memory)?
@@ -348,6 +353,11 @@ impl Requester {
         self.rewind();
         self.timer = None;
     }
+}
+
+fn overlap(one: &LocalBuffer, other: &LocalBuffer) -> bool {
+    let end = |buffer: &LocalBuffer| buffer.address.saturating_add(buffer.length.into());
+    one.address < end(other) && other.address < end(one)
 }
 
 /// Whether a response has the kind and the length that packet `packet` of `entry` wants.
