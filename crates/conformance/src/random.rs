@@ -538,7 +538,7 @@ impl World {
         let (base, bytes) = window(index, target);
         let rkey = opened.windows[target as usize].rkey;
         let mut fence = self.chance.happens(20_000);
-        let mut changes_window = false;
+        let (mut changes_window, mut reads_window) = (false, false);
         let (operation, local_at, length) = match self.chance.below(100) {
             kind @ 0..=42 => {
                 let length = self.length(bytes);
@@ -582,7 +582,7 @@ impl World {
                 let length = self.length(bytes);
                 let at = base + self.chance.below(bytes - length + 1);
                 let to = host_area(index, 1) + self.chance.below(AREA_BYTES - length + 1);
-                self.flows[flow].reads_window |= of_window;
+                reads_window = of_window;
                 let content =
                     self.model[1 - side][place as usize][at as usize..(at + length) as usize].to_vec();
                 self.model[side][Target::Host as usize][to as usize..(to + length) as usize]
@@ -631,7 +631,7 @@ impl World {
         };
         let state = &mut self.flows[flow];
         fence |= changes_window && state.reads_window;
-        state.reads_window &= !fence;
+        state.reads_window = reads_window || (state.reads_window && !fence);
         state.left -= 1;
         let signaled = state.left == 0 || state.unsignaled == 3 || self.chance.happens(700_000);
         state.unsignaled = if signaled { 0 } else { state.unsignaled + 1 };

@@ -1,6 +1,6 @@
 //! The syndrome of an acknowledgement: one byte that says yes, wait or no.
 
-/// The syndrome of an acknowledgement (clause 9.7.5.2.2, tables 44 to 46).
+/// The syndrome of an acknowledgement (clause 9.7.5.2, tables 44 to 46).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Syndrome {
     /// Positive; the 5-bit end-to-end credit count code (31: credits are not used).
