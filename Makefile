@@ -40,6 +40,7 @@ lint: $(VENV)/.ready ## Formatting and lints, warnings as errors
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --all-features --locked -- --deny warnings
 	tools/circles.py
+	tools/columns.py
 	tools/registers.sh --check
 	tools/lint_rtl.sh
 

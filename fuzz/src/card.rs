@@ -436,7 +436,7 @@ fn write(input: &mut Input<'_>, epoch: Epoch, from: u8, known: &mut Known) -> Ve
     );
     let version = input.near(version(epoch, number & 0xff));
     let value = value(input, status == Status::Ok && operation != Operation::Delete);
-    // Accepted or not, the acknowledgement will tell; until then the stream goes on.
+    // The acknowledgement tells whether it was accepted; the stream continues until then.
     known.accepted[usize::from(from)] = number & 0xff;
     let write =
         Write { epoch, operation, status, number, committed, client, request, version, key: &key, value };

@@ -13,8 +13,8 @@ const VALUE_BYTES: usize = 300;
 
 type Objects = BTreeMap<Key, (Version, Vec<u8>)>;
 
-/// Objects are put and removed; every lookup, whatever it is told about where to begin, finds what is there and
-/// nothing else.
+/// Puts and removes objects. Every lookup must find exactly what is stored, whatever hint it is given about where to
+/// begin.
 pub fn store(data: &[u8]) {
     let mut input = Input::new(data);
     let shape = Shape {

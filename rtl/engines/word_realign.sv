@@ -1,8 +1,8 @@
 // Cuts 64 bytes out of two beats that follow each other, from a word of 8 bytes on, and clears what lies behind their
 // end.
 //
-// Words begin 2 bytes behind a multiple of 8, as they do in frames of Weft datagrams: word n is bytes 8 n + 2 to 8 n + 9.
-// Purely combinational: two choices behind each other.
+// Words begin 2 bytes behind a multiple of 8, as they do in frames of Weft datagrams: word n is bytes 8 n + 2 to 8 n
+// + 9. Purely combinational: two choices behind each other.
 module word_realign
   import weft_pkg::*;
 (

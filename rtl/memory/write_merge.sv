@@ -65,8 +65,8 @@ module write_merge
     .grant_o    (source)
   );
 
-  // Whose data is next, and whose answer. The first is held in a register: the frames that the data comes from are taken in
-  // the same cycle.
+  // Whose data is next, and whose answer. The first is held in a register: the frames that the data comes from are
+  // taken in the same cycle.
   logic    queued_valid;
   source_t queued_source;
   logic    data_free;

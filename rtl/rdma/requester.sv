@@ -854,7 +854,7 @@ module requester
     psn_t       advance;
     awaited_t   awaited;
     send_wait_t waits;
-    // Of a wait for the receiver.
+    // End of the wait after an RNR NAK.
     cycles_t    deadline;
   } finding_t;
 

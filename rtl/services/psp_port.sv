@@ -1,11 +1,12 @@
 // PSP between the MAC and everything else of a card: `psp_open` on the way in, `psp_seal` on the way out, and what a
 // driver writes. Twin of `weft_service::psp::Psp` on the path of the soft NIC.
 //
-// The registers can be written only, so no key can be read back. A driver expands keys: it writes a value of four words,
-// lowest bits first, then a command. To write a key, the value is that of a round of AES (places 0 to 14) or a power of
-// the hash key (16 to 19), byte 0 in the low bits; to configure an association, word 0 is the peer's address and word 1
-// the SPI. An association to open has the place of its SPI's low bits. To seal, the one of a peer that was configured
-// last is used, and it begins with the nonce 0; a place is written again only when nothing sealed there is on its way.
+// The registers can be written only, so no key can be read back. A driver expands keys: it writes a value of four
+// words, lowest bits first, then a command. To write a key, the value is that of a round of AES (places 0 to 14) or a
+// power of the hash key (16 to 19), byte 0 in the low bits; to configure an association, word 0 is the peer's address
+// and word 1 the SPI. An association to open has the place of its SPI's low bits. To seal, the one of a peer that was
+// configured last is used, and it begins with the nonce 0; a place is written again only when nothing sealed there is
+// on its way.
 //
 // Latency: 18 cycles to open and 22 to seal, with keys of 256 bits; 4 less each with keys of 128. Throughput: a beat a
 // cycle each way. Order: kept. Stalls: receive never, transmit when the MAC does.

@@ -250,7 +250,7 @@ module psp_seal
     /* verilator lint_on PINCONNECTEMPTY */
   );
 
-  // The tag is put in, and slots become beats.
+  // Insert the tag and pack slots into beats.
 
   logic  [BeatBits-1:0]                before_q;
   logic  [BeatBits-1:0]                former;

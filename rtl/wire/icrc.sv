@@ -6,9 +6,9 @@
 //
 //   Trailer = 0 (transmit): they are zeros, to be filled in. `crc_o` is the ICRC (its low byte goes first on the wire),
 //     with `crc_valid_o` `Latency` cycles after the cycle of the last beat. `checked_*` are zero.
-//   Trailer = 1 (receive): they are the received ICRC. `checked_good_o` says whether it is right, with `checked_valid_o`
-//     `Latency` cycles after the cycle of the last beat. False for a frame whose length is not 14 + 4 n bytes: no RoCE
-//     packet has one. `crc_*` are zero.
+//   Trailer = 1 (receive): they are the received ICRC. `checked_good_o` says whether it is right, with
+//     `checked_valid_o` `Latency` cycles after the cycle of the last beat. False for a frame whose length is not
+//     14 + 4 n bytes: no RoCE packet has one. `crc_*` are zero.
 //
 // Latency: 3 cycles, to transmit 4: there what makes the beats is a part of the path, and a register cuts it.
 // Throughput: a beat every cycle, frames back to back, gaps anywhere. Order: kept. Stalls: never.

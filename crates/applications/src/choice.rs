@@ -101,7 +101,7 @@ impl WorkloadChoice {
     /// `size` accounts, keys or warehouses for each server.
     ///
     /// # Errors
-    /// It is nothing, or more than in Xenic's evaluation.
+    /// The size is zero, or larger than in Xenic's evaluation.
     pub fn new(name: WorkloadName, size: u64) -> Result<Self, String> {
         let (least, most) = (if name == WorkloadName::Smallbank { 2 } else { 1 }, name.size_max());
         let least = if name == WorkloadName::Retwis { 10 } else { least };

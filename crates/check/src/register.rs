@@ -1,11 +1,11 @@
 //! The sequential specification of one key: a versioned register.
 //!
-//! The register is absent or holds a value at a version. A put is given a version greater than every
-//! earlier version of the key. A delete of a present value is given one as well; a delete of an absent
-//! key answers "not found". A compare-and-set succeeds exactly when its expected version is current (0:
-//! absent), and so does a compare-and-delete, which expects no absence. The specification says that versions grow, not by how much, so an operation whose reply was
-//! lost has an unknown version: a [`State`] stands for the *set* of registers that the operations so far
-//! allow.
+//! The register is absent or holds a value at a version. A put is given a version greater than every earlier version
+//! of the key. A delete of a present value is given one as well; a delete of an absent key answers "not found". A
+//! compare-and-set succeeds exactly when its expected version is current (0: absent), and so does a
+//! compare-and-delete, which expects no absence. The specification says that versions grow, not by how much, so an
+//! operation whose reply was lost has an unknown version: a [`State`] stands for the *set* of registers that the
+//! operations so far allow.
 
 use crate::operation::{Action, Outcome, ValueId, Version};
 

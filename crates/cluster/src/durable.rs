@@ -52,9 +52,9 @@ pub enum DurableError {
     /// It belongs to another cluster.
     #[error("it belongs to cluster \"{found}\", but \"{configured}\" is configured")]
     Cluster {
-        /// In the file.
+        /// Name in the file.
         found: String,
-        /// In the service's configuration.
+        /// Name in the service's configuration.
         configured: String,
     },
     /// It belongs to a cluster of another size.

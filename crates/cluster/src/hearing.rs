@@ -10,7 +10,7 @@ use crate::message::{Datagram, Message};
 const PER_LEASE: u64 = 8;
 /// The longest interval: a lease may be long, and a node that starts must hear the others soon.
 const INTERVAL_MAX: Duration = Duration::from_secs(1);
-/// The interval of a node that does not know the length of leases yet.
+/// Interval of the beacons of a node that does not know the length of leases yet.
 const IDLE_INTERVAL: Duration = Duration::from_ms(50);
 
 /// The peers whose datagrams reach a node.

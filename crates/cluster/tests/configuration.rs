@@ -17,8 +17,8 @@ count from where it lies. Engines have slots in each node's card, which datagram
 
 How many nodes have to stay for no data to be lost: the membership service keeps in every view a holder of each shard,
 `replicas` neighbours hold a shard, and every node holds all keys of `[kv]` and all locks. So the `replicas` of
-`[transactions]` count for all of these. Without `[transactions]` one node that holds all is enough. Objects, logs and rounds decide by
-majorities of all nodes, whatever the view.
+`[transactions]` count for all of these. Without `[transactions]` one node that holds all is enough. Objects, logs and
+rounds decide by majorities of all nodes, whatever the view.
 
 ";
 

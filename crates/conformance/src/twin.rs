@@ -281,7 +281,7 @@ impl Twin {
         self.nic().next_deadline()
     }
 
-    /// A frame arrives; it is not given time to act on it.
+    /// Delivers a frame without time to act on it.
     pub fn receive(&mut self, now: Instant, frame: &[u8]) {
         self.now = self.now.max(now);
         let now = self.now;

@@ -1,9 +1,9 @@
 //! An RDMA device as programs of verbs see it.
 //!
-//! [`Device`] has what a program of libibverbs makes and asks for: protection domains, memory regions, completion queues
-//! that raise events, shared receive queues, queue pairs of three services in all states, lists of elements, inline
-//! data, asynchronous events. Reliable connections are those of [`weft_rdma`]; unreliable connections and datagrams are
-//! here, since nothing of them is retransmitted.
+//! [`Device`] has what a program of libibverbs makes and asks for: protection domains, memory regions, completion
+//! queues that raise events, shared receive queues, queue pairs of three services in all states, lists of elements,
+//! inline data, asynchronous events. Reliable connections are those of [`weft_rdma`]; unreliable connections and
+//! datagrams are here, since nothing of them is retransmitted.
 //!
 //! The device is pure: who owns it passes in packets and the time, takes packets and events out, and gives it a
 //! [`HostMemory`], which copies to and from the memory of the program.

@@ -57,7 +57,7 @@ pub struct SendRequest<'a> {
 
 /// One posted request.
 #[derive(Clone, Copy, Debug, Default)]
-struct Slot {
+struct PostedRequest {
     id: u64,
     elements: u32,
     inline_bytes: Option<u32>,
@@ -69,7 +69,7 @@ struct Slot {
 #[derive(Debug)]
 pub(crate) struct WorkQueue {
     pub(crate) domain: ProtectionDomain,
-    slots: Box<[Slot]>,
+    slots: Box<[PostedRequest]>,
     elements: Box<[Element]>,
     elements_max: usize,
     inline: Box<[u8]>,
@@ -91,7 +91,7 @@ impl WorkQueue {
         let (depth, elements_max, inline_max) = (depth as usize, elements_max as usize, inline_max as usize);
         Self {
             domain,
-            slots: vec![Slot::default(); depth].into(),
+            slots: vec![PostedRequest::default(); depth].into(),
             elements: vec![Element::default(); depth * elements_max].into(),
             elements_max,
             inline: vec![0; depth * inline_max].into(),
@@ -129,7 +129,8 @@ impl WorkQueue {
     /// Keeps a request in the slot that [`WorkQueue::next_slot`] gave.
     pub(crate) fn keep(&mut self, id: u64, elements: &[Element]) {
         let slot = self.advance();
-        self.slots[slot] = Slot { id, elements: elements.len() as u32, inline_bytes: None, violation: false };
+        self.slots[slot] =
+            PostedRequest { id, elements: elements.len() as u32, inline_bytes: None, violation: false };
         self.elements[slot * self.elements_max..][..elements.len()].copy_from_slice(elements);
     }
 
@@ -145,7 +146,7 @@ impl WorkQueue {
     /// As [`WorkQueue::keep`], for bytes that have been copied.
     pub(crate) fn keep_inline(&mut self, id: u64, length: u32) {
         let slot = self.advance();
-        self.slots[slot] = Slot { id, elements: 0, inline_bytes: Some(length), violation: false };
+        self.slots[slot] = PostedRequest { id, elements: 0, inline_bytes: Some(length), violation: false };
     }
 
     /// Bytes that the list of a request has room for.
@@ -167,7 +168,7 @@ impl WorkQueue {
         if let Some(free) = &mut self.free {
             free.push(slot as u32);
         }
-        let Slot { id, violation, .. } = self.slots[slot];
+        let PostedRequest { id, violation, .. } = self.slots[slot];
         (id, violation)
     }
 

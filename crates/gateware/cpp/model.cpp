@@ -1,5 +1,5 @@
-// One Verilated module behind a C interface: everything of an instance lies in its own context, so instances may live in
-// different threads. Compiled once for each top; WEFT_TOP is the module, WEFT_CLASS what Verilator has made of it.
+// One Verilated module behind a C interface: everything of an instance lies in its own context, so instances may live
+// in different threads. Compiled once for each top; WEFT_TOP is the module, WEFT_CLASS what Verilator has made of it.
 
 #include <cstdint>
 #include <cstring>

@@ -120,8 +120,8 @@ pub fn add_live_within(slowest_ns: &mut u64, live_within: Option<Duration>) {
     *slowest_ns = live_within.map_or(u64::MAX, |took| took.as_ns().max(*slowest_ns));
 }
 
-/// The faults of `seed` during `period`, since the beginning of the run, in a cluster of nodes that may crash,
-/// of `others` that do not, and of `durable` ones that crash and keep what they have stored. Nodes have disks if `kinds`
+/// The faults of `seed` during `period`, since the beginning of the run, in a cluster of nodes that may crash, of
+/// `others` that do not, and of `durable` ones that crash and keep what they have stored. Nodes have disks if `kinds`
 /// has faults of disks.
 pub fn random_plan(
     seed: u64,

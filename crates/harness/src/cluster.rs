@@ -230,8 +230,8 @@ impl<B: Builder> Cluster<B> {
         self.world.run_until(until, &mut self.director);
     }
 
-    /// Lets time pass until `until`, and does with nodes whose program has ended what an operator would: they are started
-    /// again as soon as `is_repaired` says of a node that it can go on.
+    /// Lets time pass until `until`, and does with nodes whose program has ended what an operator would: they are
+    /// started again as soon as `is_repaired` says of a node that it can go on.
     pub fn supervise_until(
         &mut self,
         until: Instant,
@@ -303,7 +303,8 @@ impl<B: Builder> Cluster<B> {
         self.director.view()
     }
 
-    /// State of the cluster while nodes do not hear each other; `serves` tells whether a node serves in the newest view.
+    /// State of the cluster while nodes do not hear each other; `serves` tells whether a node serves in the newest
+    /// view.
     pub fn while_parted<S: Fn(usize) -> bool>(&self, serves: S) -> PartedCluster<S> {
         let faults = self.world.fault_counts();
         let view = self.view();

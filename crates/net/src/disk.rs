@@ -12,7 +12,7 @@ use std::thread::{self, JoinHandle};
 
 use weft_store::{Disk, DiskError, Operation, SECTOR};
 
-/// Bytes that are written to the file at once.
+/// Bytes of one write to the file.
 const PIECE: usize = 64 * SECTOR;
 
 /// Alignment that direct I/O demands of memory: a sector.

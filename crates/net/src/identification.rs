@@ -12,8 +12,9 @@
 //!   addresses may share, and which moves on by itself, by at most one for every tick of the kernel's clock since it
 //!   was used last (`ip_idents_reserve`; a tick takes 1 ms or longer). A packet is accepted if it is at most [`STEP`]
 //!   and one for each millisecond ahead of the last that was accepted, or at most [`STEP`] behind it, because
-//!   networks reorder. Of a peer whose packets arrive every 10 ms, a damaged packet passes with a probability of (256 + 10 +
-//!   256 + 1 + 2) / 2^32 < 2^-22. The tolerance is twice what the last step took, if that is more.
+//!   networks reorder. Of a peer whose packets arrive every 10 ms, a damaged packet passes with a probability of
+//!   525 / 2^32 < 2^-22 (256 + 10 ahead, 256 behind, and 3 more). The tolerance is twice what the last step took, if
+//!   that is more.
 //!
 //! A peer is taken for one of the first kind or of the second by its first packet, and for one of the first kind
 //! again after [`FIXED_AFTER`] packets of that kind which its counter does not explain.

@@ -51,7 +51,7 @@ pub enum NodeError {
     /// One of its ports cannot be opened.
     #[error(transparent)]
     Bind(#[from] BindError),
-    /// It cannot run on the configured core.
+    /// The node cannot run on the configured core.
     #[error("[cores]: {0}")]
     Core(#[from] NoSuchCore),
     /// Its metrics cannot be served.

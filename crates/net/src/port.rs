@@ -455,8 +455,8 @@ impl<A: Address> UdpPort<A> {
         self.send(|_| unreachable!("nothing was left out"))
     }
 
-    /// As [`UdpPort::flush`], with what [`UdpPort::push_parts`] has left out: `outside` has the pieces by their numbers.
-    /// What the kernel does not take for the moment is copied, so that nothing is left out any more.
+    /// As [`UdpPort::flush`], with what [`UdpPort::push_parts`] has left out: `outside` has the pieces by their
+    /// numbers. What the kernel does not take for the moment is copied, so that nothing is left out any more.
     ///
     /// # Errors
     /// Only what makes the socket useless.

@@ -394,8 +394,8 @@ impl<E: Engine> Card<E> {
         Some(transmit)
     }
 
-    /// As [`Card::poll_roce`], but the payload of a long packet, without pad bytes, stays where it lies if that is said:
-    /// [`Card::payload`] has it for as long as the card does nothing else.
+    /// As [`Card::poll_roce`], but the payload of a long packet, without pad bytes, stays where it lies if that is
+    /// said: [`Card::payload`] has it for as long as the card does nothing else.
     pub fn poll_roce_headers(
         &mut self,
         now: Instant,

@@ -13,7 +13,7 @@ use crate::HostEvent;
 use crate::counters::EngineCounters;
 use crate::dma::{DmaDirection, DmaRequest};
 use crate::ownership::{Ownership, Peering};
-use crate::slot::Slot;
+use crate::slot::EngineSlot;
 
 /// Set in the tags of a card's own requests, and therefore in no engine's and no host's.
 pub(crate) const CARD_TAG: u64 = 1 << 63;
@@ -117,7 +117,7 @@ pub fn messages<'a>(datagram: &Datagram<'a>) -> impl Iterator<Item = (u8, Messag
 /// [`Ports`].
 #[derive(Debug)]
 pub struct EngineHost<E> {
-    slots: Vec<Slot<E>>,
+    slots: Vec<EngineSlot<E>>,
     /// The address at which each node of the cluster takes Weft datagrams. Only these addresses may speak as peers.
     peers: [Option<SocketAddrV4>; NODES_MAX],
     ownership: Ownership,
@@ -137,7 +137,7 @@ impl<E: Engine> EngineHost<E> {
             engine.needs().check(P::OFFERS, P::NAME)?;
         }
         Ok(Self {
-            slots: engines.into_iter().map(Slot::new).collect(),
+            slots: engines.into_iter().map(EngineSlot::new).collect(),
             peers,
             ownership: Ownership::default(),
             effects: Effects::default(),
@@ -202,7 +202,7 @@ impl<E: Engine> EngineHost<E> {
 
     /// When the next timer of any engine is due.
     pub fn next_timer(&self) -> Option<Instant> {
-        self.slots.iter().filter_map(Slot::next_timer).min()
+        self.slots.iter().filter_map(EngineSlot::next_timer).min()
     }
 
     /// Removes a timer that is due at `now`: its slot and tag.

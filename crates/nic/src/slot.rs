@@ -8,7 +8,7 @@ const TIMERS_MAX: usize = 16;
 
 /// An engine with its timers, for whoever hosts it.
 #[derive(Debug)]
-pub struct Slot<E> {
+pub struct EngineSlot<E> {
     /// The engine.
     pub engine: E,
     /// The capabilities that the engine has declared.
@@ -17,7 +17,7 @@ pub struct Slot<E> {
     reported: EngineStatus,
 }
 
-impl<E: Engine> Slot<E> {
+impl<E: Engine> EngineSlot<E> {
     /// A slot with an engine that has just been made.
     pub fn new(engine: E) -> Self {
         Self {

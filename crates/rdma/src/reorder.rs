@@ -6,7 +6,7 @@
 
 use weft_wire::roce::{AtomicEth, Bth, Packet, Reth};
 
-/// No place.
+/// Index that stands for no place.
 const NONE: u32 = u32::MAX;
 
 /// Payload bytes that a place is allocated with: the longest path MTU.
@@ -52,7 +52,7 @@ pub(crate) struct ReorderPool {
 }
 
 impl ReorderPool {
-    /// With so many places; with none, nothing is ever kept.
+    /// With this many places; with none, it keeps nothing.
     pub(crate) fn new(places: usize) -> Self {
         let place = |index: usize| Place {
             next: if index + 1 < places { index as u32 + 1 } else { NONE },

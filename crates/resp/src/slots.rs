@@ -5,7 +5,7 @@ use weft_waist::{NodeId, NodeSet};
 /// How many slots there are.
 pub const SLOTS: u16 = 16_384;
 
-/// The slot of a key: of what stands between its first braces, if anything does.
+/// Hash slot of a key; only the part between its first braces counts, if there is one.
 pub fn slot(key: &[u8]) -> u16 {
     let tag = key.iter().position(|&byte| byte == b'{').and_then(|open| {
         let rest = &key[open + 1..];

@@ -1,4 +1,4 @@
-//! Machines, which the simulator moves through time, and their director.
+//! Simulated machines, and the director that crashes and restarts them.
 
 use std::fmt;
 

@@ -49,7 +49,7 @@ impl PortConfig {
     }
 }
 
-/// Fates of all frames of a run.
+/// Frames of a run, counted by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Traffic {
     /// Frames that machines have sent.

@@ -143,7 +143,7 @@ module round_releases
 
   assign asks = state_q == Ask || state_q == Holders || state_q == Whom;
   assign age = state_q == Idle ? look_age_i : asks ? ask_q : age_q;
-  // The number of an instance tells where it lies once it has left; it is the round's less its age.
+  // An instance that has left the window lies at a place of its number, which is the round less its age.
   assign left_place = state_q == Idle ? look_slot_i : asks ? ask_slot_q : left_place_t'(next_q);
   assign place = -place_t'(age);
   assign left_one = left[left_place];

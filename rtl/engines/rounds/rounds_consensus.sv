@@ -30,7 +30,7 @@ module rounds_consensus
   input  member_t                        from_i,
   input  logic            [AreaBits-1:0] area_i,
   output logic                           contradiction_o,
-  // The end of the round, not while what came in it is still looked at; and the algorithm cannot go on behind it.
+  // The round ends: never while messages of it are still being processed (busy_o). fails_o: the algorithm cannot go on.
   output logic                           busy_o,
   input  logic                           end_i,
   output logic                           fails_o,

@@ -28,7 +28,7 @@ impl Random {
     }
 }
 
-/// Fills `bytes` with what follows from `seed`.
+/// Fills `bytes` with pseudo-random bytes of `seed`.
 pub fn fill(bytes: &mut [u8], seed: u64) {
     let mut random = Random::new(seed);
     for chunk in bytes.chunks_mut(8) {

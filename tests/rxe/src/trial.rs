@@ -266,13 +266,16 @@ impl Trial {
             let (id, status, _opcode, bytes, immediate) = (next(), next(), next(), next(), next());
             told.insert(
                 (End::Linux as u8, id),
-                Told { status: status as u8, bytes, immediate: Some(immediate) },
+                Completed { status: status as u8, bytes, immediate: Some(immediate) },
             );
         }
         for completion in self.world.completions(at(End::Weft), LIMIT)? {
             let immediate = completion.immediate.map(u64::from);
-            let told_now =
-                Told { status: completion.status.number(), bytes: u64::from(completion.bytes), immediate };
+            let told_now = Completed {
+                status: completion.status.number(),
+                bytes: u64::from(completion.bytes),
+                immediate,
+            };
             told.insert((End::Weft as u8, completion.id), told_now);
         }
         Ok(messages.iter().filter_map(|message| Some((message.id, failure(message, &told)?))).collect())
@@ -297,7 +300,7 @@ impl Trial {
 }
 
 /// A completion.
-struct Told {
+struct Completed {
     status: u8,
     bytes: u64,
     immediate: Option<u64>,
@@ -309,9 +312,9 @@ enum Failure {
     Wrong(&'static str),
 }
 
-fn failure(message: &Message, told: &BTreeMap<(u8, u64), Told>) -> Option<Failure> {
+fn failure(message: &Message, told: &BTreeMap<(u8, u64), Completed>) -> Option<Failure> {
     let success = CompletionStatus::Success.number();
-    let status = |told: Option<&Told>| match told {
+    let status = |told: Option<&Completed>| match told {
         Some(told) if told.status == success => None,
         Some(told) => Some(Failure::Lost(format!("completion status {}", told.status))),
         None => Some(Failure::Lost("no completion".into())),

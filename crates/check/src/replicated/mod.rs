@@ -118,8 +118,8 @@ pub trait Specification {
     /// The group in which the method's calls are ordered, from 0; none if they need no order.
     fn group(&self, method: u8) -> Option<usize>;
 
-    /// Which calls of a node take effect in the order in which the node made them, of methods without a group: those
-    /// with an equal stream, below [`METHODS_MAX`].
+    /// Stream of a method without a group, below [`METHODS_MAX`]: calls of one node on equal streams take effect in the
+    /// order in which the node made them.
     fn stream(&self, method: u8) -> u8;
 
     /// Whether replicas can always tell which calls are in their states. If not, one may have later calls in it than

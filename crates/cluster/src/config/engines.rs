@@ -76,7 +76,7 @@ impl Default for KvConfig {
 /// Parameters of nodes that run transactions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TransactionsConfig {
-    /// The name of the registered procedures. Which names there are the program knows.
+    /// Name of the registered procedures; the program defines which names exist.
     pub procedures: String,
     /// Number of objects on each shard, in the procedures' own unit.
     pub size: u64,

@@ -21,7 +21,7 @@ use weft_wire::roce;
 use crate::events::{AsyncQueue, Channel};
 use crate::memory::ProgramMemory;
 use crate::options::Options;
-use crate::rdmacm::Told;
+use crate::rdmacm::EventTarget;
 
 /// How many queue pairs and regions a device has.
 pub const QUEUE_PAIRS: usize = 4_096;
@@ -97,9 +97,9 @@ pub struct State {
     /// The connection manager.
     pub manager: Manager,
     /// Who is told of connections, by their numbers.
-    pub connections: HashMap<u32, Told>,
+    pub connections: HashMap<u32, EventTarget>,
     /// Who is told of requests, by the service.
-    pub listeners: HashMap<u64, Told>,
+    pub listeners: HashMap<u64, EventTarget>,
     /// Requests that were posted since the last look at the port.
     unsent: u32,
     /// Times that a poll has found nothing.
@@ -333,7 +333,7 @@ impl Engine {
         }
     }
 
-    /// What the helper thread does.
+    /// Body of the helper thread.
     fn help(&self) {
         let mut polls = self.polls.load(Ordering::Relaxed);
         while !self.stop.load(Ordering::Acquire) {

@@ -421,8 +421,8 @@ impl Client {
     }
 
     /// A node would not know this client from one that it has forgotten, so the request was not executed: asks again
-    /// under a number beyond the horizon. What is asked of other nodes keeps the former one. `false` if there is no such
-    /// number.
+    /// under a number beyond the horizon. What is asked of other nodes keeps the former one. `false` if there is no
+    /// such number.
     fn ask_beyond(&mut self, index: usize, horizon: u64) -> bool {
         let former = self.parameters.client;
         if former <= horizon {

@@ -21,7 +21,7 @@ use crate::parameters::{Parameters, PlantedBug};
 use crate::placement::PARTITIONS;
 use crate::session::Sessions;
 use crate::stream::{Following, Leading, Pace};
-use crate::table::{Slot, Table};
+use crate::table::{SlotNumber, Table};
 use crate::transfer::{Records, Transfer};
 use crate::view_change::ViewChange;
 use crate::waiting::WaitingReads;
@@ -572,7 +572,7 @@ enum Refused {
     Malformed,
 }
 
-fn entry_of(write: &Write<'_>, slot: Option<Slot>, caller: Option<Caller>) -> Entry {
+fn entry_of(write: &Write<'_>, slot: Option<SlotNumber>, caller: Option<Caller>) -> Entry {
     Entry {
         operation: write.operation,
         status: write.status,

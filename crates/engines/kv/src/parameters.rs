@@ -40,9 +40,9 @@ pub struct Parameters {
     pub chunk_bytes: usize,
     /// The host keeps a log: a node acknowledges only durable entries. See [`crate::journal`].
     pub durable: bool,
-    /// Whether the engine has the operations that the one in gates lacks ([`Operation::is_beyond_gates`]). One that has
-    /// not refuses them as `BadRequest`, as the gates do; and it forgets clients as these do, who are idle only, and takes
-    /// them for new ones when they ask again.
+    /// Whether the engine has the operations that the one in gates lacks ([`Operation::is_beyond_gates`]). One that
+    /// has not refuses them as `BadRequest`, as the gates do; and it forgets clients as these do, who are idle only,
+    /// and takes them for new ones when they ask again.
     pub beyond_gates: bool,
     /// A known bug to run with.
     #[cfg(feature = "planted-bugs")]

@@ -77,8 +77,8 @@ pub(crate) struct Sessions {
     limit: usize,
     idle: Duration,
     capacity: usize,
-    /// No client at or below it is admitted, unless it is remembered; 0 as long as nobody was forgotten, and for good
-    /// where the engine in gates is a peer, which knows of no horizon.
+    /// Clients with this identity or a lower one are admitted only if they are remembered. 0 until a client is
+    /// forgotten, and always where a peer is the engine in gates, which has no horizon.
     horizon: u64,
     has_horizon: bool,
     /// Open addressing with linear probing: index plus one, or 0.

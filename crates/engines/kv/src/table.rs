@@ -54,7 +54,7 @@ pub(crate) struct Table {
 
 /// A slot: bucket times ways plus way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Slot(pub u32);
+pub(crate) struct SlotNumber(pub u32);
 
 /// Content of a claimed slot beside key and value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -106,7 +106,7 @@ impl Table {
     }
 
     /// The bucket of a slot.
-    pub fn bucket(&self, slot: Slot) -> u32 {
+    pub fn bucket(&self, slot: SlotNumber) -> u32 {
         slot.0 >> self.way_bits
     }
 
@@ -120,26 +120,26 @@ impl Table {
     }
 
     /// The slot of a bucket's way.
-    pub fn slot(&self, bucket: u32, way: u32) -> Slot {
-        Slot(bucket << self.way_bits | way)
+    pub fn slot(&self, bucket: u32, way: u32) -> SlotNumber {
+        SlotNumber(bucket << self.way_bits | way)
     }
 
-    fn address(&self, slot: Slot) -> usize {
+    fn address(&self, slot: SlotNumber) -> usize {
         self.tags_bytes() + slot.0 as usize * self.slot_bytes
     }
 
-    fn tag_address(&self, slot: Slot) -> usize {
+    fn tag_address(&self, slot: SlotNumber) -> usize {
         let way = slot.0 & (self.ways() - 1);
         self.bucket(slot) as usize * TAGS_BYTES + 2 * way as usize
     }
 
     /// The tag of a slot and the beats of its value; all zero if the slot is free.
-    fn tag_and_beats(&self, memory: &Memory, slot: Slot) -> (u16, usize) {
+    fn tag_and_beats(&self, memory: &Memory, slot: SlotNumber) -> (u16, usize) {
         let entry = be16(memory.image(), self.tag_address(slot));
         (entry & TAG_MASK, usize::from(entry >> TAG_BITS))
     }
 
-    fn set_tag_and_beats(&self, memory: &mut Memory, slot: Slot, tag: u16, beats: usize) {
+    fn set_tag_and_beats(&self, memory: &mut Memory, slot: SlotNumber, tag: u16, beats: usize) {
         let entry = (beats.min(BEATS_MANY) as u16) << TAG_BITS | tag;
         put(memory.image_mut(), self.tag_address(slot), entry.to_be_bytes());
     }
@@ -169,7 +169,7 @@ impl Table {
         place: Placement,
         key: &[u8],
         read: bool,
-    ) -> Option<(Slot, Header)> {
+    ) -> Option<(SlotNumber, Header)> {
         let mut candidates = self.ways_with(memory, place.bucket, place.tag);
         while candidates != 0 {
             let slot = self.slot(place.bucket, candidates.trailing_zeros());
@@ -185,7 +185,7 @@ impl Table {
     }
 
     /// The slot that `key` has claimed.
-    pub fn find(&self, memory: &mut Memory, place: Placement, key: &[u8]) -> Option<(Slot, Header)> {
+    pub fn find(&self, memory: &mut Memory, place: Placement, key: &[u8]) -> Option<(SlotNumber, Header)> {
         self.find_or_read(memory, place, key, false)
     }
 
@@ -201,7 +201,7 @@ impl Table {
     }
 
     /// The value of a slot. A burst has brought what `beats` promised; what a long value has beyond it is one more.
-    fn rest_of_value<'m>(&self, memory: &'m mut Memory, slot: Slot, length: usize) -> &'m [u8] {
+    fn rest_of_value<'m>(&self, memory: &'m mut Memory, slot: SlotNumber, length: usize) -> &'m [u8] {
         let start = self.address(slot) + self.value_at;
         let burst = BEATS_MANY * BEAT;
         if length > burst {
@@ -211,7 +211,13 @@ impl Table {
     }
 
     /// Gives `key` a slot, or the one that it has, and notes `latest` there. `None` if the bucket is full.
-    pub fn claim(&self, memory: &mut Memory, place: Placement, key: &[u8], latest: u64) -> Option<Slot> {
+    pub fn claim(
+        &self,
+        memory: &mut Memory,
+        place: Placement,
+        key: &[u8],
+        latest: u64,
+    ) -> Option<SlotNumber> {
         if let Some((slot, _)) = self.find(memory, place, key) {
             self.note_latest(memory, slot, latest);
             return Some(slot);
@@ -220,12 +226,18 @@ impl Table {
     }
 
     /// Notes that a later write to a claimed slot was accepted.
-    pub fn note_latest(&self, memory: &mut Memory, slot: Slot, latest: u64) {
+    pub fn note_latest(&self, memory: &mut Memory, slot: SlotNumber, latest: u64) {
         memory.write(self.address(slot), &latest.to_be_bytes());
     }
 
     /// Gives `key`, which has no slot, a free one: the way that its hash names, or the next free one after it.
-    pub fn claim_free(&self, memory: &mut Memory, place: Placement, key: &[u8], latest: u64) -> Option<Slot> {
+    pub fn claim_free(
+        &self,
+        memory: &mut Memory,
+        place: Placement,
+        key: &[u8],
+        latest: u64,
+    ) -> Option<SlotNumber> {
         let free = self.ways_with(memory, place.bucket, 0);
         if free == 0 {
             return None;
@@ -242,7 +254,14 @@ impl Table {
     }
 
     /// Commits a value to a claimed slot: one burst from the version to the end of the value.
-    pub fn commit_value(&mut self, memory: &mut Memory, slot: Slot, version: u64, key: &[u8], value: &[u8]) {
+    pub fn commit_value(
+        &mut self,
+        memory: &mut Memory,
+        slot: SlotNumber,
+        version: u64,
+        key: &[u8],
+        value: &[u8],
+    ) {
         let end = self.value_at + value.len();
         let image = &mut self.scratch[..end];
         put(image, VERSION, version.to_be_bytes());
@@ -256,7 +275,7 @@ impl Table {
     }
 
     /// Commits a delete: frees the slot unless a later write to it is undecided.
-    pub fn commit_delete(&self, memory: &mut Memory, slot: Slot, version: u64) {
+    pub fn commit_delete(&self, memory: &mut Memory, slot: SlotNumber, version: u64) {
         let latest = be64(memory.read(self.address(slot), 8), 0);
         if latest == version {
             self.free(memory, slot);
@@ -271,7 +290,7 @@ impl Table {
     }
 
     /// Takes back that a write was accepted: nothing is undecided in the slot after it.
-    pub fn abandon(&self, memory: &mut Memory, slot: Slot) {
+    pub fn abandon(&self, memory: &mut Memory, slot: SlotNumber) {
         match self.tag_and_beats(memory, slot) {
             (0, _) => {}
             (_, 0) => self.free(memory, slot),
@@ -282,7 +301,7 @@ impl Table {
         }
     }
 
-    fn free(&self, memory: &mut Memory, slot: Slot) {
+    fn free(&self, memory: &mut Memory, slot: SlotNumber) {
         self.set_tag_and_beats(memory, slot, 0, 0);
     }
 
@@ -292,7 +311,7 @@ impl Table {
     }
 
     /// The committed content of a slot, read in one burst: version, key, value.
-    pub fn fetch<'m>(&self, memory: &'m mut Memory, slot: Slot) -> Option<(u64, &'m [u8], &'m [u8])> {
+    pub fn fetch<'m>(&self, memory: &'m mut Memory, slot: SlotNumber) -> Option<(u64, &'m [u8], &'m [u8])> {
         let (_, beats) = self.tag_and_beats(memory, slot);
         if beats == 0 {
             return None;
@@ -306,7 +325,7 @@ impl Table {
     }
 
     /// What stands in a slot that is claimed: its header and key.
-    pub fn peek<'m>(&self, memory: &'m mut Memory, slot: Slot) -> Option<(Header, &'m [u8])> {
+    pub fn peek<'m>(&self, memory: &'m mut Memory, slot: SlotNumber) -> Option<(Header, &'m [u8])> {
         let (tag, _) = self.tag_and_beats(memory, slot);
         if tag == 0 {
             return None;
@@ -320,7 +339,7 @@ impl Table {
     pub fn digest(&self, memory: &Memory) -> u64 {
         let image = memory.image();
         let mut digest = 0u64;
-        for slot in (0..self.slots()).map(Slot) {
+        for slot in (0..self.slots()).map(SlotNumber) {
             if self.tag_and_beats(memory, slot).1 == 0 {
                 continue;
             }
@@ -484,7 +503,7 @@ mod tests {
                 prop_assert_eq!(found, model.get(&key(index)).cloned());
             }
             let mut visited = BTreeMap::new();
-            for slot in (0..table.slots()).map(Slot) {
+            for slot in (0..table.slots()).map(SlotNumber) {
                 if let Some((version, key, value)) = table.fetch(&mut memory, slot) {
                     visited.insert(<[u8; 8]>::try_from(key).unwrap(), (version, value.to_vec()));
                 }

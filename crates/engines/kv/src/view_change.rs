@@ -5,8 +5,8 @@
 //! every member of *b* accepted it:
 //!
 //! - if all full members have base *b*, each stream ends at the shortest accepted prefix;
-//! - if one has an older base, it accepted nothing in *b*, so nothing was committed in *b*: the streams of *b* end at 0.
-//!   That member itself needs the cut that the others made when they left its base; they remember a few.
+//! - if one has an older base, it accepted nothing in *b*, so nothing was committed in *b*: the streams of *b* end at
+//!   0. That member itself needs the cut that the others made when they left its base; they remember a few.
 //!
 //! A member that was not in *b* at all, or whose cut nobody remembers, cannot go on: it is lost and has to
 //! join anew.

@@ -4,7 +4,7 @@ use weft_waist::Caller;
 
 use crate::message::{Operation, Status};
 use crate::parameters::Parameters;
-use crate::table::Slot;
+use crate::table::SlotNumber;
 
 /// There is no waiting read.
 pub(crate) const NOBODY: u32 = u32::MAX;
@@ -18,7 +18,7 @@ pub(crate) struct Entry {
     pub request: u64,
     pub version: u64,
     /// The slot that it claimed; `None` if it changes nothing, or if the node is still joining.
-    pub slot: Option<Slot>,
+    pub slot: Option<SlotNumber>,
     /// At the leader: whom to answer.
     pub caller: Option<Caller>,
     /// The first of the reads that wait for it, an index of the pool of [`crate::waiting`].

@@ -56,7 +56,7 @@ pub enum Outcome {
 pub struct Completion {
     /// The call.
     pub call: CallId,
-    /// Its outcome.
+    /// Outcome of the call.
     pub outcome: Outcome,
 }
 

@@ -6,7 +6,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use weft_rdt::definition::ParameterKind;
-use weft_rdt::{Arguments, Bounds, Object, Slot, Type, types};
+use weft_rdt::{Arguments, Bounds, Object, SummaryWords, Type, types};
 
 const BATCHES: usize = 200;
 const CALLS: usize = 1024;
@@ -53,7 +53,7 @@ fn main() {
                 }
             });
             let summary = kind.summary(method).map_or(String::new(), |shape| {
-                let mut slots = vec![Slot::default(); shape.slots];
+                let mut slots = vec![SummaryWords::default(); shape.slots];
                 let mut other = Object::new(&kind);
                 let nanoseconds = best(CALLS, |number| {
                     let slot = kind.slot(method, &arguments[number]);

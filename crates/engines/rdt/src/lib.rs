@@ -24,5 +24,7 @@ pub mod types;
 pub mod verdict;
 
 pub use definition::{Definition, METHODS_MAX, PARAMETERS_MAX};
-pub use object::{Arguments, Bounds, NUMBER_MAX, Object, SUMMARY_WORDS_MAX, Slot, Stamp, SummaryShape, Type};
+pub use object::{
+    Arguments, Bounds, NUMBER_MAX, Object, SUMMARY_WORDS_MAX, Stamp, SummaryShape, SummaryWords, Type,
+};
 pub use verdict::{Category, Coordination, MethodSet, VerdictError};

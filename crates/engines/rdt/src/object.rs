@@ -28,7 +28,7 @@ const SUM_MAX: i64 = 1 << 60;
 const STAMP_MAX: i64 = i64::MAX >> 8;
 
 /// One cumulative summary: the words of one slot, of which [`SummaryShape::words`] are used. All zero means no call.
-pub type Slot = [i64; SUMMARY_WORDS_MAX];
+pub type SummaryWords = [i64; SUMMARY_WORDS_MAX];
 
 /// Number of elements of each sort.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -311,7 +311,7 @@ impl Type {
 
     /// Whether `new` can be the cumulative summary of a slot after `old`: there is such a slot, its words are in
     /// range, and it says no less. What comes from a peer must be checked before it is absorbed.
-    pub fn extends(&self, method: usize, slot: usize, old: &Slot, new: &Slot) -> bool {
+    pub fn extends(&self, method: usize, slot: usize, old: &SummaryWords, new: &SummaryWords) -> bool {
         let Some(summary) = &self.methods[method].summary else { return false };
         let words = summary.folds.iter().zip(old.iter().zip(new));
         slot < summary.shape.slots
@@ -333,9 +333,9 @@ impl Type {
     /// # Panics
     /// If the method cannot be summarized.
     #[inline]
-    pub fn fold(&self, method: usize, arguments: &Arguments, slot: &mut Slot) {
+    pub fn fold(&self, method: usize, arguments: &Arguments, slot: &mut SummaryWords) {
         let summary = self.methods[method].summary();
-        let mut single = Slot::default();
+        let mut single = SummaryWords::default();
         for (word, (fold, value)) in single.iter_mut().zip(&summary.folds) {
             let value = value.evaluate(&[], arguments);
             *word = if *fold == Fold::Union { (1u64 << (value % 64)) as i64 } else { value };
@@ -348,7 +348,7 @@ impl Type {
     /// # Panics
     /// If the method cannot be summarized.
     #[inline]
-    pub fn merge(&self, method: usize, later: &Slot, slot: &mut Slot) {
+    pub fn merge(&self, method: usize, later: &SummaryWords, slot: &mut SummaryWords) {
         let folds = &self.methods[method].summary().folds;
         let latest = folds.iter().position(|(fold, _)| *fold == Fold::Latest);
         let replace = latest.is_some_and(|word| later[word] > slot[word]);
@@ -494,7 +494,7 @@ impl Object {
     /// # Panics
     /// If the method cannot be summarized, there is no such slot, or a sum shrinks; see [`Type::extends`].
     #[inline]
-    pub fn absorb(&mut self, method: usize, slot: usize, old: &Slot, new: &Slot) {
+    pub fn absorb(&mut self, method: usize, slot: usize, old: &SummaryWords, new: &SummaryWords) {
         let summary = self.kind.methods[method].summary();
         assert!(slot < summary.shape.slots, "slots are checked when summaries arrive");
         let mut arguments = Arguments::default();

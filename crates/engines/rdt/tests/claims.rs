@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 use proptest::prelude::*;
 use weft_rdt::definition::ParameterKind;
 use weft_rdt::verdict::{self, MethodVerdict};
-use weft_rdt::{Arguments, Bounds, Object, Slot, Type, types};
+use weft_rdt::{Arguments, Bounds, Object, SummaryWords, Type, types};
 
 const ELEMENTS: usize = 2;
 
@@ -140,11 +140,11 @@ proptest! {
                 let next = after(&before, method, &call);
                 prop_assert_eq!(next.invariant_after(method, &call), next.invariant());
                 if kind.summary(method).is_some() {
-                    let mut new = Slot::default();
+                    let mut new = SummaryWords::default();
                     kind.fold(method, &call, &mut new);
                     let slot = kind.slot(method, &call);
                     let mut next = before.clone();
-                    next.absorb(method, slot, &Slot::default(), &new);
+                    next.absorb(method, slot, &SummaryWords::default(), &new);
                     prop_assert_eq!(next.invariant_after_absorb(method, slot), next.invariant());
                 }
             }

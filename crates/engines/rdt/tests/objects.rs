@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weft_rdt::{Arguments, Bounds, Category, Object, Slot, SummaryShape, Type};
+use weft_rdt::{Arguments, Bounds, Category, Object, SummaryShape, SummaryWords, Type};
 
 fn shipped(name: &str, elements: usize) -> Arc<Type> {
     Type::shipped(name, &Bounds::uniform(elements)).expect("a shipped type")
@@ -76,7 +76,7 @@ fn cumulative_summaries_bring_what_single_calls_do() {
     assert_eq!(kind.summary(add_student), Some(SummaryShape { slots: 2, words: 1 }));
     let mut single = Object::new(&kind);
     let mut summarized = Object::new(&kind);
-    let mut slots = [Slot::default(); 2];
+    let mut slots = [SummaryWords::default(); 2];
     for student in [3, 69, 3, 64] {
         let call = arguments(&[student]);
         single.apply(add_student, &call);
@@ -88,7 +88,7 @@ fn cumulative_summaries_bring_what_single_calls_do() {
     }
     let kind = shipped("account", 1);
     let deposit = method(&kind, "deposit");
-    let mut slot = Slot::default();
+    let mut slot = SummaryWords::default();
     (1..=4).for_each(|amount| kind.fold(deposit, &arguments(&[amount]), &mut slot));
     let mut account = Object::new(&kind);
     account.absorb(deposit, 0, &[3, 0], &slot);
@@ -110,7 +110,7 @@ fn a_summary_that_cannot_follow_is_told() {
     assert!(extends(3, 3) && extends(3, 4));
     assert!(!extends(3, 2) && !extends(-1, 0) && !extends(0, i64::MAX));
     let kind = shipped("ycsb", 4);
-    let extends = |old: Slot, new: Slot| kind.extends(method(&kind, "put"), 3, &old, &new);
+    let extends = |old: SummaryWords, new: SummaryWords| kind.extends(method(&kind, "put"), 3, &old, &new);
     assert!(extends([16, 7], [17, -7]));
     assert!(!extends([17, 7], [16, 7]), "a stamp goes back");
     assert!(!extends([0, 0], [16, i64::MAX]), "no such value is ever put");

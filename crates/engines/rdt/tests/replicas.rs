@@ -10,7 +10,7 @@ use std::sync::Arc;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use weft_rdt::definition::ParameterKind;
-use weft_rdt::{Arguments, Bounds, Category, METHODS_MAX, Object, Slot, Stamp, Type, types};
+use weft_rdt::{Arguments, Bounds, Category, METHODS_MAX, Object, Stamp, SummaryWords, Type, types};
 
 const REPLICAS: usize = 3;
 const ELEMENTS: usize = 6;
@@ -66,7 +66,7 @@ struct Replica {
     /// By origin: how many writes of its summaries have arrived.
     arrived: [usize; REPLICAS],
     /// By origin: the summaries that were taken in, by method and slot.
-    summaries: Vec<Vec<Vec<Slot>>>,
+    summaries: Vec<Vec<Vec<SummaryWords>>>,
 }
 
 /// What is left out on purpose, to see that it is missed.
@@ -83,7 +83,7 @@ struct Cluster {
     /// By origin: its irreducible calls.
     queues: Vec<Vec<Call>>,
     /// By origin: its writes of cumulative summaries, which arrive in order: method, slot, what was written.
-    writes: Vec<Vec<(usize, usize, Slot)>>,
+    writes: Vec<Vec<(usize, usize, SummaryWords)>>,
     /// By group: its log. Replica `group % REPLICAS` leads it.
     logs: Vec<Vec<Call>>,
     /// Reducible calls travel as summaries.
@@ -96,7 +96,7 @@ impl Cluster {
     fn new(name: &str, reduce: bool, omitted: Omitted) -> Self {
         let kind = Type::shipped(name, &Bounds::uniform(ELEMENTS)).expect("a shipped type");
         let summaries = (0..kind.method_count())
-            .map(|method| vec![Slot::default(); kind.summary(method).map_or(0, |shape| shape.slots)])
+            .map(|method| vec![SummaryWords::default(); kind.summary(method).map_or(0, |shape| shape.slots)])
             .collect::<Vec<_>>();
         let replica = || Replica {
             object: Object::new(&kind),

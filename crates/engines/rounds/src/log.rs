@@ -69,7 +69,7 @@ fn parse(bytes: &[u8]) -> Result<Request<'_>, Malformed> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Session {
     client: u64,
-    /// The number of the operation that was its last.
+    /// Number of its last operation.
     used: u64,
     /// Outcome and version of each.
     records: Window<(Outcome, u64)>,

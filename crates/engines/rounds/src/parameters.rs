@@ -129,7 +129,7 @@ pub struct ParametersError(&'static str);
 pub enum PlantedBug {
     /// A member goes on to accept one that suspects it: suspicion is not mutual.
     SuspicionNotMutual,
-    /// A member decides every value that somebody holds, also one that may die with its only holder.
+    /// A member decides every value that any member holds, even if its only holder may fail.
     HoldersNotCounted,
     /// A member decides as soon as it is locked, without a quorum.
     DecideWhenLocked,

@@ -13,7 +13,7 @@ pub(crate) const SLOT_BYTES_MAX: usize = 4_096;
 /// How a follower learns that the leader has written to its log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Delivery {
-    /// It polls the log.
+    /// The follower polls its log.
     Polling,
     /// Each WRITE into the log calls the engine as well (RPC write-through). The latest slots are kept on chip, so that
     /// reading them costs no access to memory.

@@ -34,7 +34,7 @@ pub(crate) enum Stage {
     Locking,
     /// Answers to VALIDATE.
     Validating,
-    /// Answers to LOG.
+    /// Waits for the answers to LOG messages.
     Logging,
     /// The primaries, which get the values only now that the outcome has been told.
     Committing,

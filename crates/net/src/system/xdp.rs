@@ -340,7 +340,8 @@ fn steer(interface: u32, queue: u32, socket: BorrowedFd<'_>) -> io::Result<[Owne
     Ok([map, program, link])
 }
 
-/// The system call `bpf`; the attributes are a C structure of words of this size, without what would be zero at its end.
+/// The system call `bpf`; the attributes are a C structure of words of this size, without what would be zero at its
+/// end.
 fn bpf<T>(command: c_int, attributes: &[T]) -> io::Result<c_int> {
     // SAFETY: the pointer is valid for reads of the length given, and the kernel writes to none of the commands used
     // here; the pointers among the attributes are those of values that live until the call returns.

@@ -1,4 +1,5 @@
-//! PSP on the path of a card: what an adversary on the network can do without it, and that it can do none of it with it.
+//! PSP on the path of a card: what an adversary on the network can do without it, and that it can do none of it with
+//! it.
 
 mod campaign;
 mod pair;

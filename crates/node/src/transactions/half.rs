@@ -126,7 +126,7 @@ impl HostHalf for TransactionHalf {
 
     fn start_over(&mut self, _: Instant, incarnation: Incarnation, io: &mut HostIo<'_>) {
         self.clear(io);
-        // A client that waits for an answer asks again, and is told that nobody knows it.
+        // Clients that wait for an answer ask again and learn that their session is unknown.
         self.sessions = Sessions::new(self.sessions.next_life().max(incarnation.get()), SESSIONS);
     }
 }

@@ -126,7 +126,7 @@ impl HostProcessor {
     }
 }
 
-/// Costs of transactions to their host's program beside the card.
+/// Costs of transactions in the host program beside the card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransactionCost {
     /// To start one.

@@ -178,8 +178,8 @@ impl PlanShape {
         Some(sides)
     }
 
-    /// A machine that may crash, and one or more others that it does not reach, does not hear, or both. In one of four it
-    /// hears nobody at all, so that it can only send.
+    /// A machine that may crash, and one or more others that it does not reach, does not hear, or both. In one of
+    /// four it hears nobody at all, so that it can only send.
     fn part_partially(&self, stream: &mut Stream) -> Option<(Vec<String>, Vec<String>, bool)> {
         if self.crashable.len() < 2 {
             return None;

@@ -1,4 +1,4 @@
-//! How long it takes another replica to lead, over many runs.
+//! Time until another replica leads, over many runs.
 
 use serde::Serialize;
 use weft_time::Duration;

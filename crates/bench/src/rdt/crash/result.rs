@@ -320,7 +320,7 @@ mod tests {
         assert_eq!(report.checked, "holds", "{}", report.to_text());
         assert_eq!((report.experiments.len(), report.fail_overs.len()), (6, 2));
         for result in &report.experiments {
-            // What the crashed client had begun.
+            // Only calls that the crashed client had begun stay unanswered.
             assert!(result.unanswered <= 1, "{result:?}");
             assert_eq!(result.with.response.operations + result.unanswered, 4_000);
             assert_eq!(result.without.response.operations, 4_000);

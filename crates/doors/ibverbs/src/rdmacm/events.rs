@@ -90,12 +90,12 @@ impl EventChannel {
 
 /// Who is told what the manager says of a connection or a service.
 #[derive(Clone, Debug)]
-pub struct Told {
+pub struct EventTarget {
     id: usize,
     channel: Arc<EventChannel>,
 }
 
-impl Told {
+impl EventTarget {
     /// The identifier, by its channel.
     pub fn of(id: *mut rdma_cm_id, channel: &Arc<EventChannel>) -> Self {
         Self { id: id as usize, channel: Arc::clone(channel) }
@@ -328,7 +328,7 @@ unsafe fn child_of(
             if let SocketAddr::V4(from) = from {
                 write(&mut id.base.route.addr.dst, from);
             }
-            let told = Told::of(child.cast(), &id.channel);
+            let told = EventTarget::of(child.cast(), &id.channel);
             engine.lock().connections.insert(connection.number(), told);
         }
         bind(id);

@@ -32,7 +32,7 @@ use crate::queue_pair::{ibv_create_qp, ibv_destroy_qp};
 use abi::{rdma_cm_event, rdma_cm_id, rdma_conn_param, rdma_event_channel};
 use address::{read, write};
 use events::{EventChannel, Pending};
-pub use events::{Told, kind};
+pub use events::{EventTarget, kind};
 
 /// `RDMA_PS_TCP` and `RDMA_PS_UDP`.
 const TCP: c_uint = 0x0106;
@@ -578,7 +578,7 @@ unsafe extern "C" fn rdma_connect(pointer: *mut rdma_cm_id, wanted: *mut rdma_co
             state.manager.connect(now, peer, service, mtu, true, parameters)
         };
         id.connection = Some(connection);
-        state.connections.insert(connection.number(), Told::of(pointer, &id.channel));
+        state.connections.insert(connection.number(), EventTarget::of(pointer, &id.channel));
         engine.progress(&mut state);
         drop(state);
         complete(pointer)
@@ -600,7 +600,7 @@ unsafe extern "C" fn rdma_listen(pointer: *mut rdma_cm_id, _backlog: c_int) -> c
             return refuse(libc::EADDRINUSE);
         }
         id.service = Some(service);
-        state.listeners.insert(service.0, Told::of(pointer, &id.channel));
+        state.listeners.insert(service.0, EventTarget::of(pointer, &id.channel));
     }
     0
 }
@@ -823,7 +823,7 @@ unsafe extern "C" fn rdma_migrate_id(pointer: *mut rdma_cm_id, channel: *mut rdm
         if let Some(engine) = engine() {
             let mut state = engine.lock();
             id.channel.migrate(pointer, &next);
-            let told = Told::of(pointer, &next);
+            let told = EventTarget::of(pointer, &next);
             if let Some(connection) = id.connection {
                 state.connections.insert(connection.number(), told.clone());
             }

@@ -8,7 +8,7 @@ use crate::message::{Kind, Operation, Reply, Request, SCAN_COUNTS, Status, Write
 use crate::parameters::PlantedBug;
 use crate::placement::{PARTITIONS, Placement};
 use crate::session::{NotAdmitted, Seen};
-use crate::table::{Header, Slot};
+use crate::table::{Header, SlotNumber};
 
 /// The most slots that one scan looks at: only their tags, which a card has on chip, unless a key is there.
 const SCAN_SLOTS: u32 = 4_096;
@@ -112,7 +112,7 @@ impl Kv {
         let end = from.saturating_add(SCAN_SLOTS).min(slots);
         let (mut count, mut next) = (0u64, if end == slots { 0 } else { end });
         self.scanned.clear();
-        for slot in (from..end).map(Slot) {
+        for slot in (from..end).map(SlotNumber) {
             let Some((header, key)) = self.table.peek(io.memory, slot) else { continue };
             let leader = usize::from(self.leaders[(self.table.bucket(slot) % PARTITIONS) as usize]);
             let is_there = if header.is_undecided() {
@@ -225,7 +225,7 @@ impl Kv {
         place: Placement,
         written: u64,
         memory: &mut Memory,
-    ) -> (Status, u64, Option<Slot>) {
+    ) -> (Status, u64, Option<SlotNumber>) {
         let found = self.table.find(memory, place, request.key);
         let current = found.map_or(0, |(_, header)| self.accepted_version(header));
         match request.operation {

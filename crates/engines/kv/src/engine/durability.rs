@@ -10,7 +10,7 @@ use crate::journal::{HOST, Opening, What, lengths, put_lengths};
 use crate::message::What as Moved;
 use crate::message::{CUTS_MAX, Cut, Kind, Lengths, Malformed, Write, be32, be64, put};
 use crate::parameters::{Parameters, PlantedBug};
-use crate::table::Slot;
+use crate::table::SlotNumber;
 use crate::transfer::{self, END, SCAN_MAX};
 
 /// Entries handed to the host's log, and its progress.
@@ -346,7 +346,7 @@ impl Kv {
         self.donation.clear();
         match moved {
             Moved::Buckets => places.find(|&place| {
-                let slot = self.table.fetch(memory, Slot(place));
+                let slot = self.table.fetch(memory, SlotNumber(place));
                 slot.is_some_and(|(version, key, value)| !self.donation.push_slot(version, key, value))
             }),
             Moved::Sessions => places.find(|&place| {

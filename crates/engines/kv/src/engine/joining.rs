@@ -8,7 +8,7 @@ use weft_waist::{Effects, Io, Memory, NodeId, NodeSet};
 use super::{Kv, Refused, Role, TIMER_TRANSFER, arm};
 use crate::message::{Kind, StateChunk, StateRequest, What};
 use crate::placement::PARTITIONS;
-use crate::table::Slot;
+use crate::table::SlotNumber;
 use crate::transfer::{self, CHUNKS_MAX, END, SCAN_MAX};
 
 impl Kv {
@@ -63,8 +63,8 @@ impl Kv {
         self.donation.clear();
         match what {
             What::Buckets => positions.find(|&position| {
-                let leader = self.leaders[(self.table.bucket(Slot(position)) % PARTITIONS) as usize];
-                let slot = (usize::from(leader) == self.node.index()).then_some(Slot(position));
+                let leader = self.leaders[(self.table.bucket(SlotNumber(position)) % PARTITIONS) as usize];
+                let slot = (usize::from(leader) == self.node.index()).then_some(SlotNumber(position));
                 let slot = slot.and_then(|slot| self.table.fetch(memory, slot));
                 slot.is_some_and(|(version, key, value)| !self.donation.push_slot(version, key, value))
             }),

@@ -11,7 +11,7 @@ use super::layout::Summary;
 use super::parameters::{FOLD_MAX, PlantedBug};
 use super::stream::SUMMARIES;
 use super::witness::Witness;
-use crate::object::{Arguments, Slot};
+use crate::object::{Arguments, SummaryWords};
 
 /// Own calls that have taken effect here and are not sent yet.
 #[derive(Clone, Debug)]
@@ -29,7 +29,7 @@ struct Folded {
     place: usize,
     method: usize,
     slot: usize,
-    words: Slot,
+    words: SummaryWords,
     calls: u64,
 }
 
@@ -78,7 +78,7 @@ impl<W: Witness> Replica<W> {
         });
         let folded = &mut self.fold.summaries[index];
         if self.parameters.planted(PlantedBug::DeltaSummary) {
-            folded.words = Slot::default();
+            folded.words = SummaryWords::default();
         }
         state.kind.fold(method, arguments, &mut folded.words);
         folded.calls += 1;

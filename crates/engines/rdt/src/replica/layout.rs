@@ -35,7 +35,7 @@ use super::message::{Lives, arguments, half, lives, put_arguments, put_lives};
 use super::parameters::{ORDERED_WINDOW, Path, ReplicaParameters};
 use super::vector::{Requires, Vector};
 use crate::definition::METHODS_MAX;
-use crate::object::{Arguments, Slot, Type};
+use crate::object::{Arguments, SummaryWords, Type};
 
 pub(crate) const HEADER_BYTES: usize = 320;
 pub(crate) const SUMMARY_BYTES: usize = 64;
@@ -237,7 +237,7 @@ pub(crate) struct Summary {
     pub origin: u8,
     pub method: u8,
     pub slot: u32,
-    pub words: Slot,
+    pub words: SummaryWords,
     pub incarnation: u32,
 }
 

@@ -13,7 +13,7 @@ use super::stream::{ENTRIES, SUMMARIES, Stage};
 use super::witness::Witness;
 use super::{Phase, Replica, node};
 
-/// So many retries a step of joining may take.
+/// Retries of one step of joining, at most.
 const PATIENCE: u64 = 8;
 
 /// Progress of a joining node.

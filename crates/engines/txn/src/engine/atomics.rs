@@ -157,7 +157,7 @@ impl Transactions {
         let new = Version::from_bits(version.max(beginning).bits() + 1);
         let value = value.filter(|_| attempt.execution.accesses()[reading.index].mode.reads());
         attempt.execution.fetch(reading.index, version, new, value);
-        self.look_whether_fetched(id, io);
+        self.continue_if_fetched(id, io);
     }
 
     /// WRITEs a lock back to nobody.

@@ -359,11 +359,11 @@ impl Transactions {
             }
         }
         attempt.seen = (event, seen);
-        self.look_whether_fetched(id, io);
+        self.continue_if_fetched(id, io);
     }
 
-    /// Goes on if all keys are there that were asked for.
-    pub(crate) fn look_whether_fetched(&mut self, id: TransactionId, io: &mut Io<'_>) {
+    /// Continues once all requested keys have arrived.
+    pub(crate) fn continue_if_fetched(&mut self, id: TransactionId, io: &mut Io<'_>) {
         let attempt = self.the(id);
         let Stage::Executing { ship } = attempt.stage else { return };
         let accesses = attempt.execution.accesses();

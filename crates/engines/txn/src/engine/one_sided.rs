@@ -407,7 +407,7 @@ impl Transactions {
                 attempt.atomic = false;
                 attempt.addresses[reading.index] = address;
                 attempt.execution.fetch(reading.index, version, Version::ZERO, value);
-                self.look_whether_fetched(id, io);
+                self.continue_if_fetched(id, io);
             }
             (ReadPurpose::Validate, Stage::Validating) => {
                 if locked || attempt.execution.read_version(reading.index) != version {

@@ -71,8 +71,8 @@ impl Transactions {
         self.look_up(number, io);
     }
 
-    /// Nothing comes of it. That is remembered: if the same request came to more when it is repeated, the coordinator
-    /// might hear of the refusal only, and take for aborted what was logged.
+    /// Refuses the request and remembers the refusal. If a repetition of the request were executed, the coordinator
+    /// might see the refusal only, and take for aborted what was logged.
     fn refuse_ship(&mut self, id: TransactionId, status: Status, reason: u8, io: &mut Io<'_>) {
         self.participants.open(id).expect("the caller has it").shipped = Some((status, reason));
         self.answer_ship(id, status, reason, 0, &[], io);

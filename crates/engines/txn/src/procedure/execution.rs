@@ -77,7 +77,7 @@ pub enum Written<'a> {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Slot {
+enum ValueState {
     Nothing,
     Deleted,
     Value(Range<usize>),
@@ -91,11 +91,11 @@ pub struct Execution {
     accesses: Vec<Access>,
     /// Of each access, whether it has been locked and read as its mode says.
     fetched: Vec<bool>,
-    read: Vec<Slot>,
+    read: Vec<ValueState>,
     /// Of each access, the version that was read and the one that a write will have.
     versions: Vec<(Version, Version)>,
     values: Vec<u8>,
-    written: Vec<Slot>,
+    written: Vec<ValueState>,
     new_values: Vec<u8>,
     answer: Vec<u8>,
     fault: Option<Fault>,
@@ -158,7 +158,7 @@ impl Execution {
 
     fn forget_writes(&mut self) {
         self.written.clear();
-        self.written.resize(self.accesses.len(), Slot::Nothing);
+        self.written.resize(self.accesses.len(), ValueState::Nothing);
         self.new_values.clear();
         self.answer.clear();
     }
@@ -166,9 +166,9 @@ impl Execution {
     fn push(&mut self, access: Access) {
         self.accesses.push(access);
         self.fetched.push(false);
-        self.read.push(Slot::Nothing);
+        self.read.push(ValueState::Nothing);
         self.versions.push((Version::ZERO, Version::ZERO));
-        self.written.push(Slot::Nothing);
+        self.written.push(ValueState::Nothing);
     }
 
     /// Runs the procedure once over what has been fetched.
@@ -207,11 +207,11 @@ impl Execution {
         self.fetched[index] = true;
         self.versions[index] = (read, new);
         self.read[index] = match value {
-            None => Slot::Deleted,
+            None => ValueState::Deleted,
             Some(value) => {
                 let start = self.values.len();
                 self.values.extend_from_slice(value);
-                Slot::Value(start..self.values.len())
+                ValueState::Value(start..self.values.len())
             }
         };
     }
@@ -241,9 +241,9 @@ impl Execution {
     /// Effect of the transaction on a key.
     pub fn written(&self, index: usize) -> Written<'_> {
         match &self.written[index] {
-            Slot::Nothing => Written::Nothing,
-            Slot::Deleted => Written::Deleted,
-            Slot::Value(range) => Written::Value(&self.new_values[range.clone()]),
+            ValueState::Nothing => Written::Nothing,
+            ValueState::Deleted => Written::Deleted,
+            ValueState::Value(range) => Written::Value(&self.new_values[range.clone()]),
         }
     }
 
@@ -275,8 +275,8 @@ impl Execution {
     /// Value read of a key; `None` if it is absent, or was not read.
     pub fn value(&self, index: usize) -> Option<&[u8]> {
         match self.read.get(index)? {
-            Slot::Value(range) => Some(&self.values[range.clone()]),
-            Slot::Nothing | Slot::Deleted => None,
+            ValueState::Value(range) => Some(&self.values[range.clone()]),
+            ValueState::Nothing | ValueState::Deleted => None,
         }
     }
 
@@ -313,18 +313,18 @@ impl Execution {
             return;
         }
         self.written[index] = match value {
-            None => Slot::Deleted,
+            None => ValueState::Deleted,
             Some(value) => {
                 let start = self.new_values.len();
                 self.new_values.extend_from_slice(value);
-                Slot::Value(start..self.new_values.len())
+                ValueState::Value(start..self.new_values.len())
             }
         };
     }
 
     /// Writes what was read of a key, after `change`. False if nothing was.
     pub(crate) fn edit(&mut self, index: usize, change: impl FnOnce(&mut [u8])) -> bool {
-        let Some(Slot::Value(range)) = self.read.get(index).cloned() else { return false };
+        let Some(ValueState::Value(range)) = self.read.get(index).cloned() else { return false };
         if !self.accesses[index].mode.locks() {
             self.fault.get_or_insert(Fault::NotLocked);
             return true;
@@ -332,7 +332,7 @@ impl Execution {
         let start = self.new_values.len();
         self.new_values.extend_from_slice(&self.values[range]);
         change(&mut self.new_values[start..]);
-        self.written[index] = Slot::Value(start..self.new_values.len());
+        self.written[index] = ValueState::Value(start..self.new_values.len());
         true
     }
 

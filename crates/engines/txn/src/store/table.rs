@@ -336,8 +336,8 @@ impl Table {
         None
     }
 
-    /// Moves what stands between by one, and writes the new object to the target; without one, frees the target.
-    /// Returns the first and the last segment of what was written.
+    /// Shifts the objects between source and target by one slot, and writes the new object to the target, or frees it
+    /// if there is no new object. Returns the first and the last segment that were written.
     fn shift<L: Lines + ?Sized>(
         &mut self,
         memory: &mut L,
