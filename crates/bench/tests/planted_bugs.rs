@@ -11,7 +11,7 @@ use weft_harness::{NodeBug, NodeCampaign};
 use weft_kv::PlantedBug as StoreBug;
 use weft_lock::PlantedBug as LockBug;
 use weft_rdt::replica::PlantedBug as TypeBug;
-use weft_sim::{CostProfile, FaultKind, FaultKinds};
+use weft_sim::{CostProfile, FaultKind, FaultKinds, NetworkProfile};
 use weft_smr::PlantedBug as LogBug;
 
 /// One of the first seeds shows each bug, and is fine without it.
@@ -102,6 +102,7 @@ fn campaigns_on_disks_catch_planted_bugs() {
             kinds: FaultKinds::DISK,
             plan: None,
             nic: NodeNic::Soft(CostProfile::FPGA),
+            network: NetworkProfile::SWITCH,
             psp: false,
             planted_bug: if let Some(Bug::Engine(bug)) = bug { Some(bug) } else { None },
             node_bug: None,
@@ -111,12 +112,18 @@ fn campaigns_on_disks_catch_planted_bugs() {
     });
 }
 
+/// A campaign of one seed on three nodes.
+fn node_campaign(seed: u64, kinds: FaultKinds, node_bug: Option<NodeBug>) -> NodeCampaign {
+    let (network, profile) = (NetworkProfile::SWITCH, CostProfile::FPGA);
+    NodeCampaign { nodes: 3, seeds: seed..=seed, network, profile, kinds, plan: None, node_bug }
+}
+
 /// While nodes do not hear each other, the cluster must not stand still.
 #[test]
 fn campaigns_of_locks_catch_members_that_stay_although_they_are_parted() {
     assert_caught(&[NodeBug::PartedKept], NodeBug::name, |seed, node_bug| {
         let kinds = FaultKinds::NONE.with(FaultKind::PartialPartition);
-        let runs = NodeCampaign { nodes: 3, seeds: seed..=seed, kinds, plan: None, node_bug };
+        let runs = node_campaign(seed, kinds, node_bug);
         let campaign = lock::simulated::Campaign { runs, planted_bug: None };
         let result = campaign.run(|seed| seed.to_string(), |_| {}).expect("random plans fit");
         result.findings.violations_found > 0
@@ -127,8 +134,7 @@ fn campaigns_of_locks_catch_members_that_stay_although_they_are_parted() {
 fn campaigns_of_locks_catch_planted_bugs() {
     let bugs = [LockBug::AnswerBeforeAccepted, LockBug::NoTimeAfterTakeover, LockBug::TtlFromAnswer];
     assert_caught(&bugs, LockBug::name, |seed, planted_bug| {
-        let runs =
-            NodeCampaign { nodes: 3, seeds: seed..=seed, kinds: FaultKinds::ALL, plan: None, node_bug: None };
+        let runs = node_campaign(seed, FaultKinds::ALL, None);
         let campaign = lock::simulated::Campaign { runs, planted_bug };
         let result = campaign.run(|seed| seed.to_string(), |_| {}).expect("random plans fit");
         result.findings.violations_found > 0

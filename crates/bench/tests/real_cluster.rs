@@ -22,7 +22,7 @@ use weft_net::{
 use weft_node::Registry;
 use weft_time::Duration;
 use weft_waist::{NodeId, NodeSet};
-use weft_workload::{Lane, Workload};
+use weft_workload::{ClientShare, Workload};
 use weft_workload::{Limit, Load};
 
 /// How long anything may take that comes at all, on a machine that is busy with other things.
@@ -147,7 +147,7 @@ impl TestClients {
         let driver = Driver::new(DriverParameters {
             workload: workload.and_then(|workload| workload.with_value_bytes(64)).unwrap(),
             load,
-            lane: Lane::ONLY,
+            lane: ClientShare::ONLY,
             seed: 11,
             first_client: 1,
             nodes: NodeSet::first(configs.len()),

@@ -7,7 +7,7 @@ use weft_bench::kv::simulated::{BenchLimit, Campaign, ClusterParameters, NodeNic
 use weft_harness::NodeBug;
 use weft_harness::result::Checked;
 use weft_kv::ReadPolicy;
-use weft_sim::{CostProfile, FaultKind, FaultKinds, FaultPlan};
+use weft_sim::{CostProfile, FaultKind, FaultKinds, FaultPlan, NetworkProfile};
 use weft_time::Duration;
 use weft_waist::NodeSet;
 use weft_workload::Load;
@@ -27,6 +27,7 @@ fn bench(seed: u64, workload: &str, plan: &str) -> SimulatedBench {
             reads: ReadPolicy::AnyReplica,
             seed,
             nic: NodeNic::Soft(CostProfile::FPGA),
+            network: NetworkProfile::SWITCH,
             psp: false,
             plan: FaultPlan::parse(plan).unwrap(),
             disks: None,
@@ -130,6 +131,7 @@ fn campaign(nodes: usize, seeds: RangeInclusive<u64>) -> Campaign {
         kinds: FaultKinds::ALL,
         plan: None,
         nic: NodeNic::Soft(CostProfile::FPGA),
+        network: NetworkProfile::SWITCH,
         psp: false,
         #[cfg(feature = "planted-bugs")]
         planted_bug: None,

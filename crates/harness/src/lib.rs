@@ -8,6 +8,9 @@
 //! [`Cluster::shipped`] needs no builder: its nodes are put together as `weft start` does, with any of the engines that
 //! ship, and a [`NodeCampaign`] runs a [`Subject`] on them: an engine, its clients, and what they must have been told.
 //!
+//! A [`Contender`] needs least: an engine of any type, its clients, one call at a time, and their judge. A [`Contest`]
+//! measures it as all others are measured, and [`CampaignOf`] it is a campaign under faults.
+//!
 //! A campaign makes one run for each seed and judges it; [`Findings`] collects what is wrong, with the command that
 //! repeats it.
 
@@ -15,6 +18,7 @@ mod campaign;
 pub mod capture;
 mod clients;
 mod cluster;
+mod contest;
 pub mod gateware;
 pub mod histogram;
 mod host;
@@ -37,6 +41,9 @@ pub use clients::{CALLED_SLOT, ClientMachine, ClientProgram};
 pub use cluster::{
     Builder, Cluster, ClusterDirector, ClusterMachine, ClusterShape, MachineOf, NoClients, node_id, running,
 };
+pub use contest::{
+    CLIENTS_BEGIN, Caller, CampaignOf, ClosedLoops, ClusterOf, Contender, Contest, Ended, Load, Standing,
+};
 pub use host::{NodeHost, SimulatedHalf, StatusChange, Views, incarnation};
 pub use keys::{KeyHolder, Keys, Sealed, SealedClients, SharedKeys, Watch};
 pub use membership::{Disk, MembershipMachine, SharedDisk};
@@ -46,5 +53,5 @@ pub use partings::{PartedCluster, Partings};
 #[cfg(feature = "planted-bugs")]
 pub use planted::NodeBug;
 pub use planted::Planted;
-pub use shipped::{FaultTimes, MakeEngines, ShippedNodes, ShippedParameters};
+pub use shipped::{Assemble, FaultTimes, MakeEngines, OneEngine, ShippedNodes, ShippedParameters};
 pub use station::{ClusterHost, DATAGRAM_BYTES, address, clock, datagram_bytes, hardware, peers};

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use serde::Serialize;
-use weft_sim::{CostProfile, FaultKinds, FaultPlan, PlanError};
+use weft_sim::{CostProfile, FaultKinds, FaultPlan, NetworkProfile, PlanError};
 use weft_time::{Duration, Instant};
 
 use crate::{
-    ClientProgram, Cluster, FaultTimes, Findings, Judgement, MakeEngines, Partings, Planted, ShippedNodes,
+    Assemble, ClientProgram, Cluster, FaultTimes, Findings, Judgement, Partings, Planted, ShippedNodes,
     ShippedParameters, add_faults, add_live_within, random_plan,
 };
 
@@ -32,6 +32,10 @@ pub struct NodeCampaign {
     pub nodes: usize,
     /// One run per seed.
     pub seeds: RangeInclusive<u64>,
+    /// Network between the machines.
+    pub network: NetworkProfile,
+    /// Cost profile of the cards.
+    pub profile: CostProfile,
     /// Kinds of faults in random plans.
     pub kinds: FaultKinds,
     /// A fixed plan in place of random ones.
@@ -46,6 +50,10 @@ pub struct NodeCampaign {
 pub struct NodeCampaignResult {
     /// `sim`: all times are virtual.
     pub world: &'static str,
+    /// Network between the machines.
+    pub network: &'static str,
+    /// Cost profile of the cards.
+    pub profile: &'static str,
     /// Nodes of each cluster.
     pub nodes: u32,
     /// The first seed.
@@ -74,14 +82,16 @@ pub struct NodeCampaignResult {
 
 /// An engine's part of a campaign.
 pub trait Subject {
+    /// Puts the nodes together.
+    type Assembly: Assemble;
     /// The clients of a machine.
     type Clients: ClientProgram;
 
     /// Verdict when nothing is wrong.
     const HOLDS: &'static str;
 
-    /// The engines of each card; clients call the first one.
-    fn engines(&self) -> MakeEngines;
+    /// The engines of each card, in a cluster of so many nodes; clients call the first one.
+    fn engines(&self, nodes: usize) -> Self::Assembly;
 
     /// The clients of each machine, which do nothing yet.
     fn clients(&self, nodes: usize, seed: u64) -> Vec<Self::Clients>;
@@ -98,7 +108,7 @@ pub trait Subject {
     /// Judges what the clients were told, and adds counts. Faults are over from `calm_from` on, on the world's clock.
     fn judge(
         &self,
-        cluster: &Cluster<ShippedNodes<Self::Clients>>,
+        cluster: &Cluster<ShippedNodes<Self::Clients, Self::Assembly>>,
         calm_from: Instant,
         counts: &mut BTreeMap<&'static str, u64>,
     ) -> Vec<String>;
@@ -117,6 +127,8 @@ impl NodeCampaign {
     ) -> Result<NodeCampaignResult, PlanError> {
         let mut result = NodeCampaignResult {
             world: "sim",
+            network: self.network.name,
+            profile: self.profile.name,
             nodes: self.nodes as u32,
             seed: *self.seeds.start(),
             live_within_bound_ns: LIVE_WITHIN.as_ns(),
@@ -134,8 +146,9 @@ impl NodeCampaign {
             let parameters = ShippedParameters {
                 nodes: self.nodes,
                 seed,
-                engines: subject.engines(),
-                profile: CostProfile::FPGA,
+                engines: subject.engines(self.nodes),
+                network: self.network,
+                profile: self.profile,
                 lease: LEASE,
                 drift_ppm: DRIFT_PPM,
                 planted: Planted {
@@ -158,7 +171,7 @@ impl NodeCampaign {
 /// Runs a cluster whose faults are over at `end`.
 fn run<S: Subject>(
     subject: &S,
-    mut cluster: Cluster<ShippedNodes<S::Clients>>,
+    mut cluster: Cluster<ShippedNodes<S::Clients, S::Assembly>>,
     (end, mut partings): (Instant, Partings),
     result: &mut NodeCampaignResult,
 ) -> Judgement {

@@ -390,6 +390,17 @@ impl RunResult {
     }
 }
 
+/// A run with its latencies whole: the result keeps some points of their distribution.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MeasuredRun {
+    /// The result.
+    #[serde(flatten)]
+    pub result: RunResult,
+    /// Of all operations.
+    #[serde(skip)]
+    pub latencies: Latencies,
+}
+
 /// Writes a file under another name beside its place and renames it: a reader never sees half of it, and a full
 /// disk leaves nothing behind. What is there and no file, as `/dev/null` or a pipe, is written to and stays what it is.
 ///

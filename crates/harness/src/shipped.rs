@@ -5,38 +5,82 @@ use std::marker::PhantomData;
 use std::rc::Rc;
 
 use weft_cluster::{AgentParameters, ServiceParameters};
-use weft_nic::{Nic, SoftNic};
-use weft_node::{CardParameters, EngineChoice, NodeEngine, NodeHalf, assemble, processes};
-use weft_sim::{
-    CostProfile, FaultPlan, LocalClock, Machines, NicMachine, PlanError, PortConfig, SwitchConfig,
-};
+use weft_nic::{Card, CardConfig, Nic, SoftNic};
+use weft_node::{CardParameters, EngineChoice, NoHalf, NodeEngine, NodeHalf, assemble, processes};
+use weft_sim::{CostProfile, FaultPlan, LocalClock, Machines, NetworkProfile, NicMachine, PlanError};
 use weft_time::{Duration, Instant};
 use weft_verbs::PathMtu;
-use weft_waist::{Engine, EngineState, EngineStatus, View};
+use weft_waist::{Engine, EngineState, EngineStatus, Memory, NODES_MAX, View};
 
 use crate::{
-    Builder, ClientMachine, ClientProgram, Cluster, ClusterHost, ClusterShape, DATAGRAM_BYTES, MachineOf,
-    NodeHost, Partings, Planted, Views, clock, incarnation, node_id, peers, running,
+    Builder, CALLED_SLOT, ClientMachine, ClientProgram, Cluster, ClusterHost, ClusterShape, DATAGRAM_BYTES,
+    MachineOf, NodeHost, Partings, Planted, SimulatedHalf, Views, clock, incarnation, node_id, peers,
+    running,
 };
 
 /// A run is looked at in steps of so long.
 const STEP: Duration = Duration::from_us(100);
 
 /// A node: NIC with its engines, and the program on its host.
-type ShippedNode = NicMachine<SoftNic<NodeEngine>, NodeHost<NodeHalf>>;
+type NodeOf<A> = NicMachine<SoftNic<<A as Assemble>::Engine>, NodeHost<<A as Assemble>::Half>>;
 
-/// Makes the engines of a card, for each life of a node anew.
+/// Puts the card of a node together, for each life of the node anew.
+pub trait Assemble {
+    /// An engine of the card.
+    type Engine: Engine;
+    /// The host half of an engine.
+    type Half: SimulatedHalf;
+
+    /// The card with its engines, and their host halves in slot order.
+    fn assemble(&self, card: &CardParameters) -> (Card<Self::Engine>, Vec<Self::Half>);
+}
+
+/// Makes the engines of a card that ship.
 pub type MakeEngines = Rc<dyn Fn() -> Vec<EngineChoice<'static>>>;
+
+impl Assemble for MakeEngines {
+    type Engine = NodeEngine;
+    type Half = NodeHalf;
+
+    fn assemble(&self, card: &CardParameters) -> (Card<NodeEngine>, Vec<NodeHalf>) {
+        assemble(card, self())
+    }
+}
+
+/// One engine of any type, all of it on the card, with the memory near it.
+#[derive(Clone, Copy, Debug)]
+pub struct OneEngine<F>(pub F);
+
+impl<E: Engine, F: Fn() -> (E, Memory)> Assemble for OneEngine<F> {
+    type Engine = E;
+    type Half = NoHalf;
+
+    fn assemble(&self, card: &CardParameters) -> (Card<E>, Vec<NoHalf>) {
+        let mut peers = [None; NODES_MAX];
+        for (place, peer) in peers.iter_mut().zip(&card.peers) {
+            *place = Some(*peer);
+        }
+        let config = CardConfig {
+            peers,
+            datagram_bytes: card.datagram_bytes,
+            transport: weft_rdma::Config::default(),
+            region_bytes: 0,
+        };
+        (Card::new(config, vec![(self.0)()]), vec![NoHalf])
+    }
+}
 
 /// Parts of a cluster.
 #[derive(Clone)]
-pub struct ShippedParameters {
+pub struct ShippedParameters<A = MakeEngines> {
     /// Nodes, 1 to 16.
     pub nodes: usize,
     /// Decides everything.
     pub seed: u64,
     /// The engines of each card; the clients call the first one.
-    pub engines: MakeEngines,
+    pub engines: A,
+    /// Network between the machines.
+    pub network: NetworkProfile,
     /// Cost profile of the cards.
     pub profile: CostProfile,
     /// Length of a lease.
@@ -59,17 +103,17 @@ pub struct FaultTimes {
 }
 
 /// Builds nodes as they ship.
-pub struct ShippedNodes<C> {
-    parameters: ShippedParameters,
+pub struct ShippedNodes<C, A = MakeEngines> {
+    parameters: ShippedParameters<A>,
     stations: Vec<ClusterHost>,
     clients: PhantomData<C>,
 }
 
-impl<C: ClientProgram> Builder for ShippedNodes<C> {
-    type Node = ShippedNode;
+impl<C: ClientProgram, A: Assemble> Builder for ShippedNodes<C, A> {
+    type Node = NodeOf<A>;
     type Clients = ClientMachine<C>;
 
-    fn build(&mut self, node: usize, life: u32, _: Instant) -> ShippedNode {
+    fn build(&mut self, node: usize, life: u32, _: Instant) -> NodeOf<A> {
         let (incarnation, node) = (incarnation(life), node_id(node));
         let card = CardParameters {
             node,
@@ -78,7 +122,7 @@ impl<C: ClientProgram> Builder for ShippedNodes<C> {
             datagram_bytes: DATAGRAM_BYTES,
             terms: processes::terms(PathMtu::Bytes1024),
         };
-        let (card, halves) = assemble(&card, (self.parameters.engines)());
+        let (card, halves) = self.parameters.engines.assemble(&card);
         let station = ClusterHost::Node(node);
         let mut nic = SoftNic::with_card(station.hardware(), station.address(), card);
         for neighbour in &self.stations {
@@ -101,22 +145,24 @@ impl<C: ClientProgram> Builder for ShippedNodes<C> {
 }
 
 /// Status of the engines of a node.
-fn statuses(node: &ShippedNode) -> impl Iterator<Item = EngineStatus> {
+fn statuses<E: Engine, H: SimulatedHalf>(
+    node: &NicMachine<SoftNic<E>, NodeHost<H>>,
+) -> impl Iterator<Item = EngineStatus> {
     let card = node.nic().card();
     (0..node.host().node().slots()).map(|slot| card.engine(slot).0.status())
 }
 
-impl<C: ClientProgram> Cluster<ShippedNodes<C>> {
+impl<C: ClientProgram, A: Assemble> Cluster<ShippedNodes<C, A>> {
     /// A cluster of nodes that ship at time zero, with a machine for each of the clients.
     ///
     /// # Errors
     /// The fault plan does not fit the cluster.
     pub fn shipped(
-        parameters: ShippedParameters,
+        parameters: ShippedParameters<A>,
         plan: &FaultPlan,
         clients: Vec<C>,
     ) -> Result<Self, PlanError> {
-        let ShippedParameters { nodes, seed, lease, drift_ppm, planted, .. } = parameters;
+        let ShippedParameters { nodes, seed, network, lease, drift_ppm, planted, .. } = parameters;
         let client_stations = (0..clients.len()).map(|index| ClusterHost::Clients(index as u8));
         let stations =
             (0..nodes).map(ClusterHost::node).chain([ClusterHost::Membership]).chain(client_stations.clone());
@@ -126,14 +172,14 @@ impl<C: ClientProgram> Cluster<ShippedNodes<C>> {
             planted,
             seed,
             keys: None,
-            switch: SwitchConfig::default(),
+            switch: network.switch(),
             plan: plan.clone(),
         };
         let builder = ShippedNodes { parameters, stations: stations.collect(), clients: PhantomData };
         let clients =
             client_stations.zip(clients).map(|(station, driver)| ClientMachine::new(station, driver));
         Self::new(&shape, builder, clients, |index, station| {
-            let mut port = PortConfig::new(station.name(), station.hardware().0);
+            let mut port = network.port(station.name(), station.hardware().0);
             port.clock = clock(seed, index, drift_ppm);
             port
         })
@@ -174,7 +220,7 @@ impl<C: ClientProgram> Cluster<ShippedNodes<C>> {
         }
         if live_within.is_none() {
             let limit = times.live_within;
-            let node = |(index, node): (usize, &ShippedNode)| {
+            let node = |(index, node): (usize, &NodeOf<A>)| {
                 let engines: Vec<_> =
                     statuses(node).map(|status| format!("{} in {}", status.state, status.epoch)).collect();
                 format!("node{index}: {}", engines.join(", "))
@@ -188,6 +234,11 @@ impl<C: ClientProgram> Cluster<ShippedNodes<C>> {
         }
         self.run_until(times.end + times.live_within + times.calm);
         (wrong, live_within)
+    }
+
+    /// The engines that clients call, of all nodes that run.
+    pub fn called_engines(&self) -> impl Iterator<Item = (usize, &A::Engine)> {
+        self.running().map(|(index, node)| (index, node.nic().card().engine(CALLED_SLOT).0))
     }
 
     /// The clients of each machine, with its clock.
@@ -217,7 +268,7 @@ impl<C: ClientProgram> Cluster<ShippedNodes<C>> {
     }
 
     /// Whether the node serves by its lease.
-    fn serves(&self, index: usize, node: &ShippedNode) -> bool {
+    fn serves(&self, index: usize, node: &NodeOf<A>) -> bool {
         let is_full = |status: EngineStatus| status.state == EngineState::Full;
         statuses(node).all(is_full) && self.local_now(index) < node.host().node().lease_until()
     }
@@ -235,7 +286,7 @@ impl<C: ClientProgram> Cluster<ShippedNodes<C>> {
     /// A node that serves by its lease although the newest view is without it.
     fn serving_outside(&self) -> Option<usize> {
         let members = self.view().members();
-        let is_outside = |(index, node): &(usize, &ShippedNode)| {
+        let is_outside = |(index, node): &(usize, &NodeOf<A>)| {
             !members.contains(node_id(*index)) && self.serves(*index, node)
         };
         self.running().find(is_outside).map(|(index, _)| index)

@@ -27,7 +27,7 @@ use std::str::FromStr;
 use thiserror::Error;
 use weft_gateware::{HbmTiming, Latency, MemoryTiming};
 use weft_kv::{Operation, ReadPolicy};
-use weft_sim::FaultPlan;
+use weft_sim::{FaultPlan, NetworkProfile};
 use weft_time::Duration;
 
 pub use self::hbm::HbmAccess;
@@ -72,7 +72,7 @@ const PAPER_NODES: usize = 2;
 /// Nodes whose throughput is measured.
 const SATURATED_NODES: [usize; 4] = [2, 3, 5, 8];
 
-/// The most nodes.
+/// Largest number of nodes.
 const NODES_MAX: usize = 8;
 
 /// Operations outstanding that keep a node busy: those that wait fit into its buffer for datagrams.
@@ -386,6 +386,7 @@ impl NicKvBench {
                 reads: ReadPolicy::AnyReplica,
                 seed: self.seed,
                 nic,
+                network: NetworkProfile::SWITCH,
                 psp: false,
                 plan,
                 disks: None,

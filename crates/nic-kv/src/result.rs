@@ -70,7 +70,7 @@ pub struct NicKvResult {
     replication_path_ns: Option<ReplicationPath>,
     /// Idle cards, by size of the value.
     pub sizes: Vec<SizeRun>,
-    /// The transport, by size of the message.
+    /// Latencies of the transport into HBM, by message size.
     pub hbm: Vec<HbmAccess>,
     tables: BTreeMap<&'static str, PaperTable>,
     /// The most that a node carries out.

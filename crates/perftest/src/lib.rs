@@ -539,6 +539,7 @@ impl RdmaBench {
             p99_ns: summary.p99_ns,
             p999_ns: summary.p999_ns,
             latency: summary,
+            latencies,
             checked: if right { DataChecked::Verified } else { DataChecked::Corrupt },
             verification: figures.verification,
             jain_index,

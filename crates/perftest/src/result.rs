@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use weft_gateware::latency::WriteLatencies;
-use weft_harness::histogram::Summary;
+use weft_harness::histogram::{Latencies, Summary};
 use weft_harness::result::World;
 
 use super::load::RdmaOperation;
@@ -92,7 +92,7 @@ pub struct RdmaResult {
     pub busy_qps: u32,
     /// Path MTU.
     pub mtu_bytes: u32,
-    /// Whether the size is the most, and each message had one of its own.
+    /// Whether each message had a random size, up to `size_bytes`.
     pub random_sizes: bool,
     /// Work requests outstanding on each queue pair that worked.
     pub tx_depth: u32,
@@ -154,6 +154,9 @@ pub struct RdmaResult {
     pub seed: u64,
     /// The command that repeats it.
     pub replay: String,
+    /// Latencies, whole.
+    #[serde(skip)]
+    pub latencies: Latencies,
     /// A Perfetto trace, if it was asked for.
     #[serde(skip)]
     pub trace: Option<Vec<u8>>,

@@ -453,7 +453,8 @@ impl CostProfile {
         Self { name: "host-software", receive: &[], transmit: &[], wire_bus: None, ..Self::HOST_CARD };
 
     /// All profiles that a user may choose for a NIC in software.
-    pub const ALL: [Self; 3] = [Self::FPGA, Self::CORES, Self::HOST_CARD];
+    pub const ALL: [Self; 5] =
+        [Self::FPGA, Self::FPGA_APPLICATION, Self::CORES, Self::HOST_CARD, Self::RDMA_CARD];
 
     /// All profiles in the table.
     const TABLE: [Self; 5] = [Self::FPGA, Self::CORES, Self::HOST_CARD, Self::RDMA_CARD, Self::GATEWARE];

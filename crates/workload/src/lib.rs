@@ -219,14 +219,14 @@ impl Workload {
     }
 
     /// The writes that fill the store: this lane's share of the records, each once, in ascending order.
-    pub fn load_steps(&self, lane: Lane) -> impl Iterator<Item = Step> + use<> {
+    pub fn load_steps(&self, lane: ClientShare) -> impl Iterator<Item = Step> + use<> {
         (u64::from(lane.index)..self.records)
             .step_by(lane.lanes as usize)
             .map(|record| Step::Put { record, value: record })
     }
 
     /// The endless steps of one lane, decided by `seed`.
-    pub fn generator(&self, seed: u64, lane: Lane) -> Generator {
+    pub fn generator(&self, seed: u64, lane: ClientShare) -> Generator {
         Generator {
             workload: *self,
             lane,
@@ -243,16 +243,16 @@ impl Workload {
 /// One of several generators that share a workload, one for each process that drives clients. Clients in the same
 /// process share its generator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lane {
+pub struct ClientShare {
     index: u32,
     lanes: u32,
 }
 
-impl Lane {
+impl ClientShare {
     /// The only lane.
     pub const ONLY: Self = Self { index: 0, lanes: 1 };
 
-    /// Lane `index` of `lanes`.
+    /// Share `index` of `lanes`.
     ///
     /// # Panics
     /// If `index` is not below `lanes`, or there are more than 65,534 lanes.
@@ -335,7 +335,7 @@ impl Step {
 #[derive(Clone, Debug)]
 pub struct Generator {
     workload: Workload,
-    lane: Lane,
+    lane: ClientShare,
     random: Random,
     chooser: Chooser,
     /// Values numbered so far.
@@ -452,7 +452,7 @@ mod tests {
     use super::*;
 
     fn shares(name: &str) -> [f64; 5] {
-        let mut generator = Workload::parse(name).unwrap().generator(7, Lane::ONLY);
+        let mut generator = Workload::parse(name).unwrap().generator(7, ClientShare::ONLY);
         let mut seen = [0.0; 5];
         for _ in 0..100_000 {
             let step = generator.step();
@@ -500,7 +500,7 @@ mod tests {
     #[test]
     fn steps_are_fixed_to_the_bit() {
         for (name, expected) in RECORDED {
-            let mut generator = Workload::parse(name).unwrap().generator(7, Lane::ONLY);
+            let mut generator = Workload::parse(name).unwrap().generator(7, ClientShare::ONLY);
             let mut bytes = Vec::new();
             for _ in 0..20_000 {
                 let step = generator.step();
@@ -527,15 +527,15 @@ mod tests {
             let mut generator = workload.generator(seed, lane);
             (0..50).map(|_| generator.step()).collect::<Vec<_>>()
         };
-        assert_ne!(steps(1, Lane::ONLY), steps(2, Lane::ONLY));
-        assert_ne!(steps(1, Lane::new(0, 2)), steps(1, Lane::new(1, 2)));
+        assert_ne!(steps(1, ClientShare::ONLY), steps(2, ClientShare::ONLY));
+        assert_ne!(steps(1, ClientShare::new(0, 2)), steps(1, ClientShare::new(1, 2)));
     }
 
     #[test]
     fn lanes_load_every_record_once() {
         let workload = Workload::parse("put").unwrap().with_records(10).unwrap();
         let mut records: Vec<_> = (0..3)
-            .flat_map(|index| workload.load_steps(Lane::new(index, 3)).map(|step| step.record()))
+            .flat_map(|index| workload.load_steps(ClientShare::new(index, 3)).map(|step| step.record()))
             .collect();
         records.sort_unstable();
         assert_eq!(records, (0..10).collect::<Vec<_>>());
@@ -544,7 +544,7 @@ mod tests {
     #[test]
     fn an_insert_is_read_only_after_it_was_acknowledged() {
         let workload = Workload::parse("ycsb-d").unwrap().with_records(10).unwrap();
-        let mut generator = workload.generator(3, Lane::ONLY);
+        let mut generator = workload.generator(3, ClientShare::ONLY);
         let mut inserted = Vec::new();
         for _ in 0..2_000 {
             match generator.step() {
@@ -575,7 +575,7 @@ mod tests {
             let workload = Workload::parse("ycsb-f").unwrap().with_records(20).unwrap();
             let mut numbers = HashSet::new();
             for index in 0..lanes {
-                let lane = Lane::new(index, lanes);
+                let lane = ClientShare::new(index, lanes);
                 let mut generator = workload.generator(seed, lane);
                 let steps = workload.load_steps(lane).chain(std::iter::repeat_with(|| generator.step()).take(100));
                 for step in steps {
@@ -607,7 +607,7 @@ mod tests {
             let distribution = [Distribution::Uniform, Distribution::Zipfian, Distribution::Latest][which];
             let workload =
                 Workload::parse("ycsb-a").unwrap().with_records(records).unwrap().with_distribution(distribution);
-            let mut generator = workload.generator(seed, Lane::ONLY);
+            let mut generator = workload.generator(seed, ClientShare::ONLY);
             for _ in 0..50 {
                 prop_assert!(generator.step().record() < records);
             }

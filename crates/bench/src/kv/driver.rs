@@ -11,7 +11,7 @@ use weft_time::{Duration, Instant};
 use weft_waist::{NodeId, NodeSet};
 
 use weft_harness::histogram::Recorder;
-use weft_workload::{Generator, Lane, Step, Workload, fill_value, fingerprint, key_of};
+use weft_workload::{ClientShare, Generator, Step, Workload, fill_value, fingerprint, key_of};
 use weft_workload::{Limit, Load, Scheduler};
 
 /// Parameters of a driver.
@@ -22,7 +22,7 @@ pub struct DriverParameters {
     /// Load of its clients.
     pub load: Load,
     /// The share of the workload that this driver has among all.
-    pub lane: Lane,
+    pub lane: ClientShare,
     /// Decides keys, kinds and arrivals.
     pub seed: u64,
     /// Identity of the first client; the others follow it. No other client of the cluster may have one of them.

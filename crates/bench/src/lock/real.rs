@@ -15,7 +15,7 @@ use super::simulated::{checked, description};
 use crate::kv::real::cluster::{Addresses, Cluster, ClusterSettings, CoreTurns};
 use crate::kv::real::{RealBenchError, machine_description};
 use weft_harness::histogram::Recorder;
-use weft_harness::result::{Machine, MachineKind, RunResult, World};
+use weft_harness::result::{Machine, MachineKind, MeasuredRun, RunResult, World};
 use weft_workload::Random;
 
 /// A lease that a machine which is busy with other things does not lose.
@@ -144,7 +144,7 @@ impl RealBench {
         replay: String,
         stop: &Stop,
         mut progress: impl FnMut(u64),
-    ) -> Result<RunResult, RealBenchError> {
+    ) -> Result<MeasuredRun, RealBenchError> {
         let folder = tempfile::Builder::new().prefix("weft-bench-").tempdir()?;
         let addresses = Addresses::of_process(std::process::id());
         let lock = Some(LockConfig::DEFAULT);
@@ -206,6 +206,7 @@ impl RealBench {
         let recorder = recorder.expect("there are clients");
         let machine = Machine { kind: MachineKind::Real, description: machine_description() };
         let description = description(World::Net, self.nodes, (&self.workload, self.seed), machine, replay);
-        Ok(checked(RunResult::new(description, &recorder), &holds.concat()))
+        let result = checked(RunResult::new(description, &recorder), &holds.concat());
+        Ok(MeasuredRun { result, latencies: recorder.overall() })
     }
 }

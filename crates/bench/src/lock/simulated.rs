@@ -10,11 +10,11 @@ use weft_harness::{
     ShippedParameters, Subject,
 };
 use weft_node::EngineChoice;
-use weft_sim::{CostProfile, FaultPlan, LocalClock, PlanError};
+use weft_sim::{CostProfile, FaultPlan, LocalClock, NetworkProfile, PlanError};
 use weft_time::{Duration, Instant};
 
 use super::driver::{Driver, Workload};
-use weft_harness::result::{Checked, Description, Machine, MachineKind, RunResult, World};
+use weft_harness::result::{Checked, Description, Machine, MachineKind, MeasuredRun, RunResult, World};
 
 /// Clients of a campaign: few locks, held for hardly longer than a node takes to learn of a view.
 const CONTENTION: Workload = Workload {
@@ -56,11 +56,12 @@ fn engines(parameters: weft_lock::Parameters) -> MakeEngines {
 }
 
 impl Subject for Campaign {
+    type Assembly = MakeEngines;
     type Clients = Driver;
 
     const HOLDS: &'static str = "exclusive";
 
-    fn engines(&self) -> MakeEngines {
+    fn engines(&self, _: usize) -> MakeEngines {
         engines(weft_lock::Parameters {
             #[cfg(feature = "planted-bugs")]
             planted_bug: self.planted_bug,
@@ -145,8 +146,12 @@ pub struct SimulatedBench {
     pub length: Duration,
     /// Calls begun in this time are not measured.
     pub warm_up: Duration,
+    /// Network between the machines.
+    pub network: NetworkProfile,
     /// Cost profile of the cards.
     pub profile: CostProfile,
+    /// Faults, at times from the beginning of the run on.
+    pub plan: FaultPlan,
     /// Decides everything.
     pub seed: u64,
 }
@@ -154,40 +159,46 @@ pub struct SimulatedBench {
 impl SimulatedBench {
     /// Measures.
     ///
+    /// # Errors
+    /// The fault plan does not fit the cluster.
+    ///
     /// # Panics
     /// If the cluster does not come to serve.
-    pub fn run(&self, replay: String) -> RunResult {
-        let plan = FaultPlan::default();
+    pub fn run(&self, replay: String) -> Result<MeasuredRun, PlanError> {
         let clients = vec![Driver::new(self.workload, (self.seed, 0), self.nodes, |client| client)];
         let parameters = ShippedParameters {
             nodes: self.nodes,
             seed: self.seed,
             engines: engines(weft_lock::Parameters { locks: 16_384, ..weft_lock::Parameters::default() }),
+            network: self.network,
             profile: self.profile,
             lease: LEASE,
             drift_ppm: DRIFT_PPM,
             planted: Planted::default(),
         };
-        let mut cluster = Cluster::shipped(parameters, &plan, clients).expect("no faults fit any cluster");
+        let mut cluster = Cluster::shipped(parameters, &self.plan, clients)?;
         cluster.run_until(Instant::ZERO + START);
-        assert!(cluster.is_whole(), "a cluster without faults serves after {START}");
+        let is_faulty = !self.plan.faults.is_empty();
+        assert!(is_faulty || cluster.is_whole(), "a cluster without faults serves after {START}");
         cluster.for_each_driver(|now, driver| driver.begin(now, self.warm_up));
         cluster.run_until(cluster.world.now() + self.warm_up + self.length);
         cluster.for_each_driver(|_, driver| driver.finish());
-        cluster.run_until(cluster.world.now() + END);
+        cluster.run_until(self.plan.ends_at().max(cluster.world.now()) + END);
         let holds = holds(&cluster);
         let (_, driver) = cluster.drivers().next().expect("there are clients");
         let machine = Machine {
             kind: MachineKind::Simulated,
             description: format!(
-                "virtual time; cost profile `{}`: {}",
-                self.profile.name, self.profile.basis
+                "virtual time; network `{}`; cost profile `{}`: {}",
+                self.network.name, self.profile.name, self.profile.basis
             ),
         };
         let description = description(World::Sim, self.nodes, (&self.workload, self.seed), machine, replay);
         let mut result = checked(RunResult::new(description, driver.recorder()), &holds);
         result.log_hash = Some(cluster.world.log_hash().to_string());
-        result
+        let faults = cluster.world.fault_counts();
+        result.faults = faults.entries().iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
+        Ok(MeasuredRun { result, latencies: driver.recorder().overall() })
     }
 }
 
@@ -240,6 +251,8 @@ mod tests {
                 runs: NodeCampaign {
                     nodes,
                     seeds: 1..=3,
+                    network: NetworkProfile::SWITCH,
+                    profile: CostProfile::FPGA,
                     kinds: FaultKinds::ALL,
                     plan: None,
                     #[cfg(feature = "planted-bugs")]
@@ -263,10 +276,12 @@ mod tests {
             workload,
             length: Duration::from_ms(2),
             warm_up: Duration::from_us(100),
+            network: NetworkProfile::SWITCH,
             profile: CostProfile::FPGA,
+            plan: FaultPlan::default(),
             seed: 5,
         };
-        let [one, other] = [0, 1].map(|_| bench.run("again".to_owned()));
+        let [one, other] = [0, 1].map(|_| bench.run("again".to_owned()).unwrap().result);
         assert_eq!(one, other);
         assert_eq!(one.checked, Checked::Exclusive, "{}", one.check_report);
         assert!(

@@ -96,6 +96,9 @@ pub struct ReplicaResult {
 pub struct Measured {
     /// From question to answer, of all operations.
     pub response: Summary,
+    /// The same, whole.
+    #[serde(skip)]
+    pub latencies: Latencies,
     /// Of queries.
     pub queries: Summary,
     /// Of calls.
@@ -241,7 +244,7 @@ impl RdtBench {
             measured.wrong.push(format!("{} replicas serve in the end instead of {expected}", states.len()));
         }
         let mut books = cluster.books.borrow_mut();
-        // What a replica answered by itself it has taken along.
+        // Calls that a crashed replica answered by itself are lost with it.
         books.check.end(states, |node| self.commit == Commit::Majority || crashed != Some(node));
         measured.check = books.check.report();
         measured.wrong.append(&mut wrong);
@@ -302,6 +305,7 @@ impl Measured {
         let rate = |operations: u64, ns: u64| operations as f64 * 1e3 / ns.max(1) as f64;
         let longest = replicas.iter().map(|replica| replica.time_ns).max().unwrap_or(0);
         let refused: u64 = nodes.iter().map(|node| node.refused).sum();
+        let operations = all.operations();
         let methods = methods.iter().enumerate().map(|(method, latencies)| MethodResult {
             method: kind.definition().methods[method].name,
             category: kind.coordination(method).category,
@@ -311,10 +315,11 @@ impl Measured {
         let ended = nodes.iter().map(|node| node.ended).max().unwrap_or(Instant::ZERO);
         Self {
             response: all.summary(),
+            latencies: all,
             queries: queries.summary(),
             updates: updates.summary(),
             methods: methods.collect(),
-            operations_per_us: rate(all.operations(), longest),
+            operations_per_us: rate(operations, longest),
             operations_per_us_sum: replicas
                 .iter()
                 .map(|replica| rate(replica.operations, replica.time_ns))

@@ -43,6 +43,8 @@ pub struct RdtResult {
     pub skew: Option<f64>,
     /// What lies between the cards.
     pub network: &'static str,
+    /// Cost profile of the cards.
+    pub profile: &'static str,
     /// Decides operations and delays.
     pub seed: u64,
     /// Measurements.
@@ -84,6 +86,7 @@ impl RdtBench {
             keys: keyed.then_some(self.keys),
             skew: keyed.then_some(self.skew),
             network: self.network().name,
+            profile: profile.name,
             seed: self.seed,
             checked: if measured.holds() { "holds" } else { "violation" },
             measured,

@@ -347,6 +347,7 @@ impl Campaign {
         let parameters = ClusterParameters {
             nodes: self.nodes,
             network,
+            profile: CostProfile::FPGA,
             drift_ppm: DRIFT_PPM,
             load: (self.service == Service::Streams).then_some(load),
             engine: EngineParameters { nic: self.nic, service: self.service, parameters },

@@ -30,6 +30,8 @@ const FRONT_DECISIONS: usize = 8;
 pub(super) struct ClusterParameters {
     pub(super) nodes: usize,
     pub(super) network: NetworkProfile,
+    /// Cost profile of the cards.
+    pub(super) profile: CostProfile,
     /// Clocks gain or lose up to this, in millionths.
     pub(super) drift_ppm: u32,
     /// What hosts propose; without it the nodes hold a register, and clients on a machine of their own ask for it.
@@ -207,7 +209,7 @@ impl Builder for RoundsNodes {
             service.map_or(Views::Fixed(first_view(nodes)), |(_, agent)| Views::Service(agent, nodes));
         let host = NodeHost::new(node_id(node), incarnation(life), views, [half], planted);
         let host = host.with_keys(holder);
-        NicMachine::new(nic, host, &CostProfile::FPGA)
+        NicMachine::new(nic, host, &self.parameters.profile)
     }
 
     fn may_crash(&mut self, _: &Machines<MachineOf<Self>>, _: usize, _: &View) -> bool {

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use weft_harness::NicModel;
 use weft_harness::Planted;
-use weft_harness::histogram::Summary;
+use weft_harness::histogram::Latencies;
 use weft_node::RoundsPauses;
 use weft_sim::{CostProfile, FaultPlan, NetworkProfile};
 use weft_time::Duration;
@@ -49,6 +49,8 @@ pub struct RoundsBench {
     pub batch: Batch,
     /// What lies between the cards.
     pub network: NetworkProfile,
+    /// Cost profile of the cards.
+    pub profile: CostProfile,
     /// Instances in flight, 4 or 8.
     pub window: u64,
     /// The round period; nothing: the lowest stable one is searched.
@@ -91,7 +93,7 @@ pub struct PeriodResult {
     /// From a host's proposal to the answer that it is decided, with PCIe both ways, the queue and the wait for a
     /// round.
     #[serde(skip)]
-    pub(super) latency: Summary,
+    pub(super) latency: Latencies,
     /// A hash of everything that happened.
     pub log_hash: String,
 }
@@ -134,11 +136,11 @@ impl RoundsBench {
     }
 
     fn least_one_way(&self) -> Duration {
-        parameters_for(&CostProfile::FPGA, &self.network, self.window, Duration::from_ms(1), 8).one_way
+        parameters_for(&self.profile, &self.network, self.window, Duration::from_ms(1), 8).one_way
     }
 
     /// From a host's proposal to the answer that it is decided, at this period, one proposal of a node at a time.
-    pub(super) fn latency(&self, period: Duration, ran: Ran<'_>) -> Summary {
+    pub(super) fn latency(&self, period: Duration, ran: Ran<'_>) -> Latencies {
         Self { rounds: LATENCY_ROUNDS, ..self.clone() }.run_with(period, 1, false, ran).latency
     }
 
@@ -158,11 +160,11 @@ impl RoundsBench {
         until_unstable: bool,
         ran: Ran<'_>,
     ) -> PeriodResult {
-        let engine =
-            parameters_for(&CostProfile::FPGA, &self.network, self.window, period, self.batch.bytes());
+        let engine = parameters_for(&self.profile, &self.network, self.window, period, self.batch.bytes());
         let parameters = ClusterParameters {
             nodes: self.nodes,
             network: self.network,
+            profile: self.profile,
             drift_ppm: self.drift_ppm,
             load: Some(HostLoad { batch: self.batch, outstanding }),
             engine: EngineParameters { nic: self.nic, service: Service::Streams, parameters: engine },
@@ -236,7 +238,7 @@ impl Run {
             disagreements: books.agreement.disagreements_found(),
             decided,
             virtual_ns: (end - begin).as_ns(),
-            latency: books.latencies.summary(),
+            latency: books.latencies.clone(),
             log_hash: cluster.machines.world.log_hash().to_string(),
         }
     }
@@ -263,6 +265,7 @@ mod tests {
             nodes: 3,
             batch: Batch { value_bytes: 64, values: 1 },
             network,
+            profile: CostProfile::FPGA,
             window: 4,
             period: None,
             rounds: 2_000,

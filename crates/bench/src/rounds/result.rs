@@ -2,9 +2,8 @@
 
 use serde::Serialize;
 use weft_harness::NicModel;
-use weft_harness::histogram::Summary;
+use weft_harness::histogram::{Latencies, Summary};
 use weft_harness::table::{Column, Table, grouped, three_digits, time_with_unit, with_prefix};
-use weft_sim::CostProfile;
 use weft_time::Duration;
 
 use super::gates::GatesResult;
@@ -28,6 +27,8 @@ pub struct RoundsResult {
     pub values_per_proposal: u32,
     /// What lies between the cards.
     pub network: &'static str,
+    /// Cost profile of the cards.
+    pub profile: &'static str,
     /// Instances in flight.
     pub window: u64,
     /// Clocks gain or lose up to this, in millionths.
@@ -43,6 +44,9 @@ pub struct RoundsResult {
     pub measured: PeriodResult,
     /// From a host's proposal to the answer that it is decided, PCIe included, one proposal of a node at a time.
     pub latency: Summary,
+    /// The same, whole.
+    #[serde(skip)]
+    pub latencies: Latencies,
     /// Runs at periods below the lowest stable one.
     pub below: Vec<PeriodResult>,
     /// In gates only: cycles without a network.
@@ -76,7 +80,7 @@ impl RoundsBench {
             None => self.run_at_lowest(ran),
         };
         let below = searched.map_or(Vec::new(), |period| self.below(period, ran));
-        let latency = self.latency(Duration::from_ns(measured.period_ns), ran);
+        let latencies = self.latency(Duration::from_ns(measured.period_ns), ran);
         let agrees = below.iter().chain([&measured]).all(|run| run.disagreements == 0);
         let gates = (self.nic == NicModel::Rtl).then(|| GatesResult::measure(self));
         let proposals = gates.map_or(measured.proposals_per_s(), |gates| {
@@ -91,6 +95,7 @@ impl RoundsBench {
             value_bytes: self.batch.value_bytes as u32,
             values_per_proposal: self.batch.values as u32,
             network: self.network.name,
+            profile: self.profile.name,
             window: self.window,
             clock_drift_ppm: self.drift_ppm,
             seed: self.seed,
@@ -101,7 +106,8 @@ impl RoundsBench {
                 .map(|gates| gates.min_round_period_cycles())
                 .or(searched.map(|period| period.as_ns() / 4)),
             gates,
-            latency,
+            latency: latencies.summary(),
+            latencies,
             below,
             instances_per_s: proposals / self.nodes as f64,
             decided_values_per_s: values,
@@ -114,7 +120,7 @@ impl RoundsBench {
     }
 
     fn basis(&self) -> String {
-        let profile = &CostProfile::FPGA;
+        let profile = &self.profile;
         let engine = match self.nic {
             NicModel::Soft => "",
             NicModel::Rtl => "engines in gates, which take an event at a time; all around them: ",

@@ -1,8 +1,11 @@
 //! What an append takes, and what it takes another node to lead.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use weft_harness::Planted;
-use weft_sim::{CostProfile, Fault, FaultPlan, NetworkProfile};
+use weft_harness::histogram::Latencies;
+use weft_sim::{CostProfile, Fault, FaultPlan, NetworkProfile, PlanError};
 use weft_smr::log::LogParameters;
 use weft_time::{Duration, Instant};
 
@@ -24,6 +27,8 @@ pub struct SmrBench {
     pub network: NetworkProfile,
     /// What cards and hosts cost.
     pub profile: CostProfile,
+    /// Faults while appends are measured, at times from the beginning of the run on.
+    pub plan: FaultPlan,
     /// How long appends are measured.
     pub length: Duration,
     /// Leaders that are crashed, each in a run of its own.
@@ -62,12 +67,17 @@ pub struct SmrResult {
     pub outstanding: usize,
     /// The seed of the first run.
     pub seed: u64,
+    /// Faults injected while appends were measured, by kind.
+    pub faults: BTreeMap<String, u64>,
     /// Appends that were answered.
     pub appends: u64,
     /// In a second.
     pub appends_per_s: f64,
     /// From asking to the answer, in nanoseconds.
     pub latency_ns: Quantiles,
+    /// The same, whole.
+    #[serde(skip)]
+    pub latencies: Latencies,
     /// Each fail-over, in the order of the seeds.
     pub fail_overs: Vec<FailOver>,
     /// Of their total times.
@@ -101,7 +111,7 @@ impl Quantiles {
 }
 
 impl SmrBench {
-    fn cluster(&self, seed: u64, plan: FaultPlan) -> Cluster {
+    fn cluster(&self, seed: u64, plan: FaultPlan) -> Result<Cluster, PlanError> {
         Cluster::new(&ClusterParameters {
             log: LogParameters::default().with_nodes(self.nodes),
             network: self.network,
@@ -113,21 +123,25 @@ impl SmrBench {
             seed,
             plan,
         })
-        .expect("the plan names nodes")
     }
 
     /// Measures; `progress` is told how many runs are done.
-    pub fn run(&self, mut progress: impl FnMut(u64)) -> SmrResult {
-        let mut cluster = self.cluster(self.seed, FaultPlan::default());
+    ///
+    /// # Errors
+    /// The fault plan does not fit the cluster.
+    pub fn run(&self, mut progress: impl FnMut(u64)) -> Result<SmrResult, PlanError> {
+        let mut cluster = self.cluster(self.seed, self.plan.clone())?;
         let warm = Instant::ZERO + Duration::from_us(100);
         cluster.run_until(warm);
         let before = {
             let mut books = cluster.books.borrow_mut();
-            books.latencies = weft_harness::histogram::Latencies::new();
+            books.latencies = Latencies::new();
             books.answered
         };
         cluster.run_until(warm + self.length);
         progress(1);
+        let counts = cluster.machines.world.fault_counts();
+        let faults = counts.entries().iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
         let books = cluster.books.borrow();
         let mut violations = books.log.violations().to_vec();
         let appends = books.answered - before;
@@ -143,7 +157,7 @@ impl SmrBench {
             progress(2 + number);
         }
         let quantiles = |of: fn(&FailOver) -> u64| Quantiles::of(fail_overs.iter().map(of).collect());
-        SmrResult {
+        Ok(SmrResult {
             world: "sim",
             profile: self.profile.name,
             network: self.network.name,
@@ -153,11 +167,13 @@ impl SmrBench {
             appends,
             appends_per_s: appends as f64 / self.length.as_secs_f64(),
             latency_ns,
+            latencies: books.latencies.clone(),
+            faults,
             fail_over_ns: quantiles(|fail_over| fail_over.total_ns),
             permission_switch_ns: quantiles(|fail_over| fail_over.permission_ns),
             fail_overs,
             checked: if violations.is_empty() { "linearizable".to_owned() } else { violations.join("; ") },
-        }
+        })
     }
 
     /// Crashes the leader at some time, and follows the next one.
@@ -165,7 +181,8 @@ impl SmrBench {
         // Not in step with anything.
         let at_us = CRASH_AFTER.as_ns() / 1_000 + number * 7;
         let crash = Fault::Crash { at_us, machine: "node0".to_owned() };
-        let mut cluster = self.cluster(seed, FaultPlan { faults: vec![crash] });
+        let mut cluster =
+            self.cluster(seed, FaultPlan { faults: vec![crash] }).expect("there is a first node");
         let crashed = Instant::ZERO + Duration::from_us(at_us);
         cluster.run_until(crashed);
         let crashed_locally = cluster.machines.local_now(1);
@@ -201,11 +218,12 @@ mod tests {
                 outstanding: 4,
                 network: NetworkProfile::DETPU,
                 profile: CostProfile::FPGA_APPLICATION,
+                plan: FaultPlan::default(),
                 length: Duration::from_us(300),
                 crashes: 5,
                 seed: 1,
             };
-            let result = bench.run(|_| {});
+            let result = bench.run(|_| {}).unwrap();
             assert_eq!(result.checked, "linearizable");
             assert_eq!(result.fail_overs.len(), 5);
             assert!(result.appends > 100, "{result:?}");

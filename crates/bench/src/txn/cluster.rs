@@ -3,8 +3,8 @@
 use weft_harness::{DATAGRAM_BYTES, address, hardware, peers};
 use weft_nic::{CardConfig, NoEngine, Peering, RdmaDriver, SoftNic, SoftNicConfig};
 use weft_sim::{
-    CostProfile, EngineOnHost, HOST_DATAGRAMS, HostConfig, HostThreads, LinkConfig, Machine, MachineId,
-    NicMachine, NoCrashes, PortConfig, SwitchConfig, Usage, World,
+    CostProfile, EngineOnHost, HOST_DATAGRAMS, HostConfig, HostThreads, Machine, MachineId, NetworkProfile,
+    NicMachine, NoCrashes, SwitchConfig, Usage, World,
 };
 use weft_time::{Duration, Instant};
 use weft_txn::Wiring;
@@ -35,6 +35,7 @@ pub(super) struct Machinery {
     pub(super) aggregates: bool,
     /// Whether cores wait for the copies that they ask for.
     pub(super) waits_for_dma: bool,
+    pub(super) network: NetworkProfile,
     pub(super) link_bits_per_s: u64,
     pub(super) seed: u64,
 }
@@ -192,14 +193,17 @@ pub(super) struct Cluster {
 impl Cluster {
     /// A cluster of these servers at time zero.
     pub(super) fn new(machinery: &Machinery, books: Shared, servers: impl Iterator<Item = Server>) -> Self {
-        let mut world = World::new(machinery.seed, SwitchConfig::lossless());
+        let mut world = World::new(
+            machinery.seed,
+            SwitchConfig {
+                forwarding_latency: machinery.network.switch().forwarding_latency,
+                ..SwitchConfig::lossless()
+            },
+        );
         for (node, server) in servers.enumerate() {
-            let link = LinkConfig { bits_per_s: machinery.link_bits_per_s, ..LinkConfig::default() };
-            let port = PortConfig {
-                to_switch: link,
-                from_switch: link,
-                ..PortConfig::new(format!("node{node}"), hardware(node).0)
-            };
+            let mut port = machinery.network.port(format!("node{node}"), hardware(node).0);
+            port.to_switch.bits_per_s = machinery.link_bits_per_s;
+            port.from_switch.bits_per_s = machinery.link_bits_per_s;
             world.add_machine(port, machinery.node(node, server));
         }
         Self { world, books, nodes: machinery.nodes }

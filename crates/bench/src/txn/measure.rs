@@ -8,7 +8,7 @@ use weft_applications::Workload;
 use weft_applications::WorkloadChoice;
 use weft_check::serializable::Report;
 use weft_harness::histogram::Summary;
-use weft_sim::{CostProfile, Execution, HOST_TRANSACTION};
+use weft_sim::{CostProfile, Execution, HOST_TRANSACTION, NetworkProfile};
 use weft_time::{Duration, Instant};
 use weft_txn::host::{Half, HalfParameters, HalfTables, Local};
 use weft_txn::{Parameters, Placement, Transactions, Variant};
@@ -172,6 +172,10 @@ pub struct TxnBench {
     pub host_threads: Option<u32>,
     /// Cores of the NIC that work, of `weft`; nothing: all.
     pub nic_cores: Option<u32>,
+    /// Cost profile of the NIC, of `weft`. The others have an RDMA card.
+    pub profile: CostProfile,
+    /// Network between the servers.
+    pub network: NetworkProfile,
     /// Rate of each server's link.
     pub link_bits_per_s: u64,
     /// Disabled features.
@@ -184,9 +188,9 @@ pub struct TxnBench {
 
 impl TxnBench {
     /// Cost profile of the NIC.
-    pub(super) fn profile(&self) -> CostProfile {
+    pub(super) fn nic_profile(&self) -> CostProfile {
         let mut profile = match self.system {
-            System::Weft => CostProfile::CORES_ALL,
+            System::Weft => self.profile,
             System::Fasst | System::DrtmH | System::DrtmHNoCache | System::DrtmR => {
                 CostProfile::RDMA_CARD_PARALLEL
             }
@@ -202,7 +206,7 @@ impl TxnBench {
 
     /// Cores of the NIC that run engines.
     pub(super) fn cores(&self) -> Option<u32> {
-        match self.profile().execution {
+        match self.nic_profile().execution {
             Execution::Cores { threads, .. } => {
                 Some(u32::try_from(threads.value).expect("a card has few cores"))
             }
@@ -223,10 +227,11 @@ impl TxnBench {
         Machinery {
             nodes: self.nodes,
             system: self.system,
-            profile: self.profile(),
+            profile: self.nic_profile(),
             threads: self.threads(),
             aggregates: !self.is_without(Without::Aggregation),
             waits_for_dma: self.is_without(Without::AsynchronousDma),
+            network: self.network,
             link_bits_per_s: self.link_bits_per_s,
             seed: self.seed,
         }

@@ -29,6 +29,10 @@ pub struct TxnResult {
     pub host_threads: u32,
     /// Cores of the NIC that run the engine; nothing: it runs on the host.
     pub nic_cores: Option<u32>,
+    /// Network between the servers.
+    pub network: &'static str,
+    /// Cost profile of the NIC.
+    pub profile: &'static str,
     /// Rate of each server's link.
     pub link_bits_per_s: u64,
     /// Disabled features (ablation).
@@ -51,7 +55,7 @@ impl TxnBench {
     pub fn run(&self, replay: String, progress: impl FnMut(u64)) -> TxnResult {
         let begin = std::time::Instant::now();
         let measured = self.measure(progress);
-        let profile = self.profile();
+        let profile = self.nic_profile();
         TxnResult {
             world: "sim",
             workload: self.workload.name(),
@@ -63,6 +67,8 @@ impl TxnBench {
             replication: self.replication,
             host_threads: self.threads(),
             nic_cores: self.cores(),
+            network: self.network.name,
+            profile: profile.name,
             link_bits_per_s: self.link_bits_per_s,
             without: self.without.iter().map(|part| part.name()).collect(),
             seed: self.seed,

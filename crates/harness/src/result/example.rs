@@ -1,7 +1,7 @@
 //! An example, for tests of what shows results.
 
 use weft_time::{Duration, Instant};
-use weft_workload::{Lane as WorkloadLane, Step, Workload};
+use weft_workload::{ClientShare, Step, Workload};
 
 use super::{
     Checked, Description, Lane, LeadSpan, Machine, MachineKind, Mark, MarkKind, NeighbourFile, NodeState,
@@ -13,7 +13,7 @@ use crate::histogram::Recorder;
 pub fn example(world: World) -> RunResult {
     let at = |us: u64| Instant::ZERO + Duration::from_us(us);
     let mut recorder = Recorder::new(&Step::KINDS, Instant::ZERO, Duration::from_ms(5));
-    let mut generator = Workload::parse("ycsb-a").expect("it exists").generator(7, WorkloadLane::ONLY);
+    let mut generator = Workload::parse("ycsb-a").expect("it exists").generator(7, ClientShare::ONLY);
     let mut random = weft_workload::Random::new(1, 9);
     for i in 0..20_000u64 {
         let begin = i * 5;

@@ -24,7 +24,7 @@ use weft_nic::Egress;
 use weft_time::{Duration, Instant};
 use weft_waist::{NodeId, NodeSet};
 use weft_wire::datagram;
-use weft_workload::{Lane, Workload};
+use weft_workload::{ClientShare, Workload};
 use weft_workload::{Limit, Load};
 
 use super::RealBenchError;
@@ -304,7 +304,7 @@ fn parameters(settings: &ClientSettings) -> Result<DriverParameters, RealBenchEr
     Ok(DriverParameters {
         workload,
         load,
-        lane: Lane::new(settings.lane, settings.lanes),
+        lane: ClientShare::new(settings.lane, settings.lanes),
         seed: settings.seed,
         first_client: u64::from(settings.lane) * u64::from(clients) + 1,
         nodes: NodeSet::first(settings.nodes.len()),

@@ -10,7 +10,7 @@ use weft_harness::NodeBug;
 use weft_harness::result::Checked;
 use weft_harness::{Findings, Judgement, Partings, Sealed, add_faults, add_live_within, random_plan};
 use weft_kv::ReadPolicy;
-use weft_sim::{FaultKinds, FaultPlan};
+use weft_sim::{FaultKinds, FaultPlan, NetworkProfile};
 use weft_time::{Duration, Instant};
 use weft_workload::{Distribution, Workload};
 use weft_workload::{Limit, Load};
@@ -53,6 +53,8 @@ pub struct Campaign {
     pub plan: Option<FaultPlan>,
     /// NIC of the nodes.
     pub nic: NodeNic,
+    /// Network between the machines.
+    pub network: NetworkProfile,
     /// Whether frames are sealed by PSP.
     pub psp: bool,
     /// A bug to run with.
@@ -75,6 +77,10 @@ pub struct CampaignResult {
     pub nic: NicModel,
     /// Place of the engines: on the `nic`, or in software on the `host`.
     pub engine_on: &'static str,
+    /// Network between the machines.
+    pub network: &'static str,
+    /// Cost profile of the nodes.
+    pub profile: &'static str,
     /// Nodes of each cluster.
     pub nodes: u32,
     /// The first seed.
@@ -135,6 +141,8 @@ impl Campaign {
             world: "sim",
             nic: self.nic.model(),
             engine_on: self.nic.engine_on(),
+            network: self.network.name,
+            profile: self.nic.profile().name,
             nodes: self.nodes as u32,
             seed: *self.seeds.start(),
             live_within_bound_ns: LIVE_WITHIN.as_ns(),
@@ -206,6 +214,7 @@ impl Campaign {
             reads: ReadPolicy::AnyReplica,
             seed,
             nic: self.nic,
+            network: self.network,
             psp: self.psp,
             plan,
             disks,

@@ -14,11 +14,11 @@ use weft_harness::{
     node_id,
 };
 use weft_kv::{Parameters, ReadPolicy};
-use weft_sim::{FaultPlan, MachineId, PlanError, PortConfig, SwitchConfig};
+use weft_sim::{FaultPlan, MachineId, NetworkProfile, PlanError};
 use weft_time::{Duration, Instant};
 use weft_waist::NodeSet;
 use weft_workload::Load;
-use weft_workload::{Lane, Workload};
+use weft_workload::{ClientShare, Workload};
 
 #[cfg(feature = "planted-bugs")]
 use super::disks::DiskBug;
@@ -60,6 +60,8 @@ pub struct ClusterParameters {
     pub seed: u64,
     /// NIC of the nodes.
     pub nic: NodeNic,
+    /// Network between the machines.
+    pub network: NetworkProfile,
     /// Whether frames are sealed by PSP.
     pub psp: bool,
     /// Faults.
@@ -119,7 +121,7 @@ impl Cluster {
             planted,
             keys: keys.clone(),
             seed: parameters.seed,
-            switch: SwitchConfig::default(),
+            switch: parameters.network.switch(),
             plan: parameters.plan.clone(),
         };
         let clients = (0..client_machines).map(|index| {
@@ -127,7 +129,7 @@ impl Cluster {
             ClientMachine::new(ClusterHost::Clients(index as u8), driver)
         });
         let mut machines = Nodes::new(&shape, builder, clients, |index, station| {
-            let mut port = PortConfig::new(station.name(), station.hardware().0);
+            let mut port = parameters.network.port(station.name(), station.hardware().0);
             if !matches!(station, ClusterHost::Clients(_)) {
                 port.clock = clock(parameters.seed, index, DRIFT_PPM);
             }
@@ -316,7 +318,7 @@ fn driver(parameters: &ClusterParameters, index: u32, machines: u32) -> Driver {
     Driver::new(DriverParameters {
         workload: parameters.workload,
         load,
-        lane: Lane::new(index, machines),
+        lane: ClientShare::new(index, machines),
         seed: parameters.seed.wrapping_add(u64::from(index).wrapping_mul(0x9e37_79b9_7f4a_7c15)),
         first_client: u64::from(index + 1) << 32,
         nodes: NodeSet::first(parameters.nodes),

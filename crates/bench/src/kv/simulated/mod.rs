@@ -155,7 +155,7 @@ impl SimulatedBench {
     }
 
     fn description(&self) -> Description {
-        let ClusterParameters { nodes, workload, load, reads, seed, nic, .. } = &self.cluster;
+        let ClusterParameters { nodes, workload, load, reads, seed, nic, network, .. } = &self.cluster;
         let load_name = match load {
             Load::Closed { .. } => json!("closed loop"),
             Load::Open { operations_per_s, .. } => json!(format!("open loop, {operations_per_s:.0} ops/s")),
@@ -169,6 +169,7 @@ impl SimulatedBench {
             ("reads", json!(reads_name(*reads))),
             ("engine_on", json!(nic.engine_on())),
             ("profile", json!(nic.profile().name)),
+            ("network", json!(network.name)),
             ("acknowledged", json!("by every live replica")),
         ];
         Description {
@@ -180,7 +181,7 @@ impl SimulatedBench {
             replay: self.replay.clone(),
             machine: Machine {
                 kind: MachineKind::Simulated,
-                description: format!("virtual time; {}", nic.basis()),
+                description: format!("virtual time; network `{}`; {}", network.name, nic.basis()),
             },
             parameters: parameters.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
         }

@@ -13,6 +13,8 @@ pub(in crate::txn) fn bench(name: WorkloadName, size: u64) -> TxnBench {
         outstanding: vec![1, 8],
         host_threads: None,
         nic_cores: None,
+        profile: CostProfile::CORES_ALL,
+        network: NetworkProfile::SWITCH,
         link_bits_per_s: 100_000_000_000,
         without: Vec::new(),
         checks: true,
