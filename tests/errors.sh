@@ -137,6 +137,29 @@ expect 'is not in 1..=128' "$weft" bench cuda --depth 200
 ldconfig -p 2>/dev/null | grep -q libcuda.so.1 || expect 'no CUDA driver' "$weft" bench cuda
 expect 'unexpected argument' "$weft" check smr --nodes 3
 expect 'records' "$weft" bench kv --records 0
+expect 'there is no engine `raft`' "$weft" bench compare --engines kv,raft
+expect 'whose times are cycles' "$weft" bench compare --engines kv,nic-kv
+expect 'the pace of their period' "$weft" bench compare --engines kv,rounds
+expect 'give --updates 100, or leave smr out' "$weft" bench compare --engines kv,smr --updates 50
+expect 'rdt has calls without a value' "$weft" bench compare --engines kv,rdt --value-bytes 128
+expect 'give --profile cores, or leave txn out' "$weft" bench compare --engines kv,txn
+expect 'smr has at most 8 nodes' "$weft" bench compare --nodes 9
+expect 'ascending' "$weft" bench compare --clients 8,4
+expect 'there is no network `mars`' "$weft" bench compare --network mars
+expect 'there is no folder' "$weft" bench compare --csv nowhere/points.csv
+expect 'for the simulator' "$weft" bench lock --world net --network detpu
+expect 'for the simulator' "$weft" bench kv --world net --network detpu
+expect 'choose one of switch' "$weft" sim lock --network mars
+expect 'choose one of fpga-application' "$weft" bench rdt --type account --profile cores
+expect 'choose one of cores-all' "$weft" bench txn --workload retwis --profile fpga
+expect "unexpected argument '--network'" "$weft" bench rdma --network switch
+expect 'is for one measurement' "$weft" bench rdt --type account,auction --hgrm types.hgrm
+expect 'measures rates' "$weft" bench rdma --incast 2 --hgrm incast.hgrm
+expect 'cannot be read' "$weft" bench lock --faults nowhere.toml
+printf '[[fault]]\nkind = "crash"\nat_us = 5\nmachine = "node9"\n' >elsewhere.toml
+for bench in kv lock smr compare; do
+    expect 'node9' "$weft" bench "$bench" --faults elsewhere.toml
+done
 expect '2 to 8 nodes' "$weft" bench rounds --nodes 9
 expect 'a multiple of 4' "$weft" bench rounds --period-ns 2001
 expect 'there is no network' "$weft" bench rounds --network mars

@@ -1,6 +1,7 @@
 //! Clusters of each engine, measured and under faults. Nothing here knows a protocol.
 
 pub mod cluster;
+pub mod compare;
 pub mod kv;
 pub mod lock;
 pub mod rdt;

@@ -11,7 +11,7 @@ use crate::task::Reported;
 /// Subject of the check.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Check {
-    /// Consensus in rounds; and the published algorithm behind it, whose bug the check must find
+    /// Consensus in rounds, and the published algorithm, whose bug the check must find
     Rounds(Reported<rounds::RoundsCheck>),
     /// Replicated log of one-sided writes (Mu): three replicas, two of which may lead
     Smr(Reported<smr::SmrCheck>),

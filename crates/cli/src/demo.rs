@@ -21,6 +21,7 @@ use crate::bench::kv::KvOptions;
 use crate::bench::node_nic::NodeNicOptions;
 use crate::envelope::{Basis, enclose};
 use crate::failure::{Failure, Verdict};
+use crate::ground::Ground;
 use crate::output::{self, Staging};
 use crate::{parse, table, trace};
 
@@ -246,8 +247,7 @@ impl DemoArguments {
             nic: NodeNicOptions { nic: self.nic, ..NodeNicOptions::default() },
             workload: WORKLOAD.into(),
             seconds: Some(schedule.workload),
-            seed: self.seed,
-            faults: Some(self.out.join(PLAN)),
+            ground: Ground { seed: self.seed, faults: Some(self.out.join(PLAN)), ..Ground::default() },
             ..KvOptions::default()
         };
         if self.nic == NicModel::Rtl {
@@ -279,7 +279,7 @@ impl DemoArguments {
             world: World::Net,
             workload: WORKLOAD.into(),
             seconds: Some(schedule.real),
-            seed: self.seed,
+            ground: Ground { seed: self.seed, ..Ground::default() },
             processes: Some(2),
             ..KvOptions::default()
         };

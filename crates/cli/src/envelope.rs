@@ -85,15 +85,19 @@ fn machine(basis: Basis, own: Option<&Map<String, Value>>) -> Value {
     Value::Object(machine)
 }
 
+/// Options that say where a command writes.
+const FILES: [&str; 4] = ["--json", "--csv", "--hgrm", "--perfetto"];
+
 /// The command line of this process, without where it writes.
 fn as_given() -> String {
     let mut line = CommandLine::new("weft");
     let mut words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
     while let Some(word) = words.next() {
-        if word == "--json" {
-            words.next();
-        } else if !word.starts_with("--json=") {
+        let name = word.split('=').next().unwrap_or_default();
+        if !FILES.contains(&name) {
             line = line.word(&word);
+        } else if name == word {
+            words.next();
         }
     }
     line.to_string()

@@ -30,7 +30,7 @@ pub(crate) struct LockArguments {
 struct Acquisition {
     /// The lock's name, 1 to 48 bytes
     name: String,
-    /// For how long it is granted, in ms, unless it is renewed or released
+    /// Time to live of the grant in ms, unless it is renewed or released
     #[arg(long, value_name = "MS", default_value_t = 10_000,
           value_parser = clap::value_parser!(u64).range(1..=3_600_000))]
     ttl_ms: u64,
@@ -51,11 +51,11 @@ struct Held {
 enum Request {
     /// Acquire a lock; says its fencing token
     Acquire(Acquisition),
-    /// Hold a lock for another time to live
+    /// Renew a lock for another time to live
     Renew(Held),
     /// Give a lock back
     Release(Held),
-    /// Who holds a lock?
+    /// Show who holds a lock
     Query {
         /// The lock's name
         name: String,

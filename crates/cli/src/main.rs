@@ -7,10 +7,12 @@
 mod bench;
 mod check;
 mod client;
+mod csv;
 mod demo;
 mod envelope;
 mod failure;
 mod faults;
+mod ground;
 mod init;
 mod kv;
 mod lock;

@@ -12,7 +12,6 @@ use weft_kv::ReadPolicy;
 use weft_perftest::Congestion;
 use weft_rdt::replica::FOLD_MAX;
 use weft_rounds::{MEMBERS_MAX, Quorums};
-use weft_sim::{CostProfile, NetworkProfile};
 use weft_time::Duration;
 use weft_waist::{NODES_MAX, NodeId, NodeSet};
 use weft_workload::{MIN_VALUE_BYTES, Workload};
@@ -69,14 +68,6 @@ pub(crate) fn workload(name: &str) -> Result<String, String> {
     Workload::parse(name).map(|workload| workload.name().to_owned()).map_err(|error| error.to_string())
 }
 
-/// The name of a cost profile that exists.
-pub(crate) fn profile(name: &str) -> Result<String, String> {
-    CostProfile::named(name).map(|profile| profile.name.to_owned()).ok_or_else(|| {
-        let names = CostProfile::ALL.map(|profile| profile.name).join(", ");
-        format!("there is no cost profile `{name}`; choose one of {names}")
-    })
-}
-
 /// Numbers of nodes, separated by commas.
 pub(crate) fn node_set(text: &str) -> Result<NodeSet, String> {
     let node = |number: &str| number.trim().parse().ok().and_then(NodeId::new);
@@ -120,14 +111,6 @@ pub(crate) fn window_for(window: Option<u64>, nodes: usize) -> Result<u64, Failu
         Some(window) => Ok(window),
         None => Ok(if needed <= 4 { 4 } else { 8 }),
     }
-}
-
-/// The name of a network that exists.
-pub(crate) fn network(name: &str) -> Result<String, String> {
-    NetworkProfile::named(name).map(|network| network.name.to_owned()).ok_or_else(|| {
-        let names = NetworkProfile::ALL.map(|network| network.name).join(", ");
-        format!("there is no network `{name}`; choose one of {names}")
-    })
 }
 
 /// Replicas of a cluster of which some may fail.

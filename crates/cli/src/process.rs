@@ -16,10 +16,10 @@ use crate::failure::{Failure, Verdict};
 /// Level and format of the log.
 #[derive(Clone, Copy, Debug, Args)]
 struct LogOptions {
-    /// The least severe events that are logged: error, warn, info, debug, trace, or off for none
+    /// Lowest severity to log: error, warn, info, debug, trace, or off for none
     #[arg(long, value_name = "LEVEL", env = log::LEVEL_VARIABLE, default_value = "info", value_parser = parse_level)]
     log_level: LogLevel,
-    /// How lines are written to standard output: text or json
+    /// Format of log lines on standard output: text or json
     #[arg(long = "log", value_name = "FORMAT", default_value = "text")]
     log_format: LogFormat,
 }

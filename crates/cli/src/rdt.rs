@@ -83,6 +83,7 @@ impl Task for ExplainArguments {
     type Found = Outcome;
 
     const KIND: &'static str = "rdt explain";
+    const IS_QUICK: bool = false;
     const BASIS: Basis = Basis::Counted;
 
     fn work(&self) -> Result<Outcome, Failure> {

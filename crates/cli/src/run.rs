@@ -29,7 +29,7 @@ pub(crate) struct RunArguments {
     /// Name of the device
     #[arg(long, value_name = "NAME", default_value = "weft0", value_parser = parse_name)]
     device: String,
-    /// The most payload bytes in a packet: 256, 512, 1024, 2048 or 4096 [default: 4096 on loopback, else 1024]
+    /// Path MTU in bytes: 256, 512, 1024, 2048 or 4096 [default: 4096 on loopback, else 1024]
     #[arg(long, value_name = "BYTES", value_parser = ["256", "512", "1024", "2048", "4096"], hide_possible_values = true)]
     mtu: Option<String>,
     /// The program, found as a shell finds it, and its arguments

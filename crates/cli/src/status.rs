@@ -23,19 +23,19 @@ const CLEAR: &str = "\x1b[H\x1b[2J";
 /// Which cluster, and how to show it.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct StatusArguments {
-    /// The configuration of the cluster
+    /// Configuration file of the cluster
     #[arg(long, value_name = "FILE", default_value = CONFIG)]
     config: PathBuf,
-    /// How long to wait for answers, in ms
+    /// Time-out in ms
     #[arg(long, value_name = "MS", default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..=60_000))]
     give_up_ms: u64,
-    /// Show the counters of all nodes, too, as far as they are not 0; the JSON always has all
+    /// Show the counters of all nodes that are not 0, too; the JSON always has all
     #[arg(long)]
     counters: bool,
     /// Ask again each second, until SIGINT: on a terminal in its place, else one after the other
     #[arg(long)]
     watch: bool,
-    /// Where to write the status as JSON: a file, or `-` for standard output; with --watch one line each time
+    /// Write the status as JSON to FILE (- for standard output); with --watch one line each time
     #[arg(long, value_name = "FILE")]
     json: Option<Json>,
 }

@@ -1,13 +1,19 @@
-//! The shape of most commands: work whose findings go to people, to a file, and into how the command ends.
+//! The shape of most commands: work whose findings go to people, to files, and into how the command ends.
 
-use clap::Args;
+use std::path::{Path, PathBuf};
+
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_parser};
 use serde::Serialize;
+use weft_harness::result::write_whole;
 
+use crate::csv;
 use crate::envelope::{Basis, enclose};
 use crate::failure::{Failure, Verdict};
 use crate::output::{self, Json};
 
 /// Work that finds something: its options say what.
+///
+/// An option has a smaller default for `--quick` beside its own: `default_value_if(QUICK, IS_GIVEN, "500")`.
 pub(crate) trait Task: Args {
     /// What it finds.
     type Found: Serialize;
@@ -16,9 +22,24 @@ pub(crate) trait Task: Args {
     const KIND: &'static str;
     /// What times in its results stand on.
     const BASIS: Basis = Basis::Simulated;
+    /// Whether `--quick` makes it shorter.
+    const IS_QUICK: bool = true;
+    /// The latency distribution in HdrHistogram's text format, of work that has one.
+    const HGRM: Option<fn(&Self::Found) -> String> = None;
+    /// A trace for ui.perfetto.dev, of work that has a time line.
+    const PERFETTO: Option<WriteTrace<Self::Found>> = None;
 
     /// Does the work, and shows its progress. Options that contradict each other are refused before anything is done.
     fn work(&self) -> Result<Self::Found, Failure>;
+
+    /// The same for these files: work that has to know of them, or cannot give them with its options.
+    fn work_for(&self, files: &Files<Self>) -> Result<Self::Found, Failure>
+    where
+        Self: Sized,
+    {
+        let _ = files;
+        self.work()
+    }
 
     /// What people read.
     fn to_text(&self, found: &Self::Found) -> String;
@@ -27,25 +48,144 @@ pub(crate) trait Task: Args {
     fn holds(&self, found: &Self::Found) -> bool;
 }
 
+/// Writes a trace of what was found.
+pub(crate) type WriteTrace<F> = fn(&F) -> Vec<u8>;
+
+/// Name of the option that gives other options a smaller default.
+pub(crate) const QUICK: &str = "quick";
+/// For `default_value_if`: that option was given.
+pub(crate) const IS_GIVEN: clap::builder::ArgPredicate = clap::builder::ArgPredicate::IsPresent;
+
 /// A task, and where what it finds goes.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Reported<T: Task> {
     #[command(flatten)]
-    task: T,
-    /// Write the result as JSON to FILE (- for standard output)
-    #[arg(long, value_name = "FILE")]
-    json: Option<Json>,
+    pub(crate) task: T,
+    #[command(flatten)]
+    pub(crate) files: Files<T>,
 }
 
 impl<T: Task> Reported<T> {
     /// Does the task and delivers what it finds.
     pub(crate) fn run(self) -> Result<Verdict, Failure> {
-        let Self { task, json } = self;
-        output::check_json(json.as_ref())?;
-        let found = task.work()?;
+        let Self { task, files } = self;
+        files.check()?;
+        let found = task.work_for(&files)?;
         let holds = task.holds(&found);
-        let to_json = || enclose(T::KIND, T::BASIS, holds, &found);
-        output::deliver(json.as_ref(), to_json, &task.to_text(&found))?;
+        files.deliver(&task.to_text(&found), holds, &found)?;
         Ok(if holds { Verdict::Good } else { Verdict::Violated })
+    }
+}
+
+/// Files of a task's results, under one name each; a task offers those that it can give.
+#[derive(Debug)]
+pub(crate) struct Files<T> {
+    /// The result.
+    pub(crate) json: Option<Json>,
+    /// Its figures as a table.
+    pub(crate) csv: Option<PathBuf>,
+    /// Its latency distribution.
+    pub(crate) hgrm: Option<PathBuf>,
+    /// Its time line.
+    pub(crate) perfetto: Option<PathBuf>,
+    /// Whether `--quick` was given, for options whose smaller default depends on others.
+    pub(crate) is_quick: bool,
+    pub(crate) task: std::marker::PhantomData<T>,
+}
+
+impl<T> Default for Files<T> {
+    fn default() -> Self {
+        Self {
+            json: None,
+            csv: None,
+            hgrm: None,
+            perfetto: None,
+            is_quick: false,
+            task: std::marker::PhantomData,
+        }
+    }
+}
+
+impl<T> Clone for Files<T> {
+    fn clone(&self) -> Self {
+        let (json, csv) = (self.json.clone(), self.csv.clone());
+        Self { json, csv, hgrm: self.hgrm.clone(), perfetto: self.perfetto.clone(), ..*self }
+    }
+}
+
+impl<T: Task> Files<T> {
+    /// Files for people to know of, with their titles.
+    fn given(&self) -> impl Iterator<Item = (&'static str, &Path)> {
+        let files =
+            [("table", &self.csv), ("latency distribution", &self.hgrm), ("Perfetto trace", &self.perfetto)];
+        files.into_iter().filter_map(|(title, path)| Some((title, path.as_deref()?)))
+    }
+
+    /// Refuses places that cannot be written to.
+    fn check(&self) -> Result<(), Failure> {
+        output::check_json(self.json.as_ref())?;
+        self.given().try_for_each(|(_, path)| output::check_file(path))
+    }
+
+    /// Writes what was found where it was asked for, and tells people.
+    fn deliver(&self, text: &str, holds: bool, found: &T::Found) -> Result<(), Failure> {
+        let result = || enclose(T::KIND, T::BASIS, holds, found);
+        if let Some(path) = &self.csv {
+            let value = serde_json::from_str(&result()).expect("a result is JSON");
+            write_whole(path, csv::of(&value).as_bytes())?;
+        }
+        if let (Some(path), Some(hgrm)) = (&self.hgrm, T::HGRM) {
+            write_whole(path, hgrm(found).as_bytes())?;
+        }
+        if let (Some(path), Some(perfetto)) = (&self.perfetto, T::PERFETTO) {
+            write_whole(path, &perfetto(found))?;
+        }
+        let mut text = text.to_owned();
+        for (title, path) in self.given() {
+            text += &format!("  written     {} ({title})\n", path.display());
+        }
+        output::deliver(self.json.as_ref(), result, &text)
+    }
+}
+
+impl<T: Task> Args for Files<T> {
+    fn augment_args(command: Command) -> Command {
+        let file = |name: &'static str, help: &'static str| {
+            Arg::new(name).long(name).value_name("FILE").help(help).value_parser(value_parser!(PathBuf))
+        };
+        let json = Arg::new("json").long("json").value_name("FILE").value_parser(value_parser!(Json));
+        let quick = Arg::new(QUICK).long(QUICK).action(ArgAction::SetTrue);
+        let files = [
+            Some(json.help("Write the result as JSON to FILE (- for standard output)")),
+            Some(file("csv", "Write the figures as comma-separated values")),
+            T::HGRM.map(|_| file("hgrm", "Write the latency distribution in HdrHistogram's text format")),
+            T::PERFETTO.map(|_| file("perfetto", "Write a trace for ui.perfetto.dev")),
+            T::IS_QUICK.then(|| quick.help("Run at a size that takes about a second, to try the command")),
+        ];
+        command.args(files.into_iter().flatten())
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl<T: Task> FromArgMatches for Files<T> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        // A file that is not offered is unknown here, and then it was not asked for.
+        let file = |name| matches.try_get_one::<PathBuf>(name).ok().flatten().cloned();
+        Ok(Self {
+            json: matches.get_one("json").cloned(),
+            csv: file("csv"),
+            hgrm: file("hgrm"),
+            perfetto: file("perfetto"),
+            is_quick: T::IS_QUICK && matches.get_flag(QUICK),
+            ..Self::default()
+        })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
     }
 }

@@ -6,36 +6,49 @@ use std::process::{Command, Output};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Every kind that needs neither gateware, nor a running cluster, nor a solver, with options that make it short.
-const COMMANDS: [&str; 24] = [
-    "bench kv --ops 500",
-    "bench lock --seconds 0.001",
-    "bench rdma --iterations 20",
+/// Every kind that needs neither gateware, nor a running cluster, nor a solver, at the size that `--quick` makes, or
+/// with a file of another one.
+const COMMANDS: [&str; 25] = [
+    "bench compare --quick --engines kv,smr",
+    "bench kv --quick",
+    "bench lock --quick",
+    "bench rdma --quick",
     "bench rdma --incast 2 --duration-ms 1",
-    "bench rdt --type account --ops 500",
-    "bench rdt --type account --nodes 3..4 --ops 500",
-    "bench rdt-crash --type account --crash leader --updates 20 --system weft --ops 500 --fail-overs 1",
-    "bench rdt-hybrid --type ycsb --on-card 0,40 --updates 5 --skew 0 --ops 500",
-    "bench rounds --rounds 500 --period-ns 2000",
-    "bench smr --crashes 2",
-    "bench store --keys 1000 --lookups 1000",
-    "bench txn --workload smallbank --size 2000 --ops 200 --outstanding 1,4",
-    "bench txn-steps --size 2000 --ops 100 --outstanding 1,4",
-    "bench txn-threads --workload smallbank --size 2000 --ops 100 --outstanding 1,4",
-    "bench txn-net --size 1000 --clients 2 --seconds 1",
-    "sim kv --nodes 3 --seeds 1..1",
-    "sim lock --seeds 1..1",
-    "sim rdt --seeds 1..1",
-    "sim rounds --seeds 1..1",
-    "sim smr --seeds 1..1",
-    "sim txn --seeds 1..1",
+    "bench rdt --quick --type account",
+    "bench rdt --quick --type account --nodes 3..4",
+    "bench rdt-crash --quick --type account --crash leader --system weft",
+    "bench rdt-hybrid --quick",
+    "bench rounds --quick",
+    "bench smr --quick",
+    "bench store --quick",
+    "bench txn --quick --workload smallbank",
+    "bench txn-steps --quick",
+    "bench txn-threads --quick",
+    "bench txn-net --quick",
+    "sim kv --quick --nodes 3",
+    "sim lock --quick",
+    "sim rdt --quick",
+    "sim rounds --quick",
+    "sim smr --quick",
+    "sim txn --quick",
     SHORT_CHECK,
-    "sim merge 18.json",
-    "bench kv --ops 500 --profile cores",
+    "sim merge 19.json",
+    "bench kv --quick --profile cores",
 ];
 
-/// So few random schedules do not find the published algorithm's bug, and that is said: a result with a violation.
-const SHORT_CHECK: &str = "check rounds --nodes 3 --random 100";
+/// Random schedules do not find the published algorithm's bug that soon, and that is said: a result with a violation.
+const SHORT_CHECK: &str = "check rounds --quick";
+
+/// Commands that write the other files, too.
+const WITH_HGRM: [&str; 6] = [
+    "bench kv --quick",
+    "bench lock --quick",
+    "bench rdma --quick",
+    "bench rdt --quick --type account",
+    "bench rounds --quick",
+    "bench smr --quick",
+];
+const WITH_PERFETTO: [&str; 3] = ["bench kv --quick", "bench lock --quick", "bench rdma --quick"];
 
 fn weft(folder: &Path, words: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_weft")).args(words).current_dir(folder).output().expect("weft starts")
@@ -53,7 +66,11 @@ fn every_kind_of_result_has_an_envelope_and_is_drawn() {
     let mut files = Vec::new();
     for (at, command) in COMMANDS.iter().enumerate() {
         let file = format!("{at}.json");
-        let output = weft(folder, &command.split(' ').chain(["--json", &file]).collect::<Vec<_>>());
+        let mut words: Vec<_> = command.split(' ').chain(["--json", &file, "--csv", "table.csv"]).collect();
+        let (has_hgrm, has_perfetto) = (WITH_HGRM.contains(command), WITH_PERFETTO.contains(command));
+        words.extend(has_hgrm.then_some(["--hgrm", "one.hgrm"]).into_iter().flatten());
+        words.extend(has_perfetto.then_some(["--perfetto", "one.trace"]).into_iter().flatten());
+        let output = weft(folder, &words);
         let code = i32::from(*command == SHORT_CHECK);
         assert_eq!(
             output.status.code(),
@@ -73,6 +90,19 @@ fn every_kind_of_result_has_an_envelope_and_is_drawn() {
         if !command.starts_with("sim merge") {
             let kind: Vec<_> = command.split(' ').take(2).collect();
             assert_eq!(result["kind"], kind.join(" "));
+        }
+        let table = std::fs::read_to_string(folder.join("table.csv")).unwrap();
+        let (head, rows) = table.split_once('\n').expect("a table has a head");
+        assert!(
+            head.contains("kind") && head.contains("checked") && rows.contains(','),
+            "{command}: {table}"
+        );
+        if has_hgrm {
+            let hgrm = std::fs::read_to_string(folder.join("one.hgrm")).unwrap();
+            assert!(hgrm.contains("Total count"), "{command}: {hgrm}");
+        }
+        if has_perfetto {
+            assert!(std::fs::metadata(folder.join("one.trace")).unwrap().len() > 100, "{command}");
         }
         // Alone first: a page of its own, which names the kind or its subject.
         good(folder, &["report", &file, "--out", "one.html"]);

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 use weft_harness::result::ResultError;
-use weft_harness::table::{grouped, three_digits, time_with_unit};
+use weft_harness::table::{grouped, three_digits, time_with_unit, with_prefix};
 
 use super::curves::{self, Axis, Figure, Line, Point};
 use super::markup::Markup;
@@ -140,6 +140,7 @@ fn section(page: &mut Markup, result: &Map<String, Value>) {
     }
     for (title, rows) in tables {
         table(page, &title, &rows);
+        latency_over_throughput(page, &title, &rows);
         figures(page, &title, &rows);
     }
     page.raw("<h3>Repeat</h3>").element("code", &[], text(result, "replay")).raw("\n</section>\n");
@@ -275,6 +276,42 @@ fn figures(page: &mut Markup, title: &str, rows: &[Row]) {
         if let Some(chart) = curves::chart(&figure) {
             page.element("h3", &[], &figure.title).raw("<figure>").append(chart).raw("</figure>\n");
         }
+    }
+}
+
+/// Latency over throughput, a line for each system, where rows have both at several loads.
+fn latency_over_throughput(page: &mut Markup, title: &str, rows: &[Row]) {
+    let number = |row: &Row, key: &str| row.get(key).and_then(Value::as_f64).filter(|it| it.is_finite());
+    let mut lines: Vec<Line> = Vec::new();
+    for row in rows {
+        let (Some(x), Some(ns)) = (number(row, "throughput_ops_per_s"), number(row, "p50_ns")) else {
+            return;
+        };
+        let (Some(engine), Some(clients)) =
+            (row.get("engine").and_then(Value::as_str), number(row, "clients"))
+        else {
+            return;
+        };
+        let title = format!(
+            "{engine}, {clients} clients: {}/s, {}",
+            with_prefix(x),
+            time_with_unit(ns.round() as u64)
+        );
+        let point = Point { x, y: ns / 1e3, title };
+        match lines.iter_mut().find(|line| line.name == engine) {
+            Some(line) => line.points.push(point),
+            None => lines.push(Line { name: engine.to_owned(), points: vec![point] }),
+        }
+    }
+    lines.truncate(5);
+    let figure = Figure {
+        title: format!("{title}: median latency over throughput"),
+        x: Axis { label: "operations a second".to_owned(), is_logarithmic: false },
+        y: Axis { label: "µs".to_owned(), is_logarithmic: true },
+        lines,
+    };
+    if let Some(chart) = curves::chart(&figure) {
+        page.element("h3", &[], &figure.title).raw("<figure>").append(chart).raw("</figure>\n");
     }
 }
 

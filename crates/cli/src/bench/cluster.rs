@@ -15,7 +15,7 @@ use crate::envelope::Basis;
 use crate::failure::Failure;
 use crate::parse;
 use crate::replay::CommandLine;
-use crate::task::Task;
+use crate::task::{IS_GIVEN, QUICK, Task};
 
 const CLIENTS: u32 = 3;
 const SECONDS: Duration = Duration::from_secs(10);
@@ -44,7 +44,7 @@ pub(crate) struct ClusterOptions {
     #[arg(long, value_name = "N", default_value_t = CLIENTS, value_parser = clap::value_parser!(u32).range(1..=64))]
     clients: u32,
     /// Duration in seconds, unless SIGINT or SIGTERM ends the load earlier [default: 10]
-    #[arg(long, value_name = "S", value_parser = parse::seconds)]
+    #[arg(long, value_name = "S", value_parser = parse::seconds, default_value_if(QUICK, IS_GIVEN, "1"))]
     seconds: Option<Duration>,
     /// Seed of the calls, though not of their order
     #[arg(long, value_name = "N", default_value_t = SEED)]

@@ -6,7 +6,7 @@ use weft_perftest::cuda::{CudaBench, CudaResult};
 use crate::envelope::Basis;
 use crate::failure::Failure;
 use crate::replay::CommandLine;
-use crate::task::Task;
+use crate::task::{IS_GIVEN, QUICK, Task};
 
 const GPU: u32 = 0;
 const SIZE: u32 = 65_536;
@@ -34,19 +34,19 @@ pub(crate) struct CudaOptions {
     #[arg(long, value_name = "N", default_value_t = SIZE, value_parser = clap::value_parser!(u32).range(64..=1_048_576))]
     size: u32,
     /// Number of messages in each run
-    #[arg(long, value_name = "N", default_value_t = MESSAGES, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    #[arg(long, value_name = "N", default_value_t = MESSAGES, default_value_if(QUICK, IS_GIVEN, "500"), value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     messages: u64,
     /// Messages under way
     #[arg(long, value_name = "N", default_value_t = DEPTH, value_parser = clap::value_parser!(u32).range(1..=128))]
     depth: u32,
     /// Number of single messages of 64 bytes in each run, for the round trip
-    #[arg(long, value_name = "N", default_value_t = LATENCY_MESSAGES, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    #[arg(long, value_name = "N", default_value_t = LATENCY_MESSAGES, default_value_if(QUICK, IS_GIVEN, "100"), value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     latency_messages: u64,
     /// Bytes that the kernel compares in each round
     #[arg(long, value_name = "N", default_value_t = ROUND_BYTES, value_parser = round_bytes)]
     round_bytes: u32,
     /// Number of rounds for each memory and each kind of news
-    #[arg(long, value_name = "N", default_value_t = ROUNDS, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    #[arg(long, value_name = "N", default_value_t = ROUNDS, default_value_if(QUICK, IS_GIVEN, "200"), value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     rounds: u64,
     /// Run with a known bug, which must be found
     #[cfg(feature = "planted-bugs")]

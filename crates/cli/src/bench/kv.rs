@@ -9,19 +9,20 @@ use weft_bench::kv::simulated::{
 };
 use weft_harness::NicModel;
 use weft_harness::progress::Progress;
-use weft_harness::result::{RunResult, World, write_whole};
+use weft_harness::result::{MeasuredRun, World};
 use weft_kv::{Parameters, ReadPolicy};
 use weft_net::Stop;
-use weft_sim::FaultPlan;
+use weft_sim::{CostProfile, FaultPlan, NetworkProfile};
 use weft_time::Duration;
 use weft_workload::Load;
 use weft_workload::{Distribution, Workload};
 
 use super::node_nic::NodeNicOptions;
-use crate::envelope::{Basis, enclose};
 use crate::failure::{Failure, Verdict};
-use crate::output::{self, Json, Staging};
+use crate::ground::{ENGINE_PROFILES, Ground, NETWORKS, Offers};
+use crate::output::Staging;
 use crate::replay::CommandLine;
+use crate::task::{IS_GIVEN, QUICK, Task};
 use crate::{faults, memory, parse, table, trace};
 
 const OPERATIONS: u64 = 1_000_000;
@@ -31,7 +32,6 @@ const OPERATIONS_RTL: u64 = 50_000;
 const OPERATION_BYTES: u64 = 96;
 const CLIENTS: u32 = 32;
 const NODES: usize = 3;
-const SEED: u64 = 7;
 
 /// Warm-up unless chosen otherwise: the first rounds, and in real processes the first cache misses.
 const SIMULATED_WARM_UP_US: u64 = 100;
@@ -42,13 +42,26 @@ const REAL_LEASE: Duration = Duration::from_ms(500);
 /// Time for which a real process polls before it sleeps.
 const REAL_SPIN: Duration = Duration::from_us(50);
 
-/// The run, and the outputs of its results.
+/// What runs of the store stand on.
+#[derive(Debug)]
+pub(crate) struct KvGround;
+
+impl Offers for KvGround {
+    const NETWORKS: &'static [NetworkProfile] = NETWORKS;
+    const PROFILES: &'static [CostProfile] = ENGINE_PROFILES;
+    const FAULTS: Option<&'static str> = Some(
+        "Fault plan in TOML; in net, the crash and restart of one node, in µs after the start of the workload",
+    );
+}
+
+/// The run, and its captures.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct KvArguments {
     #[command(flatten)]
     pub(crate) options: KvOptions,
-    #[command(flatten)]
-    pub(crate) outputs: KvOutputs,
+    /// Write one pcapng file per port into DIR, in sim
+    #[arg(long, value_name = "DIR")]
+    pcap: Option<PathBuf>,
 }
 
 /// Parameters of a run.
@@ -67,14 +80,11 @@ pub(crate) struct KvOptions {
     pub(crate) workload: String,
     /// Number of operations of all clients together [default: 1000000; with --nic rtl: 50000]
     #[arg(long = "ops", visible_alias = "operations", value_name = "N", conflicts_with = "seconds",
-          value_parser = clap::value_parser!(u64).range(1..))]
+          value_parser = clap::value_parser!(u64).range(1..), default_value_if(QUICK, IS_GIVEN, "5000"))]
     pub(crate) operations: Option<u64>,
     /// Duration in seconds instead of --ops; in sim, virtual seconds
     #[arg(long, value_name = "S", value_parser = parse::seconds)]
     pub(crate) seconds: Option<Duration>,
-    /// Seed of keys and arrivals and, in sim, of the whole run
-    #[arg(long, value_name = "N", default_value_t = SEED)]
-    pub(crate) seed: u64,
     /// Number of clients, 1 to 1024, each with one outstanding operation
     #[arg(long, value_name = "N", default_value_t = CLIENTS, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) clients: u32,
@@ -94,9 +104,8 @@ pub(crate) struct KvOptions {
     /// Replica that answers reads: any full one, or the key's leader
     #[arg(long, value_name = "any|leader", default_value = "any", value_parser = parse::reads)]
     pub(crate) reads: ReadPolicy,
-    /// Fault plan in TOML; in net, the crash and restart of one node, in µs after the start of the workload
-    #[arg(long, value_name = "PLAN.toml")]
-    pub(crate) faults: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) ground: Ground<KvGround>,
     /// Warm-up in µs, whose operations are not measured [default: 100 in sim, 200000 in net]
     #[arg(long, value_name = "US", value_parser = clap::value_parser!(u64).range(..=600_000_000))]
     pub(crate) warm_up_us: Option<u64>,
@@ -115,68 +124,68 @@ impl Default for KvOptions {
             workload: "ycsb-a".into(),
             operations: None,
             seconds: None,
-            seed: SEED,
+            ground: Ground::default(),
             clients: CLIENTS,
             open_loop: None,
             value_bytes: None,
             records: None,
             distribution: None,
             reads: ReadPolicy::AnyReplica,
-            faults: None,
             warm_up_us: None,
             processes: None,
         }
     }
 }
 
-/// Outputs of results.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
-pub(crate) struct KvOutputs {
-    /// Write the result as JSON to FILE (- for standard output)
-    #[arg(long, value_name = "FILE")]
-    pub(crate) json: Option<Json>,
-    /// Write one pcapng file per port into DIR, in sim
-    #[arg(long, value_name = "DIR")]
-    pub(crate) pcap: Option<PathBuf>,
-    /// Write a trace for ui.perfetto.dev
-    #[arg(long, value_name = "FILE")]
-    pub(crate) perfetto: Option<PathBuf>,
-    /// Write the latency distribution in HdrHistogram's text format
-    #[arg(long, value_name = "FILE")]
-    pub(crate) hgrm: Option<PathBuf>,
-}
+impl Task for KvArguments {
+    type Found = MeasuredRun;
 
-impl KvArguments {
-    /// Runs it and delivers what came of it.
-    pub(crate) fn run(self) -> Result<Verdict, Failure> {
-        let Self { options, outputs } = self;
+    const KIND: &'static str = "bench kv";
+    const HGRM: Option<fn(&MeasuredRun) -> String> = Some(|run| run.latencies.to_hgrm());
+    const PERFETTO: Option<fn(&MeasuredRun) -> Vec<u8>> = Some(|run| trace::of(&run.result));
+
+    fn work(&self) -> Result<MeasuredRun, Failure> {
+        let Self { options, pcap } = self;
         options.check()?;
-        outputs.check(options.world)?;
         match options.world {
             World::Sim => {
-                let capture = outputs.pcap.as_deref().map(Staging::new).transpose()?;
+                let capture = pcap.as_deref().map(Staging::new).transpose()?;
                 let place = capture.as_ref().map(|staging| (staging.path().to_owned(), CaptureWindow::ALL));
-                let run = options.run_simulated(options.plan()?, place)?;
+                let SimulatedRun { result, latencies, .. } =
+                    options.run_simulated(options.ground.plan()?, place)?;
                 if let Some(staging) = capture {
                     staging.publish()?;
                 }
-                outputs.deliver(&run.result, &run.latencies.to_hgrm())?;
-                Ok(table::verdict(&run.result))
+                Ok(MeasuredRun { result, latencies })
+            }
+            World::Net if pcap.is_some() => {
+                Err(Failure::new("--pcap is for the simulator; capture real sockets with tcpdump -i lo"))
             }
             World::Net => {
-                let run = options.run_real()?;
-                outputs.deliver(&run.result, &run.latencies.to_hgrm())?;
-                Ok(table::verdict(&run.result))
+                let RealRun { result, latencies, .. } = options.run_real()?;
+                Ok(MeasuredRun { result, latencies })
             }
         }
+    }
+
+    fn to_text(&self, run: &MeasuredRun) -> String {
+        let mut text = table::one_run(&run.result);
+        if let Some(path) = &self.pcap {
+            text += &format!("  written     {} (captures)\n", path.display());
+        }
+        text
+    }
+
+    fn holds(&self, run: &MeasuredRun) -> bool {
+        table::verdict(&run.result) != Verdict::Violated
     }
 }
 
 impl KvOptions {
     /// Refuses options that contradict each other.
     fn check(&self) -> Result<(), Failure> {
-        if self.world == World::Net && self.nic.profile.is_some() {
-            return Err(Failure::new("--profile is for the simulator; leave it out or choose --world sim"));
+        if self.world == World::Net {
+            self.ground.check_real()?;
         }
         if self.world == World::Net && self.nic.nic == NicModel::Rtl {
             return Err(Failure::new(
@@ -224,10 +233,6 @@ impl KvOptions {
         Ok(workload)
     }
 
-    fn plan(&self) -> Result<FaultPlan, Failure> {
-        Ok(self.faults.as_deref().map(faults::plan).transpose()?.unwrap_or_default())
-    }
-
     fn load(&self) -> Load {
         match self.open_loop {
             None => Load::Closed { clients: self.clients },
@@ -271,8 +276,9 @@ impl KvOptions {
                 workload: self.workload()?,
                 load: self.load(),
                 reads: self.reads,
-                seed: self.seed,
-                nic: self.nic.choose(self.nodes)?,
+                seed: self.ground.seed,
+                nic: self.nic.choose(self.nodes, self.ground.profile)?,
+                network: self.ground.network(),
                 psp: false,
                 plan,
                 disks: None,
@@ -289,9 +295,9 @@ impl KvOptions {
             replay: self.command().to_string(),
         };
         let mut progress = self.progress();
-        bench.run(|done| progress.set(done)).map_err(|error| match (&self.faults, error) {
-            (Some(path), SimulatedError::Plan(error)) => Failure::at(path, error),
-            (_, error) => error.into(),
+        bench.run(|done| progress.set(done)).map_err(|error| match error {
+            SimulatedError::Plan(error) => self.ground.at_plan(error),
+            error => error.into(),
         })
     }
 
@@ -304,9 +310,9 @@ impl KvOptions {
             client_processes: self.processes.unwrap_or(1),
             limit: self.limit(),
             warm_up: self.warm_up(REAL_WARM_UP_US),
-            seed: self.seed,
+            seed: self.ground.seed,
             reads: self.reads,
-            kill: faults::kill(&self.plan()?)?,
+            kill: faults::kill(&self.ground.plan()?)?,
             lease: REAL_LEASE,
             spin: REAL_SPIN,
             replay: self.command().to_string(),
@@ -324,14 +330,13 @@ impl KvOptions {
             workload,
             operations: _,
             seconds,
-            seed,
             clients,
             open_loop,
             value_bytes,
             records,
             distribution,
             reads,
-            faults,
+            ground,
             warm_up_us,
             processes,
         } = self;
@@ -341,50 +346,16 @@ impl KvOptions {
             Some(time) => line.option("--seconds", parse::seconds_text(*time)),
             None => line.option("--ops", self.operations()),
         };
-        line.option("--seed", seed)
+        ground
+            .add_to(line)
             .unless(CLIENTS, "--clients", *clients)
             .given("--open-loop", *open_loop)
             .given("--value-bytes", *value_bytes)
             .given("--records", *records)
             .given("--distribution", *distribution)
             .unless("any", "--reads", parse::reads_name(*reads))
-            .given("--faults", faults.as_ref().map(|path| path.display()))
             .given("--warm-up-us", *warm_up_us)
             .given("--processes", *processes)
-    }
-}
-
-impl KvOutputs {
-    /// Refuses places that cannot be written to.
-    fn check(&self, world: World) -> Result<(), Failure> {
-        if world == World::Net && self.pcap.is_some() {
-            return Err(Failure::new("--pcap is for the simulator; capture real sockets with tcpdump -i lo"));
-        }
-        output::check_json(self.json.as_ref())?;
-        [&self.perfetto, &self.hgrm].into_iter().flatten().try_for_each(|path| output::check_file(path))
-    }
-
-    fn deliver(&self, result: &RunResult, hgrm: &str) -> Result<(), Failure> {
-        if let Some(path) = &self.perfetto {
-            write_whole(path, &trace::of(result))?;
-        }
-        if let Some(path) = &self.hgrm {
-            write_whole(path, hgrm.as_bytes())?;
-        }
-        let files = [
-            ("Perfetto trace", &self.perfetto),
-            ("latency distribution", &self.hgrm),
-            ("captures", &self.pcap),
-        ];
-        let mut human = table::one_run(result);
-        for (title, path) in files {
-            if let Some(path) = path {
-                human += &format!("  written     {} ({title})\n", path.display());
-            }
-        }
-        let holds = table::verdict(result) != Verdict::Violated;
-        let to_json = || enclose("bench kv", Basis::Simulated, holds, result);
-        output::deliver(self.json.as_ref(), to_json, &human)
     }
 }
 
@@ -435,25 +406,29 @@ mod tests {
     #[test]
     fn the_command_that_repeats_a_run_says_all_of_it() {
         let everything = KvOptions {
-            nic: NodeNicOptions { profile: Some("host-card".into()), ..NodeNicOptions::default() },
             nodes: 5,
             workload: "put".into(),
             seconds: Some(Duration::from_ns(120_000_001)),
-            seed: u64::MAX,
             clients: 64,
             open_loop: Some(123_456.75),
             value_bytes: Some(64),
             records: Some(99),
             distribution: Some(Distribution::Latest),
             reads: ReadPolicy::Leader,
-            faults: Some("plan.toml".into()),
+            ground: Ground {
+                network: Some(NetworkProfile::DETPU),
+                profile: Some(CostProfile::HOST_CARD),
+                faults: Some("plan.toml".into()),
+                seed: u64::MAX,
+                ..Ground::default()
+            },
             warm_up_us: Some(0),
             ..KvOptions::default()
         };
         let real =
             KvOptions { world: World::Net, processes: Some(4), operations: Some(5), ..KvOptions::default() };
         let gateware = |engine, rtl_nodes| KvOptions {
-            nic: NodeNicOptions { nic: NicModel::Rtl, engine, rtl_nodes, profile: None },
+            nic: NodeNicOptions { nic: NicModel::Rtl, engine, rtl_nodes },
             operations: Some(OPERATIONS_RTL),
             ..KvOptions::default()
         };

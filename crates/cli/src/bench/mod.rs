@@ -1,6 +1,7 @@
 //! `weft bench`: one measurement.
 
 mod cluster;
+mod compare;
 mod cuda;
 pub(crate) mod kv;
 mod lock;
@@ -30,16 +31,18 @@ use crate::task::Reported;
 pub(crate) enum Bench {
     /// Load all engines of a running cluster at once and check the histories; nodes may be killed meanwhile
     Cluster(Reported<cluster::ClusterOptions>),
+    /// Engines side by side under one network, profile, load and fault plan: curves over the number of clients
+    Compare(Reported<compare::CompareOptions>),
     /// RDMA into memory that a GPU reads, beside host memory; a kernel checks that data come before their news
     Cuda(Reported<cuda::CudaOptions>),
     /// Replicated key-value store under a workload, with a checked history
-    Kv(kv::KvArguments),
+    Kv(Reported<kv::KvArguments>),
     /// Locks with fencing tokens: acquire, renew, release, checked
     Lock(Reported<lock::LockOptions>),
     /// NIC-KV's measurements on the key-value engine in gates, beside the published figures
-    NicKv(nic_kv::NicKvArguments),
+    NicKv(Reported<nic_kv::NicKvArguments>),
     /// One RDMA verb between a client and a server, beside the limit of the link or the machine
-    Rdma(rdma::RdmaArguments),
+    Rdma(Reported<rdma::RdmaArguments>),
     /// Replicated data types under their workloads, checked after every step
     Rdt(Reported<rdt::RdtOptions>),
     /// Cost of the crash of a replica of a data type, and fail-over of its leader
@@ -69,6 +72,7 @@ impl Bench {
     pub(crate) fn run(self) -> Result<Verdict, Failure> {
         match self {
             Self::Cluster(arguments) => arguments.run(),
+            Self::Compare(arguments) => arguments.run(),
             Self::Cuda(arguments) => arguments.run(),
             Self::Kv(arguments) => arguments.run(),
             Self::Lock(arguments) => arguments.run(),

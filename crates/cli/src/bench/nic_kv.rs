@@ -4,16 +4,16 @@ use std::path::PathBuf;
 
 use clap::Args;
 use weft_harness::result::{Checked, write_whole};
-use weft_nic_kv::{NicKvBench, Part, VALUE_BYTES_MAX, VALUE_BYTES_MIN, page};
+use weft_nic_kv::{NicKvBench, NicKvResult, Part, VALUE_BYTES_MAX, VALUE_BYTES_MIN, page};
 
-use crate::envelope::{Basis, enclose};
-use crate::failure::{Failure, Verdict};
-use crate::output::{self, Json};
+use crate::failure::Failure;
+use crate::ground::{Ground, Offers};
+use crate::output;
 use crate::parse;
 use crate::replay::CommandLine;
+use crate::task::Task;
 
 const VALUE_BYTES: u32 = 1_024;
-const SEED: u64 = 7;
 
 /// Definitions of the parts of a latency.
 const DEFINITIONS: &str = "\
@@ -28,16 +28,19 @@ acknowledges a write when its window has accepted it or, in the rows `after memo
 pub(crate) struct NicKvArguments {
     #[command(flatten)]
     options: NicKvOptions,
-    /// Write the result as JSON to FILE (- for standard output)
-    #[arg(long, value_name = "FILE")]
-    json: Option<Json>,
     /// Plot the curves as one HTML page
     #[arg(long, value_name = "FILE.html")]
     plot: Option<PathBuf>,
 }
 
+/// The gateware takes its own time, and nothing is between two cards of a pair.
+#[derive(Debug)]
+pub(crate) struct NicKvGround;
+
+impl Offers for NicKvGround {}
+
 /// Parameters of the measurements.
-#[derive(Clone, Debug, PartialEq, Eq, Args)]
+#[derive(Clone, Debug, PartialEq, Args)]
 struct NicKvOptions {
     /// Value size in bytes; the engine in gates holds up to 1024
     #[arg(long, value_name = "N", default_value_t = VALUE_BYTES,
@@ -49,49 +52,54 @@ struct NicKvOptions {
     /// Only these parts: passages, hbm, saturation, curve, nodes, loss, software, occupancy
     #[arg(long, value_name = "PART", value_delimiter = ',')]
     only: Vec<Part>,
-    /// Seed of keys and of the simulated clusters
-    #[arg(long, value_name = "N", default_value_t = SEED)]
-    seed: u64,
+    #[command(flatten)]
+    ground: Ground<NicKvGround>,
 }
 
-impl NicKvArguments {
-    /// Measures and delivers what came of it.
-    pub(crate) fn run(self) -> Result<Verdict, Failure> {
-        let Self { options, json, plot } = self;
+impl Task for NicKvArguments {
+    type Found = NicKvResult;
+
+    const KIND: &'static str = "bench nic-kv";
+    /// It has one of its own, which it repeats.
+    const IS_QUICK: bool = false;
+
+    fn work(&self) -> Result<NicKvResult, Failure> {
         parse::gateware().map_err(Failure::new)?;
-        output::check_json(json.as_ref())?;
-        if let Some(path) = &plot {
-            output::check_file(path)?;
-        }
-        let result = options.bench().run()?;
-        let mut human = result.to_text();
-        if let Some(path) = &plot {
+        self.plot.as_deref().map(output::check_file).transpose()?;
+        let result = self.options.bench().run()?;
+        if let Some(path) = &self.plot {
             write_whole(path, page(&result).as_bytes())?;
-            human += &format!("\nwritten {} (curves)\n", path.display());
         }
-        let is_wrong = matches!(result.checked, Checked::NotLinearizable | Checked::Undecided);
-        let to_json = || enclose("bench nic-kv", Basis::Simulated, !is_wrong, &result);
-        output::deliver(json.as_ref(), to_json, &human)?;
-        Ok(if is_wrong { Verdict::Violated } else { Verdict::Good })
+        Ok(result)
+    }
+
+    fn to_text(&self, result: &NicKvResult) -> String {
+        let plot = self.plot.as_ref();
+        let written = plot.map(|path| format!("\nwritten {} (curves)\n", path.display()));
+        result.to_text() + &written.unwrap_or_default()
+    }
+
+    fn holds(&self, result: &NicKvResult) -> bool {
+        !matches!(result.checked, Checked::NotLinearizable | Checked::Undecided)
     }
 }
 
 impl NicKvOptions {
     fn bench(&self) -> NicKvBench {
         let parts = if self.only.is_empty() { Part::ALL.to_vec() } else { self.only.clone() };
-        let Self { value_bytes, quick, seed, .. } = *self;
+        let (value_bytes, quick, seed) = (self.value_bytes, self.quick, self.ground.seed);
         NicKvBench { value_bytes, quick, seed, parts, replay: self.command().to_string() }
     }
 
     /// The command that repeats the measurements.
     fn command(&self) -> CommandLine {
-        let Self { value_bytes, quick, only, seed } = self;
+        let Self { value_bytes, quick, only, ground } = self;
         let names: Vec<&str> = only.iter().map(|part| part.name()).collect();
-        CommandLine::new("weft bench nic-kv")
+        let line = CommandLine::new("weft bench nic-kv")
             .unless(VALUE_BYTES, "--value-bytes", *value_bytes)
             .flag("--quick", *quick)
-            .given("--only", (!only.is_empty()).then(|| names.join(",")))
-            .option("--seed", seed)
+            .given("--only", (!only.is_empty()).then(|| names.join(",")));
+        ground.add_to(line)
     }
 }
 

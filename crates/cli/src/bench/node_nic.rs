@@ -35,31 +35,27 @@ pub(crate) struct NodeNicOptions {
     /// Nodes with gateware under --nic rtl, as 0,2; the others have software NICs [default: all]
     #[arg(long, value_name = "NODES", value_parser = parse::node_set)]
     pub(crate) rtl_nodes: Option<NodeSet>,
-    /// Cost profile of nodes with software NICs, in sim: fpga, cores or host-card [default: fpga]
-    #[arg(long, value_name = "NAME", value_parser = parse::profile)]
-    pub(crate) profile: Option<String>,
 }
 
 impl Default for NodeNicOptions {
     fn default() -> Self {
-        Self { nic: NicModel::Soft, engine: EnginePlace::Nic, rtl_nodes: None, profile: None }
+        Self { nic: NicModel::Soft, engine: EnginePlace::Nic, rtl_nodes: None }
     }
 }
 
 impl NodeNicOptions {
-    /// The NIC of a cluster of so many nodes.
+    /// The NIC of a cluster of so many nodes; `profile` is that of NICs in software.
     ///
     /// # Errors
     /// Options that do not go together, or more nodes than engines in gates can have peers.
-    pub(crate) fn choose(&self, nodes: usize) -> Result<NodeNic, Failure> {
+    pub(crate) fn choose(&self, nodes: usize, profile: Option<CostProfile>) -> Result<NodeNic, Failure> {
         if self.nic == NicModel::Soft {
             if self.engine == EnginePlace::Host || self.rtl_nodes.is_some() {
                 return Err(Failure::new("--engine and --rtl-nodes are for the gateware; choose --nic rtl"));
             }
-            let named = |name: &String| CostProfile::named(name).expect("its name was checked");
-            return Ok(NodeNic::Soft(self.profile.as_ref().map_or(CostProfile::FPGA, named)));
+            return Ok(NodeNic::Soft(profile.unwrap_or(CostProfile::FPGA)));
         }
-        if self.profile.is_some() {
+        if profile.is_some() {
             return Err(Failure::new(
                 "the gateware takes its own time; leave --profile out or choose --nic soft",
             ));
@@ -80,15 +76,15 @@ impl NodeNicOptions {
         }
     }
 
-    /// Adds what repeats the choice.
+    /// Adds the options that repeat this choice.
     pub(crate) fn add_to(&self, line: CommandLine) -> CommandLine {
-        let Self { nic, engine, rtl_nodes, profile } = self;
+        let Self { nic, engine, rtl_nodes } = self;
         let line = line.unless(NicModel::Soft, "--nic", *nic);
         let line = match engine {
             EnginePlace::Nic => line,
             EnginePlace::Host => line.option("--engine", "host"),
         };
-        line.given("--rtl-nodes", rtl_nodes.map(list)).given("--profile", profile.as_ref())
+        line.given("--rtl-nodes", rtl_nodes.map(list))
     }
 }
 
@@ -107,7 +103,7 @@ mod tests {
     #[test]
     fn what_does_not_go_together_is_refused() {
         let choose =
-            |options: NodeNicOptions, nodes| options.choose(nodes).map_err(|error| error.to_string());
+            |options: NodeNicOptions, nodes| options.choose(nodes, None).map_err(|error| error.to_string());
         let rtl = || NodeNicOptions { nic: NicModel::Rtl, ..NodeNicOptions::default() };
         assert_eq!(choose(rtl(), 8), Ok(NodeNic::RTL));
         assert!(choose(rtl(), 9).unwrap_err().contains("--engine host"));
@@ -121,7 +117,7 @@ mod tests {
         assert!(choose(NodeNicOptions { rtl_nodes: first, ..host }, 3).is_err());
         let beyond = Some(NodeSet::EMPTY.with(NodeId::new(3).unwrap()));
         assert!(choose(NodeNicOptions { rtl_nodes: beyond, ..rtl() }, 3).unwrap_err().contains("node3"));
-        assert!(choose(NodeNicOptions { profile: Some("fpga".into()), ..rtl() }, 3).is_err());
+        assert!(rtl().choose(3, Some(CostProfile::FPGA)).is_err());
         assert!(choose(NodeNicOptions { rtl_nodes: first, ..NodeNicOptions::default() }, 3).is_err());
     }
 

@@ -3,23 +3,25 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use serde::Serialize;
 use weft_harness::NicModel;
 use weft_harness::result::{World, write_whole};
 use weft_perftest::{
-    Amount, Artifacts, Congestion, DataChecked, Directions, IncastBench, RdmaBench, RdmaError, RdmaOperation,
-    Waveform, plot_incast,
+    Amount, Artifacts, Congestion, DataChecked, Directions, IncastBench, IncastResult, RdmaBench, RdmaError,
+    RdmaOperation, RdmaResult, Waveform, plot_incast,
 };
+use weft_sim::CostProfile;
 use weft_time::{Duration, Instant};
 
-use crate::envelope::{Basis, enclose};
-use crate::failure::{Failure, Verdict};
-use crate::output::{self, Json, Staging};
+use crate::failure::Failure;
+use crate::ground::{Ground, Offers};
+use crate::output::{self, Staging};
 use crate::replay::CommandLine;
+use crate::task::{Files, IS_GIVEN, QUICK, Task};
 use crate::{faults, parse};
 
 const ITERATIONS: u64 = 10_000;
 const MTU: u32 = 4_096;
-const SEED: u64 = 7;
 
 /// Time for which clients of one server post, in ms.
 const INCAST_MS: u64 = 10;
@@ -28,27 +30,24 @@ const INCAST_MS: u64 = 10;
 const FST_FROM_US: u64 = 1;
 const FST_US: u64 = 10;
 
-/// The run, and the output of its result.
+/// What verbs are measured on: a cable between the cards.
+#[derive(Debug)]
+pub(crate) struct RdmaGround;
+
+impl Offers for RdmaGround {
+    const PROFILES: &'static [CostProfile] = &CostProfile::ALL;
+    const FAULTS: Option<&'static str> =
+        Some("Fault plan in TOML for the machines `client` and `server`, in sim");
+}
+
+/// The run, and the files that only this bench has.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct RdmaArguments {
     #[command(flatten)]
     options: RdmaOptions,
-    #[command(flatten)]
-    outputs: RdmaOutputs,
-}
-
-/// Outputs of results.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
-struct RdmaOutputs {
-    /// Write the result as JSON to FILE (- for standard output)
-    #[arg(long, value_name = "FILE")]
-    json: Option<Json>,
     /// Write one pcapng file per port into DIR, in sim
     #[arg(long, value_name = "DIR")]
     pcap: Option<PathBuf>,
-    /// Write a trace for ui.perfetto.dev with every frame on every wire, in sim
-    #[arg(long, value_name = "FILE")]
-    perfetto: Option<PathBuf>,
     /// Plot rates and queue lengths over time as one HTML page, with --incast
     #[arg(long, value_name = "FILE.html", requires = "incast")]
     plot: Option<PathBuf>,
@@ -65,7 +64,7 @@ struct RdmaOutputs {
 }
 
 /// Parameters of a run.
-#[derive(Clone, Debug, PartialEq, Eq, Args)]
+#[derive(Clone, Debug, PartialEq, Args)]
 struct RdmaOptions {
     /// Simulator with virtual time (sim), or two real processes over loopback (net)
     #[arg(long, value_name = "sim|net", default_value = "sim", value_parser = parse::world)]
@@ -108,107 +107,132 @@ struct RdmaOptions {
     #[arg(long, value_name = "N")]
     tx_depth: Option<u32>,
     /// Number of messages over all queue pairs; in net, in each round [default: 10000]
-    #[arg(long, visible_alias = "ops", value_name = "N", conflicts_with = "duration_ms")]
+    #[arg(
+        long,
+        visible_alias = "ops",
+        value_name = "N",
+        conflicts_with = "duration_ms",
+        default_value_if(QUICK, IS_GIVEN, "200")
+    )]
     iterations: Option<u64>,
     /// Duration in ms instead of --iterations; in net, of each round
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=60_000))]
     duration_ms: Option<u64>,
-    /// Seed of payloads, rkeys and PSNs and, in sim, of the whole run
-    #[arg(long, value_name = "N", default_value_t = SEED)]
-    seed: u64,
-    /// Cost profile in sim: fpga, cores or host-card [default: fpga]
-    #[arg(long, value_name = "NAME", value_parser = parse::profile)]
-    profile: Option<String>,
-    /// Fault plan in TOML for the machines `client` and `server`, in sim
-    #[arg(long, value_name = "PLAN.toml")]
-    faults: Option<PathBuf>,
+    #[command(flatten)]
+    ground: Ground<RdmaGround>,
 }
 
-impl RdmaArguments {
-    /// Runs it and delivers what came of it.
-    pub(crate) fn run(self) -> Result<Verdict, Failure> {
-        let Self { options, outputs } = self;
-        if let Some(clients) = options.incast {
-            return options.run_incast(clients, &outputs);
+/// What was measured: one verb, or many clients of one server.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub(crate) enum Found {
+    /// One verb.
+    Verb(Box<RdmaResult>),
+    /// Many clients of one server.
+    Incast(Box<IncastResult>),
+}
+
+impl Task for RdmaArguments {
+    type Found = Found;
+
+    const KIND: &'static str = "bench rdma";
+    const HGRM: Option<fn(&Found) -> String> = Some(|found| match found {
+        Found::Verb(result) => result.latencies.to_hgrm(),
+        Found::Incast(_) => unreachable!("refused before the run"),
+    });
+    const PERFETTO: Option<fn(&Found) -> Vec<u8>> = Some(|found| match found {
+        Found::Verb(result) => result.trace.clone().unwrap_or_default(),
+        Found::Incast(_) => unreachable!("refused before the run"),
+    });
+
+    fn work(&self) -> Result<Found, Failure> {
+        self.work_for(&Files::default())
+    }
+
+    fn work_for(&self, files: &Files<Self>) -> Result<Found, Failure> {
+        let artifacts = self.artifacts(files.perfetto.is_some());
+        if let Some(clients) = self.options.incast {
+            if files.hgrm.is_some() {
+                return Err(Failure::new("--incast measures rates; leave out --hgrm"));
+            }
+            return self.incast(clients, artifacts);
         }
-        let bench = RdmaBench { artifacts: outputs.artifacts(), ..options.bench()? };
+        let mut bench = RdmaBench { artifacts, ..self.options.bench()? };
         bench.check()?;
-        outputs.check()?;
-        let capture = outputs.pcap.as_deref().map(Staging::new).transpose()?;
-        let mut bench = bench;
+        self.check_files()?;
+        let capture = self.pcap.as_deref().map(Staging::new).transpose()?;
         bench.artifacts.capture = capture.as_ref().map(|staging| staging.path().to_owned());
-        let mut result = bench.run().map_err(|error| match (&options.faults, error) {
-            (Some(path), RdmaError::Plan(error)) => Failure::at(path, error),
-            (_, error) => error.into(),
+        let mut result = bench.run().map_err(|error| match error {
+            RdmaError::Plan(error) => self.options.ground.at_plan(error),
+            error => error.into(),
         })?;
         if let Some(staging) = capture {
             staging.publish()?;
         }
-        if let (Some(path), Some(trace)) = (&outputs.perfetto, &result.trace) {
-            write_whole(path, trace)?;
+        result.replay = self.options.command().to_string();
+        Ok(Found::Verb(Box::new(result)))
+    }
+
+    fn to_text(&self, found: &Found) -> String {
+        let (text, replay) = match found {
+            Found::Verb(result) => (result.to_text(), &result.replay),
+            Found::Incast(result) => (result.to_text(), &result.replay),
+        };
+        format!("{text}{}repeat  {replay}\n", self.written())
+    }
+
+    fn holds(&self, found: &Found) -> bool {
+        match found {
+            Found::Verb(result) => result.checked == DataChecked::Verified,
+            Found::Incast(result) => result.is_right(),
         }
-        result.replay = options.command().to_string();
-        let human = format!("{}{}repeat  {}\n", result.to_text(), outputs.written(), result.replay);
-        let holds = result.checked == DataChecked::Verified;
-        let to_json = || enclose("bench rdma", Basis::Simulated, holds, &result);
-        output::deliver(outputs.json.as_ref(), to_json, &human)?;
-        Ok(if holds { Verdict::Good } else { Verdict::Violated })
     }
 }
 
-impl RdmaOutputs {
-    fn artifacts(&self) -> Artifacts {
+impl RdmaArguments {
+    fn artifacts(&self, trace: bool) -> Artifacts {
         let from = self.fst_from_us.unwrap_or(FST_FROM_US);
         let until = self.fst_to_us.unwrap_or(from + FST_US);
         let at = |us| Instant::ZERO + Duration::from_us(us);
         Artifacts {
             capture: self.pcap.clone(),
-            trace: self.perfetto.is_some(),
+            trace,
             waveform: self.fst.clone().map(|path| Waveform { path, from: at(from), until: at(until) }),
         }
     }
 
     /// Refuses places that cannot be written to.
-    fn check(&self) -> Result<(), Failure> {
-        output::check_json(self.json.as_ref())?;
-        [&self.perfetto, &self.fst, &self.plot]
-            .into_iter()
-            .flatten()
-            .try_for_each(|path| output::check_file(path))
+    fn check_files(&self) -> Result<(), Failure> {
+        [&self.fst, &self.plot].into_iter().flatten().try_for_each(|path| output::check_file(path))
     }
 
-    /// The files written, a line each.
+    /// The files written by the run itself, a line each.
     fn written(&self) -> String {
-        let files = [("captures", &self.pcap), ("Perfetto trace", &self.perfetto), ("waveform", &self.fst)];
+        let files = [("captures", &self.pcap), ("waveform", &self.fst), ("rates and queues", &self.plot)];
         let given = files.into_iter().filter_map(|(title, path)| Some((title, path.as_ref()?)));
         given.map(|(title, path)| format!("written {} ({title})\n", path.display())).collect()
+    }
+
+    /// Many clients of one server.
+    fn incast(&self, clients: u32, artifacts: Artifacts) -> Result<Found, Failure> {
+        let options = &self.options;
+        let mut bench = options.bench()?;
+        bench.amount = Amount::Time(Duration::from_ms(options.duration_ms.unwrap_or(INCAST_MS)));
+        bench.artifacts = artifacts;
+        let congestion =
+            options.congestion.map_or_else(|| vec![Congestion::None, Congestion::Dcqcn], |one| vec![one]);
+        let bench = IncastBench { bench, clients, congestion, replay: options.command().to_string() };
+        bench.check()?;
+        self.check_files()?;
+        let result = bench.run()?;
+        if let Some(path) = &self.plot {
+            write_whole(path, plot_incast(&result).as_bytes())?;
+        }
+        Ok(Found::Incast(Box::new(result)))
     }
 }
 
 impl RdmaOptions {
-    /// Many clients of one server.
-    fn run_incast(&self, clients: u32, outputs: &RdmaOutputs) -> Result<Verdict, Failure> {
-        let mut bench = self.bench()?;
-        bench.amount = Amount::Time(Duration::from_ms(self.duration_ms.unwrap_or(INCAST_MS)));
-        bench.artifacts = outputs.artifacts();
-        let congestion =
-            self.congestion.map_or_else(|| vec![Congestion::None, Congestion::Dcqcn], |one| vec![one]);
-        let bench = IncastBench { bench, clients, congestion, replay: self.command().to_string() };
-        bench.check()?;
-        outputs.check()?;
-        let result = bench.run()?;
-        let mut human = result.to_text();
-        if let Some(path) = &outputs.plot {
-            write_whole(path, plot_incast(&result).as_bytes())?;
-            human += &format!("written {} (rates and queues)\n", path.display());
-        }
-        human += &format!("repeat  {}\n", result.replay);
-        let holds = result.is_right();
-        let to_json = || enclose("bench rdma", Basis::Simulated, holds, &result);
-        output::deliver(outputs.json.as_ref(), to_json, &human)?;
-        Ok(if holds { Verdict::Good } else { Verdict::Violated })
-    }
-
     fn directions(&self) -> Directions {
         match self.nics {
             Some(machines) => Directions::Ring(machines),
@@ -226,15 +250,14 @@ impl RdmaOptions {
     }
 
     fn bench(&self) -> Result<RdmaBench, Failure> {
-        if self.world == World::Net && self.profile.is_some() {
-            return Err(Failure::new("--profile is for the simulator; leave it out or choose --world sim"));
+        if self.world == World::Net {
+            self.ground.check_real()?;
         }
-        if self.nic == NicModel::Rtl && self.profile.is_some() {
+        if self.nic == NicModel::Rtl && self.ground.profile.is_some() {
             return Err(Failure::new(
                 "the gateware takes its own time; leave --profile out or choose --nic soft",
             ));
         }
-        let default = RdmaBench::default();
         let bench = RdmaBench {
             world: self.world,
             nic: self.nic,
@@ -250,9 +273,9 @@ impl RdmaOptions {
                 None => Amount::Messages(self.iterations.unwrap_or(ITERATIONS)),
             },
             tx_depth: self.tx_depth,
-            seed: self.seed,
-            profile: self.profile.clone().unwrap_or(default.profile),
-            faults: self.faults.as_deref().map(faults::plan).transpose()?,
+            seed: self.ground.seed,
+            profile: self.ground.profile().name.to_owned(),
+            faults: self.ground.faults.as_deref().map(faults::plan).transpose()?,
             artifacts: Artifacts::default(),
         };
         bench.check()?;
@@ -277,9 +300,7 @@ impl RdmaOptions {
             tx_depth,
             iterations,
             duration_ms,
-            seed,
-            profile,
-            faults,
+            ground,
         } = self;
         let line = CommandLine::new("weft bench rdma")
             .option("--world", world)
@@ -300,9 +321,7 @@ impl RdmaOptions {
             None if incast.is_some() => line.option("--duration-ms", INCAST_MS),
             None => line.option("--iterations", iterations.unwrap_or(ITERATIONS)),
         };
-        line.option("--seed", seed)
-            .given("--profile", profile.as_ref())
-            .given("--faults", faults.as_ref().map(|path| path.display()))
+        ground.add_to(line)
     }
 }
 
@@ -327,7 +346,7 @@ mod tests {
     fn the_command_that_repeats_a_run_says_all_of_it() {
         for line in [
             "rdma --world sim --op fetch_add --size 8 --qps 500 --busy-qps 32 --mtu 256 --tx-depth 9 --iterations 12 \
-             --seed 3 --profile cores --faults plan.toml",
+             --profile cores --faults plan.toml --seed 3",
             "rdma --world sim --nic rtl --op write --size 64 --iterations 9 --seed 7",
             "rdma --world sim --op read --size 64 --random-sizes --bidirectional --iterations 9 --seed 7",
             "rdma --world sim --op read --size 64 --nics 3 --iterations 9 --seed 7",

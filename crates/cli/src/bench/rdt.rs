@@ -10,12 +10,13 @@ use weft_bench::rdt::{
     TypeName,
 };
 use weft_harness::progress::Progress;
-use weft_sim::NetworkProfile;
+use weft_sim::{CostProfile, NetworkProfile};
 
 use crate::failure::Failure;
+use crate::ground::{Ground, NETWORKS, Offers};
 use crate::parse;
 use crate::replay::CommandLine;
-use crate::task::Task;
+use crate::task::{Files, IS_GIVEN, QUICK, Task};
 
 const NODES: Nodes = Nodes { least: 3, most: 3 };
 /// A set of replicas is one byte in the engines.
@@ -23,8 +24,16 @@ const REPLICAS_MAX: usize = 8;
 const UPDATES: u8 = 20;
 const OPERATIONS: u64 = 100_000;
 const KEYS: usize = Sizes::LARGE.keys;
-const SEED: u64 = 7;
-const NETWORK: &str = "switch";
+
+/// What measurements of data types stand on.
+#[derive(Debug)]
+pub(crate) struct RdtGround;
+
+impl Offers for RdtGround {
+    const NETWORKS: &'static [NetworkProfile] = NETWORKS;
+    /// The cards with the application on them; systems whose application is on the host have the same card there.
+    const PROFILES: &'static [CostProfile] = &[CostProfile::FPGA_APPLICATION, CostProfile::FPGA_SAFARDB];
+}
 
 /// Definitions and method of the measurements.
 const DEFINITIONS: &str = "\
@@ -117,15 +126,15 @@ pub(crate) struct RdtOptions {
     #[arg(long, value_name = "N", default_value_t = NODES)]
     nodes: Nodes,
     /// Number of operations of all clients together
-    #[arg(long, value_name = "N", default_value_t = OPERATIONS, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    #[arg(long, value_name = "N", default_value_t = OPERATIONS, default_value_if(QUICK, IS_GIVEN, "2000"), value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     ops: u64,
     /// Systems, separated by commas: weft (engine and client on the card), hamband (both on the host, beside an RDMA
     /// card), waverunner (one log in the card, the client on the host), weft-log (one log, both on the card)
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "weft")]
     system: Vec<System>,
-    /// Latency model of the FPGA cards: fpga (NIC-KV's measurements) or safardb (SafarDB's, which include the network)
-    #[arg(long, value_name = "NAME", default_value_t)]
-    card: Card,
+    /// Former name of --profile
+    #[arg(long, value_name = "NAME", hide = true, conflicts_with = "profile")]
+    card: Option<Card>,
     /// How calls reach the objects: write, buffered or rpc [default: rpc; for hamband, buffered]
     #[arg(long, value_name = "NAME")]
     configuration: Option<Configuration>,
@@ -145,12 +154,8 @@ pub(crate) struct RdtOptions {
     /// Zipf skew of the keys, 0 to 2
     #[arg(long, value_name = "X", default_value_t = 0.0, value_parser = parse::skew)]
     skew: f64,
-    /// Network between the cards: detpu, switch or zero
-    #[arg(long, value_name = "NAME", default_value = NETWORK, value_parser = parse::network)]
-    network: String,
-    /// Seed of operations and delays
-    #[arg(long, value_name = "N", default_value_t = SEED)]
-    seed: u64,
+    #[command(flatten)]
+    ground: Ground<RdtGround>,
 }
 
 /// Result of the measurements.
@@ -167,6 +172,19 @@ impl Task for RdtOptions {
     type Found = Found;
 
     const KIND: &'static str = "bench rdt";
+    const HGRM: Option<fn(&Found) -> String> = Some(|found| match found {
+        Found::One(result) => result.measured.latencies.to_hgrm(),
+        Found::Sweep(_) => unreachable!("refused before the run"),
+    });
+
+    fn work_for(&self, files: &Files<Self>) -> Result<Found, Failure> {
+        if files.hgrm.is_some() && self.sweep().runs() > 1 {
+            return Err(Failure::new(
+                "--hgrm is for one measurement; choose one type, number of nodes, commit rule and system",
+            ));
+        }
+        self.work()
+    }
 
     fn work(&self) -> Result<Found, Failure> {
         self.check()?;
@@ -256,6 +274,12 @@ impl RdtOptions {
         }
     }
 
+    fn chosen_card(&self) -> Card {
+        let named =
+            if self.ground.profile() == CostProfile::FPGA_SAFARDB { Card::Safardb } else { Card::Fpga };
+        self.card.unwrap_or(named)
+    }
+
     /// The first of the measurements.
     fn bench(&self) -> RdtBench {
         let system = self.system[0];
@@ -267,7 +291,7 @@ impl RdtOptions {
         RdtBench {
             name: self.types.0[0],
             system,
-            card: self.card,
+            card: self.chosen_card(),
             configuration: self.configuration.unwrap_or(usual),
             commit: self.commit[0],
             callers: self.callers,
@@ -277,8 +301,8 @@ impl RdtOptions {
             outstanding: self.outstanding.into(),
             keys: self.keys,
             skew,
-            network: NetworkProfile::named(&self.network).expect("its name was checked"),
-            seed: self.seed,
+            network: self.ground.network(),
+            seed: self.ground.seed,
         }
     }
 
@@ -298,25 +322,23 @@ impl RdtOptions {
             outstanding,
             keys,
             skew,
-            network,
-            seed,
+            ground,
         } = self;
-        CommandLine::new("weft bench rdt")
+        let line = CommandLine::new("weft bench rdt")
             .option("--type", types)
             .given("--workload", *workload)
             .unless(UPDATES, "--updates", *updates)
             .unless(NODES, "--nodes", *nodes)
             .unless(OPERATIONS, "--ops", *ops)
             .unless("weft".to_string(), "--system", list(system))
-            .unless(Card::Fpga, "--card", *card)
+            .given("--card", *card)
             .given("--configuration", *configuration)
             .unless("majority".to_string(), "--commit", list(commit))
             .unless(Callers::All, "--callers", *callers)
             .unless(1, "--outstanding", *outstanding)
             .unless(KEYS, "--keys", *keys)
-            .unless(0.0, "--skew", *skew)
-            .unless(NETWORK, "--network", network.as_str())
-            .option("--seed", seed)
+            .unless(0.0, "--skew", *skew);
+        ground.add_to(line)
     }
 }
 

@@ -6,17 +6,24 @@ use weft_harness::progress::Progress;
 use weft_sim::NetworkProfile;
 
 use crate::failure::Failure;
+use crate::ground::{Ground, NETWORKS, Offers};
 use crate::parse;
 use crate::replay::CommandLine;
-use crate::task::Task;
+use crate::task::{IS_GIVEN, QUICK, Task};
 
 const NODES: usize = 4;
 const OPERATIONS: u64 = 40_000;
 const UPDATES: &str = "15,20,25";
 const SYSTEMS: &str = "weft,hamband";
 const FAIL_OVERS: u64 = 40;
-const SEED: u64 = 7;
-const NETWORK: &str = "switch";
+
+/// What these measurements stand on.
+#[derive(Debug)]
+pub(crate) struct CrashGround;
+
+impl Offers for CrashGround {
+    const NETWORKS: &'static [NetworkProfile] = NETWORKS;
+}
 
 /// Definitions and method of the measurements.
 const DEFINITIONS: &str = "\
@@ -41,7 +48,7 @@ pub(crate) struct RdtCrashOptions {
     #[arg(long = "type", value_name = "TYPE")]
     name: Option<TypeName>,
     /// Percentages of operations that call a method, separated by commas
-    #[arg(long, value_name = "LIST", default_value = UPDATES, value_parser = parse::percentages)]
+    #[arg(long, value_name = "LIST", default_value = UPDATES, default_value_if(QUICK, IS_GIVEN, "20"), value_parser = parse::percentages)]
     updates: parse::Percentages,
     /// Systems: weft (on the card), hamband (on the host beside an RDMA card), or both
     #[arg(long = "system", alias = "systems", value_name = "LIST", default_value = SYSTEMS, value_delimiter = ',')]
@@ -53,17 +60,13 @@ pub(crate) struct RdtCrashOptions {
     #[arg(long, value_name = "N", default_value_t = NODES, value_parser = parse::replicas)]
     nodes: usize,
     /// Number of operations of all clients together, in each run
-    #[arg(long, value_name = "N", default_value_t = OPERATIONS, value_parser = clap::value_parser!(u64).range(100..=100_000_000))]
+    #[arg(long, value_name = "N", default_value_t = OPERATIONS, default_value_if(QUICK, IS_GIVEN, "500"), value_parser = clap::value_parser!(u64).range(100..=100_000_000))]
     ops: u64,
     /// Number of further leader crashes, for the distribution of fail-over times
-    #[arg(long, value_name = "N", default_value_t = FAIL_OVERS)]
+    #[arg(long, value_name = "N", default_value_t = FAIL_OVERS, default_value_if(QUICK, IS_GIVEN, "1"))]
     fail_overs: u64,
-    /// Network between the cards: detpu, switch or zero
-    #[arg(long, value_name = "NAME", default_value = NETWORK, value_parser = parse::network)]
-    network: String,
-    /// Seed of operations and delays
-    #[arg(long, value_name = "N", default_value_t = SEED)]
-    seed: u64,
+    #[command(flatten)]
+    ground: Ground<CrashGround>,
 }
 
 impl Task for RdtCrashOptions {
@@ -106,8 +109,8 @@ impl RdtCrashOptions {
             nodes: self.nodes,
             operations: self.ops,
             fail_overs: self.fail_overs,
-            network: NetworkProfile::named(&self.network).expect("its name was checked"),
-            seed: self.seed,
+            network: self.ground.network(),
+            seed: self.ground.seed,
         })
     }
 
@@ -132,9 +135,9 @@ impl RdtCrashOptions {
 
     /// The command that repeats the measurement.
     fn command(&self) -> CommandLine {
-        let Self { crash, name, updates, systems, commit, nodes, ops, fail_overs, network, seed } = self;
+        let Self { crash, name, updates, systems, commit, nodes, ops, fail_overs, ground } = self;
         let systems: Vec<_> = systems.iter().map(|system| system.name()).collect();
-        CommandLine::new("weft bench rdt-crash")
+        let line = CommandLine::new("weft bench rdt-crash")
             .given("--crash", *crash)
             .given("--type", *name)
             .unless(UPDATES, "--updates", updates.to_string().as_str())
@@ -142,9 +145,8 @@ impl RdtCrashOptions {
             .unless(Commit::Majority, "--commit", *commit)
             .unless(NODES, "--nodes", *nodes)
             .unless(OPERATIONS, "--ops", *ops)
-            .unless(FAIL_OVERS, "--fail-overs", *fail_overs)
-            .unless(NETWORK, "--network", network.as_str())
-            .option("--seed", seed)
+            .unless(FAIL_OVERS, "--fail-overs", *fail_overs);
+        ground.add_to(line)
     }
 }
 

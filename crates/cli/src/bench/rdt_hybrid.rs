@@ -6,9 +6,10 @@ use weft_harness::progress::Progress;
 use weft_sim::NetworkProfile;
 
 use crate::failure::Failure;
+use crate::ground::{Ground, NETWORKS, Offers};
 use crate::parse;
 use crate::replay::CommandLine;
-use crate::task::Task;
+use crate::task::{IS_GIVEN, QUICK, Task};
 
 const TYPES: &str = "ycsb,smallbank";
 const ON_CARD: &str = "0,20,40,60,80,100";
@@ -19,8 +20,14 @@ const NODES: usize = 4;
 const OPERATIONS: u64 = 20_000;
 const KEYS: usize = 100_000;
 const CARD_KEYS: usize = 10_000;
-const SEED: u64 = 7;
-const NETWORK: &str = "switch";
+
+/// What these measurements stand on.
+#[derive(Debug)]
+pub(crate) struct HybridGround;
+
+impl Offers for HybridGround {
+    const NETWORKS: &'static [NetworkProfile] = NETWORKS;
+}
 
 /// Definitions and method of the measurements.
 const DEFINITIONS: &str = "\
@@ -38,13 +45,13 @@ latest, and before anything that depends on them. Conflicting calls are never co
 #[command(after_help = DEFINITIONS)]
 pub(crate) struct RdtHybridOptions {
     /// Data types with keys: ycsb, smallbank
-    #[arg(long = "type", alias = "types", value_name = "LIST", default_value = TYPES, value_delimiter = ',', value_parser = parse::keyed_type)]
+    #[arg(long = "type", alias = "types", value_name = "LIST", default_value = TYPES, default_value_if(QUICK, IS_GIVEN, "ycsb"), value_delimiter = ',', value_parser = parse::keyed_type)]
     names: Vec<TypeName>,
     /// Percentages of accesses to keys on the card
-    #[arg(long, value_name = "LIST", default_value = ON_CARD, value_parser = parse::percentages)]
+    #[arg(long, value_name = "LIST", default_value = ON_CARD, default_value_if(QUICK, IS_GIVEN, "0,40"), value_parser = parse::percentages)]
     on_card: parse::Percentages,
     /// Percentages of operations that call a method
-    #[arg(long, value_name = "LIST", default_value = UPDATES, value_parser = parse::percentages)]
+    #[arg(long, value_name = "LIST", default_value = UPDATES, default_value_if(QUICK, IS_GIVEN, "5"), value_parser = parse::percentages)]
     updates: parse::Percentages,
     /// Zipf skews of the keys, 0 to 2
     #[arg(long = "skew", alias = "skews", value_name = "LIST", default_value = SKEWS, value_delimiter = ',', value_parser = parse::skew)]
@@ -59,20 +66,16 @@ pub(crate) struct RdtHybridOptions {
     #[arg(long, value_name = "N", default_value_t = NODES, value_parser = parse::members)]
     nodes: usize,
     /// Number of operations of all clients together, in each run
-    #[arg(long, value_name = "N", default_value_t = OPERATIONS, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    #[arg(long, value_name = "N", default_value_t = OPERATIONS, default_value_if(QUICK, IS_GIVEN, "500"), value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     ops: u64,
     /// Number of records or accounts
     #[arg(long, value_name = "N", default_value_t = KEYS, value_parser = parse::keys)]
     keys: usize,
-    /// Number of them on the card
+    /// Number of records or accounts on the card
     #[arg(long, value_name = "N", default_value_t = CARD_KEYS, value_parser = parse::keys)]
     card_keys: usize,
-    /// Network between the cards: detpu, switch or zero
-    #[arg(long, value_name = "NAME", default_value = NETWORK, value_parser = parse::network)]
-    network: String,
-    /// Seed of operations and delays
-    #[arg(long, value_name = "N", default_value_t = SEED)]
-    seed: u64,
+    #[command(flatten)]
+    ground: Ground<HybridGround>,
 }
 
 impl Task for RdtHybridOptions {
@@ -119,28 +122,16 @@ impl RdtHybridOptions {
             operations: self.ops,
             keys: self.keys,
             card_keys: self.card_keys,
-            network: NetworkProfile::named(&self.network).expect("its name was checked"),
-            seed: self.seed,
+            network: self.ground.network(),
+            seed: self.ground.seed,
         })
     }
 
     /// The command that repeats the measurement.
     fn command(&self) -> CommandLine {
-        let Self {
-            names,
-            on_card,
-            updates,
-            skews,
-            summarize,
-            commit,
-            nodes,
-            ops,
-            keys,
-            card_keys,
-            network,
-            seed,
-        } = self;
-        CommandLine::new("weft bench rdt-hybrid")
+        let Self { names, on_card, updates, skews, summarize, commit, nodes, ops, keys, card_keys, ground } =
+            self;
+        let line = CommandLine::new("weft bench rdt-hybrid")
             .unless(TYPES, "--type", list(names).as_str())
             .unless(ON_CARD, "--on-card", on_card.to_string().as_str())
             .unless(UPDATES, "--updates", updates.to_string().as_str())
@@ -150,9 +141,8 @@ impl RdtHybridOptions {
             .unless(NODES, "--nodes", *nodes)
             .unless(OPERATIONS, "--ops", *ops)
             .unless(KEYS, "--keys", *keys)
-            .unless(CARD_KEYS, "--card-keys", *card_keys)
-            .unless(NETWORK, "--network", network.as_str())
-            .option("--seed", seed)
+            .unless(CARD_KEYS, "--card-keys", *card_keys);
+        ground.add_to(line)
     }
 }
 

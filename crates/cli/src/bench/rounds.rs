@@ -4,20 +4,29 @@ use clap::Args;
 use weft_bench::rounds::{Batch, DRIFT_PPM, PROPOSAL_BYTES_MAX, RoundsBench, RoundsResult};
 use weft_harness::NicModel;
 use weft_harness::progress::Progress;
-use weft_sim::NetworkProfile;
+use weft_sim::{CostProfile, NetworkProfile};
 use weft_time::Duration;
 
 use crate::failure::Failure;
+use crate::ground::{Ground, Offers};
 use crate::parse;
 use crate::replay::CommandLine;
-use crate::task::Task;
+use crate::task::{IS_GIVEN, QUICK, Task};
 
 const NODES: usize = 3;
 const VALUE_BYTES: usize = 64;
 const ROUNDS: u64 = 100_000;
-const SEED: u64 = 7;
 const GATES_PERIOD_NS: u64 = 2_000;
-const NETWORK: &str = "detpu";
+
+/// What measurements of rounds stand on: first the network of the published ones.
+#[derive(Debug)]
+pub(crate) struct RoundsGround;
+
+impl Offers for RoundsGround {
+    const NETWORKS: &'static [NetworkProfile] =
+        &[NetworkProfile::DETPU, NetworkProfile::SWITCH, NetworkProfile::ZERO];
+    const PROFILES: &'static [CostProfile] = &[CostProfile::FPGA, CostProfile::CORES, CostProfile::HOST_CARD];
+}
 
 /// Definitions and method of the measurements.
 const DEFINITIONS: &str = "\
@@ -54,29 +63,26 @@ struct RoundsOptions {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse::positive)]
     values_per_proposal: usize,
     /// Round period in ns, a multiple of 4 [default: the lowest stable one; 2000 in gates]
-    #[arg(long, value_name = "NS", value_parser = parse::cycles)]
+    #[arg(long, value_name = "NS", value_parser = parse::cycles, default_value_if(QUICK, IS_GIVEN, "2000"))]
     period_ns: Option<u64>,
     /// Number of rounds
-    #[arg(long, value_name = "N", default_value_t = ROUNDS, value_parser = clap::value_parser!(u64).range(100..=100_000_000))]
+    #[arg(long, value_name = "N", default_value_t = ROUNDS, default_value_if(QUICK, IS_GIVEN, "500"), value_parser = clap::value_parser!(u64).range(100..=100_000_000))]
     rounds: u64,
-    /// Network between the cards: detpu or zero
-    #[arg(long, value_name = "NAME", default_value = NETWORK, value_parser = parse::network)]
-    network: String,
     /// Consensus instances in flight, 4 or 8 [default: the fewest that the nodes need]
     #[arg(long, value_name = "4|8", value_parser = parse::window)]
     window: Option<u64>,
     /// Largest clock drift in ppm
     #[arg(long, value_name = "PPM", default_value_t = DRIFT_PPM, value_parser = clap::value_parser!(u32).range(0..=1_000))]
     drift_ppm: u32,
-    /// Seed of clocks, delays and values
-    #[arg(long, value_name = "N", default_value_t = SEED)]
-    seed: u64,
+    #[command(flatten)]
+    ground: Ground<RoundsGround>,
 }
 
 impl Task for RoundsArguments {
     type Found = RoundsResult;
 
     const KIND: &'static str = "bench rounds";
+    const HGRM: Option<fn(&RoundsResult) -> String> = Some(|result| result.latencies.to_hgrm());
 
     fn work(&self) -> Result<RoundsResult, Failure> {
         let bench = self.options.bench()?;
@@ -111,12 +117,13 @@ impl RoundsOptions {
             nic: self.nic,
             nodes: self.nodes,
             batch,
-            network: NetworkProfile::named(&self.network).expect("its name was checked"),
+            network: self.ground.network(),
+            profile: self.ground.profile(),
             window,
             period: period_ns.map(Duration::from_ns),
             rounds: self.rounds,
             drift_ppm: self.drift_ppm,
-            seed: self.seed,
+            seed: self.ground.seed,
         })
     }
 
@@ -129,22 +136,20 @@ impl RoundsOptions {
             values_per_proposal,
             period_ns,
             rounds,
-            network,
             window,
             drift_ppm,
-            seed,
+            ground,
         } = self;
-        CommandLine::new("weft bench rounds")
+        let line = CommandLine::new("weft bench rounds")
             .unless(NicModel::Soft, "--nic", *nic)
             .unless(NODES, "--nodes", *nodes)
             .unless(VALUE_BYTES, "--value-bytes", *value_bytes)
             .unless(1, "--values-per-proposal", *values_per_proposal)
             .given("--period-ns", *period_ns)
             .unless(ROUNDS, "--rounds", *rounds)
-            .unless(NETWORK, "--network", network.as_str())
             .given("--window", *window)
-            .unless(DRIFT_PPM, "--drift-ppm", *drift_ppm)
-            .option("--seed", seed)
+            .unless(DRIFT_PPM, "--drift-ppm", *drift_ppm);
+        ground.add_to(line)
     }
 }
 
@@ -168,7 +173,7 @@ mod tests {
     fn the_command_that_repeats_it_says_all_of_it() {
         for line in [
             "rounds --seed 7",
-            "rounds --nic rtl --nodes 5 --value-bytes 8 --values-per-proposal 3 --period-ns 2000 --rounds 200 --network zero --window 8 --drift-ppm 0 --seed 9",
+            "rounds --nic rtl --nodes 5 --value-bytes 8 --values-per-proposal 3 --period-ns 2000 --rounds 200 --window 8 --drift-ppm 0 --network zero --seed 9",
         ] {
             if weft_bench::GATEWARE || !line.contains("--nic rtl") {
                 assert_eq!(parse(line).unwrap().command().to_string(), format!("weft bench {line}"));

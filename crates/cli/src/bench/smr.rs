@@ -8,12 +8,25 @@ use weft_sim::{CostProfile, NetworkProfile};
 use weft_time::Duration;
 
 use crate::failure::Failure;
+use crate::ground::{Ground, Offers};
 use crate::parse;
 use crate::replay::CommandLine;
-use crate::task::Task;
+use crate::task::{IS_GIVEN, QUICK, Task};
 
-/// The default network: that of the published measurements beside ours.
-const NETWORK: &str = NetworkProfile::DETPU.name;
+/// What measurements of the log stand on: first the network of the published measurements beside ours, and the
+/// application on the card.
+#[derive(Debug)]
+pub(crate) struct SmrGround;
+
+impl Offers for SmrGround {
+    const NETWORKS: &'static [NetworkProfile] =
+        &[NetworkProfile::DETPU, NetworkProfile::SWITCH, NetworkProfile::ZERO];
+    const PROFILES: &'static [CostProfile] =
+        &[CostProfile::FPGA_APPLICATION, CostProfile::FPGA, CostProfile::CORES, CostProfile::HOST_CARD];
+    const FAULTS: Option<&'static str> =
+        Some("Fault plan in TOML while appends are measured, which is from 100 to 2100 µs");
+    const SEED: Option<u64> = Some(1);
+}
 
 /// Definitions of the figures.
 const DEFINITIONS: &str = "\
@@ -24,7 +37,7 @@ append. Permission switch: from the new leader's request until a majority of nod
 granted the new one and acknowledged it; the register update on the card is a negligible part of it.";
 
 /// Parameters of the measurement.
-#[derive(Clone, Debug, PartialEq, Eq, Args)]
+#[derive(Clone, Debug, PartialEq, Args)]
 #[command(after_help = DEFINITIONS)]
 pub(crate) struct SmrOptions {
     /// Number of nodes, 3 to 8, or 2 with --crashes 0
@@ -34,23 +47,17 @@ pub(crate) struct SmrOptions {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=16))]
     outstanding: u8,
     /// Number of leaders to crash, each in a run of its own
-    #[arg(long, value_name = "N", default_value_t = 50)]
+    #[arg(long, value_name = "N", default_value_t = 50, default_value_if(QUICK, IS_GIVEN, "2"))]
     crashes: u64,
-    /// Network between the cards
-    #[arg(long, value_name = "NAME", default_value = NETWORK, value_parser = parse::network)]
-    network: String,
-    /// Costs of the cards and their hosts [default: fpga-application]
-    #[arg(long, value_name = "NAME", value_parser = parse::profile)]
-    profile: Option<String>,
-    /// First seed; each run takes the next one
-    #[arg(long, value_name = "SEED", default_value_t = 1)]
-    seed: u64,
+    #[command(flatten)]
+    ground: Ground<SmrGround>,
 }
 
 impl Task for SmrOptions {
     type Found = SmrResult;
 
     const KIND: &'static str = "bench smr";
+    const HGRM: Option<fn(&SmrResult) -> String> = Some(|result| result.latencies.to_hgrm());
 
     fn work(&self) -> Result<SmrResult, Failure> {
         if self.nodes < 3 && self.crashes > 0 {
@@ -61,16 +68,15 @@ impl Task for SmrOptions {
         let bench = SmrBench {
             nodes: self.nodes,
             outstanding: self.outstanding.into(),
-            network: NetworkProfile::named(&self.network).expect("the parser knows it"),
-            profile: self.profile.as_ref().map_or(CostProfile::FPGA_APPLICATION, |name| {
-                CostProfile::named(name).expect("the parser knows it")
-            }),
+            network: self.ground.network(),
+            profile: self.ground.profile(),
+            plan: self.ground.plan()?,
             length: Duration::from_ms(2),
             crashes: self.crashes,
-            seed: self.seed,
+            seed: self.ground.seed,
         };
         let mut progress = Progress::new("runs", 1 + self.crashes);
-        Ok(bench.run(|done| progress.set(done)))
+        bench.run(|done| progress.set(done)).map_err(|error| self.ground.at_plan(error))
     }
 
     fn to_text(&self, result: &SmrResult) -> String {
@@ -94,10 +100,8 @@ impl Task for SmrOptions {
         let command = CommandLine::new("weft bench smr")
             .option("--nodes", self.nodes)
             .option("--outstanding", self.outstanding)
-            .option("--crashes", self.crashes)
-            .unless(NETWORK, "--network", self.network.as_str())
-            .given("--profile", self.profile.as_ref())
-            .option("--seed", self.seed);
+            .option("--crashes", self.crashes);
+        let command = self.ground.add_to(command);
         format!(
             "{table}\n  nodes       {}, profile {}, network {}\n  appends     {} in a second, {} under way\n  checked     {}\n  repeat      {command}\n",
             result.nodes,

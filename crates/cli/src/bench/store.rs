@@ -7,7 +7,7 @@ use weft_harness::progress::Progress;
 use crate::envelope::Basis;
 use crate::failure::Failure;
 use crate::replay::CommandLine;
-use crate::task::Task;
+use crate::task::{IS_GIVEN, QUICK, Task};
 
 const KEYS: u64 = 8_000_000;
 const OCCUPANCY: u32 = 90;
@@ -32,7 +32,7 @@ figures: Xenic, table 2.";
 #[command(after_help = DEFINITIONS)]
 pub(crate) struct StoreOptions {
     /// Number of objects in each table
-    #[arg(long, value_name = "N", default_value_t = KEYS, value_parser = clap::value_parser!(u64).range(1_000..=100_000_000))]
+    #[arg(long, value_name = "N", default_value_t = KEYS, default_value_if(QUICK, IS_GIVEN, "10000"), value_parser = clap::value_parser!(u64).range(1_000..=100_000_000))]
     keys: u64,
     /// Occupancy in percent: objects per hundred slots
     #[arg(long, value_name = "PERCENT", default_value_t = OCCUPANCY, value_parser = clap::value_parser!(u32).range(10..=95))]
@@ -41,7 +41,7 @@ pub(crate) struct StoreOptions {
     #[arg(long, value_name = "PERCENT", default_value_t = REACH, value_parser = clap::value_parser!(u32).range(50..=100_000))]
     reach: u32,
     /// Number of lookups in each table
-    #[arg(long, value_name = "N", default_value_t = LOOKUPS, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    #[arg(long, value_name = "N", default_value_t = LOOKUPS, default_value_if(QUICK, IS_GIVEN, "10000"), value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     lookups: u64,
     /// Number of objects to replace afterwards [default: a sixteenth]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]

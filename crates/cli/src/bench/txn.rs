@@ -7,12 +7,13 @@ use weft_harness::progress::Progress;
 
 use crate::failure::Failure;
 use crate::replay::CommandLine;
-use crate::task::Task;
+use crate::task::{Files, IS_GIVEN, QUICK, Task};
 
 use super::txn_servers::{Servers, outstanding};
 
 const TRANSACTIONS: u64 = 200_000;
 const OUTSTANDING: &str = "1,8,32,128,512";
+const QUICK_SIZE: u64 = 2_000;
 
 /// Definitions and method of the measurements.
 const DEFINITIONS: &str = "\
@@ -60,10 +61,10 @@ pub(crate) struct TxnOptions {
     #[command(flatten)]
     servers: Servers,
     /// Number of transactions of all clients together, over all loads
-    #[arg(long = "ops", alias = "transactions", value_name = "N", default_value_t = TRANSACTIONS, value_parser = clap::value_parser!(u64).range(100..=1_000_000_000))]
+    #[arg(long = "ops", alias = "transactions", value_name = "N", default_value_t = TRANSACTIONS, default_value_if(QUICK, IS_GIVEN, "400"), value_parser = clap::value_parser!(u64).range(100..=1_000_000_000))]
     transactions: u64,
     /// Loads: outstanding transactions per server, ascending
-    #[arg(long, value_name = "N,N,...", default_value = OUTSTANDING)]
+    #[arg(long, value_name = "N,N,...", default_value = OUTSTANDING, default_value_if(QUICK, IS_GIVEN, "1,4"))]
     outstanding: String,
     /// Threads of the application on each host [default: 32, two on each of 16 cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
@@ -81,6 +82,11 @@ impl Task for TxnOptions {
     type Found = TxnResult;
 
     const KIND: &'static str = "bench txn";
+
+    fn work_for(&self, files: &Files<Self>) -> Result<TxnResult, Failure> {
+        let size = self.size.or_else(|| files.is_quick.then(|| QUICK_SIZE.min(self.workload.default_size())));
+        Self { size, ..self.clone() }.work()
+    }
 
     fn work(&self) -> Result<TxnResult, Failure> {
         let bench = self.bench()?;

@@ -12,7 +12,7 @@ use crate::envelope::Basis;
 use crate::failure::Failure;
 use crate::parse;
 use crate::replay::CommandLine;
-use crate::task::Task;
+use crate::task::{IS_GIVEN, QUICK, Task};
 
 const NODES: usize = 3;
 const CLIENTS: u32 = 32;
@@ -40,7 +40,7 @@ pub(crate) struct TxnNetOptions {
     #[arg(long, value_name = "NAME", default_value = "smallbank")]
     workload: ApplicationName,
     /// Accounts or keys per shard
-    #[arg(long, value_name = "N", default_value_t = SIZE)]
+    #[arg(long, value_name = "N", default_value_t = SIZE, default_value_if(QUICK, IS_GIVEN, "1000"))]
     size: u64,
     /// Number of node processes, 1 to 16, each with one shard
     #[arg(long, value_name = "N", default_value_t = NODES, value_parser = parse::nodes)]
@@ -49,10 +49,10 @@ pub(crate) struct TxnNetOptions {
     #[arg(long, value_name = "N", value_parser = parse::positive)]
     replication: Option<usize>,
     /// Number of clients, 1 to 1024, each with one outstanding transaction
-    #[arg(long, value_name = "N", default_value_t = CLIENTS, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(long, value_name = "N", default_value_t = CLIENTS, default_value_if(QUICK, IS_GIVEN, "2"), value_parser = clap::value_parser!(u32).range(1..=1024))]
     clients: u32,
     /// Duration in seconds, including the unmeasured first half second [default: 5]
-    #[arg(long, value_name = "S", value_parser = parse::seconds)]
+    #[arg(long, value_name = "S", value_parser = parse::seconds, default_value_if(QUICK, IS_GIVEN, "1"))]
     seconds: Option<Duration>,
     /// Kill this node (SIGKILL) after a third of the duration and restart it after half of it
     #[arg(long, value_name = "NODE")]

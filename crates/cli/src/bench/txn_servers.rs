@@ -3,15 +3,26 @@
 use clap::Args;
 use weft_applications::{WorkloadChoice, check_loads};
 use weft_bench::txn::{System, TxnBench};
+use weft_sim::{CostProfile, NetworkProfile};
 
 use crate::failure::Failure;
+use crate::ground::{Ground, NETWORKS, Offers};
 use crate::replay::CommandLine;
 use crate::{memory, parse};
 
 const NODES: usize = 6;
 const REPLICATION: usize = 3;
 const LINK_GB_PER_S: u64 = 100;
-const SEED: u64 = 7;
+
+/// What measurements of transactions stand on.
+#[derive(Debug)]
+pub(super) struct ServersGround;
+
+impl Offers for ServersGround {
+    const NETWORKS: &'static [NetworkProfile] = NETWORKS;
+    /// SmartNICs, whose engines copy from and to their host's memory.
+    const PROFILES: &'static [CostProfile] = &[CostProfile::CORES_ALL, CostProfile::CORES];
+}
 
 /// The cluster, and how it is looked at.
 #[derive(Clone, Debug, PartialEq, Args)]
@@ -28,9 +39,8 @@ pub(super) struct Servers {
     /// Skip the check for strict serializability, which takes half of the run time
     #[arg(long)]
     unchecked: bool,
-    /// Seed of transactions and their order
-    #[arg(long, value_name = "N", default_value_t = SEED)]
-    seed: u64,
+    #[command(flatten)]
+    pub(super) ground: Ground<ServersGround>,
 }
 
 impl Servers {
@@ -56,22 +66,25 @@ impl Servers {
             outstanding,
             host_threads: None,
             nic_cores: None,
+            profile: self.ground.profile(),
+            network: self.ground.network(),
             link_bits_per_s: self.link * 1_000_000_000,
             without: Vec::new(),
             checks: !self.unchecked,
-            seed: self.seed,
+            seed: self.ground.seed,
         };
         check_memory(&bench, memory::available())?;
         Ok(bench)
     }
 
-    /// Adds what repeats the choice to a command.
+    /// Adds the options that repeat this choice to a command.
     pub(super) fn replay(&self, line: CommandLine) -> CommandLine {
-        line.unless(NODES, "--nodes", self.nodes)
+        let line = line
+            .unless(NODES, "--nodes", self.nodes)
             .unless(REPLICATION, "--replication", self.replication)
             .unless(LINK_GB_PER_S, "--link", self.link)
-            .flag("--unchecked", self.unchecked)
-            .option("--seed", self.seed)
+            .flag("--unchecked", self.unchecked);
+        self.ground.add_to(line)
     }
 }
 

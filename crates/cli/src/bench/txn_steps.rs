@@ -7,7 +7,7 @@ use weft_harness::progress::Progress;
 
 use crate::failure::Failure;
 use crate::replay::CommandLine;
-use crate::task::Task;
+use crate::task::{IS_GIVEN, QUICK, Task};
 
 use super::txn_servers::{Servers, outstanding};
 
@@ -31,13 +31,13 @@ constants with their sources. Every run is checked for strict serializability.";
 #[command(after_help = DEFINITIONS)]
 pub(crate) struct StepsOptions {
     /// Retwis keys and Smallbank accounts per server
-    #[arg(long, value_name = "N", default_value_t = SIZE)]
+    #[arg(long, value_name = "N", default_value_t = SIZE, default_value_if(QUICK, IS_GIVEN, "2000"))]
     size: u64,
     /// Number of transactions of all clients together, for each of the eleven designs
-    #[arg(long = "ops", alias = "transactions", value_name = "N", default_value_t = TRANSACTIONS, value_parser = clap::value_parser!(u64).range(100..=1_000_000_000))]
+    #[arg(long = "ops", alias = "transactions", value_name = "N", default_value_t = TRANSACTIONS, default_value_if(QUICK, IS_GIVEN, "100"), value_parser = clap::value_parser!(u64).range(100..=1_000_000_000))]
     transactions: u64,
     /// Loads: outstanding transactions per server, ascending; latency is measured at the first
-    #[arg(long, value_name = "N,N,...", default_value = OUTSTANDING)]
+    #[arg(long, value_name = "N,N,...", default_value = OUTSTANDING, default_value_if(QUICK, IS_GIVEN, "1,4"))]
     outstanding: String,
     #[command(flatten)]
     servers: Servers,

@@ -7,7 +7,7 @@ use weft_harness::progress::Progress;
 
 use crate::failure::Failure;
 use crate::replay::CommandLine;
-use crate::task::Task;
+use crate::task::{IS_GIVEN, QUICK, Task};
 
 use super::txn_servers::{Servers, outstanding};
 
@@ -31,7 +31,7 @@ serializability.";
 #[command(after_help = DEFINITIONS)]
 pub(crate) struct ThreadsOptions {
     /// Workloads: any of smallbank, retwis, tpcc-new-order and tpcc
-    #[arg(long = "workload", alias = "workloads", value_name = "NAME,NAME,...", value_delimiter = ',', default_value = WORKLOADS)]
+    #[arg(long = "workload", alias = "workloads", value_name = "NAME,NAME,...", value_delimiter = ',', default_value = WORKLOADS, default_value_if(QUICK, IS_GIVEN, "smallbank"))]
     workloads: Vec<WorkloadName>,
     /// Accounts, keys or warehouses per server, with a single workload [default: as in weft bench txn]
     #[arg(long, value_name = "N")]
@@ -40,10 +40,10 @@ pub(crate) struct ThreadsOptions {
     #[arg(long, value_name = "N")]
     items: Option<u32>,
     /// Number of transactions of all clients together, in each run
-    #[arg(long = "ops", alias = "transactions", value_name = "N", default_value_t = TRANSACTIONS, value_parser = clap::value_parser!(u64).range(100..=1_000_000_000))]
+    #[arg(long = "ops", alias = "transactions", value_name = "N", default_value_t = TRANSACTIONS, default_value_if(QUICK, IS_GIVEN, "100"), value_parser = clap::value_parser!(u64).range(100..=1_000_000_000))]
     transactions: u64,
     /// Loads: outstanding transactions per server, ascending
-    #[arg(long, value_name = "N,N,...", default_value = OUTSTANDING)]
+    #[arg(long, value_name = "N,N,...", default_value = OUTSTANDING, default_value_if(QUICK, IS_GIVEN, "1,4"))]
     outstanding: String,
     #[command(flatten)]
     servers: Servers,

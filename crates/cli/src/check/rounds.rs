@@ -8,16 +8,16 @@ use weft_model::suite::{EXHAUSTIVE_MAX, EXHAUSTIVE_MIN, Outcome, Suite};
 use crate::envelope::Basis;
 use crate::failure::Failure;
 use crate::replay::CommandLine;
-use crate::task::Task;
+use crate::task::{IS_GIVEN, QUICK, Task};
 
 /// Extent of the check.
 #[derive(Clone, Debug, PartialEq, Eq, Args)]
 pub(crate) struct RoundsCheck {
     /// Cluster sizes to check exhaustively, separated by commas: 3, 4, 5
-    #[arg(long, value_name = "LIST", default_value = "3,4,5", value_delimiter = ',', value_parser = exhaustive)]
+    #[arg(long, value_name = "LIST", default_value = "3,4,5", default_value_if(QUICK, IS_GIVEN, "3"), value_delimiter = ',', value_parser = exhaustive)]
     nodes: Vec<usize>,
     /// Number of random schedules for 6 and for 7 nodes and each kind of loss; 0 for none
-    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    #[arg(long, value_name = "N", default_value_t = 1_000_000, default_value_if(QUICK, IS_GIVEN, "1000"))]
     random: u64,
     /// Seed of the random schedules
     #[arg(long, value_name = "SEED", default_value_t = 1)]

@@ -17,6 +17,7 @@ impl Task for SmrCheck {
     type Found = Vec<Explored>;
 
     const KIND: &'static str = "check smr";
+    const IS_QUICK: bool = false;
     const BASIS: Basis = Basis::Counted;
 
     fn work(&self) -> Result<Vec<Explored>, Failure> {

@@ -8,10 +8,12 @@ use weft_harness::table::{Column, Table, grouped};
 use weft_sim::FaultKinds;
 
 use super::findings::{self, list, live_within};
+use super::nodes::CampaignGround;
 use super::seeds::SeedOptions;
 use crate::bench::node_nic::NodeNicOptions;
 use crate::failure::Failure;
 use crate::faults::Faults;
+use crate::ground::Ground;
 use crate::parse::Seeds;
 use crate::replay::CommandLine;
 use crate::task::Task;
@@ -32,6 +34,8 @@ pub(crate) struct KvCampaign {
     faults: Faults,
     #[command(flatten)]
     nic: NodeNicOptions,
+    #[command(flatten)]
+    ground: Ground<CampaignGround>,
     /// Seal all frames between nodes and clients by PSP, with keys that change; an observer checks every nonce
     #[arg(long)]
     psp: bool,
@@ -127,6 +131,7 @@ impl KvCampaign {
             kinds,
             plan,
             nic,
+            network: self.ground.network(),
             psp: self.psp,
             #[cfg(feature = "planted-bugs")]
             planted_bug: self.planted_bug,
@@ -138,7 +143,7 @@ impl KvCampaign {
     }
 
     fn choose_nic(&self) -> Result<NodeNic, Failure> {
-        let nic = self.nic.choose(self.nodes)?;
+        let nic = self.nic.choose(self.nodes, self.ground.profile)?;
         if self.psp && nic.model() == NicModel::Rtl {
             return Err(Failure::new(
                 "the gateware of campaigns does not seal frames yet; choose --nic soft or leave --psp out",
@@ -149,12 +154,12 @@ impl KvCampaign {
 
     /// The command that repeats some of the runs.
     fn command(&self, seeds: &Seeds) -> CommandLine {
-        let Self { nodes, seeds: _, faults, nic, psp, .. } = self;
+        let Self { nodes, seeds: _, faults, nic, ground, psp, .. } = self;
         let line = CommandLine::new("weft sim kv")
             .option("--nodes", nodes)
             .option("--seeds", seeds)
             .option("--faults", faults);
-        let line = nic.add_to(line).flag("--psp", *psp);
+        let line = ground.add_to(nic.add_to(line)).flag("--psp", *psp);
         #[cfg(feature = "planted-bugs")]
         let line = line
             .given("--planted-bug", self.planted_bug.map(weft_kv::PlantedBug::name))

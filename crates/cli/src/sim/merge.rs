@@ -23,6 +23,7 @@ impl Task for Merge {
     type Found = Value;
 
     const KIND: &'static str = "sim merge";
+    const IS_QUICK: bool = false;
 
     fn work(&self) -> Result<Value, Failure> {
         let read = |path: &PathBuf| {

@@ -4,26 +4,39 @@ use clap::Args;
 use weft_harness::progress::Progress;
 use weft_harness::table::{Column, Table, grouped};
 use weft_harness::{NodeCampaign, NodeCampaignResult};
-use weft_sim::{FaultKinds, PlanError};
+use weft_sim::{CostProfile, FaultKinds, NetworkProfile, PlanError};
 
 use super::findings::{self, list, live_within};
 use super::seeds::SeedOptions;
 use crate::failure::Failure;
 use crate::faults::Faults;
+use crate::ground::{ENGINE_PROFILES, Ground, NETWORKS, Offers};
 use crate::parse::Seeds;
 use crate::replay::CommandLine;
 use crate::{faults, parse};
 
+/// What campaigns on shipped nodes stand on.
+#[derive(Debug)]
+pub(crate) struct CampaignGround;
+
+impl Offers for CampaignGround {
+    const NETWORKS: &'static [NetworkProfile] = NETWORKS;
+    const PROFILES: &'static [CostProfile] = ENGINE_PROFILES;
+    const SEED: Option<u64> = None;
+}
+
 /// Parameters of a campaign that do not depend on the engine.
 #[derive(Clone, Debug, PartialEq, Args)]
 pub(crate) struct NodeRuns {
-    /// Nodes of each cluster, 1 to 16
+    /// Number of nodes, 1 to 16
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = parse::nodes)]
     nodes: usize,
     #[command(flatten)]
     seeds: SeedOptions,
-    /// all, none, a list of loss, duplication, reordering, corruption, partition, one_way_cut, crash, pause, slow_link,
-    /// outage (of the membership service), partial_partition, or a fault plan in TOML
+    #[command(flatten)]
+    ground: Ground<CampaignGround>,
+    /// Kinds of faults: all, none, a list of loss, duplication, reordering, corruption, partition, one_way_cut, crash, pause,
+    /// slow_link, outage (of the membership service), partial_partition, or a fault plan in TOML
     #[arg(long, value_name = "KINDS|PLAN.toml", default_value = "all")]
     faults: Faults,
     /// A known bug around the engines to run with, to see it caught
@@ -53,6 +66,8 @@ impl NodeRuns {
         let campaign = NodeCampaign {
             nodes: self.nodes,
             seeds: self.seeds.chosen().0,
+            network: self.ground.network(),
+            profile: self.ground.profile(),
             kinds,
             plan,
             #[cfg(feature = "planted-bugs")]
@@ -95,6 +110,7 @@ impl NodeRuns {
             .option("--nodes", self.nodes)
             .option("--seeds", seeds)
             .option("--faults", &self.faults);
+        let line = self.ground.add_to(line);
         #[cfg(feature = "planted-bugs")]
         let line = line.given("--node-bug", self.node_bug.map(weft_harness::NodeBug::name));
         line

@@ -7,12 +7,19 @@ use clap::Args;
 
 use crate::failure::Failure;
 use crate::parse::Seeds;
+use crate::task::{IS_GIVEN, QUICK};
 
 /// Seeds of a campaign.
 #[derive(Clone, Debug, PartialEq, Args)]
 pub(super) struct SeedOptions {
     /// Seeds, one run each: an inclusive range, or one number
-    #[arg(long, visible_alias = "seed", value_name = "FIRST..LAST", default_value = "1..20")]
+    #[arg(
+        long,
+        visible_alias = "seed",
+        value_name = "FIRST..LAST",
+        default_value = "1..20",
+        default_value_if(QUICK, IS_GIVEN, "1..2")
+    )]
     seeds: Seeds,
     /// Slice of the seeds to run, such as 2/8: machines share a campaign, and `weft sim merge` joins their results
     #[arg(long, value_name = "I/N")]

@@ -1,0 +1,181 @@
+//! The engines that can be compared, and which of them stand on the same basis.
+
+use std::fmt;
+use std::str::FromStr;
+
+use thiserror::Error;
+use weft_harness::{Contest, Load, Standing};
+use weft_sim::PlanError;
+
+use super::lock::LockContender;
+use super::log::CONTENT_BYTES_MAX;
+use super::transactions::TransactionsContender;
+use super::{CompareBench, LogContender, ObjectContender, StoreContender};
+
+/// An engine of a comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EngineName {
+    /// The key-value store (NIC-KV).
+    Kv,
+    /// The replicated log (Mu).
+    Smr,
+    /// A replicated data type (SafarDB).
+    Rdt,
+    /// Transactions (Xenic).
+    Txn,
+    /// Locks, the worked example.
+    Lock,
+}
+
+/// Reason for which engines are not compared.
+#[derive(Debug, Error)]
+pub enum CompareError {
+    /// An engine does not have what the option asks for: it would do something else than the others.
+    #[error("{engine} {lacks}; {remedy}, or leave {engine} out of --engines")]
+    OtherBasis {
+        /// The engine.
+        engine: EngineName,
+        /// What it lacks.
+        lacks: String,
+        /// Another choice.
+        remedy: String,
+    },
+    /// The fault plan does not fit the cluster.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+}
+
+impl EngineName {
+    /// All engines, in the order of the documentation.
+    pub const ALL: [Self; 5] = [Self::Kv, Self::Smr, Self::Rdt, Self::Txn, Self::Lock];
+
+    /// As users write it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Kv => "kv",
+            Self::Smr => "smr",
+            Self::Rdt => "rdt",
+            Self::Txn => "txn",
+            Self::Lock => "lock",
+        }
+    }
+
+    /// An update, in words.
+    pub(super) fn update(self, value_bytes: usize) -> String {
+        match self {
+            Self::Kv => format!("put of {value_bytes} bytes"),
+            Self::Smr => format!("append of {value_bytes} bytes"),
+            Self::Rdt => "increment of a pn-counter".to_owned(),
+            Self::Txn => "deposit on an account".to_owned(),
+            Self::Lock => "acquire or release".to_owned(),
+        }
+    }
+
+    /// Who has an update when it is answered.
+    pub(super) const fn acknowledged(self) -> &'static str {
+        match self {
+            Self::Kv | Self::Txn | Self::Lock => "every live replica",
+            Self::Smr | Self::Rdt => "a majority",
+        }
+    }
+
+    /// What a read sees.
+    pub(super) const fn reads(self) -> Option<&'static str> {
+        match self {
+            Self::Kv => Some("linearizable, any replica"),
+            Self::Smr => None,
+            Self::Rdt => Some("the replica's own state"),
+            Self::Txn => Some("serializable"),
+            Self::Lock => Some("linearizable, the leader"),
+        }
+    }
+
+    /// Whether its calls carry a value of a chosen size.
+    const fn has_values(self) -> bool {
+        matches!(self, Self::Kv | Self::Smr)
+    }
+
+    const fn nodes_max(self) -> usize {
+        match self {
+            Self::Kv | Self::Txn | Self::Lock => weft_waist::NODES_MAX,
+            Self::Smr | Self::Rdt => weft_smr::NODES_MAX,
+        }
+    }
+
+    /// Measures it.
+    pub(super) fn run(
+        self,
+        contest: &Contest,
+        load: Load,
+        value_bytes: usize,
+    ) -> Result<Standing, PlanError> {
+        match self {
+            Self::Kv => contest.run(&StoreContender { value_bytes }, load),
+            Self::Smr => contest.run(&LogContender { value_bytes }, load),
+            Self::Rdt => contest.run(&ObjectContender, load),
+            Self::Txn => contest.run(&TransactionsContender, load),
+            Self::Lock => contest.run(&LockContender, load),
+        }
+    }
+}
+
+impl fmt::Display for EngineName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for EngineName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "nic-kv" => {
+                Err("nic-kv is the store in gates, whose times are cycles and not those of a cost profile; \
+                 choose kv, the same protocol in software, or `weft bench nic-kv`"
+                    .to_owned())
+            }
+            "rounds" => Err("rounds decide at the pace of their period, whatever the load; \
+                 `weft bench rounds` measures the shortest one"
+                .to_owned()),
+            _ => Self::ALL.into_iter().find(|known| known.name() == text).ok_or_else(|| {
+                let names = Self::ALL.map(Self::name).join(", ");
+                format!("there is no engine `{text}` to compare; choose some of {names}")
+            }),
+        }
+    }
+}
+
+impl CompareBench {
+    /// Refuses engines that would do something else than the others under these options.
+    pub(super) fn check(&self) -> Result<(), CompareError> {
+        let other =
+            |engine, lacks: String, remedy: String| Err(CompareError::OtherBasis { engine, lacks, remedy });
+        for &engine in &self.engines {
+            if self.updates < 100 && engine.reads().is_none() {
+                let lacks = "has no reads that see every update".to_owned();
+                return other(engine, lacks, "give --updates 100".to_owned());
+            }
+            if self.has_value_bytes && !engine.has_values() {
+                let lacks = "has calls without a value of a chosen size".to_owned();
+                return other(engine, lacks, "give no --value-bytes".to_owned());
+            }
+            if engine == EngineName::Smr && self.value_bytes > CONTENT_BYTES_MAX {
+                let lacks = format!("has entries of at most {CONTENT_BYTES_MAX} bytes");
+                return other(engine, lacks, "give a smaller --value-bytes".to_owned());
+            }
+            if self.contest.nodes > engine.nodes_max() {
+                let lacks = format!("has at most {} nodes", engine.nodes_max());
+                return other(engine, lacks, "give fewer --nodes".to_owned());
+            }
+            if engine == EngineName::Txn && self.contest.profile.dma.is_none() {
+                let lacks = format!(
+                    "copies from its host's memory, and profile {} has no queues for that",
+                    self.contest.profile.name
+                );
+                return other(engine, lacks, "give --profile cores".to_owned());
+            }
+        }
+        Ok(())
+    }
+}

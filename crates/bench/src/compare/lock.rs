@@ -1,0 +1,131 @@
+//! Locks with fencing tokens: each client acquires and releases one of its own. A query asks its leader.
+
+use std::rc::Rc;
+
+use weft_harness::{Caller, ClusterOf, Contender, Ended, MakeEngines};
+use weft_lock::{Client, Name, Outcome, Task};
+use weft_node::EngineChoice;
+use weft_session::ClientParameters;
+use weft_time::{Duration, Instant};
+
+use super::{GIVE_UP, PAUSE, REPEAT};
+
+/// Longer than any run.
+const TTL: Duration = Duration::from_secs(60);
+
+/// The locks.
+#[derive(Clone, Copy, Debug)]
+pub struct LockContender;
+
+/// One client of the locks, and what it was told.
+pub struct LockCaller {
+    client: Client,
+    number: u32,
+    /// Token of the lock that it holds.
+    held: Option<u64>,
+    /// The highest token that it was given.
+    highest: u64,
+    call: Task,
+    wrong: Vec<String>,
+}
+
+impl Contender for LockContender {
+    type Assembly = MakeEngines;
+    type Caller = LockCaller;
+
+    const HOLDS: &'static str = "tokens grow";
+
+    fn assembly(&self, _: usize, _: u32) -> MakeEngines {
+        Rc::new(|| {
+            vec![EngineChoice::Lock(weft_lock::Parameters {
+                locks: 16_384,
+                ..weft_lock::Parameters::default()
+            })]
+        })
+    }
+
+    fn caller(&self, number: u32, nodes: usize) -> LockCaller {
+        let parameters = ClientParameters {
+            first: number as usize % nodes,
+            repeat: REPEAT,
+            pause: PAUSE,
+            give_up: GIVE_UP,
+            ..ClientParameters::new(u64::from(number) + 1, nodes)
+        };
+        let call = Task::Query { name: name(number) };
+        LockCaller {
+            client: Client::new(parameters),
+            number,
+            held: None,
+            highest: 0,
+            call,
+            wrong: Vec::new(),
+        }
+    }
+
+    fn judge(&self, cluster: &ClusterOf<Self>) -> Vec<String> {
+        cluster.drivers().flat_map(|(_, clients)| clients.callers()).flat_map(|it| it.wrong.clone()).collect()
+    }
+}
+
+fn name(number: u32) -> Name {
+    Name::new(&number.to_be_bytes()).expect("four bytes")
+}
+
+impl LockCaller {
+    /// Nobody else wants this client's lock, so tokens grow and nobody else holds it. Unknown outcomes may have taken
+    /// effect.
+    fn end(&mut self, outcome: Outcome) -> Ended {
+        match (self.call, outcome) {
+            (Task::Acquire { .. }, Outcome::Granted { token, .. }) => {
+                if token <= self.highest {
+                    self.wrong
+                        .push(format!("token {token} follows {} of lock {}", self.highest, self.number));
+                }
+                (self.held, self.highest) = (Some(token), token);
+            }
+            (Task::Release { .. }, Outcome::Free) => self.held = None,
+            (Task::Query { .. }, Outcome::Held { token, .. })
+                if self.held.is_some_and(|held| held != token) =>
+            {
+                self.wrong.push(format!("lock {} is held with token {token}", self.number));
+            }
+            (Task::Query { .. }, Outcome::Held { .. } | Outcome::Free) => {}
+            _ => {
+                self.held = None;
+                return Ended::Failed;
+            }
+        }
+        Ended::Done
+    }
+}
+
+impl Caller for LockCaller {
+    fn begin(&mut self, now: Instant, is_update: bool) {
+        let name = name(self.number);
+        self.call = match self.held {
+            _ if !is_update => Task::Query { name },
+            Some(token) => Task::Release { name, token },
+            None => Task::Acquire { name, owner: u64::from(self.number) + 1, ttl: TTL },
+        };
+        self.client.start(now, &self.call).expect("a client has one call under way");
+    }
+
+    fn receive(&mut self, now: Instant, node: usize, message: (u8, &[u8])) -> Option<Ended> {
+        let outcome = self.client.receive(now, node, message).ok()??.outcome;
+        Some(self.end(outcome))
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        self.client.next_deadline()
+    }
+
+    fn handle_deadline(&mut self, now: Instant) -> Option<Ended> {
+        let outcome = self.client.handle_deadline(now)?.outcome;
+        Some(self.end(outcome))
+    }
+
+    fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<(usize, u8)> {
+        self.client.poll_transmit(out)
+    }
+}

@@ -1,0 +1,71 @@
+//! Engines side by side: the same clients, network, cost profile, fault plan and seed, one engine after the other.
+//!
+//! Each is a [`Contender`](weft_harness::Contender) on the nodes that ship, with its clients on a machine of their own.
+//! What differs is what an engine is: which call is its update, who acknowledges it, whether it has reads. That stands
+//! beside the figures.
+
+mod engine;
+mod lock;
+mod log;
+mod object;
+mod result;
+mod store;
+mod transactions;
+
+pub use engine::{CompareError, EngineName};
+pub use lock::LockContender;
+pub use log::LogContender;
+pub use object::ObjectContender;
+pub use result::{Basis, Comparison, Point};
+pub use store::StoreContender;
+pub use transactions::TransactionsContender;
+
+use weft_harness::{Contest, Load};
+use weft_time::Duration;
+
+/// Time until a client repeats an unanswered call.
+const REPEAT: Duration = Duration::from_us(250);
+/// Pause of a client that was sent away.
+const PAUSE: Duration = Duration::from_us(20);
+/// Time after which a client gives a call up.
+const GIVE_UP: Duration = Duration::from_ms(20);
+
+/// A comparison of engines.
+#[derive(Clone, Debug)]
+pub struct CompareBench {
+    /// Engines, in the order of the table.
+    pub engines: Vec<EngineName>,
+    /// What is the same for all.
+    pub contest: Contest,
+    /// Numbers of clients, ascending.
+    pub clients: Vec<u32>,
+    /// Updates in percent; the other calls are reads.
+    pub updates: u8,
+    /// Bytes of a value, where an engine has values.
+    pub value_bytes: usize,
+    /// Whether they were asked for: then each engine must have values.
+    pub has_value_bytes: bool,
+}
+
+impl CompareBench {
+    /// Measures all engines at all loads; `progress` is told how many runs are done.
+    ///
+    /// # Errors
+    /// Two engines would be on different bases, or the fault plan does not fit the cluster.
+    pub fn run(&self, replay: String, mut progress: impl FnMut(u64)) -> Result<Comparison, CompareError> {
+        self.check()?;
+        let mut done = 0;
+        let mut measured = Vec::new();
+        for &engine in &self.engines {
+            let mut standings = Vec::new();
+            for &clients in &self.clients {
+                let load = Load { clients, updates: self.updates };
+                standings.push(engine.run(&self.contest, load, self.value_bytes)?);
+                done += 1;
+                progress(done);
+            }
+            measured.push((engine, standings));
+        }
+        Ok(Comparison::new(self, &measured, replay))
+    }
+}

@@ -1,0 +1,129 @@
+//! A replicated counter, coordinated as SafarDB's types are: increments that a majority has in its memory, queries at
+//! any replica from its own state.
+
+use std::rc::Rc;
+
+use weft_harness::{Caller, ClusterOf, Contender, Ended, MakeEngines};
+use weft_node::{EngineChoice, NodeEngine};
+use weft_rdt::client::{Client, Invocation, Outcome};
+use weft_rdt::replica::ReplicaParameters;
+use weft_rdt::{Bounds, Type, types};
+use weft_session::ClientParameters;
+use weft_time::Instant;
+
+use super::{GIVE_UP, PAUSE, REPEAT};
+
+const TYPE: &str = "pn-counter";
+
+/// The counter.
+#[derive(Clone, Copy, Debug)]
+pub struct ObjectContender;
+
+/// One client of the counter, and what it was told.
+pub struct ObjectCaller {
+    client: Client,
+    increment: Invocation,
+    query: Invocation,
+    is_update: bool,
+    acknowledged: i64,
+    /// Increments that may have taken effect.
+    unknown: i64,
+}
+
+impl Contender for ObjectContender {
+    type Assembly = MakeEngines;
+    type Caller = ObjectCaller;
+
+    const HOLDS: &'static str = "converged";
+
+    fn assembly(&self, nodes: usize, _: u32) -> MakeEngines {
+        let kind = Type::shipped(TYPE, &Bounds::uniform(1)).expect("it ships");
+        let parameters = ReplicaParameters::new(kind, nodes);
+        Rc::new(move || vec![EngineChoice::Object(parameters.clone())])
+    }
+
+    fn caller(&self, number: u32, nodes: usize) -> ObjectCaller {
+        let definition = types::by_name(TYPE).expect("it ships");
+        let invocation = |name, chosen: &[i64]| {
+            Invocation::new(&definition, name, chosen).expect("the counter has such a method")
+        };
+        let replica = number as usize % nodes;
+        let parameters = ClientParameters {
+            first: replica,
+            repeat: REPEAT,
+            pause: PAUSE,
+            give_up: GIVE_UP,
+            ..ClientParameters::new(u64::from(number) + 1, nodes)
+        };
+        ObjectCaller {
+            client: Client::new(parameters),
+            increment: invocation("increment", &[1]),
+            query: invocation("value", &[]),
+            is_update: false,
+            acknowledged: 0,
+            unknown: 0,
+        }
+    }
+
+    /// All replicas hold the same, and that is what was acknowledged and perhaps what nobody was told of.
+    fn judge(&self, cluster: &ClusterOf<Self>) -> Vec<String> {
+        let callers: Vec<_> = cluster.drivers().flat_map(|(_, clients)| clients.callers()).collect();
+        let least: i64 = callers.iter().map(|caller| caller.acknowledged).sum();
+        let most = least + callers.iter().map(|caller| caller.unknown).sum::<i64>();
+        let query = types::by_name(TYPE).and_then(|kind| kind.query("value")).expect("it has one");
+        let values = cluster.called_engines().filter_map(|(node, engine)| match engine {
+            NodeEngine::Object(replica) => Some((node, replica.object().query(query, &Default::default()))),
+            _ => None,
+        });
+        let values: Vec<(usize, i64)> = values.collect();
+        let mut wrong: Vec<_> = values
+            .iter()
+            .filter(|(_, value)| !(least..=most).contains(value))
+            .map(|(node, value)| format!("node{node} holds {value} after {least} to {most} increments"))
+            .collect();
+        if values.len() != cluster.nodes() {
+            wrong.push(format!("{} replicas run in the end", values.len()));
+        }
+        if values.windows(2).any(|pair| pair[0].1 != pair[1].1) {
+            wrong.push(format!("replicas differ: {values:?}"));
+        }
+        wrong
+    }
+}
+
+impl ObjectCaller {
+    fn end(&mut self, outcome: Outcome) -> Ended {
+        match outcome {
+            Outcome::Done => self.acknowledged += i64::from(self.is_update),
+            Outcome::Unknown => self.unknown += i64::from(self.is_update),
+            Outcome::Value(_) | Outcome::Refused | Outcome::BadRequest | Outcome::NotBegun => {}
+        }
+        if matches!(outcome, Outcome::Done | Outcome::Value(_)) { Ended::Done } else { Ended::Failed }
+    }
+}
+
+impl Caller for ObjectCaller {
+    fn begin(&mut self, now: Instant, is_update: bool) {
+        self.is_update = is_update;
+        let invocation = if is_update { self.increment } else { self.query };
+        self.client.start(now, None, &invocation).expect("a client has one call under way");
+    }
+
+    fn receive(&mut self, now: Instant, node: usize, message: (u8, &[u8])) -> Option<Ended> {
+        let (_, outcome) = self.client.receive(now, node, message).ok()??;
+        Some(self.end(outcome))
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        self.client.next_deadline()
+    }
+
+    fn handle_deadline(&mut self, now: Instant) -> Option<Ended> {
+        let (_, outcome) = self.client.handle_deadline(now)?;
+        Some(self.end(outcome))
+    }
+
+    fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<(usize, u8)> {
+        self.client.poll_transmit(out)
+    }
+}

@@ -1,0 +1,204 @@
+//! What a comparison says, to programs and to people.
+
+use serde::Serialize;
+use weft_harness::Standing;
+use weft_harness::table::{Column, Table, grouped, microseconds, with_prefix};
+
+use super::{CompareBench, EngineName};
+
+/// What an engine's figures stand on, beside what is the same for all.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Basis {
+    /// The engine.
+    pub engine: &'static str,
+    /// The call that updates.
+    pub update: String,
+    /// Who has an update when it is answered.
+    pub acknowledged_by: &'static str,
+    /// What a read sees.
+    pub reads: &'static str,
+    /// What holds of all its runs, or `violation`.
+    pub checked: &'static str,
+    /// Violations, in words.
+    pub violations: Vec<String>,
+}
+
+/// An engine at one load.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Point {
+    /// The engine.
+    pub engine: String,
+    /// Clients, each with one call under way.
+    pub clients: u32,
+    /// Calls that did what they were to, for each second.
+    pub throughput_ops_per_s: f64,
+    /// Mean latency of these calls.
+    pub mean_ns: f64,
+    /// Half of them took at most this.
+    pub p50_ns: u64,
+    /// 99 % took at most this.
+    pub p99_ns: u64,
+    /// 99.9 % took at most this.
+    pub p999_ns: u64,
+    /// The longest.
+    pub max_ns: u64,
+    /// Calls measured.
+    pub operations: u64,
+    /// Calls refused or given up.
+    pub failed: u64,
+    /// Faults injected.
+    pub faults: u64,
+    /// A hash of everything that happened.
+    pub log_hash: String,
+}
+
+impl Point {
+    /// Of an engine of this name.
+    pub fn new(engine: &str, standing: &Standing) -> Self {
+        let latency = standing.latency;
+        Self {
+            engine: engine.to_owned(),
+            clients: standing.clients,
+            throughput_ops_per_s: standing.throughput_ops_per_s,
+            mean_ns: latency.mean_ns,
+            p50_ns: latency.p50_ns,
+            p99_ns: latency.p99_ns,
+            p999_ns: latency.p999_ns,
+            max_ns: latency.max_ns,
+            operations: latency.operations,
+            failed: standing.failed,
+            faults: standing.faults.values().sum(),
+            log_hash: standing.log_hash.clone(),
+        }
+    }
+}
+
+/// A comparison.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Comparison {
+    /// `sim`: all times are virtual.
+    pub world: &'static str,
+    /// Network between the machines.
+    pub network: &'static str,
+    /// Cost profile of the nodes.
+    pub profile: &'static str,
+    /// Nodes of each cluster.
+    pub nodes: usize,
+    /// Updates in percent; the other calls are reads.
+    pub updates_percent: u8,
+    /// Faults in the plan, which is the same for all.
+    pub planned_faults: usize,
+    /// Seed of each run.
+    pub seed: u64,
+    /// Virtual time of each measurement.
+    pub measured_ns: u64,
+    /// What each engine's figures stand on.
+    pub engines: Vec<Basis>,
+    /// Each engine at each load.
+    pub points: Vec<Point>,
+    /// `holds`, or `violation`.
+    pub checked: &'static str,
+    /// The command that repeats it.
+    pub replay: String,
+}
+
+impl Comparison {
+    pub(super) fn new(
+        bench: &CompareBench,
+        measured: &[(EngineName, Vec<Standing>)],
+        replay: String,
+    ) -> Self {
+        let basis = |(engine, standings): &(EngineName, Vec<Standing>)| Basis {
+            engine: engine.name(),
+            update: engine.update(bench.value_bytes),
+            acknowledged_by: engine.acknowledged(),
+            reads: engine.reads().unwrap_or("none"),
+            checked: standings
+                .iter()
+                .map(|standing| standing.checked)
+                .reduce(|all, one| if one == "violation" { one } else { all })
+                .unwrap_or("not checked"),
+            violations: standings.iter().flat_map(|standing| standing.violations.clone()).collect(),
+        };
+        let engines: Vec<_> = measured.iter().map(basis).collect();
+        let points = measured
+            .iter()
+            .flat_map(|(engine, standings)| standings.iter().map(|it| Point::new(engine.name(), it)));
+        let contest = &bench.contest;
+        Self {
+            world: "sim",
+            network: contest.network.name,
+            profile: contest.profile.name,
+            nodes: contest.nodes,
+            updates_percent: bench.updates,
+            planned_faults: contest.plan.faults.len(),
+            seed: contest.seed,
+            measured_ns: contest.length.as_ns(),
+            points: points.collect(),
+            checked: if engines.iter().all(|basis| basis.violations.is_empty()) {
+                "holds"
+            } else {
+                "violation"
+            },
+            engines,
+            replay,
+        }
+    }
+
+    /// Text form.
+    pub fn to_text(&self) -> String {
+        let mut bases = Table::new([
+            Column::words("engine"),
+            Column::words("update"),
+            Column::words("acknowledged by"),
+            Column::words("read"),
+            Column::words("checked"),
+        ]);
+        for basis in &self.engines {
+            bases.row([
+                basis.engine.to_owned(),
+                basis.update.clone(),
+                basis.acknowledged_by.to_owned(),
+                if self.updates_percent == 100 { "–".to_owned() } else { basis.reads.to_owned() },
+                basis.checked.to_owned(),
+            ]);
+        }
+        let mut points = Table::new([
+            Column::words("engine"),
+            Column::numbers("clients", ""),
+            Column::numbers("throughput", "ops/s"),
+            Column::numbers("p50", "µs"),
+            Column::numbers("p99", "µs"),
+            Column::numbers("p99.9", "µs"),
+            Column::numbers("failed", ""),
+            Column::numbers("faults", ""),
+        ]);
+        for point in &self.points {
+            points.row([
+                point.engine.clone(),
+                grouped(point.clients.into()),
+                with_prefix(point.throughput_ops_per_s),
+                microseconds(point.p50_ns),
+                microseconds(point.p99_ns),
+                microseconds(point.p999_ns),
+                grouped(point.failed),
+                grouped(point.faults),
+            ]);
+        }
+        let violations = self.engines.iter().flat_map(|basis| {
+            basis.violations.iter().map(|violation| format!("\n{}: {violation}\n", basis.engine))
+        });
+        format!(
+            "{bases}\n{points}\n  same for all  {} nodes, network {}, profile {}, {} % updates, {} planned faults, seed {}\n  \
+             clients     on a machine of their own, one call under way each; times are virtual\n  repeat      {}\n{}",
+            self.nodes,
+            self.network,
+            self.profile,
+            self.updates_percent,
+            self.planned_faults,
+            self.seed,
+            self.replay,
+            violations.collect::<String>(),
+        )
+    }
+}

@@ -1,0 +1,133 @@
+//! Transactions, Xenic's protocol: each client deposits on an account of its own, and reads its balance.
+
+use std::rc::Rc;
+
+use weft_harness::{Caller, ClusterOf, Contender, DATAGRAM_BYTES, Ended, MakeEngines};
+use weft_node::{EngineChoice, Ledger, TransactionSizes};
+use weft_time::Instant;
+use weft_txn::client::{Client, ClientParameters, Ended as ClientEnded};
+use weft_txn::{Accesses, Key, Mode, Outcome, ProcedureId, Request};
+
+use super::{GIVE_UP, PAUSE, REPEAT};
+
+const DEPOSIT: ProcedureId = ProcedureId(1);
+const BALANCE: ProcedureId = ProcedureId(2);
+/// Replicas of each shard, or as many as there are nodes.
+const REPLICAS: usize = 3;
+/// Bytes of a datagram that are no message's.
+const HEADERS: usize = 64;
+
+/// The application of all nodes: accounts for more clients than there can be.
+static LEDGER: std::sync::LazyLock<Ledger> = std::sync::LazyLock::new(|| Ledger::new(1_024));
+
+/// The transactions.
+#[derive(Clone, Copy, Debug)]
+pub struct TransactionsContender;
+
+/// One client of the ledger, and what it was told.
+pub struct TransactionsCaller {
+    client: Client,
+    account: Key,
+    is_update: bool,
+    acknowledged: i64,
+    /// Deposits that may have taken effect.
+    unknown: i64,
+    wrong: Vec<String>,
+}
+
+impl Contender for TransactionsContender {
+    type Assembly = MakeEngines;
+    type Caller = TransactionsCaller;
+
+    const HOLDS: &'static str = "exact balances";
+
+    fn assembly(&self, nodes: usize, _: u32) -> MakeEngines {
+        Rc::new(move || {
+            let sizes = TransactionSizes {
+                nodes,
+                replicas: REPLICAS.min(nodes),
+                message_bytes: DATAGRAM_BYTES - HEADERS,
+                record: false,
+            };
+            vec![EngineChoice::Transactions(&*LEDGER, sizes)]
+        })
+    }
+
+    fn caller(&self, number: u32, nodes: usize) -> TransactionsCaller {
+        let node = number as usize % nodes;
+        let parameters = ClientParameters {
+            first: node,
+            repeat: REPEAT,
+            pause: PAUSE,
+            give_up: GIVE_UP,
+            ..ClientParameters::new(u64::from(number) + 1, nodes)
+        };
+        TransactionsCaller {
+            client: Client::new(parameters),
+            account: Key::new(node, u64::from(number) / nodes as u64),
+            is_update: false,
+            acknowledged: 0,
+            unknown: 0,
+            wrong: Vec::new(),
+        }
+    }
+
+    fn judge(&self, cluster: &ClusterOf<Self>) -> Vec<String> {
+        cluster.drivers().flat_map(|(_, clients)| clients.callers()).flat_map(|it| it.wrong.clone()).collect()
+    }
+}
+
+impl TransactionsCaller {
+    /// Nobody else uses this client's account: its balance is what the client has deposited.
+    fn end(&mut self, ended: ClientEnded) -> Ended {
+        let answer = match ended {
+            ClientEnded::Outcome(_, Outcome::Committed { answer }) => answer.first_chunk().copied(),
+            ClientEnded::Outcome(_, Outcome::Unknown) => {
+                self.unknown += i64::from(self.is_update);
+                return Ended::Failed;
+            }
+            _ => return Ended::Failed,
+        };
+        self.acknowledged += i64::from(self.is_update);
+        let least = Ledger::BALANCE + self.acknowledged;
+        let balance = answer.map(i64::from_le_bytes);
+        if !balance.is_some_and(|balance| (least..=least + self.unknown).contains(&balance)) {
+            let (acknowledged, unknown) = (self.acknowledged, self.unknown);
+            self.wrong.push(format!(
+                "account {:?} holds {balance:?} after {acknowledged} deposits, {unknown} of unknown outcome besides",
+                self.account
+            ));
+        }
+        Ended::Done
+    }
+}
+
+impl Caller for TransactionsCaller {
+    fn begin(&mut self, now: Instant, is_update: bool) {
+        self.is_update = is_update;
+        let mut accesses = Accesses::default();
+        let mode = if is_update { Mode::Update } else { Mode::Read };
+        accesses.add(self.account, mode).expect("one key fits");
+        let (procedure, input) =
+            if is_update { (DEPOSIT, 1_i64.to_le_bytes().to_vec()) } else { (BALANCE, Vec::new()) };
+        self.client.start(now, Request { procedure, input, accesses });
+    }
+
+    fn receive(&mut self, now: Instant, node: usize, (kind, payload): (u8, &[u8])) -> Option<Ended> {
+        let ended = self.client.receive(now, node, kind, payload)?;
+        Some(self.end(ended))
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        self.client.next_deadline()
+    }
+
+    fn handle_deadline(&mut self, now: Instant) -> Option<Ended> {
+        let ended = self.client.handle_deadline(now)?;
+        Some(self.end(ended))
+    }
+
+    fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<(usize, u8)> {
+        self.client.poll_transmit(out)
+    }
+}
