@@ -1,12 +1,13 @@
-//! An engine of your own, in one file: the protocol, a client, the judge, a fault campaign, and a curve beside Mu's log.
+//! An engine of your own, in one file: the protocol, a client, the judge, a fault campaign, and a curve beside Mu's
+//! log.
 //!
 //!     cargo run --release -p weft-bench --example own_engine
 //!     weft report own.json --svg figures
 //!
-//! The engine is a noticeboard: each client has a line of its own, on which it posts growing numbers, and reads the lines
-//! of others. The lowest full member of a view is its leader. Whenever a line changes, the leader sends the whole board,
-//! which is small, under the next version; it answers a call when every member has a version with what the call saw or
-//! wrote. So any survivor has all that was answered, and a lost message is made good by the next one.
+//! The engine is a noticeboard: each client has a line of its own, on which it posts growing numbers, and reads the
+//! lines of others. The lowest full member of a view is its leader. Whenever a line changes, the leader sends the
+//! whole board, which is small, under the next version; it answers a call when every member has a version with what
+//! the call saw or wrote. So any survivor has all that was answered, and a lost message is made good by the next one.
 //!
 //! Change [`Board`] into your protocol, then [`Reader`] into its client and [`Contender::judge`] into what must hold.
 

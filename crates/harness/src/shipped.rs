@@ -163,6 +163,7 @@ impl<C: ClientProgram, A: Assemble> Cluster<ShippedNodes<C, A>> {
         clients: Vec<C>,
     ) -> Result<Self, PlanError> {
         let ShippedParameters { nodes, seed, network, lease, drift_ppm, planted, .. } = parameters;
+        let network = network.with_cables();
         let client_stations = (0..clients.len()).map(|index| ClusterHost::Clients(index as u8));
         let stations =
             (0..nodes).map(ClusterHost::node).chain([ClusterHost::Membership]).chain(client_stations.clone());

@@ -21,6 +21,8 @@ pub struct NetworkProfile {
     pub one_way_min: Figure,
     /// The most. What a frame takes lies between the two, evenly distributed.
     pub one_way_max: Figure,
+    /// How much of the least is spent in the cable of each port; the rest in the switch.
+    cable: Duration,
 }
 
 impl NetworkProfile {
@@ -39,6 +41,7 @@ impl NetworkProfile {
             unit: Unit::Picoseconds,
             source: DETPU,
         },
+        cable: Duration::ZERO,
     };
 
     /// One cut-through switch of a data centre and short cables: the defaults of [`SwitchConfig`] and [`LinkConfig`].
@@ -46,6 +49,7 @@ impl NetworkProfile {
         name: "switch",
         one_way_min: Figure { name: "one way", value: 320_000, unit: Unit::Picoseconds, source: SWITCH },
         one_way_max: Figure { name: "one way", value: 320_000, unit: Unit::Picoseconds, source: SWITCH },
+        cable: Duration::ZERO,
     };
 
     /// No distance: only the cards' own time is left.
@@ -53,6 +57,7 @@ impl NetworkProfile {
         name: "zero",
         one_way_min: Figure { name: "one way, least", value: 0, unit: Unit::Picoseconds, source: "none" },
         one_way_max: Figure { name: "one way, most", value: 0, unit: Unit::Picoseconds, source: "none" },
+        cable: Duration::ZERO,
     };
 
     /// All networks.
@@ -73,14 +78,21 @@ impl NetworkProfile {
         self.one_way_max.duration() - self.one_way_min.duration()
     }
 
+    /// The same network with as much of its time in cables as links have by default: frames reach the switch, and what
+    /// befalls them there, so much later.
+    #[must_use]
+    pub fn with_cables(self) -> Self {
+        Self { cable: LinkConfig::default().propagation.min(self.least() / 2), ..self }
+    }
+
     /// The switch of this network.
     pub fn switch(&self) -> SwitchConfig {
-        SwitchConfig { forwarding_latency: self.least(), ..SwitchConfig::default() }
+        SwitchConfig { forwarding_latency: self.least() - self.cable * 2, ..SwitchConfig::default() }
     }
 
     /// A port of its switch.
     pub fn port(&self, name: impl Into<String>, address: [u8; 6]) -> PortConfig {
-        let link = LinkConfig { propagation: Duration::ZERO, ..LinkConfig::default() };
+        let link = LinkConfig { propagation: self.cable, ..LinkConfig::default() };
         PortConfig {
             to_switch: link,
             from_switch: LinkConfig { jitter: self.jitter(), ..link },
@@ -98,6 +110,10 @@ mod tests {
         let (link, switch) = (LinkConfig::default(), SwitchConfig::default());
         assert_eq!(NetworkProfile::SWITCH.least(), switch.forwarding_latency + link.propagation * 2);
         assert_eq!(NetworkProfile::SWITCH.jitter(), Duration::ZERO);
+        let cabled = NetworkProfile::SWITCH.with_cables();
+        assert_eq!(cabled.switch().forwarding_latency, switch.forwarding_latency);
+        assert_eq!(cabled.port("node0", [0; 6]).to_switch.propagation, link.propagation);
+        assert_eq!(NetworkProfile::ZERO.with_cables(), NetworkProfile::ZERO);
     }
 
     #[test]

@@ -193,15 +193,12 @@ pub(super) struct Cluster {
 impl Cluster {
     /// A cluster of these servers at time zero.
     pub(super) fn new(machinery: &Machinery, books: Shared, servers: impl Iterator<Item = Server>) -> Self {
-        let mut world = World::new(
-            machinery.seed,
-            SwitchConfig {
-                forwarding_latency: machinery.network.switch().forwarding_latency,
-                ..SwitchConfig::lossless()
-            },
-        );
+        let network = machinery.network.with_cables();
+        let forwarding_latency = network.switch().forwarding_latency;
+        let switch = SwitchConfig { forwarding_latency, ..SwitchConfig::lossless() };
+        let mut world = World::new(machinery.seed, switch);
         for (node, server) in servers.enumerate() {
-            let mut port = machinery.network.port(format!("node{node}"), hardware(node).0);
+            let mut port = network.port(format!("node{node}"), hardware(node).0);
             port.to_switch.bits_per_s = machinery.link_bits_per_s;
             port.from_switch.bits_per_s = machinery.link_bits_per_s;
             world.add_machine(port, machinery.node(node, server));

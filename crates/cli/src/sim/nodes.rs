@@ -35,8 +35,8 @@ pub(crate) struct NodeRuns {
     seeds: SeedOptions,
     #[command(flatten)]
     ground: Ground<CampaignGround>,
-    /// Kinds of faults: all, none, a list of loss, duplication, reordering, corruption, partition, one_way_cut, crash, pause,
-    /// slow_link, outage (of the membership service), partial_partition, or a fault plan in TOML
+    /// Kinds of faults: all, none, a list of loss, duplication, reordering, corruption, partition, one_way_cut, crash,
+    /// pause, slow_link, outage (of the membership service), partial_partition, or a fault plan in TOML
     #[arg(long, value_name = "KINDS|PLAN.toml", default_value = "all")]
     faults: Faults,
     /// A known bug around the engines to run with, to see it caught

@@ -93,6 +93,7 @@ impl Cluster {
     /// # Errors
     /// The fault plan does not fit the cluster.
     pub(super) fn new(parameters: &ClusterParameters) -> Result<Self, PlanError> {
+        let network = parameters.network.with_cables();
         let client_machines = parameters.load.clients().min(CLIENT_MACHINES_MAX);
         let stations = (0..parameters.nodes)
             .map(ClusterHost::node)
@@ -121,7 +122,7 @@ impl Cluster {
             planted,
             keys: keys.clone(),
             seed: parameters.seed,
-            switch: parameters.network.switch(),
+            switch: network.switch(),
             plan: parameters.plan.clone(),
         };
         let clients = (0..client_machines).map(|index| {
@@ -129,7 +130,7 @@ impl Cluster {
             ClientMachine::new(ClusterHost::Clients(index as u8), driver)
         });
         let mut machines = Nodes::new(&shape, builder, clients, |index, station| {
-            let mut port = parameters.network.port(station.name(), station.hardware().0);
+            let mut port = network.port(station.name(), station.hardware().0);
             if !matches!(station, ClusterHost::Clients(_)) {
                 port.clock = clock(parameters.seed, index, DRIFT_PPM);
             }
