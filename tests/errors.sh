@@ -300,6 +300,8 @@ expect 'weft.toml: it is there already' "$weft" init
 cmp one.toml weft.toml || failed=$((failed + 1))
 rm weft.toml
 expect 'is not in 1..=16' "$weft" init --nodes 17 --dir new
+expect 'an address of its own' "$weft" init --addresses 10.0.0.1,10.0.0.2 --membership --dir new
+expect 'invalid value' "$weft" init --membership here --dir new
 expect 'cannot be used with' "$weft" init --nodes 3 --addresses 10.0.0.1 --dir new
 expect 'belongs to node 0 already' "$weft" init --addresses 10.0.0.1,10.0.0.1 --dir new
 expect 'invalid value' "$weft" init --addresses here --dir new

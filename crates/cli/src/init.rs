@@ -34,6 +34,10 @@ pub(crate) struct InitArguments {
     /// Addresses of the nodes, node 0 first
     #[arg(long, value_name = "A,B,C", value_delimiter = ',')]
     addresses: Vec<Ipv4Addr>,
+    /// Give the membership service a process of its own, so that the cluster survives any node: at this address, or
+    /// at a free one without --addresses
+    #[arg(long, value_name = "ADDRESS", num_args = 0..=1)]
+    membership: Option<Option<Ipv4Addr>>,
     /// Give each node a door for clients of Redis on port 6379 of its address
     #[arg(long)]
     redis: bool,
@@ -59,9 +63,21 @@ impl InitArguments {
             return Err(Failure::at(&path, "it is there already; remove it, or choose another --dir"));
         }
         let is_loopback = self.addresses.is_empty();
-        let addresses =
-            if is_loopback { free_addresses(self.nodes.into(), self.redis)? } else { self.addresses.clone() };
-        let mut config = configuration(self.name, &addresses).map_err(Failure::new)?;
+        let mut addresses = if is_loopback {
+            let own = usize::from(self.membership == Some(None));
+            free_addresses(usize::from(self.nodes) + own, self.redis)?
+        } else {
+            self.addresses.clone()
+        };
+        let service = match self.membership {
+            Some(None) if !is_loopback => {
+                return Err(Failure::new("give --membership an address of its own beside --addresses"));
+            }
+            Some(None) => addresses.pop(),
+            Some(address) => address,
+            None => None,
+        };
+        let mut config = configuration(self.name, &addresses, service).map_err(Failure::new)?;
         if is_loopback {
             config.mtu_bytes = LOOPBACK_MTU_BYTES;
         }
@@ -74,13 +90,17 @@ impl InitArguments {
         fs::create_dir_all(&self.dir)
             .map_err(|error| Failure::at(&self.dir, format_args!("cannot be created: {error}")))?;
         write_new(&path, &text)?;
-        output::print(&instructions(&path, &addresses, is_loopback, self.redis))?;
+        output::print(&instructions(&path, &addresses, service.is_some(), (is_loopback, self.redis)))?;
         Ok(Verdict::Good)
     }
 }
 
-/// A cluster with an engine of every kind but rounds; node 0 runs the membership service.
-fn configuration(name: ClusterName, addresses: &[Ipv4Addr]) -> Result<ClusterConfig, String> {
+/// A cluster with an engine of every kind but rounds; node 0 runs the membership service unless that has an address.
+fn configuration(
+    name: ClusterName,
+    addresses: &[Ipv4Addr],
+    service: Option<Ipv4Addr>,
+) -> Result<ClusterConfig, String> {
     let peers = Peers::new(addresses.iter().copied().map(PeerConfig::new).collect())?;
     let transactions = TransactionsConfig {
         procedures: "ledger".to_owned(),
@@ -97,10 +117,14 @@ fn configuration(name: ClusterName, addresses: &[Ipv4Addr]) -> Result<ClusterCon
         data_dir: None,
         lock: Some(LockConfig::DEFAULT),
     };
-    let mut config = ClusterConfig::new(peers, SocketAddrV4::new(addresses[0], MEMBERSHIP_PORT), engines);
+    let mut config = ClusterConfig::new(
+        peers,
+        SocketAddrV4::new(service.unwrap_or(addresses[0]), MEMBERSHIP_PORT),
+        engines,
+    );
     config.name = name;
     config.metrics_port = Some(METRICS_PORT);
-    config.membership.node = NodeId::new(0);
+    config.membership.node = if service.is_none() { NodeId::new(0) } else { None };
     config.membership.serve.state_file = Some(Path::new(CONFIG).with_extension("membership.toml"));
     Ok(config)
 }
@@ -150,10 +174,18 @@ fn write_new(path: &Path, text: &str) -> Result<(), Failure> {
     })
 }
 
-fn instructions(path: &Path, addresses: &[Ipv4Addr], is_loopback: bool, redis: bool) -> String {
+fn instructions(
+    path: &Path,
+    addresses: &[Ipv4Addr],
+    has_service: bool,
+    (is_loopback, redis): (bool, bool),
+) -> String {
     let config = path.display();
     let place = if is_loopback { "in a terminal for each node" } else { "copy it to every node, and there" };
     let mut text = format!("{config} is written; start the nodes, {place}:\n");
+    if has_service {
+        let _ = writeln!(text, "    weft membership --config {config}");
+    }
     for node in 0..addresses.len() {
         let _ = writeln!(text, "    weft start --config {config} --node {node}");
     }
@@ -172,7 +204,7 @@ mod tests {
     #[test]
     fn what_is_written_is_what_was_meant() {
         let addresses = [1, 2, 3].map(|host| Ipv4Addr::new(10, 0, 0, host));
-        let config = configuration(ClusterName::new("orders").unwrap(), &addresses).unwrap();
+        let config = configuration(ClusterName::new("orders").unwrap(), &addresses, None).unwrap();
         for is_loopback in [false, true] {
             let mut with_redis = config.clone();
             with_redis.mtu_bytes = if is_loopback { LOOPBACK_MTU_BYTES } else { with_redis.mtu_bytes };
@@ -183,6 +215,10 @@ mod tests {
         assert_eq!(ClusterConfig::parse(&text).as_ref(), Ok(&config));
         let with_rounds = text.replace("# [rounds]\n# period_us", "[rounds]\nperiod_us");
         assert!(ClusterConfig::parse(&with_rounds).unwrap().engines.rounds.is_some());
+        let service = Ipv4Addr::new(10, 0, 0, 9);
+        let apart = configuration(ClusterName::default(), &addresses, Some(service)).unwrap();
+        assert_eq!(ClusterConfig::parse(&super::text(&apart)).as_ref(), Ok(&apart));
+        assert_eq!((apart.membership.node, *apart.membership.address.ip()), (None, service));
         assert!(text.lines().all(|line| line.chars().count() <= 120), "{text}");
     }
 
@@ -196,7 +232,7 @@ mod tests {
 
     #[test]
     fn the_types_and_procedures_of_the_file_exist() {
-        let config = configuration(ClusterName::default(), &[Ipv4Addr::LOCALHOST]).unwrap();
+        let config = configuration(ClusterName::default(), &[Ipv4Addr::LOCALHOST], None).unwrap();
         for object in &config.engines.objects {
             assert!(weft_rdt::types::by_name(&object.data_type).is_some(), "{}", object.data_type);
         }

@@ -9,11 +9,10 @@ use crate::failure::Failure;
 use crate::replay::CommandLine;
 use crate::task::{Files, IS_GIVEN, QUICK, Task};
 
-use super::txn_servers::{Servers, outstanding};
+use super::txn_servers::{QUICK_SIZE, Servers, outstanding};
 
 const TRANSACTIONS: u64 = 200_000;
 const OUTSTANDING: &str = "1,8,32,128,512";
-const QUICK_SIZE: u64 = 2_000;
 
 /// Definitions and method of the measurements.
 const DEFINITIONS: &str = "\

@@ -12,6 +12,8 @@ use crate::{memory, parse};
 
 const NODES: usize = 6;
 const REPLICATION: usize = 3;
+/// Accounts or keys of a server with `--quick`, at most.
+pub(super) const QUICK_SIZE: u64 = 2_000;
 const LINK_GB_PER_S: u64 = 100;
 
 /// What measurements of transactions stand on.

@@ -7,9 +7,9 @@ use weft_harness::progress::Progress;
 
 use crate::failure::Failure;
 use crate::replay::CommandLine;
-use crate::task::{IS_GIVEN, QUICK, Task};
+use crate::task::{Files, IS_GIVEN, QUICK, Task};
 
-use super::txn_servers::{Servers, outstanding};
+use super::txn_servers::{QUICK_SIZE, Servers, outstanding};
 
 const WORKLOADS: &str = "tpcc-new-order,retwis,smallbank";
 const TRANSACTIONS: u64 = 40_000;
@@ -53,6 +53,14 @@ impl Task for ThreadsOptions {
     type Found = ThreadsResult;
 
     const KIND: &'static str = "bench txn-threads";
+
+    fn work_for(&self, files: &Files<Self>) -> Result<ThreadsResult, Failure> {
+        let quick = match self.workloads.as_slice() {
+            [one] if files.is_quick => Some(QUICK_SIZE.min(one.default_size())),
+            _ => None,
+        };
+        Self { size: self.size.or(quick), ..self.clone() }.work()
+    }
 
     fn work(&self) -> Result<ThreadsResult, Failure> {
         let bench = self.bench()?;
