@@ -406,7 +406,8 @@ impl Allocation {
         self.address
     }
 
-    /// Begins a copy from `from` in pinned memory. Whoever holds the stream waits for it before either memory is dropped.
+    /// Begins a copy from `from` in pinned memory. Whoever holds the stream waits for it before either memory is
+    /// dropped.
     ///
     /// # Panics
     /// If one of them has not so many bytes.
@@ -419,7 +420,8 @@ impl Allocation {
     ) -> Result<(), CudaError> {
         assert!(from <= pinned.length && length <= pinned.length - from);
         assert!(to <= self.length && length <= self.length - to);
-        // Safety: both have the bytes, and are there until the copy is made: the driver, too, waits before it frees them.
+        // Safety: both have the bytes, and are there until the copy is made: the driver, too, waits before it frees
+        // them.
         self.gpu.call("cuMemcpyHtoDAsync", |driver| unsafe {
             let source = pinned.bytes.as_ptr().add(from).cast_const().cast();
             (driver.to_device)(self.address + to as u64, source, length, stream.handle)

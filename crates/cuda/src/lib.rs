@@ -1,8 +1,8 @@
 //! Memory of CUDA devices as a card's region memory.
 //!
 //! A card over sockets writes into memory that a GPU reads: [`MappedMemory`] lies with the host and the GPU reads it
-//! over PCIe, [`DeviceMemory`] lies on the GPU and is reached by asynchronous copies of the driver. Either is attached to a
-//! card ([`weft_nic::Card::attach`]), which tells of a message only when its bytes are visible there.
+//! over PCIe, [`DeviceMemory`] lies on the GPU and is reached by asynchronous copies of the driver. Either is
+//! attached to a card ([`weft_nic::Card::attach`]), which tells of a message only when its bytes are visible there.
 //!
 //! Every byte passes through the host's processor and memory on its way. This is not what NVIDIA calls GPUDirect: no
 //! card reads or writes the GPU's memory itself, and nothing here says how fast that would be.

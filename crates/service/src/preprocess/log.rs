@@ -1,9 +1,9 @@
 //! The natural logarithm of a whole number as float32, by integers alone: what gates compute in fixed steps.
 //!
-//! With n = 2^e m and 1 <= m < 2, and r an approximation of 1/m from a table over the first ten bits behind the point of
-//! m: ln n = e ln 2 - ln r + ln(1 + z), where z = m r - 1 is exact and smaller than 2^-10.9. Four terms of the series of
-//! ln(1 + z) leave an error below 2^-52, and the sum is rounded once, to nearest, ties to even. Nearly every result is
-//! therefore the float32 nearest to the logarithm; one that is not lies next to it.
+//! With n = 2^e m and 1 <= m < 2, and r an approximation of 1/m from a table over the first ten bits behind the point
+//! of m: ln n = e ln 2 - ln r + ln(1 + z), where z = m r - 1 is exact and smaller than 2^-10.9. Four terms of the
+//! series of ln(1 + z) leave an error below 2^-52, and the sum is rounded once, to nearest, ties to even. Nearly
+//! every result is therefore the float32 nearest to the logarithm; one that is not lies next to it.
 
 /// Bits behind the point of the sum.
 const SUM_BITS: u32 = 56;
