@@ -214,31 +214,36 @@ pub const SCRIPT_EXCEPTIONS: &[ScriptException] = &[
 const LEFT_OUT_WHOLE: [&str; 5] = ["window", "credits_drop", "rate_limited", "kept", "read_repaired"];
 
 /// What holds for all comparisons.
-const GENERAL: &str = "The twins are compared frame by frame, each packet answered before the next one arrives: how acknowledgements merge \
-    when packets arrive faster than answers leave is each twin's own. When a change of permission by the driver returns, all that was allowed before lies \
-    in memory, and nothing that it forbids lands any more. \
-    Time-outs of the gateware are looked at in turns, so they may come up to \
-    an eighth and 20 us off. Lengths of queues are compared at the driver's interface, which holds what does not fit into the gateware's 64 \
-    places. A call of the gateware's engine may have 1,985 bytes at any alignment, one of the soft NIC's any length; a queue pair has 16 answers \
-    of the gateware's engine on their way, the soft NIC 256 over all queue pairs. The acknowledgement interval (16), the window (64), READs and atomics outstanding (at most 16) and the 48 bits of an address in \
-    memory are fixed in the gateware; the soft twin is configured to the same.";
+const GENERAL: &str = "The twins are compared frame by frame, each packet answered before the next one arrives: how acknowledgements merge
+when packets arrive faster than answers leave is each twin's own. When a change of permission by the driver returns,
+all that was allowed before lies in memory, and nothing that it forbids lands any more. Time-outs of the gateware are
+looked at in turns, so they may come up to an eighth and 20 us off. Lengths of queues are compared at the driver's
+interface, which holds what does not fit into the gateware's 64 places. A call of the gateware's engine may have 1,985
+bytes at any alignment, one of the soft NIC's any length; a queue pair has 16 answers of the gateware's engine on
+their way, the soft NIC 256 over all queue pairs. The acknowledgement interval (16), the window (64), READs and
+atomics outstanding (at most 16) and the 48 bits of an address in memory are fixed in the gateware; the soft twin is
+configured to the same.";
 
 const INTRODUCTION: &str = "# Conformance
 
-Each rule of the transport, what holds it, and whether both kinds of NIC do: `soft`, the reference in software, and `rtl`, the \
-gateware as Verilator runs it. Clauses are those of the InfiniBand Architecture Specification, volume 1, unless they say otherwise.
+Each rule of the transport, what holds it, and whether both kinds of NIC do: `soft`, the reference in software, and
+`rtl`, the gateware as Verilator runs it. Clauses are those of the InfiniBand Architecture Specification, volume 1,
+unless they say otherwise.
 
-Scripts (`crates/rdma/tests/scripts`, `crates/conformance/scripts`) are conversations with chosen faults; every one runs between two soft \
-NICs, two of the gateware, and one of each in both roles, and must give the same frames byte by byte, completions, memory and counters. \
-A number after `malformed` is how many kinds of bad packet (`crates/conformance/src/malformed.rs`) belong to the rule: each must be answered and counted \
-alike, touch no memory, and leave the next good packet working. `random` are random requests over a wire that loses, doubles, \
-reorders and corrupts, held to a model of memory and completions. `permission` takes permissions from a stream of packets. `engine` does so at the gateware's port for engines, and fills its credits and \
-buffers. `rpc` calls the key-value engine by WRITEs over several queue pairs, with ordinary networking beside and with loss, and holds answers \
-and counters of both kinds to each other and to a model. `capture` replays \
-traffic of Linux' soft RoCE to both. `literal` sets each kind against models of a requester and a responder that behave literally as that does, \
-over a wire that loses, doubles and reorders.
+Scripts (`crates/rdma/tests/scripts`, `crates/conformance/scripts`) are conversations with chosen faults; every one
+runs between two soft NICs, two of the gateware, and one of each in both roles, and must give the same frames byte by
+byte, completions, memory and counters. A number after `malformed` is how many kinds of bad packet
+(`crates/conformance/src/malformed.rs`) belong to the rule: each must be answered and counted alike, touch no memory,
+and leave the next good packet working. `random` are random requests over a wire that loses, doubles, reorders and
+corrupts, held to a model of memory and completions. `permission` takes permissions from a stream of packets. `engine`
+does so at the gateware's port for engines, and fills its credits and buffers. `rpc` calls the key-value engine by
+WRITEs over several queue pairs, with ordinary networking beside and with loss, and holds answers and counters of both
+kinds to each other and to a model. `capture` replays traffic of Linux' soft RoCE to both. `literal` sets each kind
+against models of a requester and a responder that behave literally as that does, over a wire that loses, doubles and
+reorders.
 
-`make nightly` runs the long random runs. This file is written by `UPDATE=1 cargo test -p weft-conformance --test document`.
+`make nightly` runs the long random runs. This file is written by `UPDATE=1 cargo test -p weft-conformance --test
+document`.
 
 ";
 
@@ -246,10 +251,11 @@ over a wire that loses, doubles and reorders.
 pub const COVERAGE: &str = "
 ## What the suite reaches
 
-Each event that the gateware counts, by its block, and each change of its two state machines: in how many scenarios of the suite it \
-happens. Every scenario is a test that passes or fails by itself; this table says what they have in common. The suite fails if an event \
-or a change of state is never reached and nothing says why. What a queue pair is receiving (nothing, a SEND, a WRITE) is no register; \
-`malformed` has the packets that each of these refuses. Written by `UPDATE=1 cargo test -p weft-conformance --test coverage`.
+Each event that the gateware counts, by its block, and each change of its two state machines: in how many scenarios of
+the suite it happens. Every scenario is a test that passes or fails by itself; this table says what they have in
+common. The suite fails if an event or a change of state is never reached and nothing says why. What a queue pair is
+receiving (nothing, a SEND, a WRITE) is no register; `malformed` has the packets that each of these refuses. Written
+by `UPDATE=1 cargo test -p weft-conformance --test coverage`.
 ";
 
 /// `docs/conformance.md` up to [`COVERAGE`].
@@ -301,10 +307,30 @@ pub fn document() -> String {
         )
     });
     for (number, line) in (1..).zip(scripts.chain(malformed)) {
-        writeln!(text, "{number}. {line}").expect("a string takes everything");
+        text += &wrapped(&format!("{number}. {line}"), "   ");
     }
     text += "\n## What is compared, and how\n\n";
     text += GENERAL;
+    text.push('\n');
+    text
+}
+
+/// A paragraph in lines of at most 120 columns, the second and all later ones indented.
+fn wrapped(paragraph: &str, indent: &str) -> String {
+    let mut text = String::new();
+    let mut columns = 0;
+    for word in paragraph.split(' ') {
+        let more = word.chars().count() + 1;
+        if columns > 0 && columns + more > 120 {
+            text.push('\n');
+            text += indent;
+            columns = indent.len();
+        } else if columns > 0 {
+            text.push(' ');
+        }
+        columns += more;
+        text += word;
+    }
     text.push('\n');
     text
 }

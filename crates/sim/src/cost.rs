@@ -430,7 +430,7 @@ impl CostProfile {
     /// gateware has given its last beat, and is with it when its last bit has arrived.
     pub const GATEWARE: Self = Self {
         name: "gateware",
-        basis: "the SystemVerilog itself, cycle by cycle; memory and PCIe as others have measured them; no serial transceivers",
+        basis: "the SystemVerilog itself, cycle by cycle; memory and PCIe as others have measured them; no transceivers",
         receive: &[],
         transmit: &[],
         execution: Execution::Clocked {

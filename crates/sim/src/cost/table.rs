@@ -70,7 +70,7 @@ pub fn cost_table_markdown() -> String {
     );
     let _ = writeln!(
         table,
-        "- host process, two cores: as Hamband's, one for calls and completions, one for timers, memory and messages; the rest as above."
+        "- host process, two cores: as Hamband's, one for calls and completions, one for timers, memory and\n  messages; the rest as above."
     );
     let _ = writeln!(
         table,
@@ -91,10 +91,11 @@ pub fn cost_table_markdown() -> String {
         let _ = writeln!(table, "| `{}` | {name} | {amount} | {source} |", NetworkProfile::DETPU.name);
     }
     table.push_str(
-        "\nTransactions run on a network that loses nothing, all systems alike: RoCE cards are run with flow control by priority (IEEE 802.1Qbb), \
-         without which READs of several servers overflow the 1 MiB of a port and are repeated without end. What a port has no room for waits \
-         there and holds up nothing else, which is better than a real network, and favours those that overload it. A queue pair between two servers \
-         stands for those of all 32 threads, which have 16 READs or ATOMICs under way each: together 512, of which its 8 bits allow 255.\n",
+        "\nTransactions run on a network that loses nothing, all systems alike: RoCE cards are run with flow control by priority\n\
+         (IEEE 802.1Qbb), without which READs of several servers overflow the 1 MiB of a port and are repeated without end.\n\
+         What a port has no room for waits there and holds up nothing else, which is better than a real network, and favours\n\
+         those that overload it. A queue pair between two servers stands for those of all 32 threads, which have 16 READs or\n\
+         ATOMICs under way each: together 512, of which its 8 bits allow 255.\n",
     );
     table
         .push_str("\n| published measurement | value | source | what the model says |\n|---|---:|---|---|\n");
