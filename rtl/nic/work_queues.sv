@@ -7,7 +7,7 @@
 // read. An entry that names no operation or no queue pair is not posted and completes with StatusLocalOperation. What
 // the card refuses, a driver does not post: a request for a full queue, for one.
 //
-// Latency: 3 cycles from the doorbell to the address of a read, 1 from its data to a post; 3 from a completion to the
+// Latency: 2 cycles from the doorbell to the address of a read, 2 from its data to a post; 2 from a completion to the
 // address of its write. Throughput: an entry every cycle. Order: posts and completions in order. Stalls: posts while
 // the card takes none, so one queue pair holds up another; completions while the completion queue is full.
 module work_queues
@@ -214,7 +214,6 @@ module work_queues
   logic                   beat_ready;
   write_beat_t            beat_out;
   logic                   written;
-  logic             [5:0] beat_word;
   logic             [4:0] beat_level;
 
   assign has_place = index_t'(written_q - registers_i.completion_consumed)
@@ -260,9 +259,7 @@ module work_queues
     .level_o    (beat_level)
   );
 
-  // Bursts have one beat, whose place in its page no burst can cross.
-  assign beat_word = '0;
-
+  // A burst has one beat, so its place in a page, where long bursts are cut, does not matter.
   axi_writer u_writer (
     .clk_i,
     .rst_ni,
@@ -273,7 +270,7 @@ module work_queues
     .beat_valid_i   (beat_valid),
     .beat_ready_o   (beat_ready),
     .beat_i         (beat_out),
-    .beat_word_i    (beat_word),
+    .beat_word_i    ('0),
     .done_o         (written),
     .fault_o        (writer_fault),
     .idle_o         (writer_idle),
