@@ -59,9 +59,7 @@ impl Planted {
     pub fn new(memory: Box<dyn AttachedMemory>, bug: PlantedBug) -> Self {
         Self { memory, bug, held: None, after_short: true, waited: 0 }
     }
-}
 
-impl Planted {
     /// Does what was put off.
     fn make_up(&mut self) {
         if let Some((offset, bytes)) = self.held.take() {
