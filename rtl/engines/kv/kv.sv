@@ -753,4 +753,15 @@ module kv
     events_o.applies_without_room = table_events.apply_full;
   end
 
+  // ===== Checks =====
+
+  // Applies come from the committer and from a transfer of state, their values behind them over one port: one of the
+  // two at a time, to its last beat.
+  always_ff @(posedge clk_i) begin
+    if (rst_ni) begin
+      assert (!(committer_apply_valid || value_beat_b_valid) || !(control_apply_valid || control_apply_value_valid))
+      else $error("a chunk is installed while the committer applies an entry");
+    end
+  end
+
 endmodule

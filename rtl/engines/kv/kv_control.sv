@@ -50,7 +50,7 @@ module kv_control
   output logic                      complete_o,
   // The member that is asked.
   output stream_t                   source_o,
-  // During TransferTake: `source_o` is to be applied up to there. Answered when the committer has handed on all of it.
+  // During TransferTake: `source_o` is to be applied up to there. Answered when all of it is in the table.
   output logic                      commit_valid_o,
   output number_t                   commit_o,
   input  logic                      commit_done_i,

@@ -34,6 +34,8 @@ module kv_exclusive
   // Nothing is in progress except what kv_committer has yet to be told.
   input  logic                  quiet_i,
   input  logic                  committer_idle_i,
+  // And all that it handed on is in the table.
+  input  logic                  drained_i,
   input  membership_t           membership_i,
   output membership_change_t    change_o,
   output logic                  fill_o,
@@ -169,7 +171,8 @@ module kv_exclusive
   logic controls_value;
   assign controls_value = command_q.command == ViewHear || command_q.command == TransferTake;
   assign value_controlled_o = command_valid_o && controls_value;
-  assign commit_done_o = at(ControlCommitted) && committer_idle_i;
+  // A value of the last entry may still be on its way to the table, by the port that values of the chunk take.
+  assign commit_done_o = at(ControlCommitted) && drained_i;
 
   always_comb begin
     state_d = state_q;
@@ -284,7 +287,7 @@ module kv_exclusive
         if (!pace_valid_o || pace_ready_i) state_d = ControlCommitted;
       end
 
-      |(state_q & ControlCommitted): if (committer_idle_i) state_d = Control;
+      |(state_q & ControlCommitted): if (drained_i) state_d = Control;
 
       |(state_q & Sweep): if (sweep_done_i) state_d = swept_q;
 

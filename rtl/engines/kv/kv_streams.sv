@@ -662,6 +662,7 @@ module kv_streams
     .believes_cut_i       (planted(BugAcknowledgeBeforeReplicating) || planted(BugEpochNotChecked)),
     .quiet_i              (alone_quiet),
     .committer_idle_i,
+    .drained_i,
     .membership_i         (membership),
     .change_o             (alone_change),
     .fill_o               (fill),
