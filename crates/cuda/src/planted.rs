@@ -14,7 +14,8 @@ const LATE: u32 = 1_024;
 /// What is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlantedBug {
-    /// The first long write after a short one is made some time after the next short one.
+    /// The first long write after a short one is put off: until the next such one, or some time after the next short
+    /// one.
     FlagBeforeData,
     /// The card is told that everything has landed, and copies are begun some time later.
     NewsBeforeCopy,
@@ -79,7 +80,8 @@ impl AttachedMemory for Planted {
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), MemoryFault> {
         let is_short = bytes.len() < SHORT;
         self.waited = 0;
-        if self.bug == PlantedBug::FlagBeforeData && !is_short && self.after_short && self.held.is_none() {
+        if self.bug == PlantedBug::FlagBeforeData && !is_short && self.after_short {
+            self.make_up();
             self.after_short = false;
             self.held = Some((offset, bytes.to_vec()));
             return Ok(());

@@ -131,7 +131,8 @@ mod planted {
         let finds = |memory: Box<dyn AttachedMemory>, place, bug, flag| {
             let mut memory = Planted::new(memory, bug);
             let findings = watch(&gpu, &mut memory, &place, flag);
-            assert!(findings.rounds == ROUNDS && findings.wrong_rounds > 0, "{bug:?}: {findings:?}");
+            // More than one: a round does not have to wait for what an earlier one put off.
+            assert!(findings.rounds == ROUNDS && findings.wrong_rounds > 1, "{bug:?}: {findings:?}");
         };
         let memory = MappedMemory::new(&gpu, BYTES).unwrap();
         let place = memory.place();
