@@ -5,7 +5,8 @@
 // The host writes entries, then their number into the doorbell `post_produced`. An entry of the completion queue is
 // new when its phase differs from that of the pass before; the host says in `completion_consumed` how many it has
 // read. An entry that names no operation or no queue pair is not posted and completes with StatusLocalOperation. What
-// the card refuses, a driver does not post: a request for a full queue, for one.
+// the card refuses, a driver does not post: a request for a full queue, for one. When the host's memory answers with
+// an error, nothing more is posted, for what was read may be anything; completions go on.
 //
 // Latency: 2 cycles from the doorbell to the address of a read, 2 from its data to a post; 2 from a completion to the
 // address of its write. Throughput: an entry every cycle. Order: posts and completions in order. Stalls: posts while
@@ -80,7 +81,7 @@ module work_queues
   // What the host may have announced, and the card not yet taken.
   assign over = index_t'(registers_i.post_produced - readings_o.post_consumed) > (index_t'(1) << registers_i.post_size);
 
-  assign fetch = running_q && available != '0 && !over && !overrun_q;
+  assign fetch = running_q && available != '0 && !over && !overrun_q && !fault_q;
 
   always_comb begin
     fetch_entries = 7'd64;
@@ -151,6 +152,9 @@ module work_queues
   logic      is_request;
   logic      is_receive;
   logic      is_refused;
+  logic      posts;
+  logic      offers;
+  logic      stopped_q;
   logic      completed_ready;
   index_t    consumed_q;
   qp_index_t entry_qp;
@@ -159,14 +163,23 @@ module work_queues
   assign is_refused = entry.operation > PostedReceive || entry.qp >= 16'(QueuePairs);
   assign is_receive = entry.operation == PostedReceive && !is_refused;
   assign is_request = !is_receive && !is_refused;
-  assign post_valid_o = entry_valid && running_q && is_request;
-  assign receive_post_valid_o = entry_valid && running_q && is_receive;
+  assign posts = entry_valid && running_q && !stopped_q;
+  assign post_valid_o = posts && is_request;
+  assign receive_post_valid_o = posts && is_receive;
+  assign offers = (post_valid_o && !post_ready_i) || (receive_post_valid_o && !receive_post_ready_i);
 
   always_comb begin
     entry_ready = completed_ready;
     if (is_request) entry_ready = post_ready_i;
     if (is_receive) entry_ready = receive_post_ready_i;
-    if (!running_q) entry_ready = 1'b1;
+    if (!running_q || stopped_q) entry_ready = 1'b1;
+  end
+
+  // Behind an error nothing is posted. A beat needs two cycles through the reader, so what is offered when its error
+  // is seen came before it, and stays until it is taken.
+  always_ff @(posedge clk_i) begin
+    if (!rst_ni || !running_q) stopped_q <= 1'b0;
+    else if ((fault_q || reader_fault || writer_fault) && !offers) stopped_q <= 1'b1;
   end
 
   assign post_o = '{
@@ -196,7 +209,7 @@ module work_queues
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni || !running_q) consumed_q <= '0;
-    else if (entry_valid && entry_ready) consumed_q <= consumed_q + 1'b1;
+    else if (posts && entry_ready) consumed_q <= consumed_q + 1'b1;
   end
 
   // Completions, of refused entries first.
@@ -219,7 +232,7 @@ module work_queues
   assign has_place = index_t'(written_q - registers_i.completion_consumed)
       < (index_t'(1) << registers_i.completion_size);
   assign completed_ready = has_place && command_ready && queue_ready;
-  assign refuse = entry_valid && running_q && is_refused;
+  assign refuse = posts && is_refused;
   assign completion_ready_o = !running_q || (completed_ready && !refuse);
   assign write = running_q && completed_ready && (refuse || completion_valid_i);
 

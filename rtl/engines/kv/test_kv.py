@@ -1,12 +1,7 @@
 """kv: the whole engine, event by event: what it answers, whom it tells, and when."""
 
-import pathlib
-import sys
-
 import cocotb
 from cocotb.triggers import FallingEdge, ReadOnly
-
-sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "memory"))
 
 import bench
 from axi_model import AxiSlave

@@ -7,6 +7,7 @@ from structs import constant, unpack, width
 BEAT_BYTES = constant("BeatBytes")
 BEAT_MASK = (1 << 8 * BEAT_BYTES) - 1
 DATA_BITS = 8 * BEAT_BYTES
+OKAY, SLAVE_ERROR = 0, 2
 
 
 class AxiSlave:
@@ -19,7 +20,9 @@ class AxiSlave:
         self.clock = clock
         self.latency = latency
         self.ready = ready
-        port = lambda name: getattr(dut, f"{prefix}_{name}")  # noqa: E731
+        # Addresses of 64 bytes that answer with an error.
+        self.faulty = set()
+        port = lambda name: getattr(dut, f"{prefix}_{name}" if prefix else name)  # noqa: E731
         self.aw_valid, self.aw_ready, self.aw = port("aw_valid_o"), port("aw_ready_i"), port("aw_o")
         self.w_valid, self.w_ready, self.w = port("w_valid_o"), port("w_ready_i"), port("w_o")
         self.b_valid, self.b_response = port("b_valid_i"), port("b_response_i")
@@ -46,6 +49,7 @@ class AxiSlave:
         self.ar_ready.value = likely()
         self.answering = bool(self.unanswered) and self.unanswered[0][0] <= self.clock.now
         self.b_valid.value = int(self.answering)
+        self.b_response.value = SLAVE_ERROR if self.answering and self.unanswered[0][1] in self.faulty else OKAY
         self.reading = bool(self.reads) and self.reads[0][0] <= self.clock.now and (
             self.ready == 1 or self.chance.random() < 0.9)
         self.r_valid.value = int(self.reading)
@@ -68,6 +72,12 @@ class AxiSlave:
         self.bursts[name] += 1
         return first, beats
 
+    def word(self, address):
+        """Response and data of a beat."""
+        if address in self.faulty:
+            return SLAVE_ERROR << DATA_BITS | self.chance.getrandbits(DATA_BITS)
+        return int.from_bytes(self.memory[address:address + BEAT_BYTES], "little")
+
     def sample(self):
         for name, valid, ready, payload in (
             ("aw", self.aw_valid, self.aw_ready, self.aw),
@@ -85,13 +95,13 @@ class AxiSlave:
                 self.beats.append(value)
             else:
                 first, beats = self.burst(name, value)
-                words = [
-                    int.from_bytes(self.memory[first + 64 * i:first + 64 * i + 64], "little") for i in range(beats)
-                ]
+                words = [self.word(first + BEAT_BYTES * index) for index in range(beats)]
                 self.reads.append((self.delay(), words))
                 self.most_under_way = max(self.most_under_way, len(self.reads))
         if self.answering:
             _, first, beats = self.unanswered.popleft()
+            if first in self.faulty:
+                beats = []
             for index, beat in enumerate(beats):
                 strobe = beat >> DATA_BITS & (1 << BEAT_BYTES) - 1
                 data = (beat & BEAT_MASK).to_bytes(BEAT_BYTES, "little")
