@@ -34,11 +34,11 @@ pub(crate) struct InitArguments {
     /// Addresses of the nodes, node 0 first
     #[arg(long, value_name = "A,B,C", value_delimiter = ',')]
     addresses: Vec<Ipv4Addr>,
-    /// Give the membership service a process of its own, so that the cluster survives any node: at this address, or
-    /// at a free one without --addresses
+    /// Run the membership service as a process of its own, at ADDRESS, so that the cluster survives the loss of any
+    /// node; ADDRESS may be left out without --addresses: a free loopback address is chosen
     #[arg(long, value_name = "ADDRESS", num_args = 0..=1)]
     membership: Option<Option<Ipv4Addr>>,
-    /// Give each node a door for clients of Redis on port 6379 of its address
+    /// Accept clients of Redis on port 6379 of each node
     #[arg(long)]
     redis: bool,
     /// Name of the cluster

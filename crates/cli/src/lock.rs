@@ -30,7 +30,7 @@ pub(crate) struct LockArguments {
 struct Acquisition {
     /// The lock's name, 1 to 48 bytes
     name: String,
-    /// Time to live of the grant in ms, unless it is renewed or released
+    /// Time to live of the lock in ms: it ends then unless it was renewed
     #[arg(long, value_name = "MS", default_value_t = 10_000,
           value_parser = clap::value_parser!(u64).range(1..=3_600_000))]
     ttl_ms: u64,
@@ -43,24 +43,24 @@ struct Acquisition {
 struct Held {
     /// The lock's name
     name: String,
-    /// The fencing token that it was granted with
+    /// The fencing token that `acquire` printed
     token: u64,
 }
 
 #[derive(Clone, Debug, Subcommand)]
 enum Request {
-    /// Acquire a lock; says its fencing token
+    /// Acquire a lock, and print its fencing token
     Acquire(Acquisition),
-    /// Renew a lock for another time to live
+    /// Renew a lock: its time to live starts again
     Renew(Held),
-    /// Give a lock back
+    /// Release a lock
     Release(Held),
     /// Show who holds a lock
     Query {
         /// The lock's name
         name: String,
     },
-    /// Hold a lock while a command runs, which finds the fencing token in WEFT_LOCK_TOKEN; kill it if the lock is lost
+    /// Hold a lock while a command runs, and kill the command if the lock is lost; WEFT_LOCK_TOKEN is the fencing token
     Run {
         #[command(flatten)]
         acquisition: Acquisition,

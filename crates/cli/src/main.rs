@@ -84,7 +84,7 @@ enum Command {
     Rounds(rounds::RoundsArguments),
     /// Run a program of libibverbs on a device in user space: RoCE v2 over an ordinary UDP socket
     Run(run::RunArguments),
-    /// Ask the nodes of a running cluster and its membership service how they are
+    /// Show the status of the nodes of a running cluster and of its membership service
     Status(status::StatusArguments),
     /// Start one node of a cluster
     #[command(name = NODE_COMMAND)]

@@ -21,7 +21,7 @@ use crate::task::{Reported, Task};
 /// Operation on a data type.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Rdt {
-    /// Derive which calls conflict, depend and combine, with an example for each
+    /// Derive which calls conflict, which depend on others and which combine, with an example for each
     Explain(Reported<ExplainArguments>),
     /// List the data types with their methods and queries
     List,

@@ -29,10 +29,10 @@ pub(crate) struct StatusArguments {
     /// Time-out in ms
     #[arg(long, value_name = "MS", default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..=60_000))]
     give_up_ms: u64,
-    /// Show the counters of all nodes that are not 0, too; the JSON always has all
+    /// Also show the counters of all nodes, except those that are 0; the JSON always has all counters
     #[arg(long)]
     counters: bool,
-    /// Ask again each second, until SIGINT: on a terminal in its place, else one after the other
+    /// Show the status again every second until SIGINT; on a terminal it replaces the last one
     #[arg(long)]
     watch: bool,
     /// Write the status as JSON to FILE (- for standard output); with --watch one line each time

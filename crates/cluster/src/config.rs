@@ -252,7 +252,7 @@ impl ClusterConfig {
         Self { name, mtu_bytes, metrics_port: None, membership, peers, cores, engines, redis: None }
     }
 
-    /// Reads and checks a configuration file. Names of files in it count from where it lies.
+    /// Reads and checks a configuration file. Relative file names in it start at its folder.
     ///
     /// # Errors
     /// The first thing that is wrong.

@@ -11,14 +11,14 @@ One file, `weft.toml`, describes a cluster and is the same on every node. `weft 
 membership service where no node runs it, and `weft kv` and `weft txn` ask the nodes of the same file. How to run a
 cluster: [operate.md](operate.md).
 
-The file is checked as a whole. What is unknown in it is refused, with the line and what to do. Names of files in it
-count from where it lies. Engines have slots in each node's card, which datagrams name: `[kv]`, `[transactions]`, each
-`[[object]]`, each `[[log]]`, `[rounds]`, `[lock]`, in this order, without gaps.
+The file is checked as a whole. An unknown table or key is refused, with its line and what to do. Relative file names
+start at the folder of the file. Each engine has a numbered slot in each node's card, by which datagrams name it:
+`[kv]`, `[transactions]`, each `[[object]]`, each `[[log]]`, `[rounds]`, `[lock]`, in this order, without gaps.
 
-How many nodes have to stay for no data to be lost: the membership service keeps in every view a holder of each shard,
-`replicas` neighbours hold a shard, and every node holds all keys of `[kv]` and all locks. So the `replicas` of
-`[transactions]` count for all of these. Without `[transactions]` one node that holds all is enough. Objects, logs and
-rounds decide by majorities of all nodes, whatever the view.
+How many nodes may fail without loss of data: every node holds all keys of `[kv]` and all locks, and `replicas`
+neighbouring nodes hold each shard of `[transactions]`. The membership service never leaves a shard without a holder in
+its view, so with `[transactions]` fewer nodes than `replicas` may fail at a time; without it, all nodes but one.
+Objects, logs and rounds need a majority of all nodes, whatever the view.
 
 ";
 

@@ -79,7 +79,7 @@ pub(super) const CLUSTER_NAME: Key = Key {
     name: "name",
     form: Form::ClusterName,
     default: Default::Text(ClusterName::DEFAULT),
-    meaning: "tells its messages from those of other clusters that can be reached",
+    meaning: "distinguishes its messages from those of other clusters on the same network",
 };
 /// The MTU that every network takes (RFC 791: 576 bytes), and the most that IPv4 can express.
 pub(super) const MTU_BYTES: Key = number(
@@ -93,7 +93,7 @@ pub(super) const METRICS_PORT: Key = number(
     "metrics_port",
     (1, 65_535),
     Default::Told("none: no metrics are served"),
-    "the TCP port at each node's address of /metrics, /livez and /readyz",
+    "the TCP port of /metrics, /livez and /readyz at each node's address",
 );
 
 pub(super) const SERVICE_ADDRESS: Key = Key {
@@ -118,14 +118,14 @@ pub(super) const STATE_FILE: Key = Key {
     name: "state_file",
     form: Form::File,
     default: Default::Told("`weft.membership.toml` beside `weft.toml`"),
-    meaning: "what survives a restart of the service",
+    meaning: "the file with the state that the service needs after a restart",
 };
 
 pub(super) const NODE_ADDRESS: Key = Key {
     name: "address",
     form: Form::Address,
     default: Default::Required,
-    meaning: "where its ports are, an address of its own: RoCE v2 is on UDP port 4791",
+    meaning: "the node's own address, which no other node has: RoCE v2 is on its UDP port 4791",
 };
 pub(super) const DATAGRAM_PORT: Key = number(
     "datagram_port",
@@ -175,25 +175,25 @@ pub(super) const PROCEDURES: Key = Key {
     name: "procedures",
     form: Form::Text { most: Text::BYTES_MAX },
     default: Default::Required,
-    meaning: "which procedures and objects: what the program has registered under this name",
+    meaning: "the name under which the node's program has registered procedures and their objects",
 };
 pub(super) const SIZE: Key = number(
     "size",
     (1, i64::MAX as u64),
     Default::Required,
-    "objects of each shard, as these procedures count them",
+    "number of objects of each shard, in the unit of `procedures`: accounts, for example",
 );
 pub(super) const REPLICAS: Key = number(
     "replicas",
     (1, NODES_MAX as u64),
     Default::Told("3, or all nodes if there are fewer"),
-    "of each shard: one more than may fail at a time",
+    "copies of each shard: one more than may fail at a time",
 );
 pub(super) const RECORD: Key = Key {
     name: "record",
     form: Form::File,
     default: Default::Told("nothing is recorded"),
-    meaning: "where node *i* records all that is read and written, for a checker: `.node`*i* is added",
+    meaning: "the file, with `.node`*i* added to its name, in which node *i* records all reads and writes for a checker",
 };
 
 pub(super) const OBJECT_NAME: Key = Key {
@@ -234,26 +234,26 @@ pub(super) const REDIS_PORT_KEY: Key = number(
     "port",
     (1, 65_535),
     Default::Number(REDIS_PORT as u64),
-    "the TCP port of the door at each node's address",
+    "the TCP port for clients of Redis at each node's address",
 );
 pub(super) const PASSWORD: Key = Key {
     name: "password",
     form: Form::Text { most: Text::BYTES_MAX },
     default: Default::Told("none: clients of this machine only"),
-    meaning: "what clients say with AUTH; it travels and lies here as it is",
+    meaning: "what clients send with AUTH; it is stored and sent as plain text",
 };
 pub(super) const CLOCK_SKEW_MS: Key = number(
     "clock_skew_ms",
     (0, 3_600_000),
     Default::Number(RedisConfig::DEFAULT_CLOCK_SKEW.as_ns() / MS),
-    "how far the nodes' wall clocks may be apart: how late a key may go whose door has died",
+    "how far the nodes' wall clocks may be apart: a key set at a node that has died may expire so much later",
 );
 
 pub(super) const CLUSTER: Table = Table {
     name: "cluster",
     is_array: false,
     is_required: false,
-    meaning: "What holds for the cluster as a whole.",
+    meaning: "Settings of the whole cluster.",
     keys: &[&CLUSTER_NAME, &MTU_BYTES, &METRICS_PORT],
 };
 pub(super) const MEMBERSHIP: Table = Table {
@@ -281,7 +281,7 @@ pub(super) const KV: Table = Table {
     name: "kv",
     is_array: false,
     is_required: false,
-    meaning: "The key-value store. The table alone, without a key, asks for it with its usual sizes.",
+    meaning: "The key-value store. An empty table turns it on with the default sizes.",
     keys: &[&KEY_BYTES, &VALUE_BYTES, &CAPACITY_KEYS, &DATA_DIR],
 };
 pub(super) const TRANSACTIONS: Table = Table {
@@ -316,7 +316,7 @@ pub(super) const LOCK: Table = Table {
     name: "lock",
     is_array: false,
     is_required: false,
-    meaning: "Locks for a time, with fencing tokens. The table alone, without a key, asks for them.",
+    meaning: "Locks with a time to live and fencing tokens. An empty table turns them on.",
     keys: &[&LOCKS],
 };
 
@@ -324,7 +324,7 @@ pub(super) const REDIS: Table = Table {
     name: "redis",
     is_array: false,
     is_required: false,
-    meaning: "A door for clients of Redis at every node, to the store of [kv]: docs/redis.md.",
+    meaning: "Lets clients of Redis use the store of [kv] through a port at every node: docs/redis.md.",
     keys: &[&REDIS_PORT_KEY, &PASSWORD, &CLOCK_SKEW_MS],
 };
 
