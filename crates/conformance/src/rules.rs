@@ -226,9 +226,9 @@ configured to the same.";
 
 const INTRODUCTION: &str = "# Conformance
 
-Each rule of the transport, what holds it, and whether both kinds of NIC do: `soft`, the reference in software, and
-`rtl`, the gateware as Verilator runs it. Clauses are those of the InfiniBand Architecture Specification, volume 1,
-unless they say otherwise.
+The table lists each rule of the transport, the tests that check it, and whether both kinds of NIC pass: `soft`, the
+reference in software, and `rtl`, the gateware as Verilator runs it. Clauses are those of the InfiniBand Architecture
+Specification, volume 1, unless they say otherwise.
 
 Scripts (`crates/rdma/tests/scripts`, `crates/conformance/scripts`) are conversations with chosen faults; every one
 runs between two soft NICs, two of the gateware, and one of each in both roles, and must give the same frames byte by
