@@ -226,7 +226,7 @@ impl Agreement {
         self.nodes[node].ahead.clear();
     }
 
-    /// Entries decided by anybody.
+    /// Number of entries that any node has decided.
     pub fn entries(&self) -> u64 {
         self.first + self.log.len() as u64
     }

@@ -106,7 +106,8 @@ pub struct WindowOperation {
 }
 
 impl Window {
-    /// `shown`, by time of invocation, as recorded in `recorded`, by time of invocation as well.
+    /// The window of the operations `shown`, each as it stands in the history `recorded`. Both lists are in the order
+    /// of invocation.
     pub(crate) fn new(shown: &[Call], recorded: &[Call], start: Start) -> Self {
         let find =
             |shown: &Call| *recorded.iter().find(|call| call.index == shown.index).expect("is recorded");

@@ -13,7 +13,7 @@ use weft_harness::NicModel;
 use weft_harness::result::{NeighbourFile, RunResult, World, write_whole};
 use weft_harness::table::{Column, Table, microseconds};
 use weft_perftest::{Amount, DataChecked, RdmaBench, RdmaOperation, RdmaResult};
-use weft_report::{DataTypes, Others, Run, Transactions, page};
+use weft_report::{DataTypes, OtherResults, Run, Transactions, page};
 use weft_sim::{Fault, FaultPlan};
 use weft_time::{Duration, Instant};
 
@@ -213,7 +213,7 @@ impl DemoArguments {
         let folder = staging.path();
         let page_runs: Vec<_> = runs.iter().map(|(name, result)| Run { name, result, folder: "" }).collect();
         let (types, transactions) = (DataTypes::default(), Transactions::default());
-        let page = page(title, &page_runs, &types, &transactions, &Others::default());
+        let page = page(title, &page_runs, &types, &transactions, &OtherResults::default());
         write_whole(&folder.join(REPORT), page.as_bytes())?;
         let (_, simulated) = runs[0];
         let replay = format!(

@@ -4,7 +4,7 @@ use std::path::{Component, Path, PathBuf};
 
 use clap::Args;
 use weft_harness::result::{ResultError, RunResult, write_whole};
-use weft_report::{DataTypes, Others, Run, Transactions, drawings, page};
+use weft_report::{DataTypes, OtherResults, Run, Transactions, drawings, page};
 
 use crate::failure::{Failure, Verdict};
 use crate::output::{self, Staging};
@@ -31,7 +31,7 @@ impl ReportArguments {
     pub(crate) fn run(self) -> Result<Verdict, Failure> {
         output::check_file(&self.out)?;
         let (mut types, mut transactions) = (DataTypes::default(), Transactions::default());
-        let mut others = Others::default();
+        let mut others = OtherResults::default();
         let (mut results, mut paths) = (Vec::new(), Vec::new());
         for path in &self.results {
             let text = std::fs::read_to_string(path)

@@ -19,7 +19,7 @@ use crate::identity::new_identity;
 use crate::requests::{AnyQueue, Inbox, RequestQueue};
 use crate::{Cluster, EngineDescription, Error, OpenError};
 
-/// Time until an unanswered question is repeated.
+/// Time until an unanswered request is repeated.
 const REPEAT: Duration = Duration::from_ms(50);
 
 /// The ways to the engines, by slot.

@@ -126,7 +126,7 @@ impl From<&EngineConfig<'_>> for EngineDescription {
     }
 }
 
-/// As configured, with the usual times.
+/// The cluster of the configuration, with the default time-outs of [`Cluster::new`].
 fn configured(peers: &Peers, engines: &EnginesConfig, datagram_bytes: usize) -> Cluster {
     let nodes = peers.iter().map(|(_, peer)| peer.datagram_address()).collect();
     let engines = engines.slots().iter().map(EngineDescription::from).collect();

@@ -20,10 +20,10 @@ pub(crate) trait ClientHalf: Send {
         Err(Error::NotBegun { after })
     }
 
-    /// Begins the request, if there is room: its number.
+    /// Begins the request and returns its number; `None` if there is no room.
     fn start(&mut self, now: Instant, request: &Self::Request) -> Option<u64>;
 
-    /// Takes a message of a node; tells what ends.
+    /// Takes a message of a node, and returns the request that it ends with its result.
     fn receive(
         &mut self,
         now: Instant,

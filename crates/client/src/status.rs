@@ -13,7 +13,7 @@ use weft_cluster::{ClusterConfig, Phase, Text};
 use weft_time::Duration;
 use weft_waist::{EngineState, NodeId};
 
-/// Time until an unanswered question is repeated.
+/// Time until an unanswered request is repeated.
 const AGAIN: std::time::Duration = std::time::Duration::from_millis(100);
 
 /// Report of one node.
@@ -86,7 +86,7 @@ impl<'a> Survey<'a> {
         Self { config, targets, token, wanted, answers }
     }
 
-    /// Asks for a part. A question that cannot be sent is repeated, like a lost one.
+    /// Asks for a part. A request that cannot be sent is repeated, like a lost one.
     fn ask(&self, socket: &UdpSocket, (target, part): (Target, StatusPart)) {
         let request = StatusRequest { cluster: self.config.name.id(), token: self.token, part };
         let _ = socket.send_to(&request.encode(), self.targets[target]);

@@ -34,10 +34,10 @@ pub const CASES: [Case; 3] = [
         bytes: 4_096,
         counter: "drop_no_credit",
         options: Options {
-            memory: Some(Latency { read_cycles: 100, write_cycles: 20_000 }),
+            memory_latency: Some(Latency { read_cycles: 100, write_cycles: 20_000 }),
             pressure: None,
             power_on_seed: 0,
-            keeps: 0,
+            reorder_packets: 0,
         },
     },
     // So slow that payloads pile up in the receive buffer: this memory needs no credit.
@@ -46,10 +46,10 @@ pub const CASES: [Case; 3] = [
         bytes: 4_096,
         counter: "drop_receive_buffer_full",
         options: Options {
-            memory: None,
+            memory_latency: None,
             pressure: Some(Pressure { seed: 1, stalls_of_256: 252 }),
             power_on_seed: 0,
-            keeps: 0,
+            reorder_packets: 0,
         },
     },
     // As slow, with packets of which the receive buffer holds many: their verdicts wait.
@@ -58,10 +58,10 @@ pub const CASES: [Case; 3] = [
         bytes: 64,
         counter: "placement_stall",
         options: Options {
-            memory: None,
+            memory_latency: None,
             pressure: Some(Pressure { seed: 1, stalls_of_256: 252 }),
             power_on_seed: 0,
-            keeps: 0,
+            reorder_packets: 0,
         },
     },
 ];

@@ -74,12 +74,12 @@ pub struct Call {
 pub struct Options {
     /// Random back-pressure on the gateware's ports.
     pub pressure: Option<Pressure>,
-    /// What the gateware's storage that reset leaves alone holds.
+    /// Seed of the contents that the gateware's storage without reset has at power-on.
     pub power_on_seed: u32,
-    /// Latency of the memories behind the gateware, instead of the usual ones.
-    pub memory: Option<Latency>,
-    /// Requests that a soft NIC can keep when they come too early; the gateware keeps none.
-    pub keeps: usize,
+    /// Latency of the memories behind the gateware; `None` for the default of each memory.
+    pub memory_latency: Option<Latency>,
+    /// Number of early requests that a soft NIC can hold until the missing ones have come; the gateware holds none.
+    pub reorder_packets: usize,
 }
 
 /// An engine that takes down its calls.
@@ -168,7 +168,7 @@ impl Twin {
                 let card = CardConfig {
                     peers: [None; NODES_MAX],
                     datagram_bytes: 1_472,
-                    transport: weft_rdma::Config { reorder_packets: options.keeps, ..transport() },
+                    transport: weft_rdma::Config { reorder_packets: options.reorder_packets, ..transport() },
                     region_bytes: MEMORY_BYTES,
                 };
                 let config = SoftNicConfig { hardware, address, card };
@@ -182,8 +182,8 @@ impl Twin {
                     transport: transport(),
                     region_bytes: MEMORY_BYTES,
                     bits_per_s: 100_000_000_000,
-                    hbm: options.memory.unwrap_or(Latency { read_cycles: 40, write_cycles: 20 }),
-                    host: options.memory.unwrap_or(Latency { read_cycles: 150, write_cycles: 60 }),
+                    hbm: options.memory_latency.unwrap_or(Latency { read_cycles: 40, write_cycles: 20 }),
+                    host: options.memory_latency.unwrap_or(Latency { read_cycles: 150, write_cycles: 60 }),
                     pressure: options.pressure,
                     power_on_seed: options.power_on_seed,
                     psp: None,

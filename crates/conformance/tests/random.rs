@@ -10,8 +10,8 @@ fn run(kinds: [Kind; 2], seed: u64, messages: usize, faults: Faults) {
     // Every other run has random back-pressure on the gateware's ports.
     let pressure = (seed % 2 == 1).then_some(Pressure { seed, stalls_of_256: 40 });
     // And every third has soft NICs that keep what comes too early, some of them too little.
-    let keeps = [0, 64, 3][seed as usize % 3];
-    let options = Options { pressure, power_on_seed: seed as u32 | 1, keeps, ..Options::default() };
+    let reorder_packets = [0, 64, 3][seed as usize % 3];
+    let options = Options { pressure, power_on_seed: seed as u32 | 1, reorder_packets, ..Options::default() };
     let run = Run { seed, messages, queue_pairs: 4, faults, options };
     let report = check(kinds, &run).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(report.messages, messages);

@@ -51,8 +51,9 @@ pub(crate) fn build(
     Ok(packages)
 }
 
-/// Builds the model of a top and links it. It takes minutes to compile and does not depend on Cargo's profile, so all
-/// profiles share one, by what it is made of. It is built beside its place and moved there when it is whole.
+/// Builds the model of a top and links it. A model takes minutes to compile and does not depend on Cargo's profile, so
+/// all profiles share it, under a name with the digest of its inputs. It is built in a directory of its own and moved
+/// to that name when it is complete.
 fn build_top(
     top: Top,
     tool: &Verilator,

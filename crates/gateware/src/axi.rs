@@ -252,7 +252,7 @@ fn check(address: AxiAddress) -> AxiAddress {
 
 /// Storage of the bytes.
 pub(crate) trait Storage {
-    /// Stores the bytes of a word that have their strobe; `false` if one of them is outside the memory.
+    /// Stores the bytes of a word whose strobe is set; `false` if one of them is outside the memory.
     fn store(&mut self, address: u64, beat: &WriteBeat) -> bool;
 
     /// A word; bytes behind the end of the memory are zero, and a word that is all behind it is an error.

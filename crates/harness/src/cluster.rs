@@ -112,22 +112,22 @@ impl<N: Machine, C: Machine> ClusterMachine<N, C> {
         }
     }
 
-    /// The node, if it is one.
+    /// The node, if this machine is one.
     pub fn node(&self) -> Option<&N> {
         if let Self::Node(machine) = self { Some(machine) } else { None }
     }
 
-    /// The node, if it is one, to act on it.
+    /// The node, if this machine is one, to change it.
     pub fn node_mut(&mut self) -> Option<&mut N> {
         if let Self::Node(machine) = self { Some(machine) } else { None }
     }
 
-    /// The clients, if it is theirs.
+    /// The clients, if this machine runs them.
     pub fn clients(&self) -> Option<&C> {
         if let Self::Clients(sealed) = self { Some(&sealed.machine) } else { None }
     }
 
-    /// The clients, if it is theirs, to act on them.
+    /// The clients, if this machine runs them, to change them.
     pub fn clients_mut(&mut self) -> Option<&mut C> {
         if let Self::Clients(sealed) = self { Some(&mut sealed.machine) } else { None }
     }

@@ -10,12 +10,12 @@ use weft_wire::frame::{self, Flow, Frame};
 
 use crate::{ClusterHost, KeyHolder, Planted};
 
-/// A change of what an engine is, on its node's clock.
+/// A change of an engine's status, on its node's clock.
 #[derive(Clone, Copy, Debug)]
 pub struct StatusChange {
     /// When it changed.
     pub at: Instant,
-    /// Status from then on.
+    /// The status after the change.
     pub status: EngineStatus,
 }
 

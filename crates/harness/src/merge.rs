@@ -181,7 +181,8 @@ mod tests {
         assert_eq!(merged, other_order);
         let alone = slice(1, 10, &[]);
         assert_eq!(merge(vec![alone.clone()]), Ok(alone));
-        // What a result says of itself: the basis is the same, and how to repeat a slice is not how to repeat them all.
+        // The basis is the same for all slices, so it stays. The command and `violated` are of one slice only and are
+        // left out.
         let enclosed = |mut slice: Value| {
             slice["machine"] = json!({ "kind": "simulated" });
             slice["replay"] = json!(format!("weft sim x --seed {}", slice["seed"]));

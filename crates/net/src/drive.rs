@@ -23,13 +23,13 @@ pub trait Endpoint {
     fn transmit(&mut self, now: Instant, ports: &mut [UdpPort]);
 }
 
-/// Drives `endpoint` over `ports` in this thread until `stop` is requested: receive a batch from every ready port, do
-/// what is due, queue and send, and pass the time by `policy` if that was nothing. What is queued when the stop comes
-/// is sent as far as the kernel takes it.
+/// Drives `endpoint` over `ports` in this thread until `stop` is requested: receive a batch from every ready port,
+/// handle what is due, queue and send, and wait as `policy` says if there was nothing to do. What is queued when the
+/// stop comes is sent as far as the kernel takes it.
 ///
 /// # Errors
-/// Only what makes going on pointless, such as a closed descriptor. Whatever a peer or the network may cause is counted
-/// by the ports.
+/// Only errors after which no port works, such as a closed descriptor. The ports count errors that a peer or the
+/// network may cause.
 pub fn run(
     endpoint: &mut impl Endpoint,
     ports: &mut [UdpPort],

@@ -418,7 +418,7 @@ impl<'a> Node<'a> {
         while let Some(report) = self.node.poll_report() {
             match report {
                 Report::Taken(_) => self.fail(NodeError::Taken),
-                // Its last line says why.
+                // The node stops, so the mismatch is its last line: the error that it ends with.
                 Report::Misfit(_, misfit) if stops => self.fail(NodeError::Misfit(Box::new(misfit))),
                 report => log(&report),
             }
@@ -426,7 +426,7 @@ impl<'a> Node<'a> {
     }
 }
 
-/// Logs what an operator should know, as severe as it is.
+/// Logs a report for the operator, at the level that its cause deserves.
 fn log(report: &Report) {
     match report {
         Report::Refused(node, Reason::Parted) => tracing::warn!(node = node.index(), "{report}"),

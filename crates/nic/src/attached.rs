@@ -33,16 +33,16 @@ pub trait AttachedMemory: Debug + Send {
     /// [`MemoryFault`] if they are not all there.
     fn read(&mut self, offset: u64, length: usize) -> Result<&[u8], MemoryFault>;
 
-    /// Takes `bytes` for `offset`.
+    /// Queues `bytes` to be written from `offset` on.
     ///
     /// # Errors
     /// [`MemoryFault`] if they do not all fit, or an earlier write has failed.
     fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), MemoryFault>;
 
-    /// Hands all that was taken to the device.
+    /// Hands all queued writes to the device.
     fn submit(&mut self);
 
-    /// Submits, and names all writes so far.
+    /// Submits, and returns a mark that stands for all writes so far.
     fn mark(&mut self) -> u64;
 
     /// Whether all writes up to a mark are visible in the memory. Those that have failed never are.

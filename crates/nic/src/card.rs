@@ -471,8 +471,7 @@ impl<E: Engine> Card<E> {
         Some(request)
     }
 
-    /// The labour of the event that what was polled last came of. Nothing waits for it here: that is the world's
-    /// affair.
+    /// The labour of the event whose effect was polled last. The card does not wait for it: the world does.
     pub const fn labour(&self) -> Duration {
         self.polled_labour
     }

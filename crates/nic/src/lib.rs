@@ -71,8 +71,8 @@ pub trait Nic {
         None
     }
 
-    /// The labour of the event that what was polled last came of: a core that does it has that for the world so much
-    /// later.
+    /// The labour of the event whose effect was polled last: the world hands that effect on so much later, when a core
+    /// has done the work.
     fn labour(&self) -> Duration {
         Duration::ZERO
     }

@@ -23,12 +23,13 @@ const BATCH_SECTORS: u32 = 256;
 const LOG_SECTORS: u64 = 32_768;
 /// Bytes of a chunk of a snapshot.
 const CHUNK_BYTES: usize = 64 << 10;
-/// Thousandths of the log at which a snapshot begins.
+/// A snapshot begins when the log is this full, in thousandths.
 const SNAPSHOT_AT: u64 = 250;
-/// Calls of an engine for a snapshot, beside its parts: record accepted entries from now on, and the beginning.
+/// Asks the engine to record accepted entries from now on, because a snapshot begins.
 const MARK: u8 = 0;
+/// Asks the engine for the first part of a snapshot.
 const BEGINNING: u8 = 1;
-/// A part, or place, behind the last.
+/// The number after that of the last part.
 const END: u32 = u32::MAX;
 
 /// The sizes of the store of such an engine.

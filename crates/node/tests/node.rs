@@ -27,7 +27,7 @@ impl Fake {
         Self { outlives_lease, follows_views, told: Rc::default() }
     }
 
-    /// As that of the key-value store, of a log, and of rounds.
+    /// `outlives_lease` and `follows_views` of the key-value store, of a replicated log, and of rounds.
     const LEASED: (bool, bool) = (false, true);
     const MAJORITY: (bool, bool) = (true, true);
     const OWN_MEMBERS: (bool, bool) = (true, false);

@@ -19,7 +19,7 @@ type Value = Py<PyAny>;
 /// What Python makes of a result once it is there.
 type Convert<T> = fn(Python<'_>, T) -> PyResult<Value>;
 
-/// An answer of some type.
+/// A pending answer whose type is erased, so that Python objects of one class hold answers of all types.
 trait Answer: Send {
     fn is_ready(&self) -> bool;
     /// Blocks until the answer is there. Other threads of Python run meanwhile.

@@ -5,7 +5,7 @@ mod common;
 
 use std::collections::VecDeque;
 
-use common::{Connection, Node, connected_as};
+use common::{Connection, Node, connected_pair};
 use proptest::prelude::*;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
@@ -94,7 +94,7 @@ impl World {
             rd_atomic,
             ..Connection::default()
         };
-        let mut nodes = connected_as([&configs[0], &configs[1]], &with);
+        let mut nodes = connected_pair([&configs[0], &configs[1]], &with);
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         for node in &mut nodes {
             random.fill_bytes(&mut node.memory.image_mut(Target::Host)[SOURCE..SOURCE + AREA]);

@@ -514,7 +514,7 @@ mod tests {
         let types = taken(&[&measured(3, 15), &several, &sweep, CRASH, hybrid]);
         assert_eq!(types.measured.len(), 4);
         assert!(types.hold() && !types.is_empty());
-        let html = page("x", &[], &types, &crate::Transactions::default(), &crate::Others::default());
+        let html = page("x", &[], &types, &crate::Transactions::default(), &crate::OtherResults::default());
         for expected in [
             "The leader of account",
             "leads: 20.0 µs",
@@ -546,7 +546,7 @@ mod tests {
         let types = taken(&[&CRASH.replace("\"holds\"", "\"violation\"")]);
         assert!(!types.hold());
         assert!(
-            page("x", &[], &types, &crate::Transactions::default(), &crate::Others::default())
+            page("x", &[], &types, &crate::Transactions::default(), &crate::OtherResults::default())
                 .contains("class=\"verdict bad\"")
         );
     }

@@ -15,7 +15,7 @@ mod transactions;
 
 pub use data_types::DataTypes;
 use markup::Markup;
-pub use other::Others;
+pub use other::OtherResults;
 pub use svg::{Drawing, drawings};
 pub use transactions::Transactions;
 
@@ -44,7 +44,7 @@ pub fn page(
     runs: &[Run<'_>],
     types: &DataTypes,
     transactions: &Transactions,
-    others: &Others,
+    others: &OtherResults,
 ) -> String {
     let mut page = Markup::new();
     page.raw("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n")
@@ -98,7 +98,7 @@ fn verdict(
     runs: &[Run<'_>],
     types: &DataTypes,
     transactions: &Transactions,
-    others: &Others,
+    others: &OtherResults,
 ) {
     let operations = runs.iter().fold(0u64, |sum, run| sum.saturating_add(run.result.operations));
     let bad: Vec<_> = runs.iter().filter(|run| is_bad(run.result)).map(|run| run.name).collect();
@@ -411,7 +411,7 @@ mod tests {
             &runs,
             &DataTypes::default(),
             &Transactions::default(),
-            &Others::default(),
+            &OtherResults::default(),
         )
     }
 
@@ -462,7 +462,7 @@ mod tests {
             &[Run { name: "one", result: &result, folder: "" }],
             &DataTypes::default(),
             &Transactions::default(),
-            &Others::default(),
+            &OtherResults::default(),
         );
         assert!(html.contains(&format!("<td class=\"\">{}</td>", grouped(result.operations))));
         assert!(html.contains(&format!("<td class=\"\">{}</td>", microseconds(result.p99_ns))));
@@ -484,7 +484,7 @@ mod tests {
         bad.lost_acknowledged_writes = Some(1);
         assert!(two_runs(&good, &bad).contains("class=\"verdict bad\""));
         assert!(
-            page("x", &[], &DataTypes::default(), &Transactions::default(), &Others::default())
+            page("x", &[], &DataTypes::default(), &Transactions::default(), &OtherResults::default())
                 .contains("class=\"verdict open\"")
         );
     }
@@ -506,7 +506,7 @@ mod tests {
             &[Run { name: hostile, result: &result, folder: "" }],
             &DataTypes::default(),
             &Transactions::default(),
-            &Others::default(),
+            &OtherResults::default(),
         );
         assert_well_formed(&html);
         assert!(!html.contains("<script") && !html.contains("\" onload"));
@@ -534,7 +534,7 @@ mod tests {
             &[Run { name: "one", result: &result, folder: "" }],
             &DataTypes::default(),
             &Transactions::default(),
-            &Others::default(),
+            &OtherResults::default(),
         );
         assert_well_formed(&html);
         assert!(!html.contains("NaN") && !html.contains("inf"));
@@ -548,7 +548,7 @@ mod tests {
             &[Run { name: "one", result: &result, folder: "" }],
             &DataTypes::default(),
             &Transactions::default(),
-            &Others::default(),
+            &OtherResults::default(),
         ));
     }
 

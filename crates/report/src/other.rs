@@ -29,11 +29,11 @@ const DRAWN: [&str; 5] = ["_per_s", "_per_us", "_per_server", "p50_ns", "p99_ns"
 /// The keys that all results have, which the title of a section shows.
 const ENVELOPE: [&str; 6] = ["format", "kind", "machine", "replay", "checked", "violated"];
 
-/// Results of other kinds, of all files together.
+/// Results, from all files, of kinds that have no section of their own in a report.
 #[derive(Clone, Debug, Default)]
-pub struct Others(Vec<Map<String, Value>>);
+pub struct OtherResults(Vec<Map<String, Value>>);
 
-impl Others {
+impl OtherResults {
     /// Takes in the text of the file `path`, if it holds the result of a command.
     ///
     /// # Errors
@@ -355,7 +355,7 @@ mod tests {
                    {"system": "a<b", "outstanding": 4, "operations_per_s": 30.5, "latency": {"p50_ns": 1900}}]}"#;
 
     fn drawn(text: &str) -> String {
-        let mut others = Others::default();
+        let mut others = OtherResults::default();
         others.take(text, Path::new("toy.json")).unwrap();
         let mut page = Markup::new();
         others.sections(&mut page);
@@ -385,17 +385,17 @@ mod tests {
         for text in
             ["[]", "{}", r#"{"format": "weft-toy-1"}"#, r#"{"format": "toy", "kind": "bench toy"}"#, "hello"]
         {
-            let refused = Others::default().take(text, Path::new("toy.json"));
+            let refused = OtherResults::default().take(text, Path::new("toy.json"));
             assert_eq!(refused, Err(ResultError::Foreign { path: "toy.json".into() }), "{text}");
         }
-        let cut = Others::default().take(&SWEEP[..99], Path::new("toy.json"));
+        let cut = OtherResults::default().take(&SWEEP[..99], Path::new("toy.json"));
         assert_eq!(cut, Err(ResultError::Truncated { path: "toy.json".into() }));
     }
 
     #[test]
     fn verdicts_are_told_apart() {
         let verdict = |from: &str, to: &str| {
-            let mut others = Others::default();
+            let mut others = OtherResults::default();
             others.take(&SWEEP.replace(from, to), Path::new("toy.json")).unwrap();
             (others.hold(), others.are_violated())
         };

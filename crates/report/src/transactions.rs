@@ -405,7 +405,7 @@ mod tests {
         for text in texts {
             assert!(transactions.take(text, Path::new("x.json")).unwrap(), "{text}");
         }
-        page("x", &[], &DataTypes::default(), &transactions, &crate::Others::default())
+        page("x", &[], &DataTypes::default(), &transactions, &crate::OtherResults::default())
     }
 
     #[test]

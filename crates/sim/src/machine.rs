@@ -129,7 +129,8 @@ pub trait Director<M> {
         }
     }
 
-    /// Something befalls the disk of `machine`: whether it did. What is vetoed is counted as skipped.
+    /// Applies a fault to the disk of `machine`. Returns whether it was applied; a fault that is not is counted as
+    /// skipped.
     fn disk_fault(&mut self, machines: &Machines<M>, machine: MachineId, fault: DiskFault) -> bool {
         let _ = (machines, machine, fault);
         false

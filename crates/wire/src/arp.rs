@@ -12,7 +12,7 @@ const HARDWARE_ETHERNET: u16 = 1;
 /// An ARP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arp {
-    /// Question or answer.
+    /// ARP request or ARP reply.
     pub operation: Operation,
     /// Station of the sender.
     pub sender: Station,
@@ -20,7 +20,7 @@ pub struct Arp {
     pub target: Station,
 }
 
-/// Question or answer.
+/// ARP request or ARP reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum Operation {

@@ -7,7 +7,7 @@ use crate::checksum::{Sum, checksum};
 /// An echo message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Echo<'a> {
-    /// Question or answer.
+    /// Echo request or echo reply.
     pub kind: EchoKind,
     /// Chosen by the requester; the reply repeats it.
     pub identifier: u16,
@@ -17,13 +17,13 @@ pub struct Echo<'a> {
     pub payload: &'a [u8],
 }
 
-/// Question or answer: the ICMP type.
+/// The ICMP type: echo request or echo reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum EchoKind {
-    /// Answer.
+    /// Echo reply.
     Reply = 0,
-    /// Question.
+    /// Echo request.
     Request = 8,
 }
 

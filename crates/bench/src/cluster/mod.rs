@@ -24,7 +24,7 @@ pub use result::{ClusterResult, EngineResult};
 
 /// Time that the end of a run allows for replicas to catch up.
 const PATIENCE: time::Duration = time::Duration::from_secs(60);
-/// Between the questions of whoever waits.
+/// Time between two polls of a waiting thread.
 const PAUSE: time::Duration = time::Duration::from_millis(20);
 
 /// A load on all engines of a running cluster.

@@ -296,7 +296,7 @@ impl Cluster {
         if !self.parameters().is_on_host() {
             return Duration::from_us(200);
         }
-        // One after the other, and some of them again.
+        // A host connects its queue pairs one after the other. Three times that leaves room for repeated attempts.
         let each = HOST_PROCESS.connect.duration() + HOST_PROCESS.access.duration();
         each * 3 * self.machines.director.builder.queue_pairs() as u64
     }

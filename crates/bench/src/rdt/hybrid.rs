@@ -59,7 +59,7 @@ pub struct HybridPoint {
     pub skew: f64,
     /// Calls that are folded before they are sent.
     pub summarize: usize,
-    /// From question to answer, of all operations.
+    /// From request to answer, of all operations.
     pub response: Summary,
     /// Of queries.
     pub queries: Summary,

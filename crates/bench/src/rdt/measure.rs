@@ -85,25 +85,25 @@ pub struct ReplicaResult {
     pub leads: bool,
     /// Operations of its client.
     pub operations: u64,
-    /// From its client's first question to the last answer.
+    /// From its client's first request to the last answer.
     pub time_ns: u64,
-    /// From question to answer.
+    /// From request to answer.
     pub response: Summary,
 }
 
 /// Measurements without their parameters.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Measured {
-    /// From question to answer, of all operations.
+    /// Response times of all operations, from request to answer.
     pub response: Summary,
-    /// The same, whole.
+    /// The distribution behind `response`.
     #[serde(skip)]
     pub latencies: Latencies,
-    /// Of queries.
+    /// Response times of queries.
     pub queries: Summary,
-    /// Of calls.
+    /// Response times of calls, which update.
     pub updates: Summary,
-    /// Of calls, by method.
+    /// Response times of calls, by method.
     pub methods: Vec<MethodResult>,
     /// All operations per time of the replica that takes longest: the throughput as SafarDB's appendix D.1 defines it.
     pub operations_per_us: f64,
@@ -111,9 +111,9 @@ pub struct Measured {
     pub operations_per_us_sum: f64,
     /// Each replica.
     pub replicas: Vec<ReplicaResult>,
-    /// Of the replicas that lead a group, if there is a group.
+    /// Response times at the replicas that lead a group, if the type has a group.
     pub leaders: Option<Summary>,
-    /// Of those that lead none, if there is a group.
+    /// Response times at the replicas that lead no group, if the type has a group.
     pub followers: Option<Summary>,
     /// Calls that were not permissible where they were checked, per cent of all.
     pub refused_percent: f64,

@@ -1,4 +1,4 @@
-//! `weft bench rdma`: one verb, beside what the link or the machine allows.
+//! `weft bench rdma`: measures one verb, and compares it with the limit of the link or of the machine.
 
 use std::path::PathBuf;
 

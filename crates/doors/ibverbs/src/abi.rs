@@ -617,6 +617,6 @@ pub struct verbs_context {
 /// # Safety
 /// All fields of `T` must be valid when zero.
 pub unsafe fn zeroed<T>() -> T {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller keeps to this function's contract.
     unsafe { std::mem::zeroed() }
 }

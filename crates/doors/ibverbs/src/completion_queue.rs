@@ -49,7 +49,7 @@ pub struct CompletionQueue {
 /// # Safety
 /// `queue` must come from this library and not be destroyed.
 pub unsafe fn completion_queue<'a>(queue: *mut ibv_cq) -> &'a mut CompletionQueue {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller keeps to this function's contract.
     unsafe { &mut *queue.cast::<CompletionQueue>() }
 }
 
@@ -90,7 +90,7 @@ pub unsafe fn create(
     if !(1..=LONGEST).contains(&cqe) {
         return null(libc::EINVAL);
     }
-    // SAFETY: the caller's pointers.
+    // SAFETY: the C caller passes valid pointers.
     unsafe {
         let owner = context(pointer);
         let engine = Arc::clone(&owner.engine);
@@ -134,7 +134,7 @@ unsafe extern "C" fn ibv_create_cq(
     if vector != 0 {
         return null(libc::EINVAL);
     }
-    // SAFETY: the caller's pointers.
+    // SAFETY: the C caller passes valid pointers.
     unsafe { create(pointer, cqe, user, channel).cast() }
 }
 
@@ -143,7 +143,7 @@ unsafe extern "C" fn ibv_resize_cq(queue: *mut ibv_cq, cqe: c_int) -> c_int {
     if !(1..=LONGEST).contains(&cqe) {
         return fail(libc::EINVAL);
     }
-    // SAFETY: the caller's pointer.
+    // SAFETY: the C caller passes a valid pointer.
     let queue = unsafe { completion_queue(queue) };
     let result = queue.engine.lock().device.resize_completion_queue(queue.number, cqe as usize);
     if result.is_ok() {
@@ -154,7 +154,7 @@ unsafe extern "C" fn ibv_resize_cq(queue: *mut ibv_cq, cqe: c_int) -> c_int {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_destroy_cq(pointer: *mut ibv_cq) -> c_int {
-    // SAFETY: the caller's pointer, which it does not use any more.
+    // SAFETY: the C caller passes a valid pointer and gives up its use.
     unsafe {
         let queue = completion_queue(pointer);
         {
@@ -182,7 +182,7 @@ unsafe extern "C" fn ibv_get_cq_event(
     queue: *mut *mut ibv_cq,
     user: *mut *mut c_void,
 ) -> c_int {
-    // SAFETY: the caller's pointers.
+    // SAFETY: the C caller passes valid pointers.
     unsafe {
         let Some(found) = (*channel.cast::<CompletionChannel>()).channel.next() else { return -1 };
         let found = found.cast::<ibv_cq>();
@@ -194,13 +194,13 @@ unsafe extern "C" fn ibv_get_cq_event(
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ibv_ack_cq_events(queue: *mut ibv_cq, events: c_uint) {
-    // SAFETY: the caller's pointer.
+    // SAFETY: the C caller passes a valid pointer.
     unsafe { completion_queue(queue) }.raised.completions.fetch_sub(events.into(), Ordering::AcqRel);
 }
 
 /// `ibv_req_notify_cq`.
 pub unsafe extern "C" fn req_notify_cq(queue: *mut ibv_cq, solicited: c_int) -> c_int {
-    // SAFETY: the caller's pointer.
+    // SAFETY: the C caller passes a valid pointer.
     let queue = unsafe { completion_queue(queue) };
     let mut state = queue.engine.lock();
     let notify = if solicited != 0 { Notify::Solicited } else { Notify::Next };
@@ -211,7 +211,7 @@ pub unsafe extern "C" fn req_notify_cq(queue: *mut ibv_cq, solicited: c_int) -> 
 
 /// `ibv_poll_cq`.
 pub unsafe extern "C" fn poll_cq(queue: *mut ibv_cq, most: c_int, out: *mut ibv_wc) -> c_int {
-    // SAFETY: the caller's pointer.
+    // SAFETY: the C caller passes a valid pointer.
     let queue = unsafe { completion_queue(queue) };
     let most = usize::try_from(most).unwrap_or(0);
     let mut state = queue.engine.lock();

@@ -62,7 +62,7 @@ pub struct Context {
 /// # Safety
 /// `context` must come from [`ibv_open_device`] and be open.
 pub unsafe fn context<'a>(context: *mut ibv_context) -> &'a Context {
-    // SAFETY: the caller's promise; the structure of C is a field of this one.
+    // SAFETY: the caller keeps to this function's contract; the structure of C is a field of this one.
     unsafe { &*context.byte_sub(offset_of!(verbs_context, context)).cast::<Context>() }
 }
 
@@ -99,7 +99,7 @@ fn device() -> Option<*mut Device> {
 pub unsafe extern "C" fn ibv_get_device_list(count: *mut c_int) -> *mut *mut ibv_device {
     let device = device();
     if !count.is_null() {
-        // SAFETY: the caller's pointer.
+        // SAFETY: the C caller passes a valid pointer.
         unsafe { *count = c_int::from(device.is_some()) };
     }
     let list = [device.unwrap_or(ptr::null_mut()).cast::<ibv_device>(), ptr::null_mut()];
@@ -200,7 +200,7 @@ unsafe extern "C" fn ibv_close_device(context: *mut ibv_context) -> c_int {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ibv_query_device(pointer: *mut ibv_context, attr: *mut ibv_device_attr) -> c_int {
-    // SAFETY: the caller's pointers.
+    // SAFETY: the C caller passes valid pointers.
     unsafe {
         let options = context(pointer).engine.options();
         let mut text = zeroed::<ibv_device_attr>();
@@ -249,7 +249,7 @@ unsafe extern "C" fn query_device_ex(
     attr: *mut ibv_device_attr_ex,
     size: usize,
 ) -> c_int {
-    // SAFETY: the caller's pointers; no more than `size` bytes are written.
+    // SAFETY: the C caller passes valid pointers; no more than `size` bytes are written.
     unsafe {
         let mut all = zeroed::<ibv_device_attr_ex>();
         ibv_query_device(pointer, &raw mut all.orig_attr);
@@ -267,7 +267,7 @@ unsafe extern "C" fn query_device_ex(
 }
 
 unsafe extern "C" fn query_rt_values(_context: *mut ibv_context, values: *mut ibv_values_ex) -> c_int {
-    // SAFETY: the caller's pointer.
+    // SAFETY: the C caller passes a valid pointer.
     unsafe {
         (*values).comp_mask &= 1;
         libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut (*values).raw_clock)
@@ -303,7 +303,7 @@ unsafe extern "C" fn query_port(
     if u32::from(number) != PORT {
         return fail(libc::EINVAL);
     }
-    // SAFETY: the caller's pointers; no more than `size` bytes are written.
+    // SAFETY: the C caller passes valid pointers; no more than `size` bytes are written.
     unsafe {
         let port = port(context(pointer).engine.options());
         ptr::write_bytes(attr.cast::<u8>(), 0, size);
@@ -320,7 +320,7 @@ unsafe extern "C" fn ibv_query_port(
     number: u8,
     attr: *mut ibv_port_attr,
 ) -> c_int {
-    // SAFETY: the caller's pointers.
+    // SAFETY: the C caller passes valid pointers.
     unsafe { query_port(pointer, number, attr, offset_of!(ibv_port_attr, port_cap_flags2)) }
 }
 
@@ -340,13 +340,13 @@ unsafe extern "C" fn ibv_query_gid(
         set_errno(libc::EINVAL);
         return -1;
     }
-    // SAFETY: the caller's pointers.
+    // SAFETY: the C caller passes valid pointers.
     unsafe { *out = gid(context(pointer).engine.options()) };
     0
 }
 
 unsafe fn gid_entry(pointer: *mut ibv_context) -> ibv_gid_entry {
-    // SAFETY: the caller's pointer.
+    // SAFETY: the C caller passes a valid pointer.
     let gid = unsafe { gid(context(pointer).engine.options()) };
     ibv_gid_entry { gid, gid_index: 0, port_num: PORT, gid_type: ROCE_V2, ndev_ifindex: 0 }
 }
@@ -369,7 +369,7 @@ unsafe extern "C" fn _ibv_query_gid_ex(
     if index != 0 {
         return libc::ENODATA;
     }
-    // SAFETY: the caller's pointers.
+    // SAFETY: the C caller passes valid pointers.
     unsafe { *out = gid_entry(pointer) };
     0
 }
@@ -388,7 +388,7 @@ unsafe extern "C" fn _ibv_query_gid_table(
     if most == 0 {
         return 0;
     }
-    // SAFETY: the caller's pointers.
+    // SAFETY: the C caller passes valid pointers.
     unsafe { *out = gid_entry(pointer) };
     1
 }
@@ -405,7 +405,7 @@ unsafe extern "C" fn ibv_query_gid_type(
         set_errno(libc::EINVAL);
         return -1;
     }
-    // SAFETY: the caller's pointer.
+    // SAFETY: the C caller passes a valid pointer.
     unsafe { *out = ROCE_V2_OF_KERNEL };
     0
 }
@@ -421,7 +421,7 @@ unsafe extern "C" fn ibv_query_pkey(
         set_errno(libc::EINVAL);
         return -1;
     }
-    // SAFETY: the caller's pointer.
+    // SAFETY: the C caller passes a valid pointer.
     unsafe { *out = 0xffff };
     0
 }
@@ -440,7 +440,7 @@ unsafe extern "C" fn ibv_get_async_event(
     pointer: *mut ibv_context,
     event: *mut crate::abi::ibv_async_event,
 ) -> c_int {
-    // SAFETY: the caller's pointers.
+    // SAFETY: the C caller passes valid pointers.
     unsafe {
         let Some((kind, object)) = context(pointer).events.next() else { return -1 };
         (*event).element = object;

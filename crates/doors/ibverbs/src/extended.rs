@@ -13,7 +13,7 @@ pub unsafe extern "C" fn create_cq_ex(
     context: *mut ibv_context,
     init: *mut ibv_cq_init_attr_ex,
 ) -> *mut ibv_cq_ex {
-    // SAFETY: the caller's pointers.
+    // SAFETY: the C caller passes valid pointers.
     unsafe {
         let init = &*init;
         if init.wc_flags & !OFFERED != 0 || init.comp_mask & !3 != 0 || init.comp_vector != 0 {
@@ -50,17 +50,17 @@ unsafe fn of<'a>(queue: *mut ibv_cq_ex) -> &'a mut CompletionQueue {
 }
 
 unsafe extern "C" fn start_poll(queue: *mut ibv_cq_ex, _attr: *mut c_void) -> c_int {
-    // SAFETY: the caller's pointer.
+    // SAFETY: the C caller passes a valid pointer.
     unsafe { take(queue, true) }
 }
 
 unsafe extern "C" fn next_poll(queue: *mut ibv_cq_ex) -> c_int {
-    // SAFETY: the caller's pointer.
+    // SAFETY: the C caller passes a valid pointer.
     unsafe { take(queue, false) }
 }
 
 unsafe fn take(pointer: *mut ibv_cq_ex, look: bool) -> c_int {
-    // SAFETY: the caller's pointer.
+    // SAFETY: the C caller passes a valid pointer.
     let queue = unsafe { of(pointer) };
     let mut state = queue.engine.lock();
     if look && state.device.completions(queue.number) == 0 {
@@ -79,14 +79,14 @@ unsafe fn take(pointer: *mut ibv_cq_ex, look: bool) -> c_int {
 }
 
 unsafe extern "C" fn end_poll(queue: *mut ibv_cq_ex) {
-    // SAFETY: the caller's pointer.
+    // SAFETY: the C caller passes a valid pointer.
     unsafe { of(queue) }.current = None;
 }
 
 macro_rules! readers {
     ($($name:ident -> $type:ty: $read:expr;)*) => {
         $(unsafe extern "C" fn $name(queue: *mut ibv_cq_ex) -> $type {
-            // SAFETY: the caller's pointer.
+            // SAFETY: the C caller passes a valid pointer.
             let current = unsafe { of(queue) }.current;
             let read: fn(&weft_device::WorkCompletion) -> $type = $read;
             current.as_ref().map_or(0, read)

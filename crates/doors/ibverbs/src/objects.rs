@@ -41,18 +41,18 @@ pub struct Domain {
 /// # Safety
 /// `pd` must come from this library and not be deallocated.
 pub unsafe fn domain(pd: *mut ibv_pd) -> ProtectionDomain {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller keeps to this function's contract.
     unsafe { (*pd.cast::<Domain>()).domain }
 }
 
 unsafe fn engine<'a>(pd: *mut ibv_pd) -> &'a Arc<Engine> {
-    // SAFETY: the caller's pointer.
+    // SAFETY: the C caller passes a valid pointer.
     unsafe { &context((*pd).context).engine }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_alloc_pd(pointer: *mut ibv_context) -> *mut ibv_pd {
-    // SAFETY: the caller's pointer.
+    // SAFETY: the C caller passes a valid pointer.
     let allocated = unsafe { context(pointer) }.engine.lock().device.allocate_domain();
     match allocated {
         Ok(domain) => {
@@ -65,7 +65,7 @@ pub unsafe extern "C" fn ibv_alloc_pd(pointer: *mut ibv_context) -> *mut ibv_pd 
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ibv_dealloc_pd(pd: *mut ibv_pd) -> c_int {
-    // SAFETY: the caller's pointer, which it does not use any more.
+    // SAFETY: the C caller passes a valid pointer and gives up its use.
     unsafe {
         let found = &*pd.cast::<Domain>();
         if !found.parent
@@ -92,7 +92,7 @@ pub unsafe extern "C" fn alloc_parent_domain(
     pointer: *mut ibv_context,
     init: *mut ibv_parent_domain_init_attr,
 ) -> *mut ibv_pd {
-    // SAFETY: the caller's pointers.
+    // SAFETY: the C caller passes valid pointers.
     unsafe {
         if (*init).pd.is_null() || (*init).comp_mask & !3 != 0 {
             return null(libc::EINVAL);
@@ -128,7 +128,7 @@ unsafe fn register(
     // All memory at once (implicit on-demand paging).
     let length = if address.is_null() && length == usize::MAX { u64::MAX >> 1 } else { length as u64 };
     let iova = if flags & ZERO_BASED != 0 { 0 } else { iova };
-    // SAFETY: the caller's pointer.
+    // SAFETY: the C caller passes a valid pointer.
     let (domain, engine) = unsafe { (domain(pd), engine(pd)) };
     let region = MemoryRegion { domain, address: address as u64, iova, length, access: access(flags) };
     let registered = engine.lock().device.register_memory(region);
@@ -143,10 +143,10 @@ unsafe extern "C" fn ibv_reg_mr_iova2(
     iova: u64,
     flags: c_uint,
 ) -> *mut ibv_mr {
-    // SAFETY: the caller's pointers.
+    // SAFETY: the C caller passes valid pointers.
     match unsafe { register(pd, addr, length, iova, flags) } {
         Ok((lkey, rkey)) => {
-            // SAFETY: the caller's pointer.
+            // SAFETY: the C caller passes a valid pointer.
             let context = unsafe { (*pd).context };
             Box::into_raw(Box::new(ibv_mr { context, pd, addr, length, handle: lkey, lkey, rkey }))
         }
@@ -162,7 +162,7 @@ unsafe extern "C" fn ibv_reg_mr_iova(
     iova: u64,
     flags: c_int,
 ) -> *mut ibv_mr {
-    // SAFETY: the caller's pointers.
+    // SAFETY: the C caller passes valid pointers.
     unsafe { ibv_reg_mr_iova2(pd, addr, length, iova, flags as c_uint) }
 }
 
@@ -173,13 +173,13 @@ unsafe extern "C" fn ibv_reg_mr(
     length: usize,
     flags: c_int,
 ) -> *mut ibv_mr {
-    // SAFETY: the caller's pointers.
+    // SAFETY: the C caller passes valid pointers.
     unsafe { ibv_reg_mr_iova2(pd, addr, length, addr as u64, flags as c_uint) }
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int {
-    // SAFETY: the caller's pointer, which it does not use any more.
+    // SAFETY: the C caller passes a valid pointer and gives up its use.
     unsafe {
         if let Err(error) = engine((*mr).pd).lock().device.deregister_memory((*mr).lkey) {
             return fail(number(error));
@@ -205,7 +205,7 @@ unsafe extern "C" fn ibv_rereg_mr(
     length: usize,
     new_access: c_int,
 ) -> c_int {
-    // SAFETY: the caller's pointers.
+    // SAFETY: the C caller passes valid pointers.
     unsafe {
         let translates = flags & TRANSLATION != 0;
         if flags & !(TRANSLATION | DOMAIN | ACCESS) != 0
@@ -278,7 +278,7 @@ pub struct AddressHandle {
 /// # Safety
 /// `handle` must come from this library and not be destroyed.
 pub unsafe fn destination(handle: *mut ibv_ah) -> IpAddr {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller keeps to this function's contract.
     unsafe { (*handle.cast::<AddressHandle>()).destination }
 }
 
@@ -289,7 +289,7 @@ pub fn address(attr: &ibv_ah_attr) -> Option<IpAddr> {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ibv_create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> *mut ibv_ah {
-    // SAFETY: the caller's pointers.
+    // SAFETY: the C caller passes valid pointers.
     unsafe {
         let Some(destination) = address(&*attr).filter(|_| (*attr).port_num == 1) else {
             return null(libc::EINVAL);
@@ -314,7 +314,7 @@ unsafe extern "C" fn ibv_init_ah_from_wc(
     grh: *mut ibv_grh,
     attr: *mut ibv_ah_attr,
 ) -> c_int {
-    // SAFETY: the caller's pointers; a datagram begins with 40 bytes.
+    // SAFETY: the C caller passes valid pointers; a datagram begins with 40 bytes, the GRH's.
     unsafe {
         if (*wc).wc_flags & 1 == 0 {
             return fail(libc::EINVAL);
@@ -343,7 +343,7 @@ unsafe extern "C" fn ibv_create_ah_from_wc(
     port: u8,
 ) -> *mut ibv_ah {
     let mut attr = ibv_ah_attr::default();
-    // SAFETY: the caller's pointers.
+    // SAFETY: the C caller passes valid pointers.
     unsafe {
         if ibv_init_ah_from_wc((*pd).context, port, wc, grh, &raw mut attr) != 0 {
             return ptr::null_mut();
@@ -368,12 +368,12 @@ pub struct SharedReceiveQueue {
 /// # Safety
 /// `srq` must come from this library and not be destroyed.
 pub unsafe fn shared_receive<'a>(srq: *mut ibv_srq) -> &'a SharedReceiveQueue {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller keeps to this function's contract.
     unsafe { &*srq.cast::<SharedReceiveQueue>() }
 }
 
 unsafe fn create_shared(pd: *mut ibv_pd, user: *mut c_void, attr: &mut ibv_srq_attr) -> *mut ibv_srq {
-    // SAFETY: the caller's pointers.
+    // SAFETY: the C caller passes valid pointers.
     unsafe {
         let owner = context((*pd).context);
         let engine = Arc::clone(&owner.engine);
@@ -408,7 +408,7 @@ unsafe fn create_shared(pd: *mut ibv_pd, user: *mut c_void, attr: &mut ibv_srq_a
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_create_srq(pd: *mut ibv_pd, init: *mut ibv_srq_init_attr) -> *mut ibv_srq {
-    // SAFETY: the caller's pointers.
+    // SAFETY: the C caller passes valid pointers.
     unsafe { create_shared(pd, (*init).srq_context, &mut (*init).attr) }
 }
 
@@ -416,7 +416,7 @@ pub unsafe extern "C" fn create_srq_ex(
     _context: *mut ibv_context,
     init: *mut ibv_srq_init_attr_ex,
 ) -> *mut ibv_srq {
-    // SAFETY: the caller's pointers.
+    // SAFETY: the C caller passes valid pointers.
     unsafe {
         // Type and protection domain; the type is that of an ordinary queue.
         let typed = (*init).comp_mask & 1 != 0;
@@ -436,7 +436,7 @@ unsafe extern "C" fn ibv_modify_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr, 
     if mask & !LIMIT != 0 {
         return fail(if mask & MAX_WR != 0 { libc::EOPNOTSUPP } else { libc::EINVAL });
     }
-    // SAFETY: the caller's pointers.
+    // SAFETY: the C caller passes valid pointers.
     let (srq, limit) = unsafe { (shared_receive(srq), (*attr).srq_limit) };
     let mut state = srq.engine.lock();
     let result = state.device.limit_shared_receive(srq.number, limit);
@@ -446,7 +446,7 @@ unsafe extern "C" fn ibv_modify_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr, 
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ibv_query_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr) -> c_int {
-    // SAFETY: the caller's pointers.
+    // SAFETY: the C caller passes valid pointers.
     unsafe {
         let srq = shared_receive(srq);
         match srq.engine.lock().device.query_shared_receive(srq.number) {
@@ -461,7 +461,7 @@ unsafe extern "C" fn ibv_query_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr) -
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_destroy_srq(pointer: *mut ibv_srq) -> c_int {
-    // SAFETY: the caller's pointer, which it does not use any more.
+    // SAFETY: the C caller passes a valid pointer and gives up its use.
     unsafe {
         let srq = shared_receive(pointer);
         {
@@ -483,7 +483,7 @@ pub unsafe extern "C" fn post_srq_recv(
     mut request: *mut ibv_recv_wr,
     bad: *mut *mut ibv_recv_wr,
 ) -> c_int {
-    // SAFETY: the caller's pointers.
+    // SAFETY: the C caller passes valid pointers.
     unsafe {
         let srq = shared_receive(srq);
         let mut state = srq.engine.lock();

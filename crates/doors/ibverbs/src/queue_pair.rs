@@ -60,7 +60,7 @@ struct Built {
 /// # Safety
 /// `qp` must come from this library and not be destroyed.
 pub unsafe fn queue_pair<'a>(qp: *mut ibv_qp) -> &'a mut QueuePair {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller keeps to this function's contract.
     unsafe { &mut *qp.cast::<QueuePair>() }
 }
 
@@ -73,7 +73,7 @@ pub unsafe fn elements<'a>(list: *const ibv_sge, count: c_int) -> &'a [Element] 
     if count <= 0 || list.is_null() {
         return &[];
     }
-    // SAFETY: the caller's promise; the fields are the same in number, order and size.
+    // SAFETY: the caller keeps to this function's contract; the fields are the same in number, order and size.
     unsafe { slice::from_raw_parts(list.cast::<Element>(), count as usize) }
 }
 
@@ -98,7 +98,7 @@ unsafe fn create(pointer: *mut ibv_context, wanted: &Wanted, cap: &mut ibv_qp_ca
     if wanted.pd.is_null() || wanted.send_cq.is_null() || wanted.recv_cq.is_null() {
         return null(libc::EINVAL);
     }
-    // SAFETY: the caller's pointers.
+    // SAFETY: the C caller passes valid pointers.
     unsafe {
         let owner = context(pointer);
         let engine = Arc::clone(&owner.engine);
@@ -169,7 +169,7 @@ unsafe fn create(pointer: *mut ibv_context, wanted: &Wanted, cap: &mut ibv_qp_ca
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_create_qp(pd: *mut ibv_pd, init: *mut ibv_qp_init_attr) -> *mut ibv_qp {
-    // SAFETY: the caller's pointers.
+    // SAFETY: the C caller passes valid pointers.
     unsafe {
         let init = &mut *init;
         let wanted = Wanted {
@@ -195,7 +195,7 @@ pub unsafe extern "C" fn create_qp_ex(
     context: *mut ibv_context,
     init: *mut ibv_qp_init_attr_ex,
 ) -> *mut ibv_qp {
-    // SAFETY: the caller's pointers.
+    // SAFETY: the C caller passes valid pointers.
     unsafe {
         let init = &mut *init;
         if init.comp_mask & WITH_DOMAIN == 0 {
@@ -226,13 +226,13 @@ pub unsafe extern "C" fn create_qp_ex(
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ibv_qp_to_qp_ex(qp: *mut ibv_qp) -> *mut ibv_qp_ex {
-    // SAFETY: the caller's pointer.
+    // SAFETY: the C caller passes a valid pointer.
     if unsafe { queue_pair(qp) }.built_operations.is_some() { qp.cast() } else { ptr::null_mut() }
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
-    // SAFETY: the caller's pointer, which it does not use any more.
+    // SAFETY: the C caller passes a valid pointer and gives up its use.
     unsafe {
         let found = queue_pair(qp);
         {
@@ -381,7 +381,7 @@ fn service(kind: c_uint) -> Service {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ibv_modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, bits: c_int) -> c_int {
-    // SAFETY: the caller's pointers.
+    // SAFETY: the C caller passes valid pointers.
     unsafe {
         let found = queue_pair(qp);
         let Some(change) = change(&*attr, bits as u32, service((*qp).qp_type)) else {
@@ -407,7 +407,7 @@ unsafe extern "C" fn ibv_query_qp(
     _bits: c_int,
     init: *mut ibv_qp_init_attr,
 ) -> c_int {
-    // SAFETY: the caller's pointers.
+    // SAFETY: the C caller passes valid pointers.
     unsafe {
         let found = queue_pair(qp);
         let attributes = match found.engine.lock().device.query_queue_pair((*qp).qp_num) {
@@ -539,7 +539,7 @@ pub unsafe extern "C" fn post_send(
     mut request: *mut ibv_send_wr,
     bad: *mut *mut ibv_send_wr,
 ) -> c_int {
-    // SAFETY: the caller's pointers.
+    // SAFETY: the C caller passes valid pointers.
     unsafe {
         let found = queue_pair(qp);
         let kind = service((*qp).qp_type);
@@ -574,7 +574,7 @@ pub unsafe extern "C" fn post_recv(
     mut request: *mut ibv_recv_wr,
     bad: *mut *mut ibv_recv_wr,
 ) -> c_int {
-    // SAFETY: the caller's pointers.
+    // SAFETY: the C caller passes valid pointers.
     unsafe {
         let found = queue_pair(qp);
         let mut state = found.engine.lock();
@@ -593,24 +593,24 @@ pub unsafe extern "C" fn post_recv(
 }
 
 unsafe fn building<'a>(qp: *mut ibv_qp_ex) -> &'a mut QueuePair {
-    // SAFETY: the caller's pointer.
+    // SAFETY: the C caller passes a valid pointer.
     unsafe { queue_pair(qp.cast()) }
 }
 
 unsafe extern "C" fn wr_start(qp: *mut ibv_qp_ex) {
-    // SAFETY: the caller's pointer.
+    // SAFETY: the C caller passes a valid pointer.
     let found = unsafe { building(qp) };
     found.building.clear();
     found.build_error = 0;
 }
 
 unsafe extern "C" fn wr_abort(qp: *mut ibv_qp_ex) {
-    // SAFETY: the caller's pointer.
+    // SAFETY: the C caller passes a valid pointer.
     unsafe { building(qp) }.building.clear();
 }
 
 unsafe fn begin(qp: *mut ibv_qp_ex, operation: SendOperation) {
-    // SAFETY: the caller's pointer.
+    // SAFETY: the C caller passes a valid pointer.
     let found = unsafe { building(qp) };
     found.building.push(Built {
         id: found.base.wr_id,
@@ -623,7 +623,7 @@ unsafe fn begin(qp: *mut ibv_qp_ex, operation: SendOperation) {
 
 /// Whether all or none of the requests leave is what the caller sees as one call.
 unsafe extern "C" fn wr_complete(qp: *mut ibv_qp_ex) -> c_int {
-    // SAFETY: the caller's pointer.
+    // SAFETY: the C caller passes a valid pointer.
     let found = unsafe { building(qp) };
     if found.build_error != 0 {
         found.building.clear();
@@ -647,7 +647,7 @@ unsafe extern "C" fn wr_complete(qp: *mut ibv_qp_ex) -> c_int {
 
 /// A SEND of a datagram's queue pair gets its destination later.
 unsafe fn begin_send(qp: *mut ibv_qp_ex, immediate: Option<u32>) {
-    // SAFETY: the caller's pointer.
+    // SAFETY: the C caller passes a valid pointer.
     unsafe {
         let datagram = (*qp).qp_base.qp_type == UD;
         begin(
@@ -663,51 +663,51 @@ unsafe fn begin_send(qp: *mut ibv_qp_ex, immediate: Option<u32>) {
 }
 
 unsafe extern "C" fn wr_send(qp: *mut ibv_qp_ex) {
-    // SAFETY: the caller's pointer.
+    // SAFETY: the C caller passes a valid pointer.
     unsafe { begin_send(qp, None) };
 }
 
 unsafe extern "C" fn wr_send_imm(qp: *mut ibv_qp_ex, immediate: u32) {
-    // SAFETY: the caller's pointer.
+    // SAFETY: the C caller passes a valid pointer.
     unsafe { begin_send(qp, Some(u32::from_be(immediate))) };
 }
 
 unsafe fn connected(qp: *mut ibv_qp_ex, operation: Operation) {
-    // SAFETY: the caller's pointer.
+    // SAFETY: the C caller passes a valid pointer.
     unsafe { begin(qp, SendOperation::Connected(operation)) };
 }
 
 unsafe extern "C" fn wr_rdma_write(qp: *mut ibv_qp_ex, rkey: u32, address: u64) {
-    // SAFETY: the caller's pointer.
+    // SAFETY: the C caller passes a valid pointer.
     unsafe { connected(qp, Operation::Write { remote: RemoteAddress { address, rkey }, immediate: None }) };
 }
 
 unsafe extern "C" fn wr_rdma_write_imm(qp: *mut ibv_qp_ex, rkey: u32, address: u64, immediate: u32) {
     let immediate = Some(u32::from_be(immediate));
-    // SAFETY: the caller's pointer.
+    // SAFETY: the C caller passes a valid pointer.
     unsafe { connected(qp, Operation::Write { remote: RemoteAddress { address, rkey }, immediate }) };
 }
 
 unsafe extern "C" fn wr_rdma_read(qp: *mut ibv_qp_ex, rkey: u32, address: u64) {
-    // SAFETY: the caller's pointer.
+    // SAFETY: the C caller passes a valid pointer.
     unsafe { connected(qp, Operation::Read { remote: RemoteAddress { address, rkey } }) };
 }
 
 unsafe extern "C" fn wr_atomic_cmp_swp(qp: *mut ibv_qp_ex, rkey: u32, address: u64, compare: u64, swap: u64) {
     let remote = RemoteAddress { address, rkey };
-    // SAFETY: the caller's pointer.
+    // SAFETY: the C caller passes a valid pointer.
     unsafe { connected(qp, Operation::CompareSwap { remote, compare, swap }) };
 }
 
 unsafe extern "C" fn wr_atomic_fetch_add(qp: *mut ibv_qp_ex, rkey: u32, address: u64, add: u64) {
     let remote = RemoteAddress { address, rkey };
-    // SAFETY: the caller's pointer.
+    // SAFETY: the C caller passes a valid pointer.
     unsafe { connected(qp, Operation::FetchAdd { remote, add }) };
 }
 
 /// The request that was begun last; if there is none, the whole list is wrong.
 unsafe fn last<'a>(qp: *mut ibv_qp_ex) -> Option<&'a mut Built> {
-    // SAFETY: the caller's pointer.
+    // SAFETY: the C caller passes a valid pointer.
     let found = unsafe { building(qp) };
     if found.building.is_empty() {
         found.build_error = libc::EINVAL;
@@ -716,7 +716,7 @@ unsafe fn last<'a>(qp: *mut ibv_qp_ex) -> Option<&'a mut Built> {
 }
 
 unsafe extern "C" fn wr_set_ud_addr(qp: *mut ibv_qp_ex, handle: *mut ibv_ah, number: u32, key: u32) {
-    // SAFETY: the caller's pointers.
+    // SAFETY: the C caller passes valid pointers.
     unsafe {
         if let Some(Built {
             operation: SendOperation::Datagram { destination: to, queue_pair, queue_key, .. },
@@ -729,14 +729,14 @@ unsafe extern "C" fn wr_set_ud_addr(qp: *mut ibv_qp_ex, handle: *mut ibv_ah, num
 }
 
 unsafe extern "C" fn wr_set_sge(qp: *mut ibv_qp_ex, lkey: u32, address: u64, length: u32) {
-    // SAFETY: the caller's pointer.
+    // SAFETY: the C caller passes a valid pointer.
     if let Some(built) = unsafe { last(qp) } {
         built.elements.push(Element { address, length, lkey });
     }
 }
 
 unsafe extern "C" fn wr_set_sge_list(qp: *mut ibv_qp_ex, count: usize, list: *const ibv_sge) {
-    // SAFETY: the caller's pointers.
+    // SAFETY: the C caller passes valid pointers.
     unsafe {
         if let Some(built) = last(qp) {
             built.elements.extend_from_slice(elements(list, count as c_int));
@@ -746,14 +746,14 @@ unsafe extern "C" fn wr_set_sge_list(qp: *mut ibv_qp_ex, count: usize, list: *co
 
 unsafe extern "C" fn wr_set_inline_data(qp: *mut ibv_qp_ex, address: *mut c_void, length: usize) {
     let buffer = ibv_data_buf { addr: address, length };
-    // SAFETY: the caller's pointers.
+    // SAFETY: the C caller passes valid pointers.
     unsafe { wr_set_inline_data_list(qp, 1, &raw const buffer) };
 }
 
 /// The program may change the bytes as soon as this returns, but requests are built and posted in one go, under the
 /// program's own lock: they are copied when the list is posted.
 unsafe extern "C" fn wr_set_inline_data_list(qp: *mut ibv_qp_ex, count: usize, list: *const ibv_data_buf) {
-    // SAFETY: the caller's pointers.
+    // SAFETY: the C caller passes valid pointers.
     unsafe {
         if let Some(built) = last(qp) {
             built.inline = true;

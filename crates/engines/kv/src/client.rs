@@ -556,7 +556,7 @@ mod tests {
         assert!(!receive(&mut client, ms(1), &forgotten(9, 1, 50)));
         let (beyond, request) = asks(&mut client);
         assert!(beyond > 50 && request == 1, "{beyond}");
-        // The second one goes on as the first one; the third was executed under the former number.
+        // Request 2 is repeated under the new identity, as request 1 was. Request 3 was executed under the old one.
         assert!(!receive(&mut client, ms(1), &forgotten(9, 2, 50)));
         assert_eq!(asks(&mut client), (beyond, 2));
         assert!(receive(&mut client, ms(1), &reply(Status::Ok, 3, 1, NodeSet::first(3), &[])));
@@ -564,7 +564,7 @@ mod tests {
             !receive(&mut client, ms(1), &reply(Status::Ok, 2, 1, NodeSet::first(3), &[])),
             "no answer to it"
         );
-        // One that other nodes have may be executed there.
+        // A request that was also sent to another node may be executed there: its outcome is unknown.
         client.start(ms(10), Task::Put { key: &KEY, value: b"v" }).unwrap();
         asks(&mut client);
         client.handle_deadline(ms(20));

@@ -47,11 +47,11 @@ impl CallKind {
 pub enum AnswerKind {
     /// The caller holds the lock.
     Granted = 16,
-    /// Somebody else does, for so long at most unless it is renewed.
+    /// Another client holds it, for at most the time given unless it renews.
     Held = 17,
-    /// Nobody holds it; after a release, or to a query.
+    /// Nobody holds the lock: the answer to a release, or to a query.
     Free = 18,
-    /// The caller's token is none of the holder's.
+    /// The caller's token is not that of the holder: the caller has lost the lock.
     Lost = 19,
     /// As many locks are held as there can be. Nothing has happened.
     Full = 20,

@@ -48,7 +48,7 @@ pub enum PlantedBug {
     ServeBeforeEntered,
     /// A leader serves without a lease.
     LeaseIgnored,
-    /// A client counts the time to live from the answer, not from its question.
+    /// A client counts the time to live from the answer, not from its request.
     TtlFromAnswer,
 }
 

@@ -34,7 +34,7 @@ const PART_BYTES: usize = 1_024;
 const CLIENTS: usize = 64;
 /// Instances whose decisions a joining node keeps.
 const KEPT: usize = 64;
-/// Rounds between two questions of a joining node.
+/// Rounds between two requests of a joining node.
 const ASK_EVERY: u64 = 8;
 
 const WINDOW: usize = weft_session::WINDOW as usize;

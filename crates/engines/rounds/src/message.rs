@@ -247,12 +247,12 @@ impl Change {
     /// Bytes of a change.
     pub const BYTES: usize = 8;
 
-    /// Writes it.
+    /// Encodes the change.
     pub fn encode(&self) -> [u8; Self::BYTES] {
         [self.add.bits(), self.remove.bits(), 0, 0, 0, 0, 0, 0]
     }
 
-    /// Reads it.
+    /// Decodes the change.
     ///
     /// # Errors
     /// It is not 8 bytes long.
@@ -345,7 +345,7 @@ impl Record {
     /// Bytes of a record.
     pub const BYTES: usize = 12;
 
-    /// Writes it.
+    /// Encodes the record.
     pub fn encode(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         for (byte, row) in bytes.iter_mut().zip(self.rows) {
@@ -385,7 +385,7 @@ impl Fetch {
     /// Bytes of the message.
     pub const BYTES: usize = 16;
 
-    /// Writes it.
+    /// Encodes the request.
     pub fn encode(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         put(&mut bytes, 0, self.instance.to_be_bytes());
@@ -393,7 +393,7 @@ impl Fetch {
         bytes
     }
 
-    /// Reads it.
+    /// Decodes the request.
     ///
     /// # Errors
     /// Wrong length.
@@ -428,7 +428,7 @@ impl<'a> Value<'a> {
         bytes
     }
 
-    /// Reads it.
+    /// Decodes the value.
     ///
     /// # Errors
     /// Wrong length, a proposer that no cluster has, a proposal of more than `value_bytes`, or a change that is none.
@@ -471,7 +471,7 @@ impl Answer {
     /// Bytes of the message.
     pub const BYTES: usize = 16;
 
-    /// Writes it.
+    /// Encodes the answer.
     pub fn encode(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         (bytes[0], bytes[1]) = (self.status as u8, self.phase as u8);
@@ -481,7 +481,7 @@ impl Answer {
         bytes
     }
 
-    /// Reads it.
+    /// Decodes the answer.
     ///
     /// # Errors
     /// Wrong length, an unknown status or phase.
@@ -505,14 +505,14 @@ impl Period {
     /// Bytes of the message.
     pub const BYTES: usize = 8;
 
-    /// Writes it.
+    /// Encodes the period.
     pub fn encode(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         put(&mut bytes, 0, self.0.to_be_bytes());
         bytes
     }
 
-    /// Reads it.
+    /// Decodes the period.
     ///
     /// # Errors
     /// Wrong length.
@@ -551,7 +551,7 @@ impl Timings {
     /// Bytes of the message.
     pub const BYTES: usize = 64;
 
-    /// Writes it.
+    /// Encodes the time-outs.
     pub fn encode(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         put(&mut bytes, 0, self.round.to_be_bytes());
@@ -568,7 +568,7 @@ impl Timings {
         bytes
     }
 
-    /// Reads it.
+    /// Decodes the time-outs.
     ///
     /// # Errors
     /// Wrong length, a node that no cluster has.

@@ -26,7 +26,7 @@ impl Reduction {
     /// Bytes of a reduction: `sum(8) maximum(8) heard(1) contributors(1) zero(6)`, big-endian.
     pub const BYTES: usize = 24;
 
-    /// Writes it.
+    /// Encodes the area.
     pub fn encode(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         bytes[..8].copy_from_slice(&self.sum.to_be_bytes());
@@ -35,7 +35,7 @@ impl Reduction {
         bytes
     }
 
-    /// Reads it.
+    /// Decodes the area.
     ///
     /// # Panics
     /// If there are fewer bytes than [`Reduction::BYTES`].

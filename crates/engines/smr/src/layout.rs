@@ -177,7 +177,7 @@ pub(crate) const NUMBER_MAX: u64 = 1 << 60;
 pub(crate) struct Zeroed {
     /// Entries below are no longer in the ring.
     pub below: u64,
-    /// Of so many windows that were freed last, not all slots may be zero yet; [`Self::ALL`]: of any number.
+    /// Number of windows, those freed last, whose slots may not all be zero yet; [`Self::ALL`] stands for any number.
     dirty: u64,
 }
 
@@ -198,11 +198,13 @@ impl Zeroed {
         self.below << Self::DIRTY_BITS | self.dirty
     }
 
+    /// Whether all slots of the freed windows are zero.
     pub fn is_clean(self) -> bool {
         self.dirty == 0
     }
 
-    /// More windows are freed, and zeroed: if slots of those before were not zero, they are not yet.
+    /// More windows are freed and zeroed. If windows that were freed earlier are not zero yet, the new ones are counted
+    /// with them.
     pub fn advanced(self, below: u64, window: u64) -> Self {
         let more = if self.is_clean() { 0 } else { (below - self.below).div_ceil(window) };
         Self::new(below, self.dirty.saturating_add(more))

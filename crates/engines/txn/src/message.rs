@@ -186,7 +186,7 @@ impl Header {
         fields::write_count(out, self.decided);
     }
 
-    /// Reads it.
+    /// Decodes the header.
     ///
     /// # Errors
     /// If the message is too short or contradicts itself.

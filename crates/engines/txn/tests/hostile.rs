@@ -351,10 +351,10 @@ fn what_a_run_of_a_former_view_has_left_is_not_logged() {
     assert!(node_0.said(Kind::Log).is_none());
 }
 
-/// A transaction that was shipped, with a lock held here, and turns out to need more begins anew: what was locked for
-/// it does not stand in its way.
+/// A shipped transaction that turns out to need more keys restarts. The locks that its first attempt took here do not
+/// conflict with the second.
 #[test]
-fn who_begins_anew_does_not_give_way_to_itself() {
+fn a_restarted_transaction_does_not_conflict_with_itself() {
     let keys = [Key::new(0, 1), Key::new(1, 1)];
     let mut node_0 = Node::new(keys);
     let mut begin = vec![0, 0, 0, 0];

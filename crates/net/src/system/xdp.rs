@@ -17,9 +17,9 @@ const CHUNK_BYTES: usize = 4_096;
 const HEADROOM: usize = 256;
 /// Chunks for each direction.
 const CHUNKS: u32 = 1_024;
-/// Places in each ring, a power of two. The kernel tells of a frame before it tells that it has taken the chunk for it
-/// out of a ring, so there are more than chunks.
-const PLACES: u32 = 2 * CHUNKS;
+/// Entries in each ring, a power of two. The kernel announces a frame before it announces that it has taken the chunk
+/// for the frame out of a ring, so rings have more entries than there are chunks.
+const RING_ENTRIES: u32 = 2 * CHUNKS;
 
 /// The longest frame that is received or sent.
 pub(crate) const LONGEST_XDP_FRAME: usize = CHUNK_BYTES - HEADROOM;
@@ -80,14 +80,14 @@ struct Ring<T> {
     mapping: Mapping,
     /// Where its parts lie in the mapping.
     offsets: libc::xdp_ring_offset,
-    /// The next place on this side.
+    /// This side's index: of the next entry that it puts in or takes out.
     next: u32,
     entries: PhantomData<T>,
 }
 
 impl<T: Copy> Ring<T> {
     fn new(socket: BorrowedFd<'_>, place: libc::off_t, offsets: libc::xdp_ring_offset) -> io::Result<Self> {
-        let length = offsets.desc as usize + PLACES as usize * size_of::<T>();
+        let length = offsets.desc as usize + RING_ENTRIES as usize * size_of::<T>();
         let mapping = Mapping::new(length, Some((socket, place)))?;
         Ok(Self { mapping, offsets, next: 0, entries: PhantomData })
     }
@@ -97,8 +97,8 @@ impl<T: Copy> Ring<T> {
         unsafe { AtomicU32::from_ptr(self.mapping.place(offset as usize)) }
     }
 
-    fn entry(&self, place: u32) -> *mut T {
-        self.mapping.place(self.offsets.desc as usize + (place % PLACES) as usize * size_of::<T>())
+    fn entry(&self, index: u32) -> *mut T {
+        self.mapping.place(self.offsets.desc as usize + (index % RING_ENTRIES) as usize * size_of::<T>())
     }
 
     /// Takes the next entry that the kernel has put in.
@@ -114,9 +114,11 @@ impl<T: Copy> Ring<T> {
         Some(entry)
     }
 
-    /// Puts an entry in for the kernel. There is room: no more entries exist than places.
+    /// Puts an entry in for the kernel. There is room: fewer entries exist than a ring holds.
     fn put(&mut self, entry: T) {
-        assert!(self.next.wrapping_sub(self.word(self.offsets.consumer).load(Ordering::Acquire)) < PLACES);
+        assert!(
+            self.next.wrapping_sub(self.word(self.offsets.consumer).load(Ordering::Acquire)) < RING_ENTRIES
+        );
         // SAFETY: the kernel reads the entry only once the mark below has passed it.
         unsafe { self.entry(self.next).write(entry) };
         self.next = self.next.wrapping_add(1);
@@ -180,7 +182,7 @@ impl XdpSocket {
         for ring in
             [libc::XDP_UMEM_FILL_RING, libc::XDP_UMEM_COMPLETION_RING, libc::XDP_RX_RING, libc::XDP_TX_RING]
         {
-            set(socket.as_fd(), ring, &PLACES)?;
+            set(socket.as_fd(), ring, &RING_ENTRIES)?;
         }
         let mut length = size_of::<libc::xdp_mmap_offsets>() as libc::socklen_t;
         // SAFETY: both pointers are valid for writes, the first of `length` bytes.
@@ -256,7 +258,7 @@ impl XdpSocket {
     /// Lets the kernel send what is in the ring, as much as it takes for the moment.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         // A call sends a few frames, and says so if there are more.
-        for _ in 0..PLACES {
+        for _ in 0..RING_ENTRIES {
             if !self.sending.is_pending() || !self.sending.needs_wakeup() {
                 break;
             }

@@ -30,7 +30,7 @@ pub type Objects = Vec<(Key, Version, Vec<u8>)>;
 /// Content of a file of records.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
-    /// Attempts of all lives.
+    /// Attempts of all processes that wrote to the file.
     pub attempts: Vec<Recorded>,
     /// Content of the last process's tables when it stopped. `None`: it was killed.
     pub objects: Option<Objects>,

@@ -107,11 +107,11 @@ pub fn connect(
 
 /// Two nodes whose queue pairs are connected.
 pub fn connected(config: &Config, with: &Connection) -> [Node; 2] {
-    connected_as([config, config], with)
+    connected_pair([config, config], with)
 }
 
-/// The same with two kinds of NIC.
-pub fn connected_as(configs: [&Config; 2], with: &Connection) -> [Node; 2] {
+/// Two nodes whose queue pairs are connected, each with a configuration of its own.
+pub fn connected_pair(configs: [&Config; 2], with: &Connection) -> [Node; 2] {
     let mut nodes = [Node::new(1, configs[0].clone()), Node::new(2, configs[1].clone())];
     let ends = [0, 1].map(|side| (nodes[side].address, nodes[side].queue_pair));
     for side in 0..2 {

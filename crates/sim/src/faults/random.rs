@@ -8,11 +8,11 @@ use crate::random::Stream;
 pub struct PlanShape {
     /// Names of all machines whose links may fail and that may be partitioned or paused.
     pub machines: Vec<String>,
-    /// The names of those that may crash.
+    /// Names of the machines that may crash and lose their memory.
     pub crashable: Vec<String>,
-    /// The names of those that may crash and come back with what they have stored; none of them is in `crashable`.
+    /// Names of the machines that may crash and come back with the data that they have stored; none is in `crashable`.
     pub durable: Vec<String>,
-    /// The names of those that have disks; all of them are in `crashable`.
+    /// Names of the machines that have disks; all of them are in `crashable`.
     pub disks: Vec<String>,
     /// Faults begin after this time, so that the run is in its stride.
     pub from_us: u64,

@@ -15,7 +15,7 @@ use crate::smr::FailOver;
 /// One of a pair of runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Outcome {
-    /// From question to answer, of all operations.
+    /// From request to answer, of all operations.
     pub response: Summary,
     /// Of queries.
     pub queries: Summary,
@@ -23,7 +23,7 @@ pub struct Outcome {
     pub updates: Summary,
     /// All operations per time of the replica that takes longest.
     pub operations_per_us: f64,
-    /// From the first question to the last answer.
+    /// From the first request to the last answer.
     pub virtual_ns: u64,
     /// A hash of everything that happened.
     pub log_hash: String,

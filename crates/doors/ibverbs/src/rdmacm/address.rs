@@ -14,7 +14,7 @@ use crate::abi::zeroed;
 /// # Safety
 /// `address` must be null or point to as much as its family says.
 pub unsafe fn read(address: *const libc::sockaddr) -> Option<SocketAddrV4> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller keeps to this function's contract.
     unsafe {
         if address.is_null() || c_int::from((*address).sa_family) != libc::AF_INET {
             return None;
@@ -56,7 +56,7 @@ unsafe extern "C" fn rdma_getaddrinfo(
     hints: *const rdma_addrinfo,
     result: *mut *mut rdma_addrinfo,
 ) -> c_int {
-    // SAFETY: the caller's pointers.
+    // SAFETY: the C caller passes valid pointers.
     unsafe {
         let flags = if hints.is_null() { 0 } else { (*hints).ai_flags };
         let mut asked: libc::addrinfo = zeroed();

@@ -20,7 +20,7 @@ unsafe extern "C" fn rdma_create_ep(
     pd: *mut ibv_pd,
     init: *mut ibv_qp_init_attr,
 ) -> c_int {
-    // SAFETY: the caller's pointers.
+    // SAFETY: the C caller passes valid pointers.
     unsafe {
         let mut pointer = ptr::null_mut();
         let space = (*info).ai_port_space as c_uint;
@@ -52,7 +52,7 @@ unsafe extern "C" fn rdma_create_ep(
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn rdma_destroy_ep(pointer: *mut rdma_cm_id) {
-    // SAFETY: the caller's pointer, which it does not use any more.
+    // SAFETY: the C caller passes a valid pointer and gives up its use.
     unsafe {
         rdma_destroy_qp(pointer);
         if !(*pointer).srq.is_null() {
@@ -64,7 +64,7 @@ unsafe extern "C" fn rdma_destroy_ep(pointer: *mut rdma_cm_id) {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn rdma_get_request(listener: *mut rdma_cm_id, out: *mut *mut rdma_cm_id) -> c_int {
-    // SAFETY: the caller's pointers.
+    // SAFETY: the C caller passes valid pointers.
     unsafe {
         if !of(listener).waits {
             return refuse(libc::EINVAL);
@@ -100,7 +100,7 @@ unsafe extern "C" fn rdma_create_srq(
     pd: *mut ibv_pd,
     init: *mut ibv_srq_init_attr,
 ) -> c_int {
-    // SAFETY: the caller's pointers.
+    // SAFETY: the C caller passes valid pointers.
     unsafe {
         let pd = if pd.is_null() { super::default_domain() } else { pd };
         let srq = ibv_create_srq(pd, init);
@@ -114,7 +114,7 @@ unsafe extern "C" fn rdma_create_srq(
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn rdma_create_srq_ex(pointer: *mut rdma_cm_id, init: *mut ibv_srq_init_attr_ex) -> c_int {
-    // SAFETY: the caller's pointers.
+    // SAFETY: the C caller passes valid pointers.
     unsafe {
         let srq = crate::objects::create_srq_ex((*pointer).verbs, init);
         if srq.is_null() {
@@ -127,7 +127,7 @@ unsafe extern "C" fn rdma_create_srq_ex(pointer: *mut rdma_cm_id, init: *mut ibv
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn rdma_destroy_srq(pointer: *mut rdma_cm_id) {
-    // SAFETY: the caller's pointer.
+    // SAFETY: the C caller passes a valid pointer.
     unsafe {
         ibv_destroy_srq((*pointer).srq);
         (*pointer).srq = ptr::null_mut();

@@ -149,7 +149,7 @@ pub fn create() -> *mut rdma_event_channel {
 /// # Safety
 /// It must come from [`create`].
 pub unsafe fn destroy(channel: *mut rdma_event_channel) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller keeps to this function's contract.
     unsafe {
         libc::close((*channel).fd);
         drop(Box::from_raw(channel.cast::<Channel>()));
@@ -161,7 +161,7 @@ pub unsafe fn destroy(channel: *mut rdma_event_channel) {
 /// # Safety
 /// It must come from [`create`].
 pub unsafe fn of(channel: *mut rdma_event_channel) -> Arc<EventChannel> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller keeps to this function's contract.
     unsafe { Arc::clone(&(*channel.cast::<Channel>()).channel) }
 }
 
@@ -192,7 +192,7 @@ fn connection(private: &[u8], responder_resources: u8, initiator_depth: u8) -> r
 /// # Safety
 /// The pointers are the caller's.
 pub unsafe fn next(channel: *mut rdma_event_channel, out: *mut *mut rdma_cm_event) -> c_int {
-    // SAFETY: the caller's pointers.
+    // SAFETY: the C caller passes valid pointers.
     unsafe {
         let events = of(channel);
         loop {
@@ -316,7 +316,7 @@ unsafe fn child_of(
     connection: weft_cm::ConnectionId,
     from: SocketAddr,
 ) -> *mut super::Id {
-    // SAFETY: the caller's pointer.
+    // SAFETY: the C caller passes a valid pointer.
     unsafe {
         let parent = id_of(listener);
         let child = make(parent.base.channel, parent.base.context, parent.base.ps, parent.base.qp_type);
@@ -342,7 +342,7 @@ unsafe fn child_of(
 /// # Safety
 /// It must come from [`next`].
 pub unsafe fn acknowledge(event: *mut rdma_cm_event) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller keeps to this function's contract.
     let taken = unsafe { Box::from_raw(event.cast::<Taken>()) };
     taken.count.fetch_sub(1, Ordering::AcqRel);
 }

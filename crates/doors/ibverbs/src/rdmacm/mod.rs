@@ -133,12 +133,12 @@ extern "C" fn rdma_create_event_channel() -> *mut rdma_event_channel {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn rdma_destroy_event_channel(channel: *mut rdma_event_channel) {
-    // SAFETY: the caller's pointer, which it does not use any more.
+    // SAFETY: the C caller passes a valid pointer and gives up its use.
     unsafe { events::destroy(channel) };
 }
 
 unsafe fn make(channel: *mut rdma_event_channel, user: *mut c_void, ps: c_uint, qp_type: c_uint) -> *mut Id {
-    // SAFETY: the caller's pointers.
+    // SAFETY: the C caller passes valid pointers.
     unsafe {
         let waits = channel.is_null();
         let channel = if waits { events::create() } else { channel };
@@ -182,14 +182,14 @@ unsafe extern "C" fn rdma_create_id(
     if device().is_none() {
         return refuse(libc::ENODEV);
     }
-    // SAFETY: the caller's pointers.
+    // SAFETY: the C caller passes valid pointers.
     unsafe { *id = make(channel, user, ps, qp_type).cast() };
     0
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn rdma_destroy_id(pointer: *mut rdma_cm_id) -> c_int {
-    // SAFETY: the caller's pointer, which it does not use any more.
+    // SAFETY: the C caller passes a valid pointer and gives up its use.
     unsafe {
         let id = of(pointer);
         if let Some(engine) = engine() {
@@ -223,7 +223,7 @@ unsafe extern "C" fn rdma_destroy_id(pointer: *mut rdma_cm_id) -> c_int {
 
 /// In a program without channels, waits for what comes of a call.
 unsafe fn complete(pointer: *mut rdma_cm_id) -> c_int {
-    // SAFETY: the caller's pointer.
+    // SAFETY: the C caller passes a valid pointer.
     unsafe {
         let id = of(pointer);
         if !id.waits {
@@ -253,7 +253,7 @@ fn is_ours(address: SocketAddrV4) -> bool {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn rdma_bind_addr(pointer: *mut rdma_cm_id, address: *mut libc::sockaddr) -> c_int {
-    // SAFETY: the caller's pointers.
+    // SAFETY: the C caller passes valid pointers.
     unsafe {
         let Some(mut address) = read(address) else { return refuse(libc::EAFNOSUPPORT) };
         if !is_ours(address) {
@@ -307,7 +307,7 @@ unsafe extern "C" fn rdma_resolve_addr(
     destination: *mut libc::sockaddr,
     _timeout_ms: c_int,
 ) -> c_int {
-    // SAFETY: the caller's pointers.
+    // SAFETY: the C caller passes valid pointers.
     unsafe {
         let id = of(pointer);
         let Some(to) = read(destination) else { return refuse(libc::EAFNOSUPPORT) };
@@ -330,7 +330,7 @@ unsafe extern "C" fn rdma_resolve_addr(
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn rdma_resolve_route(pointer: *mut rdma_cm_id, _timeout_ms: c_int) -> c_int {
-    // SAFETY: the caller's pointer.
+    // SAFETY: the C caller passes a valid pointer.
     unsafe {
         let id = of(pointer);
         if id.base.verbs.is_null() {
@@ -392,7 +392,7 @@ unsafe extern "C" fn rdma_create_qp(
     pd: *mut ibv_pd,
     init: *mut ibv_qp_init_attr,
 ) -> c_int {
-    // SAFETY: the caller's pointers.
+    // SAFETY: the C caller passes valid pointers.
     unsafe {
         let id = of(pointer);
         if id.base.verbs.is_null() || !id.base.qp.is_null() {
@@ -465,7 +465,7 @@ unsafe extern "C" fn rdma_create_qp_ex(
     pointer: *mut rdma_cm_id,
     init: *mut crate::abi::ibv_qp_init_attr_ex,
 ) -> c_int {
-    // SAFETY: the caller's pointers; both structures begin alike.
+    // SAFETY: the C caller passes valid pointers; both structures have the same first fields.
     unsafe {
         let id = of(pointer);
         if id.base.verbs.is_null() || !id.base.qp.is_null() {
@@ -490,7 +490,7 @@ unsafe extern "C" fn rdma_create_qp_ex(
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn rdma_destroy_qp(pointer: *mut rdma_cm_id) {
-    // SAFETY: the caller's pointer.
+    // SAFETY: the C caller passes a valid pointer.
     unsafe {
         let id = of(pointer);
         if !id.base.qp.is_null() {
@@ -503,7 +503,7 @@ unsafe extern "C" fn rdma_destroy_qp(pointer: *mut rdma_cm_id) {
 
 /// What the program says, within what the device can do.
 unsafe fn parameters(id: &mut Id, wanted: *const rdma_conn_param) -> Parameters {
-    // SAFETY: the caller's pointers.
+    // SAFETY: the C caller passes valid pointers.
     unsafe {
         let none = rdma_conn_param {
             private_data: ptr::null(),
@@ -551,7 +551,7 @@ unsafe fn addresses(id: &mut Id) -> Option<(SocketAddrV4, SocketAddrV4)> {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn rdma_connect(pointer: *mut rdma_cm_id, wanted: *mut rdma_conn_param) -> c_int {
-    // SAFETY: the caller's pointers.
+    // SAFETY: the C caller passes valid pointers.
     unsafe {
         let id = of(pointer);
         let Some((from, to)) = addresses(id) else { return refuse(libc::EINVAL) };
@@ -587,7 +587,7 @@ unsafe extern "C" fn rdma_connect(pointer: *mut rdma_cm_id, wanted: *mut rdma_co
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn rdma_listen(pointer: *mut rdma_cm_id, _backlog: c_int) -> c_int {
-    // SAFETY: the caller's pointer.
+    // SAFETY: the C caller passes a valid pointer.
     unsafe {
         let id = of(pointer);
         let Some(engine) = engine() else { return refuse(libc::ENODEV) };
@@ -607,7 +607,7 @@ unsafe extern "C" fn rdma_listen(pointer: *mut rdma_cm_id, _backlog: c_int) -> c
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn rdma_accept(pointer: *mut rdma_cm_id, wanted: *mut rdma_conn_param) -> c_int {
-    // SAFETY: the caller's pointers.
+    // SAFETY: the C caller passes valid pointers.
     unsafe {
         let id = of(pointer);
         let Some(engine) = engine() else { return refuse(libc::ENODEV) };
@@ -707,7 +707,7 @@ unsafe fn answered(id: &mut Id, reply: Rep) -> bool {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn rdma_establish(pointer: *mut rdma_cm_id) -> c_int {
-    // SAFETY: the caller's pointer.
+    // SAFETY: the C caller passes a valid pointer.
     let id = unsafe { of(pointer) };
     let Some(engine) = engine() else { return refuse(libc::ENODEV) };
     let mut state = engine.lock();
@@ -719,7 +719,7 @@ unsafe extern "C" fn rdma_establish(pointer: *mut rdma_cm_id) -> c_int {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn rdma_reject(pointer: *mut rdma_cm_id, data: *const c_void, length: u8) -> c_int {
-    // SAFETY: the caller's pointers.
+    // SAFETY: the C caller passes valid pointers.
     let (id, private) = unsafe {
         let bytes =
             if data.is_null() { &[][..] } else { std::slice::from_raw_parts(data.cast(), length.into()) };
@@ -736,7 +736,7 @@ unsafe extern "C" fn rdma_reject(pointer: *mut rdma_cm_id, data: *const c_void, 
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn rdma_reject_ece(pointer: *mut rdma_cm_id, data: *const c_void, length: u8) -> c_int {
-    // SAFETY: the caller's pointers.
+    // SAFETY: the C caller passes valid pointers.
     unsafe { rdma_reject(pointer, data, length) }
 }
 
@@ -747,7 +747,7 @@ extern "C" fn rdma_notify(_id: *mut rdma_cm_id, _event: c_uint) -> c_int {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn rdma_disconnect(pointer: *mut rdma_cm_id) -> c_int {
-    // SAFETY: the caller's pointer.
+    // SAFETY: the C caller passes a valid pointer.
     unsafe {
         let id = of(pointer);
         let Some(engine) = engine() else { return refuse(libc::ENODEV) };
@@ -770,7 +770,7 @@ unsafe extern "C" fn rdma_init_qp_attr(
     attr: *mut ibv_qp_attr,
     mask: *mut c_int,
 ) -> c_int {
-    // SAFETY: the caller's pointers.
+    // SAFETY: the C caller passes valid pointers.
     unsafe {
         let id = of(pointer);
         let datagrams = id.base.ps == UDP;
@@ -801,20 +801,20 @@ unsafe extern "C" fn rdma_get_cm_event(
     channel: *mut rdma_event_channel,
     event: *mut *mut rdma_cm_event,
 ) -> c_int {
-    // SAFETY: the caller's pointers.
+    // SAFETY: the C caller passes valid pointers.
     unsafe { events::next(channel, event) }
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn rdma_ack_cm_event(event: *mut rdma_cm_event) -> c_int {
-    // SAFETY: the caller's pointer, which it does not use any more.
+    // SAFETY: the C caller passes a valid pointer and gives up its use.
     unsafe { events::acknowledge(event) };
     0
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn rdma_migrate_id(pointer: *mut rdma_cm_id, channel: *mut rdma_event_channel) -> c_int {
-    // SAFETY: the caller's pointers.
+    // SAFETY: the C caller passes valid pointers.
     unsafe {
         let id = of(pointer);
         let waits = channel.is_null();
@@ -875,14 +875,14 @@ unsafe extern "C" fn rdma_free_devices(list: *mut *mut ibv_context) {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn rdma_get_src_port(pointer: *mut rdma_cm_id) -> u16 {
-    // SAFETY: the caller's pointer.
+    // SAFETY: the C caller passes a valid pointer.
     let address = unsafe { read((&raw mut (*pointer).route.addr.src).cast()) };
     address.map_or(0, |address| address.port().to_be())
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn rdma_get_dst_port(pointer: *mut rdma_cm_id) -> u16 {
-    // SAFETY: the caller's pointer.
+    // SAFETY: the C caller passes a valid pointer.
     let address = unsafe { read((&raw mut (*pointer).route.addr.dst).cast()) };
     address.map_or(0, |address| address.port().to_be())
 }

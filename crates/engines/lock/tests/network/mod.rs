@@ -433,7 +433,7 @@ impl Network {
     }
 }
 
-/// Sizes at which every limit is met.
+/// Sizes so small that a run reaches every limit.
 pub fn small() -> Parameters {
     Parameters { locks: 2, window: 2, waiting: 2, ..Parameters::default() }
 }

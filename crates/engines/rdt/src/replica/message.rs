@@ -100,7 +100,7 @@ impl Ask {
     /// Bytes of the message.
     pub const BYTES: usize = 48;
 
-    /// Writes it.
+    /// Encodes the request.
     pub fn encode(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         bytes[..8].copy_from_slice(&self.sequence.to_be_bytes());
@@ -109,7 +109,7 @@ impl Ask {
         bytes
     }
 
-    /// Reads it.
+    /// Decodes the request.
     ///
     /// # Errors
     /// Wrong length, a sequence of more than 32 bits.
@@ -144,7 +144,7 @@ impl Answer {
     /// Bytes of the message.
     pub const BYTES: usize = 32;
 
-    /// Writes it.
+    /// Encodes the answer.
     pub fn encode(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         bytes[..8].copy_from_slice(&self.sequence.to_be_bytes());
@@ -156,7 +156,7 @@ impl Answer {
         bytes
     }
 
-    /// Reads it.
+    /// Decodes the answer.
     ///
     /// # Errors
     /// Wrong length, an unknown status.

@@ -93,7 +93,7 @@ pub struct ReplicaParameters {
     pub pulse: PulseParameters,
     /// From one look at the memory to the next, where something is polled.
     pub poll: Duration,
-    /// Time until an unanswered question to a peer is repeated.
+    /// Time until an unanswered request to a peer is repeated.
     pub retry: Duration,
     /// Time after which an undecided conflicting call is sent to the leader again, which may not have led before.
     pub ask_again: Duration,
@@ -152,17 +152,17 @@ impl ReplicaParameters {
         require(self.kind.group_count() <= weft_smr::GROUPS_MAX, "a type has at most six groups")
     }
 
-    /// Purposes of queue pairs: for each, one for the requests of each node to each other one.
+    /// Purposes of queue pairs. For each purpose, every ordered pair of nodes has a queue pair of its own.
     pub fn purposes(&self) -> Vec<u8> {
         [PULSE, DATA].into_iter().chain(0..self.kind.group_count() as u8).collect()
     }
 
-    /// Of the heartbeats, for this number of nodes.
+    /// Parameters of the heartbeats, for this number of nodes.
     pub(crate) fn pulse(&self) -> PulseParameters {
         PulseParameters { nodes: self.nodes, ..self.pulse }
     }
 
-    /// Replicas that make a majority.
+    /// Number of replicas in a majority.
     pub fn majority(&self) -> usize {
         self.nodes / 2 + 1
     }

@@ -103,7 +103,7 @@ impl Answer {
     /// Bytes of the message.
     pub const BYTES: usize = 24;
 
-    /// Writes it.
+    /// Encodes the answer.
     pub fn encode(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         (bytes[0], bytes[1]) = (self.status as u8, self.role);
@@ -115,7 +115,7 @@ impl Answer {
         bytes
     }
 
-    /// Reads it.
+    /// Decodes the answer.
     ///
     /// # Errors
     /// Wrong length, an unknown status.
@@ -167,7 +167,7 @@ impl Subject {
         }
     }
 
-    /// Writes it.
+    /// Encodes the subject.
     pub fn encode(&self) -> [u8; Self::BYTES] {
         let (origin, number) = match *self {
             Self::Append { origin, sequence } => (origin, sequence),
@@ -180,7 +180,7 @@ impl Subject {
         bytes
     }
 
-    /// Reads it.
+    /// Decodes the subject.
     ///
     /// # Errors
     /// Wrong length.
@@ -217,7 +217,7 @@ impl<'a> Append<'a> {
         bytes
     }
 
-    /// Reads it.
+    /// Decodes the call.
     ///
     /// # Errors
     /// It is too short.
@@ -244,7 +244,7 @@ impl Wire {
     /// Bytes of the message.
     pub const BYTES: usize = 48;
 
-    /// Writes it.
+    /// Encodes the message.
     pub fn encode(&self) -> [u8; Self::BYTES] {
         let Wiring { request, respond, local_address, lkey, remote_address, rkey, call_rkey, path_mtu } =
             self.wiring;
@@ -260,7 +260,7 @@ impl Wire {
         bytes
     }
 
-    /// Reads it.
+    /// Decodes the message.
     ///
     /// # Errors
     /// Wrong length, a path MTU of no bytes.

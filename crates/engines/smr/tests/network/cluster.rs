@@ -230,7 +230,8 @@ impl Cluster {
                 }
             }
             let client = &mut self.clients[origin];
-            // A number is used again only when the one a window before it is answered.
+            // A session keeps the answers of `SESSION_WINDOW` requests: a new request waits until the one that is a
+            // window older has its answer.
             let first = client.outstanding.iter().map(|o| o.sequence).min().unwrap_or(client.next);
             if self.asking && client.outstanding.len() < client.window && client.next < first + SESSION_WINDOW
             {

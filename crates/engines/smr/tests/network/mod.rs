@@ -128,7 +128,7 @@ enum Due {
         payload: Vec<u8>,
     },
     Packet(Packet),
-    /// What ends a request at its poster.
+    /// A completion at the requester.
     End {
         node: usize,
         life: u64,
@@ -442,7 +442,7 @@ impl<E: Engine> Network<E> {
         self.schedule(now + TIME_OUT, time_out);
     }
 
-    /// The request at its poster, if it is still outstanding.
+    /// The request that `packet` belongs to, if it is still outstanding at its requester.
     fn outstanding(&self, packet: &Packet) -> Option<&WorkRequest> {
         let node = self.nodes[packet.from].as_ref().filter(|node| node.life == packet.life)?;
         let queue_pair = node.queue_pairs.get(&QueuePairNumber(packet.queue_pair))?;

@@ -30,7 +30,7 @@ pub struct ClientParameters {
     pub nodes: usize,
     /// The node that is asked first.
     pub first: usize,
-    /// Time until an unanswered question is repeated.
+    /// Time until an unanswered request is repeated.
     pub repeat: Duration,
     /// Pause before the next node is asked, after one has refused.
     pub pause: Duration,

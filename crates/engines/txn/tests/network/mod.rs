@@ -58,10 +58,11 @@ pub struct Faults {
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
     pub parameters: Parameters,
-    /// Tables behind a card, with so many entries of the index; or near the engine.
+    /// Number of index entries on the card if the tables are in the host's memory; `None` if the tables are in the
+    /// memory near the engine.
     pub entries: Option<u32>,
     pub faults: Faults,
-    /// Tables near the engine where peers reach them with verbs.
+    /// Peers reach the tables near the engine with one-sided verbs.
     pub linked: bool,
     /// Slots of the host's table in a segment.
     pub segment_slots: u32,
@@ -69,7 +70,7 @@ pub struct Setup {
     pub pages: u32,
     /// The longest value of the host's table.
     pub value_bytes_max: usize,
-    /// Hosts execute by themselves what they can, and half of the calls are such.
+    /// Hosts execute transactions without the card where they can, which is the case for half of the calls.
     pub local: bool,
 }
 

@@ -3,7 +3,7 @@
 //!
 //! The clients are where the leader's application is: nobody else would serve them. Each application is told by its
 //! card what is decided and does it, in the order of the log; the leader's answers the client then. So an operation
-//! takes effect between question and answer, once, and everything is linearizable. Waverunner's own leader is chosen,
+//! takes effect between request and answer, once, and everything is linearizable. Waverunner's own leader is chosen,
 //! and its log mended, by software on the hosts (NSDI 2023); here that is in the card as well, and takes no part in a
 //! run without faults.
 
