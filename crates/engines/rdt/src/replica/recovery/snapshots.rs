@@ -89,6 +89,8 @@ impl<W: Witness> Replica<W> {
             return;
         }
         if end < bytes {
+            // However large the snapshot is: it is waited for as long as parts of it come.
+            self.join.since = now;
             self.read_part(peer, end, bytes, io);
         } else if self.peers[peer].pulling {
             // The staging area is taken.
