@@ -91,6 +91,19 @@ expect 'nothing tells that another one leads' "$weft" bench rdt-crash --updates 
 expect 'account has no keys' "$weft" bench rdt-hybrid --type account
 expect 'a smaller --card-keys' "$weft" bench rdt-hybrid --keys 10 --card-keys 10
 expect 'give 1 to 64 updates' "$weft" bench rdt-hybrid --summarize 0
+printf '[[fault]]\nkind = "crash"\nat_us = 9\nmachine = "node3"\n' >plan.toml
+expect 'there is no machine `node3`' "$weft" bench rdt --type account --faults plan.toml
+expect 'no machine of weft-log fails' "$weft" bench rdt --type account --system weft-log --faults plan.toml
+expect 'leave out --callers leader' "$weft" bench rdt --type account --callers leader --faults plan.toml
+expect 'there is no machine `node3`' "$weft" bench rounds --period-ns 2000 --faults plan.toml
+expect 'give --period-ns' "$weft" bench rounds --faults plan.toml
+expect 'no server meets crash here' "$weft" bench txn --workload smallbank --faults plan.toml
+printf '[[fault]]\nkind = "restart"\nat_us = 9\nmachine = "node1"\n' >plan.toml
+expect 'does not come back' "$weft" bench rdt --type account --system hamband --faults plan.toml
+printf '[[fault]]\nkind = "pause"\nfrom_us = 9\nuntil_us = 12\nmachine = "node6"\n' >plan.toml
+expect 'there is no machine `node6`' "$weft" bench txn --workload smallbank --size 100 --faults plan.toml
+rm plan.toml
+expect 'cannot be read' "$weft" bench rdt --type account --faults nowhere.toml
 expect 'there is no workload `bank`' "$weft" bench txn --workload bank
 expect 'cannot hold 3 replicas' "$weft" bench txn --workload retwis --nodes 2
 expect 'ascending numbers' "$weft" bench txn --workload retwis --outstanding 8,4

@@ -1,7 +1,7 @@
 //! The table of results that every bench prints.
 
 use weft_harness::result::{Checked, RunResult, World};
-use weft_harness::table::{Column, Table, grouped, microseconds, three_digits};
+use weft_harness::table::{Column, Table, faults_in_words, grouped, microseconds, three_digits};
 
 use crate::failure::Verdict;
 
@@ -50,14 +50,8 @@ pub(crate) fn one_run(result: &RunResult) -> String {
     if let Some(place) = result.parameters.get("engine_on").and_then(serde_json::Value::as_str) {
         text += &format!("  nic         {}, engines on the {place}\n", result.nic);
     }
-    let faults: Vec<_> = result
-        .faults
-        .iter()
-        .filter(|(_, count)| **count > 0)
-        .map(|(kind, count)| format!("{kind} {count}"))
-        .collect();
-    if !faults.is_empty() {
-        text += &format!("  faults      {}\n", faults.join(", "));
+    if let Some(faults) = faults_in_words(&result.faults) {
+        text += &format!("  faults      {faults}\n");
     }
     text += &format!("  times       {}: {}\n", result.machine.kind, result.machine.description);
     if let (World::Sim, Some(hash)) = (result.world, &result.log_hash) {

@@ -115,6 +115,13 @@ pub fn add_faults<M: Machine>(faults: &mut BTreeMap<String, u64>, world: &World<
     }
 }
 
+/// The faults that a world has injected, by kind.
+pub fn faults_of<M: Machine>(world: &World<M>) -> BTreeMap<String, u64> {
+    let mut faults = BTreeMap::new();
+    add_faults(&mut faults, world);
+    faults
+}
+
 /// Adds how long one run took to be live again to what the slowest run took, in ns: `u64::MAX` if one was not in time.
 pub fn add_live_within(slowest_ns: &mut u64, live_within: Option<Duration>) {
     *slowest_ns = live_within.map_or(u64::MAX, |took| took.as_ns().max(*slowest_ns));

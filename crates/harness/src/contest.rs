@@ -14,6 +14,7 @@ use weft_workload::Random;
 use crate::histogram::{Latencies, Recorder, Summary};
 use crate::{
     Assemble, ClientProgram, Cluster, DRIFT_PPM, LEASE, Planted, ShippedNodes, ShippedParameters, Subject,
+    faults_of,
 };
 
 /// Kinds of calls.
@@ -291,13 +292,12 @@ impl Contest {
             violations.push(format!("a call has not ended {END} after the last one was begun"));
         }
         let recorder = &clients.recorder;
-        let faults = cluster.world.fault_counts();
         Ok(Standing {
             clients: load.clients,
             throughput_ops_per_s: recorder.operations() as f64 / self.length.as_secs_f64(),
             latency: recorder.overall().summary(),
             failed: recorder.by_kind().map(|(_, _, failed)| failed).sum(),
-            faults: faults.entries().iter().map(|(name, count)| ((*name).to_owned(), *count)).collect(),
+            faults: faults_of(&cluster.world),
             checked: if violations.is_empty() { T::HOLDS } else { "violation" },
             violations,
             log_hash: cluster.world.log_hash().to_string(),

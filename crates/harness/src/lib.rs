@@ -36,7 +36,7 @@ mod shipped;
 mod station;
 pub mod table;
 
-pub use campaign::{Findings, Judgement, Violation, add_faults, add_live_within, random_plan};
+pub use campaign::{Findings, Judgement, Violation, add_faults, add_live_within, faults_of, random_plan};
 pub use clients::{CALLED_SLOT, ClientMachine, ClientProgram};
 pub use cluster::{
     Builder, Cluster, ClusterDirector, ClusterMachine, ClusterShape, MachineOf, NoClients, node_id, running,

@@ -1,5 +1,6 @@
 //! Short aligned tables, and numbers as people read them.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// A table with one line of headings. Columns are as wide as their widest cell.
@@ -130,6 +131,13 @@ pub fn with_prefix(number: f64) -> String {
         n if n < 1e9 => format!("{} M", three_digits(n / 1e6)),
         n => format!("{} G", three_digits(n / 1e9)),
     }
+}
+
+/// `crash 1, loss 20`: the faults that were injected, by kind; nothing if there were none.
+pub fn faults_in_words(faults: &BTreeMap<String, u64>) -> Option<String> {
+    let struck = faults.iter().filter(|(_, count)| **count > 0);
+    let words: Vec<_> = struck.map(|(kind, count)| format!("{kind} {count}")).collect();
+    (!words.is_empty()).then(|| words.join(", "))
 }
 
 #[cfg(test)]

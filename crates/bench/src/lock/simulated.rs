@@ -7,7 +7,7 @@ use serde_json::json;
 use weft_check::locks::{self, Hold};
 use weft_harness::{
     Cluster, DRIFT_PPM, LEASE, MakeEngines, NodeCampaign, NodeCampaignResult, Planted, ShippedNodes,
-    ShippedParameters, Subject,
+    ShippedParameters, Subject, faults_of,
 };
 use weft_node::EngineChoice;
 use weft_sim::{CostProfile, FaultPlan, LocalClock, NetworkProfile, PlanError};
@@ -196,8 +196,7 @@ impl SimulatedBench {
         let description = description(World::Sim, self.nodes, (&self.workload, self.seed), machine, replay);
         let mut result = checked(RunResult::new(description, driver.recorder()), &holds);
         result.log_hash = Some(cluster.world.log_hash().to_string());
-        let faults = cluster.world.fault_counts();
-        result.faults = faults.entries().iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
+        result.faults = faults_of(&cluster.world);
         Ok(MeasuredRun { result, latencies: driver.recorder().overall() })
     }
 }

@@ -48,6 +48,8 @@ pub(super) struct NodeRecord {
     pub(super) updates: Vec<Latencies>,
     pub(super) refused: u64,
     pub(super) busy: u64,
+    /// It has crashed, or has lost what it had.
+    pub(super) has_stopped: bool,
     /// Updates that were done or refused, and lives.
     pub(super) answered: u64,
     pub(super) lives: u32,
@@ -67,6 +69,7 @@ impl NodeRecord {
             updates: vec![Latencies::new(); methods],
             refused: 0,
             busy: 0,
+            has_stopped: false,
             answered: 0,
             lives: 0,
         }
@@ -126,12 +129,18 @@ impl RunRecord {
     /// A node has stopped, or has lost what it had.
     pub(super) fn stopped(&mut self, node: usize) {
         self.check.stopped(node);
-        self.nodes[node].is_full = false;
+        (self.nodes[node].is_full, self.nodes[node].has_stopped) = (false, true);
     }
 
     /// Everybody has done what comes before the measurement.
     pub(super) fn may_begin(&self, now: Instant) -> bool {
         now >= self.begins_at && self.nodes.iter().all(|node| node.is_loaded)
+    }
+
+    /// The nodes that have crashed, or have lost what they had.
+    pub(super) fn stopped_nodes(&self) -> NodeSet {
+        let stopped = (0..self.nodes.len()).filter(|&node| self.nodes[node].has_stopped);
+        stopped.fold(NodeSet::EMPTY, |nodes, node| nodes.with(node_id(node)))
     }
 
     /// Every node has done its share.

@@ -224,10 +224,10 @@ impl Cluster {
         // What is folded reaches others in another order than that in which it was called.
         let is_exact = faultless && parameters.split.is_none_or(|split| split.fold == 1);
         let subject = subject.with_summaries(summaries, is_exact);
-        let comes_back =
-            parameters.plan.faults.iter().any(|fault| matches!(fault, weft_sim::Fault::Restart { .. }));
+        let only_crashes =
+            parameters.plan.faults.iter().all(|fault| matches!(fault, weft_sim::Fault::Crash { .. }));
         // A process may fall so far behind that it needs a copy of the state, without any fault.
-        let keep = comes_back || parameters.is_on_host() || !(faultless || parameters.redistribute);
+        let keep = parameters.is_on_host() || !only_crashes || !(faultless || parameters.redistribute);
         let books = RunRecord::new(&subject, parameters.nodes, &parameters.quota, keep);
         let shape = ClusterShape {
             nodes: parameters.nodes,

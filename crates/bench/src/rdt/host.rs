@@ -177,7 +177,10 @@ impl ClientHalf {
                         return;
                     }
                     let this = &mut books.nodes[self.node];
-                    (this.began, this.ended) = (now, now);
+                    // In a later life it goes on.
+                    if this.began == Instant::ZERO {
+                        (this.began, this.ended) = (now, now);
+                    }
                     drop(books);
                     self.phase = Phase::Run;
                 }

@@ -253,8 +253,10 @@ impl HybridReport {
 
 #[cfg(test)]
 mod tests {
+    use weft_harness::node_id;
     use weft_sim::{Fault, FaultPlan};
     use weft_time::{Duration, Instant};
+    use weft_waist::NodeSet;
 
     use super::super::cluster::Cluster;
     use super::*;
@@ -411,7 +413,7 @@ mod tests {
                 cluster.run_for(Duration::from_us(20));
                 cluster.nudge();
             }
-            let measured = bench.conclude(&mut cluster, Some(2));
+            let measured = bench.conclude(&mut cluster, NodeSet::EMPTY.with(node_id(2)));
             assert!(measured.holds(), "seed {seed}: {:?} {:?}", measured.check, measured.wrong);
             assert!(measured.response.operations > 1_900, "seed {seed}: {:?}", measured.response);
         }

@@ -2,13 +2,16 @@
 
 mod ordered;
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use weft_check::replicated::ReplicatedReport;
-use weft_harness::Planted;
 use weft_harness::histogram::{Latencies, Summary};
+use weft_harness::{Planted, faults_of, node_id};
 use weft_rdt::{Category, Type};
-use weft_sim::{FaultPlan, NetworkProfile};
+use weft_sim::{FaultPlan, NetworkProfile, PlanError};
 use weft_time::{Duration, Instant};
+use weft_waist::NodeSet;
 
 use super::books::NodeRecord;
 use super::cluster::{Cluster, ClusterParameters};
@@ -22,6 +25,9 @@ use super::workload::{Sizes, Workload};
 /// From one heartbeat to the next on cards. Nobody fails in a measurement; fail-over is measured with the engine's
 /// own period.
 pub(super) const HEARTBEAT: Duration = Duration::from_us(10);
+/// The same in runs in which nodes fail, in configurations in which looking at all memory takes longer than the
+/// engine's default period.
+const SLOW_HEARTBEAT: Duration = Duration::from_us(5);
 /// A run is watched in slices of so long.
 pub(super) const SLICE: Duration = Duration::from_us(50);
 /// A run in which nothing is answered for so long is stuck.
@@ -121,6 +127,8 @@ pub struct Measured {
     pub busy: u64,
     /// Times of the world, from the first of these operations to the last answer.
     pub virtual_ns: u64,
+    /// Faults injected, by kind.
+    pub faults: BTreeMap<String, u64>,
     /// What the check of the whole run says.
     pub check: ReplicatedReport,
     /// Further violations.
@@ -190,12 +198,74 @@ impl RdtBench {
         }
     }
 
+    /// The same in a run in which nodes fail: what a node that crashes had still to do is done by the others. Hearts
+    /// beat as fast as they would where it matters.
+    pub(super) fn parameters_under(&self, plan: FaultPlan) -> ClusterParameters {
+        let heartbeat = (self.configuration != Configuration::Rpc).then_some(SLOW_HEARTBEAT);
+        ClusterParameters { heartbeat, redistribute: true, plan, ..self.parameters() }
+    }
+
     /// Runs it; `progress` is told how many operations are answered.
     pub(super) fn measure(&self, progress: impl FnMut(u64)) -> Measured {
         if self.system.is_ordered() {
             return ordered::measure(self, progress);
         }
         self.measure_split(None, progress)
+    }
+
+    /// The same under faults, whose times count from when all clients have begun.
+    pub(super) fn measure_under(
+        &self,
+        plan: &FaultPlan,
+        mut progress: impl FnMut(u64),
+    ) -> Result<Measured, PlanError> {
+        assert!(!self.system.is_ordered(), "the machines of {} do not fail", self.system);
+        // Connecting takes as long as it takes: a run without faults tells, and is the same until the first fault.
+        let begin = self.clients_begin_after()?;
+        let mut cluster = Cluster::new(&self.parameters_under(plan.clone().later(begin)))?;
+        cluster.connect();
+        let last_fault = Instant::ZERO + begin + plan.ends_at().saturating_since(Instant::ZERO);
+        let mut answered = 0;
+        let mut stuck_at = last_fault + STUCK_AFTER;
+        while !cluster.books.borrow().all_done() {
+            cluster.run_for(SLICE);
+            // Who has nothing left to do may have now.
+            cluster.nudge();
+            let so_far = cluster.books.borrow().nodes.iter().map(|node| node.answered).sum();
+            if so_far > answered {
+                answered = so_far;
+                progress(answered);
+                stuck_at = stuck_at.max(cluster.now() + STUCK_AFTER);
+            } else if cluster.now() > stuck_at {
+                cluster.is_stuck();
+                break;
+            }
+        }
+        let now = cluster.now();
+        cluster.run_until(last_fault.max(now));
+        let stopped = cluster.books.borrow().stopped_nodes();
+        let mut measured = self.conclude(&mut cluster, stopped);
+        measured.faults = faults_of(&cluster.machines.world);
+        Ok(measured)
+    }
+
+    /// How long it takes until all clients have begun, rounded up to whole microseconds.
+    fn clients_begin_after(&self) -> Result<Duration, PlanError> {
+        let mut cluster = Cluster::new(&self.parameters_under(FaultPlan::default()))?;
+        cluster.connect();
+        let latest = |cluster: &Cluster| {
+            let books = cluster.books.borrow();
+            let began = books.nodes.iter().map(|node| node.began);
+            began.min().filter(|first| *first > Instant::ZERO)?;
+            books.nodes.iter().map(|node| node.began).max()
+        };
+        loop {
+            if let Some(began) = latest(&cluster) {
+                return Ok(Duration::from_us(began.saturating_since(Instant::ZERO).as_ns().div_ceil(1_000)));
+            }
+            assert!(cluster.now() < Instant::ZERO + STUCK_AFTER * 2, "clients begin where nothing fails");
+            cluster.run_for(SLICE);
+        }
     }
 
     /// The same with a part of the keys in the host's memory.
@@ -216,17 +286,16 @@ impl RdtBench {
                 (answered, answered_at) = (so_far, now);
                 progress(answered);
             } else if now.saturating_since(answered_at) > STUCK_AFTER {
-                let how_far = cluster.describe();
-                let wrong = format!("nothing was answered for {STUCK_AFTER}: {how_far}");
-                cluster.books.borrow_mut().wrong.push(wrong);
+                cluster.is_stuck();
                 break;
             }
         }
-        self.conclude(&mut cluster, None)
+        self.conclude(&mut cluster, NodeSet::EMPTY)
     }
 
-    /// What was measured, when all is answered, and the end of the check. `crashed` has not come back.
-    pub(super) fn conclude(&self, cluster: &mut Cluster, crashed: Option<usize>) -> Measured {
+    /// What was measured, when all is answered, and the end of the check. What `stopped` nodes answered by themselves
+    /// may be lost.
+    pub(super) fn conclude(&self, cluster: &mut Cluster, stopped: NodeSet) -> Measured {
         let mut wrong = Vec::new();
         let mut measured = {
             let books = cluster.books.borrow();
@@ -239,18 +308,25 @@ impl RdtBench {
         };
         wrong.extend(drain(cluster));
         let states: Vec<_> = (0..self.nodes).filter_map(|node| Some((node, cluster.object(node)?))).collect();
-        let expected = self.nodes - usize::from(crashed.is_some());
+        let expected = cluster.machines.running().count();
         if states.len() != expected {
             measured.wrong.push(format!("{} replicas serve in the end instead of {expected}", states.len()));
         }
         let mut books = cluster.books.borrow_mut();
-        // Calls that a crashed replica answered by itself are lost with it.
-        books.check.end(states, |node| self.commit == Commit::Majority || crashed != Some(node));
+        books.check.end(states, |node| self.commit == Commit::Majority || !stopped.contains(node_id(node)));
         measured.check = books.check.report();
         measured.wrong.append(&mut wrong);
         measured.wrong.append(&mut books.wrong);
         measured.log_hash = cluster.machines.world.log_hash().to_string();
         measured
+    }
+}
+
+impl Cluster {
+    /// Notes that the run came to a stop.
+    fn is_stuck(&self) {
+        let wrong = format!("nothing was answered for {STUCK_AFTER}: {}", self.describe());
+        self.books.borrow_mut().wrong.push(wrong);
     }
 }
 
@@ -330,6 +406,7 @@ impl Measured {
             refused_percent: refused as f64 * 100.0 / updates.operations().max(1) as f64,
             busy: nodes.iter().map(|node| node.busy).sum(),
             virtual_ns: (ended - began).as_ns(),
+            faults: BTreeMap::new(),
             check: ReplicatedReport::default(),
             wrong: Vec::new(),
             log_hash: String::new(),
@@ -455,6 +532,44 @@ mod tests {
         // Two passages of 309 ns in place of 734.
         let saved = card.updates.mean_ns - safardb.updates.mean_ns;
         assert!((840.0..860.0).contains(&saved), "{saved}");
+    }
+
+    /// What a client was told holds, and what a crashed replica's had still to ask is asked by the others.
+    #[test]
+    fn a_replica_crashes_and_comes_back() {
+        let plan = "[[fault]]\nkind = \"crash\"\nat_us = 100\nmachine = \"node0\"\n\
+             [[fault]]\nkind = \"restart\"\nat_us = 400\nmachine = \"node0\"\n\
+             [[fault]]\nkind = \"loss\"\nfrom_us = 100\nuntil_us = 300\nprobability = 0.02\n";
+        let plan = FaultPlan::parse(plan).unwrap();
+        // A state of 10,000 keys takes longer to copy than a replica waits for an answer.
+        for (name, commit, keys) in [
+            ("account", Commit::Majority, 64),
+            ("courseware", Commit::Local, 64),
+            ("ycsb", Commit::Majority, 10_000),
+        ] {
+            let bench = RdtBench { commit, keys, ..bench(name) };
+            let measured = bench.measure_under(&plan, |_| {}).unwrap();
+            assert!(measured.holds(), "{bench:?}: {:?} {:?}", measured.check, measured.wrong);
+            assert_eq!((measured.faults["crash"], measured.faults["restart"]), (1, 1), "{bench:?}");
+            assert!(measured.faults["loss"] > 0, "{bench:?}: {:?}", measured.faults);
+            let lost = bench.operations - measured.response.operations;
+            assert!(lost <= 1, "{bench:?}: {lost} operations have no answer");
+            let calm = bench.measure(|_| {});
+            assert!(measured.virtual_ns > calm.virtual_ns, "{bench:?}: a fault costs time");
+        }
+        let crash = FaultPlan { faults: plan.faults[..1].to_vec() };
+        let (system, configuration) = (System::Hamband, Configuration::Buffered);
+        let measured =
+            RdtBench { system, configuration, ..bench("account") }.measure_under(&crash, |_| {}).unwrap();
+        assert!(
+            measured.holds() && measured.faults["crash"] == 1,
+            "{:?} {:?}",
+            measured.check,
+            measured.wrong
+        );
+        let nowhere =
+            FaultPlan::parse("[[fault]]\nkind = \"crash\"\nat_us = 1\nmachine = \"node3\"\n").unwrap();
+        assert!(bench("account").measure_under(&nowhere, |_| {}).is_err());
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! What a measurement of replicated data types says, to programs and to people.
 
 use serde::Serialize;
-use weft_harness::table::{Column, Table, grouped, three_digits, time_with_unit};
-use weft_sim::CostProfile;
+use weft_harness::table::{Column, Table, faults_in_words, grouped, three_digits, time_with_unit};
+use weft_sim::{CostProfile, FaultPlan, PlanError};
 
 use super::measure::{Measured, RdtBench};
 use super::system::{Callers, Commit, Configuration, System};
@@ -59,17 +59,32 @@ pub struct RdtResult {
 }
 
 impl RdtBench {
-    /// Measures; `progress` is told how many operations are answered.
-    pub fn run(&self, replay: String, progress: impl FnMut(u64)) -> RdtResult {
+    /// Measures, under faults if the plan has any: their times count from when all clients have begun. `progress` is
+    /// told how many operations are answered.
+    ///
+    /// # Errors
+    /// The fault plan does not fit the cluster.
+    ///
+    /// # Panics
+    /// If there are faults, and all operations stand in one log.
+    pub fn run(
+        &self,
+        plan: &FaultPlan,
+        replay: String,
+        progress: impl FnMut(u64),
+    ) -> Result<RdtResult, PlanError> {
         let begin = std::time::Instant::now();
-        let measured = self.measure(progress);
+        let measured = match plan.faults.is_empty() {
+            true => self.measure(progress),
+            false => self.measure_under(plan, progress)?,
+        };
         let profile = match self.system {
             System::Weft | System::WeftLog => self.card.profile(),
             System::Waverunner => self.card.behind_bus(),
             System::Hamband => &CostProfile::RDMA_CARD,
         };
         let keyed = self.name.class() == "keyed";
-        RdtResult {
+        Ok(RdtResult {
             world: "sim",
             name: self.name.name(),
             class: self.name.class(),
@@ -92,7 +107,7 @@ impl RdtBench {
             measured,
             wall_s: begin.elapsed().as_secs_f64(),
             replay,
-        }
+        })
     }
 }
 
@@ -132,7 +147,7 @@ impl RdtResult {
             "{table}\n  type        {} ({}), {} nodes, {} % updates, of which {} % refused\n  \
              system      {}, configuration {}, commit {}, callers {}, {} open per client, network {}\n  \
              throughput  {} operations/µs by the replica that takes longest, {} by the sum of all\n  \
-             promises    {}\n  checked     {}: {} calls, {} queries, {} steps of replicas\n  took        {} virtual, {} s\n  card        {}\n  log hash    {}\n  repeat      {}\n",
+             promises    {}\n{}  checked     {}: {} calls, {} queries, {} steps of replicas\n  took        {} virtual, {} s\n  card        {}\n  log hash    {}\n  repeat      {}\n",
             self.name,
             self.class,
             self.nodes,
@@ -147,6 +162,10 @@ impl RdtResult {
             three_digits(measured.operations_per_us),
             three_digits(measured.operations_per_us_sum),
             self.promises,
+            faults_in_words(&measured.faults).map_or(String::new(), |faults| format!(
+                "  faults      {faults}: {} calls unanswered\n",
+                grouped(measured.check.unanswered)
+            )),
             self.checked,
             grouped(measured.check.calls),
             grouped(measured.check.queries),

@@ -26,26 +26,29 @@ impl Sweep {
         self.types.len() * self.nodes.len() * self.commits.len() * self.systems.len()
     }
 
-    /// Makes them; `bench` says how each is made, and what command repeats it.
-    pub fn run(
+    /// Makes them; `run` says how each is made, and what command repeats it.
+    ///
+    /// # Errors
+    /// The first error of `run`.
+    pub fn run<E>(
         &self,
         replay: String,
-        mut run: impl FnMut(TypeName, usize, Commit, System) -> RdtResult,
-    ) -> SweepResult {
+        mut run: impl FnMut(TypeName, usize, Commit, System) -> Result<RdtResult, E>,
+    ) -> Result<SweepResult, E> {
         let begin = std::time::Instant::now();
         let mut runs = Vec::with_capacity(self.runs());
         for &name in &self.types {
             for &nodes in &self.nodes {
                 for &commit in &self.commits {
                     for &system in &self.systems {
-                        runs.push(run(name, nodes, commit, system));
+                        runs.push(run(name, nodes, commit, system)?);
                     }
                 }
             }
         }
         let holds = runs.iter().all(|run| run.checked == "holds");
         let ratios = runs.chunks(self.systems.len()).flat_map(Ratio::of).collect();
-        SweepResult {
+        Ok(SweepResult {
             result: "rdt-sweep",
             world: "sim",
             checked: if holds { "holds" } else { "violation" },
@@ -53,7 +56,7 @@ impl Sweep {
             runs,
             wall_s: begin.elapsed().as_secs_f64(),
             replay,
-        }
+        })
     }
 }
 
@@ -168,7 +171,7 @@ impl SweepResult {
 
 #[cfg(test)]
 mod tests {
-    use weft_sim::NetworkProfile;
+    use weft_sim::{FaultPlan, NetworkProfile};
 
     use super::*;
     use crate::rdt::{Callers, Card, Configuration, RdtBench};
@@ -198,9 +201,9 @@ mod tests {
                 network: NetworkProfile::SWITCH,
                 seed: 7,
             };
-            bench.run(format!("again {name} {nodes} {system}"), |_| {})
+            bench.run(&FaultPlan::default(), format!("again {name} {nodes} {system}"), |_| {})
         };
-        let result = sweep.run("again".into(), run);
+        let result = sweep.run("again".into(), run).unwrap();
         assert_eq!((result.runs.len(), result.ratios.len(), sweep.runs()), (12, 8, 12));
         assert_eq!(result.checked, "holds");
         let (first, last) = (&result.runs[9].measured, &result.runs[11].measured);

@@ -14,7 +14,7 @@ use weft_node::{RoundsHalf, RoundsPauses};
 use weft_rounds::FrontParameters;
 use weft_sim::{CostProfile, FaultPlan, Machines, NetworkProfile, NicMachine, PlanError};
 use weft_time::{Duration, Instant};
-use weft_waist::{Engine, Memory, View};
+use weft_waist::{Engine, Epoch, Memory, NodeSet, View};
 
 use super::engines::{EngineParameters, NodeEngine};
 use super::host::{HostLoad, ProposerHalf, ROUNDS_SLOT, RunRecord};
@@ -205,8 +205,8 @@ impl Builder for RoundsNodes {
         };
         let half =
             ProposerHalf::new((node, life), RoundsHalf::new(front, pauses), load, Rc::clone(&self.books));
-        let views =
-            service.map_or(Views::Fixed(first_view(nodes)), |(_, agent)| Views::Service(agent, nodes));
+        let alone = if life == 0 { first_view(nodes) } else { joining_view(node, life, nodes) };
+        let views = service.map_or(Views::Fixed(alone), |(_, agent)| Views::Service(agent, nodes));
         let host = NodeHost::new(node_id(node), incarnation(life), views, [half], planted);
         let host = host.with_keys(holder);
         NicMachine::new(nic, host, &self.parameters.profile)
@@ -216,7 +216,14 @@ impl Builder for RoundsNodes {
         true
     }
 
-    fn crashed(&mut self, node: usize, _: NodeMachine) {
-        self.books.borrow_mut().agreement.stopped(node);
+    fn crashed(&mut self, node: usize, remains: NodeMachine) {
+        let waiting = remains.host().node().half(ROUNDS_SLOT).waiting();
+        self.books.borrow_mut().crashed(node, waiting);
     }
+}
+
+/// The view in which a node that has crashed asks the others to let it in.
+fn joining_view(node: usize, life: u32, nodes: usize) -> View {
+    let full = NodeSet::first(nodes).without(node_id(node));
+    View { epoch: Epoch(1 + life), full, joining: NodeSet::EMPTY.with(node_id(node)) }
 }

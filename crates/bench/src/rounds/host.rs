@@ -49,6 +49,8 @@ pub(super) struct RunRecord {
     /// Proposals that their hosts were told of: decided, and decided without.
     pub(super) answered: u64,
     pub(super) dropped: u64,
+    /// Proposals whose node crashed before it had told of them.
+    pub(super) unanswered: u64,
     pub(super) nodes: Vec<NodeRecord>,
 }
 
@@ -85,8 +87,15 @@ impl RunRecord {
             latencies: Latencies::new(),
             answered: 0,
             dropped: 0,
+            unanswered: 0,
             nodes: vec![node; nodes],
         }))
+    }
+
+    /// A node has crashed, whose host was waiting for so many proposals.
+    pub(super) fn crashed(&mut self, node: usize, waiting: usize) {
+        self.agreement.stopped(node);
+        self.unanswered += waiting as u64;
     }
 
     /// A node comes back, empty; its clock shows `now`.
@@ -134,6 +143,11 @@ impl ProposerHalf {
             waiting: VecDeque::new(),
             bytes: Vec::new(),
         }
+    }
+
+    /// Proposals that it waits for.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.len()
     }
 
     /// Proposes until as many are outstanding as may be.

@@ -1,11 +1,12 @@
 //! How fast rounds can be: the lowest stable period, what is decided at it, and what happens below it.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
-use weft_harness::NicModel;
-use weft_harness::Planted;
 use weft_harness::histogram::Latencies;
+use weft_harness::{NicModel, Planted, faults_of};
 use weft_node::RoundsPauses;
-use weft_sim::{CostProfile, FaultPlan, NetworkProfile};
+use weft_sim::{CostProfile, FaultPlan, NetworkProfile, PlanError};
 use weft_time::Duration;
 use weft_waist::EngineState;
 
@@ -37,6 +38,8 @@ const LATENCY_ROUNDS: u64 = 5_000;
 /// Every node is configured when the first round begins. Who was left out stays that, to be counted.
 const PAUSES: RoundsPauses =
     RoundsPauses { start_after: Duration::from_us(20), return_after: Duration::from_secs(3_600) };
+/// Under faults, who was left out asks to be let in again.
+const PAUSES_UNDER_FAULTS: RoundsPauses = RoundsPauses { return_after: Duration::from_us(50), ..PAUSES };
 
 /// Parameters of the measurement.
 #[derive(Clone, Debug)]
@@ -59,6 +62,8 @@ pub struct RoundsBench {
     pub rounds: u64,
     /// Clocks gain or lose up to this, in millionths.
     pub drift_ppm: u32,
+    /// Faults of each run, at times from its beginning on. Under faults no period is stable: it must be given.
+    pub plan: FaultPlan,
     /// Decides clocks, delays and values.
     pub seed: u64,
 }
@@ -88,6 +93,12 @@ pub struct PeriodResult {
     pub disagreements: u64,
     /// Proposals decided, each counted once.
     pub decided: u64,
+    /// Proposals whose instances were closed without them.
+    pub dropped: u64,
+    /// Proposals without an answer because their node crashed.
+    pub unanswered: u64,
+    /// Faults injected, by kind.
+    pub faults: BTreeMap<String, u64>,
     /// Virtual time of the measurement.
     pub virtual_ns: u64,
     /// From a host's proposal to the answer that it is decided, with PCIe both ways, the queue and the wait for a
@@ -110,23 +121,23 @@ pub(super) type Ran<'a> = &'a mut dyn FnMut(u64);
 
 impl RoundsBench {
     /// The lowest stable period by bisection.
-    pub(super) fn search(&self, ran: Ran<'_>) -> Duration {
+    pub(super) fn search(&self, ran: Ran<'_>) -> Result<Duration, PlanError> {
         let tried = Self { rounds: SEARCH_ROUNDS.min(self.rounds), ..self.clone() };
-        let mut stable = |cycles: u64| tried.run_at(CYCLE * cycles, true, ran).stable;
+        let mut stable = |cycles: u64| Ok(tried.run_at(CYCLE * cycles, true, ran)?.stable);
         let least = self.least_one_way().as_ps() / CYCLE.as_ps();
         let (mut low, mut high) = (least, 2 * least.max(64));
-        while !stable(high) {
+        while !stable(high)? {
             (low, high) = (high, 2 * high);
         }
         while high - low > 1 {
             let middle = low.midpoint(high);
-            if stable(middle) { high = middle } else { low = middle }
+            if stable(middle)? { high = middle } else { low = middle }
         }
-        CYCLE * high
+        Ok(CYCLE * high)
     }
 
     /// Runs below a period that is stable.
-    pub(super) fn below(&self, period: Duration, ran: Ran<'_>) -> Vec<PeriodResult> {
+    pub(super) fn below(&self, period: Duration, ran: Ran<'_>) -> Result<Vec<PeriodResult>, PlanError> {
         let short = Self { rounds: BELOW_ROUNDS, ..self.clone() };
         let least = self.least_one_way();
         let periods =
@@ -140,12 +151,17 @@ impl RoundsBench {
     }
 
     /// From a host's proposal to the answer that it is decided, at this period, one proposal of a node at a time.
-    pub(super) fn latency(&self, period: Duration, ran: Ran<'_>) -> Latencies {
-        Self { rounds: LATENCY_ROUNDS, ..self.clone() }.run_with(period, 1, false, ran).latency
+    pub(super) fn latency(&self, period: Duration, ran: Ran<'_>) -> Result<Latencies, PlanError> {
+        Ok(Self { rounds: LATENCY_ROUNDS, ..self.clone() }.run_with(period, 1, false, ran)?.latency)
     }
 
     /// Runs with rounds of `period`; if `until_unstable`, no further than to the first slice with a drop-out.
-    pub(super) fn run_at(&self, period: Duration, until_unstable: bool, ran: Ran<'_>) -> PeriodResult {
+    pub(super) fn run_at(
+        &self,
+        period: Duration,
+        until_unstable: bool,
+        ran: Ran<'_>,
+    ) -> Result<PeriodResult, PlanError> {
         let outstanding = match self.nic {
             NicModel::Soft => OUTSTANDING,
             NicModel::Rtl => OUTSTANDING_GATES,
@@ -159,7 +175,7 @@ impl RoundsBench {
         outstanding: usize,
         until_unstable: bool,
         ran: Ran<'_>,
-    ) -> PeriodResult {
+    ) -> Result<PeriodResult, PlanError> {
         let engine = parameters_for(&self.profile, &self.network, self.window, period, self.batch.bytes());
         let parameters = ClusterParameters {
             nodes: self.nodes,
@@ -169,19 +185,31 @@ impl RoundsBench {
             load: Some(HostLoad { batch: self.batch, outstanding }),
             engine: EngineParameters { nic: self.nic, service: Service::Streams, parameters: engine },
             service: None,
-            pauses: PAUSES,
+            pauses: if self.plan.faults.is_empty() { PAUSES } else { PAUSES_UNDER_FAULTS },
             rotation: None,
             planted: Planted::default(),
             seed: self.seed,
-            plan: FaultPlan::default(),
+            plan: self.plan.clone(),
         };
-        let cluster = Cluster::new(&parameters);
-        Run { cluster: cluster.expect("an empty plan fits"), period, nodes: self.nodes }.measure(
-            self.rounds,
-            until_unstable,
-            ran,
-        )
+        let cluster = Cluster::new(&parameters)?;
+        let ends_with = match (self.plan.faults.is_empty(), until_unstable) {
+            (false, _) => Ends::InTime,
+            (true, true) => Ends::Unstable,
+            (true, false) => Ends::Stopped,
+        };
+        Ok(Run { cluster, period, nodes: self.nodes }.measure(self.rounds, ends_with, ran))
     }
+}
+
+/// What ends a run before all nodes have run its rounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ends {
+    /// The first slice with a drop-out.
+    Unstable,
+    /// That all nodes have stopped.
+    Stopped,
+    /// The time that the rounds take: under faults a node may run fewer.
+    InTime,
 }
 
 /// One run at one period.
@@ -192,21 +220,31 @@ struct Run {
 }
 
 impl Run {
-    fn measure(mut self, rounds: u64, until_unstable: bool, ran: Ran<'_>) -> PeriodResult {
+    fn measure(mut self, rounds: u64, ends_with: Ends, ran: Ran<'_>) -> PeriodResult {
         // Founding takes some time that has nothing to do with the period.
         self.cluster.run_for(Duration::from_us(50) + self.period * WARM_UP_ROUNDS);
         let begin = self.cluster.now();
         let (first, entries) = (self.rounds(), self.cluster.books.borrow().agreement.entries());
-        self.cluster.books.borrow_mut().latencies = Default::default();
+        let dropped = {
+            let mut books = self.cluster.books.borrow_mut();
+            books.latencies = Default::default();
+            books.dropped
+        };
         let mut done = 0;
         while done < rounds {
             let slice = SLICE_ROUNDS.min(rounds - done);
             self.cluster.run_for(self.period * slice);
+            if ends_with == Ends::InTime {
+                done += slice;
+                ran(slice);
+                continue;
+            }
             let before = done;
             done = self.rounds() - first;
             ran(done - before);
             let troubled = self.cluster.sum("late") + self.cluster.sum("fenced") > 0;
-            if troubled && until_unstable || self.stopped() == self.nodes as u64 || done == 0 {
+            let is_over = troubled && ends_with == Ends::Unstable;
+            if is_over || self.stopped() == self.nodes as u64 || done == 0 {
                 break;
             }
         }
@@ -237,6 +275,9 @@ impl Run {
             rounds_trimmed: cluster.sum("trimmed"),
             disagreements: books.agreement.disagreements_found(),
             decided,
+            dropped: books.dropped - dropped,
+            unanswered: books.unanswered,
+            faults: faults_of(&cluster.machines.world),
             virtual_ns: (end - begin).as_ns(),
             latency: books.latencies.clone(),
             log_hash: cluster.machines.world.log_hash().to_string(),
@@ -270,6 +311,7 @@ mod tests {
             period: None,
             rounds: 2_000,
             drift_ppm: super::super::DRIFT_PPM,
+            plan: FaultPlan::default(),
             seed: 7,
         }
     }
@@ -281,7 +323,7 @@ mod tests {
 
     #[test]
     fn three_nodes_are_stable_at_two_microseconds_and_decide_one_proposal_each_a_round() {
-        let result = bench(NetworkProfile::DETPU).run_at(Duration::from_us(2), false, &mut |_| {});
+        let result = bench(NetworkProfile::DETPU).run_at(Duration::from_us(2), false, &mut |_| {}).unwrap();
         assert!(result.stable && result.disagreements == 0, "{result:?}");
         assert!(result.decided.abs_diff(full(&result)) < 20, "{result:?}");
         assert!(result.rounds_trimmed > 0, "clocks drift: {result:?}");
@@ -290,9 +332,9 @@ mod tests {
     #[test]
     fn a_period_that_is_too_short_fences_and_says_so_and_nobody_disagrees() {
         let bench = bench(NetworkProfile::DETPU);
-        let period = bench.search(&mut |_| {});
+        let period = bench.search(&mut |_| {}).unwrap();
         assert!(period <= Duration::from_us(2), "{period}");
-        let below = bench.below(period, &mut |_| {});
+        let below = bench.below(period, &mut |_| {}).unwrap();
         assert!(below.iter().all(|result| result.disagreements == 0), "{below:?}");
         let last = below.last().unwrap();
         assert!(last.nodes_fenced == 3 && last.nodes_that_say_so == 3, "{last:?}");
@@ -301,9 +343,9 @@ mod tests {
     #[test]
     fn without_a_network_rounds_are_shorter_and_still_full() {
         let bench = bench(NetworkProfile::ZERO);
-        let period = bench.search(&mut |_| {});
+        let period = bench.search(&mut |_| {}).unwrap();
         assert!(period < Duration::from_us(1), "{period}");
-        let result = bench.run_at(period, false, &mut |_| {});
+        let result = bench.run_at(period, false, &mut |_| {}).unwrap();
         assert!(result.decided.abs_diff(full(&result)) < 200, "{result:?}");
     }
 
@@ -311,9 +353,34 @@ mod tests {
     fn progress_counts_the_rounds_of_all_runs() {
         let mut told = Vec::new();
         let bench = RoundsBench { period: Some(Duration::from_us(3)), ..bench(NetworkProfile::DETPU) };
-        bench.run(String::new(), |rounds| told.push(rounds));
+        bench.run(String::new(), |rounds| told.push(rounds)).unwrap();
         assert!(told.is_sorted() && told.len() > 2, "{told:?}");
         let all = bench.rounds + LATENCY_ROUNDS;
         assert!((all..all + 2 * SLICE_ROUNDS).contains(told.last().unwrap()), "{told:?}");
+    }
+
+    #[test]
+    fn five_nodes_go_on_while_one_is_down_and_take_it_back() {
+        let plan = FaultPlan::parse(
+            "[[fault]]\nkind = \"crash\"\nat_us = 1000\nmachine = \"node4\"\n\
+             [[fault]]\nkind = \"restart\"\nat_us = 2000\nmachine = \"node4\"\n",
+        );
+        let faultless = RoundsBench { nodes: 5, window: 8, ..bench(NetworkProfile::DETPU) };
+        let faulty = RoundsBench { plan: plan.unwrap(), ..faultless.clone() };
+        let [faultless, faulty] = [faultless, faulty]
+            .map(|bench| bench.run_at(Duration::from_ns(2_400), false, &mut |_| {}).unwrap());
+        assert_eq!((faulty.faults["crash"], faulty.faults["restart"], faulty.disagreements), (1, 1, 0));
+        assert!(faulty.unanswered > 0 && faulty.unheard > 0 && faultless.unanswered == 0, "{faulty:?}");
+        // Four of five go on in the fifth of the time that the node is down, and while it joins.
+        let share = faulty.decided as f64 / faultless.decided as f64;
+        assert!((0.85..0.99).contains(&share), "{} of {}", faulty.decided, faultless.decided);
+    }
+
+    #[test]
+    fn faults_strike_machines_that_there_are() {
+        let plan = FaultPlan::parse("[[fault]]\nkind = \"crash\"\nat_us = 9\nmachine = \"node3\"\n");
+        let bench = RoundsBench { plan: plan.unwrap(), ..bench(NetworkProfile::DETPU) };
+        let refused = bench.run_at(Duration::from_us(2), false, &mut |_| {}).unwrap_err().to_string();
+        assert!(refused.contains("node3"), "{refused}");
     }
 }

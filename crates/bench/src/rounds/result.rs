@@ -3,7 +3,10 @@
 use serde::Serialize;
 use weft_harness::NicModel;
 use weft_harness::histogram::{Latencies, Summary};
-use weft_harness::table::{Column, Table, grouped, three_digits, time_with_unit, with_prefix};
+use weft_harness::table::{
+    Column, Table, faults_in_words, grouped, three_digits, time_with_unit, with_prefix,
+};
+use weft_sim::PlanError;
 use weft_time::Duration;
 
 use super::gates::GatesResult;
@@ -69,25 +72,28 @@ pub struct RoundsResult {
 
 impl RoundsBench {
     /// Measures; `progress` is told how many rounds have been run, in the search for the period and otherwise.
-    pub fn run(&self, replay: String, mut progress: impl FnMut(u64)) -> RoundsResult {
+    ///
+    /// # Errors
+    /// The fault plan does not fit the cluster.
+    pub fn run(&self, replay: String, mut progress: impl FnMut(u64)) -> Result<RoundsResult, PlanError> {
         let mut all = 0;
         let ran: Ran<'_> = &mut |rounds| {
             all += rounds;
             progress(all);
         };
         let (measured, searched) = match self.period {
-            Some(period) => (self.run_at(period, false, ran), None),
-            None => self.run_at_lowest(ran),
+            Some(period) => (self.run_at(period, false, ran)?, None),
+            None => self.run_at_lowest(ran)?,
         };
-        let below = searched.map_or(Vec::new(), |period| self.below(period, ran));
-        let latencies = self.latency(Duration::from_ns(measured.period_ns), ran);
+        let below = searched.map_or(Ok(Vec::new()), |period| self.below(period, ran))?;
+        let latencies = self.latency(Duration::from_ns(measured.period_ns), ran)?;
         let agrees = below.iter().chain([&measured]).all(|run| run.disagreements == 0);
         let gates = (self.nic == NicModel::Rtl).then(|| GatesResult::measure(self));
         let proposals = gates.map_or(measured.proposals_per_s(), |gates| {
             self.nodes as f64 * 1e9 / (4 * gates.min_round_period_cycles()) as f64
         });
         let values = proposals * self.batch.values as f64;
-        RoundsResult {
+        Ok(RoundsResult {
             world: "sim",
             nic: self.nic,
             basis: self.basis(),
@@ -116,7 +122,7 @@ impl RoundsBench {
             checked: if agrees { "agree" } else { "violation" },
             measured,
             replay,
-        }
+        })
     }
 
     fn basis(&self) -> String {
@@ -130,12 +136,12 @@ impl RoundsBench {
 
     /// The whole run at the lowest period at which it is stable. The search tries shorter runs; what they have not seen
     /// raises the period cycle by cycle.
-    fn run_at_lowest(&self, ran: Ran<'_>) -> (PeriodResult, Option<Duration>) {
-        let mut period = self.search(ran);
+    fn run_at_lowest(&self, ran: Ran<'_>) -> Result<(PeriodResult, Option<Duration>), PlanError> {
+        let mut period = self.search(ran)?;
         loop {
-            let result = self.run_at(period, true, ran);
+            let result = self.run_at(period, true, ran)?;
             if result.stable {
-                return (result, Some(period));
+                return Ok((result, Some(period)));
             }
             period += super::path::CYCLE;
         }
@@ -182,7 +188,7 @@ impl RoundsResult {
         let mut text = format!(
             "{table}\n  period      {bound}\n  proposals   one of each of {} nodes in every round: {} of {} bytes\n  \
              network     {}, clocks up to {} ppm fast or slow\n  latency     p50 {}, p99 {} from a host's proposal to the answer that it is decided\n  \
-             card        {}; {}\n  log hash    {}\n  repeat      {}\n",
+             card        {}; {}\n{}  log hash    {}\n  repeat      {}\n",
             self.nodes,
             if self.values_per_proposal == 1 {
                 "a value".to_owned()
@@ -196,6 +202,7 @@ impl RoundsResult {
             time_with_unit(self.latency.p99_ns),
             self.nic,
             self.basis,
+            self.faults_text(),
             self.measured.log_hash,
             self.replay
         );
@@ -220,6 +227,19 @@ impl RoundsResult {
             text += &format!("\n{}", self.comparison());
         }
         text
+    }
+
+    /// A line about the faults that were injected, if there were any.
+    fn faults_text(&self) -> String {
+        let PeriodResult { faults, dropped, unanswered, .. } = &self.measured;
+        match faults_in_words(faults) {
+            None => String::new(),
+            Some(faults) => format!(
+                "  faults      {faults}: {} proposals unanswered, {} dropped\n",
+                grouped(*unanswered),
+                grouped(*dropped)
+            ),
+        }
     }
 
     fn comparison(&self) -> Table {

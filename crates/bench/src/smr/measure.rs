@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use weft_harness::Planted;
 use weft_harness::histogram::Latencies;
+use weft_harness::{Planted, faults_of};
 use weft_sim::{CostProfile, Fault, FaultPlan, NetworkProfile, PlanError};
 use weft_smr::log::LogParameters;
 use weft_time::{Duration, Instant};
@@ -140,8 +140,7 @@ impl SmrBench {
         };
         cluster.run_until(warm + self.length);
         progress(1);
-        let counts = cluster.machines.world.fault_counts();
-        let faults = counts.entries().iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
+        let faults = faults_of(&cluster.machines.world);
         let books = cluster.books.borrow();
         let mut violations = books.log.violations().to_vec();
         let appends = books.answered - before;

@@ -3,8 +3,8 @@
 use weft_harness::{DATAGRAM_BYTES, address, hardware, peers};
 use weft_nic::{CardConfig, NoEngine, Peering, RdmaDriver, SoftNic, SoftNicConfig};
 use weft_sim::{
-    CostProfile, EngineOnHost, HOST_DATAGRAMS, HostConfig, HostThreads, Machine, MachineId, NetworkProfile,
-    NicMachine, NoCrashes, SwitchConfig, Usage, World,
+    CostProfile, EngineOnHost, FaultPlan, HOST_DATAGRAMS, HostConfig, HostThreads, Machine, MachineId,
+    NetworkProfile, NicMachine, NoCrashes, PlanError, SwitchConfig, Usage, World,
 };
 use weft_time::{Duration, Instant};
 use weft_txn::Wiring;
@@ -192,7 +192,15 @@ pub(super) struct Cluster {
 
 impl Cluster {
     /// A cluster of these servers at time zero.
-    pub(super) fn new(machinery: &Machinery, books: Shared, servers: impl Iterator<Item = Server>) -> Self {
+    ///
+    /// # Errors
+    /// The fault plan does not fit the cluster.
+    pub(super) fn new(
+        machinery: &Machinery,
+        books: Shared,
+        servers: impl Iterator<Item = Server>,
+        plan: &FaultPlan,
+    ) -> Result<Self, PlanError> {
         let network = machinery.network.with_cables();
         let forwarding_latency = network.switch().forwarding_latency;
         let switch = SwitchConfig { forwarding_latency, ..SwitchConfig::lossless() };
@@ -203,7 +211,8 @@ impl Cluster {
             port.from_switch.bits_per_s = machinery.link_bits_per_s;
             world.add_machine(port, machinery.node(node, server));
         }
-        Self { world, books, nodes: machinery.nodes }
+        world.set_plan(plan)?;
+        Ok(Self { world, books, nodes: machinery.nodes })
     }
 
     /// Lets time pass.

@@ -1,14 +1,16 @@
 //! A measurement: closed loops of more and more clients, and what their transactions take.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use serde::Serialize;
 use weft_applications::Workload;
 use weft_applications::WorkloadChoice;
 use weft_check::serializable::Report;
+use weft_harness::faults_of;
 use weft_harness::histogram::Summary;
-use weft_sim::{CostProfile, Execution, HOST_TRANSACTION, NetworkProfile};
+use weft_sim::{CostProfile, Execution, FaultPlan, HOST_TRANSACTION, NetworkProfile, PlanError};
 use weft_time::{Duration, Instant};
 use weft_txn::host::{Half, HalfParameters, HalfTables, Local};
 use weft_txn::{Parameters, Placement, Transactions, Variant};
@@ -104,6 +106,8 @@ pub struct Measured {
     pub check: Option<Report>,
     /// Further violations.
     pub wrong: Vec<String>,
+    /// Faults injected, by kind.
+    pub faults: BTreeMap<String, u64>,
     /// A hash of everything that happened.
     pub log_hash: String,
 }
@@ -259,7 +263,7 @@ impl TxnBench {
         parameters
     }
 
-    fn cluster(&self) -> Cluster {
+    fn cluster(&self, plan: &FaultPlan) -> Result<Cluster, PlanError> {
         let workload = self.workload.make(self.nodes);
         let books = RunRecord::new(workload.kinds().len(), workload.audit(), self.checks);
         let books = Rc::new(RefCell::new(books));
@@ -318,7 +322,7 @@ impl TxnBench {
         if matches!(self.system, System::DrtmH | System::DrtmR) {
             self.remember(&*workload, &mut servers);
         }
-        Cluster::new(&self.machinery(), books, servers.into_iter())
+        Cluster::new(&self.machinery(), books, servers.into_iter(), plan)
     }
 
     /// What the objects alone take on all servers, in bytes, with their keys and versions. Tables, indexes and logs
@@ -352,8 +356,18 @@ impl TxnBench {
     }
 
     /// Runs it; `progress` gets the number of finished transactions.
-    pub(super) fn measure(&self, mut progress: impl FnMut(u64)) -> Measured {
-        let mut run = Run::new(self, self.cluster());
+    pub(super) fn measure(&self, progress: impl FnMut(u64)) -> Measured {
+        self.measure_under(&FaultPlan::default(), progress).expect("an empty plan fits")
+    }
+
+    /// The same under faults of links and pauses of servers, at times from the beginning of the run on. Servers have
+    /// one view for the whole run, so none may crash: those of a plan are left out.
+    pub(super) fn measure_under(
+        &self,
+        plan: &FaultPlan,
+        mut progress: impl FnMut(u64),
+    ) -> Result<Measured, PlanError> {
+        let mut run = Run::new(self, self.cluster(plan)?, plan.ends_at());
         run.found();
         let mut points = Vec::new();
         for (&load, share) in self.outstanding.iter().zip(shares(self.transactions, &self.outstanding)) {
@@ -362,7 +376,7 @@ impl TxnBench {
             }
             points.extend(run.point(load, share, &mut progress));
         }
-        run.end(points)
+        Ok(run.end(points))
     }
 }
 
@@ -375,11 +389,13 @@ struct Run<'a> {
     checker: Checker,
     /// When the last transaction ended, and their number then.
     moved: (Instant, u64),
+    /// When the last fault ends.
+    last_fault: Instant,
     is_stuck: bool,
 }
 
 impl<'a> Run<'a> {
-    fn new(bench: &'a TxnBench, cluster: Cluster) -> Self {
+    fn new(bench: &'a TxnBench, cluster: Cluster, last_fault: Instant) -> Self {
         Self {
             bench,
             kinds: bench.workload.make(bench.nodes).kinds(),
@@ -387,6 +403,7 @@ impl<'a> Run<'a> {
             rates: Rates::new(&bench.machinery()),
             checker: Checker::new(),
             moved: (Instant::ZERO, 0),
+            last_fault,
             is_stuck: false,
         }
     }
@@ -403,7 +420,7 @@ impl<'a> Run<'a> {
             if ended > self.moved.1 {
                 self.moved = (now, ended);
             }
-            if now - self.moved.0 > STUCK_AFTER {
+            if now > self.moved.0.max(self.last_fault) + STUCK_AFTER {
                 self.is_stuck = true;
                 let open = self.cluster.books.borrow().open;
                 let said = format!("nothing has ended for {STUCK_AFTER}: {open} calls are under way");
@@ -525,6 +542,7 @@ impl<'a> Run<'a> {
             transactions,
             check,
             wrong,
+            faults: faults_of(&self.cluster.world),
             log_hash: self.cluster.world.log_hash().to_string(),
         }
     }

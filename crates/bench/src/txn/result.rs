@@ -1,7 +1,10 @@
 //! Results of a measurement of transactions, for programs and for people.
 
 use serde::Serialize;
-use weft_harness::table::{Column, Table, grouped, microseconds, three_digits, time_with_unit, with_prefix};
+use weft_harness::table::{
+    Column, Table, faults_in_words, grouped, microseconds, three_digits, time_with_unit, with_prefix,
+};
+use weft_sim::{FaultPlan, PlanError};
 
 use super::measure::{Measured, TxnBench};
 use super::system::System;
@@ -51,12 +54,21 @@ pub struct TxnResult {
 }
 
 impl TxnBench {
-    /// Measures; `progress` gets the number of finished transactions.
-    pub fn run(&self, replay: String, progress: impl FnMut(u64)) -> TxnResult {
+    /// Measures under the faults of a plan, if it has any; `progress` gets the number of finished transactions. No
+    /// server crashes.
+    ///
+    /// # Errors
+    /// The plan does not fit the cluster.
+    pub fn run(
+        &self,
+        plan: &FaultPlan,
+        replay: String,
+        progress: impl FnMut(u64),
+    ) -> Result<TxnResult, PlanError> {
         let begin = std::time::Instant::now();
-        let measured = self.measure(progress);
+        let measured = self.measure_under(plan, progress)?;
         let profile = self.nic_profile();
-        TxnResult {
+        Ok(TxnResult {
             world: "sim",
             workload: self.workload.name(),
             scale: self.workload.scale(),
@@ -80,7 +92,7 @@ impl TxnBench {
             measured,
             wall_s: begin.elapsed().as_secs_f64(),
             replay,
-        }
+        })
     }
 }
 
@@ -145,9 +157,11 @@ impl TxnResult {
             Some(report) => format!("{}: {} transactions", self.checked, grouped(report.transactions)),
             None => self.checked.to_string(),
         };
+        let faults = faults_in_words(&measured.faults);
+        let faults = faults.map_or_else(String::new, |faults| format!("  faults      {faults}\n"));
         let mut text = format!(
             "{table}\n{kinds}\n  workload    {}: {}, {} servers, {} replicas\n  system      {}, {}{} host threads, link {}b/s{without}\n  \
-             peak        {} {} per server; median {} µs at the lowest load\n  checked     {checked}\n  took        {} virtual, {} s\n  \
+             peak        {} {} per server; median {} µs at the lowest load\n{faults}  checked     {checked}\n  took        {} virtual, {} s\n  \
              card        {}\n  log hash    {}\n  repeat      {}\n",
             self.workload,
             self.scale,

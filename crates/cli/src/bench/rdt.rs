@@ -10,7 +10,7 @@ use weft_bench::rdt::{
     TypeName,
 };
 use weft_harness::progress::Progress;
-use weft_sim::{CostProfile, NetworkProfile};
+use weft_sim::{CostProfile, Fault, NetworkProfile};
 
 use crate::failure::Failure;
 use crate::ground::{Ground, NETWORKS, Offers};
@@ -33,6 +33,8 @@ impl Offers for RdtGround {
     const NETWORKS: &'static [NetworkProfile] = NETWORKS;
     /// The cards with the application on them; systems whose application is on the host have the same card there.
     const PROFILES: &'static [CostProfile] = &[CostProfile::FPGA_APPLICATION, CostProfile::FPGA_SAFARDB];
+    const FAULTS: Option<&'static str> =
+        Some("Fault plan in TOML, for weft and hamband, in µs after all clients have begun");
 }
 
 /// Definitions and method of the measurements.
@@ -50,6 +52,10 @@ majority has them in its logs.
 In `waverunner` and `weft-log` every operation, including queries, goes through one log and is answered when a \
 majority has it, so the object is linearizable. All clients call the leader's application, which runs on the host \
 behind the bus in `waverunner` and on the card in `weft-log`.
+
+Under --faults the others take over what a crashed node's client had still to ask; what it was asking stays \
+unanswered. A node of `weft` that restarts copies the object from the others; a process of `hamband` does not come back, and \
+the machines of `waverunner` and `weft-log` do not fail.
 
 Several types, numbers of nodes, commit rules or systems give a table; each system is compared with the first. A \
 reference model repeats all calls for each replica and checks convergence, the invariant after every step, \
@@ -189,19 +195,21 @@ impl Task for RdtOptions {
     fn work(&self) -> Result<Found, Failure> {
         self.check()?;
         let sweep = self.sweep();
+        let plan = self.ground.plan()?;
         let runs = sweep.runs() as u64;
         let mut progress = Progress::new("operations", self.ops * runs);
         let mut before = 0;
         let mut run = |name, nodes, commit, system| {
             let one = self.one(name, nodes, commit, system);
-            let result = one.bench().run(one.command().to_string(), |done| progress.set(before + done));
+            let result =
+                one.bench().run(&plan, one.command().to_string(), |done| progress.set(before + done));
             before += self.ops;
-            result
+            result.map_err(|error| self.ground.at_plan(error))
         };
         Ok(if runs == 1 {
-            Found::One(Box::new(run(sweep.types[0], sweep.nodes[0], sweep.commits[0], sweep.systems[0])))
+            Found::One(Box::new(run(sweep.types[0], sweep.nodes[0], sweep.commits[0], sweep.systems[0])?))
         } else {
-            Found::Sweep(sweep.run(self.command().to_string(), run))
+            Found::Sweep(sweep.run(self.command().to_string(), run)?)
         })
     }
 
@@ -238,6 +246,22 @@ impl RdtOptions {
                 "in {log} every operation stands in one log and waits for a majority; leave out --commit local, --configuration and \
                  --callers leader"
             )));
+        }
+        if self.ground.faults.is_some() {
+            if let Some(log) = log {
+                return Err(Failure::new(format!(
+                    "no machine of {log} fails here; leave it out of --system, or choose `weft bench smr --faults`"
+                )));
+            }
+            let comes_back = |fault: &Fault| matches!(fault, Fault::Restart { .. } | Fault::Outage { .. });
+            if self.system.contains(&System::Hamband) && self.ground.plan()?.faults.iter().any(comes_back) {
+                return Err(self
+                    .ground
+                    .at_plan("a process of hamband does not come back; plan no restart or outage"));
+            }
+            if self.callers == Callers::Leader {
+                return Err(Failure::new("faults change leaders; leave out --callers leader or --faults"));
+            }
         }
         if let Some(mix) = self.workload
             && self.types.0.iter().any(|name| name.name() != mix.of)
@@ -367,6 +391,7 @@ mod tests {
     fn the_command_that_repeats_it_says_all_of_it() {
         for line in [
             "rdt --type account --seed 7",
+            "rdt --type account --faults plan.toml --seed 7",
             "rdt --type all --nodes 3..8 --ops 4000000 --system weft,hamband --commit majority,local --seed 7",
             "rdt --type ycsb --workload a --system weft,weft-log,waverunner --card safardb --seed 7",
             "rdt --type ycsb,smallbank --updates 50 --nodes 8 --ops 4000000 --system hamband --configuration write --commit local --callers leader --outstanding 4 --keys 1000 --skew 1.2 --network detpu --seed 9",
@@ -411,6 +436,8 @@ mod tests {
             ("rdt --type account --system waverunner --commit local", "one log"),
             ("rdt --type account --system weft,weft-log --configuration write", "one log"),
             ("rdt --type account --system waverunner --callers leader", "--callers"),
+            ("rdt --type account --system weft,waverunner --faults plan.toml", "bench smr --faults"),
+            ("rdt --type account --callers leader --faults plan.toml", "--callers leader"),
             ("rdt --type account --workload a", "--type ycsb"),
             ("rdt --type ycsb --workload standard", "--type smallbank"),
         ] {

@@ -3,7 +3,7 @@
 use clap::Args;
 use weft_bench::smr::{SmrBench, SmrResult};
 use weft_harness::progress::Progress;
-use weft_harness::table::{Column, Table, grouped, time_with_unit};
+use weft_harness::table::{Column, Table, faults_in_words, grouped, time_with_unit};
 use weft_sim::{CostProfile, NetworkProfile};
 use weft_time::Duration;
 
@@ -102,8 +102,10 @@ impl Task for SmrOptions {
             .option("--outstanding", self.outstanding)
             .option("--crashes", self.crashes);
         let command = self.ground.add_to(command);
+        let faults = faults_in_words(&result.faults)
+            .map_or(String::new(), |faults| format!("  faults      {faults}\n"));
         format!(
-            "{table}\n  nodes       {}, profile {}, network {}\n  appends     {} in a second, {} under way\n  checked     {}\n  repeat      {command}\n",
+            "{table}\n  nodes       {}, profile {}, network {}\n  appends     {} in a second, {} under way\n{faults}  checked     {}\n  repeat      {command}\n",
             result.nodes,
             result.profile,
             result.network,

@@ -4,12 +4,13 @@ use clap::Args;
 use weft_applications::{WorkloadChoice, WorkloadName};
 use weft_bench::txn::{System, TxnBench, TxnResult, Without};
 use weft_harness::progress::Progress;
+use weft_sim::{Fault, FaultKind, FaultKinds, FaultPlan};
 
 use crate::failure::Failure;
 use crate::replay::CommandLine;
 use crate::task::{Files, IS_GIVEN, QUICK, Task};
 
-use super::txn_servers::{QUICK_SIZE, Servers, outstanding};
+use super::txn_servers::{FaultyServersGround, QUICK_SIZE, Servers, outstanding};
 
 const TRANSACTIONS: u64 = 200_000;
 const OUTSTANDING: &str = "1,8,32,128,512";
@@ -31,7 +32,7 @@ Systems: `weft` runs the engine on the 24 cores of a SmartNIC, whose index knows
 begins. The others run in a host process beside an RDMA card whose rate is never the limit: `fasst` with messages \
 only; `drtm-h` with READs at cached addresses, locks by messages and logs by WRITE; `drtm-h-nc` without cached \
 addresses; `drtm-r` with atomics and WRITEs for locks and commits too. They commit as their papers describe and do \
-not survive failures.
+not survive failures. Under --faults all of them retransmit; no server crashes, because the membership stays as it is.
 
 All times are virtual; docs/costs.md lists the cost constants with their sources. Every run is checked for strict \
 serializability, and the final tables against the workload's invariants.";
@@ -58,7 +59,7 @@ pub(crate) struct TxnOptions {
     #[arg(long, value_name = "NAME", default_value_t)]
     system: System,
     #[command(flatten)]
-    servers: Servers,
+    servers: Servers<FaultyServersGround>,
     /// Number of transactions of all clients together, over all loads
     #[arg(long = "ops", alias = "transactions", value_name = "N", default_value_t = TRANSACTIONS, default_value_if(QUICK, IS_GIVEN, "400"), value_parser = clap::value_parser!(u64).range(100..=1_000_000_000))]
     transactions: u64,
@@ -88,9 +89,10 @@ impl Task for TxnOptions {
     }
 
     fn work(&self) -> Result<TxnResult, Failure> {
-        let bench = self.bench()?;
+        let (bench, plan) = (self.bench()?, self.plan()?);
         let mut progress = Progress::new("transactions", self.transactions);
-        Ok(bench.run(self.command().to_string(), |done| progress.set(done)))
+        let result = bench.run(&plan, self.command().to_string(), |done| progress.set(done));
+        result.map_err(|error| self.servers.ground.at_plan(error))
     }
 
     fn to_text(&self, result: &TxnResult) -> String {
@@ -103,6 +105,23 @@ impl Task for TxnOptions {
 }
 
 impl TxnOptions {
+    /// The fault plan. Servers have one view for the whole run: a cluster in which they crash is another measurement.
+    fn plan(&self) -> Result<FaultPlan, Failure> {
+        let ground = &self.servers.ground;
+        let plan = ground.plan()?;
+        let stops = |fault: &&Fault| {
+            let kind = fault.kind();
+            matches!(kind, FaultKind::Crash | FaultKind::Outage) || FaultKinds::DISK.contains(kind)
+        };
+        match plan.faults.iter().find(stops) {
+            None => Ok(plan),
+            Some(fault) => Err(ground.at_plan(format!(
+                "no server meets {} here; choose `weft bench compare --engines txn --profile cores --faults`, or leave it out",
+                fault.kind()
+            ))),
+        }
+    }
+
     fn bench(&self) -> Result<TxnBench, Failure> {
         let size = self.size.unwrap_or(self.workload.default_size());
         let mut workload = WorkloadChoice::new(self.workload, size)
@@ -176,6 +195,7 @@ mod tests {
     fn the_command_that_repeats_it_says_all_of_it() {
         for line in [
             "txn --workload smallbank --seed 7",
+            "txn --workload smallbank --system drtm-h --faults plan.toml --seed 7",
             "txn --workload tpcc --size 2 --items 500 --customers 20 --system fasst --ops 5000 --outstanding 1,2 --host-threads 8 --nodes 4 --replication 2 --link 50 --unchecked --seed 9",
             "txn --workload retwis --nic-cores 12 --without multi-hop,aggregation,asynchronous-dma --seed 7",
         ] {

@@ -17,7 +17,7 @@ pub(super) const QUICK_SIZE: u64 = 2_000;
 const LINK_GB_PER_S: u64 = 100;
 
 /// What measurements of transactions stand on.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct ServersGround;
 
 impl Offers for ServersGround {
@@ -26,9 +26,20 @@ impl Offers for ServersGround {
     const PROFILES: &'static [CostProfile] = &[CostProfile::CORES_ALL, CostProfile::CORES];
 }
 
+/// The same for one system at a time, under faults if there are any.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct FaultyServersGround;
+
+impl Offers for FaultyServersGround {
+    const NETWORKS: &'static [NetworkProfile] = ServersGround::NETWORKS;
+    const PROFILES: &'static [CostProfile] = ServersGround::PROFILES;
+    const FAULTS: Option<&'static str> =
+        Some("Fault plan in TOML of links and pauses, from when the servers start; none may crash");
+}
+
 /// The cluster, and how it is looked at.
 #[derive(Clone, Debug, PartialEq, Args)]
-pub(super) struct Servers {
+pub(super) struct Servers<O: Offers = ServersGround> {
     /// Number of servers, 1 to 16
     #[arg(long, value_name = "N", default_value_t = NODES, value_parser = parse::nodes)]
     nodes: usize,
@@ -42,10 +53,10 @@ pub(super) struct Servers {
     #[arg(long)]
     unchecked: bool,
     #[command(flatten)]
-    pub(super) ground: Ground<ServersGround>,
+    pub(super) ground: Ground<O>,
 }
 
-impl Servers {
+impl<O: Offers> Servers<O> {
     /// A measurement of all parts of `weft` on these servers.
     pub(super) fn bench(
         &self,

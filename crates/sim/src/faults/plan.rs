@@ -385,6 +385,19 @@ impl FaultPlan {
     pub fn ends_at(&self) -> Instant {
         self.faults.iter().map(Fault::end).max().unwrap_or(Instant::ZERO)
     }
+
+    /// The same faults, each `by` later, in whole microseconds.
+    #[must_use]
+    pub fn later(mut self, by: Duration) -> Self {
+        let by_us = by.as_ns() / 1_000;
+        for fault in &mut self.faults {
+            let (begins_us, ends_us) = fault.period_mut();
+            for time_us in [Some(begins_us), ends_us].into_iter().flatten() {
+                *time_us = time_us.saturating_add(by_us);
+            }
+        }
+        self
+    }
 }
 
 impl<M> Fault<M> {
@@ -458,6 +471,32 @@ impl<M> Fault<M> {
             | Self::Lost { at_us, .. }
             | Self::Misdirect { at_us, .. }
             | Self::Rot { at_us, .. } => (at_us, at_us),
+        }
+    }
+
+    /// When it begins, and when it ends if it lasts.
+    const fn period_mut(&mut self) -> (&mut u64, Option<&mut u64>) {
+        match self {
+            Self::Loss { from_us, until_us, .. }
+            | Self::Duplication { from_us, until_us, .. }
+            | Self::Reordering { from_us, until_us, .. }
+            | Self::Corruption { from_us, until_us, .. }
+            | Self::SlowLink { from_us, until_us, .. }
+            | Self::Partition { from_us, until_us, .. }
+            | Self::OneWayCut { from_us, until_us, .. }
+            | Self::PartialPartition { from_us, until_us, .. }
+            | Self::Pause { from_us, until_us, .. }
+            | Self::Outage { from_us, until_us, .. }
+            | Self::Power { from_us, until_us, .. }
+            | Self::IoError { from_us, until_us, .. }
+            | Self::Full { from_us, until_us, .. }
+            | Self::SlowDisk { from_us, until_us, .. } => (from_us, Some(until_us)),
+            Self::Crash { at_us, .. }
+            | Self::Restart { at_us, .. }
+            | Self::Torn { at_us, .. }
+            | Self::Lost { at_us, .. }
+            | Self::Misdirect { at_us, .. }
+            | Self::Rot { at_us, .. } => (at_us, None),
         }
     }
 }
@@ -611,6 +650,20 @@ fn distinct<'a>(fault: usize, machines: impl IntoIterator<Item = &'a String>) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn later_faults_are_the_same_faults() {
+        let plan = FaultPlan::parse(EVERY_KIND).unwrap();
+        let later = plan.clone().later(Duration::from_ns(3_999));
+        let us = Duration::from_us(3);
+        for (fault, later) in plan.faults.iter().zip(&later.faults) {
+            assert_eq!(
+                (later.kind(), later.begin(), later.end()),
+                (fault.kind(), fault.begin() + us, fault.end() + us)
+            );
+        }
+        assert_eq!(plan.clone().later(Duration::ZERO), plan);
+    }
 
     const EVERY_KIND: &str = r#"
 [[fault]]

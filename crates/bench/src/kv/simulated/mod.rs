@@ -31,6 +31,7 @@ use self::cluster::Cluster;
 use crate::kv::Phase;
 pub use weft_harness::capture::CaptureWindow;
 use weft_harness::capture::{Capture, CaptureError};
+use weft_harness::faults_of;
 use weft_harness::histogram::Latencies;
 use weft_harness::result::{Checked, Description, Machine, MachineKind, RunResult, World};
 use weft_workload::{Limit, Load};
@@ -127,7 +128,7 @@ impl SimulatedBench {
         phase(&mut cluster, "reading back", slice, |_| {})?;
 
         let log_hash = cluster.machines.world.log_hash().to_string();
-        let faults = cluster.machines.world.fault_counts();
+        let faults = faults_of(&cluster.machines.world);
         let counters = cluster.counters();
         let (marks, lanes) = timeline::of(&cluster, begin, end);
         let (recorder, history) = cluster.into_parts();
@@ -141,7 +142,7 @@ impl SimulatedBench {
         result.log_hash = Some(log_hash);
         result.marks = marks;
         result.lanes = lanes;
-        result.faults = faults.entries().iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
+        result.faults = faults;
         Ok(SimulatedRun { result, latencies: recorder.overall(), history, report, counters })
     }
 

@@ -27,10 +27,6 @@ pub use fail_over::FailOvers;
 pub use observe::{Mark, Timeline};
 pub use result::{CrashReport, CrashResult, Outcome};
 
-/// From one heartbeat to the next in configurations in which looking at all memory takes longer than the engine's
-/// default.
-const SLOW_HEARTBEAT: Duration = Duration::from_us(5);
-
 /// Which replica crashes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -209,15 +205,11 @@ impl Crash {
     }
 }
 
-/// The cluster of a run in which a node crashes, if one does. Hearts beat as fast as they would where it matters.
+/// The cluster of a run in which a node crashes, if one does.
 fn parameters(bench: &RdtBench, crash: Option<Crash>) -> ClusterParameters {
-    let mut parameters = bench.parameters();
-    parameters.heartbeat = (bench.configuration != Configuration::Rpc).then_some(SLOW_HEARTBEAT);
-    parameters.redistribute = true;
     let faults =
         crash.map(|crash| Fault::Crash { at_us: crash.at_us(), machine: format!("node{}", crash.node) });
-    parameters.plan = FaultPlan { faults: faults.into_iter().collect() };
-    parameters
+    bench.parameters_under(FaultPlan { faults: faults.into_iter().collect() })
 }
 
 /// Whether a type's methods are in groups, which a replica leads.

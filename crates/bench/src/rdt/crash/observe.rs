@@ -1,8 +1,9 @@
 //! One run, watched in small steps: what is answered when, and what happens after the crash.
 
 use serde::Serialize;
+use weft_harness::node_id;
 use weft_time::{Duration, Instant};
-use weft_waist::NodeId;
+use weft_waist::{NodeId, NodeSet};
 
 use super::{Crash, parameters};
 use crate::rdt::cluster::Cluster;
@@ -259,11 +260,11 @@ pub(super) fn run(bench: &RdtBench, crash: Option<Crash>) -> Run {
     }
     let seen = watch.as_ref().map(|watch| watch.seen(&answers, begin, step));
     let began = cluster.books.borrow().nodes.iter().map(|node| node.began).min().unwrap_or(begin);
-    let crashed = crash.map(|crash| crash.node);
-    if crashed.is_some_and(|node| cluster.engine(node).is_some()) {
+    if crash.is_some_and(|crash| cluster.engine(crash.node).is_some()) {
         wrong.push("no node has crashed".to_owned());
     }
-    let mut measured = bench.conclude(&mut cluster, crashed);
+    let stopped = crash.map_or(NodeSet::EMPTY, |crash| NodeSet::EMPTY.with(node_id(crash.node)));
+    let mut measured = bench.conclude(&mut cluster, stopped);
     measured.wrong.append(&mut wrong);
     Run { measured, began, seen }
 }

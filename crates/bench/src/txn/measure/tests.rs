@@ -129,3 +129,25 @@ fn loads_share_the_transactions() {
     assert_eq!(shares(1_600, &[1, 8, 64]), [133, 533, 933]);
     assert_eq!(shares(2, &[1, 1_024]), [1, 1]);
 }
+
+/// Every system retransmits, goes on when a partition heals, and loses nothing.
+#[test]
+fn links_that_fail_lose_no_transaction() {
+    let plan = "[[fault]]\nkind = \"loss\"\nfrom_us = 20\nuntil_us = 400\nprobability = 0.02\n\
+         [[fault]]\nkind = \"partition\"\nfrom_us = 150\nuntil_us = 400\ngroups = [[\"node0\"], [\"node1\", \"node2\"]]\n";
+    let plan = FaultPlan::parse(plan).unwrap();
+    for system in System::ALL {
+        let bench = TxnBench { system, ..bench(WorkloadName::Smallbank, 200) };
+        let faulty = bench.measure_under(&plan, |_| {}).unwrap();
+        assert!(faulty.holds(), "{system}: {:?} {:?}", faulty.check, faulty.wrong);
+        assert!(
+            faulty.faults["loss"] > 0 && faulty.faults["partition"] == 1,
+            "{system}: {:?}",
+            faulty.faults
+        );
+        assert!(faulty.transactions >= bench.transactions, "{system}: {}", faulty.transactions);
+    }
+    let nowhere =
+        FaultPlan::parse("[[fault]]\nkind = \"pause\"\nfrom_us = 1\nuntil_us = 2\nmachine = \"node3\"\n");
+    assert!(bench(WorkloadName::Smallbank, 200).measure_under(&nowhere.unwrap(), |_| {}).is_err());
+}
