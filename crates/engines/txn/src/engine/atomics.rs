@@ -32,7 +32,7 @@ impl Transactions {
 
     /// Locks the keys of an attempt from the `from`-th on that are locked so.
     pub(crate) fn lock_by_atomics(&mut self, id: TransactionId, from: usize, io: &mut Io<'_>) {
-        for index in from..self.the(id).execution.accesses().len() {
+        for index in from..self.attempt_mut(id).execution.accesses().len() {
             let attempt = self.window.at(id.sequence());
             let (access, by_message) = (attempt.execution.accesses()[index], attempt.by_message);
             if !self.is_locked_by_atomic(&access, by_message) {
@@ -188,17 +188,17 @@ impl Transactions {
 
     /// Releases all locks of an attempt that has ended. Those whose READ is outstanding follow when it ends.
     pub(crate) fn give_locks_back(&mut self, id: TransactionId, io: &mut Io<'_>) {
-        let mut held = take(&mut self.the(id).held);
+        let mut held = take(&mut self.attempt_mut(id).held);
         for lock in held.drain(..).filter(|lock| !lock.reading) {
             self.give_lock_back(id, &lock, io);
         }
-        self.the(id).held = held;
+        self.attempt_mut(id).held = held;
     }
 
     /// Commits what was locked: each object with its lock in one WRITE, which a card puts into memory packet by
     /// packet, and an element is shorter than one. Says how many there are.
     pub(crate) fn commit_by_writes(&mut self, id: TransactionId, io: &mut Io<'_>) -> usize {
-        let attempt = self.the(id);
+        let attempt = self.attempt_mut(id);
         let (execution, mut held) = (take(&mut attempt.execution), take(&mut attempt.held));
         let count = held.len();
         for lock in held.drain(..) {
@@ -220,7 +220,7 @@ impl Transactions {
             self.write_element(id, &lock, &element, io);
             self.read_bytes = element;
         }
-        let attempt = self.the(id);
+        let attempt = self.attempt_mut(id);
         (attempt.execution, attempt.held) = (execution, held);
         count
     }
@@ -230,7 +230,7 @@ impl Transactions {
         self.one_sided.give_back(landing);
         if let Some(attempt) = self.attempt(reading.id).filter(|attempt| attempt.stage == Stage::Committing) {
             attempt.reading -= 1;
-            self.look_whether_logged(reading.id, io);
+            self.continue_if_logged(reading.id, io);
         }
     }
 }

@@ -20,26 +20,26 @@ use crate::wiring::RING_BYTES;
 
 impl Transactions {
     pub(crate) fn log_writes(&mut self, id: TransactionId, io: &mut Io<'_>) {
-        if let Some(reason) = self.the(id).refused {
-            let attempt = self.the(id);
+        if let Some(reason) = self.attempt_mut(id).refused {
+            let attempt = self.attempt_mut(id);
             attempt.answer.clear();
             attempt.answer.extend_from_slice(attempt.execution.answered());
             return self.finish(id, Status::Aborted, reason, io);
         }
-        let execution = take(&mut self.the(id).execution);
+        let execution = take(&mut self.attempt_mut(id).execution);
         let by_write = self.parameters.variant.log_by_write;
         if let Some(fault) = self.misfit(&execution) {
-            self.the(id).execution = execution;
+            self.attempt_mut(id).execution = execution;
             return self.finish(id, Status::Faulty, fault as u8, io);
         }
         // A WRITTEN record cannot be withdrawn, so none is before there is room everywhere, in this node's own log too.
         let own_room = |engine: &Self| engine.log.has_room_for(engine.log_bytes_at(&execution, engine.node));
         if by_write && !(self.rings_have_room(bytes_of(&execution)) && own_room(self)) {
-            self.the(id).execution = execution;
+            self.attempt_mut(id).execution = execution;
             return self.finish(id, Status::Full, 0, io);
         }
         self.record(id, &execution);
-        let mut acknowledgements = take(&mut self.the(id).acknowledgements);
+        let mut acknowledgements = take(&mut self.attempt_mut(id).acknowledgements);
         let own = NodeSet::EMPTY.with(NodeId::new(self.node).expect("a node"));
         let shards = self.send_log(
             id,
@@ -55,13 +55,13 @@ impl Transactions {
         if by_write {
             self.write_log(&execution, shards, &acknowledgements, io);
         }
-        let attempt = self.the(id);
+        let attempt = self.attempt_mut(id);
         attempt.answer.clear();
         attempt.answer.extend_from_slice(execution.answered());
         attempt.execution = execution;
         attempt.acknowledgements = acknowledgements;
         attempt.stage = Stage::Logging;
-        self.look_whether_logged(id, io);
+        self.continue_if_logged(id, io);
     }
 
     /// WRITEs the records of an execution into the rings at the backups.
@@ -135,7 +135,7 @@ impl Transactions {
     /// The outcome is reported, and then the primaries get the values; the attempt is decided when they have them.
     fn commit_at_primaries(&mut self, id: TransactionId, io: &mut Io<'_>) {
         self.tell(id, Status::Ok, 0, io);
-        let attempt = self.the(id);
+        let attempt = self.attempt_mut(id);
         attempt.stage = Stage::Committing;
         // These primaries release their locks as they commit; the others need END.
         let execution = take(&mut attempt.execution);
@@ -161,12 +161,12 @@ impl Transactions {
                 primary.and_then(NodeId::new).into_iter().collect()
             },
         );
-        let attempt = self.the(id);
+        let attempt = self.attempt_mut(id);
         (attempt.execution, attempt.acknowledgements) = (execution, acknowledgements);
         attempt.reading = 0;
         let writes = self.commit_by_writes(id, io);
-        self.the(id).reading = writes;
-        self.look_whether_logged(id, io);
+        self.attempt_mut(id).reading = writes;
+        self.continue_if_logged(id, io);
     }
 
     /// Sends the records of an execution, split into messages, to whom `to` says.
@@ -268,10 +268,10 @@ impl Transactions {
             // A replica may answer before the primary that has asked it.
             None => attempt.acknowledgements.push(Acknowledgement { place, waiting: replicas.without(node) }),
         }
-        self.look_whether_logged(place.id, io);
+        self.continue_if_logged(place.id, io);
     }
 
-    pub(crate) fn look_whether_logged(&mut self, id: TransactionId, io: &mut Io<'_>) {
+    pub(crate) fn continue_if_logged(&mut self, id: TransactionId, io: &mut Io<'_>) {
         let attempt = self.window.at(id.sequence());
         let writes = attempt.stage == Stage::Committing && attempt.reading > 0;
         // A node that reported the outcome of its run has logged what it must.
@@ -316,14 +316,14 @@ impl Transactions {
     /// Begins anew, and asks for some shards by message, once it has nothing locked: it would give way to itself, and
     /// so on for ever.
     pub(crate) fn begin_by_message(&mut self, id: TransactionId, shards: u16, io: &mut Io<'_>) {
-        let attempt = self.the(id);
+        let attempt = self.attempt_mut(id);
         attempt.by_message |= shards;
         attempt.stage = Stage::Restarting;
         self.give_locks_back(id, io);
     }
 
     /// A verb of this attempt has ended.
-    pub(crate) fn look_whether_restarted(&mut self, id: TransactionId, io: &mut Io<'_>) {
+    pub(crate) fn continue_if_restarted(&mut self, id: TransactionId, io: &mut Io<'_>) {
         let Some(attempt) = self.attempt(id).filter(|attempt| attempt.stage == Stage::Restarting) else {
             return;
         };
@@ -338,13 +338,13 @@ impl Transactions {
         if self.is_window_full() {
             return self.finish(id, Status::Full, 0, io);
         }
-        let attempt = self.the(id);
+        let attempt = self.attempt_mut(id);
         let execution = take(&mut attempt.execution);
         let (token, procedure, named) = (attempt.token, attempt.procedure, attempt.named);
         self.give_up(id, io);
         let accesses = &execution.accesses()[..named];
         self.start(token, procedure, execution.input(), accesses, (false, by_message), io);
-        self.the(id).execution = execution;
+        self.attempt_mut(id).execution = execution;
         self.advance(io);
     }
 
@@ -374,10 +374,10 @@ impl Transactions {
                 value: execution.value(index),
             });
         write::ship(&mut out, id, procedure, execution.input(), wants, local);
-        self.the(id).execution = execution;
+        self.attempt_mut(id).execution = execution;
         if out.len() > self.parameters.message_bytes {
             // Too much was read here: the primary is asked like any other. Locked keys stay locked.
-            let attempt = self.the(id);
+            let attempt = self.attempt_mut(id);
             attempt.stage = Stage::Executing { ship: None };
             attempt.asked = attempt.execution.accesses().len();
             return self.send_execute(id, 0, io);
@@ -404,7 +404,7 @@ impl Transactions {
         match status {
             Status::Ok => {
                 attempt.shipped = Some(shards);
-                self.look_whether_logged(id, io);
+                self.continue_if_logged(id, io);
             }
             Status::More => {
                 self.counters.recalled += 1;

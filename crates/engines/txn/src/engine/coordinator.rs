@@ -31,7 +31,7 @@ impl Transactions {
         (attempt.id == Some(id) && attempt.stage != Stage::Ended).then_some(attempt)
     }
 
-    pub(crate) fn the(&mut self, id: TransactionId) -> &mut Coordinated {
+    pub(crate) fn attempt_mut(&mut self, id: TransactionId) -> &mut Coordinated {
         self.window.at(id.sequence())
     }
 
@@ -107,7 +107,7 @@ impl Transactions {
         let id = TransactionId::new(node, self.view.epoch, self.window.next);
         self.window.next += 1;
         let repeat_at = self.now + self.parameters.repeat;
-        let attempt = self.the(id);
+        let attempt = self.attempt_mut(id);
         attempt.id = Some(id);
         attempt.stage = Stage::Executing { ship: None };
         (attempt.token, attempt.procedure, attempt.named) = (token, procedure, 0);
@@ -134,15 +134,17 @@ impl Transactions {
         io: &mut Io<'_>,
     ) {
         let id = self.open(token, procedure);
-        let attempt = self.the(id);
+        let attempt = self.attempt_mut(id);
         (attempt.named, attempt.by_message) = (accesses.len(), by_message);
         if let Err(fault) = attempt.execution.begin(input, accesses) {
             return self.finish(id, Status::Faulty, fault as u8, io);
         }
         match self.shorter_way(id, may_ship) {
-            Some(shard) if self.the(id).shards(|_| true).count_ones() == 1 => self.ship(id, shard, io),
+            Some(shard) if self.attempt_mut(id).shards(|_| true).count_ones() == 1 => {
+                self.ship(id, shard, io)
+            }
             Some(shard) => {
-                self.the(id).stage = Stage::Executing { ship: Some(shard) };
+                self.attempt_mut(id).stage = Stage::Executing { ship: Some(shard) };
                 self.request(id, io);
             }
             None => self.request(id, io),
@@ -182,7 +184,7 @@ impl Transactions {
 
     /// Asks for the keys that are not asked for yet, each at its primary.
     fn request(&mut self, id: TransactionId, io: &mut Io<'_>) {
-        let attempt = self.the(id);
+        let attempt = self.attempt_mut(id);
         let asked = attempt.asked;
         attempt.asked = attempt.execution.accesses().len();
         if asked == attempt.asked {
@@ -193,7 +195,7 @@ impl Transactions {
         attempt.atomic &= attempt.rounds == 1;
         if !self.parameters.variant.combined {
             // A key that is not read need not be fetched: it is locked when it is written.
-            let execution = &mut self.the(id).execution;
+            let execution = &mut self.attempt_mut(id).execution;
             for index in asked..execution.accesses().len() {
                 if execution.accesses()[index].mode == Mode::Write {
                     execution.fetch(index, crate::Version::ZERO, crate::Version::ZERO, None);
@@ -203,7 +205,7 @@ impl Transactions {
                 return self.fetched(id, io);
             }
         }
-        self.the(id).addresses.resize(crate::KEYS_MAX, 0);
+        self.attempt_mut(id).addresses.resize(crate::KEYS_MAX, 0);
         if self.parameters.variant.order_own_keys && self.would_give_way_here(id, asked, io) {
             return self.finish(id, Status::Conflict, 0, io);
         }
@@ -224,7 +226,7 @@ impl Transactions {
     /// Whether another has locked one of this node's own keys, from the `from`-th on: then others need not lock and
     /// read for nothing.
     fn would_give_way_here(&mut self, id: TransactionId, from: usize, io: &mut Io<'_>) -> bool {
-        let execution = take(&mut self.the(id).execution);
+        let execution = take(&mut self.attempt_mut(id).execution);
         let mut looks = 0;
         let gives_way =
             execution.accesses()[from..].iter().filter(|access| self.is_own(access.key)).any(|access| {
@@ -238,7 +240,7 @@ impl Transactions {
             // Else EXECUTE looks at the same at once, and is charged for it.
             io.memory.touch(2 * looks);
         }
-        self.the(id).execution = execution;
+        self.attempt_mut(id).execution = execution;
         gives_way
     }
 
@@ -259,14 +261,14 @@ impl Transactions {
                 others_missing = true;
             }
         }
-        self.the(id).execution = execution;
+        self.attempt_mut(id).execution = execution;
         if others_missing { own } else { 0 }
     }
 
     /// Sends EXECUTE for the keys from the `from`-th on that are not fetched.
     pub(crate) fn send_execute(&mut self, id: TransactionId, from: usize, io: &mut Io<'_>) {
         let waits = self.own_reads_to_wait(id);
-        let attempt = self.the(id);
+        let attempt = self.attempt_mut(id);
         attempt.own_asked = waits == 0;
         let ship = match attempt.stage {
             Stage::Executing { ship } => ship,
@@ -277,7 +279,7 @@ impl Transactions {
         let nodes = self.parameters.nodes;
         if execution.accesses()[from..asked].iter().any(|access| access.key.shard() >= nodes) {
             // No such shard: nobody would answer.
-            self.the(id).execution = execution;
+            self.attempt_mut(id).execution = execution;
             return self.finish(id, Status::Unavailable, host_port::NOBODY, io);
         }
         let all_locked = self.parameters.variant.lock_by_atomic;
@@ -312,16 +314,16 @@ impl Transactions {
                 continue;
             }
             let Some(primary) = self.primaries[shard] else {
-                self.the(id).execution = execution;
+                self.attempt_mut(id).execution = execution;
                 return self.finish(id, Status::Unavailable, host_port::NOBODY, io);
             };
-            let attempt = self.the(id);
+            let attempt = self.attempt_mut(id);
             attempt.locked |= u16::from(wants(shard).any(|want| want.access.mode.locks())) << shard;
             let mut out = self.message();
             write::execute(&mut out, id, wants(shard));
             self.post_to(io.effects, primary, Kind::Execute, out);
         }
-        self.the(id).execution = execution;
+        self.attempt_mut(id).execution = execution;
     }
 
     pub(crate) fn on_executed(
@@ -364,7 +366,7 @@ impl Transactions {
 
     /// Continues once all requested keys have arrived.
     pub(crate) fn continue_if_fetched(&mut self, id: TransactionId, io: &mut Io<'_>) {
-        let attempt = self.the(id);
+        let attempt = self.attempt_mut(id);
         let Stage::Executing { ship } = attempt.stage else { return };
         let accesses = attempt.execution.accesses();
         let missing =
@@ -400,7 +402,7 @@ impl Transactions {
     }
 
     fn after_run(&mut self, id: TransactionId, step: Result<Step, Fault>, io: &mut Io<'_>) {
-        let attempt = self.the(id);
+        let attempt = self.attempt_mut(id);
         match step {
             Err(fault) => self.finish(id, Status::Faulty, fault as u8, io),
             Ok(Step::Abort(reason)) => {
@@ -472,7 +474,7 @@ impl Transactions {
         if self.parameters.variant.combined {
             return self.validate(id, io);
         }
-        let attempt = self.the(id);
+        let attempt = self.attempt_mut(id);
         attempt.waiting = crate::engine::commit::written_shards(&attempt.execution);
         attempt.locked |= attempt.waiting;
         attempt.stage = Stage::Locking;
@@ -484,10 +486,10 @@ impl Transactions {
     }
 
     fn send_lock(&mut self, id: TransactionId, shards: u16, io: &mut Io<'_>) {
-        let execution = take(&mut self.the(id).execution);
+        let execution = take(&mut self.attempt_mut(id).execution);
         for shard in (0..self.parameters.nodes).filter(|shard| shards >> shard & 1 == 1) {
             let Some(primary) = self.primaries[shard] else {
-                self.the(id).execution = execution;
+                self.attempt_mut(id).execution = execution;
                 return self.finish(id, Status::Unavailable, host_port::NOBODY, io);
             };
             let claims = execution.accesses().iter().enumerate().filter_map(|(index, &access)| {
@@ -500,7 +502,7 @@ impl Transactions {
             write::lock(&mut out, id, claims);
             self.post_to(io.effects, primary, Kind::Lock, out);
         }
-        self.the(id).execution = execution;
+        self.attempt_mut(id).execution = execution;
     }
 
     pub(crate) fn on_locked(
@@ -546,7 +548,7 @@ impl Transactions {
     /// Asks whether what was read and not locked is still so.
     fn validate(&mut self, id: TransactionId, io: &mut Io<'_>) {
         let skip = self.bug(PlantedBug::SkipValidate);
-        let attempt = self.the(id);
+        let attempt = self.attempt_mut(id);
         let (execution, refused) = (take(&mut attempt.execution), attempt.refused.is_some());
         let count = execution.accesses().len();
         let seen_now = self.seen_now(id);
@@ -558,7 +560,7 @@ impl Transactions {
             shards |= 1 << shard;
             seen_before |= u16::from(seen_now >> index & 1 == 0) << shard;
         }
-        let attempt = self.the(id);
+        let attempt = self.attempt_mut(id);
         attempt.execution = execution;
         // A transaction that locks nothing happened when it read, if all was read at one moment.
         let one_moment = attempt.locked == 0 && (reads == 1 || attempt.atomic && shards.count_ones() == 1);
@@ -570,26 +572,26 @@ impl Transactions {
         let own =
             (0..self.parameters.nodes).fold(0, |own, shard| own | u16::from(self.is_primary(shard)) << shard);
         let waiting = if read_remotely { seen_before & own } else { seen_before };
-        self.the(id).waiting = waiting;
-        self.the(id).reading = 0;
+        self.attempt_mut(id).waiting = waiting;
+        self.attempt_mut(id).reading = 0;
         self.send_validate(id, waiting, io);
         let reading = if read_remotely { self.read_remotely(id, 0, ReadPurpose::Validate, io) } else { 0 };
         if self.attempt(id).is_some() {
-            self.the(id).reading = reading;
-            self.look_whether_valid(id, io);
+            self.attempt_mut(id).reading = reading;
+            self.continue_if_valid(id, io);
         }
     }
 
     /// Goes on if all that was read is valid.
-    pub(crate) fn look_whether_valid(&mut self, id: TransactionId, io: &mut Io<'_>) {
-        let attempt = self.the(id);
+    pub(crate) fn continue_if_valid(&mut self, id: TransactionId, io: &mut Io<'_>) {
+        let attempt = self.attempt_mut(id);
         if attempt.waiting == 0 && attempt.reading == 0 {
             self.log_writes(id, io);
         }
     }
 
     fn send_validate(&mut self, id: TransactionId, shards: u16, io: &mut Io<'_>) {
-        let attempt = self.the(id);
+        let attempt = self.attempt_mut(id);
         let (execution, refused) = (take(&mut attempt.execution), attempt.refused.is_some());
         let combined = self.parameters.variant.combined;
         for shard in (0..self.parameters.nodes).filter(|shard| shards >> shard & 1 == 1) {
@@ -603,7 +605,7 @@ impl Transactions {
             let primary = self.primaries[shard].expect("it has executed here in this epoch");
             self.post_to(io.effects, primary, Kind::Validate, out);
         }
-        self.the(id).execution = execution;
+        self.attempt_mut(id).execution = execution;
     }
 
     pub(crate) fn on_validated(&mut self, id: TransactionId, shard: usize, status: Status, io: &mut Io<'_>) {
@@ -617,7 +619,7 @@ impl Transactions {
             return self.finish(id, status, 0, io);
         }
         attempt.waiting &= !(1 << shard);
-        self.look_whether_valid(id, io);
+        self.continue_if_valid(id, io);
     }
 
     // The end.
@@ -639,16 +641,16 @@ impl Transactions {
             Status::Unavailable => self.counters.unavailable += 1,
             Status::Faulty | Status::More => {}
         }
-        let attempt = self.the(id);
+        let attempt = self.attempt_mut(id);
         let (token, answer) = (attempt.token, take(&mut attempt.answer));
         self.reply(token, id, status, reason, &answer, io);
-        self.the(id).answer = answer;
+        self.attempt_mut(id).answer = answer;
     }
 
     /// Tells the primaries that an attempt is decided.
     pub(crate) fn give_up(&mut self, id: TransactionId, io: &mut Io<'_>) {
         self.give_locks_back(id, io);
-        let attempt = self.the(id);
+        let attempt = self.attempt_mut(id);
         attempt.stage = Stage::Ended;
         let locked = attempt.locked | attempt.shipped.unwrap_or(0);
         let mut primaries = NodeSet::EMPTY;
@@ -711,7 +713,7 @@ impl Transactions {
                     };
                     let wanted = |place: &RecordPart| !waiting(place).is_empty();
                     self.send_log(id, &execution, wanted, io, |_, place| waiting(&place));
-                    let attempt = self.the(id);
+                    let attempt = self.attempt_mut(id);
                     (attempt.execution, attempt.acknowledgements) = (execution, known);
                 }
                 Stage::Shipped { shard } => self.ship(id, shard, io),
@@ -760,7 +762,7 @@ impl Transactions {
             let status = if verdict == Verdict::Committed { Status::Ok } else { Status::Unavailable };
             // The answer of what ran elsewhere may be lost with the node where it ran.
             self.reply(token, id, status, u8::from(unanswered), &answer, io);
-            self.the(id).answer = answer;
+            self.attempt_mut(id).answer = answer;
         }
         self.window.restart();
     }

@@ -29,10 +29,10 @@ impl Transactions {
         }
         self.counters.executed_by_host += 1;
         let id = self.open(token, NONE);
-        let mut execution = take(&mut self.the(id).execution);
+        let mut execution = take(&mut self.attempt_mut(id).execution);
         let outcome = self.take_in(&mut execution, executed);
         let fits = outcome.and_then(|()| execution.check(executed.step));
-        self.the(id).execution = execution;
+        self.attempt_mut(id).execution = execution;
         match fits {
             Err(fault) => self.finish(id, Status::Faulty, fault as u8, io),
             Ok(_) if !self.is_as_read(id, executed, io) => {
@@ -40,7 +40,7 @@ impl Transactions {
                 self.finish(id, Status::Conflict, 0, io);
             }
             Ok(Step::Abort(reason)) => {
-                self.the(id).refused = Some(reason);
+                self.attempt_mut(id).refused = Some(reason);
                 self.log_writes(id, io);
             }
             Ok(Step::More) => unreachable!("all that is claimed is fetched: there is nothing to go on for"),
@@ -85,7 +85,7 @@ impl Transactions {
     /// Whether all that the host has read is this node's to change and as it was read, and nobody has locked any of
     /// it, or of what is written.
     fn is_as_read(&mut self, id: TransactionId, executed: &HostExecution<'_>, io: &mut Io<'_>) -> bool {
-        let execution = take(&mut self.the(id).execution);
+        let execution = take(&mut self.attempt_mut(id).execution);
         // Between what a table had before this view and what this node has served since there may be anything.
         let mut holds = executed.applied >= self.recovery.drained;
         for (index, claim) in executed.claims.iter().enumerate() {
@@ -103,13 +103,13 @@ impl Transactions {
                 holds &= self.shards.is_current(key, claim.version, executed.applied);
             }
         }
-        self.the(id).execution = execution;
+        self.attempt_mut(id).execution = execution;
         holds
     }
 
     /// Locks the keys to write, which no other attempt has locked.
     fn lock_written(&mut self, id: TransactionId, io: &mut Io<'_>) -> Result<(), Status> {
-        let mut execution = take(&mut self.the(id).execution);
+        let mut execution = take(&mut self.attempt_mut(id).execution);
         let shards = crate::engine::commit::written_shards(&execution);
         let mut outcome = Ok(());
         if shards != 0 && self.participants.enter(id).is_none() {
@@ -132,7 +132,7 @@ impl Transactions {
                 outcome = Err(Status::Full);
             }
         }
-        let attempt = self.the(id);
+        let attempt = self.attempt_mut(id);
         attempt.execution = execution;
         attempt.stage = Stage::Locking;
         attempt.locked = shards;

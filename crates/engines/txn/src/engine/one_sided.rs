@@ -259,10 +259,10 @@ impl Transactions {
         why: ReadPurpose,
         io: &mut Io<'_>,
     ) -> usize {
-        let count = self.the(id).execution.accesses().len();
+        let count = self.attempt_mut(id).execution.accesses().len();
         let mut reads = 0;
         for index in from..count {
-            let access = self.the(id).execution.accesses()[index];
+            let access = self.attempt_mut(id).execution.accesses()[index];
             let attempt = self.window.at(id.sequence());
             let refused = attempt.refused.is_some();
             let execution = take(&mut attempt.execution);
@@ -270,7 +270,7 @@ impl Transactions {
                 ReadPurpose::Validate => self.is_unlocked(&execution, refused, index),
                 _ => !execution.fetched(index),
             };
-            self.the(id).execution = execution;
+            self.attempt_mut(id).execution = execution;
             if !wanted || !self.is_read_remotely(&access) {
                 continue;
             }
@@ -323,7 +323,7 @@ impl Transactions {
                 ReadPurpose::Release => self.on_released(number, reading, io),
                 _ => self.on_read(number, reading, io),
             }
-            self.look_whether_restarted(reading.id, io);
+            self.continue_if_restarted(reading.id, io);
         } else {
             self.one_sided.give_back(number);
             if self.attempt(reading.id).is_some() {
@@ -414,7 +414,7 @@ impl Transactions {
                     return self.finish(id, Status::Conflict, 0, io);
                 }
                 attempt.reading -= 1;
-                self.look_whether_valid(id, io);
+                self.continue_if_valid(id, io);
             }
             _ => {}
         }

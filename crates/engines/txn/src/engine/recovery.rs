@@ -132,7 +132,7 @@ impl Transactions {
         self.recovery.reports[self.node] = Report { base, parts: 1, got: vec![true], held };
         self.recovery.mine = mine;
         self.send_report(view.full.without(node), io);
-        self.look_whether_reported(io);
+        self.continue_if_reported(io);
     }
 
     fn send_report(&mut self, to: NodeSet, io: &mut Io<'_>) {
@@ -165,7 +165,7 @@ impl Transactions {
             Phase::Reporting => self.send_report(others, io),
             Phase::Settled => {
                 self.send_settled(others, io);
-                self.look_whether_settled(io);
+                self.continue_if_settled(io);
             }
             Phase::Joining => self.repeat_copy(io),
             Phase::Idle | Phase::Draining | Phase::Acting => {}
@@ -195,7 +195,7 @@ impl Transactions {
                 if report.parts == parts && !std::mem::replace(&mut report.got[usize::from(part)], true) {
                     report.held.extend(held.iter());
                 }
-                self.look_whether_reported(io);
+                self.continue_if_reported(io);
             }
             Phase::Settled | Phase::Draining | Phase::Acting => {
                 // The peer lacks reports.
@@ -211,7 +211,7 @@ impl Transactions {
         let peer = NodeId::new(from).expect("a node");
         self.recovery.settled = self.recovery.settled.with(peer);
         match self.recovery.phase {
-            Phase::Settled => self.look_whether_settled(io),
+            Phase::Settled => self.continue_if_settled(io),
             Phase::Draining | Phase::Acting if !acts => self.send_settled(NodeSet::EMPTY.with(peer), io),
             _ => {}
         }
@@ -225,7 +225,7 @@ impl Transactions {
             .collect()
     }
 
-    fn look_whether_reported(&mut self, io: &mut Io<'_>) {
+    fn continue_if_reported(&mut self, io: &mut Io<'_>) {
         let full = self.view.full;
         if full.iter().any(|node| !self.recovery.reports[node.index()].is_complete()) {
             return;
@@ -273,10 +273,10 @@ impl Transactions {
         let node = NodeId::new(self.node).expect("a node");
         self.recovery.settled = self.recovery.settled.with(node);
         self.send_settled(full.without(node), io);
-        self.look_whether_settled(io);
+        self.continue_if_settled(io);
     }
 
-    fn look_whether_settled(&mut self, io: &mut Io<'_>) {
+    fn continue_if_settled(&mut self, io: &mut Io<'_>) {
         let full = self.view.full;
         if self.recovery.settled.intersection(full) != full || self.now >= self.lease_until {
             return;

@@ -63,7 +63,7 @@ impl Transactions {
         let written = (0..self.parameters.nodes).filter(|shard| shards >> shard & 1 == 1);
         let waiting = written.fold(NodeSet::EMPTY, |all, shard| all.union(self.replicas[shard]));
         self.counters.withdrawn += 1;
-        self.the(place.id).stage = Stage::Withdrawing { waiting, answered, lack };
+        self.attempt_mut(place.id).stage = Stage::Withdrawing { waiting, answered, lack };
         self.send_withdraw(place.id, waiting, io);
     }
 
