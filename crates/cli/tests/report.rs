@@ -13,7 +13,7 @@ const COMMANDS: [&str; 25] = [
     "bench kv --quick",
     "bench lock --quick",
     "bench rdma --quick",
-    "bench rdma --incast 2 --duration-ms 1",
+    "bench rdma --quick --incast 2",
     "bench rdt --quick --type account",
     "bench rdt --quick --type account --nodes 3..4",
     "bench rdt-crash --quick --type account --crash leader --system weft",

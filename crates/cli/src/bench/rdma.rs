@@ -23,8 +23,9 @@ use crate::{faults, parse};
 const ITERATIONS: u64 = 10_000;
 const MTU: u32 = 4_096;
 
-/// Time for which clients of one server post, in ms.
+/// Time for which clients of one server post, in ms, and with `--quick`.
 const INCAST_MS: u64 = 10;
+const QUICK_INCAST_MS: u64 = 1;
 
 /// The window of a waveform: from the first post on, which is at 1 us, for 2,500 cycles. A cycle takes kilobytes.
 const FST_FROM_US: u64 = 1;
@@ -155,7 +156,10 @@ impl Task for RdmaArguments {
             if files.hgrm.is_some() {
                 return Err(Failure::new("--incast measures rates; leave out --hgrm"));
             }
-            return self.incast(clients, artifacts);
+            let quick_ms = files.is_quick.then_some(QUICK_INCAST_MS);
+            let duration_ms = self.options.duration_ms.or(quick_ms);
+            let options = RdmaOptions { duration_ms, ..self.options.clone() };
+            return Self { options, ..self.clone() }.incast(clients, artifacts);
         }
         let mut bench = RdmaBench { artifacts, ..self.options.bench()? };
         bench.check()?;

@@ -11,8 +11,14 @@ use weft_harness::table::{Column, Table, grouped};
 use crate::failure::Failure;
 use crate::task::Task;
 
+/// What it reads, and why it has no size.
+const METHOD: &str = "\
+Reads the results and adds them up; it runs nothing, so there is no --quick. All slices of one campaign must be there, \
+each once.";
+
 /// Results to merge.
 #[derive(Clone, Debug, PartialEq, Eq, Args)]
+#[command(after_help = METHOD)]
 pub(crate) struct Merge {
     /// Results of all slices (`weft sim ... --slice I/N --json FILE`), in any order
     #[arg(required = true, value_name = "FILE")]
