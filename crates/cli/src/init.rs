@@ -194,6 +194,9 @@ fn instructions(
         let _ = writeln!(text, "    redis-cli -h {} set greeting hello", addresses[0]);
     }
     let _ = writeln!(text, "    weft txn --config {config} call deposit 0/1 --input 100");
+    if !has_service && addresses.len() > 1 {
+        text += "any node but node 0, which runs the membership service, may die; with --membership node 0, too\n";
+    }
     text
 }
 

@@ -157,14 +157,18 @@ fn door_key(key: &str, key_bytes: usize) -> Result<Vec<u8>, Failure> {
         return Ok(field);
     }
     let (length, most) = (key.len(), weft_kv::key::longest(key_bytes));
-    Err(Failure::new(format!("the key has {length} bytes; the cluster takes at most {most}")))
+    Err(Failure::new(format!(
+        "the key has {length} bytes; with key_bytes = {key_bytes} in [kv] it has at most {most}"
+    )))
 }
 
 /// A key's text, filled up with zeros.
 fn pad(key: &str, key_bytes: usize) -> Result<Vec<u8>, Failure> {
     if key.is_empty() || key.len() > key_bytes {
         let length = key.len();
-        return Err(Failure::new(format!("the key has {length} bytes; the cluster takes 1 to {key_bytes}")));
+        return Err(Failure::new(format!(
+            "the key has {length} bytes; with key_bytes = {key_bytes} in [kv] it has 1 to {key_bytes}"
+        )));
     }
     let mut padded = key.as_bytes().to_vec();
     padded.resize(key_bytes, 0);

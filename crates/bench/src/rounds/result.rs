@@ -157,7 +157,7 @@ impl RoundsResult {
             Column::numbers("late", ""),
             Column::numbers("unheard", ""),
             Column::numbers("fenced", ""),
-            Column::numbers("say so", ""),
+            Column::numbers("reported", ""),
             Column::numbers("disagreements", ""),
             Column::numbers("decided values/s", ""),
             Column::numbers("decided Gb/s", ""),

@@ -105,7 +105,7 @@ impl TxnResult {
             Column::numbers("throughput", &format!("{}/server", self.throughput_unit)),
             Column::numbers("p50", "µs"),
             Column::numbers("p99", "µs"),
-            Column::numbers("gave way", "%"),
+            Column::numbers("retried", "%"),
             Column::numbers("bytes", "/tx"),
             Column::numbers("frames", "/tx"),
             Column::numbers("messages", "/tx"),

@@ -27,7 +27,7 @@ by a later WRITE or by the program that had the completion, and then compares al
 #[derive(Clone, Debug, PartialEq, Eq, Args)]
 #[command(after_help = DEFINITIONS)]
 pub(crate) struct CudaOptions {
-    /// Number of the GPU
+    /// Index of the GPU
     #[arg(long, value_name = "N", default_value_t = GPU, value_parser = clap::value_parser!(u32).range(0..=63))]
     gpu: u32,
     /// Message size in bytes
@@ -36,7 +36,7 @@ pub(crate) struct CudaOptions {
     /// Number of messages in each run
     #[arg(long, value_name = "N", default_value_t = MESSAGES, default_value_if(QUICK, IS_GIVEN, "500"), value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     messages: u64,
-    /// Messages under way
+    /// Number of outstanding messages
     #[arg(long, value_name = "N", default_value_t = DEPTH, value_parser = clap::value_parser!(u32).range(1..=128))]
     depth: u32,
     /// Number of single messages of 64 bytes in each run, for the round trip
@@ -45,7 +45,7 @@ pub(crate) struct CudaOptions {
     /// Bytes that the kernel compares in each round
     #[arg(long, value_name = "N", default_value_t = ROUND_BYTES, value_parser = round_bytes)]
     round_bytes: u32,
-    /// Number of rounds for each memory and each kind of news
+    /// Number of rounds for each memory and each kind of notification
     #[arg(long, value_name = "N", default_value_t = ROUNDS, default_value_if(QUICK, IS_GIVEN, "200"), value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     rounds: u64,
     /// Run with a known bug, which must be found

@@ -50,7 +50,7 @@ impl Offers for KvGround {
     const NETWORKS: &'static [NetworkProfile] = NETWORKS;
     const PROFILES: &'static [CostProfile] = ENGINE_PROFILES;
     const FAULTS: Option<&'static str> = Some(
-        "Fault plan in TOML; in net, the crash and restart of one node, in µs after the start of the workload",
+        "Fault plan in TOML, in µs after the nodes start; in net, the crash and restart of one node, after the workload starts",
     );
 }
 

@@ -33,7 +33,7 @@ pub(crate) enum Bench {
     Cluster(Reported<cluster::ClusterOptions>),
     /// Engines side by side under one network, profile, load and fault plan: curves over the number of clients
     Compare(Reported<compare::CompareOptions>),
-    /// RDMA into memory that a GPU reads, beside host memory; a kernel checks that data come before their news
+    /// RDMA into memory that a GPU reads, beside host memory; a kernel checks that data precede completions
     Cuda(Reported<cuda::CudaOptions>),
     /// Replicated key-value store under a workload, with a checked history
     Kv(Reported<kv::KvArguments>),
