@@ -163,6 +163,10 @@ expect 'there is no folder' "$weft" bench compare --csv nowhere/points.csv
 expect 'for the simulator' "$weft" bench lock --world net --network detpu
 expect 'for the simulator' "$weft" bench kv --world net --network detpu
 expect 'choose one of switch' "$weft" sim lock --network mars
+expect 'the pace of their period' "$weft" sim clients --engine rounds
+expect 'smr has at most 8 nodes; give fewer --nodes' "$weft" sim clients --engine smr --nodes 9
+expect 'txn has 3 replicas here' "$weft" sim clients --engine txn --nodes 4 --profile cores
+expect 'give --profile cores' "$weft" sim clients --engine txn
 expect 'choose one of fpga-application' "$weft" bench rdt --type account --profile cores
 expect 'choose one of cores-all' "$weft" bench txn --workload retwis --profile fpga
 expect "unexpected argument '--network'" "$weft" bench rdma --network switch

@@ -1,5 +1,6 @@
 //! `weft sim`: fault campaigns.
 
+mod clients;
 mod findings;
 mod kv;
 mod lock;
@@ -19,6 +20,8 @@ use crate::task::Reported;
 /// Engine under test.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Sim {
+    /// The clients that ship, at any engine
+    Clients(Reported<clients::ClientsCampaign>),
     /// Replicated key-value store
     Kv(Reported<kv::KvCampaign>),
     /// Locks with fencing tokens: the worked example of an engine
@@ -39,6 +42,7 @@ impl Sim {
     /// Runs the campaign.
     pub(crate) fn run(self) -> Result<Verdict, Failure> {
         match self {
+            Self::Clients(campaign) => campaign.run(),
             Self::Kv(campaign) => campaign.run(),
             Self::Lock(campaign) => campaign.run(),
             Self::Rdt(campaign) => campaign.run(),

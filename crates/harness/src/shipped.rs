@@ -6,11 +6,11 @@ use std::rc::Rc;
 
 use weft_cluster::{AgentParameters, ServiceParameters};
 use weft_nic::{Card, CardConfig, Nic, SoftNic};
-use weft_node::{CardParameters, EngineChoice, NoHalf, NodeEngine, NodeHalf, assemble, processes};
+use weft_node::{CardParameters, EngineChoice, HostHalf, NoHalf, NodeEngine, NodeHalf, Terms, assemble};
 use weft_sim::{CostProfile, FaultPlan, LocalClock, Machines, NetworkProfile, NicMachine, PlanError};
 use weft_time::{Duration, Instant};
 use weft_verbs::PathMtu;
-use weft_waist::{Engine, EngineState, EngineStatus, Memory, NODES_MAX, View};
+use weft_waist::{Engine, EngineState, EngineStatus, Epoch, Memory, NODES_MAX, View};
 
 use crate::{
     Builder, CALLED_SLOT, ClientMachine, ClientProgram, Cluster, ClusterHost, ClusterShape, DATAGRAM_BYTES,
@@ -18,6 +18,8 @@ use crate::{
     running,
 };
 
+/// On which terms cards speak to each other: 262 us, time enough for an acknowledgement, seven times.
+const TERMS: Terms = Terms { path_mtu: PathMtu::Bytes1024, timeout: 6, retry_cnt: 7, max_rd_atomic: 4 };
 /// A run is looked at in steps of so long.
 const STEP: Duration = Duration::from_us(100);
 
@@ -120,7 +122,7 @@ impl<C: ClientProgram, A: Assemble> Builder for ShippedNodes<C, A> {
             incarnation,
             peers: peers(self.parameters.nodes).into_iter().flatten().collect(),
             datagram_bytes: DATAGRAM_BYTES,
-            terms: processes::terms(PathMtu::Bytes1024),
+            terms: TERMS,
         };
         let (card, halves) = self.parameters.engines.assemble(&card);
         let station = ClusterHost::Node(node);
@@ -133,14 +135,18 @@ impl<C: ClientProgram, A: Assemble> Builder for ShippedNodes<C, A> {
         NicMachine::new(nic, host, &self.parameters.profile)
     }
 
-    /// A node may crash if another one holds all data in the newest view.
+    /// A node may crash if another one holds all data in the newest view; where engines do not rest on leases, if a
+    /// majority does.
     fn may_crash(&mut self, machines: &Machines<MachineOf<Self>>, victim: usize, view: &View) -> bool {
-        let complete = EngineStatus { epoch: view.epoch, state: EngineState::Full };
-        running(machines).any(|(index, node)| {
-            index != victim
-                && view.full.contains(node_id(index))
-                && statuses(node).all(|status| status == complete)
-        })
+        let holds_all = |(index, node): &(usize, &NodeOf<A>)| {
+            *index != victim && view.full.contains(node_id(*index)) && is_full_in(node, view.epoch)
+        };
+        let outlives = |(_, node): (usize, &NodeOf<A>)| {
+            let node = node.host().node();
+            (0..node.slots()).any(|slot| node.half(slot).outlives_lease())
+        };
+        let needed = if running(machines).any(outlives) { self.parameters.nodes / 2 + 1 } else { 1 };
+        running(machines).filter(holds_all).count() >= needed
     }
 }
 
@@ -150,6 +156,14 @@ fn statuses<E: Engine, H: SimulatedHalf>(
 ) -> impl Iterator<Item = EngineStatus> {
     let card = node.nic().card();
     (0..node.host().node().slots()).map(|slot| card.engine(slot).0.status())
+}
+
+/// Whether all engines of a node are full in this epoch. Views mean nothing to those that outlive their leases.
+fn is_full_in<E: Engine, H: SimulatedHalf>(node: &NicMachine<SoftNic<E>, NodeHost<H>>, epoch: Epoch) -> bool {
+    (0..).zip(statuses(node)).all(|(slot, status)| {
+        let outlives = node.host().node().half(slot).outlives_lease();
+        status.state == EngineState::Full && (outlives || status.epoch == epoch)
+    })
 }
 
 impl<C: ClientProgram, A: Assemble> Cluster<ShippedNodes<C, A>> {
@@ -200,9 +214,7 @@ impl<C: ClientProgram, A: Assemble> Cluster<ShippedNodes<C, A>> {
             self.run_until(next);
             let serves = |index: usize| {
                 let epoch = self.view().epoch;
-                self.node(index).is_some_and(|node| {
-                    self.serves(index, node) && statuses(node).all(|status| status.epoch == epoch)
-                })
+                self.node(index).is_some_and(|node| self.serves(index, node) && is_full_in(node, epoch))
             };
             wrong.extend(partings.look(next, || self.while_parted(serves)));
             if wrong.is_empty()
@@ -279,9 +291,7 @@ impl<C: ClientProgram, A: Assemble> Cluster<ShippedNodes<C, A>> {
         let view = self.view();
         view.full.len() == self.nodes()
             && self.running().count() == self.nodes()
-            && self.running().all(|(index, node)| {
-                self.serves(index, node) && statuses(node).all(|status| status.epoch == view.epoch)
-            })
+            && self.running().all(|(index, node)| self.serves(index, node) && is_full_in(node, view.epoch))
     }
 
     /// A node that serves by its lease although the newest view is without it.

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use thiserror::Error;
 use weft_harness::{Contest, Load, Standing};
-use weft_sim::PlanError;
+use weft_sim::{CostProfile, PlanError};
 
 use super::lock::LockContender;
 use super::log::CONTENT_BYTES_MAX;
@@ -27,19 +27,22 @@ pub enum EngineName {
     Lock,
 }
 
+/// What an engine lacks for a run.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{engine} {lacks}; {remedy}")]
+pub struct Unfit {
+    engine: EngineName,
+    lacks: String,
+    /// Another choice.
+    remedy: String,
+}
+
 /// Reason for which engines are not compared.
 #[derive(Debug, Error)]
 pub enum CompareError {
     /// An engine does not have what the option asks for: it would do something else than the others.
-    #[error("{engine} {lacks}; {remedy}, or leave {engine} out of --engines")]
-    OtherBasis {
-        /// The engine.
-        engine: EngineName,
-        /// What it lacks.
-        lacks: String,
-        /// Another choice.
-        remedy: String,
-    },
+    #[error("{0}, or leave {engine} out of --engines", engine = .0.engine)]
+    OtherBasis(#[from] Unfit),
     /// The fault plan does not fit the cluster.
     #[error(transparent)]
     Plan(#[from] PlanError),
@@ -102,6 +105,23 @@ impl EngineName {
         }
     }
 
+    pub(super) fn unfit(self, lacks: String, remedy: impl Into<String>) -> Result<(), Unfit> {
+        Err(Unfit { engine: self, lacks, remedy: remedy.into() })
+    }
+
+    /// Refuses a cluster that the engine cannot run in.
+    pub(super) fn check(self, nodes: usize, profile: &CostProfile) -> Result<(), Unfit> {
+        if nodes > self.nodes_max() {
+            return self.unfit(format!("has at most {} nodes", self.nodes_max()), "give fewer --nodes");
+        }
+        if self == Self::Txn && profile.dma.is_none() {
+            let lacks =
+                format!("copies from its host's memory, and profile {} has no queues for that", profile.name);
+            return self.unfit(lacks, "give --profile cores");
+        }
+        Ok(())
+    }
+
     /// Measures it.
     pub(super) fn run(
         self,
@@ -148,33 +168,21 @@ impl FromStr for EngineName {
 
 impl CompareBench {
     /// Refuses engines that would do something else than the others under these options.
-    pub(super) fn check(&self) -> Result<(), CompareError> {
-        let other =
-            |engine, lacks: String, remedy: String| Err(CompareError::OtherBasis { engine, lacks, remedy });
+    pub(super) fn check(&self) -> Result<(), Unfit> {
         for &engine in &self.engines {
             if self.updates < 100 && engine.reads().is_none() {
                 let lacks = "has no reads that see every update".to_owned();
-                return other(engine, lacks, "give --updates 100".to_owned());
+                return engine.unfit(lacks, "give --updates 100");
             }
             if self.has_value_bytes && !engine.has_values() {
                 let lacks = "has calls without a value of a chosen size".to_owned();
-                return other(engine, lacks, "give no --value-bytes".to_owned());
+                return engine.unfit(lacks, "give no --value-bytes");
             }
             if engine == EngineName::Smr && self.value_bytes > CONTENT_BYTES_MAX {
                 let lacks = format!("has entries of at most {CONTENT_BYTES_MAX} bytes");
-                return other(engine, lacks, "give a smaller --value-bytes".to_owned());
+                return engine.unfit(lacks, "give a smaller --value-bytes");
             }
-            if self.contest.nodes > engine.nodes_max() {
-                let lacks = format!("has at most {} nodes", engine.nodes_max());
-                return other(engine, lacks, "give fewer --nodes".to_owned());
-            }
-            if engine == EngineName::Txn && self.contest.profile.dma.is_none() {
-                let lacks = format!(
-                    "copies from its host's memory, and profile {} has no queues for that",
-                    self.contest.profile.name
-                );
-                return other(engine, lacks, "give --profile cores".to_owned());
-            }
+            engine.check(self.contest.nodes, &self.contest.profile)?;
         }
         Ok(())
     }

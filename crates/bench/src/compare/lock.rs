@@ -74,11 +74,11 @@ fn name(number: u32) -> Name {
 
 impl LockCaller {
     /// Nobody else wants this client's lock, so tokens grow and nobody else holds it. Unknown outcomes may have taken
-    /// effect.
+    /// effect: an owner that acquires what it holds already is told the same token.
     fn end(&mut self, outcome: Outcome) -> Ended {
         match (self.call, outcome) {
             (Task::Acquire { .. }, Outcome::Granted { token, .. }) => {
-                if token <= self.highest {
+                if token < self.highest {
                     self.wrong
                         .push(format!("token {token} follows {} of lock {}", self.highest, self.number));
                 }

@@ -1,4 +1,5 @@
-//! The replicated log, Mu's protocol: appends that a majority has in its memory. It has no reads that see every append.
+//! The replicated log, Mu's protocol: appends that a majority has in its memory. It has no reads that see every append;
+//! a client reads entries that were there already.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -8,11 +9,14 @@ use weft_node::EngineChoice;
 use weft_smr::client::{Client, ClientParameters, Outcome, Task};
 use weft_smr::log::LogParameters;
 use weft_time::Instant;
+use weft_workload::Random;
 
 use super::{GIVE_UP, PAUSE, REPEAT};
 
 /// The longest content of an entry that the log's slots have room for, in bytes.
 pub(super) const CONTENT_BYTES_MAX: usize = 512;
+/// A read looks at one of so many entries.
+const READ_BACK: u64 = 64;
 /// Bytes of a slot beside the content.
 const SLOT_OVERHEAD: usize = 64;
 
@@ -23,13 +27,37 @@ pub struct LogContender {
     pub value_bytes: usize,
 }
 
-/// One client of the log, and what it was told.
+/// The append of a client, by the client's origin and its number there.
+type AppendId = (u64, u64);
+
+/// An acknowledged append.
+#[derive(Clone, Copy, Debug)]
+struct Appended {
+    append: AppendId,
+    index: u64,
+    begun: Instant,
+    answered: Instant,
+}
+
+/// What a client was told.
+#[derive(Clone, Debug, Default)]
+struct Told {
+    appended: Vec<Appended>,
+    /// Entries that it has read: their index, and whose they are.
+    read: Vec<(u64, AppendId)>,
+    wrong: Vec<String>,
+}
+
+/// One client of the log.
 pub struct LogCaller {
     client: Client,
-    content: Vec<u8>,
+    origin: u64,
+    value_bytes: usize,
     begun: Instant,
-    /// When each acknowledged append was begun and answered, and where it stands.
-    appended: Vec<(u64, u64, u64)>,
+    /// Appends that it has begun, which its client numbers from 1.
+    appends: u64,
+    random: Random,
+    told: Told,
 }
 
 impl Contender for LogContender {
@@ -47,64 +75,107 @@ impl Contender for LogContender {
     }
 
     fn caller(&self, number: u32, nodes: usize) -> LogCaller {
+        let origin = u64::from(number) + 1;
         let parameters = ClientParameters {
             timeout: REPEAT,
             timeout_max: REPEAT * 8,
             pause: PAUSE,
             give_up: GIVE_UP,
-            ..ClientParameters::new(u64::from(number) + 1, nodes)
+            ..ClientParameters::new(origin, nodes)
         };
         LogCaller {
             client: Client::new(parameters),
-            content: vec![number as u8; self.value_bytes],
+            origin,
+            value_bytes: self.value_bytes,
             begun: Instant::ZERO,
-            appended: Vec::new(),
+            appends: 0,
+            random: Random::new(origin, number),
+            told: Told::default(),
         }
     }
 
-    /// Each place has one append, and an append that was begun after another was answered stands behind it.
     fn judge(&self, cluster: &ClusterOf<Self>) -> Vec<String> {
         let clients = cluster.drivers().flat_map(|(_, clients)| clients.callers());
-        judge(clients.flat_map(|caller| caller.appended.iter().copied()))
+        judge(clients.map(|caller| &caller.told))
     }
 }
 
-/// What is wrong with appends, each by the times of its call and its answer and by its index.
-fn judge(appended: impl Iterator<Item = (u64, u64, u64)>) -> Vec<String> {
+/// What is wrong with what clients were told. Each place has one append, whoever reads it; an append stands where it
+/// was acknowledged, or where it was read first; and one that was begun after another was answered stands behind it.
+fn judge<'a>(clients: impl Iterator<Item = &'a Told>) -> Vec<String> {
     let mut wrong = Vec::new();
-    let mut by_index = BTreeMap::new();
-    for (begun, answered, index) in appended {
-        if by_index.insert(index, (begun, answered)).is_some() {
-            wrong.push(format!("two appends were told that they stand at {index}"));
+    let mut places: BTreeMap<u64, AppendId> = BTreeMap::new();
+    let mut acknowledged = BTreeMap::new();
+    let mut read = Vec::new();
+    for told in clients {
+        wrong.extend(told.wrong.iter().cloned());
+        for appended in &told.appended {
+            if places.insert(appended.index, appended.append).is_some() {
+                wrong.push(format!("two appends were told that they stand at {}", appended.index));
+            }
+            acknowledged.insert(appended.append, *appended);
+        }
+        read.extend_from_slice(&told.read);
+    }
+    for (index, append) in read {
+        let there = *places.entry(index).or_insert(append);
+        if there != append {
+            wrong.push(format!("append {append:?} was read at {index}, where {there:?} stands"));
+        }
+        // A leader that takes over may enter an append again. The first place counts.
+        if acknowledged.get(&append).is_some_and(|appended| index < appended.index) {
+            wrong.push(format!("append {append:?} was acknowledged behind {index}, where it stands too"));
         }
     }
+    let by_index: BTreeMap<u64, Appended> = acknowledged.values().map(|one| (one.index, *one)).collect();
     // Nothing behind an entry may have been answered before the entry's append began.
-    let mut earliest_answer = u64::MAX;
-    for (index, (begun, answered)) in by_index.iter().rev() {
-        if earliest_answer < *begun {
+    let mut earliest_answer = Instant::FAR_FUTURE;
+    for (index, appended) in by_index.iter().rev() {
+        if earliest_answer < appended.begun {
             wrong.push(format!("the append at {index} was begun after a later one was answered"));
         }
-        earliest_answer = earliest_answer.min(*answered);
+        earliest_answer = earliest_answer.min(appended.answered);
     }
     wrong
+}
+
+fn content(origin: u64, value_bytes: usize) -> Vec<u8> {
+    vec![(origin - 1) as u8; value_bytes]
 }
 
 impl LogCaller {
     fn end(&mut self, now: Instant, outcome: Outcome<'_>) -> Ended {
         match outcome {
             Outcome::Appended { index } => {
-                self.appended.push((self.begun.as_ps(), now.as_ps(), index));
+                let append = (self.origin, self.appends);
+                self.told.appended.push(Appended { append, index, begun: self.begun, answered: now });
                 Ended::Done
             }
+            Outcome::Entry { index, append } => {
+                if append.content != content(append.origin, self.value_bytes) {
+                    self.told.wrong.push(format!("the entry at {index} is not what was appended"));
+                }
+                self.told.read.push((index, (append.origin, append.sequence)));
+                Ended::Done
+            }
+            Outcome::NotYet { .. } | Outcome::Void | Outcome::Forgotten => Ended::Done,
             _ => Ended::Failed,
         }
     }
 }
 
 impl Caller for LogCaller {
-    fn begin(&mut self, now: Instant, _: bool) {
+    /// It reads at most as far as it knows the log to reach, and mostly near its end: the rest is forgotten.
+    fn begin(&mut self, now: Instant, is_update: bool) {
         self.begun = now;
-        self.client.start(now, Task::Append(&self.content)).expect("a client has one call under way");
+        let end = self.told.appended.last().map_or(0, |appended| appended.index);
+        let content = content(self.origin, self.value_bytes);
+        let task = match is_update {
+            true => Task::Append(&content),
+            false => Task::Read(end.saturating_sub(self.random.below(READ_BACK))),
+        };
+        self.appends += u64::from(is_update);
+        self.client.start(now, task).expect("a client has one call under way");
     }
 
     fn receive(&mut self, now: Instant, node: usize, (kind, payload): (u8, &[u8])) -> Option<Ended> {
@@ -128,14 +199,43 @@ impl Caller for LogCaller {
 
 #[cfg(test)]
 mod tests {
+    use weft_time::Duration;
+
     use super::*;
+
+    /// A client that was told of these appends: when each was begun and answered, and its index.
+    fn appended(appends: &[(u64, u64, u64)]) -> Told {
+        let at = |us| Instant::ZERO + Duration::from_us(us);
+        let one = |(sequence, &(begun, answered, index)): (u64, &(u64, u64, u64))| Appended {
+            append: (1, sequence),
+            index,
+            begun: at(begun),
+            answered: at(answered),
+        };
+        Told { appended: (1..).zip(appends).map(one).collect(), ..Told::default() }
+    }
 
     #[test]
     fn wrong_orders_are_seen() {
-        let verdict = |appended: &[(u64, u64, u64)]| judge(appended.iter().copied()).len();
+        let verdict = |appends: &[_]| judge([&appended(appends)].into_iter()).len();
         // Two that overlap may stand in either order.
         assert_eq!(verdict(&[(0, 10, 1), (5, 15, 0), (20, 30, 2)]), 0);
         assert_eq!(verdict(&[(0, 10, 1), (11, 15, 0)]), 1);
         assert_eq!(verdict(&[(0, 10, 1), (0, 15, 1)]), 1);
+    }
+
+    #[test]
+    fn entries_that_change_or_stand_twice_are_seen() {
+        let writer = appended(&[(0, 10, 4)]);
+        let verdict = |read: &[(u64, AppendId)]| {
+            let reader = Told { read: read.to_vec(), ..Told::default() };
+            judge([&writer, &reader].into_iter()).len()
+        };
+        let (acknowledged, unknown) = ((1, 1), (2, 1));
+        assert_eq!(verdict(&[(4, acknowledged), (3, unknown)]), 0);
+        assert_eq!(verdict(&[(4, unknown)]), 1, "another stands where it was acknowledged");
+        assert_eq!(verdict(&[(3, unknown), (3, (2, 2))]), 1, "two readers differ");
+        assert_eq!(verdict(&[(3, acknowledged)]), 1, "it stood earlier");
+        assert_eq!(verdict(&[(5, acknowledged)]), 0, "it was entered again");
     }
 }

@@ -4,6 +4,7 @@
 //! What differs is what an engine is: which call is its update, who acknowledges it, whether it has reads. That stands
 //! beside the figures.
 
+mod campaign;
 mod engine;
 mod lock;
 mod log;
@@ -12,7 +13,8 @@ mod result;
 mod store;
 mod transactions;
 
-pub use engine::{CompareError, EngineName};
+pub use campaign::ClientCampaign;
+pub use engine::{CompareError, EngineName, Unfit};
 pub use lock::LockContender;
 pub use log::LogContender;
 pub use object::ObjectContender;

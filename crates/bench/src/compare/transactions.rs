@@ -13,7 +13,7 @@ use super::{GIVE_UP, PAUSE, REPEAT};
 const DEPOSIT: ProcedureId = ProcedureId(1);
 const BALANCE: ProcedureId = ProcedureId(2);
 /// Replicas of each shard, or as many as there are nodes.
-const REPLICAS: usize = 3;
+pub(super) const REPLICAS: usize = 3;
 /// Bytes of a datagram that are no message's.
 const HEADERS: usize = 64;
 

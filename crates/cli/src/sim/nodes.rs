@@ -46,6 +46,11 @@ pub(crate) struct NodeRuns {
 }
 
 impl NodeRuns {
+    /// Refuses a cluster that does not fit an engine.
+    pub(crate) fn check<E>(&self, fits: impl FnOnce(usize, &CostProfile) -> Result<(), E>) -> Result<(), E> {
+        fits(self.nodes, &self.ground.profile())
+    }
+
     /// Makes the runs by `run`, which is given them, what repeats a seed, and where progress goes. `name` is the
     /// command, to which `command` adds the engine's own options.
     pub(crate) fn work(
