@@ -374,6 +374,31 @@ mod tests {
         .encode(ClusterId::default())
     }
 
+    #[test]
+    fn an_operator_is_told_who_is_left_out_because_it_does_not_hear_the_others() {
+        let mut server = server(2);
+        assert_eq!(server.parted(), NodeSet::EMPTY);
+        for ms in (0..=80).step_by(10) {
+            for index in 0..2 {
+                let node = NodeId::new(index).unwrap();
+                let heartbeat = Heartbeat {
+                    node,
+                    incarnation: Incarnation::FIRST,
+                    status: match server.service().view().epoch {
+                        Epoch(0) => EngineStatus::STARTING,
+                        epoch => EngineStatus { epoch, state: EngineState::Full },
+                    },
+                    hears: NodeSet::EMPTY.with(node),
+                    claim: None,
+                };
+                let message = Message::Heartbeat { token: ms, heartbeat, profile: None };
+                let bytes = message.encode(ClusterId::default());
+                let _ = server.receive(Instant::ZERO + Duration::from_ms(ms), index as u16, &bytes);
+            }
+        }
+        assert_eq!(server.parted(), NodeSet::EMPTY.with(NodeId::new(1).unwrap()));
+    }
+
     fn registration(cluster: &str, node: usize, profile: Profile) -> Datagram {
         let (node, incarnation) = (NodeId::new(node).unwrap(), Incarnation::FIRST);
         let heartbeat = Heartbeat {

@@ -115,6 +115,12 @@ impl Stream {
         self.forgotten + self.calls.len() as u64
     }
 
+    /// Calls kept at this moment.
+    #[cfg(test)]
+    pub(super) fn kept(&self) -> usize {
+        self.calls.len()
+    }
+
     /// A call takes effect at its own node, which has applied `length` of the stream: the rest was lost with an earlier
     /// incarnation.
     pub(super) fn extend(&mut self, length: u64, call: CallId) {

@@ -124,3 +124,30 @@ fn tables(application: &dyn Application, parameters: &Parameters) -> (Placement,
     };
     (Placement::Card { shape, index, table_address }, tables)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Ledger;
+
+    /// The index of a node has room for the objects of two shards, while another node is away.
+    #[test]
+    fn tables_have_room_for_what_a_node_holds() {
+        for (accounts, entries) in [(10, 8_192), (10_000, 20_000)] {
+            for replicas in [1, 3] {
+                let (placement, halves) = tables(&Ledger::new(accounts), &Parameters::new(3, replicas));
+                let Placement::Card { shape, index, table_address } = placement else {
+                    panic!("the table of a node is behind its card")
+                };
+                assert_eq!(index.entries, entries);
+                assert_eq!((halves.shape, halves.table_address), (shape, table_address));
+                assert!(u64::from(shape.slots) * OCCUPANCY_PERCENT >= accounts * replicas as u64 * 100);
+                assert_eq!(
+                    (shape.slot_bytes, shape.blocks),
+                    (32, 16),
+                    "a balance fits into the smallest slot"
+                );
+            }
+        }
+    }
+}
