@@ -14,7 +14,7 @@ QUICK ?= --workspace --exclude weft-conformance
 
 export CARGO_TERM_PROGRESS_WHEN ?= auto
 
-.PHONY: help demo test quick model lint unit formal blocks sim synth oracle campaign cluster determinism errors pages python redis verbs rxe docs fuzz fuzz-replay nightly compare build clean
+.PHONY: help demo test quick model lint unit formal blocks sim synth oracle campaign cluster determinism errors pages python redis verbs rxe docs mutants fuzz fuzz-replay nightly compare build clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -97,6 +97,7 @@ campaign: build ## A slice of the fault campaign
 	$(WEFT) sim txn --nodes 3 --seeds 1..10 --faults all --lose-shard
 	$(WEFT) sim lock --nodes 3 --seeds 1..40 --faults all
 	$(WEFT) sim lock --nodes 5 --seeds 1..20 --faults all
+	for engine in smr rdt; do $(WEFT) sim clients --engine $$engine --seeds 1..5; done
 	$(WEFT) sim kv --nodes 4 --seeds 1..10 --faults partial_partition
 	$(WEFT) sim txn --nodes 4 --seeds 1..20 --faults partial_partition
 	$(WEFT) sim lock --nodes 5 --seeds 1..10 --faults partial_partition
@@ -134,6 +135,9 @@ rxe: ## Against Linux's soft RoCE in a QEMU guest, with lost, doubled and reorde
 	tests/rxe/run.sh
 	tests/rxe/run.sh --nic sockets
 
+mutants: ## Make a random sample of small changes, which tests should notice: MUTANTS="--count 40 --package node"
+	tools/mutants.py $(MUTANTS)
+
 fuzz: ## Fuzz every parser for FUZZ_SECONDS seconds each
 	fuzz/run.sh $(FUZZ_SECONDS)
 
@@ -158,6 +162,8 @@ nightly: test synth ## Long campaigns: hundreds of seeds, long fuzzing, synthesi
 	for shape in "3 2" "3 3" "5 2" "5 3" "6 3"; do set -- $$shape; for workload in smallbank retwis; do \
 	    $(WEFT) sim txn --nodes $$1 --replication $$2 --workload $$workload --seeds 1..500 --faults all; done; done
 	$(WEFT) sim txn --nodes 5 --replication 3 --seeds 1..200 --faults all --lose-shard
+	for engine in kv smr rdt lock; do for nodes in 3 5; do \
+	    $(WEFT) sim clients --engine $$engine --nodes $$nodes --seeds 1..50; done; done
 	for nodes in 2 3 4 5 7; do $(WEFT) sim lock --nodes $$nodes --seeds 1..300 --faults all; done
 	$(WEFT) sim kv --nodes 5 --seeds 1..820 --faults all --psp
 	for nodes in 3 5 8; do $(WEFT) sim rounds --nodes $$nodes --seeds 1..200 --faults all --psp; done

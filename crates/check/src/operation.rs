@@ -209,3 +209,19 @@ impl Call {
         self.returned < other.invoked
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_was_written_or_deleted_took_effect() {
+        for outcome in [Outcome::Written { version: 1 }, Outcome::Deleted { version: 1 }] {
+            assert!(outcome.took_effect(), "{outcome:?}");
+        }
+        let found = Outcome::Found { version: 1, value: 2 };
+        for outcome in [found, Outcome::NotFound, Outcome::Mismatch { version: 1 }, Outcome::Refused] {
+            assert!(!outcome.took_effect(), "{outcome:?}");
+        }
+    }
+}

@@ -55,6 +55,8 @@ const BYTES_MIN: usize = HEADER_BYTES + CHECKSUM_BYTES;
 const BYTES_MAX: usize = BYTES_MIN
     + HEARS_BYTES
     + if PROFILE_BYTES_MAX > TEXTS_BYTES_MAX { PROFILE_BYTES_MAX } else { TEXTS_BYTES_MAX };
+// No message is cut into fragments by an Ethernet.
+const _: () = assert!(BYTES_MAX <= 1_500 - 20 - 8);
 /// Node number that stands for the membership service.
 const SERVICE: u8 = NODES_MAX as u8;
 

@@ -435,6 +435,28 @@ pub(crate) mod tests {
         assert_eq!(changed(locks), "[lock] locks is 9 here and 1024");
     }
 
+    /// No configuration has such engines, so no node sends them.
+    #[test]
+    fn engines_that_no_configuration_has_are_no_profile() {
+        let decoded = |change: fn(&mut EnginesConfig)| {
+            let mut profile = whole(10, &["cart", "stock", "events", "orders"].map(str::to_owned));
+            change(&mut profile.engines);
+            let mut bytes = Vec::new();
+            profile.encode(&mut bytes);
+            Profile::decode(&bytes)
+        };
+        assert!(decoded(|_| {}).is_some());
+        for change in [
+            (|engines| engines.transactions.as_mut().unwrap().replicas = 4) as fn(&mut EnginesConfig),
+            |engines| engines.transactions.as_mut().unwrap().replicas = 0,
+            |engines| engines.objects[1].name = "A cart".to_owned(),
+            |engines| engines.objects[0].data_type = String::new(),
+            |engines| engines.logs[1].name = "no/name".to_owned(),
+        ] {
+            assert_eq!(decoded(change), None);
+        }
+    }
+
     proptest! {
         #[test]
         fn a_profile_survives_the_wire_and_nothing_else_is_one(

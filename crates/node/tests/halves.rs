@@ -3,7 +3,8 @@
 use weft_cluster::Incarnation;
 use weft_nic::HostCommand;
 use weft_node::{
-    CardPort, HostHalf, HostIo, Ledger, RoundsHalf, RoundsPauses, TransactionHalf, TransactionSizes, found,
+    CardPort, HostHalf, HostIo, Ledger, RoundsHalf, RoundsPauses, SessionHalf, TransactionHalf,
+    TransactionSizes, found,
 };
 use weft_rounds::FrontParameters;
 use weft_rounds::client::{Client, Outcome, Task};
@@ -198,4 +199,13 @@ fn a_next_life_of_transactions_begins_with_nothing() {
     half.start_over(at_us(0), Incarnation::FIRST, &mut HostIo::new(SLOT, &mut card));
     assert!(card.memory.iter().all(|byte| *byte == 0));
     assert_eq!(half.sessions().map(|(clients, _)| clients), Some(0));
+}
+
+#[test]
+fn halves_know_how_many_clients_they_remember() {
+    let sessions = SessionHalf::new(Incarnation::FIRST, &[1]);
+    let (transactions, _) = transactions();
+    for counted in [sessions.sessions(), transactions.sessions()] {
+        assert!(matches!(counted, Some((0, 1_000..))), "{counted:?}");
+    }
 }

@@ -179,6 +179,7 @@ impl World {
 #[test]
 fn engines_are_told_each_view_but_those_with_members_of_their_own() {
     let mut world = World::new(&[Fake::LEASED, Fake::MAJORITY, Fake::OWN_MEMBERS]);
+    assert_eq!(world.node.slots(), 3);
     world.run(Duration::from_ms(200));
     assert_eq!(world.node.view().epoch, Epoch(1));
     let told: Vec<u8> = world.card.configured.iter().map(|(engine, _)| *engine).collect();

@@ -189,6 +189,12 @@ fn a_read_of_nothing_is_found() {
     let mut run = Run::default();
     run.commit((0, 10), &[(A, 7)], &[]);
     assert!(matches!(run.violation(), Violation::Unwritten { key: A, version: 7, .. }));
+    // The right value under a version that nobody has written is as wrong.
+    let mut run = Run::default();
+    run.commit((0, 10), &[], &[(A, 4)]);
+    let read = Access::present(A, 7, &value(4));
+    run.add(20, Fate::Committed { ended_ps: 30 }, &[read], &[]);
+    assert!(matches!(run.violation(), Violation::Unwritten { key: A, version: 7, .. }));
 }
 
 #[test]

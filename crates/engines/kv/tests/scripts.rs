@@ -23,6 +23,7 @@
 //! > lease 0 10us                  node 0's lease ends so much later
 //! > start 0                       node 0 starts again, empty
 //! > states 0,1                    what nodes tell their hosts
+//! > counters                      what each node has counted
 //! > digests                       whether all full members of the last view hold the same
 //! ```
 
@@ -347,6 +348,13 @@ impl golden_scripts::Stage for Stage {
             "states" => {
                 for index in set(words[1]).iter().map(NodeId::index) {
                     writeln!(self.output, "{index} is {}", self.nodes[index].0.status().state).unwrap();
+                }
+            }
+            "counters" => {
+                for (index, (engine, ..)) in self.nodes.iter().enumerate() {
+                    let counted = engine.counters().into_iter().filter(|(_, count)| *count > 0);
+                    let counted: Vec<_> = counted.map(|(name, count)| format!("{name} {count}")).collect();
+                    writeln!(self.output, "{index} has counted {}", counted.join(", ")).unwrap();
                 }
             }
             word => panic!("no command {word}"),
