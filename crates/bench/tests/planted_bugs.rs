@@ -61,10 +61,21 @@ fn campaigns_of_data_types_catch_planted_bugs() {
     });
 }
 
+/// Views and the state of the membership service are the same for all engines.
+#[test]
+fn campaigns_of_logs_catch_bugs_around_the_engine() {
+    assert_caught(&[NodeBug::AnswerBeforeStored], NodeBug::name, |seed, node_bug| {
+        let (seeds, faults) = (seed..=seed, FaultKinds::ALL);
+        let campaign = smr::Campaign { nodes: 3, seeds, faults, delivery: None, planted_bug: None, node_bug };
+        campaign.run(|seed| seed.to_string(), |_| {}).findings.violations_found > 0
+    });
+}
+
 /// A node that comes back must connect its queue pairs as those of a new incarnation.
 #[test]
-fn campaigns_of_data_types_catch_queue_pairs_of_another_incarnation() {
-    assert_caught(&[NodeBug::WiredToFormerIncarnation], NodeBug::name, |seed, node_bug| {
+fn campaigns_of_data_types_catch_bugs_around_the_engine() {
+    let bugs = [NodeBug::AnswerBeforeStored, NodeBug::WiredToFormerIncarnation];
+    assert_caught(&bugs, NodeBug::name, |seed, node_bug| {
         let campaign = rdt::Campaign {
             name: None,
             configuration: None,
@@ -124,6 +135,17 @@ fn campaigns_of_locks_catch_members_that_stay_although_they_are_parted() {
     assert_caught(&[NodeBug::PartedKept], NodeBug::name, |seed, node_bug| {
         let kinds = FaultKinds::NONE.with(FaultKind::PartialPartition);
         let runs = node_campaign(seed, kinds, node_bug);
+        let campaign = lock::simulated::Campaign { runs, planted_bug: None };
+        let result = campaign.run(|seed| seed.to_string(), |_| {}).expect("random plans fit");
+        result.findings.violations_found > 0
+    });
+}
+
+#[test]
+fn campaigns_of_locks_catch_bugs_around_the_engine() {
+    let bugs = [NodeBug::AnswerBeforeStored, NodeBug::WiredToFormerIncarnation];
+    assert_caught(&bugs, NodeBug::name, |seed, node_bug| {
+        let runs = node_campaign(seed, FaultKinds::ALL, node_bug);
         let campaign = lock::simulated::Campaign { runs, planted_bug: None };
         let result = campaign.run(|seed| seed.to_string(), |_| {}).expect("random plans fit");
         result.findings.violations_found > 0
