@@ -104,6 +104,7 @@ printf '[[fault]]\nkind = "pause"\nfrom_us = 9\nuntil_us = 12\nmachine = "node6"
 expect 'there is no machine `node6`' "$weft" bench txn --workload smallbank --size 100 --faults plan.toml
 rm plan.toml
 expect 'cannot be read' "$weft" bench rdt --type account --faults nowhere.toml
+expect '--perfetto is for one measurement' "$weft" bench rdt --type account --nodes 3..4 --perfetto trace
 expect 'there is no workload `bank`' "$weft" bench txn --workload bank
 expect 'cannot hold 3 replicas' "$weft" bench txn --workload retwis --nodes 2
 expect 'ascending numbers' "$weft" bench txn --workload retwis --outstanding 8,4

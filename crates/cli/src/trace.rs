@@ -1,43 +1,51 @@
-//! A result as a Perfetto trace: what each node was and led, how fast the cluster served, and what happened to it.
+//! A run as a Perfetto trace: what each node was and led, how fast the cluster served, and what happened to it.
 
 use std::io;
 
 use weft_harness::perfetto::{Trace, Track};
-use weft_harness::result::{MarkKind, RunResult};
+use weft_harness::result::{Lane, Mark, MarkKind, RunResult, Timeline};
+use weft_harness::timeline::TimeLine;
 use weft_time::{Duration, Instant};
 
-/// The bytes of the trace.
+/// The bytes of the trace of a result.
 pub(crate) fn of(result: &RunResult) -> Vec<u8> {
-    write(result).expect("memory takes every byte")
+    write(&result.timeline, &result.lanes, &result.marks).expect("memory takes every byte")
 }
 
-fn write(result: &RunResult) -> io::Result<Vec<u8>> {
+/// The bytes of the trace of a time line.
+pub(crate) fn of_line(line: &TimeLine) -> Vec<u8> {
+    write(&line.timeline, &line.lanes, &line.marks).expect("memory takes every byte")
+}
+
+fn write(timeline: &Timeline, lanes: &[Lane], marks: &[Mark]) -> io::Result<Vec<u8>> {
     let mut trace = Trace::new(Vec::new());
     let cluster = trace.process("cluster")?;
     let throughput = trace.counter(cluster, "throughput", "operations/s")?;
-    let width = result.timeline.bucket_ns.max(1);
-    for (bucket, &operations) in (0u64..).zip(&result.timeline.operations) {
+    let width = timeline.bucket_ns.max(1);
+    for (bucket, &operations) in (0u64..).zip(&timeline.operations) {
         let rate = u128::from(operations) * 1_000_000_000 / u128::from(width);
         trace.count(throughput, at(bucket.saturating_mul(width)), i64::try_from(rate).unwrap_or(i64::MAX))?;
     }
-    let end = (result.timeline.operations.len() as u64).saturating_mul(width);
+    let end = (timeline.operations.len() as u64).saturating_mul(width);
     trace.count(throughput, at(end), 0)?;
     let events = trace.track(cluster, "events")?;
     let mut nodes: Vec<Track> = Vec::new();
-    for lane in &result.lanes {
+    for lane in lanes {
         let node = trace.process(&lane.name)?;
         let states = trace.track(node, "state")?;
         for span in &lane.states {
             let length = Duration::from_ns(span.to_ns.saturating_sub(span.from_ns));
             trace.slice(states, at(span.from_ns), length, &span.state.to_string(), "state", &[])?;
         }
-        let led = trace.counter(node, "partitions led", "partitions")?;
-        for span in &lane.leads {
-            trace.count(led, at(span.from_ns), span.led.into())?;
+        if !lane.leads.is_empty() {
+            let led = trace.counter(node, "partitions led", "partitions")?;
+            for span in &lane.leads {
+                trace.count(led, at(span.from_ns), span.led.into())?;
+            }
         }
         nodes.push(trace.track(node, "events")?);
     }
-    for mark in &result.marks {
+    for mark in marks {
         let category = match mark.kind {
             MarkKind::Fault => "fault",
             MarkKind::Repair => "repair",

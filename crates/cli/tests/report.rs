@@ -48,7 +48,15 @@ const WITH_HGRM: [&str; 6] = [
     "bench rounds --quick",
     "bench smr --quick",
 ];
-const WITH_PERFETTO: [&str; 3] = ["bench kv --quick", "bench lock --quick", "bench rdma --quick"];
+const WITH_PERFETTO: [&str; 7] = [
+    "bench kv --quick",
+    "bench lock --quick",
+    "bench rdma --quick",
+    "bench rdt --quick --type account",
+    "bench rounds --quick",
+    "bench smr --quick",
+    "bench txn --quick --workload smallbank",
+];
 
 fn weft(folder: &Path, words: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_weft")).args(words).current_dir(folder).output().expect("weft starts")

@@ -35,6 +35,7 @@ pub mod result;
 mod shipped;
 mod station;
 pub mod table;
+pub mod timeline;
 
 pub use campaign::{Findings, Judgement, Violation, add_faults, add_live_within, faults_of, random_plan};
 pub use clients::{CALLED_SLOT, ClientMachine, ClientProgram};

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use weft_time::Instant;
+use weft_waist::EngineState;
 
 use crate::histogram::{Latencies, QuantilePoint, Recorder, Summary};
 
@@ -515,6 +516,16 @@ impl fmt::Display for NodeState {
             Self::Fenced => "fenced",
             Self::Down => "down",
         })
+    }
+}
+
+impl From<EngineState> for NodeState {
+    fn from(state: EngineState) -> Self {
+        match state {
+            EngineState::Full => Self::Serving,
+            EngineState::Joining { .. } | EngineState::Starting | EngineState::Restored => Self::Joining,
+            EngineState::Lost => Self::Fenced,
+        }
     }
 }
 

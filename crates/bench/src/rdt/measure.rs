@@ -7,11 +7,13 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use weft_check::replicated::ReplicatedReport;
 use weft_harness::histogram::{Latencies, Summary};
+use weft_harness::result::NodeState;
+use weft_harness::timeline::TimeLine;
 use weft_harness::{Planted, faults_of, node_id};
 use weft_rdt::{Category, Type};
 use weft_sim::{FaultPlan, NetworkProfile, PlanError};
 use weft_time::{Duration, Instant};
-use weft_waist::NodeSet;
+use weft_waist::{Engine, NodeSet};
 
 use super::books::NodeRecord;
 use super::cluster::{Cluster, ClusterParameters};
@@ -105,6 +107,9 @@ pub struct Measured {
     /// The distribution behind `response`.
     #[serde(skip)]
     pub latencies: Latencies,
+    /// Answers over time.
+    #[serde(skip)]
+    pub line: TimeLine,
     /// Response times of queries.
     pub queries: Summary,
     /// Response times of calls, which update.
@@ -222,16 +227,18 @@ impl RdtBench {
         assert!(!self.system.is_ordered(), "the machines of {} do not fail", self.system);
         // Connecting takes as long as it takes: a run without faults tells, and is the same until the first fault.
         let begin = self.clients_begin_after()?;
-        let mut cluster = Cluster::new(&self.parameters_under(plan.clone().later(begin)))?;
+        let plan = plan.clone().later(begin);
+        let mut line = TimeLine::new(self.nodes, SLICE, &plan);
+        let last_fault = plan.ends_at();
+        let mut cluster = Cluster::new(&self.parameters_under(plan))?;
         cluster.connect();
-        let last_fault = Instant::ZERO + begin + plan.ends_at().saturating_since(Instant::ZERO);
         let mut answered = 0;
         let mut stuck_at = last_fault + STUCK_AFTER;
         while !cluster.books.borrow().all_done() {
             cluster.run_for(SLICE);
             // Who has nothing left to do may have now.
             cluster.nudge();
-            let so_far = cluster.books.borrow().nodes.iter().map(|node| node.answered).sum();
+            let so_far = cluster.look(&mut line);
             if so_far > answered {
                 answered = so_far;
                 progress(answered);
@@ -245,7 +252,7 @@ impl RdtBench {
         cluster.run_until(last_fault.max(now));
         let stopped = cluster.books.borrow().stopped_nodes();
         let mut measured = self.conclude(&mut cluster, stopped);
-        measured.faults = faults_of(&cluster.machines.world);
+        (measured.faults, measured.line) = (faults_of(&cluster.machines.world), line);
         Ok(measured)
     }
 
@@ -277,11 +284,12 @@ impl RdtBench {
         parameters.split = split;
         let mut cluster = Cluster::new(&parameters).expect("an empty plan fits");
         cluster.connect();
+        let mut line = TimeLine::new(self.nodes, SLICE, &FaultPlan::default());
         let (mut answered, mut answered_at) = (0, Instant::ZERO);
         while !cluster.books.borrow().all_done() {
             cluster.run_for(SLICE);
             let now = cluster.now();
-            let so_far = cluster.books.borrow().nodes.iter().map(|node| node.answered).sum();
+            let so_far = cluster.look(&mut line);
             if so_far > answered {
                 (answered, answered_at) = (so_far, now);
                 progress(answered);
@@ -290,7 +298,7 @@ impl RdtBench {
                 break;
             }
         }
-        self.conclude(&mut cluster, NodeSet::EMPTY)
+        Measured { line, ..self.conclude(&mut cluster, NodeSet::EMPTY) }
     }
 
     /// What was measured, when all is answered, and the end of the check. What `stopped` nodes answered by themselves
@@ -323,6 +331,15 @@ impl RdtBench {
 }
 
 impl Cluster {
+    /// Adds what is known now to the time line; returns how many operations are answered.
+    fn look(&self, line: &mut TimeLine) -> u64 {
+        let answered = self.books.borrow().nodes.iter().map(|node| node.answered).sum();
+        line.look(self.now(), answered, |node| {
+            self.engine(node).map_or(NodeState::Down, |engine| engine.status().state.into())
+        });
+        answered
+    }
+
     /// Notes that the run came to a stop.
     fn is_stuck(&self) {
         let wrong = format!("nothing was answered for {STUCK_AFTER}: {}", self.describe());
@@ -407,6 +424,7 @@ impl Measured {
             busy: nodes.iter().map(|node| node.busy).sum(),
             virtual_ns: (ended - began).as_ns(),
             faults: BTreeMap::new(),
+            line: TimeLine::default(),
             check: ReplicatedReport::default(),
             wrong: Vec::new(),
             log_hash: String::new(),

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use weft_harness::histogram::Latencies;
+use weft_harness::result::NodeState;
+use weft_harness::timeline::TimeLine;
 use weft_harness::{NicModel, Planted, faults_of};
 use weft_node::RoundsPauses;
 use weft_sim::{CostProfile, FaultPlan, NetworkProfile, PlanError};
@@ -25,6 +27,8 @@ const SEARCH_ROUNDS: u64 = 50_000;
 const BELOW_ROUNDS: u64 = 20_000;
 /// How far below, in cycles.
 const BELOW_CYCLES: [u64; 5] = [1, 4, 16, 64, 128];
+/// A time line has a look every so many rounds.
+const LOOK_ROUNDS: u64 = 10;
 /// A run is watched in slices of so many rounds.
 const SLICE_ROUNDS: u64 = 1_000;
 /// Proposals that a node waits for at a time: as many as engines queue, so that every round has one, also when a
@@ -105,6 +109,9 @@ pub struct PeriodResult {
     /// round.
     #[serde(skip)]
     pub(super) latency: Latencies,
+    /// Decisions over time.
+    #[serde(skip)]
+    pub line: TimeLine,
     /// A hash of everything that happened.
     pub log_hash: String,
 }
@@ -197,7 +204,8 @@ impl RoundsBench {
             (true, true) => Ends::Unstable,
             (true, false) => Ends::Stopped,
         };
-        Ok(Run { cluster, period, nodes: self.nodes }.measure(self.rounds, ends_with, ran))
+        let line = TimeLine::new(self.nodes, period * LOOK_ROUNDS, &self.plan);
+        Ok(Run { cluster, period, nodes: self.nodes, line }.measure(self.rounds, ends_with, ran))
     }
 }
 
@@ -217,6 +225,7 @@ struct Run {
     cluster: Cluster,
     period: Duration,
     nodes: usize,
+    line: TimeLine,
 }
 
 impl Run {
@@ -233,7 +242,7 @@ impl Run {
         let mut done = 0;
         while done < rounds {
             let slice = SLICE_ROUNDS.min(rounds - done);
-            self.cluster.run_for(self.period * slice);
+            self.run_rounds(slice);
             if ends_with == Ends::InTime {
                 done += slice;
                 ran(slice);
@@ -280,7 +289,22 @@ impl Run {
             faults: faults_of(&cluster.machines.world),
             virtual_ns: (end - begin).as_ns(),
             latency: books.latencies.clone(),
+            line: self.line.clone(),
             log_hash: cluster.machines.world.log_hash().to_string(),
+        }
+    }
+
+    /// Lets so many rounds pass, and looks at them.
+    fn run_rounds(&mut self, rounds: u64) {
+        let end = self.cluster.now() + self.period * rounds;
+        while self.cluster.now() < end {
+            let next = (self.cluster.now() + self.period * LOOK_ROUNDS).min(end);
+            self.cluster.run_until(next);
+            let books = self.cluster.books.borrow();
+            self.line.look(next, books.agreement.entries(), |node| match self.cluster.is_up(node) {
+                true => books.nodes[node].state.into(),
+                false => NodeState::Down,
+            });
         }
     }
 

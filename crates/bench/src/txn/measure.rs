@@ -10,6 +10,8 @@ use weft_applications::WorkloadChoice;
 use weft_check::serializable::Report;
 use weft_harness::faults_of;
 use weft_harness::histogram::Summary;
+use weft_harness::result::NodeState;
+use weft_harness::timeline::TimeLine;
 use weft_sim::{CostProfile, Execution, FaultPlan, HOST_TRANSACTION, NetworkProfile, PlanError};
 use weft_time::{Duration, Instant};
 use weft_txn::host::{Half, HalfParameters, HalfTables, Local};
@@ -108,6 +110,9 @@ pub struct Measured {
     pub wrong: Vec<String>,
     /// Faults injected, by kind.
     pub faults: BTreeMap<String, u64>,
+    /// Transactions over time.
+    #[serde(skip)]
+    pub line: TimeLine,
     /// A hash of everything that happened.
     pub log_hash: String,
 }
@@ -367,7 +372,7 @@ impl TxnBench {
         plan: &FaultPlan,
         mut progress: impl FnMut(u64),
     ) -> Result<Measured, PlanError> {
-        let mut run = Run::new(self, self.cluster(plan)?, plan.ends_at());
+        let mut run = Run::new(self, self.cluster(plan)?, plan);
         run.found();
         let mut points = Vec::new();
         for (&load, share) in self.outstanding.iter().zip(shares(self.transactions, &self.outstanding)) {
@@ -391,11 +396,12 @@ struct Run<'a> {
     moved: (Instant, u64),
     /// When the last fault ends.
     last_fault: Instant,
+    line: TimeLine,
     is_stuck: bool,
 }
 
 impl<'a> Run<'a> {
-    fn new(bench: &'a TxnBench, cluster: Cluster, last_fault: Instant) -> Self {
+    fn new(bench: &'a TxnBench, cluster: Cluster, plan: &FaultPlan) -> Self {
         Self {
             bench,
             kinds: bench.workload.make(bench.nodes).kinds(),
@@ -403,7 +409,8 @@ impl<'a> Run<'a> {
             rates: Rates::new(&bench.machinery()),
             checker: Checker::new(),
             moved: (Instant::ZERO, 0),
-            last_fault,
+            last_fault: plan.ends_at(),
+            line: TimeLine::new(bench.nodes, SLICE, plan),
             is_stuck: false,
         }
     }
@@ -417,6 +424,10 @@ impl<'a> Run<'a> {
                 self.checker.take(&mut self.cluster);
             }
             let (now, ended) = (self.cluster.world.now(), self.cluster.books.borrow().ended);
+            self.line.look(now, ended, |node| match self.cluster.node(node).host().is_full() {
+                true => NodeState::Serving,
+                false => NodeState::Joining,
+            });
             if ended > self.moved.1 {
                 self.moved = (now, ended);
             }
@@ -543,6 +554,7 @@ impl<'a> Run<'a> {
             check,
             wrong,
             faults: faults_of(&self.cluster.world),
+            line: self.line,
             log_hash: self.cluster.world.log_hash().to_string(),
         }
     }

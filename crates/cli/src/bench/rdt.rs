@@ -14,9 +14,9 @@ use weft_sim::{CostProfile, Fault, NetworkProfile};
 
 use crate::failure::Failure;
 use crate::ground::{Ground, NETWORKS, Offers};
-use crate::parse;
 use crate::replay::CommandLine;
 use crate::task::{Files, IS_GIVEN, QUICK, Task};
+use crate::{parse, trace};
 
 const NODES: Nodes = Nodes { least: 3, most: 3 };
 /// A set of replicas is one byte in the engines.
@@ -178,16 +178,21 @@ impl Task for RdtOptions {
     type Found = Found;
 
     const KIND: &'static str = "bench rdt";
+    const PERFETTO: Option<fn(&Found) -> Vec<u8>> = Some(|found| match found {
+        Found::One(result) => trace::of_line(&result.measured.line),
+        Found::Sweep(_) => unreachable!("refused before the run"),
+    });
     const HGRM: Option<fn(&Found) -> String> = Some(|found| match found {
         Found::One(result) => result.measured.latencies.to_hgrm(),
         Found::Sweep(_) => unreachable!("refused before the run"),
     });
 
     fn work_for(&self, files: &Files<Self>) -> Result<Found, Failure> {
-        if files.hgrm.is_some() && self.sweep().runs() > 1 {
-            return Err(Failure::new(
-                "--hgrm is for one measurement; choose one type, number of nodes, commit rule and system",
-            ));
+        let given = [(files.hgrm.is_some(), "--hgrm"), (files.perfetto.is_some(), "--perfetto")];
+        if let Some((_, name)) = given.into_iter().find(|(given, _)| *given && self.sweep().runs() > 1) {
+            return Err(Failure::new(format!(
+                "{name} is for one measurement; choose one type, number of nodes, commit rule and system"
+            )));
         }
         self.work()
     }

@@ -9,9 +9,9 @@ use weft_time::Duration;
 
 use crate::failure::Failure;
 use crate::ground::{Ground, Offers};
-use crate::parse;
 use crate::replay::CommandLine;
 use crate::task::{IS_GIVEN, QUICK, Task};
+use crate::{parse, trace};
 
 const NODES: usize = 3;
 const VALUE_BYTES: usize = 64;
@@ -89,6 +89,8 @@ impl Task for RoundsArguments {
     type Found = RoundsResult;
 
     const KIND: &'static str = "bench rounds";
+    const PERFETTO: Option<fn(&RoundsResult) -> Vec<u8>> =
+        Some(|result| trace::of_line(&result.measured.line));
     const HGRM: Option<fn(&RoundsResult) -> String> = Some(|result| result.latencies.to_hgrm());
 
     fn work(&self) -> Result<RoundsResult, Failure> {

@@ -9,9 +9,9 @@ use weft_time::Duration;
 
 use crate::failure::Failure;
 use crate::ground::{Ground, Offers};
-use crate::parse;
 use crate::replay::CommandLine;
 use crate::task::{IS_GIVEN, QUICK, Task};
+use crate::{parse, trace};
 
 /// What measurements of the log stand on: first the network of the published measurements beside ours, and the
 /// application on the card.
@@ -57,6 +57,7 @@ impl Task for SmrOptions {
     type Found = SmrResult;
 
     const KIND: &'static str = "bench smr";
+    const PERFETTO: Option<fn(&SmrResult) -> Vec<u8>> = Some(|result| trace::of_line(&result.line));
     const HGRM: Option<fn(&SmrResult) -> String> = Some(|result| result.latencies.to_hgrm());
 
     fn work(&self) -> Result<SmrResult, Failure> {

@@ -9,6 +9,7 @@ use weft_sim::{Fault, FaultKind, FaultKinds, FaultPlan};
 use crate::failure::Failure;
 use crate::replay::CommandLine;
 use crate::task::{Files, IS_GIVEN, QUICK, Task};
+use crate::trace;
 
 use super::txn_servers::{FaultyServersGround, QUICK_SIZE, Servers, outstanding};
 
@@ -82,6 +83,7 @@ impl Task for TxnOptions {
     type Found = TxnResult;
 
     const KIND: &'static str = "bench txn";
+    const PERFETTO: Option<fn(&TxnResult) -> Vec<u8>> = Some(|result| trace::of_line(&result.measured.line));
 
     fn work_for(&self, files: &Files<Self>) -> Result<TxnResult, Failure> {
         let size = self.size.or_else(|| files.is_quick.then(|| QUICK_SIZE.min(self.workload.default_size())));

@@ -4,7 +4,7 @@ use weft_harness::result::{Lane, LeadSpan, Mark, MarkKind, NodeState, StateSpan,
 use weft_harness::{ClusterHost, StatusChange, node_id};
 use weft_kv::PARTITIONS;
 use weft_time::Instant;
-use weft_waist::{EngineState, NodeId, View};
+use weft_waist::{NodeId, View};
 
 use super::cluster::Cluster;
 use super::turns::Turn;
@@ -46,19 +46,8 @@ fn states<'a>(
     begin: Instant,
     end: Instant,
 ) -> Vec<StateSpan> {
-    let mut points: Vec<(Instant, NodeState)> = changes
-        .iter()
-        .map(|change| {
-            let state = match change.status.state {
-                EngineState::Full => NodeState::Serving,
-                EngineState::Joining { .. } | EngineState::Starting | EngineState::Restored => {
-                    NodeState::Joining
-                }
-                EngineState::Lost => NodeState::Fenced,
-            };
-            (change.at, state)
-        })
-        .collect();
+    let mut points: Vec<(Instant, NodeState)> =
+        changes.iter().map(|change| (change.at, change.status.state.into())).collect();
     points.extend(turns.map(|turn| (turn.at, if turn.down { NodeState::Down } else { NodeState::Joining })));
     points.sort_by_key(|(at, _)| *at);
     let mut spans: Vec<StateSpan> = Vec::new();
