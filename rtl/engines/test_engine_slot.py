@@ -110,7 +110,7 @@ async def sources_in_order(dut):
 
 @cocotb.test()
 async def callers_take_turns(dut):
-    """Nobody who calls without pause keeps another from being heard."""
+    """No caller starves another, even if it calls without pause."""
     slot = Bench(dut, 4)
     await slot.start(clear=TIMERS, reset_i=0, configure_i=0, configuration_i=0)
     events = slot.take("event", ["_o"])

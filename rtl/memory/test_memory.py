@@ -234,7 +234,7 @@ class Bench:
 
 
 def some(chance, target):
-    """A random place in a target, now and then one that leaves it."""
+    """A random range in a target; now and then one that runs past its end."""
     size = SIZES[target]
     length = chance.choice((8, 64, 64, chance.randint(1, 200), chance.randint(1, 4096)))
     if target == REGISTER:

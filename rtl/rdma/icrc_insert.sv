@@ -101,7 +101,7 @@ module icrc_insert
     end
   end
 
-  // ICRCs: at the latest in the cycle in which they are needed.
+  // The ICRC of each frame. It is known in the cycle that needs it, or earlier: then it waits in a FIFO.
 
   logic        crc_valid;
   logic [31:0] crc_new;
@@ -136,7 +136,7 @@ module icrc_insert
   ) i_waiting (
     .clk_i,
     .rst_ni,
-    // One that is taken in its first cycle does not wait.
+    // An ICRC that is taken in its first cycle does not enter the FIFO.
     .in_valid_i (crc_valid && !(take && !waiting_valid)),
     .in_ready_o (waiting_ready),
     .in_i       (crc_new),

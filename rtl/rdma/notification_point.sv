@@ -1,5 +1,5 @@
-// The notification point of all queue pairs: whose peer is to be told that its packets met congestion, once in an
-// interval.
+// The notification point of all queue pairs: says, at most once in an interval, which queue pair is to send its peer a
+// congestion notification packet (CNP).
 //
 // Latency: 4 cycles from a marked packet to its notification. Throughput: a marked packet in 2 cycles. Order: kept.
 // Stalls: never; of what comes faster, or while the notifications are not taken, some is forgotten, which the next

@@ -1,4 +1,4 @@
-"""notification_point: the first marked packet is told at once, and no queue pair is told of twice in an interval."""
+"""notification_point: the first marked packet raises a notification at once, and a queue pair one in each interval."""
 
 import random
 
@@ -35,7 +35,7 @@ async def start(dut):
 async def tells_once_in_an_interval(dut):
     await start(dut)
     chance = random.Random(3)
-    # The cycle before which nothing more is told, by queue pair; what was marked last.
+    # By queue pair: the cycle of the last notification, and of the first marked packet that still has to raise one.
     told, owed, count = {}, {}, 0
     for now in range(10_000, 30_000):
         dut.now_i.value = now
@@ -49,7 +49,7 @@ async def tells_once_in_an_interval(dut):
         await FallingEdge(dut.clk_i)
         if int(dut.notify_valid_o.value):
             qp = int(dut.notify_o.value)
-            # Times are compared when a packet is looked at, a few cycles before it is told.
+            # Times are compared when a packet is looked at, a few cycles before its notification.
             assert now - told.get(qp, -INTERVAL) >= INTERVAL - 12, (now, qp)
             told[qp] = now
             owed.pop(qp, None)

@@ -108,7 +108,7 @@ module kv_control
   assign donate_command = command_valid_i && command_i.command == TransferGive;
   assign join_command   = command_valid_i && !view_command && command_i.command != TransferGive;
 
-  // Words of a payload, for the one that reads them.
+  // Words of a payload, for the command that reads them: of a view or of a joining node.
 
   logic word_valid, word_last, word_partial, view_word_ready, join_word_ready;
   logic [63:0] word;
@@ -125,7 +125,7 @@ module kv_control
     .word_partial_o(word_partial)
   );
 
-  // Messages, of one at a time.
+  // One command at a time writes messages: the buffer takes those of the current one.
 
   typedef struct packed {
     logic        write;

@@ -20,6 +20,7 @@ module kv_message_buffer
   input  logic      [63:0] write_word_i,
   input  logic             close_valid_i,
   output logic             close_ready_o,
+  // Destinations, kind and length of the message that is closed.
   input  node_set_t        close_to_i,
   input  kind_e            close_kind_i,
   // Never 0.

@@ -69,7 +69,7 @@ module kv_transfer_join
   output logic                    contradiction_o
 );
 
-  // Words of a chunk behind its header that can be stored.
+  // Longest chunk in words, without its header.
   localparam int unsigned StoreWords = 512;
   localparam int unsigned StoreBits = $clog2(StoreWords);
   localparam int unsigned KeyWords = KeyBits / 64;
@@ -146,7 +146,7 @@ module kv_transfer_join
   assign complete_o = complete_q;
   assign source_o = source_q;
 
-  // The store.
+  // Memory for the words of a chunk, which is read twice.
 
   logic [StoreBits:0] stored_q, fetch_q;
   logic store, fetch;
@@ -200,7 +200,7 @@ module kv_transfer_join
   logic [BeatWords-1:0][63:0] value_q;
   logic [2:0] value_words_q;
   logic value_shift, value_last_q;
-  // Something stands behind the end of a value. Everywhere else that is zero, so it is to stay so.
+  // The padding after the value is not zero. Every node stores zeros there, so such a chunk is refused.
   logic padded;
   always_comb begin
     padded = 1'b0;

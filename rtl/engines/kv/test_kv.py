@@ -39,7 +39,8 @@ def big(value, length):
     return value.to_bytes(length, "big")
 
 
-def at(data, offset, length):
+def uint(data, offset, length):
+    """The big-endian integer in a message at an offset."""
     return int.from_bytes(data[offset : offset + length], "big")
 
 
@@ -75,14 +76,14 @@ def parse(message, data):
     kind = message["message"]
     whom = ("reply", message["caller"]["port"]) if message["reply"] else ("to", message["to"])
     if kind == REPLY:
-        return (*whom, "Reply", data[0], at(data, 8, 8), at(data, 16, 8), at(data, 24, 8), data[40:])
+        return (*whom, "Reply", data[0], uint(data, 8, 8), uint(data, 16, 8), uint(data, 24, 8), data[40:])
     if kind == WRITE:
-        return (*whom, "Write", at(data, 0, 4), data[4], data[5], at(data, 8, 8), at(data, 16, 8), at(data, 40, 8), at(data, 48, 8),
+        return (*whom, "Write", uint(data, 0, 4), data[4], data[5], uint(data, 8, 8), uint(data, 16, 8), uint(data, 40, 8), uint(data, 48, 8),
                 data[56:])
     if kind == ACKNOWLEDGE:
-        return (*whom, "Acknowledge", at(data, 0, 4), data[4], at(data, 8, 8), at(data, 16, 8))
+        return (*whom, "Acknowledge", uint(data, 0, 4), data[4], uint(data, 8, 8), uint(data, 16, 8))
     if kind == COMMIT:
-        return (*whom, "Commit", at(data, 0, 4), at(data, 8, 8))
+        return (*whom, "Commit", uint(data, 0, 4), uint(data, 8, 8))
     return (*whom, kind, data)
 
 
@@ -486,7 +487,7 @@ async def test_lease_ends(dut):
 
 @cocotb.test()
 async def test_journal(dut):
-    """A follower that acknowledges only what memory has answered for, and says so when that is."""
+    """A follower acknowledges an entry once memory has answered its write, and not before."""
     engine = Engine(dut, 8, latency=(100, 100), ready=1)
     await engine.begin(journal=1)
     assert await engine.configure(0, 1, 3) == []
@@ -507,7 +508,7 @@ async def test_journal(dut):
 
 @cocotb.test()
 async def test_latency(dut):
-    """Cycles from an event to what it brings about, nothing else being inside, and how often gets and puts are taken."""
+    """Cycles from an event to its effect while the engine is idle otherwise, and between gets and puts that are accepted."""
     engine = Engine(dut, 9, latency=(30, 30), ready=1)
     await engine.begin()
     assert await engine.configure(0, 1, 3) == []
