@@ -5,6 +5,9 @@ All systems run on loopback with three replicas and keep nothing on disk. Each r
 system once, so that a drift of the machine's speed hits all alike; the table has medians and ranges over the rounds,
 and each ratio is the median of the ratios of the rounds.
 
+Weft's clients share a process and its sockets, so that a datagram carries requests of many. Beside it stand clients
+alike: of Redis a few connections that send many writes before they wait, of Weft processes with a socket each.
+
 Usage: compare.py [--rounds N] [--seconds S] [--json FILE]
 """
 
@@ -20,25 +23,29 @@ WEFT = ROOT / "target" / "release" / "weft"
 PEERS = ROOT / "peers" / "target" / "release" / "weft-peers"
 
 
-def weft(clients, seconds):
+def weft(clients, seconds, processes=1):
     command = [WEFT, "bench", "kv", "--world", "net", "--nodes", "3", "--workload", "put", "--value-bytes", "64"]
+    command += ["--processes", str(processes)]
     return command + ["--records", "10000", "--clients", str(clients), "--seconds", str(seconds), "--json", "-"]
 
 
-def peer(system, clients, seconds):
-    command = [PEERS, system, "--clients", str(clients), "--value-bytes", "64", "--records", "10000"]
+def peer(system, clients, seconds, *more):
+    command = [PEERS, system, "--clients", str(clients), "--value-bytes", "64", "--records", "10000", *more]
     return command + ["--seconds", str(seconds), "--json", "-"]
 
 
 def rows(seconds):
-    """Name of the row, its command, and what it is compared with."""
+    """Name of the row, its command, and the rows that it is compared with."""
     return [
-        ("redis, 1 client", peer("redis", 1, seconds), None),
-        ("weft, 1 client", weft(1, seconds), "redis, 1 client"),
-        ("redis, 256 clients", peer("redis", 256, seconds), None),
-        ("weft, 256 clients", weft(256, seconds), "redis, 256 clients"),
-        ("etcd, 1000 clients", peer("etcd", 1000, seconds), None),
-        ("weft, 1000 clients", weft(1000, seconds), "etcd, 1000 clients"),
+        ("redis, 1 client", peer("redis", 1, seconds), []),
+        ("weft, 1 client", weft(1, seconds), ["redis, 1 client"]),
+        ("redis, 16 clients", peer("redis", 16, seconds), []),
+        ("weft, 16 processes", weft(16, seconds, processes=16), ["redis, 16 clients"]),
+        ("redis, 256 clients", peer("redis", 256, seconds), []),
+        ("redis, 4 x 64 in a pipeline", peer("redis", 4, seconds, "--pipeline", "64"), []),
+        ("weft, 256 clients", weft(256, seconds), ["redis, 256 clients", "redis, 4 x 64 in a pipeline"]),
+        ("etcd, 1000 clients", peer("etcd", 1000, seconds), []),
+        ("weft, 1000 clients", weft(1000, seconds), ["etcd, 1000 clients"]),
     ]
 
 
@@ -67,7 +74,7 @@ def main():
     results = {name: [] for name, _, _ in plan}
     for number in range(options.rounds):
         for name, command, _ in plan:
-            print(f"\rround {number + 1} of {options.rounds}: {name:24}", end="", file=sys.stderr, flush=True)
+            print(f"\rround {number + 1} of {options.rounds}: {name:30}", end="", file=sys.stderr, flush=True)
             results[name].append(run(command))
     print(f"\r{'':60}\r", end="", file=sys.stderr)
 
@@ -76,17 +83,17 @@ def main():
     for name, _, against in plan:
         runs = results[name]
         column = lambda key: [one[key] for one in runs]
-        ratio = ""
-        if against:
-            pairs = zip(column("throughput_ops_per_s"), [one["throughput_ops_per_s"] for one in results[against]])
-            ratio = f"{statistics.median(ours / theirs for ours, theirs in pairs):.1f}x {against.split(',')[0]}"
+        ratios = []
+        for other in against:
+            pairs = zip(column("throughput_ops_per_s"), [one["throughput_ops_per_s"] for one in results[other]])
+            ratios.append(f"{statistics.median(ours / theirs for ours, theirs in pairs):.1f}x {other}")
         checked = sorted({one.get("checked", "") for one in runs})
         table.append([
             name,
             spread(column("throughput_ops_per_s")),
             spread(column("p50_ns"), 1e3),
             spread(column("p99_ns"), 1e3),
-            ratio,
+            "; ".join(ratios),
             ", ".join(checked),
         ])
     widths = [max(len(row[index]) for row in table) for index in range(len(headings))]
