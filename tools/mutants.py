@@ -92,6 +92,9 @@ def main():
     parser.add_argument("--also", action="append", default=[], help="package whose tests may notice a change, too")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "target" / "mutants.jsonl")
     arguments = parser.parse_args()
+    if subprocess.run(["cargo", "mutants", "--version"], capture_output=True).returncode != 0:
+        print("mutants: cargo-mutants is not installed: cargo install --locked cargo-mutants", file=sys.stderr)
+        sys.exit(2)
     packages = arguments.package or PACKAGES
     mutants = [mutant for mutant in listed(packages) if arguments.only in mutant["name"]]
     sample = random.Random(arguments.seed).sample(mutants, min(arguments.count, len(mutants)))
