@@ -23,8 +23,8 @@ pub struct LockCaller {
     number: u32,
     /// Token of the lock that it holds.
     held: Option<u64>,
-    /// The highest token that it was given.
-    highest: u64,
+    /// The lowest token that its next grant may have.
+    least: u64,
     call: Task,
     wrong: Vec<String>,
 }
@@ -53,14 +53,7 @@ impl Contender for LockContender {
             ..ClientParameters::new(u64::from(number) + 1, nodes)
         };
         let call = Task::Query { name: name(number) };
-        LockCaller {
-            client: Client::new(parameters),
-            number,
-            held: None,
-            highest: 0,
-            call,
-            wrong: Vec::new(),
-        }
+        LockCaller { client: Client::new(parameters), number, held: None, least: 0, call, wrong: Vec::new() }
     }
 
     fn judge(&self, cluster: &ClusterOf<Self>) -> Vec<String> {
@@ -74,17 +67,18 @@ fn name(number: u32) -> Name {
 
 impl LockCaller {
     /// Nobody else wants this client's lock, so tokens grow and nobody else holds it. Unknown outcomes may have taken
-    /// effect: an owner that acquires what it holds already is told the same token.
+    /// effect: an owner that acquires what it holds already is told the same token. After an acknowledged release it
+    /// holds nothing, and the next token is higher.
     fn end(&mut self, outcome: Outcome) -> Ended {
         match (self.call, outcome) {
             (Task::Acquire { .. }, Outcome::Granted { token, .. }) => {
-                if token < self.highest {
-                    self.wrong
-                        .push(format!("token {token} follows {} of lock {}", self.highest, self.number));
+                if token < self.least {
+                    let Self { least, number, .. } = self;
+                    self.wrong.push(format!("lock {number} is granted with token {token}, below {least}"));
                 }
-                (self.held, self.highest) = (Some(token), token);
+                (self.held, self.least) = (Some(token), token);
             }
-            (Task::Release { .. }, Outcome::Free) => self.held = None,
+            (Task::Release { token, .. }, Outcome::Free) => (self.held, self.least) = (None, token + 1),
             (Task::Query { .. }, Outcome::Held { token, .. })
                 if self.held.is_some_and(|held| held != token) =>
             {
@@ -127,5 +121,32 @@ impl Caller for LockCaller {
 
     fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<(usize, u8)> {
         self.client.poll_transmit(out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A client whose acquisition is answered with this token.
+    fn acquire(caller: &mut LockCaller, token: u64) {
+        caller.call = Task::Acquire { name: name(0), owner: 1, ttl: TTL };
+        caller.end(Outcome::Granted { token, ttl: TTL, until: Instant::ZERO });
+    }
+
+    #[test]
+    fn a_token_comes_back_only_if_the_lock_may_still_be_held() {
+        let mut caller = LockContender.caller(0, 3);
+        acquire(&mut caller, 5);
+        acquire(&mut caller, 5);
+        assert!(caller.wrong.is_empty(), "{:?}", caller.wrong);
+        caller.call = Task::Release { name: name(0), token: 5 };
+        caller.end(Outcome::Unknown);
+        acquire(&mut caller, 5);
+        assert!(caller.wrong.is_empty(), "the release may not have been carried out: {:?}", caller.wrong);
+        caller.call = Task::Release { name: name(0), token: 5 };
+        caller.end(Outcome::Free);
+        acquire(&mut caller, 5);
+        assert_eq!(caller.wrong.len(), 1, "a lock that was released is granted with a new token");
     }
 }
