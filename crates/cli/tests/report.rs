@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 /// Every kind that needs neither gateware, nor a running cluster, nor a solver, at the size that `--quick` makes, or
 /// with a file of another one.
-const COMMANDS: [&str; 25] = [
+const COMMANDS: [&str; 26] = [
     "bench compare --quick --engines kv,smr",
     "bench kv --quick",
     "bench lock --quick",
@@ -31,6 +31,7 @@ const COMMANDS: [&str; 25] = [
     "sim rounds --quick",
     "sim smr --quick",
     "sim txn --quick",
+    "sim clients --quick --engine smr",
     SHORT_CHECK,
     "sim merge 19.json",
     "bench kv --quick --profile cores",
