@@ -66,7 +66,7 @@ def run(*arguments):
 
 
 def judged(mutant, also):
-    """What comes of a change: `unviable`, `caught`, `caught by P`, `timeout` or `missed`."""
+    """The verdict on a change: `unviable`, `caught`, `caught by P`, `timeout` or `missed`."""
     path = COPY / mutant["file"]
     subprocess.run(["patch", "--silent", path], input=mutant["diff"], text=True, check=True)
     try:

@@ -1,4 +1,4 @@
-"""work_queues: posts and completions through rings in the host's memory, whose ends, errors and pauses are any."""
+"""work_queues: posts and completions through rings in the host's memory: around their ends, with errors and with pauses."""
 
 import cocotb
 from cocotb.triggers import FallingEdge, ReadOnly
@@ -26,7 +26,7 @@ class Queues(Bench):
             "completion_base": COMPLETIONS, "post_produced": 0, "completion_consumed": 0, "enable": 0,
             "interrupt_enable": 1,
         }
-        self.log = []  # of the first of each kind: (what, cycle)
+        self.log = []  # (signal, cycle) for each cycle in which one of the signals is high
         self.set()
         cocotb.start_soon(self.host_memory())
         await self.start()
@@ -80,8 +80,8 @@ class Queues(Bench):
             entries.append(entry)
             self.set(completion_consumed=consumed + 1 & 0xFFFF)
 
-    def first(self, name, after=0):
-        return next(now for what, now in self.log if what == name and now >= after)
+    def first(self, name):
+        return next(now for what, now in self.log if what == name)
 
 
 def request(number, **fields):

@@ -195,7 +195,7 @@ fn instructions(
     }
     let _ = writeln!(text, "    weft txn --config {config} call deposit 0/1 --input 100");
     if !has_service && addresses.len() > 1 {
-        text += "any node but node 0, which runs the membership service, may die; with --membership node 0, too\n";
+        text += "the cluster survives the loss of any node but node 0, which runs the membership service; with --membership of any\n";
     }
     text
 }

@@ -18,7 +18,8 @@ use crate::{
     running,
 };
 
-/// On which terms cards speak to each other: 262 us, time enough for an acknowledgement, seven times.
+/// Terms of the queue pairs: an acknowledgement has 262 us, seven times. That of processes, 67 ms, leaves time to an
+/// operating system, and would outlast the faults of a simulated run.
 const TERMS: Terms = Terms { path_mtu: PathMtu::Bytes1024, timeout: 6, retry_cnt: 7, max_rd_atomic: 4 };
 /// A run is looked at in steps of so long.
 const STEP: Duration = Duration::from_us(100);
