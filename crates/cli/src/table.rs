@@ -1,7 +1,7 @@
 //! The table of results that every bench prints.
 
 use weft_harness::result::{Checked, RunResult, World};
-use weft_harness::table::{Column, Table, faults_in_words, grouped, microseconds, three_digits};
+use weft_harness::table::{Column, Table, faults_line, grouped, microseconds, three_digits};
 
 use crate::failure::Verdict;
 
@@ -50,9 +50,7 @@ pub(crate) fn one_run(result: &RunResult) -> String {
     if let Some(place) = result.parameters.get("engine_on").and_then(serde_json::Value::as_str) {
         text += &format!("  nic         {}, engines on the {place}\n", result.nic);
     }
-    if let Some(faults) = faults_in_words(&result.faults) {
-        text += &format!("  faults      {faults}\n");
-    }
+    text += &faults_line(&result.faults, "");
     text += &format!("  times       {}: {}\n", result.machine.kind, result.machine.description);
     if let (World::Sim, Some(hash)) = (result.world, &result.log_hash) {
         text += &format!("  log hash    {hash}\n");

@@ -2,9 +2,9 @@
 
 use std::io;
 
+use weft_harness::activity::Activity;
 use weft_harness::perfetto::{Trace, Track};
 use weft_harness::result::{Lane, Mark, MarkKind, RunResult, Timeline};
-use weft_harness::timeline::TimeLine;
 use weft_time::{Duration, Instant};
 
 /// The bytes of the trace of a result.
@@ -12,9 +12,9 @@ pub(crate) fn of(result: &RunResult) -> Vec<u8> {
     write(&result.timeline, &result.lanes, &result.marks).expect("memory takes every byte")
 }
 
-/// The bytes of the trace of a time line.
-pub(crate) fn of_line(line: &TimeLine) -> Vec<u8> {
-    write(&line.timeline, &line.lanes, &line.marks).expect("memory takes every byte")
+/// The bytes of the trace of a cluster's activity.
+pub(crate) fn of_activity(activity: &Activity) -> Vec<u8> {
+    write(&activity.timeline, &activity.lanes, &activity.marks).expect("memory takes every byte")
 }
 
 fn write(timeline: &Timeline, lanes: &[Lane], marks: &[Mark]) -> io::Result<Vec<u8>> {

@@ -1,4 +1,4 @@
-//! A run over time, as it is seen from outside: answers, states of the nodes, faults.
+//! The activity of a cluster in a run: answers over time, states of the nodes, faults.
 
 use weft_sim::{Fault, FaultPlan};
 use weft_time::{Duration, Instant};
@@ -8,7 +8,7 @@ use crate::result::{Lane, Mark, MarkKind, NodeState, StateSpan, Timeline, since_
 
 /// What happened in a run, and when.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct TimeLine {
+pub struct Activity {
     /// Answers in each bucket.
     pub timeline: Timeline,
     /// The faults of the plan.
@@ -19,7 +19,7 @@ pub struct TimeLine {
     looked: Instant,
 }
 
-impl TimeLine {
+impl Activity {
     /// A run of so many nodes that begins now, under the faults of a plan. It is looked at once in each bucket, at
     /// least.
     pub fn new(nodes: usize, bucket: Duration, plan: &FaultPlan) -> Self {
@@ -86,23 +86,26 @@ mod tests {
         let plan = "[[fault]]\nkind = \"crash\"\nat_us = 15\nmachine = \"node1\"\n\
              [[fault]]\nkind = \"restart\"\nat_us = 25\nmachine = \"node1\"\n\
              [[fault]]\nkind = \"loss\"\nfrom_us = 5\nuntil_us = 9\nprobability = 0.5\n";
-        let mut line = TimeLine::new(2, Duration::from_us(10), &FaultPlan::parse(plan).unwrap());
+        let mut activity = Activity::new(2, Duration::from_us(10), &FaultPlan::parse(plan).unwrap());
         for (at, answered, second) in [
             (10, 7, NodeState::Serving),
             (20, 9, NodeState::Down),
             (30, 9, NodeState::Down),
             (40, 19, NodeState::Serving),
         ] {
-            line.look(us(at), answered, |node| if node == 1 { second } else { NodeState::Serving });
+            activity.look(us(at), answered, |node| if node == 1 { second } else { NodeState::Serving });
         }
-        assert_eq!((line.timeline.bucket_ns, &line.timeline.operations[..]), (10_000, &[7, 2, 0, 10][..]));
+        assert_eq!(
+            (activity.timeline.bucket_ns, &activity.timeline.operations[..]),
+            (10_000, &[7, 2, 0, 10][..])
+        );
         let spans = |node: usize| {
-            line.lanes[node].states.iter().map(|span| (span.from_ns, span.to_ns)).collect::<Vec<_>>()
+            activity.lanes[node].states.iter().map(|span| (span.from_ns, span.to_ns)).collect::<Vec<_>>()
         };
         assert_eq!(spans(0), [(0, 40_000)]);
         assert_eq!(spans(1), [(0, 10_000), (10_000, 30_000), (30_000, 40_000)]);
         let marks: Vec<_> =
-            line.marks.iter().map(|mark| (mark.at_ns, mark.label.as_str(), mark.node)).collect();
+            activity.marks.iter().map(|mark| (mark.at_ns, mark.label.as_str(), mark.node)).collect();
         let expected = [
             (5_000, "loss begins", None),
             (9_000, "loss ends", None),

@@ -14,6 +14,7 @@
 //! A campaign makes one run for each seed and judges it; [`Findings`] collects what is wrong, with the command that
 //! repeats it.
 
+pub mod activity;
 mod campaign;
 pub mod capture;
 mod clients;
@@ -35,7 +36,6 @@ pub mod result;
 mod shipped;
 mod station;
 pub mod table;
-pub mod timeline;
 
 pub use campaign::{Findings, Judgement, Violation, add_faults, add_live_within, faults_of, random_plan};
 pub use clients::{CALLED_SLOT, ClientMachine, ClientProgram};

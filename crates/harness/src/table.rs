@@ -133,11 +133,16 @@ pub fn with_prefix(number: f64) -> String {
     }
 }
 
-/// `crash 1, loss 20`: the faults that were injected, by kind; nothing if there were none.
-pub fn faults_in_words(faults: &BTreeMap<String, u64>) -> Option<String> {
-    let struck = faults.iter().filter(|(_, count)| **count > 0);
-    let words: Vec<_> = struck.map(|(kind, count)| format!("{kind} {count}")).collect();
-    (!words.is_empty()).then(|| words.join(", "))
+/// The line `faults      crash 1, loss 20` under a table: the faults that were injected, by kind, and their
+/// consequences, if the run counts any. It is empty if there were no faults.
+pub fn faults_line(faults: &BTreeMap<String, u64>, consequences: &str) -> String {
+    let injected = faults.iter().filter(|(_, count)| **count > 0);
+    let words: Vec<_> = injected.map(|(kind, count)| format!("{kind} {count}")).collect();
+    let separator = if consequences.is_empty() { "" } else { ": " };
+    match words.is_empty() {
+        true => String::new(),
+        false => format!("  faults      {}{separator}{consequences}\n", words.join(", ")),
+    }
 }
 
 #[cfg(test)]

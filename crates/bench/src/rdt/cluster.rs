@@ -249,7 +249,7 @@ impl Cluster {
         Ok(Self { machines, books })
     }
 
-    fn parameters(&self) -> &ClusterParameters {
+    pub(super) fn parameters(&self) -> &ClusterParameters {
         &self.machines.director.builder.parameters
     }
 

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use weft_check::replicated::ReplicatedReport;
+use weft_harness::activity::Activity;
 use weft_harness::histogram::{Latencies, Summary};
 use weft_harness::result::NodeState;
-use weft_harness::timeline::TimeLine;
 use weft_harness::{Planted, faults_of, node_id};
 use weft_rdt::{Category, Type};
 use weft_sim::{FaultPlan, NetworkProfile, PlanError};
@@ -109,7 +109,7 @@ pub struct Measured {
     pub latencies: Latencies,
     /// Answers over time.
     #[serde(skip)]
-    pub line: TimeLine,
+    pub activity: Activity,
     /// Response times of queries.
     pub queries: Summary,
     /// Response times of calls, which update.
@@ -222,37 +222,21 @@ impl RdtBench {
     pub(super) fn measure_under(
         &self,
         plan: &FaultPlan,
-        mut progress: impl FnMut(u64),
+        progress: impl FnMut(u64),
     ) -> Result<Measured, PlanError> {
         assert!(!self.system.is_ordered(), "the machines of {} do not fail", self.system);
         // Connecting takes as long as it takes: a run without faults tells, and is the same until the first fault.
         let begin = self.clients_begin_after()?;
         let plan = plan.clone().later(begin);
-        let mut line = TimeLine::new(self.nodes, SLICE, &plan);
         let last_fault = plan.ends_at();
         let mut cluster = Cluster::new(&self.parameters_under(plan))?;
         cluster.connect();
-        let mut answered = 0;
-        let mut stuck_at = last_fault + STUCK_AFTER;
-        while !cluster.books.borrow().all_done() {
-            cluster.run_for(SLICE);
-            // Who has nothing left to do may have now.
-            cluster.nudge();
-            let so_far = cluster.look(&mut line);
-            if so_far > answered {
-                answered = so_far;
-                progress(answered);
-                stuck_at = stuck_at.max(cluster.now() + STUCK_AFTER);
-            } else if cluster.now() > stuck_at {
-                cluster.is_stuck();
-                break;
-            }
-        }
+        let activity = cluster.answer_all(progress);
         let now = cluster.now();
         cluster.run_until(last_fault.max(now));
         let stopped = cluster.books.borrow().stopped_nodes();
         let mut measured = self.conclude(&mut cluster, stopped);
-        (measured.faults, measured.line) = (faults_of(&cluster.machines.world), line);
+        (measured.faults, measured.activity) = (faults_of(&cluster.machines.world), activity);
         Ok(measured)
     }
 
@@ -276,7 +260,7 @@ impl RdtBench {
     }
 
     /// The same with a part of the keys in the host's memory.
-    pub(super) fn measure_split(&self, split: Option<Split>, mut progress: impl FnMut(u64)) -> Measured {
+    pub(super) fn measure_split(&self, split: Option<Split>, progress: impl FnMut(u64)) -> Measured {
         let mut parameters = self.parameters();
         if let Some(split) = split {
             parameters.workload = parameters.workload.with_popularity(split.popularity(self.keys, self.skew));
@@ -284,21 +268,8 @@ impl RdtBench {
         parameters.split = split;
         let mut cluster = Cluster::new(&parameters).expect("an empty plan fits");
         cluster.connect();
-        let mut line = TimeLine::new(self.nodes, SLICE, &FaultPlan::default());
-        let (mut answered, mut answered_at) = (0, Instant::ZERO);
-        while !cluster.books.borrow().all_done() {
-            cluster.run_for(SLICE);
-            let now = cluster.now();
-            let so_far = cluster.look(&mut line);
-            if so_far > answered {
-                (answered, answered_at) = (so_far, now);
-                progress(answered);
-            } else if now.saturating_since(answered_at) > STUCK_AFTER {
-                cluster.is_stuck();
-                break;
-            }
-        }
-        Measured { line, ..self.conclude(&mut cluster, NodeSet::EMPTY) }
+        let activity = cluster.answer_all(progress);
+        Measured { activity, ..self.conclude(&mut cluster, NodeSet::EMPTY) }
     }
 
     /// What was measured, when all is answered, and the end of the check. What `stopped` nodes answered by themselves
@@ -331,19 +302,39 @@ impl RdtBench {
 }
 
 impl Cluster {
-    /// Adds what is known now to the time line; returns how many operations are answered.
-    fn look(&self, line: &mut TimeLine) -> u64 {
+    /// Runs until all operations are answered, or until none is for too long after the last fault. `progress` is told
+    /// how many are answered.
+    fn answer_all(&mut self, mut progress: impl FnMut(u64)) -> Activity {
+        let parameters = self.parameters();
+        let (plan, redistribute) = (&parameters.plan, parameters.redistribute);
+        let mut activity = Activity::new(parameters.nodes, SLICE, plan);
+        let (mut answered, mut answered_at) = (0, plan.ends_at());
+        while !self.books.borrow().all_done() {
+            self.run_for(SLICE);
+            if redistribute {
+                // A client that had nothing left to do may have something now.
+                self.nudge();
+            }
+            let (now, so_far) = (self.now(), self.note(&mut activity));
+            if so_far > answered {
+                (answered, answered_at) = (so_far, answered_at.max(now));
+                progress(answered);
+            } else if now.saturating_since(answered_at) > STUCK_AFTER {
+                let wrong = format!("nothing was answered for {STUCK_AFTER}: {}", self.describe());
+                self.books.borrow_mut().wrong.push(wrong);
+                break;
+            }
+        }
+        activity
+    }
+
+    /// Notes the activity since the last call; returns how many operations are answered.
+    fn note(&self, activity: &mut Activity) -> u64 {
         let answered = self.books.borrow().nodes.iter().map(|node| node.answered).sum();
-        line.look(self.now(), answered, |node| {
+        activity.look(self.now(), answered, |node| {
             self.engine(node).map_or(NodeState::Down, |engine| engine.status().state.into())
         });
         answered
-    }
-
-    /// Notes that the run came to a stop.
-    fn is_stuck(&self) {
-        let wrong = format!("nothing was answered for {STUCK_AFTER}: {}", self.describe());
-        self.books.borrow_mut().wrong.push(wrong);
     }
 }
 
@@ -424,7 +415,7 @@ impl Measured {
             busy: nodes.iter().map(|node| node.busy).sum(),
             virtual_ns: (ended - began).as_ns(),
             faults: BTreeMap::new(),
-            line: TimeLine::default(),
+            activity: Activity::default(),
             check: ReplicatedReport::default(),
             wrong: Vec::new(),
             log_hash: String::new(),

@@ -1,7 +1,7 @@
 //! What a measurement of replicated data types says, to programs and to people.
 
 use serde::Serialize;
-use weft_harness::table::{Column, Table, faults_in_words, grouped, three_digits, time_with_unit};
+use weft_harness::table::{Column, Table, faults_line, grouped, three_digits, time_with_unit};
 use weft_sim::{CostProfile, FaultPlan, PlanError};
 
 use super::measure::{Measured, RdtBench};
@@ -162,10 +162,10 @@ impl RdtResult {
             three_digits(measured.operations_per_us),
             three_digits(measured.operations_per_us_sum),
             self.promises,
-            faults_in_words(&measured.faults).map_or(String::new(), |faults| format!(
-                "  faults      {faults}: {} calls unanswered\n",
-                grouped(measured.check.unanswered)
-            )),
+            faults_line(
+                &measured.faults,
+                &format!("{} calls unanswered", grouped(measured.check.unanswered))
+            ),
             self.checked,
             grouped(measured.check.calls),
             grouped(measured.check.queries),

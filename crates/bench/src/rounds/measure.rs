@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use weft_harness::activity::Activity;
 use weft_harness::histogram::Latencies;
 use weft_harness::result::NodeState;
-use weft_harness::timeline::TimeLine;
 use weft_harness::{NicModel, Planted, faults_of};
 use weft_node::RoundsPauses;
 use weft_sim::{CostProfile, FaultPlan, NetworkProfile, PlanError};
@@ -27,7 +27,7 @@ const SEARCH_ROUNDS: u64 = 50_000;
 const BELOW_ROUNDS: u64 = 20_000;
 /// How far below, in cycles.
 const BELOW_CYCLES: [u64; 5] = [1, 4, 16, 64, 128];
-/// A time line has a look every so many rounds.
+/// The activity is noted every so many rounds.
 const LOOK_ROUNDS: u64 = 10;
 /// A run is watched in slices of so many rounds.
 const SLICE_ROUNDS: u64 = 1_000;
@@ -111,7 +111,7 @@ pub struct PeriodResult {
     pub(super) latency: Latencies,
     /// Decisions over time.
     #[serde(skip)]
-    pub line: TimeLine,
+    pub activity: Activity,
     /// A hash of everything that happened.
     pub log_hash: String,
 }
@@ -204,8 +204,8 @@ impl RoundsBench {
             (true, true) => Ends::Unstable,
             (true, false) => Ends::Stopped,
         };
-        let line = TimeLine::new(self.nodes, period * LOOK_ROUNDS, &self.plan);
-        Ok(Run { cluster, period, nodes: self.nodes, line }.measure(self.rounds, ends_with, ran))
+        let activity = Activity::new(self.nodes, period * LOOK_ROUNDS, &self.plan);
+        Ok(Run { cluster, period, nodes: self.nodes, activity }.measure(self.rounds, ends_with, ran))
     }
 }
 
@@ -225,7 +225,7 @@ struct Run {
     cluster: Cluster,
     period: Duration,
     nodes: usize,
-    line: TimeLine,
+    activity: Activity,
 }
 
 impl Run {
@@ -289,7 +289,7 @@ impl Run {
             faults: faults_of(&cluster.machines.world),
             virtual_ns: (end - begin).as_ns(),
             latency: books.latencies.clone(),
-            line: self.line.clone(),
+            activity: self.activity.clone(),
             log_hash: cluster.machines.world.log_hash().to_string(),
         }
     }
@@ -301,7 +301,7 @@ impl Run {
             let next = (self.cluster.now() + self.period * LOOK_ROUNDS).min(end);
             self.cluster.run_until(next);
             let books = self.cluster.books.borrow();
-            self.line.look(next, books.agreement.entries(), |node| match self.cluster.is_up(node) {
+            self.activity.look(next, books.agreement.entries(), |node| match self.cluster.is_up(node) {
                 true => books.nodes[node].state.into(),
                 false => NodeState::Down,
             });

@@ -3,9 +3,7 @@
 use serde::Serialize;
 use weft_harness::NicModel;
 use weft_harness::histogram::{Latencies, Summary};
-use weft_harness::table::{
-    Column, Table, faults_in_words, grouped, three_digits, time_with_unit, with_prefix,
-};
+use weft_harness::table::{Column, Table, faults_line, grouped, three_digits, time_with_unit, with_prefix};
 use weft_sim::PlanError;
 use weft_time::Duration;
 
@@ -229,17 +227,12 @@ impl RoundsResult {
         text
     }
 
-    /// A line about the faults that were injected, if there were any.
+    /// The line about faults.
     fn faults_text(&self) -> String {
         let PeriodResult { faults, dropped, unanswered, .. } = &self.measured;
-        match faults_in_words(faults) {
-            None => String::new(),
-            Some(faults) => format!(
-                "  faults      {faults}: {} proposals unanswered, {} dropped\n",
-                grouped(*unanswered),
-                grouped(*dropped)
-            ),
-        }
+        let consequences =
+            format!("{} proposals unanswered, {} dropped", grouped(*unanswered), grouped(*dropped));
+        faults_line(faults, &consequences)
     }
 
     fn comparison(&self) -> Table {

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use weft_harness::activity::Activity;
 use weft_harness::histogram::Latencies;
 use weft_harness::result::NodeState;
-use weft_harness::timeline::TimeLine;
 use weft_harness::{Planted, faults_of};
 use weft_sim::{CostProfile, Fault, FaultPlan, NetworkProfile, PlanError};
 use weft_smr::log::LogParameters;
@@ -18,7 +18,7 @@ use super::host::ClientLoad;
 /// Crashes happen when the cluster has been running for so long, and some more.
 const CRASH_AFTER: Duration = Duration::from_us(400);
 
-/// A time line has a look every so long.
+/// The activity is noted every so long.
 const LOOK: Duration = Duration::from_us(10);
 
 /// Parameters of the measurement.
@@ -85,7 +85,7 @@ pub struct SmrResult {
     pub latencies: Latencies,
     /// Appends over time.
     #[serde(skip)]
-    pub line: TimeLine,
+    pub activity: Activity,
     /// Each fail-over, in the order of the seeds.
     pub fail_overs: Vec<FailOver>,
     /// Of their total times.
@@ -146,11 +146,11 @@ impl SmrBench {
             books.latencies = Latencies::new();
             books.answered
         };
-        let mut line = TimeLine::new(self.nodes, LOOK, &self.plan);
+        let mut activity = Activity::new(self.nodes, LOOK, &self.plan);
         while cluster.now() < warm + self.length {
             cluster.run_until((cluster.now() + LOOK).min(warm + self.length));
             let books = cluster.books.borrow();
-            line.look(cluster.now(), books.answered, |node| match cluster.machines.node(node) {
+            activity.look(cluster.now(), books.answered, |node| match cluster.machines.node(node) {
                 Some(_) => books.states[node].into(),
                 None => NodeState::Down,
             });
@@ -183,7 +183,7 @@ impl SmrBench {
             appends_per_s: appends as f64 / self.length.as_secs_f64(),
             latency_ns,
             latencies: books.latencies.clone(),
-            line,
+            activity,
             faults,
             fail_over_ns: quantiles(|fail_over| fail_over.total_ns),
             permission_switch_ns: quantiles(|fail_over| fail_over.permission_ns),

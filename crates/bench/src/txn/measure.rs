@@ -8,10 +8,10 @@ use serde::Serialize;
 use weft_applications::Workload;
 use weft_applications::WorkloadChoice;
 use weft_check::serializable::Report;
+use weft_harness::activity::Activity;
 use weft_harness::faults_of;
 use weft_harness::histogram::Summary;
 use weft_harness::result::NodeState;
-use weft_harness::timeline::TimeLine;
 use weft_sim::{CostProfile, Execution, FaultPlan, HOST_TRANSACTION, NetworkProfile, PlanError};
 use weft_time::{Duration, Instant};
 use weft_txn::host::{Half, HalfParameters, HalfTables, Local};
@@ -112,7 +112,7 @@ pub struct Measured {
     pub faults: BTreeMap<String, u64>,
     /// Transactions over time.
     #[serde(skip)]
-    pub line: TimeLine,
+    pub activity: Activity,
     /// A hash of everything that happened.
     pub log_hash: String,
 }
@@ -396,7 +396,7 @@ struct Run<'a> {
     moved: (Instant, u64),
     /// When the last fault ends.
     last_fault: Instant,
-    line: TimeLine,
+    activity: Activity,
     is_stuck: bool,
 }
 
@@ -410,7 +410,7 @@ impl<'a> Run<'a> {
             checker: Checker::new(),
             moved: (Instant::ZERO, 0),
             last_fault: plan.ends_at(),
-            line: TimeLine::new(bench.nodes, SLICE, plan),
+            activity: Activity::new(bench.nodes, SLICE, plan),
             is_stuck: false,
         }
     }
@@ -424,7 +424,7 @@ impl<'a> Run<'a> {
                 self.checker.take(&mut self.cluster);
             }
             let (now, ended) = (self.cluster.world.now(), self.cluster.books.borrow().ended);
-            self.line.look(now, ended, |node| match self.cluster.node(node).host().is_full() {
+            self.activity.look(now, ended, |node| match self.cluster.node(node).host().is_full() {
                 true => NodeState::Serving,
                 false => NodeState::Joining,
             });
@@ -554,7 +554,7 @@ impl<'a> Run<'a> {
             check,
             wrong,
             faults: faults_of(&self.cluster.world),
-            line: self.line,
+            activity: self.activity,
             log_hash: self.cluster.world.log_hash().to_string(),
         }
     }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use weft_harness::table::{
-    Column, Table, faults_in_words, grouped, microseconds, three_digits, time_with_unit, with_prefix,
+    Column, Table, faults_line, grouped, microseconds, three_digits, time_with_unit, with_prefix,
 };
 use weft_sim::{FaultPlan, PlanError};
 
@@ -157,8 +157,7 @@ impl TxnResult {
             Some(report) => format!("{}: {} transactions", self.checked, grouped(report.transactions)),
             None => self.checked.to_string(),
         };
-        let faults = faults_in_words(&measured.faults);
-        let faults = faults.map_or_else(String::new, |faults| format!("  faults      {faults}\n"));
+        let faults = faults_line(&measured.faults, "");
         let mut text = format!(
             "{table}\n{kinds}\n  workload    {}: {}, {} servers, {} replicas\n  system      {}, {}{} host threads, link {}b/s{without}\n  \
              peak        {} {} per server; median {} µs at the lowest load\n{faults}  checked     {checked}\n  took        {} virtual, {} s\n  \

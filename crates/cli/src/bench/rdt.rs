@@ -179,7 +179,7 @@ impl Task for RdtOptions {
 
     const KIND: &'static str = "bench rdt";
     const PERFETTO: Option<fn(&Found) -> Vec<u8>> = Some(|found| match found {
-        Found::One(result) => trace::of_line(&result.measured.line),
+        Found::One(result) => trace::of_activity(&result.measured.activity),
         Found::Sweep(_) => unreachable!("refused before the run"),
     });
     const HGRM: Option<fn(&Found) -> String> = Some(|found| match found {

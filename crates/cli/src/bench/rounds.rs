@@ -90,7 +90,7 @@ impl Task for RoundsArguments {
 
     const KIND: &'static str = "bench rounds";
     const PERFETTO: Option<fn(&RoundsResult) -> Vec<u8>> =
-        Some(|result| trace::of_line(&result.measured.line));
+        Some(|result| trace::of_activity(&result.measured.activity));
     const HGRM: Option<fn(&RoundsResult) -> String> = Some(|result| result.latencies.to_hgrm());
 
     fn work(&self) -> Result<RoundsResult, Failure> {

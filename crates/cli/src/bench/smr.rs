@@ -3,7 +3,7 @@
 use clap::Args;
 use weft_bench::smr::{SmrBench, SmrResult};
 use weft_harness::progress::Progress;
-use weft_harness::table::{Column, Table, faults_in_words, grouped, time_with_unit};
+use weft_harness::table::{Column, Table, faults_line, grouped, time_with_unit};
 use weft_sim::{CostProfile, NetworkProfile};
 use weft_time::Duration;
 
@@ -57,7 +57,7 @@ impl Task for SmrOptions {
     type Found = SmrResult;
 
     const KIND: &'static str = "bench smr";
-    const PERFETTO: Option<fn(&SmrResult) -> Vec<u8>> = Some(|result| trace::of_line(&result.line));
+    const PERFETTO: Option<fn(&SmrResult) -> Vec<u8>> = Some(|result| trace::of_activity(&result.activity));
     const HGRM: Option<fn(&SmrResult) -> String> = Some(|result| result.latencies.to_hgrm());
 
     fn work(&self) -> Result<SmrResult, Failure> {
@@ -103,8 +103,7 @@ impl Task for SmrOptions {
             .option("--outstanding", self.outstanding)
             .option("--crashes", self.crashes);
         let command = self.ground.add_to(command);
-        let faults = faults_in_words(&result.faults)
-            .map_or(String::new(), |faults| format!("  faults      {faults}\n"));
+        let faults = faults_line(&result.faults, "");
         format!(
             "{table}\n  nodes       {}, profile {}, network {}\n  appends     {} in a second, {} under way\n{faults}  checked     {}\n  repeat      {command}\n",
             result.nodes,

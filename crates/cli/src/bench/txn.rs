@@ -83,7 +83,8 @@ impl Task for TxnOptions {
     type Found = TxnResult;
 
     const KIND: &'static str = "bench txn";
-    const PERFETTO: Option<fn(&TxnResult) -> Vec<u8>> = Some(|result| trace::of_line(&result.measured.line));
+    const PERFETTO: Option<fn(&TxnResult) -> Vec<u8>> =
+        Some(|result| trace::of_activity(&result.measured.activity));
 
     fn work_for(&self, files: &Files<Self>) -> Result<TxnResult, Failure> {
         let size = self.size.or_else(|| files.is_quick.then(|| QUICK_SIZE.min(self.workload.default_size())));

@@ -13,8 +13,8 @@ mod host;
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use weft_harness::activity::Activity;
 use weft_harness::result::NodeState;
-use weft_harness::timeline::TimeLine;
 use weft_harness::{NodeHost, Planted, Views, hardware, incarnation, node_id};
 use weft_nic::SoftNic;
 use weft_rdt::Object;
@@ -87,13 +87,13 @@ impl Cluster {
 /// Measures a system in which all operations stand in one log; `progress` is told how many are answered.
 pub(super) fn measure(bench: &RdtBench, mut progress: impl FnMut(u64)) -> Measured {
     let mut cluster = Cluster::new(bench);
-    let mut line = TimeLine::new(bench.nodes, SLICE, &FaultPlan::default());
+    let mut activity = Activity::new(bench.nodes, SLICE, &FaultPlan::default());
     let (mut answered, mut answered_at) = (0, Instant::ZERO);
     while !cluster.books.borrow().is_done() {
         cluster.run_for(SLICE);
         let now = cluster.world.now();
         let so_far = cluster.books.borrow().answered();
-        line.look(now, so_far, |_| NodeState::Serving);
+        activity.look(now, so_far, |_| NodeState::Serving);
         if so_far > answered {
             (answered, answered_at) = (so_far, now);
             progress(answered);
@@ -109,7 +109,7 @@ pub(super) fn measure(bench: &RdtBench, mut progress: impl FnMut(u64)) -> Measur
     }
     let kind = books.subject().kind().clone();
     let mut measured = Measured::of(&kind, &books.clients, &[]);
-    (measured.check, measured.line) = (books.report(), line);
+    (measured.check, measured.activity) = (books.report(), activity);
     measured.wrong = std::mem::take(&mut books.wrong);
     measured.log_hash = cluster.world.log_hash().to_string();
     measured
