@@ -141,21 +141,22 @@ def test_what_is_not_there_is_named(client: weft.Client, tmp_path: pathlib.Path)
         weft.Client(tmp_path / "absent.toml", timeout_s=0)
 
 
-def test_a_call_that_nobody_answers_ends_in_time(config: str, tmp_path: pathlib.Path) -> None:
+def test_a_call_that_nobody_answers_ends_all_the_same(config: str, tmp_path: pathlib.Path) -> None:
     lonely = tmp_path / "weft.toml"
     lonely.write_text(pathlib.Path(config).read_text().replace("datagram_port = 4793", "datagram_port = 9"))
     kv = weft.Client(lonely, timeout_s=0.3).kv()
-    begin = time.monotonic()
     with pytest.raises(weft.UnknownError, match="may have been"):
         kv.put(b"key", b"value").wait()
-    # Of more calls than may be under way, those that never left have certainly not taken effect.
-    answers = [kv.put(b"key", b"value") for _ in range(64)]
-    for answer in answers:
-        with pytest.raises(TimeoutError):
+    # At most 16 calls are under way at a time, each for 0.3 s, so most of these are given up while they still wait in
+    # the client: nothing was sent. Which ones depends on when the client's thread runs.
+    errors = []
+    for answer in [kv.put(b"key", b"value") for _ in range(256)]:
+        with pytest.raises(TimeoutError) as raised:
             answer.wait()
-    with pytest.raises(weft.NotBegunError):
+        errors.append(raised.type)
+    assert set(errors) == {weft.UnknownError, weft.NotBegunError}
+    with pytest.raises(TimeoutError):
         weft.wait_all(reversed([kv.put(b"key", b"value") for _ in range(64)]))
-    assert time.monotonic() - begin < 30
 
 
 def test_an_answer_is_taken_once(client: weft.Client) -> None:

@@ -54,7 +54,10 @@ class Pending(Generic[T]):
         self._pending = pending
 
     def wait(self) -> T:
-        """Block this thread until the answer is there, at most for the client's time-out, and return it.
+        """Block this thread until the answer is there, and return it.
+
+        A call that waits for others of its client to end waits at most for the client's time-out, and its answer may
+        take as long again.
 
         Raises the exceptions that the call documents, and ``RuntimeError`` if the answer was taken before.
         """
