@@ -1,8 +1,8 @@
 //! The client half: numbering, routing and repeating requests.
 //!
-//! Pure, as the engine is: it is told the time and the replies, and says what to send to whom. A request that gets no
-//! final answer within [`ClientParameters::give_up`] ends as [`Outcome::Unknown`]: it may have taken effect or may
-//! still do so.
+//! The client is pure, as the engine is: the caller passes in the time and the replies, and the client returns
+//! which message to send to which node. A request without a final answer within [`ClientParameters::give_up`] ends
+//! as [`Outcome::Unknown`]: it may have taken effect, or may still do so.
 
 use weft_time::{Duration, Instant};
 use weft_waist::{Epoch, NodeId, NodeSet, View};
@@ -42,18 +42,20 @@ pub enum Task<'a> {
         /// Its version, which is not 0.
         expected: u64,
     },
-    /// Learn which keys a node has. What is there all the time is told, what comes and goes may be or not.
+    /// List the keys that a node has. A key that is present during the whole scan is listed; a key that is written
+    /// or removed meanwhile may be listed or not.
     Scan {
-        /// The node that is asked, while it serves.
+        /// The node that executes the scan. Its keys are those of this node; any full member has all.
         at: NodeId,
-        /// The slot of the table to begin at: 0, or where an earlier scan of this node says to go on.
+        /// The slot of the table at which the scan starts: 0, or [`Outcome::Scanned::next`] of an earlier scan of
+        /// this node.
         from: u32,
-        /// Only count them.
+        /// Return only the number of keys.
         counts: bool,
     },
     /// Write a key if it has the expected version.
     CompareAndSet {
-        /// Which.
+        /// Key to compare and write.
         key: &'a [u8],
         /// Expected version; 0 expects that the key is absent.
         expected: u64,
@@ -77,11 +79,11 @@ pub enum Outcome<'a> {
         /// The version of the write.
         version: u64,
     },
-    /// What a scan found.
+    /// The result of a scan.
     Scanned {
-        /// Where to go on; 0 at the end.
+        /// Slot at which the next scan continues; 0 if the end of the table is reached.
         next: u32,
-        /// The keys, each in its field of whole 64-bit words; or how many they are, in 8 big-endian bytes.
+        /// The keys, each padded to whole 64-bit words; or, if only counted, their number in 8 big-endian bytes.
         found: &'a [u8],
     },
     /// The key is absent: nothing to read or delete.
@@ -91,9 +93,9 @@ pub enum Outcome<'a> {
         /// Current version; 0 if the key is absent.
         version: u64,
     },
-    /// No room for the key. Nothing changed.
+    /// The key's bucket has no free slot. Nothing changed.
     TableFull,
-    /// The cluster remembers too many clients to take another. Nothing changed.
+    /// The cluster has a session for as many clients as it can hold. Nothing changed.
     SessionsFull,
     /// Key or value have a wrong size. Nothing changed.
     BadRequest,
@@ -110,43 +112,45 @@ pub struct Completion<'a> {
     pub outcome: Outcome<'a>,
 }
 
-/// Whom a client asks to read.
+/// Which node a client sends its reads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadPolicy {
-    /// The leader of the key: never waits for a write.
+    /// The leader of the key: its answer never waits for another write.
     Leader,
     /// All full members, round robin.
     AnyReplica,
-    /// This node as long as it is a full member: the nearest one, say.
+    /// This node as long as it is a full member, for example the nearest one.
     Prefer(NodeId),
 }
 
 /// Parameters of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientParameters {
-    /// Its identity, which is not 0: no other client, past or present, may have the same, and later ones should have
-    /// higher ones.
+    /// Identity of the client, not 0: no other client, past or present, may have the same. Later clients should
+    /// have higher identities, because a node refuses low ones that it may have forgotten.
     pub client: u64,
     /// The nodes of the cluster.
     pub nodes: NodeSet,
-    /// Bytes of a key, as the engines have it.
+    /// Bytes of a key: the same as in the engines' parameters.
     pub key_bytes: usize,
-    /// Whom to ask to read.
+    /// Which node to send reads to.
     pub reads: ReadPolicy,
     /// Time until an unanswered request is repeated; doubles each time.
     pub timeout: Duration,
-    /// The longest such wait.
+    /// Upper limit of the doubled time-out.
     pub timeout_max: Duration,
-    /// Pause after a node is busy or may not serve; doubles each time up to `timeout_max`.
+    /// Pause before a request is sent again after a node answered that it is busy or may not serve; it doubles
+    /// each time, up to `timeout_max`.
     pub pause: Duration,
-    /// When to give a request up. Together with the lifetime of a datagram it must stay below the engines'
-    /// `session_idle`, or a request could be executed after its record is forgotten.
+    /// Time after which an unanswered request ends as [`Outcome::Unknown`]. Together with the lifetime of a
+    /// datagram it must stay below the engines' `session_idle`. Otherwise a node could forget the record of a
+    /// request and execute its repetition.
     pub give_up: Duration,
 }
 
 impl ClientParameters {
-    /// Client `client` of the nodes in `nodes`: 8-byte keys, reads at the leader, 10 ms to 200 ms between attempts,
-    /// 500 us pause, 20 s until giving up.
+    /// Client `client` of the nodes in `nodes`, with the defaults: 8-byte keys, reads at the leader, 10 ms to 200
+    /// ms between attempts, 500 us pause, time-out of a request after 20 s.
     pub fn new(client: u64, nodes: NodeSet) -> Self {
         Self {
             client,
@@ -164,44 +168,44 @@ impl ClientParameters {
 /// An outstanding request.
 #[derive(Clone, Debug)]
 struct Outstanding {
-    /// Under which number it is asked.
+    /// The client's identity when this request was sent; [`Client::ask_beyond`] may have changed it since.
     client: u64,
     request: u64,
     operation: Operation,
     partition: u32,
-    /// The encoded request; its space is used again.
+    /// The encoded request. The buffer is reused by later requests.
     payload: Vec<u8>,
     target: NodeId,
     gives_up: Instant,
     deadline: Instant,
     /// Number of deadlines that have passed.
     attempts: u32,
-    /// A node has already named another one since the last deadline.
+    /// Whether a node has redirected this request since the last deadline.
     redirected: bool,
 }
 
 /// A client of the store, with at most [`SESSION_WINDOW`] requests outstanding.
 ///
-/// Call [`Client::poll_transmit`] until it says `None` after everything that may have made it want to send:
-/// [`Client::start`], [`Client::receive`], [`Client::handle_deadline`].
+/// After each call of [`Client::start`], [`Client::receive`] or [`Client::handle_deadline`], call
+/// [`Client::poll_transmit`] until it returns `None`: these calls can queue messages.
 #[derive(Clone, Debug)]
 pub struct Client {
     parameters: ClientParameters,
     view: View,
     next: u64,
-    /// By request number modulo the window; grows with the requests that are outstanding at once.
+    /// Outstanding requests, indexed by request number modulo the window. The vector grows up to the window.
     slots: Vec<Outstanding>,
     outstanding: u16,
     transmit: u16,
     has_written: bool,
-    /// To whom it has yet to say that it leaves.
+    /// Nodes that still have to receive the message that this client leaves.
     leaving: NodeSet,
     /// A lower bound of the deadlines of outstanding requests.
     earliest: Instant,
 }
 
 impl Client {
-    /// A client that knows the nodes and nothing else.
+    /// A client that has the list of nodes, but no view yet.
     ///
     /// # Panics
     /// If there is no node.
@@ -226,12 +230,13 @@ impl Client {
         self.parameters.client
     }
 
-    /// The latest view that a node has told; epoch 0 with all nodes before the first reply.
+    /// The newest view that a node has reported; before the first reply, epoch 0 with all nodes.
     pub fn view(&self) -> View {
         self.view
     }
 
-    /// Whether replies to this client number are its own: it may have taken another one ([`Status::Forgotten`]).
+    /// Whether a reply addressed to client number `client` is for this client. Its number may have changed since
+    /// it started ([`Status::Forgotten`]).
     pub fn asks_as(&self, client: u64) -> bool {
         let is_under_way = |index: usize| self.outstanding >> index & 1 == 1;
         let mut slots = self.slots.iter().enumerate();
@@ -249,7 +254,7 @@ impl Client {
         self.outstanding >> (self.next % SESSION_WINDOW) & 1 == 0
     }
 
-    /// Starts a request. `None` if the one [`SESSION_WINDOW`] before it is still outstanding.
+    /// Starts a request. Returns `None` if the request [`SESSION_WINDOW`] numbers earlier is still outstanding.
     ///
     /// # Panics
     /// If the key is not of the size that the client was made for, or the value is longer than 65,535 bytes.
@@ -313,7 +318,7 @@ impl Client {
         Some(RequestId(request))
     }
 
-    /// Whom to ask first, as far as the client knows.
+    /// The node to send a request to first, by the view and the read policy that the client has.
     fn choose(&self, operation: Operation, partition: u32, request: u64) -> NodeId {
         let full = self.view.full;
         let replica = match self.parameters.reads {
@@ -328,7 +333,7 @@ impl Client {
         replica.or_else(|| self.view.leader(partition)).unwrap_or_else(any)
     }
 
-    /// The next message to send: to whom and its kind; its content is appended to `payload`.
+    /// Returns the next message to send as (destination, kind), and appends its content to `payload`.
     pub fn poll_transmit(&mut self, payload: &mut Vec<u8>) -> Option<(NodeId, u8)> {
         if self.transmit == 0 {
             let node = self.leaving.nth(0)?;
@@ -343,7 +348,8 @@ impl Client {
         Some((slot.target, Kind::Request as u8))
     }
 
-    /// Takes a reply. `None` if the request goes on, or if the reply belongs to none that is outstanding.
+    /// Processes a reply. Returns `None` if the request is still outstanding, or if the reply matches no
+    /// outstanding request.
     ///
     /// # Errors
     /// The bytes are no reply.
@@ -387,7 +393,7 @@ impl Client {
                 self.redirect(now, index, reply.status, advanced);
                 return Ok(None);
             }
-            // Only this node had the request, and it will refuse it whenever it arrives.
+            // No deadline has passed, so only this node has the request, and it will refuse every copy of it.
             Status::Forgotten if self.slots[index].attempts == 0 => {
                 if self.ask_beyond(index, reply.version) {
                     return Ok(None);
@@ -399,7 +405,8 @@ impl Client {
         Ok(Some(self.end(index, outcome)))
     }
 
-    /// A node did not take the request: ask the one that it points to at once, or any after a pause.
+    /// A node refused the request: sends it at once to the node that the reply points to, or after a pause to any
+    /// node.
     fn redirect(&mut self, now: Instant, index: usize, status: Status, advanced: bool) {
         let slot = &self.slots[index];
         let target = self.choose(slot.operation, slot.partition, slot.request);
@@ -411,7 +418,7 @@ impl Client {
             return;
         }
         if self.transmit >> index & 1 == 1 {
-            // Another reply has redirected the request already.
+            // Another reply has already queued the request for another node.
             return;
         }
         let pause =
@@ -420,13 +427,14 @@ impl Client {
         self.earliest = self.earliest.min(slot.deadline);
     }
 
-    /// A node would not know this client from one that it has forgotten, so the request was not executed: asks again
-    /// under a number beyond the horizon. What is asked of other nodes keeps the former one. `false` if there is no
-    /// such number.
+    /// Handles [`Status::Forgotten`]: the node cannot tell this client from one that it has forgotten, so it has
+    /// not executed the request. Takes a client number beyond the horizon and sends the request again under it.
+    /// Requests that are outstanding at other nodes keep the former number. Returns `false` if no higher number
+    /// exists.
     fn ask_beyond(&mut self, index: usize, horizon: u64) -> bool {
         let former = self.parameters.client;
         if former <= horizon {
-            // Others may be told the same at the same time.
+            // The step is hashed, because other clients may receive the same horizon at the same time.
             let step = 1 + (mix(former ^ horizon.rotate_left(32)) >> 32);
             let Some(client) = horizon.checked_add(step) else { return false };
             self.parameters.client = client;
@@ -438,7 +446,7 @@ impl Client {
         true
     }
 
-    /// The client asks nothing any more. [`Client::poll_transmit`] then says so to the nodes, which forget it.
+    /// Ends the client: [`Client::poll_transmit`] then sends the nodes a message on which they drop its session.
     pub fn leave(&mut self) {
         if self.has_written {
             self.leaving = self.parameters.nodes;
@@ -454,13 +462,14 @@ impl Client {
         Completion { request: RequestId(self.slots[index].request), outcome }
     }
 
-    /// When [`Client::handle_deadline`] must be called; it may be early. `None` if nothing is outstanding.
+    /// When [`Client::handle_deadline`] must be called; nothing may be due yet then. `None` if nothing is
+    /// outstanding.
     pub fn next_deadline(&self) -> Option<Instant> {
         (self.outstanding != 0).then_some(self.earliest)
     }
 
-    /// Repeats a request that was not answered in time, or gives up one that is too old: one per call, so call it until
-    /// it returns `None`.
+    /// Sends a request again that was not answered in time, or ends one that has reached its time-out. One call
+    /// ends at most one request: call it until it returns `None`.
     pub fn handle_deadline(&mut self, now: Instant) -> Option<Completion<'static>> {
         if self.outstanding == 0 || now < self.earliest {
             return None;
@@ -477,7 +486,7 @@ impl Client {
             if slot.deadline <= now {
                 slot.attempts += 1;
                 slot.redirected = false;
-                // Not the silent node: the next one knows a newer view, or redirects to the leader.
+                // The node was silent: try the next one. It may have a newer view, or redirect to the leader.
                 let nodes = self.parameters.nodes;
                 let rank = nodes.iter().position(|node| node == slot.target).unwrap_or(0);
                 slot.target = nodes.nth((rank + 1) % nodes.len()).expect("there is a node");

@@ -1,11 +1,11 @@
-//! What happened, and what was refused and why.
+//! Counters of the engine: what it did, and which requests and messages it refused or dropped, by reason.
 
 weft_counters::counters! {
     /// The engine's counters.
     pub(crate) struct Counters {
-        /// Gets answered with a value or its absence.
+        /// Gets answered with a value or with "not found".
         reads,
-        /// Of these, those that had waited for a write to be decided.
+        /// Of these reads, those that waited for a write to be decided.
         reads_waited,
         /// Writes appended to the node's own stream.
         writes_led,
@@ -13,56 +13,58 @@ weft_counters::counters! {
         writes_followed,
         /// Entries applied to the table.
         entries_applied,
-        /// Entries that a view change cut off.
+        /// Accepted entries that a view change removed, because not all members had them.
         entries_cut,
-        /// Requests answered from a session's record.
+        /// Requests executed before and answered from the record in the client's session.
         duplicates_answered,
-        /// Requests that are in the window or superseded, and left alone.
+        /// Duplicate requests ignored: the first copy is still undecided, or the client has ended the request.
         duplicates_ignored,
-        /// Writes that were received again.
+        /// Writes of a leader that arrived again.
         writes_repeated,
-        /// Writes beyond the next one.
+        /// Writes of a leader that arrived with a gap before them.
         gaps,
-        /// Writes sent again.
+        /// Writes that this leader sent to a follower again.
         writes_resent,
-        /// View changes gone through.
+        /// View changes completed.
         view_changes,
         /// Chunks of state sent to joining nodes.
         chunks_sent,
-        /// Chunks of state taken in.
+        /// Chunks of state installed while joining.
         chunks_installed,
-        /// Chunks of state that were older than the table.
+        /// Chunks of state refused because they were older than the table.
         chunks_stale,
         /// Requests refused: wrong sizes or fields.
         refused_bad_request,
-        /// Requests refused: the window or the pool of waiting reads is full.
+        /// Requests refused: the window of undecided writes, or the pool of waiting reads, is full.
         refused_busy,
         /// Requests refused: another node leads the key.
         refused_not_leader,
-        /// Requests refused: no lease, or between views, joining, outside or lost.
+        /// Requests refused: this node has no lease, is between two views, joins, is no member, or has lost its
+        /// data.
         refused_not_serving,
-        /// Requests refused: too many clients.
+        /// Requests refused: as many clients have sessions as the node can hold.
         refused_sessions_full,
-        /// Requests refused: of a client that may have been forgotten.
+        /// Requests refused: the client may be one whose session was dropped.
         refused_forgotten,
-        /// Writes that found their bucket full.
+        /// Writes refused because the key's bucket had no free slot.
         table_full,
-        /// Messages dropped: no known kind, or bytes that are no message of it.
+        /// Messages dropped: unknown kind, or malformed content.
         dropped_malformed,
         /// Messages dropped: of an older epoch.
         dropped_old_epoch,
-        /// Messages dropped: of an epoch that this node has not been told of.
+        /// Messages dropped: of an epoch newer than this node's view.
         dropped_future_epoch,
-        /// Messages dropped: the sender or this node has not the role for it.
+        /// Messages dropped: in the current view, the sender or this node does not have the role that the message
+        /// needs.
         dropped_wrong_role,
-        /// Messages dropped: what they claim contradicts what is known.
+        /// Messages dropped: their content contradicts this node's state.
         dropped_contradiction,
         /// Configurations ignored: older than the current view.
         configurations_ignored,
-        /// Clients forgotten before they were idle for long enough.
+        /// Sessions dropped before their client was idle for `session_idle`.
         sessions_evicted_early,
     }
 }
 
-/// What each counter of the engine counts, by name.
+/// Name and meaning of each counter of the engine.
 pub const COUNTER_HELP: &[(&str, &str)] = Counters::HELP;

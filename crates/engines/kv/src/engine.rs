@@ -1,4 +1,4 @@
-//! The engine: what every event does.
+//! The engine: how it handles each event.
 
 mod calls;
 mod durability;
@@ -28,11 +28,11 @@ use crate::waiting::WaitingReads;
 use crate::window::{Entry, NOBODY, Window};
 use durability::Logged;
 
-/// Bits of a version that number the write within its epoch.
+/// Low bits of a version: the number of the write within its epoch.
 const NUMBER_BITS: u32 = 40;
 const NUMBER_MASK: u64 = (1 << NUMBER_BITS) - 1;
 
-/// Timers: one per stream that is followed, then these.
+/// Timer numbers: 0 to `NODES_MAX` - 1 are one per followed stream, then these.
 const TIMER_LEAD: u32 = NODES_MAX as u32;
 const TIMER_SEAL: u32 = TIMER_LEAD + 1;
 const TIMER_TRANSFER: u32 = TIMER_SEAL + 1;
@@ -47,23 +47,25 @@ pub const fn version(epoch: Epoch, number: u64) -> u64 {
 pub enum Role {
     /// Not a member, or without any view yet.
     Outside,
-    /// Gets its state; accepts and acknowledges, but neither serves nor leads.
+    /// Fetches its state; accepts and acknowledges writes, but neither serves nor leads.
     Joining,
-    /// A full member between two epochs: it waits for what the others had.
+    /// A full member between two epochs: it waits until it has received what the others had accepted.
     Sealed,
     /// A full member: serves while it holds its lease.
     Full,
-    /// Listed as a full member without the data for it. It never serves; it has to join as a new incarnation.
+    /// Listed as a full member without having the data. It never serves; it has to join again under a new
+    /// incarnation.
     Lost,
 }
 
 /// The replicated key-value engine of one node.
 ///
-/// It starts empty. If the first view that it is told is epoch 1 and lists it as full, the cluster is founded and the
-/// node is full at once; so a process that comes back must never be told epoch 1 again as a full member. It
-/// has to be listed as joining, as a new incarnation; until it reports that it is synced, no view may list it as
-/// full, or it is [`Role::Lost`]. That also befalls a founder whose first view is a later one: it cannot tell
-/// itself from one that has forgotten everything. So founding is done when all founders report epoch 1.
+/// An engine starts empty. If the first view that it receives is epoch 1 and lists it as full, the cluster is
+/// founded and the node is full at once. Therefore a process that has restarted must never receive epoch 1 with
+/// itself as a full member. It has to be listed as joining, under a new incarnation. If a view lists it as full
+/// before it has reported that it is synced, it is [`Role::Lost`]. A founder whose first view is later than epoch
+/// 1 is lost, too: it cannot tell itself from a node that has lost its memory. So the founding is complete once
+/// all founders report epoch 1.
 #[derive(Clone, Debug)]
 pub struct Kv {
     parameters: Parameters,
@@ -77,10 +79,10 @@ pub struct Kv {
     /// Leader of each partition: the view's map, computed once per view.
     leaders: [u8; PARTITIONS as usize],
 
-    /// The epoch whose streams the windows hold, with its members; 0 if there is none.
+    /// The epoch to which the windows' streams belong, and its members; 0 if there is none.
     base: Epoch,
     base_members: NodeSet,
-    /// Whether the table is complete; a joining node's is not at first.
+    /// Whether the table is complete. A joining node's table is incomplete until its state transfer has ended.
     complete: bool,
 
     table: Table,
@@ -90,7 +92,7 @@ pub struct Kv {
 
     leading: Leading,
     following: [Following; NODES_MAX],
-    /// Leaders to be acknowledged at the end of the batch.
+    /// Leaders that this node acknowledges at the end of the batch of messages.
     acknowledge_due: NodeSet,
 
     view_change: ViewChange,
@@ -100,9 +102,9 @@ pub struct Kv {
     transfer: Transfer,
     /// Buffer in which a chunk for a joining node is composed.
     donation: Records,
-    /// Where the keys of a scan are.
+    /// Buffer for the keys that a scan has found.
     scanned: Vec<u8>,
-    /// Progress of the host's log.
+    /// Progress of the host's log; see [`durability`].
     logged: Logged,
 }
 
@@ -150,12 +152,12 @@ impl Kv {
         &self.parameters
     }
 
-    /// Role of the node in the current view: finer than [`Engine::status`].
+    /// Role of the node in the current view. It distinguishes more than [`Engine::status`] does.
     pub fn role(&self) -> Role {
         self.role
     }
 
-    /// Number of partitions, out of [`PARTITIONS`], that this node leads while it serves.
+    /// Number of partitions, out of [`PARTITIONS`], that this node leads; 0 unless it is a full member.
     pub fn partitions_led(&self) -> u32 {
         let own = self.leaders.iter().filter(|leader| usize::from(**leader) == self.node.index());
         if self.role == Role::Full { own.count() as u32 } else { 0 }
@@ -171,8 +173,9 @@ impl Kv {
         self.windows.iter().map(|window| window.accepted() - window.committed()).sum()
     }
 
-    /// A digest of the committed content of the engine's memory: equal on two nodes if and (but for hash collisions)
-    /// only if they hold the same keys with the same versions and values. Reads the whole memory, uncounted.
+    /// A digest of the committed content of the engine's memory. Two nodes have equal digests if, and except for
+    /// hash collisions only if, they hold the same keys with the same versions and values. The digest reads the
+    /// whole memory; these accesses are not counted.
     pub fn state_digest(&self, memory: &Memory) -> u64 {
         self.table.digest(memory)
     }
@@ -213,7 +216,7 @@ impl Kv {
         }
     }
 
-    /// Forgets all that belongs to a membership.
+    /// Drops the streams, the view change and the transfer of the current membership, and takes `role`.
     fn leave(&mut self, role: Role, io: &mut Io<'_>) {
         self.drop_undecided(io);
         self.role = role;
@@ -236,7 +239,7 @@ impl Kv {
         self.request_state(io.effects);
     }
 
-    /// All streams begin anew.
+    /// Restarts all streams for the epoch of the current view.
     fn begin_epoch(&mut self, role: Role) {
         self.role = role;
         self.base = self.view.epoch;
@@ -249,10 +252,12 @@ impl Kv {
 
     fn seal(&mut self, now: Instant, io: &mut Io<'_>) {
         self.role = Role::Sealed;
-        // The node did nothing in the epoch that it was about to begin, and never will.
+        // The node may still be waiting to log the opening of an epoch. A newer one replaces it, and the node has
+        // done nothing in the former.
         self.logged.opening = None;
         self.view_change = ViewChange::idle(self.node);
-        // A node that restarts in the middle of this must repeat what it has reported.
+        // If the node restarts during the view change, it must report the same lengths again. So it reports only
+        // after all that it accepted is durable.
         let careless = self.parameters.planted(PlantedBug::SealedBeforeFlush);
         self.logged.is_sealing = self.logged.has_entries() && !careless;
         if !self.logged.is_sealing {
@@ -260,7 +265,7 @@ impl Kv {
         }
     }
 
-    /// Tells the other members of the view what this one has accepted.
+    /// Sends the other full members of the view the lengths that this node has accepted.
     fn say_sealed(&mut self, now: Instant, io: &mut Io<'_>) {
         let own = Sealed {
             epoch: self.view.epoch,
@@ -312,7 +317,7 @@ impl Kv {
         }
     }
 
-    /// Ends the streams of the base epoch and begins those of the view's.
+    /// Cuts the streams of the base epoch at `lengths` and begins the streams of the view's epoch.
     fn cut(&mut self, now: Instant, lengths: Lengths, io: &mut Io<'_>) {
         let careless = self.parameters.planted(PlantedBug::LostUpdateOnFailover);
         let early = self.parameters.planted(PlantedBug::AcknowledgeBeforeReplicating);
@@ -320,7 +325,7 @@ impl Kv {
         for (stream, &length) in lengths.iter().enumerate() {
             let committed = self.windows[stream].committed();
             if length < committed && !early && !stale {
-                // Some member took back what it had acknowledged: no state can be trusted.
+                // Some member no longer has entries that it had acknowledged: no state can be trusted.
                 self.leave(Role::Lost, io);
                 return;
             }
@@ -335,7 +340,7 @@ impl Kv {
         self.log_opening(closed, io);
     }
 
-    /// Entries that are accepted and not committed never happened.
+    /// Discards the entries that are accepted and not committed.
     fn drop_undecided(&mut self, io: &mut Io<'_>) {
         for stream in 0..NODES_MAX {
             let window = &self.windows[stream];
@@ -363,7 +368,7 @@ impl Kv {
         }
     }
 
-    /// Reads that wait are refused when their view ends: their clients ask again.
+    /// Refuses the reads that wait for a write, because their view ends. Their clients repeat them.
     fn refuse_waiting(&mut self, io: &mut Io<'_>) {
         for window in &mut self.windows {
             for number in window.committed() + 1..=window.accepted() {
@@ -384,7 +389,7 @@ impl Kv {
         }
     }
 
-    // Events.
+    // Handlers of events.
 
     fn deliver(
         &mut self,
@@ -479,7 +484,7 @@ impl Kv {
         }
     }
 
-    /// Says once for a whole batch what it brought about.
+    /// Sends, once for the whole batch of messages, the acknowledgements and the committed length that it caused.
     fn end_batch(&mut self, io: &mut Io<'_>) {
         if !self.acknowledge_due.is_empty() {
             for leader in std::mem::take(&mut self.acknowledge_due).iter() {
@@ -527,7 +532,7 @@ impl Engine for Kv {
                 self.timer(now, tag, io);
                 true
             }
-            // The engine posts nothing.
+            // The engine posts no work requests, so no completion concerns it.
             Event::Done { .. } => true,
         };
         if last {
@@ -562,12 +567,12 @@ impl Engine for Kv {
     }
 }
 
-/// Reason for which a chunk of state is refused.
+/// Why a chunk of state is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Refused {
-    /// More of the stream is applied than it reflects.
+    /// This node has applied more of the stream than the chunk reflects.
     Stale,
-    /// It reflects more of the stream than was accepted.
+    /// The chunk reflects more of the stream than this node has accepted.
     Contradiction,
     Malformed,
 }
@@ -592,7 +597,7 @@ fn arm(pace: &mut Pace, tag: u32, effects: &mut Effects) {
     }
 }
 
-/// Answers the request (client, number).
+/// Answers the request whose `identity` is (client, request number).
 fn answer(
     view: View,
     effects: &mut Effects,

@@ -1,9 +1,10 @@
-//! What an engine and the log of its host say to each other, where [`Parameters::durable`](crate::Parameters::durable).
+//! Messages between an engine and the log of its host, used where
+//! [`Parameters::durable`](crate::Parameters::durable) is set.
 //!
-//! The engine replies to the caller [`HOST`] with what is to be logged ([`Kind::Record`]), and is told how much of it
-//! is durable ([`Kind::Durable`], a count since the engine was made, 8 bytes). A process that comes back tells the
-//! engine, before anything else, what it has found: a snapshot's parts and the records behind it ([`Kind::Restore`]),
-//! and then that this is all and is durable ([`Kind::Restored`]).
+//! The engine sends the records to be logged as replies to the caller [`HOST`] ([`Kind::Record`]). The host
+//! reports how many records are durable ([`Kind::Durable`]: a count since the engine was made, 8 bytes). When a
+//! process restarts, its host first replays the log: a snapshot's parts and the records behind it
+//! ([`Kind::Restore`]). It ends with [`Kind::Restored`]: that was the whole log, and all of it is durable.
 //!
 //! ```text
 //! Record     0 what(1) stream(1) zero(6)   then
@@ -26,7 +27,7 @@ use weft_waist::{Epoch, NodeId, NodeSet, View};
 
 use crate::message::{Cut, Lengths, Malformed, be16, be32, be64, put};
 
-/// The token of the host's log. No client of the host has it.
+/// The caller number of the host's log. No client on the host has it.
 pub const HOST: u32 = u32::MAX;
 
 /// Kind of a record.
@@ -43,12 +44,12 @@ pub enum What {
     Sessions = 4,
     /// The last chunk of a state transfer, without content.
     Complete = 5,
-    /// The beginning of a snapshot.
+    /// The first part of a snapshot.
     State = 6,
 }
 
 impl What {
-    /// Kind of a record, and its stream.
+    /// Splits a record into its kind, its stream, and its content.
     ///
     /// # Errors
     /// The bytes are no record.
@@ -68,30 +69,30 @@ impl What {
         Ok((what, usize::from(head[1]), rest))
     }
 
-    /// The head of such a record.
+    /// The 8-byte head of a record of this kind.
     pub const fn head(self, stream: usize) -> [u8; 8] {
         [self as u8, stream as u8, 0, 0, 0, 0, 0, 0]
     }
 }
 
-/// An epoch that a node begins.
+/// The opening of an epoch at a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Opening {
     /// The node.
     pub node: NodeId,
     /// The view of the epoch.
     pub view: View,
-    /// Ends of the streams of the epoch before; epoch 0 if the node was in none.
+    /// The cut of the streams of the previous epoch; epoch 0 if the node was in none.
     pub closed: Cut,
 }
 
 impl Opening {
-    /// No epoch is closed: the node begins with nothing.
+    /// No epoch is closed: the node begins without data.
     pub const FOUNDED: Cut = Cut { epoch: Epoch(0), lengths: [0; weft_waist::NODES_MAX] };
-    /// Bytes of it.
+    /// Length in bytes of the encoded opening, without the cuts of a snapshot's first part.
     pub const BYTES: usize = 16 + 8 * weft_waist::NODES_MAX;
 
-    /// Encodes it.
+    /// Encodes the opening.
     pub fn encode(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         put(&mut bytes, 0, self.view.epoch.0.to_be_bytes());
@@ -103,10 +104,10 @@ impl Opening {
         bytes
     }
 
-    /// Decodes it, and returns the bytes behind it.
+    /// Decodes an opening, and returns it with the bytes that follow it.
     ///
     /// # Errors
-    /// It is too short, has epoch 0, or names a node that is no member.
+    /// The bytes are too short, have epoch 0, or name a node that is no member.
     pub fn parse(bytes: &[u8]) -> Result<(Self, &[u8]), Malformed> {
         let Some((bytes, rest)) = bytes.split_first_chunk::<{ Self::BYTES }>() else {
             return Err(Malformed::Truncated { have: bytes.len(), need: Self::BYTES });

@@ -1,7 +1,7 @@
 //! Keys of varying length in keys of fixed length.
 //!
-//! The engine's keys all have `key_bytes` bytes. A key of at most one byte less, the empty one included, stands in them
-//! as its own bytes, a byte `0x80`, and zeros to the end: the padding of ISO/IEC 7816-4. No two keys have the same, and
+//! All keys of an engine have `key_bytes` bytes. A shorter key, possibly empty, is stored as its own bytes, a byte
+//! `0x80`, and zeros to the end: the padding of ISO/IEC 7816-4. Different keys have different padded forms, and
 //! none is a prefix of another.
 
 const END: u8 = 0x80;
@@ -11,7 +11,8 @@ pub const fn longest(key_bytes: usize) -> usize {
     key_bytes - 1
 }
 
-/// Appends `key` in a key of `key_bytes` bytes to `out`; `false`, and nothing is appended, if it is too long.
+/// Appends the padded form of `key`, `key_bytes` bytes long, to `out`. If `key` is too long, it returns `false`
+/// and appends nothing.
 pub fn write(key: &[u8], key_bytes: usize, out: &mut Vec<u8>) -> bool {
     if key.len() > longest(key_bytes) {
         return false;
@@ -23,7 +24,7 @@ pub fn write(key: &[u8], key_bytes: usize, out: &mut Vec<u8>) -> bool {
     true
 }
 
-/// The key of varying length in a key, which may be padded further with zeros; `None` if there is none.
+/// Removes the padding from a key; further zeros may follow it. `None` if the bytes are no padded key.
 pub fn read(field: &[u8]) -> Option<&[u8]> {
     let end = field.iter().rposition(|&byte| byte != 0)?;
     (field[end] == END).then_some(&field[..end])

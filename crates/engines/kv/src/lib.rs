@@ -1,8 +1,8 @@
 //! A replicated key-value store as a protocol engine, and its client half.
 //!
-//! Every node holds all data and leads some of the keys; a write is answered when every member has it, and any full
-//! member answers reads. The protocol is described in `PROTOCOL.md`; its origin
-//! is NIC-KV (chapter 4). [`Kv`] is the engine, [`Client`] the other end of its conversation.
+//! Every node holds all data and leads some of the keys. A write is answered when every member has it, and any
+//! full member answers reads. `PROTOCOL.md` describes the protocol; its origin is NIC-KV (chapter 4). [`Kv`] is
+//! the engine; [`Client`] is the client's end of the protocol.
 
 mod client;
 mod counters;

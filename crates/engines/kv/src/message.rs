@@ -1,8 +1,8 @@
 //! The messages, byte by byte.
 //!
-//! All integers are big-endian and aligned to their size. A key takes its bytes padded with zeros to whole
-//! 64-bit words (`K` bytes). Every message is a fixed header, then what varies. Keys of varying length are written into
-//! a key's bytes as [`crate::key`] says.
+//! All integers are big-endian and aligned to their size. A key is padded with zeros to whole 64-bit words (`K`
+//! bytes). Every message is a fixed header followed by content of variable length. [`crate::key`] describes how
+//! keys of varying length are padded.
 //!
 //! ```text
 //! Request       0 operation(1) zero(1) value length(2) zero(4)   8 client(8)   16 request(8)   24 expected version(8)
@@ -20,49 +20,49 @@
 //!               24 tag(8)   32 records
 //! ```
 //!
-//! A scan has the slot at which it begins in place of the expected version, with the highest bit set if it only counts,
-//! and a key of zeros. Its reply has the slot at which to go on in place of the version, 0 at the end of the table, and
-//! as its value the keys found, or how many there are (8).
+//! In a scan's request, the field of the expected version holds the slot at which the scan starts; its highest bit
+//! is set if the keys are only counted; the key is zeros. In its reply, the field of the version holds the slot at
+//! which to continue, 0 at the end of the table; the value is the keys found, or their number (8 bytes).
 //!
-//! `Request` and `Reply` travel between clients and nodes, the others between nodes. What is marked zero is
-//! written as zero; in a `Request`, which strangers write, it is checked, in the others it is ignored.
+//! `Request` and `Reply` travel between clients and nodes, the others between nodes. Fields marked zero are sent
+//! as zero. A node checks them in a `Request`, which untrusted clients send, and ignores them in the others.
 
 use thiserror::Error;
 use weft_waist::{Epoch, NODES_MAX, NodeSet};
 
-/// Kind of a message, in the waist's `kind`.
+/// Kind of a message: the `kind` of messages in `weft_waist`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Kind {
-    /// A client asks.
+    /// A client's request.
     Request = 1,
-    /// A node answers a client.
+    /// A node's answer to a client.
     Reply = 2,
     /// A leader replicates one write.
     Write = 3,
-    /// A follower tells how much it has accepted.
+    /// A follower reports how much it has accepted.
     Acknowledge = 4,
-    /// A leader tells how much is committed.
+    /// A leader reports how much is committed.
     Commit = 5,
-    /// A member tells what it had when the epoch closed.
+    /// A member reports what it had accepted when the epoch closed.
     Sealed = 6,
-    /// A joining node asks for state.
+    /// A joining node requests state.
     StateRequest = 7,
     /// State for a joining node.
     StateChunk = 8,
-    /// The engine tells its host what to log.
+    /// The engine hands its host a record to log.
     Record = 9,
-    /// The host tells how many records are durable.
+    /// The host reports how many records are durable.
     Durable = 10,
-    /// The host tells what it has found in its log.
+    /// The host replays one record of its log after a restart.
     Restore = 11,
-    /// The host has told all of it.
+    /// The host has replayed its whole log.
     Restored = 12,
-    /// The host asks for a part of a snapshot.
+    /// The host requests a part of a snapshot.
     Snapshot = 13,
-    /// The engine gives a part of a snapshot.
+    /// The engine answers with a part of a snapshot.
     SnapshotPart = 14,
-    /// A client leaves, and asks nothing any more: its number (8).
+    /// A client leaves and sends no more requests. Content: its number (8).
     Leave = 15,
 }
 
@@ -80,22 +80,22 @@ pub enum Operation {
     CompareAndSet = 4,
     /// Remove the key if its version is the expected one, which is not 0.
     CompareAndDelete = 5,
-    /// Tell which keys the node has, or how many, from a slot of its table on.
+    /// List the keys that the node has, or count them, starting at a slot of its table.
     Scan = 6,
 }
 
 impl Operation {
-    /// Whether what it does to a key is to remove it.
+    /// Whether the operation removes a key if it takes effect.
     pub const fn removes(self) -> bool {
         matches!(self, Self::Delete | Self::CompareAndDelete)
     }
 
-    /// Whether it changes nothing, and any full member may answer it.
+    /// Whether the operation only reads, so that any full member may answer it.
     pub const fn reads(self) -> bool {
         matches!(self, Self::Get | Self::Scan)
     }
 
-    /// Whether the engine in gates lacks it.
+    /// Whether the engine in gateware lacks the operation.
     pub const fn is_beyond_gates(self) -> bool {
         matches!(self, Self::CompareAndDelete | Self::Scan)
     }
@@ -126,22 +126,24 @@ pub enum Status {
     Ok = 0,
     /// The key is absent: nothing to read or delete.
     NotFound = 1,
-    /// The key has another version, the one in the reply; 0 if it is absent.
+    /// The key has another version than expected; the reply has it: 0 if the key is absent.
     Mismatch = 2,
     /// The key's bucket has no free slot. Nothing changed.
     TableFull = 3,
-    /// The node has as much undecided as it can hold. Nothing happened; ask again later.
+    /// The node has as many undecided writes or waiting reads as it can hold. Nothing happened; repeat the request
+    /// later.
     Busy = 4,
-    /// Another node leads the key. Nothing happened; the reply's epoch and full members tell which.
+    /// Another node leads the key. Nothing happened; the client computes the leader from the reply's full members.
     NotLeader = 5,
-    /// The node may not serve at present. The request may still take effect if it was accepted before.
+    /// The node may not serve at present. The request may still take effect if a node accepted it before.
     NotServing = 6,
-    /// The node remembers as many clients as it can. Nothing happened.
+    /// The node has sessions for as many clients as it can hold. Nothing happened.
     SessionsFull = 7,
     /// The sizes or fields of the request are wrong. Nothing happened.
     BadRequest = 8,
-    /// The node does not remember the client, and has forgotten one with a number as high or higher: the version is the
-    /// highest of these. Nothing happened; a client with a higher number may ask.
+    /// The node has no session for the client, and has dropped that of a client with the same or a higher number.
+    /// The reply's version is the highest number dropped. Nothing happened; a client with a higher number is
+    /// admitted.
     Forgotten = 9,
 }
 
@@ -162,19 +164,19 @@ impl Status {
         })
     }
 
-    /// Whether a write can end so: such a status is replicated and remembered.
+    /// Whether a write can end with this status: such a status is replicated and kept in the client's session.
     pub const fn is_recorded(self) -> bool {
         matches!(self, Self::Ok | Self::NotFound | Self::Mismatch | Self::TableFull)
     }
 
-    /// A session record's status byte.
+    /// Parses the status byte of a write or of a session's record.
     pub(crate) fn parse_recorded(value: u8) -> Result<Self, Malformed> {
         Self::parse(value)
             .and_then(|status| if status.is_recorded() { Ok(status) } else { Err(Malformed::Status(value)) })
     }
 }
 
-/// Reason for which bytes are no message.
+/// Why bytes are no valid message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Malformed {
     /// The message ends before its fields do.
@@ -185,16 +187,16 @@ pub enum Malformed {
         /// Bytes that the fields need.
         need: usize,
     },
-    /// The bytes go on behind the message.
+    /// Bytes follow the end of the message.
     #[error("{0} bytes too many")]
     Trailing(usize),
     /// Unknown operation.
     #[error("operation {0} does not exist")]
     Operation(u8),
-    /// Unknown status, or one that this message cannot carry.
+    /// Unknown status, or one that this message cannot have.
     #[error("status {0} does not exist or does not belong here")]
     Status(u8),
-    /// A field has a value that it cannot have.
+    /// A field, by its name, has an invalid value.
     #[error("the field {0} has a value that it cannot have")]
     Field(&'static str),
 }
@@ -204,7 +206,7 @@ fn header<const N: usize>(bytes: &[u8]) -> Result<(&[u8; N], &[u8]), Malformed> 
     bytes.split_first_chunk().ok_or(Malformed::Truncated { have: bytes.len(), need: N })
 }
 
-/// Splits key and value, which must fill the rest exactly.
+/// Splits `rest` into key and value, which must fill it exactly.
 fn key_and_value(rest: &[u8], key_field: usize, value_length: usize) -> Result<(&[u8], &[u8]), Malformed> {
     let need = key_field + value_length;
     if rest.len() < need {
@@ -236,19 +238,20 @@ pub(crate) fn put<const N: usize>(bytes: &mut [u8], at: usize, field: [u8; N]) {
     bytes[at..at + N].copy_from_slice(&field);
 }
 
-/// Set in a scan's place to begin, it asks how many keys there are.
+/// Flag in the field of a scan's first slot: the scan only counts the keys.
 pub const SCAN_COUNTS: u64 = 1 << 63;
 
 /// A client's request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request<'a> {
-    /// The operation.
+    /// The operation to execute.
     pub operation: Operation,
-    /// The client: unique among all clients ever.
+    /// Number of the client: no other client, past or present, has it.
     pub client: u64,
     /// The client's number for the request, from 1.
     pub request: u64,
-    /// The version that a compare-and-set or compare-and-delete expects, or where a scan begins; 0 otherwise.
+    /// The version that a compare-and-set or compare-and-delete expects, or the slot at which a scan starts; 0
+    /// otherwise.
     pub expected: u64,
     /// The key, padded.
     pub key: &'a [u8],
@@ -260,7 +263,7 @@ impl<'a> Request<'a> {
     /// Bytes of the header.
     pub const HEADER: usize = 32;
 
-    /// The header; key (padded) and value follow it.
+    /// Encodes the header; key (padded) and value follow it in the message.
     pub fn header(&self) -> [u8; Request::HEADER] {
         let mut bytes = [0; Self::HEADER];
         bytes[0] = self.operation as u8;
@@ -271,7 +274,7 @@ impl<'a> Request<'a> {
         bytes
     }
 
-    /// Client and number of the request: all that a node needs to refuse it.
+    /// Client and request number of an encoded request: all that a node needs in order to refuse it.
     pub fn identity(bytes: &[u8]) -> Option<(u64, u64)> {
         (bytes.len() >= Self::HEADER).then(|| (be64(bytes, 8), be64(bytes, 16)))
     }
@@ -320,19 +323,19 @@ impl<'a> Request<'a> {
 /// A node's answer to a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reply<'a> {
-    /// Status of the request.
+    /// Outcome of the request.
     pub status: Status,
-    /// The client.
+    /// Number of the client.
     pub client: u64,
     /// Number of the request.
     pub request: u64,
-    /// The version that belongs to the status.
+    /// The key's version, or the number that [`Status`] and scans define instead.
     pub version: u64,
     /// The node's epoch.
     pub epoch: Epoch,
-    /// The full members of that epoch: with them the client computes the leader of a key.
+    /// The full members of that epoch, from which the client computes the leader of a key.
     pub full: NodeSet,
-    /// The value of a get that found one, or what a scan found; empty otherwise.
+    /// The value that a get found, or the result of a scan; empty otherwise.
     pub value: &'a [u8],
 }
 
@@ -340,7 +343,7 @@ impl<'a> Reply<'a> {
     /// Bytes of the header.
     pub const HEADER: usize = 40;
 
-    /// The header; the value follows it.
+    /// Encodes the header; the value follows it in the message.
     pub fn header(&self) -> [u8; Reply::HEADER] {
         let mut bytes = [0; Self::HEADER];
         bytes[0] = self.status as u8;
@@ -377,15 +380,15 @@ impl<'a> Reply<'a> {
 pub struct Write<'a> {
     /// The epoch of the stream.
     pub epoch: Epoch,
-    /// What was asked: none that [`Operation::reads`].
+    /// The client's operation: never one for which [`Operation::reads`] holds.
     pub operation: Operation,
-    /// Its outcome: one that [`Status::is_recorded`].
+    /// Its outcome: a status for which [`Status::is_recorded`] holds.
     pub status: Status,
     /// Sequence number in the stream, from 1.
     pub number: u64,
-    /// Committed length of the stream.
+    /// Committed length of the stream when the write was sent.
     pub committed: u64,
-    /// The client.
+    /// Number of the client.
     pub client: u64,
     /// Number of the request.
     pub request: u64,
@@ -401,7 +404,7 @@ impl<'a> Write<'a> {
     /// Bytes of the header.
     pub const HEADER: usize = 48;
 
-    /// The header; key (padded) and value follow it.
+    /// Encodes the header; key (padded) and value follow it in the message.
     pub fn header(&self) -> [u8; Write::HEADER] {
         let mut bytes = [0; Self::HEADER];
         put(&mut bytes, 0, self.epoch.0.to_be_bytes());
@@ -419,7 +422,8 @@ impl<'a> Write<'a> {
     /// Parses a write with a key of `key_field` padded bytes.
     ///
     /// # Errors
-    /// Wrong length, an operation or status that no entry has, number or request 0, or a value that does not fit
+    /// Wrong length, an operation or status that no entry has, number or request 0, or a value although operation
+    /// and status have none, or none although they need one.
     /// operation and status.
     pub fn parse(bytes: &'a [u8], key_field: usize) -> Result<Self, Malformed> {
         let (head, rest) = header::<{ Write::HEADER }>(bytes)?;
@@ -453,18 +457,18 @@ impl<'a> Write<'a> {
     }
 }
 
-/// A follower's acceptance of a leader's stream.
+/// A follower's report of how much of a leader's stream it has accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Acknowledge {
     /// The epoch of the stream.
     pub epoch: Epoch,
     /// Length that the follower has accepted.
     pub accepted: u64,
-    /// Length that the follower knows to be committed.
+    /// Committed length that the follower has received from the leader.
     pub committed: u64,
-    /// The follower saw a write beyond the next one: some are missing.
+    /// The follower received a write that does not follow the last one it accepted: some are missing.
     pub gap: bool,
-    /// Nothing has moved for a while: the leader should send the committed length.
+    /// Nothing has changed at the follower for a while: the leader should send the committed length.
     pub asks: bool,
 }
 
@@ -472,7 +476,7 @@ impl Acknowledge {
     /// Bytes of the message.
     pub const BYTES: usize = 24;
 
-    /// The message.
+    /// Encodes the message.
     pub fn encode(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         put(&mut bytes, 0, self.epoch.0.to_be_bytes());
@@ -506,7 +510,7 @@ impl Acknowledge {
     }
 }
 
-/// A leader's word on how much of its stream is committed.
+/// A leader's report of how much of its stream is committed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Commit {
     /// The epoch of the stream.
@@ -519,7 +523,7 @@ impl Commit {
     /// Bytes of the message.
     pub const BYTES: usize = 16;
 
-    /// The message.
+    /// Encodes the message.
     pub fn encode(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         put(&mut bytes, 0, self.epoch.0.to_be_bytes());
@@ -541,7 +545,7 @@ impl Commit {
 /// Length of each leader's stream, indexed by node.
 pub type Lengths = [u64; NODES_MAX];
 
-/// Ends of the streams of a closed epoch.
+/// Where the streams of a closed epoch end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cut {
     /// The closed epoch.
@@ -553,13 +557,14 @@ pub struct Cut {
 /// The most requests of one client that are outstanding.
 pub const SESSION_WINDOW: u64 = 16;
 
-/// Bytes of a session in a state transfer: the client, then for each place request, version, status, zeros.
+/// Bytes of a session in a state transfer: the client, then for each slot of its window request, version, status,
+/// zeros.
 pub(crate) const SESSION_BYTES: usize = 8 + 24 * SESSION_WINDOW as usize;
 
-/// The cuts that a node remembers, newest first; those behind `count` are meaningless.
+/// The number of cuts that a node keeps.
 pub const CUTS_MAX: usize = 4;
 
-/// State of a member when it learned of a new epoch.
+/// A member's report of its state when it received the view of a new epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sealed {
     /// The new epoch.
@@ -568,11 +573,11 @@ pub struct Sealed {
     pub base: Epoch,
     /// The members of that epoch.
     pub base_members: NodeSet,
-    /// From whom the member has heard for the new epoch, itself included.
+    /// The members whose reports for the new epoch this member has, itself included.
     pub heard: NodeSet,
     /// Accepted length of each stream of the base epoch.
     pub accepted: Lengths,
-    /// The last cuts that it made, newest first; epoch 0 marks an unused place.
+    /// The member's last cuts, newest first; epoch 0 marks an unused entry.
     pub cuts: [Cut; CUTS_MAX],
 }
 
@@ -667,9 +672,9 @@ pub struct StateRequest {
     pub epoch: Epoch,
     /// Number of the attempt: chunks repeat it.
     pub attempt: u32,
-    /// Of what.
+    /// Kind of state.
     pub what: What,
-    /// The first slot, or the first place of the session table.
+    /// The first slot of the table, or the first entry of the session table.
     pub from: u32,
 }
 
@@ -677,7 +682,7 @@ impl StateRequest {
     /// Bytes of the message.
     pub const BYTES: usize = 16;
 
-    /// The message.
+    /// Encodes the message.
     pub fn encode(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         put(&mut bytes, 0, self.epoch.0.to_be_bytes());
@@ -703,24 +708,24 @@ impl StateRequest {
     }
 }
 
-/// The state from position `from` to before `next`. All chunks of one answer reflect the same moment.
+/// The state from position `from` up to, not including, `next`. All chunks of one answer reflect the same moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StateChunk<'a> {
     /// The epoch in which the receiver joins.
     pub epoch: Epoch,
-    /// The request's attempt.
+    /// The attempt of the request that this chunk answers.
     pub attempt: u32,
-    /// Of what.
+    /// Kind of state.
     pub what: What,
-    /// Whether it ends the answer.
+    /// Whether this is the last chunk of the answer.
     pub last: bool,
-    /// The position of the first chunk is the request's, of the others the `next` of the chunk before.
+    /// First position: in the first chunk the request's `from`, in the others the previous chunk's `next`.
     pub from: u32,
     /// The position that follows this chunk; all ones at the end.
     pub next: u32,
-    /// Length of the sender's stream that was committed and is therefore in the buckets.
+    /// The committed length of the sender's stream that the chunk's buckets reflect.
     pub tag: u64,
-    /// Slots or sessions; see the `transfer` module.
+    /// Slots or sessions, encoded as the `transfer` module says.
     pub records: &'a [u8],
 }
 
@@ -728,7 +733,7 @@ impl<'a> StateChunk<'a> {
     /// Bytes of the header.
     pub const HEADER: usize = 32;
 
-    /// The header; the records follow it.
+    /// Encodes the header; the records follow it in the message.
     pub fn header(&self) -> [u8; StateChunk::HEADER] {
         let mut bytes = [0; Self::HEADER];
         put(&mut bytes, 0, self.epoch.0.to_be_bytes());
@@ -741,10 +746,10 @@ impl<'a> StateChunk<'a> {
         bytes
     }
 
-    /// Parses a chunk; the records are not looked at.
+    /// Parses a chunk, without its records.
     ///
     /// # Errors
-    /// Wrong length, an unknown `what`, or a position that does not move on.
+    /// Wrong length, an unknown `what`, or a `next` that is not beyond `from`.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Malformed> {
         let (head, records) = header::<{ StateChunk::HEADER }>(bytes)?;
         let chunk = Self {

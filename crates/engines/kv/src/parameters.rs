@@ -21,36 +21,36 @@ pub struct Parameters {
     pub buckets: u32,
     /// Slots of a bucket: a power of two, at most 32.
     pub ways: u32,
-    /// The most writes of one leader that are accepted but undecided. Further ones are answered with `Busy`.
+    /// The most writes of one leader that are accepted but undecided. Further writes are refused with `Busy`.
     pub window: usize,
-    /// The most reads that wait at this node for a write to be decided. Further ones are answered with `Busy`.
+    /// The most reads that wait at this node for a write to be decided. Further reads are refused with `Busy`.
     pub waiting_reads: usize,
-    /// Most clients with a session at a leader. Further clients get `SessionsFull`.
+    /// The most clients with a session at a leader. Further clients are refused with `SessionsFull`.
     pub sessions: usize,
-    /// A client that was silent for longer may be forgotten. It must exceed the time after which a client gives a
-    /// request up and the lifetime of a datagram taken together.
+    /// A client that was silent for longer may be forgotten. The time must exceed the sum of the clients' request
+    /// time-out and the lifetime of a datagram.
     pub session_idle: Duration,
     /// Time without progress after which a node repeats its messages.
     pub retransmit: Duration,
-    /// The longest such wait: it doubles while nothing moves.
+    /// Upper limit of that time, which doubles while there is no progress.
     pub retransmit_max: Duration,
     /// The most writes that are sent again at once to one follower.
     pub burst: usize,
     /// The most bytes of one message of a state transfer.
     pub chunk_bytes: usize,
-    /// The host keeps a log: a node acknowledges only durable entries. See [`crate::journal`].
+    /// Whether the host keeps a log, so that a node acknowledges only durable entries. See [`crate::journal`].
     pub durable: bool,
-    /// Whether the engine has the operations that the one in gates lacks ([`Operation::is_beyond_gates`]). One that
-    /// has not refuses them as `BadRequest`, as the gates do; and it forgets clients as these do, who are idle only,
-    /// and takes them for new ones when they ask again.
+    /// Whether the engine has the operations that the engine in gateware lacks ([`Operation::is_beyond_gates`]).
+    /// Without them it behaves as the gateware: it refuses these operations as `BadRequest`, drops only sessions
+    /// of idle clients, and admits a dropped client as a new one.
     pub beyond_gates: bool,
-    /// A known bug to run with.
+    /// A deliberate bug to run with.
     #[cfg(feature = "planted-bugs")]
     pub planted_bug: Option<PlantedBug>,
 }
 
 impl Default for Parameters {
-    /// 8-byte keys, values of up to 1,024 bytes, room for some 160,000 keys (see [`Parameters::for_keys`]).
+    /// 8-byte keys, values of up to 1,024 bytes, room for about 160,000 keys (see [`Parameters::for_keys`]).
     fn default() -> Self {
         Self {
             key_bytes: 8,
@@ -74,15 +74,15 @@ impl Default for Parameters {
 }
 
 impl Parameters {
-    /// The default with a table that takes `keys` evenly hashed keys: at most 10 of a bucket's 32 slots are
-    /// used on average, so that a bucket overflows with a probability near 10^-8 (Poisson).
+    /// The default parameters with a table for `keys` evenly hashed keys. On average at most 10 of a bucket's 32
+    /// slots are used, so a bucket overflows with a probability near 10^-8 (Poisson).
     #[must_use]
     pub fn for_keys(keys: u64) -> Self {
         let buckets = keys.div_ceil(10).next_power_of_two().clamp(u64::from(PARTITIONS), 1 << 26);
         Self { buckets: buckets as u32, ..Self::default() }
     }
 
-    /// The sizes of the engine in gates (`rtl/engines/kv/kv_pkg.sv`), for a table of so many buckets.
+    /// The sizes of the engine in gateware (`rtl/engines/kv/kv_pkg.sv`), with a table of `buckets` buckets.
     #[must_use]
     pub fn gateware(buckets: u32) -> Self {
         Self {
@@ -95,10 +95,10 @@ impl Parameters {
         }
     }
 
-    /// Whether an engine can run with these sizes.
+    /// Checks that an engine can run with these sizes.
     ///
     /// # Errors
-    /// The first one that is out of range.
+    /// The first size that is out of range.
     pub fn check(&self) -> Result<(), ParametersError> {
         let require = |holds, what| if holds { Ok(()) } else { Err(ParametersError(what)) };
         require((1..=KEY_BYTES_MAX).contains(&self.key_bytes), "key_bytes must be 1 to 72")?;
@@ -120,7 +120,7 @@ impl Parameters {
         )
     }
 
-    /// Whether the engine has an operation.
+    /// Whether the engine is configured to have an operation.
     pub(crate) fn has(&self, operation: Operation) -> bool {
         self.beyond_gates || !operation.is_beyond_gates()
     }
@@ -147,34 +147,34 @@ impl Parameters {
 #[error("{0}")]
 pub struct ParametersError(&'static str);
 
-/// Known ways to get replication wrong. With the feature `planted-bugs` an engine can be told to have one of
-/// them, which proves that a checker would see it.
+/// Deliberate replication bugs. With the feature `planted-bugs` an engine can run with one of them, which shows
+/// that a checker would detect it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PlantedBug {
-    /// The leader applies and answers a write before any follower has it.
+    /// The leader applies and answers a write before any follower has accepted it.
     AcknowledgeBeforeReplicating,
     /// A follower answers a read although a newer write is accepted and undecided.
     StaleReadAtFollower,
-    /// At a view change each node keeps what it knew to be committed, not what all have accepted.
+    /// At a view change each node keeps the entries that it saw committed, not those that all members accepted.
     LostUpdateOnFailover,
-    /// A request that was executed is executed again when it arrives again.
+    /// A request that arrives again is executed again.
     DuplicateApply,
     /// A compare-and-delete removes the key whatever its version is.
     DeleteWithoutComparing,
-    /// Neither the epoch of a message nor the lease is looked at.
+    /// The engine checks neither the epoch of a message nor its lease.
     EpochNotChecked,
     /// A write counts as durable when it is accepted.
     AcknowledgeBeforeFlush,
-    /// A member says what it has accepted when an epoch closes before all of that is durable.
+    /// When an epoch closes, a member reports the entries that it accepted before all of them are durable.
     SealedBeforeFlush,
-    /// A full member acts in an epoch before its log says that it has begun.
+    /// A full member acts in an epoch before its record of the epoch's opening is durable.
     ActsBeforeOpening,
-    /// A joining member says that it has all data before all of it is durable.
+    /// A joining member reports that it has all data before all of it is durable.
     SyncedBeforeFlush,
 }
 
 impl PlantedBug {
-    /// All of them.
+    /// All planted bugs but those of durability.
     pub const ALL: [Self; 6] = [
         Self::AcknowledgeBeforeReplicating,
         Self::StaleReadAtFollower,
@@ -184,7 +184,7 @@ impl PlantedBug {
         Self::EpochNotChecked,
     ];
 
-    /// Those of durability: only a cluster whose nodes have disks shows them.
+    /// The planted bugs of durability: only a cluster whose nodes have disks shows them.
     pub const OF_DISKS: [Self; 4] = [
         Self::AcknowledgeBeforeFlush,
         Self::SealedBeforeFlush,
@@ -192,7 +192,7 @@ impl PlantedBug {
         Self::SyncedBeforeFlush,
     ];
 
-    /// Name on command lines: lower case, words joined by hyphens.
+    /// Name of the bug on command lines: lower case, words joined by hyphens.
     pub const fn name(self) -> &'static str {
         match self {
             Self::AcknowledgeBeforeReplicating => "acknowledge-before-replicating",
@@ -209,7 +209,7 @@ impl PlantedBug {
     }
 }
 
-/// The least `chunk_bytes` that can carry any one record.
+/// The smallest `chunk_bytes` for which every record fits into a chunk.
 fn chunk_bytes_least(parameters: &Parameters) -> usize {
     let slot = SLOT_HEADER_BYTES + parameters.key_field() + parameters.value_bytes_max.next_multiple_of(8);
     StateChunk::HEADER + slot.max(SESSION_BYTES)

@@ -3,7 +3,7 @@
 /// Partitions of the key space. [`weft_waist::View::leader`] maps each to the node that leads it.
 pub const PARTITIONS: u32 = 256;
 
-/// Hashes a key: the same at every node and client, now and in gateware.
+/// Hashes a key: nodes, clients and gateware of all versions must compute the same hash.
 ///
 /// The key is padded with zeros to whole big-endian 64-bit words *w*. From *h* = 0, each word makes
 /// *h* = mix(*h* xor *w*). mix is four rounds of
@@ -57,14 +57,14 @@ pub(crate) const fn mix(mut x: u64) -> u64 {
 pub(crate) struct Placement {
     /// Bucket: the low bits of the hash, so that all keys of a bucket are of one partition.
     pub bucket: u32,
-    /// The way of the bucket that is looked at first: bits 32 up.
+    /// The way of the bucket at which the search for a free one starts: bits 32 up of the hash.
     pub way: u32,
     /// Tag of the key in its bucket: the top 11 bits, 1 if they are zero, since zero means free.
     pub tag: u16,
 }
 
 impl Placement {
-    /// Of a key in a table of so many buckets and ways, both powers of two.
+    /// Placement of `key` in a table with `buckets` buckets and `ways` ways, both powers of two.
     pub fn of(key: &[u8], buckets: u32, ways: u32) -> Self {
         let hash = hash(key);
         Self {
@@ -74,7 +74,7 @@ impl Placement {
         }
     }
 
-    /// The partition of its bucket.
+    /// The partition to which the bucket belongs.
     pub fn partition(self) -> u32 {
         self.bucket % PARTITIONS
     }

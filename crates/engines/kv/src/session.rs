@@ -1,20 +1,21 @@
-//! What a node remembers of its clients, so that no request takes effect twice.
+//! Sessions of clients: the records by which a node makes sure that no request takes effect twice.
 //!
-//! A client numbers its requests from 1 and issues number *r* only after *r* - [`SESSION_WINDOW`] has ended, so one
-//! place per number modulo the window is enough. A place holds the record of the latest request that was applied
-//! there and, at a leader, the request that is in its window. Every node records every applied write, so whoever
-//! leads next knows what has been done.
+//! A client numbers its requests from 1 and issues number *r* only after *r* - [`SESSION_WINDOW`] has ended. So a
+//! session needs one slot per number modulo the window. A slot holds the record of the latest request that was
+//! applied there and, at a leader, the request that is still undecided. Every node records every applied write, so
+//! a node that becomes leader has the records of all earlier leaders.
 //!
-//! A leader admits new clients while it knows fewer than the limit. The other leaders may admit some at the same
-//! time that it has not heard of, at most one per entry of their windows; so the space exceeds the limit by
-//! that, and recording never fails. If it would (a node may have forgotten fewer than the leaders), the client that has
-//! been silent for longest is forgotten.
+//! A leader admits new clients while it has fewer sessions than the limit. Other leaders may admit clients at the
+//! same time, at most one per entry of their windows, before this node receives them. The table has space for
+//! these beyond the limit, so recording never fails. If the table is full all the same (a node may have dropped
+//! fewer sessions than the leaders), the session of the client that was silent for longest is dropped.
 //!
-//! A client that is forgotten, because it was silent or has said that it leaves, must stay so: its requests may arrive
-//! again at any time. Later clients have higher numbers, by the clocks of their machines, so a node keeps the highest
-//! number that it has forgotten, the *horizon*, and admits no client at or below it. Who is refused for that, because
-//! its clock is behind or it was silent for long, is told the horizon and goes on with a number beyond. A joining node
-//! gets the horizon with the sessions, as the first request of client 0, which nobody is.
+//! Once a node has dropped a client's session, because the client was silent or has left, it must refuse that
+//! client for ever: copies of its requests may still arrive. Clients take their numbers from their clocks, so
+//! later clients have higher ones. A node keeps the highest number that it has dropped, the *horizon*, and admits
+//! no client at or below it. A client that is refused for this reason (its clock is slow, or it was silent for
+//! long) receives the horizon and goes on under a number beyond it. In a state transfer the horizon travels as the
+//! first request of client 0, a number that no client has.
 
 use weft_time::{Duration, Instant};
 use weft_waist::NODES_MAX;
@@ -31,7 +32,7 @@ struct SessionEntry {
     /// The latest applied request; 0 if there was none.
     request: u64,
     version: u64,
-    /// The latest request in this node's own window; 0 if there is none.
+    /// The latest undecided request in this node's own window; 0 if there is none.
     pending: u64,
     status: Status,
 }
@@ -41,7 +42,7 @@ struct Session {
     client: u64,
     used: bool,
     active: Instant,
-    /// Neighbours in the order of activity.
+    /// Neighbours in the list of sessions, which is ordered by last activity.
     newer: u32,
     older: u32,
     /// Number of requests that are pending.
@@ -58,16 +59,16 @@ pub(crate) enum Seen {
     Recorded { status: Status, version: u64 },
     /// In this node's window: the reply will follow.
     Pending,
-    /// A late duplicate: the client has reused the slot for a later request.
+    /// A late duplicate: the client has reused its slot for a later request.
     Superseded,
 }
 
-/// Why a client has no session.
+/// Why a client gets no session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NotAdmitted {
-    /// There are too many.
+    /// As many clients have sessions as the limit allows.
     Full,
-    /// It may be one that was forgotten.
+    /// The client may be one whose session was dropped.
     Forgotten { horizon: u64 },
 }
 
@@ -77,17 +78,18 @@ pub(crate) struct Sessions {
     limit: usize,
     idle: Duration,
     capacity: usize,
-    /// Clients with this identity or a lower one are admitted only if they are remembered. 0 until a client is
-    /// forgotten, and always where a peer is the engine in gates, which has no horizon.
+    /// The highest client number whose session was dropped; 0 if there is none. A client with this number or a
+    /// lower one is admitted only if it still has a session. Always 0 where a peer may be the engine in gateware,
+    /// which has no horizon.
     horizon: u64,
     has_horizon: bool,
-    /// Open addressing with linear probing: index plus one, or 0.
+    /// Hash map with open addressing and linear probing: index of a session plus one, or 0 for free.
     map: Vec<u32>,
     list: Vec<Session>,
     free: Vec<u32>,
     newest: u32,
     oldest: u32,
-    /// Sessions forgotten although they were not idle for long enough.
+    /// Number of sessions dropped although their clients had not been idle for `idle`.
     pub forced_evictions: u64,
 }
 
@@ -109,7 +111,7 @@ impl Sessions {
         }
     }
 
-    /// Forgets everything but the horizon.
+    /// Drops all sessions, but keeps the horizon.
     pub fn clear(&mut self) {
         self.map.fill(0);
         self.list.clear();
@@ -126,7 +128,7 @@ impl Sessions {
         mix(client) as usize & (self.map.len() - 1)
     }
 
-    /// Index of the client in the map, or the free index for it.
+    /// The map index at which the client is, or the free one for it; and the index of its session, if it has one.
     fn probe(&self, client: u64) -> (usize, Option<usize>) {
         let mask = self.map.len() - 1;
         let mut at = self.home(client);
@@ -174,7 +176,7 @@ impl Sessions {
         self.unlink(index);
         self.list[index].used = false;
         self.free.push(index as u32);
-        // Close the gap in the probe sequences that run over the place (backward shift).
+        // Close the gap in the probe sequences that cross the freed index (backward shift).
         let mask = self.map.len() - 1;
         let (mut gap, _) = self.probe(self.list[index].client);
         let mut at = gap;
@@ -219,7 +221,7 @@ impl Sessions {
         index
     }
 
-    /// Looks up a request.
+    /// Looks up what is recorded about a request.
     pub fn look_up(&self, client: u64, request: u64) -> Seen {
         let Some(index) = self.probe(client).1 else { return Seen::Never };
         let place = &self.list[index].places[(request % SESSION_WINDOW) as usize];
@@ -234,7 +236,7 @@ impl Sessions {
         }
     }
 
-    /// Makes sure that the client has a session.
+    /// Makes sure that the client has a session, or says why it gets none.
     pub fn admit(&mut self, now: Instant, client: u64) -> Result<(), NotAdmitted> {
         if let (_, Some(index)) = self.probe(client) {
             self.touch(now, index);
@@ -254,7 +256,7 @@ impl Sessions {
         Ok(())
     }
 
-    /// The client says that it leaves.
+    /// Drops the session of a client that has left.
     pub fn leave(&mut self, client: u64) {
         if let (_, Some(index)) = self.probe(client)
             && self.has_horizon
@@ -271,10 +273,10 @@ impl Sessions {
         self.evict(index);
     }
 
-    /// The request is in this node's window.
+    /// Notes that the request is undecided in this node's window.
     ///
     /// # Panics
-    /// If the client has no session: it is admitted first.
+    /// If the client has no session; call [`Sessions::admit`] first.
     pub fn mark_pending(&mut self, client: u64, request: u64) {
         let index = self.probe(client).1.expect("a client is admitted first");
         let session = &mut self.list[index];
@@ -283,7 +285,7 @@ impl Sessions {
         place.pending = request;
     }
 
-    /// The request is no longer in this node's window.
+    /// Notes that the request has left this node's window.
     pub fn clear_pending(&mut self, client: u64, request: u64) {
         if let (_, Some(index)) = self.probe(client) {
             self.clear_pending_at(index, request);
@@ -316,7 +318,8 @@ impl Sessions {
 
     fn evict_silent(&mut self) {
         let mut index = self.oldest;
-        // A session with pending requests is kept; a window is smaller than the table, so some session has none.
+        // A session with undecided requests is kept. The window is smaller than the table, so some session has
+        // none.
         while self.list[index as usize].pending > 0 {
             index = self.list[index as usize].newer;
         }
@@ -324,7 +327,7 @@ impl Sessions {
         self.forget(index as usize);
     }
 
-    /// The request was applied and ended so.
+    /// Records the outcome of a request that was applied.
     pub fn record(&mut self, now: Instant, client: u64, request: u64, status: Status, version: u64) {
         let index = self.open(now, client);
         self.clear_pending_at(index, request);
@@ -334,12 +337,12 @@ impl Sessions {
         }
     }
 
-    /// Number of the entries that [`Sessions::export`] reads.
+    /// Number of positions that [`Sessions::export`] can return.
     pub fn places(&self) -> u32 {
         self.list.len() as u32 + u32::from(self.horizon > 0)
     }
 
-    /// The session at a place, if it is in use.
+    /// The session at a position, encoded, if the position is in use.
     pub fn export(&self, place: u32) -> Option<[u8; SESSION_BYTES]> {
         let mut bytes = [0; SESSION_BYTES];
         let Some(session) = self.list.get(place as usize) else {
@@ -355,7 +358,7 @@ impl Sessions {
         session.used.then_some(bytes)
     }
 
-    /// Takes over a session from another node; of each place the later record stays.
+    /// Merges a session from another node: in each slot the record with the higher request number stays.
     pub fn import(&mut self, now: Instant, bytes: &[u8; SESSION_BYTES]) -> Result<(), Malformed> {
         let client = be64(bytes, 0);
         if client == 0 && self.has_horizon {
@@ -395,7 +398,7 @@ mod tests {
         assert_eq!(sessions.look_up(9, 19), Seen::Never);
         sessions.record(Instant::ZERO, 9, 19, Status::Ok, 80);
         assert_eq!(sessions.look_up(9, 3), Seen::Superseded);
-        // Streams of different leaders are applied in any order: the earlier request does not displace the later.
+        // Streams of different leaders are applied in any order: an earlier request does not displace a later one.
         sessions.record(Instant::ZERO, 9, 3, Status::Mismatch, 77);
         assert_eq!(sessions.look_up(9, 19), Seen::Recorded { status: Status::Ok, version: 80 });
     }
@@ -452,7 +455,7 @@ mod tests {
         let late = Instant::ZERO + Duration::from_secs(61);
         sessions.admit(late, 9).unwrap();
         assert_eq!(sessions.admit(late, 5), forgotten(7), "it was silent");
-        // A node that joins learns of it, and one that begins anew keeps it.
+        // A node that joins receives the horizon, and a node that clears its sessions keeps it.
         let mut joined = super::tests::sessions(2);
         for place in 0..sessions.places() {
             sessions.export(place).into_iter().for_each(|bytes| joined.import(late, &bytes).unwrap());
@@ -485,7 +488,7 @@ mod tests {
     }
 
     proptest! {
-        /// The map finds exactly the sessions that are in the list, whatever was evicted.
+        /// The map finds exactly the sessions in the list, whichever were evicted.
         #[test]
         fn the_map_agrees_with_the_list(clients in prop::collection::vec((0u64..60, 0u64..40), 1..300)) {
             let mut sessions = sessions(8);
@@ -508,7 +511,7 @@ mod tests {
             }
         }
 
-        /// A transferred session answers as the original.
+        /// After a state transfer, lookups in a session give the same results as in the original.
         #[test]
         fn sessions_survive_a_transfer(requests in prop::collection::vec((1u64..64, 0u64..1000), 1..40)) {
             let (mut from, mut to) = (sessions(4), sessions(4));

@@ -1,4 +1,4 @@
-//! The two halves of a stream: what a leader knows of its followers, and when either says things again.
+//! Both ends of a stream: what a leader records about its followers, and when leader and follower repeat messages.
 
 use std::ops::RangeInclusive;
 
@@ -7,17 +7,17 @@ use weft_waist::{NODES_MAX, NodeId, NodeSet};
 
 use crate::parameters::Parameters;
 
-/// When to say something again: after an interval without progress that doubles up to a limit.
+/// When to repeat messages: after an interval without progress, which doubles up to a limit.
 ///
-/// The timer looks at the clock when it fires and is only ever moved to an earlier time, so that progress, which is
-/// frequent, costs no effect; it stops by itself when nothing is outstanding.
+/// The timer compares the clock when it fires, and is set again only for an earlier time. So progress, which is
+/// frequent, needs no timer effect. The timer stops by itself when nothing is outstanding.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
     first: Duration,
     most: Duration,
     interval: Duration,
     since: Instant,
-    /// Time that the timer is set to.
+    /// Time for which the timer is set.
     set: Option<Instant>,
 }
 
@@ -32,20 +32,21 @@ impl Pace {
         }
     }
 
-    /// Something moved, or begins to be outstanding.
+    /// Notes progress, or that something has become outstanding: the interval starts again.
     pub fn progress(&mut self, now: Instant) {
         self.interval = self.first;
         self.since = now;
     }
 
-    /// Time to set the timer to, unless it is set to that time or an earlier one.
+    /// Returns a time to set the timer to, unless the timer is already set to that time or an earlier one.
     pub fn arm(&mut self) -> Option<Instant> {
         let due = self.since + self.interval;
         let late = self.set.is_none_or(|set| set > due);
         late.then(|| *self.set.insert(due))
     }
 
-    /// The timer fired: whether it is time to speak. If anything is outstanding it is to be armed again.
+    /// Handles the timer: returns whether to repeat messages. If anything is still outstanding, the caller arms it
+    /// again.
     pub fn fire(&mut self, now: Instant) -> bool {
         let due = self.set.take().is_some() && now >= self.since + self.interval;
         if due {
@@ -60,19 +61,19 @@ impl Pace {
 struct Follower {
     /// Length that the follower has acknowledged.
     accepted: u64,
-    /// The last number of the latest burst that was sent again.
+    /// Number of the last write in the latest burst of retransmissions.
     resent: u64,
-    /// Length that was sent before that burst: up to there the follower needs more bursts.
+    /// Highest number sent before that burst. Until the follower has accepted up to here, it gets further bursts.
     recover: u64,
 }
 
-/// A leader's knowledge of the followers of its stream.
+/// A leader's records of the followers of its stream.
 #[derive(Clone, Debug)]
 pub(crate) struct Leading {
     followers: NodeSet,
     ledger: [Follower; NODES_MAX],
     burst: u64,
-    /// The committed length that the followers were last told.
+    /// The committed length that the followers were last sent.
     pub told: u64,
     pub pace: Pace,
 }
@@ -88,7 +89,7 @@ impl Leading {
         }
     }
 
-    /// Begins a stream.
+    /// Starts a stream with these followers.
     pub fn reset(&mut self, followers: NodeSet) {
         self.followers = followers;
         self.ledger = [Follower::default(); NODES_MAX];
@@ -104,15 +105,15 @@ impl Leading {
         self.followers.iter().map(|node| self.ledger[node.index()].accepted).fold(accepted, u64::min)
     }
 
-    /// Length acknowledged by a follower that has not accepted all of the leader's `accepted` entries.
+    /// The length that a follower has acknowledged, if it is less than the leader's `accepted`.
     pub fn waits_for(&self, follower: NodeId, accepted: u64) -> Option<u64> {
         let acknowledged = self.ledger[follower.index()].accepted;
         (self.followers.contains(follower) && acknowledged < accepted).then_some(acknowledged)
     }
 
-    /// Takes a follower's acknowledgement and tells what to send it again, if anything. A gap starts one burst; the
-    /// acknowledgement of a burst brings the next, until what was lost with the first is made up for. Further
-    /// complaints about the same place are left to the timer.
+    /// Processes a follower's acknowledgement; returns the writes to send it again, if any. A reported gap starts
+    /// one burst. The acknowledgement of a burst triggers the next, until all writes sent before the first burst
+    /// have been repeated. Further reports of the same gap trigger nothing; the timer handles them.
     pub fn acknowledge(
         &mut self,
         from: NodeId,
@@ -126,7 +127,7 @@ impl Leading {
         again.then(|| self.resend(from, accepted)).flatten()
     }
 
-    /// The next burst for a follower that lacks something.
+    /// The next burst of writes for a follower that has not accepted all.
     pub fn resend(&mut self, to: NodeId, accepted: u64) -> Option<RangeInclusive<u64>> {
         let follower = &mut self.ledger[to.index()];
         let (first, last) = (follower.accepted + 1, accepted.min(follower.accepted + self.burst));
@@ -138,10 +139,10 @@ impl Leading {
     }
 }
 
-/// Acknowledgements that a follower owes the leader of a stream.
+/// A follower's side of a stream: what it owes the leader in acknowledgements.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Following {
-    /// A write beyond the next one came since the last acknowledgement.
+    /// Since the last acknowledgement, a write arrived with a gap before it.
     pub gap: bool,
     pub pace: Pace,
 }

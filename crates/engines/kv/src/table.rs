@@ -1,4 +1,4 @@
-//! The table in card memory, byte by byte, so that a twin in gateware can share the image.
+//! The layout of the table in card memory, byte by byte. The engine in gateware can use the same image.
 //!
 //! ```text
 //! memory    tags of bucket 0 | tags of bucket 1 | … | slot 0 | slot 1 | …       slot = bucket * ways + way
@@ -12,13 +12,14 @@
 //! ```
 //!
 //! All integers are big-endian, as on the wire. A slot is a whole number of 64-byte beats, the width of a card's
-//! memory. A bucket's tags are one beat; a card keeps all of them on chip, so they are not counted as accesses. A tag
-//! is never 0 and comes from the key's hash; `beats` is how many beats the committed value takes, 0 if there is none,
-//! 31 if there are more than 30. So a read knows before its first access where to look and how much to fetch: a hit
-//! is one burst (unless another key of the bucket has the same tag, once in 2,047), a miss is none.
+//! memory. A bucket's tags are one beat; a card keeps all of them on chip, so they are not counted as accesses. A
+//! tag comes from the key's hash and is never 0. `beats` is the number of beats that the committed value takes: 0
+//! if there is none, 31 if there are more than 30. So before its first access, a read can tell where to look and
+//! how much to fetch: a hit is one burst (unless another key of the bucket has the same tag, once in 2,047), a
+//! miss is none.
 //!
-//! Only committed values are in a slot. `latest` differs from `version` exactly while a write is undecided. What stands
-//! in a slot that is free is meaningless.
+//! A slot holds only committed values. `latest` differs from `version` exactly while a write is undecided. The
+//! content of a free slot has no meaning.
 
 use weft_waist::Memory;
 
@@ -48,7 +49,7 @@ pub(crate) struct Table {
     /// Offset of the value in a slot.
     value_at: usize,
     slot_bytes: usize,
-    /// Room to compose a burst in.
+    /// Buffer in which a burst is composed.
     scratch: Vec<u8>,
 }
 
@@ -56,7 +57,7 @@ pub(crate) struct Table {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SlotNumber(pub u32);
 
-/// Content of a claimed slot beside key and value.
+/// Content of a claimed slot except key and value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Header {
     /// Version of the latest accepted write.
@@ -144,7 +145,7 @@ impl Table {
         put(memory.image_mut(), self.tag_address(slot), entry.to_be_bytes());
     }
 
-    /// Ways of a bucket whose tag is `tag`, one bit each; the free ones if it is 0.
+    /// Bit mask of the ways of a bucket whose tag is `tag`; for tag 0, the free ways.
     fn ways_with(&self, memory: &Memory, bucket: u32, tag: u16) -> u32 {
         let tags = &memory.image()[bucket as usize * TAGS_BYTES..][..2 * self.ways() as usize];
         tags.chunks_exact(2)
@@ -161,8 +162,8 @@ impl Table {
         }
     }
 
-    /// The slot that `key` has claimed, if any. One burst for each way with its tag: of the header, or, to `read`,
-    /// also of the value.
+    /// The slot that `key` has claimed, if any. It takes one memory burst for each way whose tag matches: the
+    /// header alone, or with `read` the value as well.
     fn find_or_read(
         &self,
         memory: &mut Memory,
@@ -200,7 +201,8 @@ impl Table {
         Some((header, self.rest_of_value(memory, slot, header.length)))
     }
 
-    /// The value of a slot. A burst has brought what `beats` promised; what a long value has beyond it is one more.
+    /// The value of a slot. The first burst fetched as many beats as the tag says; the remainder of a long value
+    /// takes one more burst.
     fn rest_of_value<'m>(&self, memory: &'m mut Memory, slot: SlotNumber, length: usize) -> &'m [u8] {
         let start = self.address(slot) + self.value_at;
         let burst = BEATS_MANY * BEAT;
@@ -210,7 +212,8 @@ impl Table {
         &memory.image()[start..start + length]
     }
 
-    /// Gives `key` a slot, or the one that it has, and notes `latest` there. `None` if the bucket is full.
+    /// Returns the slot of `key`, claiming a free one if it has none, and stores `latest` there. `None` if the
+    /// bucket is full.
     pub fn claim(
         &self,
         memory: &mut Memory,
@@ -225,12 +228,12 @@ impl Table {
         self.claim_free(memory, place, key, latest)
     }
 
-    /// Notes that a later write to a claimed slot was accepted.
+    /// Stores in a claimed slot that a later write was accepted.
     pub fn note_latest(&self, memory: &mut Memory, slot: SlotNumber, latest: u64) {
         memory.write(self.address(slot), &latest.to_be_bytes());
     }
 
-    /// Gives `key`, which has no slot, a free one: the way that its hash names, or the next free one after it.
+    /// Claims a free slot for `key`, which has none: the way that its hash names, or the next free one after it.
     pub fn claim_free(
         &self,
         memory: &mut Memory,
@@ -289,7 +292,7 @@ impl Table {
         }
     }
 
-    /// Takes back that a write was accepted: nothing is undecided in the slot after it.
+    /// Withdraws the accepted write of a slot, so that nothing in the slot is undecided.
     pub fn abandon(&self, memory: &mut Memory, slot: SlotNumber) {
         match self.tag_and_beats(memory, slot) {
             (0, _) => {}
@@ -324,7 +327,7 @@ impl Table {
         Some((header.version, &bytes[KEY..KEY + self.key_field], value))
     }
 
-    /// What stands in a slot that is claimed: its header and key.
+    /// The header and key of a slot; `None` if it is free.
     pub fn peek<'m>(&self, memory: &'m mut Memory, slot: SlotNumber) -> Option<(Header, &'m [u8])> {
         let (tag, _) = self.tag_and_beats(memory, slot);
         if tag == 0 {
@@ -383,7 +386,7 @@ mod tests {
         index.to_be_bytes()
     }
 
-    /// The first keys of bucket 0.
+    /// The first `count` keys that hash to bucket 0.
     fn keys_of_one_bucket(table: &Table, count: usize) -> Vec<[u8; 8]> {
         (0..).map(key).filter(|key| table.place(key).bucket == 0).take(count).collect()
     }
@@ -477,7 +480,7 @@ mod tests {
     }
 
     proptest! {
-        /// Puts and deletes that are decided at once leave what a map would hold.
+        /// Puts and deletes that are committed at once leave the table with the content of a map.
         #[test]
         fn behaves_as_a_map(steps in prop::collection::vec((0u64..40, any::<bool>(), 1usize..24), 1..200)) {
             let (mut table, mut memory) = small();

@@ -1,22 +1,24 @@
-//! How a joining node gets its state.
+//! State transfer: how a joining node gets its data.
 //!
-//! The joiner asks one node at a time: each full member for the buckets that it leads, in ascending order, then the
-//! lowest one for its sessions. A position is the number of a slot (bucket times ways plus way) in the table of the
-//! node that is asked, or of a place in its session table. An answer is up to [`CHUNKS_MAX`] chunks, all made in one
-//! moment; each is complete in itself: it holds the records of the positions from `from` to before `next`, as many as
-//! fit. Its tag is how much of the sender's stream was committed in that moment, and so is in its buckets.
+//! The joining node requests state from one node at a time: from each full member, in ascending order, the buckets
+//! that it leads, then from the lowest one the sessions. A position is the number of a slot (bucket times ways
+//! plus way) in the sender's table, or the index of an entry in its session table. An answer is up to
+//! [`CHUNKS_MAX`] chunks, all composed at the same moment. A chunk holds the records of the positions from `from`
+//! up to, not including, `next`: as many as fit. Its tag is the committed length of the sender's stream at that
+//! moment; the chunk's buckets reflect the stream up to there.
 //!
 //! ```text
 //! slot      0 version(8)   8 value length(2) zero(6)   16 key(K)   value, padded with zeros to whole 64-bit words
 //! session   0 client(8)    then 16 times: request(8) version(8) status(1) zero(7)
 //! ```
 //!
-//! The joiner begins with an empty table and applies every entry of the epoch's streams to it, whether the bucket has
-//! come or not. It takes the chunk that begins at its cursor, unless it has applied more of the stream than the tag.
-//! It applies the stream up to the tag and then installs each slot that is newer than what its table holds: those are
-//! the ones that nobody has written in this epoch. What was deleted before the tag is not in the chunk, what is
-//! deleted after it is deleted here too. So it does not matter where a chunk ends or what changes between two. A lost
-//! chunk makes those behind it useless; a timer asks again from the cursor.
+//! The joining node begins with an empty table and applies every entry of the epoch's streams to it, whether or
+//! not the entry's bucket has arrived. It accepts the chunk that begins at its cursor, unless it has applied more
+//! of the stream than the tag. It applies the stream up to the tag and then installs each slot of the chunk that
+//! is newer than its table's: nobody has written these in this epoch. A key deleted before the tag is not in the
+//! chunk; a key deleted after it is deleted here by the stream. So neither the end of a chunk nor changes between
+//! two chunks matter. If a chunk is lost, those that follow it are useless; a timer repeats the request from the
+//! cursor.
 
 use weft_waist::{Epoch, NodeId, NodeSet};
 
@@ -24,16 +26,16 @@ use crate::message::{SESSION_BYTES, StateChunk, StateRequest, What, be16, be64, 
 use crate::parameters::{Parameters, SLOT_HEADER_BYTES};
 use crate::stream::Pace;
 
-/// The position behind the last.
+/// Position that stands for the end of the table.
 pub(crate) const END: u32 = u32::MAX;
 
 /// The most chunks of one answer.
 pub(crate) const CHUNKS_MAX: usize = 16;
 
-/// Buckets, or places of the session table, that are looked at for one answer: bounds the work of an event.
+/// The most buckets, or entries of the session table, that one answer looks at. It limits the work of an event.
 pub(crate) const SCAN_MAX: u32 = 1024;
 
-/// The records of a chunk as they are composed.
+/// Buffer in which the records of a chunk are composed.
 #[derive(Clone, Debug)]
 pub(crate) struct Records {
     capacity: usize,
@@ -54,7 +56,7 @@ impl Records {
         &self.bytes
     }
 
-    /// Appends a slot; `false`, and nothing changed, if it does not fit.
+    /// Appends a slot; if it does not fit, returns `false` and changes nothing.
     #[must_use]
     pub fn push_slot(&mut self, version: u64, key: &[u8], value: &[u8]) -> bool {
         let mut head = [0; SLOT_HEADER_BYTES];
@@ -64,7 +66,7 @@ impl Records {
         self.push(&[&head, key, value, &[0; 8][..pad]])
     }
 
-    /// Appends a session; `false`, and nothing changed, if it does not fit.
+    /// Appends a session; if it does not fit, returns `false` and changes nothing.
     #[must_use]
     pub fn push_session(&mut self, session: &[u8; SESSION_BYTES]) -> bool {
         self.push(&[session])
@@ -83,7 +85,7 @@ impl Records {
 /// A slot of a chunk: version, key, value.
 type ChunkEntry<'a> = (u64, &'a [u8], &'a [u8]);
 
-/// The slots of a chunk, the last one `None` if the bytes are no slots.
+/// The slots of a chunk. The last item is `None` if the bytes are malformed.
 pub(crate) fn slots(
     mut records: &[u8],
     key_field: usize,
@@ -110,27 +112,27 @@ fn parse_slot(bytes: &[u8], key_field: usize, value_max: usize) -> Option<(Chunk
     Some(((be64(head, 0), key, &value[..length]), rest))
 }
 
-/// The sessions of a chunk, the last one `None` if the bytes are no sessions.
+/// The sessions of a chunk. The last item is `None` if the bytes are malformed.
 pub(crate) fn sessions(records: &[u8]) -> impl Iterator<Item = Option<&[u8; SESSION_BYTES]>> {
     records.chunks(SESSION_BYTES).map(|bytes| bytes.try_into().ok())
 }
 
-/// State that a joining node has yet to fetch, and its sources.
+/// What a joining node still has to fetch, and from which nodes.
 #[derive(Clone, Debug)]
 pub(crate) struct Transfer {
-    /// Nodes whose buckets are still missing. The first is being asked.
+    /// Nodes whose buckets are still missing. The first is the current source.
     buckets_of: NodeSet,
-    /// Node whose sessions are still missing; asked after the last bucket.
+    /// Node whose sessions are still missing; it is the source after the last bucket.
     sessions_of: Option<NodeId>,
-    /// The first position of the source at hand that has yet to come.
+    /// The first position that has not arrived from the current source.
     cursor: u32,
-    /// Counts requests; chunks repeat it.
+    /// Number of the latest request; chunks repeat it.
     attempt: u32,
     pub pace: Pace,
 }
 
 impl Transfer {
-    /// Nothing is missing.
+    /// A transfer that has nothing to fetch.
     pub fn new(parameters: &Parameters) -> Self {
         Self {
             buckets_of: NodeSet::EMPTY,
@@ -141,20 +143,20 @@ impl Transfer {
         }
     }
 
-    /// Fetches everything from these nodes; nothing if there are none.
+    /// Starts to fetch buckets and sessions from these nodes; with an empty set, stops fetching.
     pub fn begin(&mut self, sources: NodeSet) {
         self.buckets_of = sources;
         self.sessions_of = sources.nth(0);
         self.cursor = 0;
     }
 
-    /// Node to ask next, and for which part. `None` if nothing is missing.
+    /// The current source, and the kind of state to fetch there. `None` if nothing is missing.
     fn source(&self) -> Option<(NodeId, What)> {
         let buckets = self.buckets_of.nth(0).map(|node| (node, What::Buckets));
         buckets.or(self.sessions_of.map(|node| (node, What::Sessions)))
     }
 
-    /// Progress of a source that is being asked.
+    /// The cursor, if `peer` is the current source.
     pub fn waits_for(&self, peer: NodeId) -> Option<u64> {
         self.source().filter(|(source, _)| *source == peer).map(|_| u64::from(self.cursor))
     }
@@ -163,20 +165,20 @@ impl Transfer {
         self.source().is_none()
     }
 
-    /// The next request, and for whom.
+    /// The next request, and its destination.
     pub fn ask(&mut self, epoch: Epoch) -> Option<(NodeId, StateRequest)> {
         let (node, what) = self.source()?;
         self.attempt = self.attempt.wrapping_add(1);
         Some((node, StateRequest { epoch, attempt: self.attempt, what, from: self.cursor }))
     }
 
-    /// Whether a chunk is the next one of the answer to the latest request.
+    /// Whether a chunk is the next one that the latest request awaits.
     pub fn awaits(&self, from: NodeId, chunk: &StateChunk<'_>) -> bool {
         self.source() == Some((from, chunk.what))
             && (self.attempt, self.cursor) == (chunk.attempt, chunk.from)
     }
 
-    /// Everything before `next` has come from the source at hand.
+    /// Notes that everything before `next` has arrived from the current source.
     pub fn advance(&mut self, next: u32) {
         self.cursor = next;
         if next == END {

@@ -1,25 +1,26 @@
-//! From one epoch to the next: where the streams of the closed epoch end.
+//! The view change: at which lengths the streams of the closed epoch end.
 //!
-//! The members of a new view may have taken part in different epochs last (their *base*), because a view can follow
-//! another before all have finished with it. Let the newest base be *b*. A write of epoch *b* was committed only if
-//! every member of *b* accepted it:
+//! The members of a new view may last have taken part in different epochs (their *base*), because a view can
+//! follow another before all members have completed the first. Let the newest base be *b*. A write of epoch *b*
+//! was committed only if every member of *b* accepted it:
 //!
 //! - if all full members have base *b*, each stream ends at the shortest accepted prefix;
-//! - if one has an older base, it accepted nothing in *b*, so nothing was committed in *b*: the streams of *b* end at
-//!   0. That member itself needs the cut that the others made when they left its base; they remember a few.
+//! - if a member has an older base, it accepted nothing in *b*, so nothing was committed in *b*: the streams of
+//!   *b* end at 0. That member itself needs the cut that the others made when they left its base; they keep their
+//!   last few cuts.
 //!
-//! A member that was not in *b* at all, or whose cut nobody remembers, cannot go on: it is lost and has to
-//! join anew.
+//! A member that was not in *b* at all, or whose cut no other member has any more, cannot go on: it is lost and
+//! has to join again.
 
 use weft_waist::{Epoch, NODES_MAX, NodeId, NodeSet};
 
 use crate::message::{Lengths, Sealed};
 
-/// This member has missed too much.
+/// This member has missed too many epochs and cannot go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lost;
 
-/// Reports of the full members of the new view.
+/// The reports of the full members of the new view.
 #[derive(Clone, Debug)]
 pub(crate) struct ViewChange {
     node: NodeId,
@@ -34,14 +35,14 @@ impl ViewChange {
         Self { node, full: NodeSet::EMPTY, heard: NodeSet::EMPTY, gathered: [None; NODES_MAX] }
     }
 
-    /// Begins with what the node itself has.
+    /// Starts a view change with the node's own report.
     pub fn begin(&mut self, node: NodeId, full: NodeSet, own: Sealed) {
         *self = Self::idle(node);
         self.full = full;
         self.add(node, own);
     }
 
-    /// Takes what a full member has said. The first word counts: a sealed member accepts nothing more.
+    /// Adds the report of a full member. Only its first report counts: a sealed member accepts nothing more.
     pub fn add(&mut self, from: NodeId, sealed: Sealed) {
         if self.full.contains(from) && !self.heard.contains(from) {
             self.heard = self.heard.with(from);
@@ -49,7 +50,8 @@ impl ViewChange {
         }
     }
 
-    /// The node's own word, with whom it has heard by now. `None` if no view change has taken place.
+    /// The node's own report, with the members whose reports it has by now. `None` if no view change has taken
+    /// place.
     pub fn own(&self) -> Option<Sealed> {
         self.gathered[self.node.index()].map(|own| Sealed { heard: self.heard, ..own })
     }
@@ -59,7 +61,7 @@ impl ViewChange {
         self.full.iter().filter(|&node| !self.heard.contains(node)).collect()
     }
 
-    /// Ends of the streams of the node's base; `None` while that is open.
+    /// Where the streams of the node's base end; `None` while that is undecided.
     pub fn decide(&self) -> Result<Option<Lengths>, Lost> {
         let Some(own) = self.own() else { return Ok(None) };
         if !self.missing().is_empty() {
@@ -73,8 +75,8 @@ impl ViewChange {
             return Err(Lost);
         }
         if self.full.intersection(members) != self.full {
-            // Somebody else is lost, and the membership service has to take it out: with its word, what was
-            // committed without it would seem not to be.
+            // Another member is lost, and the membership service has to remove it first. If its report counted,
+            // writes that were committed without it would be cut.
             return Ok(None);
         }
         let lengths = if own.base < newest {

@@ -4,7 +4,7 @@ use weft_waist::Caller;
 
 use crate::window::NOBODY;
 
-/// A read whose key has an undecided write. The write's entry holds the key.
+/// A read whose key has an undecided write. The window's entry of that write holds the key.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WaitingRead {
     pub caller: Caller,
@@ -14,7 +14,7 @@ pub(crate) struct WaitingRead {
     next: u32,
 }
 
-/// A bounded pool of waiting reads, in a list per entry.
+/// A bounded pool of waiting reads, with one linked list per window entry.
 #[derive(Clone, Debug)]
 pub(crate) struct WaitingReads {
     capacity: usize,
@@ -27,8 +27,8 @@ impl WaitingReads {
         Self { capacity, pool: Vec::with_capacity(capacity), free: Vec::with_capacity(capacity) }
     }
 
-    /// Puts a read before the list that starts at `first`; returns the list's new start, or `None` if the pool
-    /// is used up.
+    /// Inserts a read at the head of the list that starts at `first`; returns the new head, or `None` if the pool
+    /// is full.
     pub fn add(&mut self, first: u32, caller: Caller, client: u64, request: u64) -> Option<u32> {
         let read = WaitingRead { caller, client, request, next: first };
         if let Some(index) = self.free.pop() {
@@ -41,7 +41,7 @@ impl WaitingReads {
         })
     }
 
-    /// Takes the first read off the list that starts at `first`, and moves `first` on.
+    /// Removes the first read from the list that starts at `first`, and moves `first` to the next.
     pub fn take(&mut self, first: &mut u32) -> Option<WaitingRead> {
         if *first == NOBODY {
             return None;

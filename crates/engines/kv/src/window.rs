@@ -1,4 +1,4 @@
-//! The undecided end of a stream: what was accepted and is not yet known to be committed.
+//! The undecided part of a stream: entries that are accepted and not yet known to be committed.
 
 use weft_waist::Caller;
 
@@ -6,7 +6,7 @@ use crate::message::{Operation, Status};
 use crate::parameters::Parameters;
 use crate::table::SlotNumber;
 
-/// There is no waiting read.
+/// Marks the end of a list of waiting reads.
 pub(crate) const NOBODY: u32 = u32::MAX;
 
 /// One accepted write.
@@ -17,23 +17,24 @@ pub(crate) struct Entry {
     pub client: u64,
     pub request: u64,
     pub version: u64,
-    /// The slot that it claimed; `None` if it changes nothing, or if the node is still joining.
+    /// The slot of the table that the write claimed; `None` if it changes nothing, or if the node is still
+    /// joining.
     pub slot: Option<SlotNumber>,
-    /// At the leader: whom to answer.
+    /// At the leader, the client to answer.
     pub caller: Option<Caller>,
-    /// The first of the reads that wait for it, an index of the pool of [`crate::waiting`].
+    /// Index in the pool of [`crate::waiting`] of the first read that waits for this write.
     pub waiting: u32,
     pub value_length: u16,
 }
 
 impl Entry {
-    /// Whether it changes the table.
+    /// Whether the entry changes the table.
     pub fn changes(&self) -> bool {
         self.status == Status::Ok
     }
 }
 
-/// A ring of entries with their keys and values. Numbers count from 1 in every epoch.
+/// A ring of entries with their keys and values. In every epoch entries are numbered from 1.
 #[derive(Clone, Debug)]
 pub(crate) struct Window {
     capacity: usize,
@@ -46,7 +47,7 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// Space is reserved, not touched: a stream that nobody leads costs address space only.
+    /// The memory is reserved, not touched, so a stream without a leader costs only address space.
     pub fn new(parameters: &Parameters) -> Self {
         let key_field = parameters.key_field();
         let stride = key_field + parameters.value_bytes_max.next_multiple_of(8);
@@ -86,7 +87,7 @@ impl Window {
         (self.committed, self.accepted) = (0, 0);
     }
 
-    /// Goes on with a stream of which this much is committed, and nothing else accepted.
+    /// Continues a stream whose first `committed` entries are committed, and which has no other accepted ones.
     pub fn resume(&mut self, committed: u64) {
         const UNUSED: Entry = Entry {
             operation: Operation::Put,
@@ -100,7 +101,7 @@ impl Window {
             value_length: 0,
         };
         (self.committed, self.accepted) = (committed, committed);
-        // The next entry may have any place.
+        // The next entry may be at any index of the ring, so the ring is filled.
         self.entries.resize(self.capacity, UNUSED);
     }
 
@@ -111,12 +112,12 @@ impl Window {
     /// Accepts the next entry and returns its number.
     ///
     /// # Panics
-    /// If the window is full: the engine asks before.
+    /// If the window is full; check [`Window::is_full`] first.
     pub fn push(&mut self, entry: Entry, key: &[u8], value: &[u8]) -> u64 {
         assert!(!self.is_full(), "the engine asks for room before it accepts");
         self.accepted += 1;
         let place = self.place(self.accepted);
-        // The first round fills the reserved space; no later one grows it.
+        // Entries are appended until the ring has been filled once; after that, they are overwritten.
         if place == self.entries.len() {
             self.entries.push(entry);
         } else {
@@ -131,7 +132,7 @@ impl Window {
     /// An undecided entry with its key and value.
     ///
     /// # Panics
-    /// If `number` is decided or not accepted.
+    /// If entry `number` is already committed, or not accepted.
     pub fn get(&self, number: u64) -> (&Entry, &[u8], &[u8]) {
         assert!(self.committed < number && number <= self.accepted, "entry {number} is not undecided");
         let place = self.place(number);
@@ -147,7 +148,7 @@ impl Window {
         &mut self.entries[place]
     }
 
-    /// The oldest undecided entry was committed.
+    /// Marks the oldest undecided entry as committed.
     pub fn commit_next(&mut self) {
         assert!(self.committed < self.accepted, "what is committed was accepted");
         self.committed += 1;

@@ -1,4 +1,4 @@
-//! Nodes with disks: whatever loses power, what was acknowledged is found again.
+//! Nodes with disks: whichever nodes lose power, every acknowledged write is found after the restart.
 
 mod network;
 

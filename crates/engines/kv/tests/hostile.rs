@@ -1,4 +1,4 @@
-//! Whatever bytes come, in whatever state, an engine does not panic, and goes on to serve.
+//! Whatever bytes an engine receives, in whatever state, it does not panic and can still serve.
 
 use proptest::prelude::*;
 use weft_kv::message::{
@@ -60,7 +60,7 @@ impl Victim {
     }
 }
 
-/// A message that is well formed and may say anything, with small numbers so that many are plausible.
+/// A well-formed message with random fields. Their values are small, so that many are plausible.
 fn message() -> impl Strategy<Value = (u8, Vec<u8>)> {
     let small = 0u64..7;
     let epoch = 0u32..4;
@@ -201,7 +201,8 @@ proptest! {
                 from => victim.handle(Event::Deliver { from: node(from), message, last }),
             }
         }
-        // A view of which it is the only member leaves nothing open, whatever it was told before.
+        // In a view of which the node is the only member nothing can stay undecided, whatever messages came
+        // before.
         let epoch = victim.kv.status().epoch.0 + 1;
         victim.configure(epoch, NodeSet::first(1), NodeSet::EMPTY);
         prop_assert!(matches!(victim.kv.role(), Role::Full | Role::Lost));

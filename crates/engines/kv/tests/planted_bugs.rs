@@ -1,4 +1,4 @@
-//! Each planted bug makes the schedules fail: proof that they would see it.
+//! Each planted bug makes the random schedules fail, which shows that the schedules detect it.
 #![cfg(feature = "planted-bugs")]
 
 mod network;
@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use network::{Faults, Network, small};
 use weft_kv::{Kv, Parameters, PlantedBug};
 
-/// The first violation that some schedule finds.
+/// The first violation that the schedules of these seeds find.
 fn violation(bug: Option<PlantedBug>, seeds: std::ops::Range<u64>) -> Option<(u64, String)> {
     seeds.into_iter().find_map(|seed| {
         let parameters = Parameters { planted_bug: bug, ..small() };

@@ -1,5 +1,5 @@
-//! Random schedules of faults: whatever the network does, what the clients see is linearizable, no write is
-//! lost or applied twice, and when the faults end the cluster works again and its replicas are equal.
+//! Random schedules of faults. Under any faults the clients' history is linearizable, and no write is lost or
+//! applied twice; when the faults end, the cluster serves again and its replicas are equal.
 
 mod network;
 
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use network::{Faults, Network, small};
 use weft_kv::Parameters;
 
-/// Runs one schedule. Replay a failure with the seed that it prints.
+/// Runs one schedule, and prints its seed for a replay.
 fn one_schedule(seed: u64, nodes: usize, faults: Faults) -> Network {
     println!("seed {seed}, {nodes} nodes");
     let mut network = Network::new(seed, nodes, 6, 300, faults, small());
@@ -65,7 +65,7 @@ fn all_faults_on_five_nodes() {
     random_schedules(2000..2040, 5, Faults::ALL);
 }
 
-/// Buckets with more keys than a chunk holds: transfers are interrupted in the middle of a bucket that changes.
+/// Buckets with more keys than a chunk holds: chunks end in the middle of a bucket that changes.
 #[test]
 fn full_buckets_travel_in_pieces() {
     let mut sums = BTreeMap::<_, u64>::new();

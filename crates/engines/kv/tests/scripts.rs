@@ -1,7 +1,7 @@
-//! Golden conversations: each script in `tests/scripts` is a talk between clients and nodes with all that is said.
+//! Golden scripts: each file in `tests/scripts` is a dialogue between clients and nodes with all messages.
 //!
-//! A line that begins with `>` tells the network what to do; the lines below it are what came of it. Lines with `#` are
-//! remarks. `WEFT_UPDATE_SCRIPTS=1 cargo test -p weft-kv --test scripts` writes what comes of the commands into the
+//! A line that begins with `>` is a command to the network; the lines below it are its results. Lines with `#` are
+//! comments. `WEFT_UPDATE_SCRIPTS=1 cargo test -p weft-kv --test scripts` writes the current results into the
 //! scripts: read the difference before you commit it.
 //!
 //! ```text
@@ -66,7 +66,7 @@ fn node(index: usize) -> NodeId {
     NodeId::new(index).unwrap()
 }
 
-/// `p5` is the first key of partition 5, `p5b` the second, and so on.
+/// The key named `p5` is the first key of partition 5, `p5b` the second, and so on.
 fn key(name: &str) -> [u8; 8] {
     let digits = name[1..].trim_end_matches(|letter: char| letter.is_ascii_lowercase());
     let rank =
@@ -107,7 +107,7 @@ fn duration(text: &str) -> Duration {
     }
 }
 
-/// A message as the scripts write it.
+/// A message in the notation of the scripts.
 fn describe(kind: u8, payload: &[u8]) -> String {
     let text = |value: &[u8]| {
         if value.is_empty() { String::new() } else { format!(" {:?}", String::from_utf8_lossy(value)) }
@@ -213,7 +213,7 @@ impl Stage {
         }
     }
 
-    /// Takes messages in flight: all, those of one link, or a number of them.
+    /// Removes messages in flight: all, those of one link, or a number of them.
     fn take(&mut self, words: &[&str]) -> VecDeque<Flight> {
         let link = words.first().map(|link| {
             let (from, to) = link.split_once('-').unwrap();

@@ -10,7 +10,7 @@ use crate::placement::{PARTITIONS, Placement};
 use crate::session::{NotAdmitted, Seen};
 use crate::table::{Header, SlotNumber};
 
-/// The most slots that one scan looks at: only their tags, which a card has on chip, unless a key is there.
+/// The most slots that one scan looks at. For a free slot the scan reads only the tag, which a card has on chip.
 const SCAN_SLOTS: u32 = 4_096;
 
 impl Kv {
@@ -67,7 +67,7 @@ impl Kv {
         }
     }
 
-    /// Answers a get, or lets it wait for the write that was accepted last.
+    /// Answers a get at once, or queues it until the last accepted write to its key is decided.
     pub(super) fn read(
         &mut self,
         caller: Caller,
@@ -102,8 +102,8 @@ impl Kv {
         Ok(())
     }
 
-    /// Tells the keys of a part of the table, or how many they are, as the latest accepted writes leave them: what was
-    /// answered is accepted everywhere, so it is in there.
+    /// Answers with the keys in a part of the table, or with their number, as the latest accepted writes leave
+    /// them. Every write that a client has an answer to is accepted at all members, so the answer includes it.
     fn scan(&mut self, caller: Caller, request: &Request<'_>, io: &mut Io<'_>) {
         let counts = request.expected & SCAN_COUNTS != 0;
         let from = u32::try_from(request.expected & !SCAN_COUNTS).unwrap_or(u32::MAX);
@@ -217,7 +217,7 @@ impl Kv {
         Ok(())
     }
 
-    /// Decides how a request ends, against the newest accepted state of its key, and claims the slot that it
+    /// Computes the outcome of a request from the newest accepted state of its key, and claims the slot that it
     /// will change.
     pub(super) fn execute(
         &mut self,

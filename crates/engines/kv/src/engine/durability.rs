@@ -1,4 +1,4 @@
-//! Durability: entries to be logged, replies that wait for the log, and restart from the log.
+//! Durability: records for the host's log, replies that wait for the log, and restart from the log.
 
 use std::collections::VecDeque;
 
@@ -13,24 +13,27 @@ use crate::parameters::{Parameters, PlantedBug};
 use crate::table::SlotNumber;
 use crate::transfer::{self, END, SCAN_MAX};
 
-/// Entries handed to the host's log, and its progress.
+/// Records handed to the host's log, and how many of them are durable.
 #[derive(Clone, Debug)]
 pub(super) struct Logged {
-    /// Records since the engine was made.
+    /// Number of records handed to the log since the engine was made.
     records: u64,
-    /// Entries of this epoch that are not durable: the record of each, and its stream.
+    /// Entries of this epoch that are not durable yet, as (number of the record, stream).
     entries: VecDeque<(u64, u8)>,
     /// Durable length of each stream of this epoch.
     lengths: Lengths,
-    /// The record without which the node does not go on: that the epoch begins, or that a transfer is complete.
+    /// Number of the record that must be durable before the node goes on: the one that opens an epoch, or the one
+    /// that completes a transfer.
     pub(super) opening: Option<u64>,
-    /// The node says what it had accepted when the epoch closed once all of that is durable.
+    /// The epoch has closed, and the node waits until all that it accepted is durable; then it reports its
+    /// lengths.
     pub(super) is_sealing: bool,
-    /// The engine is being told the content of the log, and logs nothing.
+    /// The host is replaying its log into the engine; the engine logs nothing meanwhile.
     is_restoring: bool,
-    /// The engine knows the whole content of the log, and no later view yet.
+    /// The host has replayed the whole log, and the engine has received no later view yet.
     pub(super) is_restored: bool,
-    /// Lengths accepted when a snapshot began: it is composed when all of that is decided.
+    /// Accepted lengths when a snapshot was requested. The snapshot is composed once all entries up to there are
+    /// decided.
     mark: Lengths,
 }
 
@@ -53,7 +56,7 @@ impl Logged {
         self.entries.clear();
         self.lengths = [0; NODES_MAX];
         self.leave();
-        // The cut has decided all that was accepted before.
+        // The cut has decided all entries that were accepted before.
         self.mark = [0; NODES_MAX];
     }
 
@@ -62,7 +65,7 @@ impl Logged {
         (self.opening, self.is_sealing) = (None, false);
     }
 
-    /// Whether something accepted is not durable.
+    /// Whether some accepted entry is not durable yet.
     pub(super) fn has_entries(&self) -> bool {
         !self.entries.is_empty()
     }
@@ -74,7 +77,7 @@ impl Logged {
 }
 
 impl Kv {
-    /// Length of a stream that is accepted for good: durable, where the host has a log.
+    /// Length of a stream up to which its entries survive a restart; without a log, the accepted length.
     pub(super) fn durable(&self, stream: usize) -> u64 {
         let waits = self.parameters.durable && !self.parameters.planted(PlantedBug::AcknowledgeBeforeFlush);
         if waits { self.logged.lengths[stream] } else { self.windows[stream].accepted() }
@@ -85,7 +88,7 @@ impl Kv {
         self.logged.records += 1;
     }
 
-    /// An entry was accepted.
+    /// Logs an entry that was accepted.
     pub(super) fn log_entry(&mut self, stream: usize, write: &Write<'_>, effects: &mut Effects) {
         if self.parameters.durable && !self.logged.is_restoring {
             let head = What::Entry.head(stream);
@@ -94,8 +97,9 @@ impl Kv {
         }
     }
 
-    /// An epoch has begun, and the one before is cut. A full member waits until that is durable: it would begin the
-    /// same epoch anew if it came back without it, and number other writes alike.
+    /// Logs that an epoch has begun and the one before it is cut. A full member serves only after this record is
+    /// durable. Otherwise it could restart without the record, begin the same epoch again, and give other writes
+    /// the numbers of earlier ones.
     pub(super) fn log_opening(&mut self, closed: Cut, io: &mut Io<'_>) {
         if !self.parameters.durable || self.logged.is_restoring {
             return;
@@ -108,7 +112,7 @@ impl Kv {
         }
     }
 
-    /// A joining node has taken in a chunk.
+    /// Logs a chunk that a joining node has installed.
     pub(super) fn log_chunk(&mut self, moved: Moved, records: &[u8], effects: &mut Effects) {
         if !self.parameters.durable {
             return;
@@ -123,13 +127,13 @@ impl Kv {
         }
     }
 
-    /// Whether the table has a later value of a key. A snapshot may be ahead of the records behind it.
+    /// Whether the table has a later version of a key. A snapshot may be newer than log records that follow it.
     pub(super) fn holds_later(&self, memory: &mut Memory, key: &[u8], version: u64) -> bool {
         let found = self.table.find(memory, self.table.place(key), key);
         found.is_some_and(|(_, header)| header.version > version)
     }
 
-    /// A message from the host's log.
+    /// Handles a message from the host's log.
     pub(super) fn told_by_host(
         &mut self,
         now: Instant,
@@ -187,14 +191,15 @@ impl Kv {
         }
     }
 
-    // Going on from what was found.
+    // Restart: the host replays its log.
 
     fn restore(&mut self, now: Instant, record: &[u8], io: &mut Io<'_>) -> Result<(), Malformed> {
         let (what, stream, content) = What::of(record)?;
         let is_transferred =
             matches!(what, What::Slots | What::Sessions | What::Complete) && stream != SNAPSHOT;
         if is_transferred && self.role != Role::Joining {
-            // The snapshot has been begun later than that, and what was deleted since must stay so.
+            // The snapshot was begun after this transfer. Installing the chunk could bring back keys that were
+            // deleted since.
             return Ok(());
         }
         match what {
@@ -228,7 +233,7 @@ impl Kv {
         Ok(())
     }
 
-    /// Puts a slot into the table if it is newer than the present one.
+    /// Installs a record of a slot if it is newer than the slot's content in the table.
     pub(super) fn install(&mut self, version: u64, key: &[u8], value: &[u8], memory: &mut Memory) {
         let place = self.table.place(key);
         let found = self.table.find(memory, place, key);
@@ -237,13 +242,14 @@ impl Kv {
         }
         match self.table.claim(memory, place, key, version) {
             Some(slot) => self.table.commit_value(memory, slot, version, key, value),
-            // Of a bucket the table holds nothing that the leader does not: only a peer that lies gets here.
+            // The bucket is full. Every key of this table is also in the leader's, so only a malformed chunk gets
+            // here.
             None => self.counters.dropped_contradiction += 1,
         }
     }
 
     fn restore_entry(&mut self, now: Instant, stream: usize, write: &Write<'_>, io: &mut Io<'_>) {
-        // Entries that a snapshot reflects, or of an epoch that it closes, occur again behind it.
+        // The log repeats entries that the snapshot contains, and entries of epochs that it has closed.
         if write.epoch != self.base || stream >= NODES_MAX {
             return;
         }
@@ -336,7 +342,8 @@ impl Kv {
         io.effects.reply(Caller::Host(HOST), Kind::SnapshotPart as u8, &parts);
     }
 
-    /// Fills a chunk with the committed records of some positions; returns the position of the first that does not fit.
+    /// Fills a chunk with the committed records of some positions; returns the position of the first record that
+    /// does not fit.
     fn compose_all(
         &mut self,
         moved: Moved,
@@ -356,7 +363,8 @@ impl Kv {
         }
     }
 
-    /// The beginning of a snapshot, if all is decided that was accepted at the mark, and the node is full.
+    /// Sends the first part of a snapshot, provided that the node is full and all entries accepted at the mark are
+    /// decided; otherwise sends an empty part.
     fn snapshot_state(&self, io: &mut Io<'_>) {
         let is_decided = |stream: usize| self.windows[stream].committed() >= self.logged.mark[stream];
         let mut head = [0; 8];
@@ -365,7 +373,7 @@ impl Kv {
             return;
         }
         put(&mut head, 0, END.to_be_bytes());
-        // The open epoch has not been closed; its lengths are the committed ones.
+        // The open epoch has no cut yet: its committed lengths take the place of a cut.
         let committed = std::array::from_fn(|stream| self.windows[stream].committed());
         let closed = Cut { epoch: Epoch(0), lengths: committed };
         let opening = Opening { node: self.node, view: self.view, closed };
@@ -382,7 +390,7 @@ impl Kv {
     }
 }
 
-/// The stream of records that are parts of a snapshot.
+/// Stream number that marks records as parts of a snapshot.
 const SNAPSHOT: usize = 0xff;
 
 const CUT_BYTES: usize = 8 + 8 * NODES_MAX;

@@ -1,4 +1,4 @@
-//! A node that holds nothing yet takes what a full one has.
+//! State transfer: a joining node, which has no data yet, copies the state of the full members.
 
 use std::ops::Range;
 
@@ -32,7 +32,7 @@ impl Kv {
             What::Buckets => (self.table.slots(), self.table.ways()),
             What::Sessions => (self.sessions.places(), 1),
         };
-        // Last bucket of the answer, always at a bucket boundary.
+        // Where the answer ends: always at a bucket boundary.
         let stop = places.min((first - first % unit).saturating_add(SCAN_MAX * unit));
         let behind = if stop == places { END } else { stop };
         let tag = self.windows[self.node.index()].committed();
@@ -52,8 +52,8 @@ impl Kv {
         }
     }
 
-    /// Fills a chunk with the committed records of some positions, as far as this node is to give them; returns the
-    /// position of the first that does not fit.
+    /// Fills a chunk with the committed records of some positions, limited to the buckets that this node leads;
+    /// returns the position of the first record that does not fit.
     pub(super) fn compose(
         &mut self,
         what: What,
@@ -89,7 +89,7 @@ impl Kv {
             self.counters.dropped_wrong_role += 1;
             return;
         }
-        // A late one, or one behind one that was lost.
+        // A late chunk, or one that follows a lost one.
         if !self.transfer.awaits(from, &chunk) {
             return;
         }
@@ -114,9 +114,10 @@ impl Kv {
         }
     }
 
-    /// Installs the slots of a chunk that are newer than what the table holds. It reflects the leader's stream up to
-    /// its tag, which is committed and therefore accepted here: with everything up to there applied, all that is
-    /// applied later is newer than the chunk, and what is newer in the chunk was not written in this epoch.
+    /// Installs the slots of a chunk that are newer than what the table holds. The chunk reflects the leader's
+    /// stream up to its tag, which is committed and therefore accepted here. This node first applies the stream up
+    /// to the tag. Then every entry that it applies later is newer than the chunk, and a slot that is newer in the
+    /// chunk was not written in this epoch.
     pub(super) fn install_buckets(
         &mut self,
         now: Instant,

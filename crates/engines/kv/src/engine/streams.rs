@@ -1,4 +1,4 @@
-//! Writes on their way to the other nodes, in order.
+//! Streams: how a leader's writes reach the other nodes, in order.
 
 use weft_time::Instant;
 use weft_waist::{Effects, Epoch, Io, NodeId, NodeSet};
@@ -8,7 +8,8 @@ use crate::message::{Acknowledge, Commit, Kind, Status, Write};
 use crate::parameters::PlantedBug;
 
 impl Kv {
-    /// Applies a stream up to `to`, which must be accepted: the table, the sessions, the answers.
+    /// Applies a stream up to entry `to`, which must be accepted, to the table and the sessions, and answers the
+    /// clients.
     pub(super) fn commit_to(&mut self, now: Instant, stream: usize, to: u64, io: &mut Io<'_>) {
         let serves = self.may_serve(now);
         while self.windows[stream].committed() < to {
@@ -22,7 +23,7 @@ impl Kv {
                         None
                     }
                     Some(slot) => Some(slot),
-                    // A joining node claims nothing in advance.
+                    // A joining node claims no slot when it accepts a write.
                     None if deletes => {
                         let found = self.table.find(io.memory, self.table.place(key), key);
                         found.inspect(|&(slot, _)| self.table.note_latest(io.memory, slot, entry.version));
@@ -73,7 +74,7 @@ impl Kv {
         epoch != self.view.epoch
     }
 
-    /// As [`Kv::is_other_epoch`], for the messages of streams.
+    /// As [`Kv::is_other_epoch`], for messages of streams: a planted bug can disable it.
     pub(super) fn is_other_stream(&mut self, epoch: Epoch) -> bool {
         self.is_other_epoch(epoch) && !self.parameters.planted(PlantedBug::EpochNotChecked)
     }
@@ -92,7 +93,7 @@ impl Kv {
         let stream = from.index();
         self.committed(now, stream, write.committed, io);
         let accepted = self.windows[stream].accepted();
-        // The next one is acknowledged when it is durable.
+        // With a log, the next write in order is acknowledged once it is durable.
         if !self.parameters.durable || write.number != accepted + 1 {
             self.acknowledge_due = self.acknowledge_due.with(from);
         }
@@ -117,7 +118,7 @@ impl Kv {
         if self.role == Role::Full && write.status == Status::Ok {
             slot = self.table.claim(io.memory, place, write.key, write.version);
             if slot.is_none() {
-                // The leader found room, and the same keys are here: only a peer that lies gets here.
+                // The leader found room, and the same keys are here: only a malformed write gets here.
                 self.counters.dropped_contradiction += 1;
                 return;
             }
@@ -132,10 +133,11 @@ impl Kv {
         self.log_entry(stream, write, io.effects);
     }
 
-    /// A leader says how much is committed.
+    /// Handles a leader's report of how much of its stream is committed.
     pub(super) fn committed(&mut self, now: Instant, stream: usize, committed: u64, io: &mut Io<'_>) {
-        // What is committed was accepted here, so an honest leader never names more; a write with a larger
-        // number may come first in disorder, but its sender had this node's acknowledgement.
+        // This node has accepted every committed entry, so an honest leader never reports more than it has
+        // accepted. Messages may arrive out of order, but before the leader sent this report, it had this node's
+        // acknowledgement.
         let committed = committed.min(self.windows[stream].accepted());
         if committed > self.windows[stream].committed() {
             self.commit_to(now, stream, committed, io);
@@ -185,7 +187,7 @@ impl Kv {
         }
     }
 
-    /// Commits as much of the node's own stream as all members have.
+    /// Commits as much of the node's own stream as all members have accepted.
     pub(super) fn commit_what_all_have(&mut self, now: Instant, io: &mut Io<'_>) {
         let own = self.node.index();
         let shortest = self.leading.shortest(self.durable(own));

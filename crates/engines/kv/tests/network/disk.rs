@@ -1,29 +1,28 @@
-//! The log of a node's host, as far as the protocol has to do with it: records, of which some are durable, and
-//! snapshots.
+//! A model of the host's log, as far as the protocol uses it: snapshots, and records of which a prefix is durable.
 
 use weft_kv::journal::What;
 use weft_kv::message::Kind;
 
-/// Records after which a snapshot begins.
+/// Number of records after which a snapshot is taken.
 const LONG: usize = 120;
 
-/// Whether an engine says that an epoch has begun.
+/// Whether a message of an engine is the record that opens an epoch.
 pub fn begins_epoch(kind: u8, payload: &[u8]) -> bool {
     kind == Kind::Record as u8 && payload[0] == What::Opening as u8
 }
 
 #[derive(Default)]
 pub struct Disk {
-    /// Parts of the newest whole snapshot, then the records behind it.
+    /// Parts of the newest complete snapshot, then the records behind it.
     snapshot: Vec<Vec<u8>>,
     records: Vec<Vec<u8>>,
     durable: usize,
     flushing: Option<usize>,
-    /// Number of records that the engine gave before the first of these; negative after a restart.
+    /// Number of records that the engine handed over before the first of these; negative after a restart.
     before: i64,
     writing: Option<Writing>,
     pub has_replaced: bool,
-    /// The incarnation whose data this is, once it has stopped.
+    /// The incarnation that wrote this data, once it has stopped.
     pub left_by: Option<u64>,
 }
 
@@ -34,7 +33,7 @@ struct Writing {
 }
 
 impl Disk {
-    /// Takes what an engine says; whether a flush begins.
+    /// Takes a message from the engine; returns whether a flush begins.
     pub fn take(&mut self, kind: u8, payload: &[u8]) -> bool {
         if kind == Kind::SnapshotPart as u8 {
             self.part(payload);
@@ -49,7 +48,8 @@ impl Disk {
         false
     }
 
-    /// A flush has ended: how many records of this life are durable, and whether another begins.
+    /// Ends a flush; returns how many records of the running incarnation are durable, and whether another flush
+    /// begins.
     pub fn flushed(&mut self) -> (u64, bool) {
         self.durable = self.flushing.take().expect("a flush has begun");
         let more = self.durable < self.records.len();
@@ -59,7 +59,7 @@ impl Disk {
         ((self.before + self.durable as i64) as u64, more)
     }
 
-    /// Next call for a snapshot.
+    /// The next request for a part of a snapshot, if one is due.
     pub fn asks(&mut self) -> Option<[u8; 8]> {
         if self.writing.is_none() && self.records.len() > LONG {
             self.writing = Some(Writing {
@@ -85,7 +85,7 @@ impl Disk {
             (1, true) => What::Slots as u8,
             (3, true) => What::Sessions as u8,
             _ => {
-                // The snapshot is on the disk, and what it reflects is not needed any more.
+                // The snapshot is on the disk: drop the records that it reflects.
                 let writing = self.writing.take().expect("it is being written");
                 if self.durable < writing.start {
                     return;
@@ -103,7 +103,7 @@ impl Disk {
         writing.question = [what, 0, 0, 0, from[0], from[1], from[2], from[3]];
     }
 
-    /// The power fails: of what was not flushed, some is there.
+    /// Cuts the power: of the records that were not flushed, a random number is kept.
     pub fn cut(&mut self, torn: usize) {
         let kept = self.durable + torn % (self.records.len() - self.durable + 1);
         self.records.truncate(kept);
@@ -114,7 +114,7 @@ impl Disk {
         self.snapshot.iter().chain(&self.records)
     }
 
-    /// The same for the next life: all that was found is durable.
+    /// The disk as the next incarnation finds it: all remaining records are durable.
     pub fn kept(self) -> Self {
         let durable = self.records.len();
         Self { durable, before: -(durable as i64), left_by: None, ..self }

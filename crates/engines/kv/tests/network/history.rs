@@ -1,12 +1,13 @@
-//! History of the clients, and its check. Versions make the check simple: they order all writes of a key.
+//! The history of all clients' operations, and its check. The check is simple because versions order all writes of
+//! a key.
 
 use std::collections::BTreeMap;
 
 use weft_time::Instant;
 
-/// Keys from here on are deleted now and then.
+/// Keys from this number on are also deleted from time to time.
 pub const DELETED: u64 = 1000;
-/// Keys from here on are counters that only a compare-and-set changes.
+/// Keys from this number on are counters, which only compare-and-sets change.
 pub const COUNTERS: u64 = 2000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +63,7 @@ pub struct Operation {
 }
 
 impl Operation {
-    /// The version that it saw or made, if it tells one.
+    /// The version that the operation read or wrote, if its outcome has one.
     fn version(&self) -> Option<u64> {
         match self.outcome {
             Outcome::Value { version, .. } | Outcome::Done { version } => Some(version),
@@ -76,7 +77,7 @@ impl Operation {
     }
 }
 
-/// All operations, in the order in which they ended.
+/// All operations, in the order in which they completed.
 #[derive(Default)]
 pub struct History {
     pub operations: Vec<Operation>,
@@ -95,7 +96,7 @@ impl History {
     }
 
     fn check_key(operations: &[&Operation]) {
-        // Each version stands for one value, and each value, which only one request wrote, for one version.
+        // Each version belongs to one value, and each value, which only one request wrote, to one version.
         let mut values: BTreeMap<u64, &[u8]> = BTreeMap::new();
         let mut versions: BTreeMap<&[u8], u64> = BTreeMap::new();
         for operation in operations {
@@ -111,7 +112,8 @@ impl History {
                 assert_eq!(other, version, "a write took effect twice: {operation:?}");
             }
         }
-        // Versions grow in real time: whoever starts after another has ended sees what that one saw or newer.
+        // Versions grow in real time: an operation that starts after another has ended sees the same version or a
+        // newer one.
         let mut by_invocation = operations.to_vec();
         by_invocation.sort_by_key(|operation| operation.invoked);
         let mut ended = operations.iter().peekable();
@@ -137,7 +139,7 @@ impl History {
                 assert!(deleted, "{operation:?} does not see {earlier:?}");
             }
         }
-        // What compares directly follows the version that it expected.
+        // A compare-and-set directly follows the version that it expected.
         let mut writes: Vec<_> = operations.iter().filter(|operation| operation.writes()).collect();
         writes.sort_by_key(|operation| operation.version());
         for pair in writes.windows(2) {
@@ -148,7 +150,7 @@ impl History {
         }
     }
 
-    /// Every acknowledged increment counts once; one of unknown outcome at most once.
+    /// Checks that every acknowledged increment counts once, and one of unknown outcome at most once.
     pub fn check_counter(&self, key: u64, count: u64) {
         let increments = || {
             self.operations

@@ -1,6 +1,6 @@
-//! A small deterministic network: engines, clients, a membership service, and everything that can go wrong between
-//! them, out of one seed. It knows nothing of NICs, so that it tests the protocol and nothing else, and of the engine
-//! only that it is a [`Replica`]: the tests of another crate can include this module by its path and run a twin.
+//! A small deterministic network: engines, clients, a membership service, and all faults between them, from one
+//! seed. There is no NIC in it, so that it tests only the protocol. It uses an engine only as a [`Replica`]: the
+//! tests of another crate include this module by its path and run the engine in gateware.
 #![allow(dead_code)]
 
 pub mod disk;
@@ -25,14 +25,14 @@ use weft_kv::journal;
 const HEARTBEAT: Duration = Duration::from_ms(2);
 const LEASE: Duration = Duration::from_ms(10);
 
-/// Payload of a datagram: a chunk of [`small`] and hardly more.
+/// Size of a datagram's payload: one chunk of [`small`] and little more fits.
 const DATAGRAM_BYTES: usize = 600;
 
 pub fn node(index: usize) -> NodeId {
     NodeId::new(index).unwrap()
 }
 
-/// Sizes at which every limit is met.
+/// Parameters so small that runs reach every limit.
 pub fn small() -> Parameters {
     Parameters {
         buckets: 256,
@@ -49,15 +49,15 @@ pub fn small() -> Parameters {
     }
 }
 
-/// Demands of the network on an engine beyond those of every engine.
+/// What the network needs of an engine beyond the trait [`Engine`].
 pub trait Replica: Engine {
     /// A new engine of a node, without a view.
     fn start(node: usize, parameters: &Parameters) -> Self;
 
-    /// Whether it is a full member that is not between two views, with nothing undecided.
+    /// Whether it is a full member, not in a view change, with nothing undecided.
     fn is_settled(&self) -> bool;
 
-    /// A digest of the committed content: the same at two replicas if they hold the same.
+    /// A digest of the committed content: equal at two replicas if they hold the same data.
     fn digest(&self, memory: &Memory) -> u64;
 }
 
@@ -75,19 +75,19 @@ impl Replica for Kv {
     }
 }
 
-/// Faults and their frequency: probabilities in parts per thousand.
+/// Faults and their frequency, as probabilities in parts per thousand.
 #[derive(Clone, Copy, Debug)]
 pub struct Faults {
     pub loss: u64,
     pub duplication: u64,
-    /// The longest extra delay, which reorders.
+    /// The longest extra delay of a datagram; delays reorder datagrams.
     pub delay: Duration,
-    /// The longest time that a datagram lives, for rare late duplicates.
+    /// The longest delay of the rare datagrams that arrive very late.
     pub late: Duration,
     pub crashes: bool,
     pub partitions: bool,
-    /// From time to time all nodes lose power at once, and single ones where it hurts most: just after an engine has
-    /// logged what it must not act on before it is durable. They need disks ([`Parameters::durable`]).
+    /// From time to time all nodes lose power at once. Single nodes lose it just after an engine has logged a
+    /// record that must be durable before it acts on it. This needs disks ([`Parameters::durable`]).
     pub power: bool,
 }
 
@@ -119,7 +119,7 @@ struct Node<E> {
     incarnation: u64,
 }
 
-/// Of one datagram: kinds and payloads.
+/// Messages of one datagram, as (kind, payload).
 type Messages = Vec<(u8, Vec<u8>)>;
 
 #[derive(Clone, Debug)]
@@ -143,7 +143,7 @@ enum Due {
     Cut { node: usize, life: u64 },
 }
 
-/// The membership service's knowledge of a node.
+/// The membership service's record of a node.
 #[derive(Clone, Copy, Default)]
 struct Member {
     incarnation: u64,
@@ -156,7 +156,7 @@ struct Member {
 struct Actor {
     client: Client,
     outstanding: BTreeMap<u64, history::Operation>,
-    /// For counters and what is deleted: the latest version and the number in the value that it read.
+    /// For counters and deleted keys: the latest version that was read, and the number in its value.
     seen: BTreeMap<u64, (u64, u64)>,
     left: u64,
 }
@@ -167,7 +167,7 @@ pub struct Network<E = Kv> {
     faults: Faults,
     parameters: Parameters,
     nodes: Vec<Option<Node<E>>>,
-    /// Cut links from one node to another; the last index is the membership service.
+    /// Cut links, indexed [from][to]; the last index is the membership service.
     cut: Vec<Vec<bool>>,
     packets: Vec<Option<Packet>>,
     free: Vec<usize>,
@@ -180,9 +180,9 @@ pub struct Network<E = Kv> {
     actors: Vec<Actor>,
     pub history: History,
     keys: u64,
-    /// The names of keys that are not their numbers.
+    /// The bytes of keys that are not simply their numbers.
     names: BTreeMap<u64, [u8; 8]>,
-    /// Of nodes with logs, and how often each was started.
+    /// Disks of the nodes, and how often each node was started.
     disks: Vec<Disk>,
     lives: Vec<u64>,
     pub power_cuts: u64,
@@ -191,7 +191,7 @@ pub struct Network<E = Kv> {
     pub crashes: u64,
     pub partitions: u64,
     pub events: u64,
-    /// When faults end.
+    /// When the faults end.
     heal_at: Instant,
 }
 
@@ -259,7 +259,7 @@ impl<E: Replica> Network<E> {
                 lease_until: Instant::ZERO + LEASE,
                 ..Member::default()
             };
-            // The cluster is founded before faults begin: a founder that never heard of epoch 1 would be lost.
+            // The cluster is founded before the faults begin: a founder that never received epoch 1 would be lost.
             let lease_until = Instant::ZERO + LEASE;
             let configuration = Configuration { node: node(index), view: network.view, lease_until };
             network.handle(index, Event::Configure(configuration));
@@ -271,7 +271,7 @@ impl<E: Replica> Network<E> {
         network
     }
 
-    /// Puts more keys, and all of them, into two buckets of different leaders.
+    /// Uses more keys than usual, all in two buckets with different leaders.
     pub fn crowd(&mut self) {
         self.keys = 12;
         let mut names = [7, 8].map(|bucket| {
@@ -311,7 +311,7 @@ impl<E: Replica> Network<E> {
         self.schedule(Duration::from_us(1), Due::Beat { node: index });
     }
 
-    /// The node loses power, and of its log some of what was not flushed.
+    /// Cuts the power of a node: of the records in its log that were not flushed, some are lost.
     fn crash(&mut self, index: usize) {
         let Some(node) = self.nodes[index].take() else { return };
         self.crashes += 1;
@@ -323,7 +323,7 @@ impl<E: Replica> Network<E> {
         }
     }
 
-    /// The node loses power and has it again before its lease has ended.
+    /// Cuts the power of a node and restores it before the lease has ended.
     fn cut_power(&mut self, index: usize, life: u64) {
         if self.calm() || self.lives[index] != life || self.nodes[index].is_none() {
             return;
@@ -333,7 +333,8 @@ impl<E: Replica> Network<E> {
         self.schedule(after, Due::Restart { node: index });
     }
 
-    /// A node that has just become full loses power, and all others lose their disks: it has said that it has all data.
+    /// Cuts the power of a node that has just become full, and destroys the disks of all others: the node has
+    /// reported that it has all data.
     fn leave_only(&mut self, index: usize) {
         for other in (0..self.nodes.len()).filter(|other| *other != index) {
             self.crash(other);
@@ -344,7 +345,7 @@ impl<E: Replica> Network<E> {
         self.cut_power(index, self.lives[index]);
     }
 
-    /// The node restarts with the content of its disk, or empty.
+    /// Restarts a node with the content of its disk, or empty.
     fn restart(&mut self, index: usize) {
         let disk = std::mem::take(&mut self.disks[index]);
         let Some(incarnation) = disk.left_by else { return self.start(index) };
@@ -374,7 +375,7 @@ impl<E: Replica> Network<E> {
         self.schedule(Duration::from_us(1), Due::Beat { node: index });
     }
 
-    /// Disks are slow now and then.
+    /// Duration of a flush; one in ten is slow.
     fn flush_time(&mut self) -> Duration {
         let most = if self.chance(100) { 3_000 } else { 200 };
         Duration::from_us(20 + self.random(most))
@@ -397,7 +398,7 @@ impl<E: Replica> Network<E> {
     }
 
     fn tell_log(&mut self, index: usize, kind: u8, payload: &[u8]) {
-        // The engine may have started over meanwhile: then it takes this for what it is, old.
+        // The engine may have been restarted meanwhile; then it must recognise the message as old.
         let message = Message { kind, payload };
         self.handle(index, Event::Call { caller: Caller::Host(journal::HOST), message, last: true });
     }
@@ -406,7 +407,7 @@ impl<E: Replica> Network<E> {
         self.now >= self.heal_at
     }
 
-    /// Sends a packet over the link between two places; the network does to it what it does.
+    /// Sends a packet over the link between two endpoints, with the link's faults.
     fn transmit(&mut self, link: Option<(usize, usize)>, packet: Packet) {
         let faults = if self.calm() { Faults::NONE } else { self.faults };
         if link.is_some_and(|(from, to)| self.cut[from][to]) || self.chance(faults.loss) {
@@ -432,7 +433,7 @@ impl<E: Replica> Network<E> {
         effects.clear();
         node.engine.handle(self.now, event, &mut Io { effects: &mut effects, memory: &mut node.memory });
         let incarnation = node.incarnation;
-        // As a NIC does: what goes to one peer in one go travels in one datagram, as far as it fits.
+        // Messages to the same peer are packed into datagrams, as a NIC does.
         let mut datagrams: BTreeMap<usize, Vec<Messages>> = BTreeMap::new();
         for effect in effects.iter() {
             match effect {
@@ -490,7 +491,7 @@ impl<E: Replica> Network<E> {
             }
         }
         self.effects = effects;
-        // An engine that has lost its place starts anew, as its agent would have it.
+        // The engine is lost: restart it, as the node's agent would.
         if self.nodes[index].as_ref().unwrap().engine.status().state == EngineState::Lost {
             self.start(index);
         }
@@ -539,7 +540,7 @@ impl<E: Replica> Network<E> {
         }
         if incarnation > member.incarnation {
             if listed {
-                // The old incarnation is gone; its lease has to end before a view may say so.
+                // The old incarnation is gone; its lease has to end before a view may exclude it.
                 self.review();
                 return;
             }
@@ -550,7 +551,8 @@ impl<E: Replica> Network<E> {
                 self.start(from);
                 return;
             }
-            // It may have led in this epoch, to an unknown length.
+            // The restarted node may have led in this epoch, and written entries that nobody can count: start a
+            // new epoch.
             if epoch == self.view.epoch {
                 self.publish(self.view.full, self.view.joining);
             }
@@ -573,7 +575,7 @@ impl<E: Replica> Network<E> {
         }
     }
 
-    /// Whether the node that the service lists is still the one that runs.
+    /// Whether the running incarnation is the one that the service lists, and has the data.
     fn has_data(&self, index: usize) -> bool {
         let incarnation = self.members[index].incarnation;
         match &self.nodes[index] {
@@ -586,15 +588,15 @@ impl<E: Replica> Network<E> {
         self.view = View { epoch: Epoch(self.view.epoch.0 + 1), full, joining };
     }
 
-    /// Removes nodes that are silent for longer than their lease, and makes ready ones full.
+    /// Removes nodes that were silent for longer than their lease, and makes joining nodes full that are ready.
     fn review(&mut self) {
         let silent = |member: &Member| member.lease_until + Duration::from_ms(1) < self.now;
         let gone: NodeSet =
             self.view.members().iter().filter(|node| silent(&self.members[node.index()])).collect();
         let (mut full, mut joining) = (self.view.full, self.view.joining);
         for node in gone.iter() {
-            // A real service cannot know which nodes are alive, and could lose all data by bad luck; here that would
-            // only end the test.
+            // A real service cannot tell which nodes are alive, and by bad luck could exclude the last one with
+            // data. Here that would only end the test, so it is prevented.
             if !full.without(node).iter().any(|other| self.has_data(other.index())) {
                 continue;
             }
@@ -619,7 +621,7 @@ impl<E: Replica> Network<E> {
         }
     }
 
-    // The clients.
+    // Clients.
 
     fn complete(&mut self, client: usize, request: u64, outcome: history::Outcome) {
         let actor = &mut self.actors[client];
@@ -656,7 +658,7 @@ impl<E: Replica> Network<E> {
         let (dice, index, length) = (self.random(100), self.random(self.keys), 1 + self.random(40) as usize);
         let actor = &mut self.actors[client];
         actor.left -= 1;
-        // Every value is written by one request only: client and number stand in it.
+        // Every value is written by one request only: it contains the client and a number.
         let number = actor.left;
         let mut value = [(client as u64).to_be_bytes(), number.to_be_bytes()].concat();
         value.resize(16 + length, 0xaa);
@@ -705,7 +707,7 @@ impl<E: Replica> Network<E> {
         );
     }
 
-    // The world.
+    // Faults.
 
     fn mischief(&mut self) {
         if self.calm() {
@@ -714,7 +716,7 @@ impl<E: Replica> Network<E> {
         let nodes = self.nodes.len();
         if self.faults.crashes && self.chance(60) {
             let victim = self.random(nodes as u64) as usize;
-            // The last full member is never crashed: with it the data would be gone.
+            // The last full member is never crashed, because the data would be lost with it.
             let others = self.view.full.without(node(victim));
             if self.nodes[victim].is_some() && others.iter().any(|node| self.has_data(node.index())) {
                 self.crash(victim);
@@ -819,7 +821,7 @@ impl<E: Replica> Network<E> {
         self.check();
     }
 
-    /// Panics if what the clients saw or what the replicas hold is wrong.
+    /// Panics if the clients' history or the replicas' content is wrong.
     fn check(&mut self) {
         self.history.check();
         self.check_state();
@@ -835,7 +837,7 @@ impl<E: Replica> Network<E> {
                 .all(|node| node.engine.is_settled() && node.engine.status().epoch == self.view.epoch)
     }
 
-    /// All replicas are equal, and each counter has counted every increment once.
+    /// Checks that all replicas are equal, and that each counter has counted every increment once.
     fn check_state(&mut self) {
         let digests: Vec<_> =
             self.nodes.iter().flatten().map(|node| node.engine.digest(&node.memory)).collect();
@@ -847,7 +849,7 @@ impl<E: Replica> Network<E> {
         }
     }
 
-    /// Asks a node for a counter, past the network.
+    /// Reads a counter at a node directly, without the network.
     fn read(&mut self, index: usize, key: u64) -> u64 {
         let all = NodeSet::first(self.nodes.len());
         let mut client = Client::new(ClientParameters {
@@ -878,7 +880,7 @@ impl<E: Replica> Network<E> {
         }
     }
 
-    /// Sums of the nodes' counters.
+    /// The engines' counters, summed over the nodes.
     pub fn counters(&self) -> BTreeMap<&'static str, u64> {
         let mut sums = BTreeMap::new();
         for (name, count) in self.nodes.iter().flatten().flat_map(|node| node.engine.counters()) {
