@@ -1,12 +1,13 @@
-//! The client half: appends exactly once at whatever replica leads, and reads.
+//! The client half: appends exactly once, at whichever replica leads, and reads.
 //!
-//! Pure, as the engine is: it is told the time and the answers, and says what to send to whom. An append that gets no
-//! final answer within [`ClientParameters::give_up`] ends as [`Outcome::Unknown`]: it stands in the log once, or
-//! never, or may still come to stand there.
+//! The client is pure, as the engine is: the caller passes in the time and the answers, and the client returns
+//! which message to send to which replica. An append without a final answer within [`ClientParameters::give_up`]
+//! ends as [`Outcome::Unknown`]: it is in the log once, or never, or may still get there.
 //!
-//! Appends are numbered by one counter, and [`crate::log`] knows which numbers stand in the log, whoever leads. So an
-//! append is repeated under the same number, at any replica. An answer says which append it answers, since it may
-//! come twice and late. Reads are asked by index; an entry never changes, so any replica that has it may answer.
+//! One counter numbers the appends, and the replicated state of [`crate::log`] records which numbers are in the
+//! log. So an append can be repeated under the same number at any replica, whoever leads. An answer names the
+//! append that it answers, since it may arrive twice and late. Reads name an index; a decided entry never changes,
+//! so any replica that has it may answer.
 
 use weft_time::{Duration, Instant};
 
@@ -25,20 +26,20 @@ pub struct ClientParameters {
     pub origin: u64,
     /// Replicas, at least 1.
     pub nodes: usize,
-    /// Whom to ask first.
+    /// Replica to send the first request to.
     pub first: usize,
     /// Time until an unanswered request is repeated; doubles each time.
     pub timeout: Duration,
-    /// The longest such wait.
+    /// Upper limit of the doubled time-out.
     pub timeout_max: Duration,
-    /// Pause after a replica did not do what was requested; doubles each time up to `timeout_max`.
+    /// Pause after a replica refused a request; it doubles each time, up to `timeout_max`.
     pub pause: Duration,
-    /// When a call is given up.
+    /// Time after which an unanswered call ends as [`Outcome::Unknown`].
     pub give_up: Duration,
 }
 
 impl ClientParameters {
-    /// Usual times, for a network within a building.
+    /// Default times, for a network within a building.
     pub const fn new(origin: u64, nodes: usize) -> Self {
         Self {
             origin,
@@ -57,16 +58,16 @@ impl ClientParameters {
 pub enum Task<'a> {
     /// Append these bytes.
     Append(&'a [u8]),
-    /// Asks for the entry at this index.
+    /// Read the entry at this index.
     Read(u64),
-    /// Asks the first replica for its progress.
+    /// Ask replica `first` for its progress.
     Status,
 }
 
 /// Outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome<'a> {
-    /// The append is decided, at this index for ever.
+    /// The append is decided and has this index for good.
     Appended {
         /// The index.
         index: u64,
@@ -75,18 +76,18 @@ pub enum Outcome<'a> {
     Entry {
         /// The index.
         index: u64,
-        /// The client that appended it, its number, and the content. One append may occur at two indices: the first one
-        /// counts.
+        /// The client that appended the entry, the client's number for it, and the content. One append may be at
+        /// two indices; then the lower one counts.
         append: Append<'a>,
     },
-    /// There is no entry at this index yet, as far as the replica knows.
+    /// As far as the replica knows, no entry is decided at this index yet.
     NotYet {
         /// Number of entries that the replica knows to be decided.
         decided: u64,
     },
     /// There is no entry at this index and never will be.
     Void,
-    /// The replicas do not keep this entry any more.
+    /// The replicas have recycled the slot of this entry and no longer have it.
     Forgotten,
     /// Progress of a replica.
     Status(Answer),
@@ -112,7 +113,7 @@ struct Open {
     subject: Subject,
     payload: Vec<u8>,
     target: usize,
-    /// A replica has named another one since the last deadline.
+    /// Whether a replica has redirected this call since the last deadline.
     redirected: bool,
     due: bool,
     attempts: u32,
@@ -120,38 +121,39 @@ struct Open {
     give_up_at: Instant,
 }
 
-/// A client of one log, with at most [`SESSION_WINDOW`] calls under way.
+/// A client of one log, with at most [`SESSION_WINDOW`] calls outstanding.
 ///
-/// Call [`Client::poll_transmit`] until it says `None` after everything that may have made it want to send.
+/// After each call of any other method, call [`Client::poll_transmit`] until it returns `None`: the method may
+/// have queued messages.
 #[derive(Clone, Debug)]
 pub struct Client {
     parameters: ClientParameters,
     /// The leader, as far as the client knows.
     leader: usize,
     last: u64,
-    /// The last append.
+    /// Sequence number of the last append.
     sequence: u64,
     open: Vec<Open>,
 }
 
 impl Client {
-    /// A client that has asked nothing.
+    /// A client without calls.
     ///
     /// # Panics
-    /// If there is no replica, `first` is none, or the origin is 0.
+    /// If there is no replica, `first` is not the index of a replica, or the origin is 0.
     pub fn new(parameters: ClientParameters) -> Self {
         assert!(parameters.first < parameters.nodes, "a client asks one of the replicas");
         assert!(parameters.origin != 0, "answers to reads have origin 0");
         Self { parameters, leader: parameters.first, last: 0, sequence: 0, open: Vec::new() }
     }
 
-    /// Calls under way.
+    /// Number of outstanding calls.
     pub fn outstanding(&self) -> usize {
         self.open.len()
     }
 
-    /// Whether [`Client::start`] takes another call: an append whose number is a window ahead of one that is under
-    /// way has to wait.
+    /// Whether [`Client::start`] accepts another call: the next append has to wait while the one
+    /// [`SESSION_WINDOW`] numbers earlier is outstanding.
     pub fn can_start(&self) -> bool {
         let place = (self.sequence + 1) % SESSION_WINDOW;
         let is_taken = |open: &Open| match open.subject {
@@ -161,7 +163,7 @@ impl Client {
         self.open.len() < SESSION_WINDOW as usize && !self.open.iter().any(is_taken)
     }
 
-    /// Begins a call. `None` if [`Client::can_start`] says no.
+    /// Starts a call. Returns `None` if [`Client::can_start`] does not hold.
     pub fn start(&mut self, now: Instant, task: Task<'_>) -> Option<CallId> {
         if !self.can_start() {
             return None;
@@ -194,10 +196,10 @@ impl Client {
         Some(CallId(self.last))
     }
 
-    /// Takes an answer of a replica. `None` if no call has ended with it.
+    /// Processes an answer of a replica. Returns `None` if it completes no call.
     ///
     /// # Errors
-    /// The bytes are no answer.
+    /// The bytes are no valid answer.
     pub fn receive<'a>(
         &mut self,
         now: Instant,
@@ -234,19 +236,20 @@ impl Client {
                 self.redirect(now, place, node, &answer);
                 return Ok(None);
             }
-            // No replica answers that request so.
+            // No replica gives this status to this request: ignore the answer.
             _ => return Ok(None),
         };
         Ok(Some(self.end(place, outcome)))
     }
 
-    /// A replica did not append: ask the one that it points to at once, or somebody after a pause.
+    /// A replica did not append: send the call at once to the replica that the answer names, or after a pause to
+    /// any.
     fn redirect(&mut self, now: Instant, place: usize, from: usize, answer: &Answer) {
         let (nodes, pause, longest) =
             (self.parameters.nodes, self.parameters.pause, self.parameters.timeout_max);
         let open = &mut self.open[place];
         if open.target != from {
-            // It has been sent elsewhere already.
+            // Another answer has already redirected the call.
             return;
         }
         let named = answer.leader.filter(|&leader| leader < nodes && leader != from);
@@ -260,7 +263,8 @@ impl Client {
                 return;
             }
         }
-        // It repeats after the pause; handle_deadline goes on to the next replica only if none is named.
+        // The call is sent again after the pause. handle_deadline moves to the next replica only if the answer
+        // named none.
         open.redirected = answer.status != Status::NotLeader || named.is_some();
         open.at = (now + pause.saturating_mul(1 << open.attempts.min(16)).min(longest)).min(open.give_up_at);
     }
@@ -274,9 +278,8 @@ impl Client {
         self.open.iter().map(|open| open.at).min()
     }
 
-    /// Asks again for what got no answer in time, and gives up what is too old. Ends one call at a time, so call it
-    /// until it says
-    /// `None`.
+    /// Sends calls again that were not answered in time, and ends calls that have reached their time-out. One call
+    /// of this method ends at most one of them: call it until it returns `None`.
     pub fn handle_deadline(&mut self, now: Instant) -> Option<Completion<'static>> {
         let parameters = self.parameters;
         let mut place = 0;
@@ -288,7 +291,7 @@ impl Client {
             if open.at <= now {
                 open.attempts += 1;
                 if !std::mem::take(&mut open.redirected) {
-                    // Not the silent replica, or the one that knows no leader: the next one.
+                    // The replica was silent, or knows no leader: try the next one.
                     open.target = (open.target + 1) % parameters.nodes;
                     self.leader = open.target;
                 }
@@ -302,7 +305,7 @@ impl Client {
         None
     }
 
-    /// The next message to send: to whom and its kind; its content is appended to `payload`.
+    /// Returns the next message to send as (replica, kind), and appends its content to `payload`.
     pub fn poll_transmit(&mut self, payload: &mut Vec<u8>) -> Option<(usize, u8)> {
         let open = self.open.iter_mut().find(|open| open.due)?;
         open.due = false;

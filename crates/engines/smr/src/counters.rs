@@ -1,46 +1,47 @@
-//! What happened, and what was refused and why.
+//! Counters of a group: what it did, and what it refused, by reason.
 
 weft_counters::counters! {
     /// The counters of a group.
     #[derive(Hash)]
     pub struct Counters {
-        /// Times that this replica has asked for the permission to lead.
+        /// Times that this replica requested the permissions it needs to lead.
         campaigns,
-        /// Times that it came to lead.
+        /// Times that this replica became leader.
         leaderships,
-        /// Times that it stood back because it came to nothing.
+        /// Times that this replica paused its candidacy because it decided nothing, or did not become leader.
         stood_back,
-        /// Times that it let another one lead because it lacks entries that are in no log any more.
+        /// Times that this replica gave way to another leader, because it lacks entries that are no longer in any
+        /// log.
         behind,
-        /// Requests for permission that were granted.
+        /// Requests for permission that this replica granted.
         granted,
-        /// Of these, those for which another leader's permission was revoked.
+        /// Of these, requests for which it revoked another leader's permission.
         revoked,
-        /// Requests that came late or twice.
+        /// Requests for permission that arrived late or twice.
         stale_requests,
-        /// Grants that came late or twice.
+        /// Grants that arrived late or twice.
         stale_grants,
-        /// Entries that were proposed here.
+        /// Entries that this replica proposed.
         proposed,
-        /// Of these, those that were undecided when this replica stopped leading.
+        /// Of these, entries that were undecided when it stopped leading.
         abandoned,
-        /// Undecided entries of former leaders that were adopted.
+        /// Undecided entries of former leaders that this replica adopted when it became leader.
         adopted,
-        /// Holes between them that were filled.
+        /// Gaps between these entries that it filled with empty entries.
         holes,
         /// Entries applied.
         applied,
-        /// What peers have said or written of a log that cannot be, and entries that make no sense to the embedder.
+        /// Invalid messages, invalid log content written by peers, and entries that the embedder could not decode.
         malformed,
-        /// Connections that have failed.
+        /// Connections that failed.
         failures,
-        /// Followers brought up to date by slots of the log.
+        /// Followers brought up to date with slots of the log.
         synced,
-        /// Followers that were sent a copy of the state.
+        /// Followers that were sent a snapshot of the state.
         snapshots_sent,
-        /// Copies of the state that were taken over.
+        /// Snapshots of the state that this replica installed.
         snapshots_taken,
-        /// Slots that were zeroed to be used again.
+        /// Slots that were zeroed for reuse.
         recycled,
     }
 }

@@ -1,5 +1,5 @@
-//! One replica of one replicated log: its view of the leader, the permission that it grants, and the entries that it
-//! applies.
+//! One replica of one replicated log: the leader that it sees, the permission that it grants, and the entries that
+//! it applies.
 
 mod leader;
 
@@ -18,66 +18,66 @@ use crate::parameters::{Delivery, NODES_MAX, Parameters, PlantedBug};
 use crate::slot::{Join, Kind, Slot};
 use leader::{Follower, PostKind};
 
-/// The kind of call by which a WRITE into the log tells the follower's engine (RPC write-through).
+/// Kind of the call that a WRITE into the log makes at the follower's engine (RPC write-through).
 pub const CALL_LOG: u8 = 240;
 
-/// Access of a replica through its own end of a connection on which a peer makes requests.
+/// Rights that a replica gives a peer on the queue pair on which the peer makes requests.
 const READ: AccessFlags = AccessFlags::REMOTE_READ;
 const READ_AND_WRITE: AccessFlags = AccessFlags::REMOTE_READ.with(AccessFlags::REMOTE_WRITE);
 
-/// Multiple of its patience for which a replica stands back.
+/// A replica pauses its candidacy for this multiple of [`Parameters::patience`].
 const STANDING_BACK: u64 = 8;
 
 /// Role of a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
-    /// It grants its log to another replica, and applies the entries that one decides.
+    /// It lets the leader write to its log, and applies the entries that the leader decides.
     Follower,
-    /// It asks for permissions, and reads the progress of the others.
+    /// It requests permissions, and reads how far the logs of the others are.
     Requesting,
-    /// It has the permissions of a majority, and takes over the entries in their logs from `cursor` on.
+    /// It has the permissions of a majority, and adopts the entries in their logs from `cursor` on.
     Collecting {
-        /// The next entry.
+        /// The next entry to adopt.
         cursor: u64,
-        /// Empty slots before it.
+        /// Number of empty slots in sequence before `cursor`.
         empty: u64,
-        /// Replicas whose slots are outstanding.
+        /// Followers whose slots have not arrived yet.
         waiting: NodeSet,
     },
     /// It leads.
     Leading,
 }
 
-/// Times at which a replica came to lead, step by step.
+/// When a replica last became leader, step by step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Timeline {
-    /// It asked for permissions.
+    /// It requested permissions.
     pub asked: Instant,
     /// A majority had granted them, itself included.
     pub granted: Instant,
-    /// It knew all entries that may be decided, and led.
+    /// It had all entries that may be decided, and began to lead.
     pub leading: Instant,
 }
 
-/// Reason for which a proposal is not taken. Nothing has happened.
+/// Why a proposal is refused. Nothing has happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Refusal {
-    /// Another replica leads, if one is known.
+    /// This replica does not lead. The leader, if known.
     NotLeader(Option<usize>),
-    /// As many entries are undecided as may be, or the ring is full: later.
+    /// As many entries are undecided as the window allows, or the ring is full: try again later.
     Full,
-    /// It is empty, or longer than an entry may be.
+    /// The entry is empty, or longer than a slot allows.
     Length,
 }
 
-/// Requests of a peer.
+/// A peer's requests for permission.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Requests {
-    /// The number of the latest: each is granted once at most.
+    /// The number of the latest request. Each number is granted at most once.
     seen: u64,
     /// A request that has not been granted yet.
     pending: Option<Request>,
-    /// The connection that this replica's end was connected for.
+    /// The number of the connection for which this replica has connected its end.
     connection: u64,
 }
 
@@ -92,55 +92,56 @@ pub struct Group {
     pub(crate) incarnation: u32,
     started: bool,
     takes_part: bool,
-    /// The peers that are alive, and those of them that could lead.
+    /// The peers that are alive, and among them those that could lead.
     pub(crate) alive: NodeSet,
     candidates: NodeSet,
-    /// Of each peer, the latest life that was heard of.
+    /// The newest incarnation of each peer of which this replica has received a message.
     pub(crate) incarnations: [u32; NODES_MAX],
-    /// Incarnation of each peer whose heartbeat advances.
+    /// The incarnation of each peer that its heartbeat reports.
     felt: [u32; NODES_MAX],
     pub(crate) links: Vec<Link<PostKind>>,
     requests: [Requests; NODES_MAX],
-    /// The replica that may write to this replica's log, beside itself.
+    /// The one other replica that may write to this replica's log.
     holder: Option<usize>,
 
     pub(crate) role: Role,
     pub(crate) followers: Vec<Follower>,
     /// Proposal number of this replica's leadership.
     pub(crate) proposal: u64,
-    /// The next entry of a leader.
+    /// At a leader, the index of the next entry.
     pub(crate) tail: u64,
     /// The first entry of this leadership.
     pub(crate) first: u64,
-    /// So many entries are known to be decided.
+    /// Number of entries known to be decided.
     pub(crate) decided: u64,
     pub(crate) applied: u64,
-    /// The next slot to look into for what the leader knows to be decided.
+    /// The next slot in which to look for the leader's number of decided entries.
     seen: u64,
-    /// Proposals of this leadership that are not applied: index and ticket.
+    /// Proposals of this leadership that are not applied yet, as (index, ticket).
     pub(crate) tickets: VecDeque<(u64, u64)>,
-    /// The peer whose snapshot lies in the snapshot area.
+    /// The peer for which the snapshot area holds a snapshot.
     pub(crate) snapshot_for: Option<usize>,
-    /// By peer: the incarnation whose return is proposed, and that whose return is decided.
+    /// For each peer: the incarnation whose [`Join`](crate::slot::Kind::Join) entry is proposed, and the one whose
+    /// entry is decided.
     pub(crate) joining: [u32; NODES_MAX],
     pub(crate) joined: [u32; NODES_MAX],
 
-    /// This replica lacks entries below this index that are in no log any more.
+    /// This replica lacks entries below this index that are no longer in any log.
     pub(crate) behind: u64,
     stands_back_until: Instant,
-    /// Its embedder cannot lead.
+    /// The embedder is not able to lead.
     stands_aside: bool,
-    /// When it last decided something, or had nothing to decide.
+    /// When this leader last decided an entry, or had none undecided.
     pub(crate) progress_at: Instant,
-    /// Too many replicas have lost their memory.
+    /// Too many replicas have lost their memory, so that nothing can be decided any more.
     pub(crate) halted: bool,
     pub(crate) counters: Counters,
     pub(crate) timeline: Timeline,
 }
 
 impl Group {
-    /// A replica of group `number`, 0 to 5, that takes part in nothing yet. Its memory begins at `memory_base`, a
-    /// multiple of 64, of the engine's.
+    /// A replica of group `number`, 0 to 5, that is not started yet. Its memory begins at offset `memory_base` of
+    /// the engine's memory, a multiple of 64.
     ///
     /// # Panics
     /// If the parameters are out of range; see [`Parameters::check`].
@@ -193,22 +194,22 @@ impl Group {
         Layout::new(parameters, 0).bytes()
     }
 
-    /// Sets the connection to a peer. All must be known before the replica starts.
+    /// Sets the connection to a peer. All connections must be set before the replica starts.
     pub fn wire(&mut self, peer: usize, wiring: Wiring) {
         self.wirings[peer] = Some(wiring);
     }
 
-    /// Whether the replica reaches all its peers.
+    /// Whether the connections to all peers are set.
     pub fn is_wired(&self, node: usize) -> bool {
         (0..self.parameters.nodes).all(|peer| peer == node || self.wirings[peer].is_some())
     }
 
-    /// Node `node` takes part. Its memory is zero. `incarnation` grows with each of its lives and is the same for all
-    /// founders. A founder has an empty log; any other has lost its memory, and takes no part in decisions before a
-    /// leader has brought it up to date.
+    /// Starts the replica as node `node`, with memory of zeros. `incarnation` grows with each restart of a node
+    /// and is the same for all founders. A founder has an empty log. Any other node has lost its memory, and takes
+    /// part in decisions only after a leader has brought it up to date.
     ///
     /// # Panics
-    /// If the node is none of the group, is not wired, or the incarnation is 0.
+    /// If the node is not in the group, is not wired, or the incarnation is 0.
     pub fn start(&mut self, node: usize, incarnation: u32, founding: bool, ports: &mut Ports<'_>) {
         assert!(incarnation > 0 && node < self.parameters.nodes && self.is_wired(node));
         (self.node, self.incarnation, self.started) = (node, incarnation, true);
@@ -227,7 +228,7 @@ impl Group {
 
     // State for observers.
 
-    /// Whether it leads.
+    /// Whether the replica leads.
     pub fn is_leading(&self) -> bool {
         self.role == Role::Leading
     }
@@ -237,37 +238,39 @@ impl Group {
         self.role
     }
 
-    /// Whether it takes part in decisions: it has not lost its memory, or was brought up to date since.
+    /// Whether the replica takes part in decisions: it has not lost its memory, or was brought up to date since.
     pub fn is_member(&self, memory: &Memory) -> bool {
         self.started && self.layout.get(memory, layout::MEMBER) == u64::from(self.incarnation)
     }
 
-    /// The same, as it knew when it handled the last event.
+    /// The same as [`Group::is_member`], as of the last event that was handled.
     pub fn takes_part(&self) -> bool {
         self.takes_part
     }
 
-    /// Entries that it knows to be decided.
+    /// Number of entries that the replica knows to be decided.
     pub fn decided(&self) -> u64 {
         self.decided
     }
 
-    /// Entries that it has applied.
+    /// Number of entries that the replica has applied.
     pub fn applied(&self) -> u64 {
         self.applied
     }
 
-    /// So many replicas have lost their memory that those left are no majority: nothing will ever be decided again.
+    /// Whether so many replicas have lost their memory that the others are no majority: nothing can be decided any
+    /// more.
     pub fn is_halted(&self) -> bool {
         self.halted
     }
 
-    /// When it last came to lead, or tried to.
+    /// When the replica last became leader, or tried to.
     pub fn timeline(&self) -> Timeline {
         self.timeline
     }
 
-    /// Takes the counters off, which then begin at zero: states that differ in nothing else are one to a model checker.
+    /// Returns the counters and resets them to zero. A model checker then treats states as equal that differ only
+    /// in the counters.
     pub fn take_counters(&mut self) -> Counters {
         std::mem::take(&mut self.counters)
     }
@@ -277,8 +280,8 @@ impl Group {
         &self.counters
     }
 
-    /// Whether it could lead: it has its memory, lacks nothing that is in no log any more, and has not failed to lead
-    /// lately.
+    /// Whether the replica could lead: it takes part in decisions, lacks no entry that is no longer in any log,
+    /// and has not failed to lead lately.
     pub fn could_lead(&self, now: Instant, memory: &Memory) -> bool {
         self.is_member(memory)
             && self.applied >= self.behind.max(self.layout.gap(memory).to)
@@ -286,7 +289,7 @@ impl Group {
             && !self.stands_aside
     }
 
-    /// Whether it leaves leading to others from now on, because its embedder is not able to.
+    /// Sets whether the replica refrains from leading, because its embedder is not able to lead.
     pub fn stand_aside(&mut self, aside: bool) {
         self.stands_aside = aside;
     }
@@ -307,14 +310,15 @@ impl Group {
         self.wirings[peer].as_ref().expect("a started group is wired")
     }
 
-    /// The entry in this replica's own log, if it is whole.
+    /// The decided entry at `index`, if this replica's own log holds it completely.
     pub fn entry<'m>(&self, memory: &'m Memory, index: u64) -> Option<&'m [u8]> {
         let slot = self.layout.entry(memory, index)?;
         let is_decided = index < self.decided && !self.layout.gap(memory).contains(index);
         (slot.kind == Kind::Call && is_decided).then_some(slot.entry)
     }
 
-    /// Whether this replica's own log holds what was decided at that index, be it an entry of the embedder or nothing.
+    /// Whether this replica's own log holds the decision for that index, be it an entry of the embedder or an
+    /// empty one.
     pub fn holds(&self, memory: &Memory, index: u64) -> bool {
         let is_decided = index < self.decided && !self.layout.gap(memory).contains(index);
         is_decided && self.layout.entry(memory, index).is_some()
@@ -322,7 +326,7 @@ impl Group {
 
     // Changes of the leader.
 
-    /// The set of live peers, or of those that could lead, has changed.
+    /// The set of live peers, or of those among them that could lead, has changed.
     pub fn view(&mut self, alive: NodeSet, candidates: NodeSet, ports: &mut Ports<'_>) {
         let peers = NodeSet::first(self.parameters.nodes).without(node(self.node));
         self.alive = alive.intersection(peers);
@@ -340,7 +344,7 @@ impl Group {
         }
     }
 
-    /// The replica does not lead before `until`.
+    /// Keeps the replica from leading before `until`.
     pub fn stand_back(&mut self, until: Instant, ports: &mut Ports<'_>) {
         self.stands_back_until = until;
         self.elect(ports);
@@ -365,7 +369,7 @@ impl Group {
         }
     }
 
-    /// Asks for permissions, beginning with its own: nobody else may write to this log.
+    /// Starts to request permissions, beginning with its own: from now on no other replica may write to this log.
     pub(crate) fn campaign(&mut self, ports: &mut Ports<'_>) {
         self.retire(ports);
         self.learn(ports);
@@ -380,7 +384,7 @@ impl Group {
         self.consider(ports);
     }
 
-    /// Stops leading, or trying to.
+    /// Stops leading, or trying to lead.
     fn retire(&mut self, ports: &mut Ports<'_>) {
         for peer in self.peers() {
             let wiring = self.wirings[peer].as_ref().expect("a started group is wired");
@@ -404,7 +408,7 @@ impl Group {
 
     // Permissions.
 
-    /// A peer says something.
+    /// Handles a message of a peer.
     pub fn deliver(&mut self, from: usize, message: &Control, ports: &mut Ports<'_>) {
         if !self.started || from >= self.parameters.nodes || from == self.node {
             return;
@@ -426,7 +430,7 @@ impl Group {
         self.elect(ports);
     }
 
-    /// Grants the log to the replica that leads, if it has asked, and to nobody else.
+    /// Grants write access to the log to the replica that leads, if it has requested it.
     fn grant(&mut self, leader: usize, ports: &mut Ports<'_>) {
         let Some(request) = self.requests[leader].pending.take() else { return };
         assert_eq!(self.role, Role::Follower, "who leads grants its log to nobody");
@@ -467,7 +471,7 @@ impl Group {
         }
     }
 
-    /// A peer lives its `incarnation`-th life: what was between its former one and this replica is over.
+    /// Handles that a peer runs as this incarnation: if it is new, the connections to the peer's former one end.
     pub(crate) fn heard_of(&mut self, peer: usize, incarnation: u32, ports: &mut Ports<'_>) {
         let former = self.incarnations[peer];
         self.incarnations[peer] = former.max(incarnation);
@@ -478,7 +482,7 @@ impl Group {
 
     // Applying.
 
-    /// Looks at the replica's log: decided entries, and new ones.
+    /// Looks for new and decided entries in the replica's own log, and applies the decided ones.
     pub fn poll(&mut self, ports: &mut Ports<'_>) {
         if !self.started {
             return;
@@ -493,9 +497,8 @@ impl Group {
         self.elect(ports);
     }
 
-    /// Takes over a copy of the state that a leader has put there, and learns from the leader's line and from the
-    /// slots how many entries are decided. Whoever writes one of these numbers to a log has written all those entries
-    /// to it before.
+    /// Installs a snapshot that a leader has written here, and takes the number of decided entries from the
+    /// leader's line and from the slots. A leader writes such a number to a log only after all these entries.
     fn learn(&mut self, ports: &mut Ports<'_>) {
         let next = self.layout.gap(ports.memory).to;
         let bytes = self.layout.get(ports.memory, layout::COPY_BYTES).checked_sub(1);
@@ -528,12 +531,13 @@ impl Group {
         }
     }
 
-    /// So many entries are decided. More than the ring has room for cannot be here, whatever is said.
+    /// Notes that `decided` entries are decided. The number is limited to what fits in the ring, because a faulty
+    /// peer may report more.
     fn learn_decided(&mut self, decided: u64) {
         self.decided = self.decided.max(decided.min(self.applied + self.parameters.slots));
     }
 
-    /// The slot of an entry, if it is whole. A follower that polls goes to memory for it.
+    /// The slot of an entry, if it was written completely. A follower that polls pays for an access to memory.
     fn read<'m>(&self, index: u64, memory: &'m mut Memory) -> Option<Slot<'m>> {
         match self.parameters.delivery {
             Delivery::Polling => {
@@ -582,7 +586,7 @@ impl Group {
 
     // Time and completions.
 
-    /// Something that was posted has ended. Tags of other groups are left alone.
+    /// Handles the completion of a work request. Tags of other groups are ignored.
     pub fn done(&mut self, tag: u64, status: CompletionStatus, ports: &mut Ports<'_>) {
         let (group, peer) = tagged(tag);
         if group != self.number || peer >= self.links.len() {
@@ -598,7 +602,7 @@ impl Group {
         }
     }
 
-    /// A period has passed: unanswered requests are repeated.
+    /// Handles a period of the timer: unanswered requests are repeated.
     pub fn tick(&mut self, ports: &mut Ports<'_>) {
         if !self.started {
             return;
@@ -616,7 +620,7 @@ impl Group {
             return;
         }
         for peer in self.peers() {
-            // A leader without entries to write would not notice that a follower has restarted.
+            // A leader without entries to write would not notice otherwise that a follower has restarted.
             self.heard_of(peer, self.felt[peer], ports);
             let link = &self.links[peer];
             if link.state != State::Up && ports.now >= link.asked_at + self.parameters.retry {
@@ -631,7 +635,7 @@ impl Group {
 }
 
 impl<'a> Ports<'a> {
-    /// The ports of the embedder's engine at this moment.
+    /// The resources that the embedder's engine has while it handles an event.
     pub fn new(
         now: Instant,
         effects: &'a mut Effects,

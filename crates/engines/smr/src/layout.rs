@@ -1,5 +1,5 @@
-//! Where everything lies in a group's memory: the same at all replicas, so that a leader writes what stands in its own
-//! memory to the same place in that of a follower.
+//! Layout of a group's memory. It is the same at all replicas: a leader writes data from its own memory to the
+//! same offset in a follower's.
 //!
 //! ```text
 //! 0     leader's line, written by the replica's leader:
@@ -36,15 +36,15 @@ pub(crate) const GAP: usize = 32;
 pub(crate) const COPY_BYTES: usize = 40;
 pub(crate) const APPLIED: usize = 64;
 pub(crate) const INCARNATION: usize = 72;
-/// Both lines.
+/// Bytes of both lines.
 pub(crate) const LINES: usize = 128;
-/// Offset of messages to a peer.
+/// Offset of the outbox: words to be written to a peer.
 const OUTBOX: usize = 128;
 pub(crate) const OUTBOX_ZEROING: usize = 64;
-/// A [`Gap`] with the bytes of the copy.
+/// Bytes of an encoded [`Gap`] with the length of the snapshot.
 pub(crate) const GAP_BYTES: usize = 32;
 
-/// Entries that a log lacks because a copy of the state came instead.
+/// Range of entries that a log lacks because it got a snapshot of the state instead.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Gap {
     pub from: u64,
@@ -53,7 +53,7 @@ pub(crate) struct Gap {
 }
 
 impl Gap {
-    /// Of a leader's line.
+    /// Parses the gap in a leader's line.
     pub fn parse(line: &[u8]) -> Self {
         Self { from: word(line, GAP + 16), to: word(line, GAP), forgotten: word(line, GAP + 24) }
     }
@@ -67,7 +67,7 @@ impl Gap {
         bytes
     }
 
-    /// Whether what stands in the entry's slot may be something else than what was decided, although later entries are.
+    /// Whether the entry's slot may hold another entry than the decided one, although later entries are decided.
     pub fn contains(&self, index: u64) -> bool {
         (self.from..self.to).contains(&index)
     }
@@ -91,7 +91,7 @@ impl Layout {
         Self { base, slots, slot_bytes, window, nodes, snapshot_bytes }
     }
 
-    /// Of the whole.
+    /// Bytes of the whole layout.
     pub fn bytes(&self) -> usize {
         self.snapshot_area() + self.snapshot_bytes - self.base
     }
@@ -100,7 +100,7 @@ impl Layout {
         self.base + field
     }
 
-    /// The slot of an entry.
+    /// Offset of an entry's slot.
     pub fn slot(&self, index: u64) -> usize {
         self.base + LINES + (index % self.slots) as usize * self.slot_bytes
     }
@@ -126,12 +126,12 @@ impl Layout {
         self.peer(peer) + field
     }
 
-    /// Landing address of a peer's lines.
+    /// Offset at which READs of a peer's lines put them.
     pub fn inbox_lines(&self, peer: usize) -> usize {
         self.peer(peer) + OUTBOX
     }
 
-    /// Landing address of a peer's slots, from the `place`-th on.
+    /// Offset at which READs of a peer's slots put the `place`-th of them.
     pub fn inbox_slots(&self, peer: usize, place: u64) -> usize {
         self.peer(peer) + OUTBOX + LINES + place as usize * self.slot_bytes
     }
@@ -144,7 +144,8 @@ impl Layout {
         Gap::parse(&memory.image()[self.line(0)..self.line(LINES)])
     }
 
-    /// A word of one of the lines, which a card keeps in registers.
+    /// A word of one of the lines. Reading it costs no access to memory, because a card keeps the lines in
+    /// registers.
     pub fn get(&self, memory: &Memory, field: usize) -> u64 {
         word(memory.image(), self.line(field))
     }
@@ -153,7 +154,8 @@ impl Layout {
         put(memory, self.line(field), value);
     }
 
-    /// The entry with that index in this replica's own log, of the part that a card keeps on chip.
+    /// The entry with that index in this replica's own log. Reading it costs no access to memory, because a card
+    /// keeps this part of the log on chip.
     pub fn entry<'m>(&self, memory: &'m Memory, index: u64) -> Option<Slot<'m>> {
         Slot::parse(&memory.image()[self.range(index)], index)
     }
@@ -162,22 +164,22 @@ impl Layout {
         self.slot(index)..self.slot(index) + self.slot_bytes
     }
 
-    /// The slot as it was read from a peer.
+    /// The `place`-th slot of those last read from a peer.
     pub fn inbox<'m>(&self, memory: &'m Memory, peer: usize, place: u64) -> &'m [u8] {
         let at = self.inbox_slots(peer, place);
         &memory.image()[at..at + self.slot_bytes]
     }
 }
 
-/// Bound on lengths and proposal numbers: no log reaches it before all clocks stop, so larger values are invalid.
+/// Upper bound of lengths and proposal numbers. No log ever reaches it, so larger values are invalid.
 pub(crate) const NUMBER_MAX: u64 = 1 << 60;
 
-/// Zeroed part of a log.
+/// How far a log has been recycled and zeroed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Zeroed {
-    /// Entries below are no longer in the ring.
+    /// Entries below this index are no longer in the ring.
     pub below: u64,
-    /// Number of windows, those freed last, whose slots may not all be zero yet; [`Self::ALL`] stands for any number.
+    /// Number of the last freed windows whose slots may not all be zero yet; [`Self::ALL`] stands for any number.
     dirty: u64,
 }
 
@@ -185,7 +187,7 @@ impl Zeroed {
     const DIRTY_BITS: u32 = 3;
     const ALL: u64 = (1 << Self::DIRTY_BITS) - 1;
 
-    /// All slots below are zero except those of `dirty` windows.
+    /// Entries below `below` are recycled, and all their slots but those of the last `dirty` windows are zero.
     pub fn new(below: u64, dirty: u64) -> Self {
         Self { below, dirty: dirty.min(Self::ALL) }
     }
@@ -203,14 +205,14 @@ impl Zeroed {
         self.dirty == 0
     }
 
-    /// More windows are freed and zeroed. If windows that were freed earlier are not zero yet, the new ones are counted
-    /// with them.
+    /// Recycles up to `below` and zeroes the slots. If windows that were freed earlier are not zero yet, the new
+    /// ones count as not zero as well.
     pub fn advanced(self, below: u64, window: u64) -> Self {
         let more = if self.is_clean() { 0 } else { (below - self.below).div_ceil(window) };
         Self::new(below, self.dirty.saturating_add(more))
     }
 
-    /// Slots of entries before this hold nothing of an earlier lap, as far as the log knows.
+    /// Index up to which free slots hold nothing of an earlier lap of the ring.
     pub fn clean_below(self, slots: u64, window: u64) -> u64 {
         let dirty = if self.dirty == Self::ALL { slots } else { slots.min(self.dirty * window) };
         self.below + slots - dirty

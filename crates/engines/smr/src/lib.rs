@@ -1,23 +1,25 @@
 //! Replicated logs over one-sided verbs: Mu.
 //!
-//! A leader replicates by writing into the memory of the others, which need not do anything for it. What makes that
-//! safe is *permission*: each replica lets exactly one other write to its log, by what it allows on the queue pair on
-//! which that one makes its requests. PROTOCOL.md says why it is right.
+//! A leader replicates by writing into the memory of the followers, whose engines need not do anything for it.
+//! This is safe because of *permission*: each replica lets exactly one other write to its log. It sets the access
+//! rights of the queue pair on which that one makes its requests. PROTOCOL.md says why the protocol is correct.
 //!
-//! - [`Pulse`] feels who is alive: the lowest of these leads.
-//! - [`Group`] is one replica of one log. A new leader asks all others for the permission to write (a datagram). Each
-//!   revokes that of the former leader, grants it and says so. With a majority the new one READs how far they are,
-//!   WRITEs a higher *proposal* to them and READs what their logs hold beyond the decided; of each slot it adopts the
-//!   entry of the highest proposal. Then it leads: it WRITEs its entries to each follower whose permission it has, in
-//!   order and many at a time. What a majority has, itself included, is decided, and applied, and only then answered.
-//!   No further prepare phase is needed while it keeps the permissions of a majority (Mu, section 4.2: omitting the
-//!   prepare phase).
+//! - [`Pulse`] detects which replicas are alive: the lowest of these leads.
+//! - [`Group`] is one replica of one log. A new leader requests the permission to write from all others (a
+//!   datagram). Each of them revokes the permission of the former leader, grants the new one, and sends an answer.
+//!   With the permissions of a majority, the new leader READs how far the logs are, WRITEs a higher *proposal* to
+//!   them, and READs the undecided part of the logs. For each slot it adopts the entry of the highest proposal.
+//!   Then it leads: it WRITEs its entries to each follower whose permission it has, in order and many at a time.
+//!   An entry that a majority has, the leader included, is decided; then it is applied, and only then answered. As
+//!   long as the leader keeps the permissions of a majority, no further prepare phase is needed (Mu, section 4.2:
+//!   omitting the prepare phase).
 //! - [`Log`] is an engine with one group: a replicated log as a service.
 //!
-//! An engine that embeds groups passes in what they may touch ([`Ports`]) and its replicated state ([`StateMachine`]).
+//! An engine that embeds groups passes in the resources that they use ([`Ports`]) and its replicated state
+//! ([`StateMachine`]).
 //!
-//! The origin is Mu (Aguilera et al., OSDI 2020) as SafarDB puts it on a card (sections 4.3 and 4.4). Where both are
-//! silent or unsafe this one differs: see PROTOCOL.md.
+//! The origin is Mu (Aguilera et al., OSDI 2020) as SafarDB implements it on a card (sections 4.3 and 4.4). Where
+//! both are silent or unsafe, this protocol differs: see PROTOCOL.md.
 
 pub mod client;
 mod counters;

@@ -1,9 +1,10 @@
-//! The requester's end of a connection to a peer: asking for it, and what is outstanding on it.
+//! The requester's end of a connection to a peer: requests for the connection, and outstanding work requests on
+//! it.
 //!
-//! Between two replicas there is one queue pair for the requests of each, per group, so that who makes the requests
-//! also decides when the connection begins anew. A connection that has failed, or on which something is outstanding
-//! when a new request for permission is made, is never used again: what was posted under an old permission must not
-//! be carried out under a new one.
+//! Between two replicas there is, per group, one queue pair for the requests of each of them. So the replica that
+//! makes the requests also decides when to connect anew. A connection is never used again if it has failed, or if
+//! work requests are outstanding on it when the replica makes a new request for permission: nothing posted under
+//! an old permission may be executed under a new one.
 
 use std::collections::VecDeque;
 
@@ -13,49 +14,50 @@ use weft_waist::Effects;
 
 use crate::message::{PSN_MASK, Request};
 
-/// PSNs between where a connection ends and the next one begins: further than the packets reach that may be under way.
+/// Distance between the last PSN of a connection and the first of the next, larger than the range of PSNs in
+/// flight.
 const PSN_GAP: u32 = 1 << 20;
 
-/// Connection of a group or the pulse to a peer: queue pairs and keys, as the host has set them up.
+/// A connection of a group or the pulse to a peer: queue pairs and memory keys, as the host has set them up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Wiring {
     /// The local queue pair on which this node makes requests of the peer.
     pub request: QueuePairNumber,
     /// The local queue pair on which the peer makes requests of this node.
     pub respond: QueuePairNumber,
-    /// The address of byte 0 of this node's engine memory, as verbs see it.
+    /// Virtual address of byte 0 of this node's engine memory.
     pub local_address: u64,
-    /// The key of a region over that memory.
+    /// The local key of a region over this node's engine memory.
     pub lkey: u32,
-    /// The address of byte 0 of the peer's engine memory.
+    /// Virtual address of byte 0 of the peer's engine memory.
     pub remote_address: u64,
-    /// The key of a region over that memory which peers may read and write.
+    /// The remote key of a region over the peer's engine memory that peers may read and write.
     pub rkey: u32,
-    /// The key of a region over it in which a WRITE calls the engine as well.
+    /// The remote key of a region over the same memory in which a WRITE also calls the engine.
     pub call_rkey: u32,
-    /// The most bytes in a packet.
+    /// The most payload bytes in a packet.
     pub path_mtu: u32,
 }
 
 /// One transfer between this node's engine memory and a peer's: offsets and a number of bytes.
 #[derive(Clone, Copy, Debug)]
 pub enum Transfer {
-    /// From here to there.
+    /// A WRITE from local to remote memory.
     Write {
-        /// Offset here.
+        /// Local offset.
         from: usize,
-        /// Offset there.
+        /// Remote offset.
         to: usize,
         /// Length in bytes.
         bytes: usize,
-        /// The peer's engine is called as well, with this kind.
+        /// If set, the WRITE also calls the peer's engine, with this kind.
         call: Option<u32>,
     },
-    /// From there to here.
+    /// A READ from remote to local memory.
     Read {
-        /// Offset there.
+        /// Remote offset.
         from: usize,
-        /// Offset here.
+        /// Local offset.
         to: usize,
         /// Length in bytes.
         bytes: usize,
@@ -65,9 +67,9 @@ pub enum Transfer {
 /// Whether requests may be made on a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum State {
-    /// Not usable.
+    /// No connection is requested or granted.
     Idle,
-    /// The peer was asked.
+    /// A request for a connection has been sent to the peer.
     Asked,
     /// The peer has granted the last request.
     Up,
@@ -76,34 +78,34 @@ pub enum State {
 /// Outcome of a work request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended<W> {
-    /// It was carried out.
+    /// The work request succeeded.
     Done(W),
     /// The connection has failed.
     Failed,
-    /// It belongs to an earlier connection.
+    /// The work request belongs to an earlier connection.
     Stale,
 }
 
-/// The requester's end of a connection. `W` says what a work request is for.
+/// The requester's end of a connection. A `W` states the purpose of a work request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Link<W> {
     /// Whether requests may be made.
     pub state: State,
-    /// Of the last request; its upper half is this node's incarnation.
+    /// Number of the last request for a connection; its upper half is this node's incarnation.
     number: u64,
     connection: u64,
-    /// The local end is connected and nothing has failed.
+    /// Whether the local end is connected and nothing has failed.
     usable: bool,
     /// The next PSN.
     psn: u32,
     sequence: u64,
     posted: VecDeque<(u64, W)>,
-    /// When the peer was last asked.
+    /// When the last request for a connection was sent.
     pub asked_at: Instant,
 }
 
 impl<W: Copy> Link<W> {
-    /// A link on which so many work requests may be outstanding.
+    /// A link that has at most `posts_max` work requests outstanding.
     pub fn new(posts_max: usize) -> Self {
         Self {
             state: State::Idle,
@@ -117,21 +119,23 @@ impl<W: Copy> Link<W> {
         }
     }
 
-    /// A life begins.
+    /// Starts a new incarnation of this node.
     pub fn start(&mut self, incarnation: u32) {
         let lives = u64::from(incarnation) << 32;
         self.posted.clear();
         (self.state, self.usable, self.number, self.connection) = (State::Idle, false, lives, lives);
-        // PSNs of the former incarnation's connection are void.
+        // The first PSN depends on the incarnation, so that packets of the former incarnation's connection are not
+        // valid.
         self.psn = incarnation.wrapping_mul(0x35_a7f1) & PSN_MASK;
     }
 
-    /// Work requests that have not ended.
+    /// Number of work requests that have not completed.
     pub fn outstanding(&self) -> usize {
         self.posted.len()
     }
 
-    /// Asks for a connection, the present one if it is as good as new.
+    /// Requests a connection: the present one, if it has not failed and nothing is outstanding on it, or a new
+    /// one.
     pub fn ask(&mut self, now: Instant, group: u8, wiring: &Wiring, effects: &mut Effects) -> Request {
         if !self.usable || !self.posted.is_empty() {
             self.reset(wiring, effects);
@@ -149,7 +153,8 @@ impl<W: Copy> Link<W> {
         effects.connect(wiring.request, self.psn, 0);
     }
 
-    /// Gives the permission up. Outstanding requests are not resent from memory that others may write from now on.
+    /// Gives up the permission. A connection with outstanding work requests is reset, so that they are not
+    /// retransmitted from memory that other replicas may write from now on.
     pub fn release(&mut self, wiring: &Wiring, effects: &mut Effects) {
         if !self.posted.is_empty() {
             self.reset(wiring, effects);
@@ -157,7 +162,7 @@ impl<W: Copy> Link<W> {
         self.state = State::Idle;
     }
 
-    /// The peer grants a request. Says whether it is the last one.
+    /// Handles a grant by the peer. Returns whether it is for the latest request.
     pub fn granted(&mut self, number: u64) -> bool {
         let granted = self.state == State::Asked && number == self.number;
         if granted {
@@ -166,12 +171,12 @@ impl<W: Copy> Link<W> {
         granted
     }
 
-    /// The connection is not to be used any more.
+    /// Marks the connection as unusable.
     pub fn fail(&mut self) {
         (self.state, self.usable) = (State::Idle, false);
     }
 
-    /// Posts a transfer; `tag` is the upper half of its tag.
+    /// Posts a transfer; `tag` is the upper part of its tag, from [`tag`].
     pub fn post(&mut self, what: W, transfer: Transfer, tag: u64, wiring: &Wiring, effects: &mut Effects) {
         debug_assert_eq!(self.state, State::Up);
         let (local, bytes, operation) = match transfer {
@@ -197,7 +202,7 @@ impl<W: Copy> Link<W> {
             .post(wiring.request, WorkRequest::new(tag | (self.sequence & SEQUENCE_MASK), operation, local));
     }
 
-    /// Something that was posted has ended.
+    /// Handles a completion.
     pub fn done(&mut self, tag: u64, status: CompletionStatus) -> Ended<W> {
         match self.posted.front() {
             Some((sequence, _)) if sequence & SEQUENCE_MASK == tag & SEQUENCE_MASK => {}
@@ -216,15 +221,15 @@ impl<W: Copy> Link<W> {
     }
 }
 
-/// The part of a tag that tells the work requests of a link apart.
+/// The part of a tag that identifies a work request of a link.
 const SEQUENCE_MASK: u64 = (1 << 40) - 1;
 
-/// The tag of a group's work request to a peer, without its sequence.
+/// The upper part of the tag of a group's work requests to a peer; the lower part is their sequence number.
 pub fn tag(group: u8, peer: usize) -> u64 {
     u64::from(group) << 48 | (peer as u64) << 40
 }
 
-/// The group and peer of a tag.
+/// The group and the peer in a tag.
 pub fn tagged(tag: u64) -> (u8, usize) {
     ((tag >> 48) as u8, (tag >> 40 & 0xff) as usize)
 }

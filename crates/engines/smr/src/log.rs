@@ -1,7 +1,7 @@
 //! A replicated log as a service: an engine with one group.
 //!
-//! All integers of calls and answers are big-endian and aligned to their size; what is marked zero is written as zero
-//! and ignored.
+//! All integers of calls and answers are big-endian and aligned to their size. Fields marked zero are sent as zero
+//! and ignored by receivers.
 //!
 //! ```text
 //! Wire       0 group(1) peer(1) zero(6)   8 request(4) respond(4)   16 local address(8)   24 remote address(8)
@@ -17,14 +17,15 @@
 //! Restored   0 next(8)    the subscriber of this node is not told the entries before
 //! ```
 //!
-//! Wire and Subscribe are the host's: anybody else is refused with BadRequest, and counted.
+//! Only the host may send Wire and Subscribe. From any other caller they are refused with BadRequest, and counted.
 //!
-//! **Exactly once.** A client numbers what it appends, and has at most [`SESSION_WINDOW`] appends under way; it
-//! repeats one, at whatever replica leads, until it is answered. Which of its numbers stand in the log is part of the
-//! replicated state, so a repeated append is answered with the index that it has. If it was proposed twice the second
-//! entry has no effect: subscribers are not told of it, but who reads by index finds both, and knows them by origin
-//! and sequence. Of too many clients the one that has been quiet for longest is forgotten: a node is made to remember
-//! more clients than append within the time in which one repeats.
+//! **Exactly once.** A client numbers its appends and has at most [`SESSION_WINDOW`] of them outstanding. It
+//! repeats an append, at whichever replica leads, until it is answered. The replicated state records which of the
+//! client's numbers are in the log, so a repeated append is answered with the index that it already has. If an
+//! append was proposed twice, its second entry has no effect and is not sent to subscribers. A client that reads
+//! by index finds both entries, and recognises them by origin and sequence number. If there are too many clients,
+//! the one that has been silent for longest is forgotten. So configure more sessions than clients that append
+//! within the time in which a client repeats an append.
 
 mod calls;
 
@@ -46,7 +47,7 @@ use crate::slot::word;
 
 pub use calls::{Answer, Append, Call, Status, Subject, Wire, exactly};
 
-/// Appends that a client may have under way.
+/// The most appends of one client that are outstanding.
 pub const SESSION_WINDOW: u64 = WINDOW;
 
 const TIMER_PULSE: u32 = 0;
@@ -58,13 +59,13 @@ const SESSION_BYTES: usize = 8 + 16 * SESSION_WINDOW as usize;
 /// Sizes and intervals of the service. All replicas use the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogParameters {
-    /// Of the group; there is room for the state in a snapshot whatever it says of it.
+    /// Parameters of the group. Its `snapshot_bytes` is replaced by the size that the service needs.
     pub group: Parameters,
-    /// Of the heartbeats.
+    /// Parameters of the heartbeats.
     pub pulse: PulseParameters,
     /// Interval at which a polling follower looks at its log.
     pub poll: Duration,
-    /// Clients that are remembered, at least 1.
+    /// Number of clients with a session, at least 1.
     pub sessions: usize,
 }
 
@@ -81,7 +82,7 @@ impl Default for LogParameters {
 }
 
 impl LogParameters {
-    /// The same for so many replicas.
+    /// The same parameters for `nodes` replicas.
     #[must_use]
     pub fn with_nodes(mut self, nodes: usize) -> Self {
         (self.group.nodes, self.pulse.nodes) = (nodes, nodes);
@@ -101,10 +102,11 @@ impl LogParameters {
 
 /// A replicated log as the engine of one node.
 ///
-/// It is idle until the host has told it how all peers are reached ([`Call::Wire`]) and configures it for the first
-/// time: as a full member it is a founder, in incarnation 1; as a joining member it has lost its memory and waits to
-/// be brought up to date. The epoch is then its incarnation: a process that comes back must be told a higher one.
-/// Later views change nothing: the replicas find out by themselves who is alive, and majorities decide.
+/// The engine is idle until the host has sent the connections to all peers ([`Call::Wire`]) and has configured it
+/// for the first time. As a full member it is a founder, in incarnation 1. As a joining member it has lost its
+/// memory and waits until a leader brings it up to date; its incarnation is then the epoch. So a process that
+/// restarts must get a higher epoch. Later views change nothing: the replicas detect by themselves which of them
+/// are alive, and majorities decide.
 #[derive(Clone, Debug)]
 pub struct Log {
     parameters: LogParameters,
@@ -114,7 +116,7 @@ pub struct Log {
     epoch: Epoch,
     dropped_malformed: u64,
     configurations_ignored: u64,
-    /// Calls of the host that came from somebody else.
+    /// Calls refused because only the host may make them.
     refused_strangers: u64,
 }
 
@@ -137,12 +139,12 @@ impl Log {
         }
     }
 
-    /// Its replica of the log.
+    /// The engine's replica of the log.
     pub fn group(&self) -> &Group {
         &self.group
     }
 
-    /// Its heartbeats.
+    /// The engine's heartbeats.
     pub fn pulse(&self) -> &Pulse {
         &self.pulse
     }
@@ -161,7 +163,7 @@ impl Log {
             self.configurations_ignored += 1;
             return;
         }
-        // A process that was not there when the cluster was founded joins before it is full.
+        // A process that did not take part in founding the cluster is joining before it is full.
         let founding = view.full.contains(node);
         self.epoch = if founding { Epoch(1) } else { view.epoch };
         self.pulse.start(index, self.epoch.0, founding, io.memory);
@@ -255,7 +257,7 @@ impl Log {
         self.answer(caller, Subject::of(message), status, index, now, io);
     }
 
-    /// Proposes, or says where the entry stands already.
+    /// Proposes an append, or answers with its index if it is in the log already.
     fn append(
         &mut self,
         now: Instant,
@@ -272,7 +274,7 @@ impl Log {
             }
         }
         let ticket = self.state.tickets;
-        // It may be decided at once: the waiting caller is registered before.
+        // The proposal may be decided at once, so the caller is registered first.
         let subject = Subject::Append { origin: append.origin, sequence: append.sequence };
         self.state.waiting.push_back((ticket, caller, subject));
         let ports = &mut Ports::new(now, io.effects, io.memory, &mut self.state);
@@ -307,7 +309,7 @@ impl Log {
         self.group.tick(ports);
     }
 
-    /// Answers callers that wait for the results of an event.
+    /// Answers callers that wait for results of an event, and notifies the subscriber.
     fn tell(&mut self, now: Instant, io: &mut Io<'_>) {
         while let Some((caller, subject, status, index)) = self.state.answers.pop_front() {
             self.answer(caller, subject, status, index, now, io);
@@ -374,28 +376,28 @@ impl Engine for Log {
     }
 }
 
-/// Counters of a log besides its group's.
+/// Counters of the service, in addition to its group's.
 pub const COUNTER_HELP: &[(&str, &str)] = &[
     ("dropped_malformed", "Messages that are none, or not what a client may send."),
     ("configurations_ignored", "Configurations older than the one that holds."),
     ("refused_strangers", "Calls that only the host may make, of others."),
 ];
 
-/// State that the replicas have in common, and the callers that wait at this one.
+/// State that all replicas have in common, and the callers that wait at this one.
 #[derive(Clone, Debug)]
 struct State {
-    /// At most `capacity`, in the order of their last entry.
+    /// Sessions of clients, at most `capacity`, in the order of their last entries.
     sessions: VecDeque<Session>,
     capacity: usize,
     subscriber: Option<Caller>,
     tickets: u64,
     waiting: VecDeque<(u64, Caller, Subject)>,
     answers: VecDeque<(Caller, Subject, Status, u64)>,
-    /// Entries that are no appends.
+    /// Entries that are no valid appends.
     malformed: u64,
 }
 
-/// The latest entries of a client: their indices.
+/// A client's latest entries, with their indices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Session {
     origin: u64,
@@ -416,13 +418,14 @@ impl State {
         }
     }
 
-    /// Looks up an append.
+    /// Looks up an append in its client's session.
     fn find(&self, append: &Append<'_>) -> Seen<'_, u64> {
         let session = self.sessions.iter().find(|session| session.origin == append.origin);
         session.map_or(Seen::New, |session| session.entries.look(append.sequence))
     }
 
-    /// Takes an entry into account. Says which index it has if it is not the first of its number.
+    /// Records an entry in its client's session. If an earlier entry has the same number, returns that one's index
+    /// as an error.
     fn remember(&mut self, append: &Append<'_>, index: u64) -> Result<(), Option<u64>> {
         let found = self.sessions.iter().position(|session| session.origin == append.origin);
         let mut session = match found {
@@ -490,7 +493,7 @@ impl StateMachine for State {
         for (session, bytes) in self.sessions.iter().zip(into.chunks_exact_mut(SESSION_BYTES)) {
             bytes[..8].copy_from_slice(&session.origin.to_be_bytes());
             for (entry, bytes) in session.entries.records().zip(bytes[8..].chunks_exact_mut(16)) {
-                // A place that is empty has an index that no entry has.
+                // An empty slot is encoded with an index that no entry has.
                 let (sequence, index) = entry.map_or((0, u64::MAX), |(sequence, &index)| (sequence, index));
                 bytes[..8].copy_from_slice(&sequence.to_be_bytes());
                 bytes[8..].copy_from_slice(&index.to_be_bytes());

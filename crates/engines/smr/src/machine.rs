@@ -1,4 +1,4 @@
-//! The machine above a log.
+//! The state machine that a log replicates, and the resources of its group.
 
 use weft_time::Instant;
 use weft_waist::{Effects, Memory};
@@ -7,7 +7,7 @@ use weft_waist::{Effects, Memory};
 pub struct Ports<'a> {
     /// The time.
     pub now: Instant,
-    /// Collects effects.
+    /// Collects the effects.
     pub effects: &'a mut Effects,
     /// The engine's memory.
     pub memory: &'a mut Memory,
@@ -15,21 +15,21 @@ pub struct Ports<'a> {
     pub machine: &'a mut dyn StateMachine,
 }
 
-/// The replicated state: the same at all replicas that have applied as many entries.
+/// The replicated state: equal at all replicas that have applied the same number of entries.
 pub trait StateMachine {
-    /// Entry `index` is decided. `ticket`: this replica has proposed it and leads ever since, so somebody may wait
-    /// for the answer. Says whether it has taken it; if not (something else is lacking) it is told again at the next
-    /// poll.
+    /// Applies entry `index`, which is decided. A `ticket` means that this replica has proposed the entry and has
+    /// led ever since, so a caller may wait for the answer. Returns whether the entry was applied. If not (because
+    /// something else is lacking), the group calls it again at the next poll.
     fn apply(&mut self, index: u64, entry: &[u8], ticket: Option<u64>, effects: &mut Effects) -> bool;
 
-    /// This replica leads no longer. Its proposals with that ticket may or may not be decided.
+    /// This replica has stopped leading. Its proposal with that ticket may or may not be decided.
     fn abandoned(&mut self, ticket: u64, effects: &mut Effects);
 
-    /// Writes the state before entry `next`, and returns its length in bytes.
+    /// Writes a snapshot of the state before entry `next`, and returns its length in bytes.
     fn snapshot(&mut self, next: u64, into: &mut [u8]) -> usize;
 
-    /// The state is replaced by what another replica had before entry `next`. Says whether it is; if not (the bytes
-    /// do not say all that is needed) it is told again at the next poll, and until then has applied nothing more:
-    /// others keep what it lacks.
+    /// Replaces the state by another replica's snapshot of the state before entry `next`. Returns whether it did.
+    /// If not (because the bytes lack something), the group calls it again at the next poll and applies no entry
+    /// until then; the other replicas keep the entries that this one lacks.
     fn restore(&mut self, next: u64, from: &[u8], effects: &mut Effects) -> bool;
 }

@@ -1,16 +1,18 @@
-//! The datagrams, byte by byte. Everything else travels as WRITEs and READs.
+//! The datagrams, byte by byte. All else travels as WRITEs and READs.
 //!
-//! Integers are big-endian and aligned to their size. What is marked zero is written as zero and ignored.
+//! Integers are big-endian and aligned to their size. Fields marked zero are sent as zero and ignored by
+//! receivers.
 //!
 //! ```text
 //! Request   0 group(1) zero(3) psn(4)          8 number(8)   16 connection(8)
 //! Granted   0 group(1) zero(3) incarnation(4)  8 number(8)
 //! ```
 //!
-//! A request asks for a connection on which its sender may make requests of the receiver: to a group's log, with the
-//! permission to write, or to the pulse (group [`PULSE`]), to read. *number* grows with every request of a node, over
-//! all its lives: its upper half is the incarnation. *connection* names what the sender has connected its end for,
-//! beginning with *psn*: if it is new the receiver connects its own end likewise.
+//! A Request asks for a connection on which its sender may make requests of the receiver: to a group's log, with
+//! the permission to write, or to the pulse (group [`PULSE`]), to read. *number* grows with every request of a
+//! node, across restarts: its upper half is the incarnation. *connection* is the number of the connection for
+//! which the sender has connected its end, starting with *psn*. If the number is new, the receiver connects its
+//! own end as well.
 
 use thiserror::Error;
 use weft_waist::{Effects, NodeId, NodeSet};
@@ -18,26 +20,26 @@ use weft_waist::{Effects, NodeId, NodeSet};
 /// The group number of the pulse.
 pub const PULSE: u8 = 255;
 
-/// A card's PSNs have 24 bits.
+/// PSNs have 24 bits.
 pub(crate) const PSN_MASK: u32 = 0xff_ffff;
 
-/// Kind of a datagram, in the waist's `kind`.
+/// Kind of a datagram: the `kind` of messages in `weft_waist`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Kind {
-    /// Let me write to your log.
+    /// The sender requests write access to the receiver's log.
     Request = 1,
-    /// You may.
+    /// The sender grants that access.
     Granted = 2,
 }
 
-/// Reason for which bytes are no message.
+/// Why bytes are no valid message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Malformed {
     /// Unknown kind of message.
     #[error("there is no message of kind {0}")]
     Kind(u8),
-    /// The message has another length than its kind.
+    /// The length differs from that of the kind.
     #[error("{have} bytes where {need} are needed")]
     Length {
         /// Length of the bytes.
@@ -45,7 +47,7 @@ pub enum Malformed {
         /// Bytes that the kind needs.
         need: usize,
     },
-    /// A field has a value that it cannot have.
+    /// A field, by its name, has an invalid value.
     #[error("the field {0} has a value that it cannot have")]
     Field(&'static str),
 }
@@ -53,31 +55,31 @@ pub enum Malformed {
 /// A message between replicas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Control {
-    /// Asks for a connection.
+    /// Requests a connection.
     Request(Request),
-    /// Grants it.
+    /// Grants a connection.
     Granted(Granted),
 }
 
-/// Asks for a connection, and with it for the permission to write to a log.
+/// A request for a connection, and with it for the permission to write to a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Request {
-    /// To what.
+    /// The group, or [`PULSE`].
     pub group: u8,
     /// Number of the request.
     pub number: u64,
-    /// On which connection.
+    /// Number of the connection.
     pub connection: u64,
     /// The first PSN of that connection, 24 bits.
     pub psn: u32,
 }
 
-/// Grants what was asked for.
+/// The grant of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Granted {
-    /// To what.
+    /// The group, or [`PULSE`].
     pub group: u8,
-    /// Number of the request.
+    /// Number of the request that is granted.
     pub number: u64,
     /// Incarnation of the granting replica.
     pub incarnation: u32,
@@ -100,7 +102,7 @@ impl Control {
         }
     }
 
-    /// Writes it into `bytes` and returns the part that it takes.
+    /// Encodes the message at the front of `bytes`, and returns the bytes that it takes.
     pub fn encode<'b>(&self, bytes: &'b mut [u8; 24]) -> &'b [u8] {
         *bytes = [0; 24];
         bytes[0] = self.group();
@@ -119,10 +121,10 @@ impl Control {
         }
     }
 
-    /// Reads a message of that kind.
+    /// Decodes a message of this kind.
     ///
     /// # Errors
-    /// An unknown kind, a wrong length, a PSN of more than 24 bits.
+    /// An unknown kind, a wrong length, or a PSN of more than 24 bits.
     pub fn parse(kind: u8, bytes: &[u8]) -> Result<Self, Malformed> {
         let exactly = |need| {
             if bytes.len() == need { Ok(()) } else { Err(Malformed::Length { have: bytes.len(), need }) }

@@ -10,13 +10,13 @@ pub const NODES_MAX: usize = 8;
 /// The most bytes of a slot.
 pub(crate) const SLOT_BYTES_MAX: usize = 4_096;
 
-/// How a follower learns that the leader has written to its log.
+/// How a follower detects that the leader has written to its log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Delivery {
     /// The follower polls its log.
     Polling,
-    /// Each WRITE into the log calls the engine as well (RPC write-through). The latest slots are kept on chip, so that
-    /// reading them costs no access to memory.
+    /// Each WRITE into the log also calls the follower's engine (RPC write-through). The latest slots are kept on
+    /// chip, so that reading them costs no access to memory.
     WriteThrough,
 }
 
@@ -33,15 +33,15 @@ pub struct Parameters {
     pub window: u64,
     /// Room for a copy of the embedder's state, in bytes: a multiple of 64.
     pub snapshot_bytes: usize,
-    /// How followers learn of written entries.
+    /// How followers detect new entries.
     pub delivery: Delivery,
     /// Time until an unanswered request for permission is repeated.
     pub retry: Duration,
-    /// A leader that decides nothing for so long although it has something to decide, and a candidate that does not
-    /// come to lead in that time, stands back for eight times as long: its heart stops, and the next one leads
-    /// (fate-sharing).
+    /// Time after which a leader or a candidate pauses: a leader that decides nothing although entries are
+    /// undecided, or a candidate that has not become leader. It pauses for eight times as long and reports that it
+    /// cannot lead, so that the next replica leads (fate-sharing).
     pub patience: Duration,
-    /// A known bug to run with.
+    /// A deliberate bug to run with.
     #[cfg(feature = "planted-bugs")]
     pub planted_bug: Option<PlantedBug>,
 }
@@ -65,10 +65,10 @@ impl Default for Parameters {
 }
 
 impl Parameters {
-    /// Whether a group can run with these.
+    /// Checks that a group can run with these parameters.
     ///
     /// # Errors
-    /// The first one that is out of range.
+    /// The first parameter that is out of range.
     pub fn check(&self) -> Result<(), ParametersError> {
         let require = |holds, what| if holds { Ok(()) } else { Err(ParametersError(what)) };
         require((1..=NODES_MAX).contains(&self.nodes), "nodes must be 1 to 8")?;
@@ -93,7 +93,7 @@ impl Parameters {
         self.slot_bytes - slot::OVERHEAD
     }
 
-    /// Replicas that decide.
+    /// Number of replicas that decide an entry.
     pub fn majority(&self) -> usize {
         self.nodes / 2 + 1
     }
@@ -120,21 +120,21 @@ impl Parameters {
 #[error("{0}")]
 pub struct ParametersError(&'static str);
 
-/// Known ways to get state-machine replication wrong. With the feature `planted-bugs` a group can be told to have one
-/// of them, which proves that a checker would see it.
+/// Deliberate bugs of state-machine replication. With the feature `planted-bugs` a group can run with one of them,
+/// which shows that a checker would detect it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PlantedBug {
-    /// An entry counts as decided, and is answered, when the first follower has it.
+    /// An entry counts as decided, and is answered, when one follower has it.
     ReplyBeforeQuorum,
-    /// A follower applies what stands in its log, decided or not.
+    /// A follower applies the entries in its log, decided or not.
     ApplyUndecided,
-    /// A slot is used again with its old content in it.
+    /// A slot is reused without zeroing its old content.
     SlotNotZeroed,
-    /// A new leader takes the first value that it finds in a slot instead of that of the highest proposal.
+    /// A new leader adopts the first entry that it finds for a slot instead of that of the highest proposal.
     HighestProposalIgnored,
-    /// A replica grants its log to a new leader and leaves it open to the former one.
+    /// A replica grants access to a new leader without revoking that of the former one.
     GrantWithoutRevoke,
-    /// A replica that has lost its memory takes part at once.
+    /// A replica that has lost its memory takes part in decisions at once.
     AmnesiacCounts,
 }
 

@@ -1,4 +1,4 @@
-//! Who is alive: pull-score heartbeats (Mu, section 5.1), read from the others' memory.
+//! Failure detection by pull-score heartbeats (Mu, section 5.1): nodes read counters in the memory of the others.
 //!
 //! ```text
 //! 0     own block: 0 counter(8)  8 could lead(4) incarnation(4)  16 applied entries of group 0 to 5 (8 each)
@@ -6,10 +6,12 @@
 //! 64    for each peer its block as read
 //! ```
 //!
-//! Every period a node counts one up and READs the counters of the others. Each has a score from 0 to 15: one up when
-//! its counter has moved, one down when it has not, or when a READ does not come back. Below 2 it is dead, above 6
-//! alive, and in between as it was. A replica that could not lead says so beside the counter (Mu lets the counter
-//! stand: fate-sharing), so that the next one leads at once, and that what it has applied is still waited for.
+//! Every period a node increments its counter and READs the counters of the others. It keeps a score from 0 to 15
+//! for each: plus one when the counter has moved, minus one when it has not, or when a READ does not complete. A
+//! node whose score falls below 2 is dead, one whose score rises above 6 is alive; in between, nothing changes. A
+//! replica that could not lead says so in a bit beside its counter, so that the next one leads at once. Its
+//! counter goes on, so that the others still wait until it has applied entries. (In Mu such a replica stops its
+//! counter: fate-sharing.)
 
 use weft_time::{Duration, Instant};
 use weft_verbs::CompletionStatus;
@@ -21,14 +23,14 @@ use crate::message::{self, Control, Granted, PULSE, Request, node, send};
 use crate::parameters::NODES_MAX;
 use crate::slot::word;
 
-/// The most groups of an engine: their heads have room in a block.
+/// The most groups of an engine: a block has room for the applied lengths of so many.
 pub const GROUPS_MAX: usize = 6;
 
 const BLOCK: usize = 64;
 const SCORE_MAX: u8 = 15;
-/// Above it a node is alive.
+/// A node whose score is above this is alive.
 const ALIVE: u8 = 6;
-/// Below it a node is dead.
+/// A node whose score is below this is dead.
 const DEAD: u8 = 2;
 
 /// Parameters of heartbeats.
@@ -36,31 +38,31 @@ const DEAD: u8 = 2;
 pub struct PulseParameters {
     /// Nodes, 1 to 8.
     pub nodes: usize,
-    /// From one count to the next.
+    /// Time from one increment to the next.
     pub period: Duration,
-    /// So many periods a READ may take.
+    /// Number of periods after which a READ counts as missed.
     pub patience: u8,
     /// Time until an unanswered request for a connection is repeated.
     pub retry: Duration,
 }
 
 impl Default for PulseParameters {
-    /// A count every 750 ns, where a READ takes up to 4.5 us.
+    /// A period of 750 ns, and up to 4.5 us for a READ.
     fn default() -> Self {
         Self { nodes: 3, period: Duration::from_ns(750), patience: 6, retry: Duration::from_us(20) }
     }
 }
 
-/// Knowledge of a peer.
+/// What this node has recorded about a peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Peer {
     score: u8,
-    /// By group: whether it could lead.
+    /// Whether the peer could lead, one bit per group.
     could_lead: u8,
     counter: u64,
-    /// Periods since the READ was posted that is under way.
+    /// Number of periods since the outstanding READ was posted.
     waited: u8,
-    /// Of its requests.
+    /// Number of the peer's latest request for a connection.
     seen: u64,
     connection: u64,
 }
@@ -70,11 +72,11 @@ struct Peer {
 pub struct Heads {
     /// Its incarnation.
     pub incarnation: u32,
-    /// By group: how many entries it has applied.
+    /// Number of entries that the peer has applied, by group.
     pub applied: [u64; GROUPS_MAX],
 }
 
-/// The heartbeats of a node, for all groups of its engine.
+/// The heartbeats of a node, shared by all groups of its engine.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Pulse {
     parameters: PulseParameters,
@@ -90,7 +92,8 @@ pub struct Pulse {
 }
 
 impl Pulse {
-    /// A node that does not beat yet. Its memory begins at `memory_base`, a multiple of 64, of the engine's.
+    /// The heartbeats of a node that is not started yet. Their memory begins at offset `memory_base` of the
+    /// engine's memory, a multiple of 64.
     pub fn new(parameters: PulseParameters, memory_base: usize) -> Self {
         assert!((1..=NODES_MAX).contains(&parameters.nodes) && memory_base.is_multiple_of(BLOCK));
         Self {
@@ -107,7 +110,7 @@ impl Pulse {
         }
     }
 
-    /// Bytes of memory that it takes, a multiple of 64.
+    /// Bytes of memory that the heartbeats take, a multiple of 64.
     pub fn memory_bytes(parameters: &PulseParameters) -> usize {
         BLOCK * (1 + parameters.nodes)
     }
@@ -117,13 +120,13 @@ impl Pulse {
         self.wirings[peer] = Some(wiring);
     }
 
-    /// Whether the node reaches all its peers.
+    /// Whether the connections to all peers are set.
     pub fn is_wired(&self, node: usize) -> bool {
         (0..self.parameters.nodes).all(|peer| peer == node || self.wirings[peer].is_some())
     }
 
-    /// Node `node` begins its `incarnation`-th life. A founder believes that all others are alive, any other that
-    /// none is.
+    /// Starts the heartbeats of node `node` as this incarnation. A founder assumes that all other nodes are alive;
+    /// any other node assumes that none is.
     ///
     /// # Panics
     /// If the node is not wired.
@@ -151,7 +154,7 @@ impl Pulse {
         self.alive
     }
 
-    /// Live peers that could lead a group.
+    /// Live peers that could lead this group.
     pub fn candidates(&self, group: u8) -> NodeSet {
         let could_lead = |peer: &weft_waist::NodeId| self.peers[peer.index()].could_lead >> group & 1 != 0;
         self.alive.iter().filter(could_lead).collect()
@@ -162,7 +165,7 @@ impl Pulse {
         self.peers[peer].score
     }
 
-    /// Tells the others how many entries of a group this node has applied.
+    /// Publishes in the node's block how many entries of a group this node has applied.
     pub fn set_applied(&self, group: u8, applied: u64, memory: &mut Memory) {
         put(memory, self.base + 16 + 8 * usize::from(group), applied);
     }
@@ -180,7 +183,8 @@ impl Pulse {
         self.base + BLOCK * (1 + peer)
     }
 
-    /// A period has passed. `could_lead` has a bit for each group. Returns whether the set of live peers has changed.
+    /// Handles a period of the timer. `could_lead` has a bit for each group. Returns whether the set of live peers
+    /// has changed.
     pub fn tick(&mut self, now: Instant, could_lead: u8, effects: &mut Effects, memory: &mut Memory) -> bool {
         if !self.started {
             return false;
@@ -210,7 +214,7 @@ impl Pulse {
         self.judge()
     }
 
-    /// Returns whether the set of live peers has changed.
+    /// Computes the set of live peers from the scores. Returns whether it has changed.
     fn judge(&mut self) -> bool {
         let mut alive = self.alive;
         for peer in self.others() {
@@ -223,7 +227,7 @@ impl Pulse {
         alive != std::mem::replace(&mut self.alive, alive)
     }
 
-    /// A peer says something.
+    /// Handles a message of a peer.
     pub fn deliver(&mut self, from: usize, message: &Control, effects: &mut Effects) {
         if !self.started || from >= self.parameters.nodes || from == self.node {
             return;
@@ -244,15 +248,15 @@ impl Pulse {
         peer.seen = request.number;
         if std::mem::replace(&mut peer.connection, request.connection) != request.connection {
             let wiring = self.wirings[from].as_ref().expect("a started pulse is wired");
-            // A connection begins with the permission to read, and this one needs no other.
+            // A new connection permits READs, and heartbeats need nothing else.
             effects.connect(wiring.respond, 0, request.psn);
         }
         let granted = Granted { group: PULSE, number: request.number, incarnation: self.incarnation };
         send(from, &Control::Granted(granted), effects);
     }
 
-    /// Something that was posted has ended. Says whether who is alive, or who could lead, has changed. Tags of others
-    /// are left alone.
+    /// Handles a completion. Returns whether the set of live peers, or of those that could lead, has changed. Tags
+    /// of groups are ignored.
     pub fn done(&mut self, tag: u64, status: CompletionStatus, memory: &Memory) -> bool {
         let (group, index) = tagged(tag);
         if group != PULSE || index >= self.links.len() {

@@ -4,10 +4,11 @@
 //! 0 index + 1(8)   8 proposal(8)   16 decided(8)   24 length(2) kind(1) zero(5)   32 entry(length)   canary(1)   zeros
 //! ```
 //!
-//! Integers are big-endian. A slot of zeros is empty. *decided* is how many entries the leader knew to be decided
-//! when it wrote the slot: followers learn it with the next entry. The canary, 0xff, follows the entry and is written
-//! last, so that an entry of which only a part has arrived is not taken for a whole one; for this a slot must be zero
-//! before it is written. The index tells an entry from one that stood in the slot a lap of the ring ago.
+//! Integers are big-endian. A slot of zeros is empty. *decided* is the number of entries that the leader knew to
+//! be decided when it wrote the slot: so followers receive it with the next entry. The canary, 0xff, follows the
+//! entry and is written last, so that a partly written entry is not taken for a complete one; this requires that a
+//! slot is zero before it is written. The index distinguishes an entry from the one that was in the slot one lap
+//! of the ring earlier.
 
 /// Bytes before the entry.
 pub const HEADER: usize = 32;
@@ -20,11 +21,11 @@ const CANARY: u8 = 0xff;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Kind {
-    /// The embedder's.
+    /// An entry of the embedder.
     Call = 1,
-    /// No entry: it fills a hole that a former leader has left.
+    /// An empty entry that fills a gap left by a former leader.
     Nothing = 2,
-    /// A replica that has lost its memory takes part again: node(1) zero(3) incarnation(4).
+    /// A replica that had lost its memory takes part again: node(1) zero(3) incarnation(4).
     Join = 3,
 }
 
@@ -37,11 +38,11 @@ impl Kind {
 /// Content of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Slot<'a> {
-    /// Of the entry, counted from 0.
+    /// Index of the entry, counted from 0.
     pub index: u64,
-    /// By which it was written.
+    /// Number of the proposal under which the entry was written.
     pub proposal: u64,
-    /// Number of entries that were known to be decided.
+    /// Number of entries that were known to be decided when the slot was written.
     pub decided: u64,
     /// Kind of the entry.
     pub kind: Kind,
@@ -50,7 +51,7 @@ pub struct Slot<'a> {
 }
 
 impl<'a> Slot<'a> {
-    /// The whole entry with that index, if it stands in these bytes.
+    /// The entry with this index, if the bytes hold it completely.
     ///
     /// # Panics
     /// If there are fewer bytes than [`OVERHEAD`].
@@ -65,7 +66,7 @@ impl<'a> Slot<'a> {
         Some(Self { index, proposal: word(bytes, 8), decided: word(bytes, 16), kind, entry })
     }
 
-    /// Fills a slot; what remains of it is zero.
+    /// Encodes the entry into a slot, and fills the remainder with zeros.
     ///
     /// # Panics
     /// If the entry does not fit.
@@ -80,12 +81,12 @@ impl<'a> Slot<'a> {
         bytes[HEADER + self.entry.len()] = CANARY;
     }
 
-    /// Bytes up to the canary, which is all that a leader writes to a slot of zeros.
+    /// Bytes up to the canary. A leader writes only these, because the slot is zero before.
     pub fn bytes(&self) -> usize {
         OVERHEAD + self.entry.len()
     }
 
-    /// Whether both are the same entry, by whatever proposal.
+    /// Whether both slots hold the same entry, under whatever proposals.
     pub fn same_entry(&self, other: &Slot<'_>) -> bool {
         (self.index, self.kind, self.entry) == (other.index, other.kind, other.entry)
     }
@@ -94,7 +95,7 @@ impl<'a> Slot<'a> {
 /// The big-endian word at an offset.
 ///
 /// # Panics
-/// If it leaves the bytes.
+/// If the word is not completely within the bytes.
 pub fn word(bytes: &[u8], at: usize) -> u64 {
     u64::from_be_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
 }

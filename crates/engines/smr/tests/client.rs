@@ -1,5 +1,5 @@
-//! Clients on a network that loses, repeats and delays, of logs whose leaders crash: what is appended stands in the
-//! log once, where its client is told.
+//! Clients on a network that loses, duplicates and delays messages, of logs whose leaders crash: each answered
+//! append is in the log once, at the index that its client received.
 
 mod network;
 
@@ -15,7 +15,7 @@ use weft_waist::{Caller, Event, Message};
 
 const NODES: usize = 3;
 const CLIENTS: usize = 3;
-/// Origins of the clients; those of the cluster's own are lower.
+/// Origin of the first of these clients; the cluster's own clients have lower ones.
 const ORIGIN: u64 = 10;
 
 struct Letter {
@@ -39,9 +39,9 @@ struct World {
     appended: Vec<u64>,
     asked: BTreeMap<(usize, CallId), Asked>,
     letters: Vec<Letter>,
-    /// Per mille of letters lost, and as many repeated.
+    /// Per mille of messages that are lost, and as many that are duplicated.
     loss: u64,
-    /// By origin and sequence: where it stands, as its client was told.
+    /// By origin and sequence number: the index that the client received.
     answered: BTreeMap<(u64, u64), u64>,
     reads: BTreeMap<&'static str, u32>,
     unknown: u32,
@@ -156,7 +156,8 @@ impl World {
     }
 }
 
-/// The log is checked by the cluster: an append that has effect twice, or an entry that differs between nodes, fails.
+/// The cluster checks the log: an append that takes effect twice, or an entry that differs between nodes, fails
+/// the test.
 #[test]
 fn appends_stand_once_where_their_clients_are_told() {
     let (mut answered, mut unknown, mut crashes) = (0, 0, 0);
@@ -225,7 +226,8 @@ fn an_append_goes_to_who_leads_under_one_number() {
     };
     assert_eq!(receive(&mut client, 1, 0, &answer(Status::NotLeader, Some(2), 1)), None);
     assert_eq!(sent(&mut client), [(2, first[0].1.clone())]);
-    // It has been sent elsewhere already: who says it again, and who names nobody that there is, changes nothing.
+    // The call was redirected already. A second redirection, or one that names a replica that does not exist,
+    // changes nothing.
     assert_eq!(receive(&mut client, 1, 0, &answer(Status::NotLeader, Some(1), 1)), None);
     assert_eq!(receive(&mut client, 1, 2, &answer(Status::Busy, Some(200), 1)), None);
     assert!(sent(&mut client).is_empty());

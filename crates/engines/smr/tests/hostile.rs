@@ -1,4 +1,4 @@
-//! A peer may say and write anything: nobody stops for it, and what is no message changes nothing and is counted.
+//! A peer may send and write anything: no replica panics, and invalid messages change nothing and are counted.
 
 mod network;
 
@@ -47,15 +47,15 @@ fn what_is_no_message_changes_nothing() {
     cluster.heal();
 }
 
-/// Numbers at the edges of what a word holds.
+/// A random number, often one at the limits of a field.
 fn strange(cluster: &mut Cluster) -> u64 {
     let random = cluster.network.random(u64::MAX);
     [0, 1, 2, random % 64, random, 1 << 32, 1 << 60, 1 << 61, 1 << 63, u64::MAX - 1, u64::MAX]
         [random as usize % 11]
 }
 
-/// Peers write what they like over the lines, the slots and what was READ from others, and send well-formed messages
-/// with strange numbers. The replicas need not work any more, but none panics.
+/// Peers write random words over the lines, the slots and the data read from others, and send well-formed messages
+/// with random numbers. The replicas need not make progress any more, but none panics.
 #[test]
 fn strange_words_stop_nobody() {
     for seed in 0..60 {
@@ -74,7 +74,7 @@ fn strange_words_stop_nobody() {
                 1 => 8 * cluster.network.random(length / 8) as usize,
                 _ => base + 128 + 192 * cluster.network.random(16) as usize,
             };
-            // Who leads, or tries to, lets nobody write.
+            // A leader or candidate lets no peer write to its log.
             let target = cluster.network.nodes[index].as_mut().unwrap();
             if target.engine.group().role() != Role::Follower {
                 cluster.run(Duration::from_us(5));
@@ -105,8 +105,8 @@ fn strange_words_stop_nobody() {
     }
 }
 
-/// A follower is told of decided entries that nobody gives it. Once it leads, it cannot bring the others up to date,
-/// and does not stop for it.
+/// A follower's line claims decided entries that are in no log. When the follower leads, it cannot bring the
+/// others up to date, but it does not panic.
 #[test]
 fn decided_entries_that_are_not_there_stop_nobody() {
     let parameters = small(NODES, Delivery::WriteThrough);
@@ -126,8 +126,8 @@ fn decided_entries_that_are_not_there_stop_nobody() {
     assert!(counters.leaderships > 0 && counters.malformed > 0, "{counters:?}");
 }
 
-/// What only the host may ask for changes nothing if a stranger asks, before a node is configured and after, and is
-/// counted.
+/// Calls reserved to the host change nothing if another caller makes them, before and after a node is configured,
+/// and are counted.
 #[test]
 fn strangers_do_not_command_a_node() {
     let parameters = small(NODES, Delivery::WriteThrough);

@@ -1,5 +1,5 @@
-//! What a log says of itself, to whoever READs it, is true: after every event, and when it was brought up to date
-//! with a copy of the state.
+//! The lines of a log, which peers READ, are correct after every event, also after the log got a snapshot of the
+//! state.
 
 mod network;
 
@@ -16,14 +16,14 @@ fn parameters() -> Parameters {
     small(NODES, Delivery::WriteThrough).group
 }
 
-/// The entries that a log says to be decided and in the ring stand there, whole.
+/// Checks that the ring holds, completely, all entries that the log's line states as decided.
 fn what_is_decided_is_there(network: &Network<Log>) {
     let Parameters { slots, slot_bytes, .. } = parameters();
     let base = Pulse::memory_bytes(&small(NODES, Delivery::WriteThrough).pulse);
     for (index, node) in network.nodes.iter().enumerate() {
         let Some(node) = node else { continue };
         let log = &node.memory.image()[base..];
-        // As `layout.rs` has it: decided, applied, zeroed, the gap.
+        // Words of the lines as `layout.rs` defines them: decided, applied, zeroed, the gap.
         let decided = word(log, 8).max(word(log, 64));
         let zeroed = word(log, 16) >> 3;
         let (gap_from, gap_to) = (word(log, 48), word(log, 32));
@@ -53,8 +53,8 @@ fn what_is_decided_stands_in_the_log_after_every_event() {
     }
 }
 
-/// A log says which of its free slots are zero: all but those of so many windows that were freed last, and those
-/// where a leader may have written what was not decided. Whoever leads next zeroes no others.
+/// Checks which free slots are zero: all but those of the last freed windows that the log's line counts as dirty,
+/// and those where a leader may have written undecided entries. A new leader zeroes only these.
 fn what_is_clean_is_zero(network: &Network<Log>, parameters: &Parameters, base: usize, decided: &mut u64) {
     let &Parameters { slots, slot_bytes, window, .. } = parameters;
     let known = network.nodes.iter().flatten().map(|node| node.engine.group().decided());
@@ -110,9 +110,9 @@ fn until(cluster: &mut Cluster, condition: impl Fn(&Cluster) -> bool) {
     panic!("it does not come to that: {}", cluster.describe());
 }
 
-/// A leader is cut off with entries that only it has. Others are decided in their places. Then two nodes join with a
-/// copy of the state, so that their logs have none of these; and those that have them die. The former leader must not
-/// take its own for them.
+/// A leader is partitioned with entries that only it has, while the others decide different entries at these
+/// indices. Then two nodes restart with a snapshot of the state, so that their logs lack the decided entries, and
+/// the two nodes that have them crash. The former leader must not take its own entries for decided.
 #[test]
 fn who_has_only_a_copy_outvotes_nobody() {
     let mut parameters = small(5, Delivery::WriteThrough);
@@ -125,7 +125,7 @@ fn who_has_only_a_copy_outvotes_nobody() {
         }
     };
     let applied = |cluster: &Cluster, node: usize| cluster.state(node).expect("it runs").group().applied();
-    // So long that a part of the ring was used again: nobody can be given all entries.
+    // Run until a part of the ring was reused, so that no node can be given all entries.
     until(&mut cluster, |cluster| cluster.counters()["recycled"] > 0);
     cluster.asking = false;
     cluster.run(Duration::from_us(40));
@@ -146,7 +146,7 @@ fn who_has_only_a_copy_outvotes_nobody() {
     }
     cluster.crash(1);
     cluster.crash(2);
-    // It has stood back, as nobody answers; now it tries again.
+    // The former leader gets no answers and pauses its candidacy; then it tries again.
     until(&mut cluster, |cluster| cluster.state(0).unwrap().group().role() == Role::Follower);
     until(&mut cluster, |cluster| cluster.state(0).unwrap().group().role() == Role::Requesting);
     cut(&mut cluster, false);

@@ -1,4 +1,4 @@
-//! Each planted bug makes runs fail: proof that they would see it.
+//! Each planted bug makes some run fail, which shows that the runs detect it.
 #![cfg(feature = "planted-bugs")]
 
 mod network;
@@ -10,7 +10,7 @@ use network::cluster::{Cluster, Mischief, small};
 use weft_smr::{Delivery, PlantedBug};
 use weft_time::Duration;
 
-/// What some run ends with.
+/// The first violation that the runs of these seeds find.
 fn violation(bug: Option<PlantedBug>, seeds: std::ops::Range<u64>) -> Option<(u64, String)> {
     seeds.into_iter().find_map(|seed| {
         let delivery = if seed.is_multiple_of(2) { Delivery::WriteThrough } else { Delivery::Polling };

@@ -1,4 +1,4 @@
-//! Clusters under faults: whatever happens, what was answered stays, in one order, once.
+//! Clusters under faults: every answered append stays in the log, once, in one order.
 
 mod network;
 
@@ -26,7 +26,7 @@ fn without_faults_the_first_node_leads_and_all_follow() {
     }
 }
 
-/// Runs of so many seeds, and what was seen in them.
+/// Runs these seeds, and returns the sums of the counters.
 fn runs(seeds: std::ops::Range<u64>) -> std::collections::BTreeMap<&'static str, u64> {
     let mut sums = std::collections::BTreeMap::new();
     for seed in seeds {

@@ -1,8 +1,8 @@
-//! Golden conversations of the replicated log: each script in `tests/scripts` is a talk between replicas, with their
-//! verbs and permissions.
+//! Golden scripts of the replicated log: each file in `tests/scripts` is a dialogue between replicas, with their
+//! work requests and permissions.
 //!
-//! A line that begins with `>` tells the nodes what to do; the lines below it are what came of it. Lines with `#` are
-//! remarks. `WEFT_UPDATE_SCRIPTS=1 cargo test -p weft-smr --test scripts` writes what comes of the commands into the
+//! A line that begins with `>` is a command to the nodes; the lines below it are its results. Lines with `#` are
+//! comments. `WEFT_UPDATE_SCRIPTS=1 cargo test -p weft-smr --test scripts` writes the current results into the
 //! scripts: read the difference before you commit it.
 //!
 //! ```text
@@ -55,7 +55,7 @@ fn parameters(nodes: usize) -> LogParameters {
     }
 }
 
-/// What is said about a log.
+/// Describes messages and memory of a log.
 #[derive(Clone)]
 struct LogWords(LogPlaces);
 
@@ -144,7 +144,7 @@ impl Stage {
             }
         }
         call(&mut self.network, index, 0, Call::Subscribe as u8, &[]);
-        // That it is wired is not worth a line.
+        // Lines about the wiring are dropped.
         self.lines.borrow_mut().truncate(said);
         let all = NodeSet::first(self.nodes());
         let this = NodeSet::EMPTY.with(node(index));

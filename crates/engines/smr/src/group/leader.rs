@@ -1,4 +1,4 @@
-//! Leading: bringing followers up to date, and replicating.
+//! The leader: it brings followers up to date, and replicates entries.
 
 mod takeover;
 
@@ -13,75 +13,76 @@ use crate::slot::{Join, Kind, Slot};
 /// Purpose of a work request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum PostKind {
-    /// READ of a follower's lines.
+    /// READ of a follower's leader line and own line.
     Lines,
-    /// READ of its slots, which nobody waits for yet.
+    /// READ of a follower's slots for which no candidate waits.
     Slots,
-    /// READ of its slots, which a candidate waits for.
+    /// READ of a follower's slots for which a candidate waits.
     Collect,
     /// WRITE of this replica's proposal.
     Promise,
-    /// WRITE of a slot; with it the follower has all before this entry.
+    /// WRITE of the slot before this index. Once it completes, the follower has all entries before the index.
     Slot(u64),
     /// WRITE of the number of decided entries.
     Decided,
-    /// WRITE of how far the log is zeroed.
+    /// WRITE of the length up to which the log is zeroed.
     Zeroed,
-    /// WRITE of the end of a snapshot.
+    /// WRITE that completes a snapshot.
     Snapshot,
-    /// WRITE by which a replica that has lost its memory takes part again.
+    /// WRITE that makes a replica that had lost its memory a member again.
     Member,
-    /// WRITE after which nothing is waiting.
+    /// WRITE whose completion needs no action.
     Other,
 }
 
-/// A leader's progress with a follower.
+/// How far a leader has brought a follower.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Stage {
-    /// It has not granted its log.
+    /// The follower has not granted access to its log.
     #[default]
     Absent,
-    /// It has granted its log; its lines are being read.
+    /// The follower has granted access; its lines are being read.
     Reading,
-    /// Its lines are known.
+    /// The follower's lines have been read.
     Known,
-    /// A copy of the state is under way.
+    /// A snapshot is being written to the follower.
     Snapshot,
-    /// It is being brought up to date.
+    /// The follower's slots are compared with the leader's and corrected.
     Syncing,
-    /// It is sent what is new.
+    /// The follower is up to date and receives new entries.
     InStep,
 }
 
-/// A leader's knowledge of a follower.
+/// What a leader has recorded about a follower.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Follower {
     stage: Stage,
     incarnation: u32,
     member: bool,
-    /// Of its lines.
+    /// The next four: from the follower's lines.
     proposal: u64,
     decided: u64,
     zeroed: Zeroed,
     applied: u64,
     gap: Gap,
-    /// It was told this leader's proposal.
+    /// Whether this leader's proposal was written to the follower.
     promised: bool,
-    /// Slots from `cursor` to `end` are to be compared, those from the first to the second number of each pair to be
-    /// zeroed.
+    /// Slots from `cursor` to `end` are still to be compared. The slots between the two numbers of each pair are
+    /// still to be zeroed.
     cursor: u64,
     end: u64,
     to_zero: [(u64, u64); 2],
-    /// Range of its slots that are read, or being read.
+    /// Range of the follower's slots that the inbox holds, or that a READ is fetching.
     inbox: (u64, u64),
     reading: bool,
-    /// The next entry to write, and all before which it has.
+    /// The next entry to write, and the number of entries whose WRITEs have completed.
     next: u64,
     acked: u64,
-    /// The number of decided entries that it was told last, and whether that is under way.
+    /// The number of decided entries last written to the follower, and whether that WRITE is outstanding.
     told: u64,
     telling: bool,
-    /// It is being told the zeroed length of its log; that, too, is written after the slots are zero.
+    /// Whether a change of the log's zeroed length is being written to the follower, and whether the WRITE that
+    /// ends it, after the slots are zero, is still to be posted.
     freeing: bool,
     zeroing: bool,
 }
@@ -95,10 +96,10 @@ impl Follower {
 }
 
 impl Group {
-    /// Proposes an entry. It is decided when it is applied with its ticket.
+    /// Proposes an entry. It is decided when it is applied together with its ticket.
     ///
     /// # Errors
-    /// Why it is not taken.
+    /// Why the proposal is refused.
     pub fn propose(&mut self, ticket: u64, entry: &[u8], ports: &mut Ports<'_>) -> Result<u64, Refusal> {
         if self.role != Role::Leading {
             return Err(Refusal::NotLeader(self.leader(ports.now, ports.memory)));
@@ -129,7 +130,7 @@ impl Group {
         Zeroed::parse(self.layout.get(ports.memory, layout::ZEROED))
     }
 
-    /// Writes the next slot of this replica's log, and lets it go to the others.
+    /// Writes the next slot of this replica's log, and starts to replicate it.
     fn append(&mut self, kind: Kind, entry: &[u8], ports: &mut Ports<'_>) {
         self.write_own(self.tail, kind, entry, ports);
         self.tail += 1;
@@ -149,7 +150,7 @@ impl Group {
 
     // Replicating.
 
-    /// Begins to bring up to date all followers whose lines are known.
+    /// Begins to bring all followers up to date whose lines have been read.
     pub(crate) fn settle(&mut self, ports: &mut Ports<'_>) {
         for peer in self.peers() {
             if self.role == Role::Leading && self.followers[peer].stage == Stage::Known {
@@ -161,15 +162,16 @@ impl Group {
     fn begin_sync(&mut self, peer: usize, ports: &mut Ports<'_>) {
         let follower = self.followers[peer];
         if follower.proposal > self.proposal {
-            // Somebody has tried to lead since, and this follower has promised it to take nothing lower.
+            // Another replica has tried to lead since, and this follower accepts no lower proposal than that
+            // one's.
             self.proposal = follower.proposal;
             self.campaign(ports);
             return;
         }
         let zeroed = follower.zeroed.below;
         if zeroed > self.zeroed(ports) {
-            // This replica did not hear of it before it led: no follower may be told to have entries that are in no
-            // log.
+            // Another leader recycled slots that this one still holds. Before it may state to a follower which
+            // entries are in the log, it must recycle them, too, or give way if it lacks these entries.
             if zeroed > self.applied {
                 self.stand_behind(zeroed, ports);
             } else {
@@ -179,8 +181,8 @@ impl Group {
             return;
         }
         if !follower.member && self.joined[peer] != follower.incarnation {
-            // What it may have accepted in a former life is in this log for certain once an entry is decided without
-            // it that was proposed since.
+            // An incarnation of this follower that has lost its memory may have accepted entries. They are certain
+            // to be in this log once an entry proposed later is decided without the follower's vote.
             if self.joining[peer] != follower.incarnation && self.has_room(ports) {
                 self.joining[peer] = follower.incarnation;
                 let join = Join { node: peer, incarnation: follower.incarnation };
@@ -189,12 +191,12 @@ impl Group {
             return;
         }
         if follower.decided > self.tail {
-            // A leader has all decided entries: the follower's claim is invalid.
+            // A leader has all decided entries, so the follower's line is invalid.
             self.counters.malformed += 1;
             self.lose(peer, ports);
             return;
         }
-        // A log that was given a copy of the state may lack entries that are not recycled yet.
+        // A log that was given a snapshot may lack entries that are not recycled yet.
         let is_here = |index| self.layout.entry(ports.memory, index).is_some();
         let begins = self.zeroed(ports).max(self.layout.gap(ports.memory).to);
         let lacks_copy = follower.applied < follower.gap.to;
@@ -211,13 +213,14 @@ impl Group {
         }
     }
 
-    /// Sends the state before the next entry to apply. The follower must not use its state meanwhile.
+    /// Sends a snapshot of the state before the next entry to apply. The follower must not use its own state
+    /// meanwhile.
     fn send_snapshot(&mut self, peer: usize, ports: &mut Ports<'_>) {
         self.counters.snapshots_sent += 1;
         self.snapshot_for = Some(peer);
         let Follower { gap, decided, member, .. } = self.followers[peer];
         let gap = Gap {
-            // Before it the follower has entries up to the length it knew as decided, but not within an earlier gap.
+            // Below `from` the follower has all entries: it had them decided, and they are not in an earlier gap.
             from: if gap.to == 0 { decided } else { decided.min(gap.from) },
             to: self.applied,
             forgotten: if member { gap.forgotten } else { self.applied },
@@ -248,16 +251,17 @@ impl Group {
         self.post(peer, PostKind::Snapshot, end, ports);
     }
 
-    /// The follower has the state before the first slot. What it holds of the entries since is compared with this
-    /// log; what it holds beyond makes room. That is undecided, and then no more than a window behind what is
-    /// decided, as leaders have no more than that under way; or it is of a former lap, in slots that were freed
-    /// without its being told, or not zeroed since.
+    /// Begins to compare the slots of a follower that has the state before them. Slots up to the tail are compared
+    /// with this log. Slots beyond the tail are zeroed, since their content is one of two kinds. It may be
+    /// undecided: that is at most one window, because a leader has no more entries outstanding. Or it belongs to
+    /// an earlier lap of the ring, in slots that were freed without the follower being notified, or were not
+    /// zeroed.
     fn begin_comparing(&mut self, peer: usize, ports: &mut Ports<'_>) {
         let Parameters { slots, window, .. } = self.parameters;
         let (zeroed, tail) = (self.zeroed(ports), self.tail);
         let free_below = zeroed + slots;
         if tail + window > free_below {
-            // Leaders leave a window free. A fuller log was written by somebody else.
+            // Leaders leave one window of the ring free, so a faulty peer has written this log.
             self.counters.malformed += 1;
             self.lose(peer, ports);
             return;
@@ -309,15 +313,16 @@ impl Group {
         }
     }
 
-    /// Some of a follower's slots are here. One that holds the leader's entry, perhaps by an older proposal, is written
-    /// over in place: it never stops holding it. Any other holds nothing that is decided, and is zeroed first.
+    /// Compares the slots of a follower that have arrived. A slot that holds the leader's entry, perhaps under an
+    /// older proposal, is overwritten in place: the follower has the entry at any time. Any other slot holds
+    /// nothing decided, and is zeroed first.
     fn compare(&mut self, peer: usize, ports: &mut Ports<'_>) {
         let Follower { cursor, end, inbox, .. } = self.followers[peer];
         let until = end.min(inbox.1).min(cursor + self.parameters.window);
         for index in cursor..until {
             let Some(own) = self.layout.entry(ports.memory, index) else {
-                // Former leaders have written here that there are decided entries which there are not, or the
-                // follower says that it has applied what it lacks, so that it was recycled.
+                // A former leader has written too high a number of decided entries here, or the follower has
+                // reported entries as applied that it lacks, so that they were recycled.
                 self.counters.malformed += 1;
                 self.lose(peer, ports);
                 return;
@@ -336,7 +341,8 @@ impl Group {
         self.followers[peer].cursor = until;
     }
 
-    /// Sends a follower in step what it lacks: entries, or else how many are decided.
+    /// Sends a follower that is up to date the entries that it lacks, or if there are none, the number of decided
+    /// entries.
     fn pump(&mut self, peer: usize, ports: &mut Ports<'_>) {
         if self.followers[peer].stage != Stage::InStep {
             return;
@@ -354,7 +360,7 @@ impl Group {
         }
     }
 
-    /// Counts entries at followers: what a majority of the members has is decided.
+    /// Counts followers' copies of entries: an entry that a majority of the members has is decided.
     fn decide(&mut self, ports: &mut Ports<'_>) {
         if self.role != Role::Leading {
             return;
@@ -389,7 +395,7 @@ impl Group {
         self.settle(ports);
     }
 
-    /// Frees slots whose entries all followers have applied, a window at a time, once half of the ring is used.
+    /// Once more than half of the ring is used, frees a window of slots whose entries all followers have applied.
     pub(crate) fn recycle(&mut self, ports: &mut Ports<'_>) {
         let window = self.parameters.window;
         let zeroed = self.zeroed(ports);
@@ -400,8 +406,8 @@ impl Group {
         for peer in self.peers() {
             let Follower { stage, member, applied, freeing, decided, cursor, .. } = self.followers[peer];
             let counts = stage > Stage::Known || stage == Stage::Known && member;
-            // A polling follower may find and apply more entries than its lines called decided: these must still be
-            // compared.
+            // A polling follower may find and apply more entries than its lines stated as decided. These must
+            // still be compared.
             let compared = match stage {
                 Stage::InStep => u64::MAX,
                 Stage::Syncing => cursor,
@@ -412,7 +418,7 @@ impl Group {
             if !counts || has_applied && has_room {
                 continue;
             }
-            // The dead do not keep the log from growing.
+            // A dead follower does not keep the log from being recycled.
             let is_dead = !self.alive.contains(node(peer));
             let others = self.known_members().without(node(peer)).len() + 1;
             if is_full && is_dead && others >= self.parameters.majority() {
@@ -446,8 +452,9 @@ impl Group {
         self.links[peer].post(what, transfer, tag(self.number, peer), wiring, ports.effects);
     }
 
-    /// Writes a word of this replica's leader's line to the same place at a follower. It is copied to where it stays
-    /// as it is while it is under way: what is told must not overtake the slots that it is told of.
+    /// Writes a word of this replica's leader line to the same offset at a follower. The word is first copied to
+    /// an outbox, where it does not change while the WRITE is outstanding. Otherwise a later value could be sent
+    /// before the slots that it refers to.
     fn write_line(&mut self, peer: usize, field: usize, what: PostKind, ports: &mut Ports<'_>) {
         let from = self.layout.outbox(peer, field);
         put(ports.memory, from, self.layout.get(ports.memory, field));
@@ -456,8 +463,9 @@ impl Group {
         self.post(peer, what, transfer, ports);
     }
 
-    /// Entries that a follower holds below are no longer in the log; who finds some of their slots zero must know it.
-    /// And who finds some not zero must know that, too, and how many windows they are.
+    /// Writes to a follower which entries are no longer in the log and how many windows of freed slots may not be
+    /// zero yet. A later leader that reads the follower's slots needs both, to interpret slots that are zero and
+    /// slots that are not.
     fn begin_zeroing(&mut self, peer: usize, dirty: u64, ports: &mut Ports<'_>) {
         (self.followers[peer].freeing, self.followers[peer].zeroing) = (true, true);
         let zeroed = Zeroed::new(self.zeroed(ports), dirty);
@@ -485,7 +493,7 @@ impl Group {
         self.post(peer, PostKind::Slot(index + 1), transfer, ports);
     }
 
-    /// Zeroes some of a follower's slots, no more than a window and in one piece.
+    /// Zeroes slots of a follower: at most one window, contiguous in the ring.
     fn zero(&mut self, peer: usize, index: u64, slots: u64, ports: &mut Ports<'_>) {
         let bytes = slots as usize * self.parameters.slot_bytes;
         let (from, to) = (self.layout.zeros(), self.layout.slot(index));
@@ -494,7 +502,7 @@ impl Group {
         }
     }
 
-    /// Reads two windows of a follower's slots, or as many as lie in one piece.
+    /// Reads two windows of a follower's slots, or fewer if the ring ends before.
     fn read_slots(&mut self, peer: usize, what: PostKind, index: u64, ports: &mut Ports<'_>) {
         let slots = self.layout.piece(index, 2 * self.parameters.window);
         let bytes = slots as usize * self.parameters.slot_bytes;
@@ -503,7 +511,7 @@ impl Group {
         self.post(peer, what, Transfer::Read { from, to, bytes }, ports);
     }
 
-    /// A work request has succeeded.
+    /// Handles the successful completion of a work request.
     pub(crate) fn carried_out(&mut self, peer: usize, what: PostKind, ports: &mut Ports<'_>) {
         match what {
             PostKind::Lines => self.know(peer, ports),

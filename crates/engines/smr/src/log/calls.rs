@@ -1,4 +1,4 @@
-//! Calls and answers of the service; the page of the module above has their bytes.
+//! Calls and answers of the service. The documentation of [`crate::log`] has their byte layouts.
 
 use weft_verbs::QueuePairNumber;
 use weft_waist::Message;
@@ -11,21 +11,21 @@ use crate::slot::word;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Call {
-    /// The host tells how a peer is reached, before the node is configured.
+    /// The host sets the connection to a peer, before the node is configured.
     Wire = 16,
     /// Append to the log.
     Append = 17,
-    /// Asks for the entries of the log.
+    /// Reads an entry of the log.
     Read = 18,
-    /// Tell all entries from now on.
+    /// Subscribes the host to all entries applied from now on.
     Subscribe = 19,
-    /// Asks for the node's progress.
+    /// Requests the node's progress.
     Status = 20,
-    /// The answer to each of these; a successful Read is answered with an Entry.
+    /// The answer to each of the calls above, except that a successful Read is answered with an Entry.
     Answer = 24,
-    /// An entry of the log.
+    /// An entry of the log: the answer to a Read, or a notification to the subscriber.
     Entry = 25,
-    /// To a subscriber: the node's state was replaced.
+    /// Notification to the subscriber: the node's state was replaced by a snapshot.
     Restored = 26,
 }
 
@@ -41,22 +41,22 @@ impl Call {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Status {
-    /// Done. An append: decided.
+    /// Success. An append with this status is decided.
     Ok = 0,
     /// This node does not lead. Nothing happened here.
     NotLeader = 1,
-    /// Too much is undecided. Nothing happened.
+    /// Too many entries are undecided. Nothing happened.
     Busy = 2,
-    /// This node leads no longer. The append may or may not be decided: ask again.
+    /// This node stopped leading. The append may or may not be decided: repeat it.
     Abandoned = 3,
     /// There is no such entry here yet.
     NoEntry = 4,
-    /// The call is malformed, comes at the wrong time, is the host's and comes from somebody else, or repeats a
-    /// number that is no longer remembered.
+    /// The call is malformed, comes at the wrong time, is reserved to the host, or repeats a number that the
+    /// session no longer holds.
     BadRequest = 5,
-    /// A new leader has filled this place with nothing: there never will be an entry.
+    /// A new leader has filled this index with an empty entry: there never will be an entry of a client.
     Void = 6,
-    /// The entry is not here any more: later ones stand in its place.
+    /// This node no longer has the entry: its slot was reused for a later one.
     Forgotten = 7,
 }
 
@@ -87,13 +87,13 @@ pub struct Answer {
     pub role: u8,
     /// The leader, as the node sees it.
     pub leader: Option<usize>,
-    /// It takes part in decisions.
+    /// Whether the node takes part in decisions.
     pub member: bool,
-    /// Too many nodes have lost their memory.
+    /// Whether too many nodes have lost their memory, so that nothing can be decided any more.
     pub halted: bool,
-    /// The life of the node.
+    /// The node's incarnation.
     pub incarnation: u32,
-    /// Of the entry; to [`Call::Status`] how many entries were applied.
+    /// The entry's index; in the answer to [`Call::Status`] the number of applied entries.
     pub index: u64,
     /// Number of entries that the node knows to be decided.
     pub decided: u64,
@@ -118,7 +118,7 @@ impl Answer {
     /// Decodes the answer.
     ///
     /// # Errors
-    /// Wrong length, an unknown status.
+    /// Wrong length, or an unknown status.
     pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
         exactly(bytes, Self::BYTES)?;
         Ok(Self {
@@ -134,27 +134,27 @@ impl Answer {
     }
 }
 
-/// Subject of an answer to a client on the network, behind the [`Answer`].
+/// What an answer refers to. It follows the [`Answer`] to a client on the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// An append.
     Append {
         /// The client; not 0.
         origin: u64,
-        /// The client's number of it.
+        /// The client's number for the append.
         sequence: u64,
     },
-    /// The entry that was to be read.
+    /// A read of the entry at this index.
     Read(u64),
-    /// Something else.
+    /// Any other call.
     Other,
 }
 
 impl Subject {
-    /// Bytes of it.
+    /// Bytes of an encoded subject.
     pub const BYTES: usize = 16;
 
-    /// Of a call as it came, well formed or not.
+    /// The subject of a call, whether or not the call is well formed.
     pub(super) fn of(message: Message<'_>) -> Self {
         let payload = message.payload;
         match Call::parse(message.kind) {
@@ -199,7 +199,7 @@ impl Subject {
 pub struct Append<'a> {
     /// The client.
     pub origin: u64,
-    /// The client's number of it.
+    /// The client's number for the append.
     pub sequence: u64,
     /// Content of the entry.
     pub content: &'a [u8],
@@ -220,7 +220,7 @@ impl<'a> Append<'a> {
     /// Decodes the call.
     ///
     /// # Errors
-    /// It is too short.
+    /// The message is too short.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Malformed> {
         let (header, content) = bytes
             .split_at_checked(Self::HEADER)
@@ -232,9 +232,9 @@ impl<'a> Append<'a> {
 /// Connection to a peer, as the host sets it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wire {
-    /// For the log (0) or the pulse (255); engines that embed groups have others.
+    /// For the log (0) or the pulse (255); engines that embed several groups use other numbers.
     pub group: u8,
-    /// Whom.
+    /// Index of the peer.
     pub peer: usize,
     /// The connection.
     pub wiring: Wiring,
@@ -263,7 +263,7 @@ impl Wire {
     /// Decodes the message.
     ///
     /// # Errors
-    /// Wrong length, a path MTU of no bytes.
+    /// Wrong length, or a path MTU of 0.
     pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
         exactly(bytes, Self::BYTES)?;
         if half(bytes, 44) == 0 {
@@ -283,10 +283,10 @@ impl Wire {
     }
 }
 
-/// Whether there are as many bytes as needed.
+/// Checks the length of a message.
 ///
 /// # Errors
-/// How many there are instead.
+/// The length differs from `need`.
 pub fn exactly(bytes: &[u8], need: usize) -> Result<(), Malformed> {
     if bytes.len() == need { Ok(()) } else { Err(Malformed::Length { have: bytes.len(), need }) }
 }

@@ -1,4 +1,5 @@
-//! A cluster of logs in the network, with clients that append and hosts that start nodes again, and what must hold.
+//! A cluster of logs in the network, with clients that append and hosts that restart nodes, and the invariants
+//! that are checked.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -11,10 +12,10 @@ use weft_waist::{Caller, Configuration, Engine, Epoch, Event, Message, NodeSet, 
 use super::{Faults, Network, node, wiring};
 
 const CLIENTS: u64 = 3;
-/// The token of what hosts ask; those of clients are smaller.
+/// Token of the hosts' calls; the tokens of clients are smaller.
 const HOST: u32 = 1 << 31;
 
-/// Sizes at which rings wrap, slots take several packets and little is in flight.
+/// Parameters with which rings wrap, slots take several packets and few entries are in flight.
 pub fn small(nodes: usize, delivery: Delivery) -> LogParameters {
     LogParameters {
         group: Parameters {
@@ -38,9 +39,9 @@ pub fn small(nodes: usize, delivery: Delivery) -> LogParameters {
     }
 }
 
-/// One append of a client: bytes that nobody else appends, so many that a slot takes several packets.
+/// The content of an append: unique, and long enough for a slot to take several packets.
 pub fn content(origin: u64, sequence: u64) -> Vec<u8> {
-    // Equal lengths make the rest of an old entry look most like that of a new one.
+    // With equal lengths, the remains of an old entry look most like a part of a new one.
     let mut bytes = vec![0xff; 120];
     for (place, byte) in bytes.iter_mut().enumerate() {
         if place % 8 != 7 {
@@ -53,11 +54,11 @@ pub fn content(origin: u64, sequence: u64) -> Vec<u8> {
 #[derive(Clone, Debug)]
 struct Outstanding {
     sequence: u64,
-    /// When to ask again, and whether it was refused so far.
+    /// When to repeat the append, and whether all answers so far were refusals.
     again_at: Instant,
     refused: bool,
     first_asked_at: Instant,
-    /// Entries that had been answered when it was asked first lie below this.
+    /// Every entry that had been answered when this append was first sent has an index below this.
     above: u64,
 }
 
@@ -69,16 +70,17 @@ struct Client {
     window: usize,
 }
 
-/// What a run may do beside what the network does.
+/// Faults of a run in addition to the network's.
 #[derive(Clone, Copy, Debug)]
 pub struct Mischief {
-    /// Per mille and 20 us: a node crashes, a link is cut for a while, a node is slow for a while.
+    /// Probabilities per mille in each 20 us: a node crashes, a link is cut for a while, a node stalls for a
+    /// while.
     pub crash: u64,
     pub cut: u64,
     pub stick: u64,
 }
 
-/// What looks at all nodes.
+/// A function that inspects all nodes.
 pub type Inspect = Box<dyn FnMut(&Network<Log>)>;
 
 pub struct Cluster {
@@ -86,14 +88,14 @@ pub struct Cluster {
     parameters: LogParameters,
     clients: Vec<Client>,
     epoch: u32,
-    /// Nodes that are not running, or have not been brought up to date since: at most a minority.
+    /// Nodes that are down, or have not been brought up to date since: at most a minority.
     forgetful: BTreeSet<usize>,
     restart_at: BTreeMap<usize, Instant>,
     heal_links_at: BTreeMap<(usize, usize), Instant>,
-    /// By index: what the entry is. Entries without effect are in none.
+    /// Content of the entries by index, without entries that have no effect.
     pub log: BTreeMap<u64, Vec<u8>>,
     index_of: BTreeMap<(u64, u64), u64>,
-    /// By node and life: the index below which everything was told.
+    /// By node: its incarnation, and the index below which it has reported all entries to its subscriber.
     told: BTreeMap<usize, (u64, u64)>,
     /// Highest index answered, plus one.
     answered_below: u64,
@@ -101,9 +103,9 @@ pub struct Cluster {
     pub crashes: u64,
     pub slowest: Duration,
     pub asking: bool,
-    /// What nodes tell and answer is looked at.
+    /// Whether the nodes' notifications and answers are checked.
     pub checks: bool,
-    /// Looks at all nodes after every event.
+    /// Called after every event to inspect all nodes.
     pub inspect: Inspect,
     /// Replies to clients on the network: node, port, kind and content.
     pub to_endpoints: VecDeque<(usize, u16, u8, Vec<u8>)>,
@@ -147,7 +149,7 @@ impl Cluster {
         self.parameters.group.nodes
     }
 
-    /// A node begins: its host wires it and configures it.
+    /// Starts a node: its host wires and configures it.
     pub fn start(&mut self, index: usize) {
         let engine = Log::new(self.parameters.clone());
         self.network.start(index, engine, self.parameters.memory_bytes());
@@ -177,7 +179,7 @@ impl Cluster {
         self.forgetful.insert(index);
     }
 
-    /// A node comes back, and has forgotten everything.
+    /// Restarts a node with empty memory.
     pub fn restart(&mut self, index: usize) {
         self.epoch += 1;
         self.start(index);
@@ -203,7 +205,7 @@ impl Cluster {
         self.call(target, token, Call::Append, &payload);
     }
 
-    /// A client of the test's own asks a node once, and waits for nothing.
+    /// Sends one append of a client of the test itself to a node, without waiting for the answer.
     pub fn append(&mut self, target: usize, origin: u64, sequence: u64) {
         let content = content(origin, sequence);
         let append = Append { origin, sequence, content: &content };
@@ -211,7 +213,7 @@ impl Cluster {
         self.call(target, Self::token(origin, sequence), Call::Append, &payload);
     }
 
-    /// All clients ask what they have room for, and again what was not answered.
+    /// All clients send new appends as far as their windows allow, and repeat unanswered ones.
     fn ask_all(&mut self) {
         let (now, above) = (self.network.now, self.answered_below);
         for origin in 0..self.clients.len() {
@@ -230,8 +232,8 @@ impl Cluster {
                 }
             }
             let client = &mut self.clients[origin];
-            // A session keeps the answers of `SESSION_WINDOW` requests: a new request waits until the one that is a
-            // window older has its answer.
+            // A session keeps the results of `SESSION_WINDOW` appends, so a new append waits until the one that
+            // many numbers earlier is answered.
             let first = client.outstanding.iter().map(|o| o.sequence).min().unwrap_or(client.next);
             if self.asking && client.outstanding.len() < client.window && client.next < first + SESSION_WINDOW
             {
@@ -273,7 +275,7 @@ impl Cluster {
         }
     }
 
-    /// A node tells an entry that it has applied.
+    /// Checks an entry that a node reports to its subscriber as applied.
     fn told(&mut self, index: usize, at: u64, entry: &[u8]) {
         let (life, next) = self.told[&index];
         assert!(at >= next, "node {index} tells entry {at} after {next}");
@@ -284,7 +286,7 @@ impl Cluster {
             "node {index} tells an entry {at} that nobody has appended, at {}",
             self.network.now
         );
-        // What another node told between two entries of this one, this one has passed over.
+        // If another node has reported an entry between this node's last two, this node has skipped it.
         if let Some((skipped, _)) = self.log.range(next..at).next() {
             panic!("node {index} passes over entry {skipped}");
         }
@@ -333,7 +335,7 @@ impl Cluster {
         self.network.nodes[index].as_ref().map(|node| &node.engine)
     }
 
-    /// Runs for so long.
+    /// Runs for this length of time.
     pub fn run(&mut self, length: Duration) {
         let until = self.network.now + length;
         while self.network.now < until {
@@ -350,7 +352,7 @@ impl Cluster {
         }
     }
 
-    /// Runs with faults.
+    /// Runs for this length of time with faults.
     pub fn run_with(&mut self, mischief: Mischief, length: Duration) {
         let until = self.network.now + length;
         while self.network.now < until {
@@ -370,7 +372,7 @@ impl Cluster {
             if self.network.chance(mischief.cut) && victim != other {
                 let after = Duration::from_us(20 + self.network.random(600));
                 for link in [(victim, other), (other, victim)] {
-                    // Half of the cuts are of one direction.
+                    // Half of the cuts are of one direction only.
                     if self.network.chance(700) {
                         self.network.cut.insert(link, true);
                         self.heal_links_at.insert(link, now + after);
@@ -398,7 +400,8 @@ impl Cluster {
         }
     }
 
-    /// All faults end. Everyone takes part again, everything that was asked is answered, and all have applied the same.
+    /// Ends all faults and checks that all nodes take part again, all appends are answered, and all nodes have
+    /// applied the same entries.
     pub fn heal(&mut self) {
         self.undo(Instant::FAR_FUTURE);
         self.network.faults = Faults::default();
@@ -435,7 +438,7 @@ impl Cluster {
         (0..self.nodes()).map(describe).collect()
     }
 
-    /// Sums of the nodes' counters.
+    /// The engines' counters, summed over the nodes.
     pub fn counters(&self) -> BTreeMap<&'static str, u64> {
         let mut sums = BTreeMap::new();
         for (name, count) in self.network.nodes.iter().flatten().flat_map(|node| node.engine.counters()) {

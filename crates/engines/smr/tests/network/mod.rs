@@ -1,8 +1,9 @@
 //! A small deterministic network for engines that post verbs: nodes with memory and queue pairs, datagrams, faults.
 //!
-//! Verbs are carried out packet by packet, in order, and each packet's content is taken from the sender's memory when
-//! it is sent or, now and then, when it arrives: as a retransmission would. So a WRITE that is longer than a packet
-//! may arrive in part and never be completed. A connection over which nothing comes through fails after a while.
+//! Work requests are executed packet by packet, in order. Each packet's content is taken from the sender's memory
+//! when the packet is sent or, in some cases, when it arrives, as with a retransmission. So a WRITE that is longer
+//! than a packet may arrive in part and never be completed. A connection on which no packet gets through fails
+//! after a while.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 pub mod cluster;
@@ -21,7 +22,7 @@ use weft_waist::{Caller, Effect, Effects, Engine, Event, Io, Memory, Message, No
 
 /// Bytes in a packet: small, so that WRITEs take several.
 pub const PATH_MTU: u32 = 64;
-/// How long a request waits for its answer in all.
+/// Time after which a connection fails if a request is not answered.
 const TIME_OUT: Duration = Duration::from_us(60);
 const ONE_WAY: [Duration; 2] = [Duration::from_ns(900), Duration::from_ns(1_700)];
 const RKEY: u32 = 7;
@@ -32,7 +33,7 @@ pub fn node(index: usize) -> NodeId {
     NodeId::new(index).unwrap()
 }
 
-/// The queue pair of a purpose for the requests that this node makes of a peer.
+/// The queue pair for a purpose on which this node makes requests of a peer.
 fn request_end(purpose: u8, peer: usize) -> QueuePairNumber {
     QueuePairNumber(0x1000 | u32::from(purpose) << 4 | peer as u32)
 }
@@ -41,13 +42,13 @@ fn respond_end(purpose: u8, peer: usize) -> QueuePairNumber {
     QueuePairNumber(0x2000 | u32::from(purpose) << 4 | peer as u32)
 }
 
-/// The end that a queue pair of `node` is connected to.
+/// The peer and its queue pair to which a queue pair of `node` is connected.
 fn other_end(node: usize, queue_pair: QueuePairNumber) -> (usize, QueuePairNumber) {
     let peer = (queue_pair.0 & 0xf) as usize;
     (peer, QueuePairNumber(queue_pair.0 & !0xf ^ 0x3000 | node as u32))
 }
 
-/// How a group or the pulse (255) of one node reaches a peer. Engines are in slot 0.
+/// The connection of a group or the pulse (255) of a node to a peer. The engines are in slot 0.
 pub fn wiring(purpose: u8, peer: usize) -> Wiring {
     Wiring {
         request: request_end(purpose, peer),
@@ -61,14 +62,14 @@ pub fn wiring(purpose: u8, peer: usize) -> Wiring {
     }
 }
 
-/// What the network does to what is sent, per mille.
+/// Faults of the network, per mille.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Faults {
-    /// Datagrams are lost.
+    /// Datagrams that are lost.
     pub loss: u64,
-    /// Datagrams come twice.
+    /// Datagrams that arrive twice.
     pub duplication: u64,
-    /// Anything is late, by up to 20 us.
+    /// Datagrams and packets that are late, by up to 20 us.
     pub late: u64,
 }
 
@@ -86,10 +87,10 @@ struct QueuePair {
     access: AccessFlags,
     next_psn: u32,
     expected_psn: u32,
-    /// Grows with each connection: what comes back for a former one is dropped.
+    /// Grows with each connection: what arrives for a former connection is dropped.
     connection: u64,
     outstanding: VecDeque<(u64, WorkRequest)>,
-    /// Packets arrive in order.
+    /// Arrival times of the last packet and of the last answer: later ones do not overtake them.
     last_arrival: Instant,
     last_return: Instant,
 }
@@ -115,7 +116,7 @@ pub struct Node<E> {
     timers: BTreeMap<u32, Instant>,
     pub life: u64,
     queue_pairs: BTreeMap<QueuePairNumber, QueuePair>,
-    /// Its engine does nothing until then; its card does.
+    /// Until then the node's engine handles no event, but its card works.
     stuck_until: Instant,
 }
 
@@ -174,14 +175,14 @@ struct Packet {
     sequence: u64,
     psn: u32,
     sent_at: Instant,
-    /// Where in the request it begins.
+    /// Offset of the packet in its request.
     at: u32,
     last: bool,
     bytes: Vec<u8>,
     request: Request,
 }
 
-/// A work request, to be ordered like everything that is due; only `sequence` decides.
+/// A work request with an ordering, as the queue of due events needs it. Only `sequence` decides the order.
 #[derive(Clone, Copy, Debug)]
 struct Request(WorkRequest);
 
@@ -210,20 +211,20 @@ pub struct Network<E> {
     rng: Xoshiro256PlusPlus,
     pub faults: Faults,
     pub nodes: Vec<Option<Node<E>>>,
-    /// When a node died last.
+    /// When each node last crashed.
     died_at: Vec<Instant>,
     pub cut: BTreeMap<(usize, usize), bool>,
-    /// Datagrams that are lost, by sender, receiver, kind and content.
+    /// A test's choice of datagrams that are lost, by sender, receiver, kind and content.
     pub loses: fn(usize, usize, u8, &[u8]) -> bool,
     due: BinaryHeap<Reverse<(Instant, u64, Due)>>,
     sequence: u64,
     lives: u64,
-    /// What engines have answered: node, to whom, kind, content.
+    /// The engines' replies: node, caller, kind, content.
     pub replies: VecDeque<(usize, Caller, u8, Vec<u8>)>,
     pub events: u64,
-    /// Packets that were refused because their sender had no permission.
+    /// Number of packets refused because their sender had no permission.
     pub refused: u64,
-    /// What happened, if somebody wants to read it.
+    /// A log of what happened, if a test asks for it.
     pub story: Option<Vec<String>>,
 }
 
@@ -260,7 +261,7 @@ impl<E: Engine> Network<E> {
         self.due.push(Reverse((at, self.sequence, due)));
     }
 
-    /// A node begins, with memory of zeros.
+    /// Starts a node, with memory of zeros.
     pub fn start(&mut self, index: usize, engine: E, memory_bytes: usize) {
         self.lives += 1;
         self.nodes[index] = Some(Node {
@@ -278,8 +279,8 @@ impl<E: Engine> Network<E> {
         self.died_at[index] = self.now;
     }
 
-    /// A node's engine does nothing for so long, or until it would have gone on anyway: what waits for it must stay
-    /// in order.
+    /// Stalls a node's engine for this length of time. A stall in progress is never shortened, because events that
+    /// wait for the engine must stay in order.
     pub fn stick(&mut self, index: usize, length: Duration) {
         if let Some(node) = &mut self.nodes[index] {
             node.stuck_until = node.stuck_until.max(self.now + length);
@@ -462,7 +463,7 @@ impl<E: Engine> Network<E> {
         }
         let outstanding = self.outstanding(&packet).is_some();
         if outstanding && !packet.bytes.is_empty() && self.chance(200) {
-            // It was lost and is made again from memory as it is now.
+            // The packet was lost and is retransmitted, with the content that the memory has now.
             let start = (request.local.address - engine_address(0, 0)) as usize + packet.at as usize;
             let length = packet.bytes.len();
             let memory = &self.nodes[packet.from].as_ref().expect("it is outstanding").memory;
@@ -514,7 +515,7 @@ impl<E: Engine> Network<E> {
         }
     }
 
-    /// The connection of a poster has failed: all that is outstanding ends so.
+    /// Fails the connection of a requester: all its outstanding work requests complete with an error.
     fn fail(&mut self, index: usize, number: QueuePairNumber) {
         let queue_pair = self.queue_pair(index, number);
         queue_pair.state = State::Error;
@@ -529,7 +530,7 @@ impl<E: Engine> Network<E> {
         self.nodes[index].as_ref().is_some_and(|node| node.life == life)
     }
 
-    /// The connection that something is about, if it is still there.
+    /// The queue pair of a due event, unless the node or the connection has changed since.
     fn connected(&mut self, index: usize, life: u64, number: u32, connection: u64) -> Option<&mut QueuePair> {
         if !self.lives(index, life) {
             return None;
@@ -543,7 +544,7 @@ impl<E: Engine> Network<E> {
     fn carry_out(&mut self, due: Due) {
         match due {
             Due::Packet(packet) => {
-                // What a dead node had not sent yet is never sent; what it had sent arrives.
+                // Packets that a crashed node had not sent yet are dropped; those that it had sent arrive.
                 let sent =
                     self.lives(packet.from, packet.life) || self.died_at[packet.from] >= packet.sent_at;
                 if sent {
@@ -559,7 +560,8 @@ impl<E: Engine> Network<E> {
                     return;
                 }
                 if first != sequence {
-                    // The answer to an earlier one was lost: as nothing is asked again here, the connection will fail.
+                    // The answer to an earlier request was lost. This model retransmits no requests, so the
+                    // connection will fail.
                     return;
                 }
                 found.outstanding.pop_front();
@@ -605,7 +607,7 @@ impl<E: Engine> Network<E> {
         }
     }
 
-    /// Whose engine something is for.
+    /// The node whose engine handles a due event, if any.
     fn engine_of(due: &Due) -> Option<usize> {
         match due {
             Due::Datagram { to, .. } => Some(*to),
@@ -629,7 +631,7 @@ impl<E: Engine> Network<E> {
         self.carry_out(due);
     }
 
-    /// Runs until `until`, one event after the other; `after` is called after each.
+    /// Runs until `until`, one event after the other; calls `after` after each.
     pub fn run_until(&mut self, until: Instant, mut after: impl FnMut(&mut Self)) {
         while self.due.peek().is_some_and(|Reverse((at, ..))| *at <= until) {
             self.step();

@@ -1,7 +1,8 @@
-//! An engine whose every word is written down: datagrams, permissions, and what its verbs read and write.
+//! An engine wrapped so that all it does is logged: datagrams, permissions, and the content of its READs and
+//! WRITEs.
 //!
-//! A test that plays scripts makes its nodes of this and reads the lines. Heartbeats are left out: there are too many
-//! of them.
+//! A test that plays scripts makes its nodes of this type and compares the lines. Heartbeats are not logged,
+//! because there are too many of them.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -14,22 +15,22 @@ use weft_waist::{
     Caller, Capabilities, ENGINE_MEMORY, Effect, Effects, Engine, EngineStatus, Event, Io, Memory, Message,
 };
 
-/// The purpose that a heartbeat's queue pair has in this network.
+/// The purpose number of a heartbeat's queue pair in this network.
 const PULSE_PURPOSE: u8 = 15;
 
-/// How a test puts what is said into words.
+/// How a test describes messages and memory.
 pub trait Words: Clone {
-    /// A datagram that is none of the log's.
+    /// Describes a datagram that is not one of the log's.
     fn datagram(&self, kind: u8, payload: &[u8]) -> Option<String>;
-    /// An answer, to what was asked with that token.
+    /// Describes the answer to the call with this token.
     fn answer(&self, token: u32, kind: u8, payload: &[u8]) -> Option<String>;
-    /// What lies at an address, if it holds these bytes: for WRITEs. Nothing: not worth a line.
+    /// Describes these bytes, written to an address. `None` if it is not worth a line.
     fn written(&self, purpose: u8, address: usize, bytes: &[u8]) -> Option<String>;
-    /// What lies at an address: for READs. Nothing: not worth a line.
+    /// Describes a range that is read. `None` if it is not worth a line.
     fn read(&self, purpose: u8, address: usize, length: usize) -> Option<String>;
 }
 
-/// The lines, over all nodes.
+/// The logged lines of all nodes, in order.
 pub type Lines = Rc<RefCell<Vec<String>>>;
 
 /// The engine of one node.
@@ -43,7 +44,7 @@ pub struct Overheard<E, W> {
 impl<E, W: Words> Overheard<E, W> {
     fn say(&self, line: String) {
         let mut lines = self.lines.borrow_mut();
-        // The same to several peers is one line: `0 => 1: x` and `0 => 2: x`.
+        // The same message to several peers is one line: `0 => 1: x` and `0 => 2: x` become `0 => 1,2: x`.
         if let Some(last) = lines.last_mut()
             && let Some((head, rest)) = last.split_once(": ")
             && let Some((new_head, new_rest)) = line.split_once(": ")
@@ -118,12 +119,12 @@ impl<E, W: Words> Overheard<E, W> {
     }
 }
 
-/// The purpose of a queue pair of this network, and towards whom it is.
+/// The purpose of a queue pair of this network, and its peer.
 fn ends(queue_pair: QueuePairNumber) -> (u8, usize) {
     ((queue_pair.0 >> 4 & 0xf) as u8, (queue_pair.0 & 0xf) as usize)
 }
 
-/// A number that grows over lives: life and number in it.
+/// Describes a number whose upper half is the incarnation: `incarnation.number`.
 pub fn numbered(number: u64) -> String {
     format!("{}.{}", number >> 32, number & u64::from(u32::MAX))
 }
@@ -148,20 +149,20 @@ impl<E: Engine, W: Words> Engine for Overheard<E, W> {
     }
 }
 
-/// Where a log lies in an engine's memory, and what stands there, as `weft_smr` lays it out.
+/// Offsets of a log in an engine's memory, as `weft_smr` lays it out.
 #[derive(Clone)]
 pub struct LogPlaces {
-    /// Where the group begins.
+    /// Offset of the group.
     pub base: usize,
     pub slots: u64,
     pub slot_bytes: usize,
 }
 
 impl LogPlaces {
-    /// Before the ring: the leader's line and the own one.
+    /// Bytes before the ring: the leader's line and the replica's own line.
     const LINES: usize = 128;
 
-    /// The first slot of a range of the ring, and how many.
+    /// The first slot in a range of the ring, and the number of slots.
     fn range(&self, address: usize, length: usize) -> Option<(u64, u64)> {
         let ring = self.base + Self::LINES;
         let inside = (ring..ring + self.slots as usize * self.slot_bytes).contains(&address);

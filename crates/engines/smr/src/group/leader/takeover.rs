@@ -1,4 +1,4 @@
-//! Taking over: what the logs of a majority hold, and with which proposal it is held from now on.
+//! Taking over as leader: collects the entries in the logs of a majority, and adopts them under a new proposal.
 
 use std::ops::Range;
 
@@ -13,11 +13,11 @@ use crate::message::node;
 use crate::parameters::{Parameters, PlantedBug, SLOT_BYTES_MAX};
 use crate::slot::{Kind, Slot};
 
-/// Above any proposal number: a decided entry.
+/// Rank of a decided entry, above any proposal number.
 const DECIDED: u64 = u64::MAX;
 
 impl Group {
-    /// The followers whose lines are known and that take part in decisions.
+    /// The followers whose lines have been read and that take part in decisions.
     pub(super) fn known_members(&self) -> NodeSet {
         let known = |&peer: &usize| {
             let follower = &self.followers[peer];
@@ -32,12 +32,12 @@ impl Group {
         let transfer = Transfer::Read { from, to: self.layout.inbox_lines(peer), bytes: layout::LINES };
         self.post(peer, PostKind::Lines, transfer, ports);
         if self.role == Role::Requesting {
-            // Nobody else writes to the slots any more, so they may be read before the proposal is written.
+            // No other replica writes to the slots any more, so they may be read before the proposal is written.
             self.read_slots(peer, PostKind::Slots, self.decided, ports);
         }
     }
 
-    /// A follower's lines have come.
+    /// Handles the arrival of a follower's lines.
     pub(super) fn know(&mut self, peer: usize, ports: &mut Ports<'_>) {
         let at = self.layout.inbox_lines(peer);
         let lines = &ports.memory.image()[at..at + layout::LINES];
@@ -71,7 +71,8 @@ impl Group {
         }
     }
 
-    /// With a majority of those that have not lost their memory, the candidate takes over.
+    /// If the lines of a majority have arrived, the candidate takes over. Replicas that have lost their memory do
+    /// not count.
     pub(crate) fn consider(&mut self, ports: &mut Ports<'_>) {
         let confirmed = self.known_members();
         let forgotten = self.peers().filter(|&peer| {
@@ -90,13 +91,13 @@ impl Group {
         }
         let own = self.layout.get(ports.memory, layout::PROPOSAL).min(NUMBER_MAX).max(self.proposal);
         let highest = members().map(|member| member.proposal).max().unwrap_or(0).max(own);
-        // Unique to this replica: the lower three bits are its number.
+        // Proposal numbers are unique to a replica: the lower three bits are its number.
         self.proposal = (highest >> 3).wrapping_add(1) << 3 | self.node as u64;
         self.layout.set(ports.memory, layout::PROPOSAL, self.proposal);
         self.first = members().map(|member| member.decided).max().unwrap_or(0).max(self.decided);
         self.tail = self.first;
         self.zero_own(zeroed, ports);
-        // The first slots were asked for before: they are here when the proposal has come to where it goes.
+        // The READs of the first slots were posted before the WRITE of the proposal, so they complete before it.
         self.role = Role::Collecting { cursor: self.decided, empty: 0, waiting: confirmed };
         for peer in confirmed.iter() {
             self.promise(peer.index(), ports);
@@ -106,14 +107,15 @@ impl Group {
         }
     }
 
-    /// Entries before `behind` that this replica lacks are in no log any more: one that has applied them must lead.
+    /// Gives way: this replica lacks entries before `behind` that are no longer in any log. A replica that has
+    /// applied them must lead.
     pub(super) fn stand_behind(&mut self, behind: u64, ports: &mut Ports<'_>) {
         self.behind = behind;
         self.counters.behind += 1;
         self.elect(ports);
     }
 
-    /// This replica's slots of entries before `zeroed` become free.
+    /// Frees this replica's slots of entries before `zeroed`.
     pub(super) fn zero_own(&mut self, zeroed: u64, ports: &mut Ports<'_>) {
         let before = self.zeroed_word(ports);
         if zeroed <= before.below {
@@ -124,8 +126,8 @@ impl Group {
         self.layout.set(ports.memory, layout::ZEROED, word);
     }
 
-    /// Zeroes what a former leader has freed in this replica's log and not zeroed. Nothing stands behind what it has
-    /// taken over.
+    /// Zeroes the slots of this replica's log that a former leader freed without zeroing them. Behind the adopted
+    /// entries, the slots hold nothing that counts.
     fn clean_own(&mut self, ports: &mut Ports<'_>) {
         let zeroed = self.zeroed_word(ports);
         if zeroed.is_clean() {
@@ -147,7 +149,7 @@ impl Group {
         }
     }
 
-    /// Asks the confirmed followers for their slots from `cursor` on.
+    /// Reads the slots of the confirmed followers from `cursor` on.
     fn collect(&mut self, cursor: u64, empty: u64, confirmed: NodeSet, ports: &mut Ports<'_>) {
         self.role = Role::Collecting { cursor, empty, waiting: confirmed };
         for peer in confirmed.iter().map(|peer| peer.index()) {
@@ -158,7 +160,7 @@ impl Group {
         }
     }
 
-    /// Data that a candidate has waited for from a follower has arrived.
+    /// Handles the arrival of data from a follower for which a candidate has waited.
     pub(super) fn collected(&mut self, peer: usize, ports: &mut Ports<'_>) {
         if let Role::Collecting { waiting, .. } = &mut self.role {
             *waiting = waiting.without(node(peer));
@@ -174,8 +176,9 @@ impl Group {
         }
     }
 
-    /// All that a majority's logs hold of some slots is here. Who knows an entry to be decided has that one; else
-    /// that of the highest proposal may be, if none of a majority has forgotten what it accepted.
+    /// Adopts entries, once the slots that a majority's logs hold for them have arrived. If some log shows an
+    /// entry to be decided, that one is adopted. Otherwise the one with the highest proposal is adopted, provided
+    /// that a majority still remembers what it accepted.
     fn adopt(&mut self, ports: &mut Ports<'_>) {
         let Role::Collecting { cursor, mut empty, .. } = self.role else { unreachable!("it collects") };
         let confirmed = self.confirmed();
@@ -186,7 +189,7 @@ impl Group {
             let found = confirmed.iter().filter_map(|peer| {
                 let peer = peer.index();
                 let slot = Slot::parse(self.layout.inbox(ports.memory, peer, place), index)?;
-                // Entries below the decided length of its log are decided.
+                // Entries below the decided length of the follower's log are decided, except within its gap.
                 let Follower { decided, gap, .. } = self.followers[peer];
                 let is_decided = index < decided && !gap.contains(index);
                 Some((if is_decided { DECIDED } else { slot.proposal }, peer))
@@ -196,7 +199,9 @@ impl Group {
             } else {
                 own.into_iter().chain(found).max_by_key(|(proposal, _)| *proposal)
             };
-            // An entry that is decided may be in copies of the state only, and here what lost against it.
+            // A decided entry may remain only in snapshots of the state, while the slots found here hold an entry
+            // that lost against it. So without a majority that remembers what it accepted, an entry below `first`
+            // is not adopted.
             let remember =
                 || confirmed.iter().filter(|peer| self.followers[peer.index()].gap.forgotten <= index);
             let is_known = best.is_some_and(|(proposal, _)| proposal == DECIDED)
@@ -214,7 +219,7 @@ impl Group {
             (self.tail, empty) = (self.tail.max(index + 1), 0);
         }
         let next = cursor + slots;
-        // A leader has at most a window of undecided entries: beyond as many empty slots there is none.
+        // A leader has at most one window of undecided entries, so no entry follows a window of empty slots.
         if next < self.first || empty < self.parameters.window {
             self.collect(next, empty, confirmed, ports);
         } else {
@@ -222,12 +227,12 @@ impl Group {
         }
     }
 
-    /// Whether this replica knows what it has accepted of an entry, as a number of replicas.
+    /// 1 if this replica remembers what it accepted at this index, 0 if it may have forgotten it.
     fn remembers(&self, index: u64, ports: &Ports<'_>) -> usize {
         usize::from(self.layout.gap(ports.memory).forgotten <= index)
     }
 
-    /// Copies an entry into this replica's log, under its own proposal.
+    /// Copies an entry into this replica's log, under its new proposal.
     fn take_over(&mut self, index: u64, place: u64, holder: usize, ports: &mut Ports<'_>) {
         let from = match holder == self.node {
             true => self.layout.slot(index),
@@ -243,7 +248,7 @@ impl Group {
         self.counters.adopted += u64::from(index >= self.first);
     }
 
-    /// The candidate leads: what it has taken over it accepts, and has the others accept.
+    /// Begins to lead: accepts the adopted entries under the new proposal, and replicates them.
     fn lead(&mut self, ports: &mut Ports<'_>) {
         self.role = Role::Leading;
         self.counters.leaderships += 1;
@@ -263,7 +268,7 @@ impl Group {
         self.decide(ports);
     }
 
-    /// Members whose permission this replica has.
+    /// Members whose permission this replica has, and that have received its proposal.
     fn confirmed(&self) -> NodeSet {
         self.peers()
             .filter(|&peer| self.followers[peer].promised && self.followers[peer].member)
@@ -271,7 +276,7 @@ impl Group {
             .collect()
     }
 
-    /// A peer's permission is lost, or the connection to it.
+    /// Handles the loss of a peer's permission, or of the connection to it.
     pub(crate) fn lose(&mut self, peer: usize, ports: &mut Ports<'_>) {
         self.links[peer].fail();
         let lost = std::mem::take(&mut self.followers[peer]);
