@@ -1,8 +1,8 @@
-//! CKC: the consensus of every round, a window of instances at a time.
+//! CKC, the consensus: one instance begins in every round, and a window of instances runs at a time.
 //!
-//! One instance begins with every round. In that round each member's message carries its proposal; in the rounds that
-//! follow, a record of 12 bytes says who holds whose proposal, until that is decided. A proposal travels once, and once
-//! more only to who lacks it when it is decided.
+//! In the first round of an instance each member's message has its proposal. In the rounds that follow, the
+//! messages have a record of 12 bytes that says which member holds which proposals, until the instance is decided.
+//! A proposal is sent once, and once more only to a member that lacks it when it is decided.
 
 use weft_waist::Message;
 
@@ -23,13 +23,12 @@ pub struct Ckc {
 }
 
 impl Ckc {
-    /// The consensus of an instance that is still remembered and past its first round.
+    /// The consensus of an instance that is still in the window and past its first round.
     pub fn consensus(&self, instance: u64) -> Option<&Instance> {
         self.window.get(instance)?.consensus.as_ref()
     }
 
-    /// The instances whose consensus has the running round among its rounds, oldest first, with their index in the
-    /// area.
+    /// The instances to whose consensus the running round belongs, oldest first, with their index in the area.
     fn in_flight(&self) -> impl Iterator<Item = (u64, usize)> + use<> {
         let (round, window) = (self.round, self.parameters.window);
         (0..window).filter_map(move |place| {
@@ -38,7 +37,7 @@ impl Ckc {
         })
     }
 
-    /// The proposals of the round that ends have all come that will count: this is what the node holds.
+    /// Starts the consensus of the instance whose round of proposals ends, with the proposals that have arrived.
     fn open_consensus(&mut self) {
         let (node, parameters) = (self.node, &self.parameters);
         if let Some(slot) = self.window.get_mut(self.round) {
@@ -50,7 +49,8 @@ impl Ckc {
         }
     }
 
-    /// Asks one holder for a missing decision, and if that fails all of them: one is correct.
+    /// Requests the missing proposals of a decision from one holder, and if that fails from all: one of them is
+    /// correct.
     fn fetch(&mut self, instance: u64, output: &mut dyn Output) {
         let (node, round) = (self.node, self.round);
         let Some(slot) = self.window.get_mut(instance) else { return };
@@ -69,7 +69,7 @@ impl Ckc {
         output.send(to, Kind::Fetch as u8, &[&fetch.encode()]);
     }
 
-    /// Tells all that is decided, complete and next in order.
+    /// Reports the decisions that are complete and next in order.
     fn release(&mut self, output: &mut dyn Output) {
         while let Some((instance, decision)) = self.window.complete() {
             for proposer in decision.iter() {
@@ -139,7 +139,7 @@ impl Algorithm for Ckc {
             }
         }
         self.open_consensus();
-        // The oldest instance has had its last round, and the slot of another is needed again.
+        // The oldest instance has had its last round, and the next instance needs its slot.
         let oldest = self.round.checked_sub(self.parameters.window);
         let oldest = oldest.and_then(|oldest| self.window.consensus_mut(oldest));
         #[cfg(feature = "planted-bugs")]

@@ -1,8 +1,9 @@
-//! The client half: proposes, each proposal once, and reads what is decided.
+//! The client half: proposes each proposal once, and reads decisions.
 //!
-//! Calls travel by [`weft_session`]; the node's half is [`crate::Front`]. A proposal is made at one node. If that
-//! node stops before its instance is decided, the others may decide it or not: the client is told so, and asks nobody
-//! else. Decisions have a place in one order, the same at all nodes; any node tells those that it keeps.
+//! Calls use [`weft_session`]; the node's half is [`crate::Front`]. A client makes a proposal at one node. If that
+//! node stops before the proposal's instance is decided, the other nodes may or may not decide it: the client gets
+//! the answer [`Outcome::Fenced`] and tries no other node. Decisions have a position in one order, the same at all
+//! nodes; any node answers reads with the decisions that it keeps.
 
 use weft_session::{Body, ClientParameters, Completion as SessionCompletion, Ended, Malformed, Verdict};
 use weft_time::Instant;
@@ -12,17 +13,17 @@ pub use weft_session::CallId;
 use crate::front::{DECISIONS, Decisions, Position, READ, read};
 use crate::message::{Answer, Call, Phase, Status};
 
-/// Messages between clients and nodes are of this kind or above; those of the engine are below.
+/// Messages between clients and nodes have this kind or a higher one; the engine's own kinds are lower.
 pub const FIRST_KIND: u8 = weft_session::Kind::FIRST;
 
 /// A call of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task<'a> {
-    /// Propose these bytes, at least one.
+    /// Propose these bytes, at least one byte.
     Propose(&'a [u8]),
-    /// Asks for decisions after this place, or from the beginning.
+    /// Read the decisions after this position, or from the beginning.
     Read(Option<Position>),
-    /// Asks for the node's progress.
+    /// Ask for the node's progress.
     Status,
 }
 
@@ -31,7 +32,7 @@ pub enum Task<'a> {
 pub enum Outcome<'a> {
     /// The proposal is decided.
     Decided {
-        /// In this instance.
+        /// The instance in which it is decided.
         instance: u64,
     },
     /// The instance decided without the proposal, which has had no effect: propose it again.
@@ -45,12 +46,12 @@ pub enum Outcome<'a> {
     Decisions(Decisions<'a>),
     /// Progress of a node.
     Status(Answer),
-    /// The proposal is empty or longer than the cluster takes. Nothing has happened.
+    /// The proposal is empty or longer than the cluster allows. Nothing has happened.
     BadRequest,
-    /// No node took the call in time. Nothing has happened.
+    /// No node accepted the call in time. Nothing has happened.
     NotBegun,
-    /// The node that was called does not answer any more: the proposal is decided once, or never will be, or may
-    /// still be.
+    /// The node that took the call does not answer any more. The proposal may be decided, once, now or later, or
+    /// never.
     Unknown,
 }
 
@@ -59,28 +60,29 @@ pub enum Outcome<'a> {
 pub struct Completion<'a> {
     /// The call.
     pub call: CallId,
-    /// The node that was asked last.
+    /// The node to which the call was sent last.
     pub node: usize,
     /// Its outcome.
     pub outcome: Outcome<'a>,
 }
 
-/// A client of the rounds. Pure, as [`weft_session::Client`] is, and used like that.
+/// A client of the rounds. It is pure and used like [`weft_session::Client`].
 #[derive(Clone, Debug)]
 pub struct Client {
     session: weft_session::Client,
-    /// The outstanding calls that propose.
+    /// The outstanding calls that are proposals.
     proposals: Vec<CallId>,
 }
 
-/// Meaning of an answer to a proposal.
+/// Decides what an answer to a proposal means for the session.
 fn judge(body: Body<'_>) -> Verdict {
     if body.kind != Call::Answer as u8 {
         return Verdict::Final;
     }
     match Answer::parse(body.bytes) {
         Ok(Answer { status: Status::Busy, .. }) => Verdict::Later,
-        // A leaving node answers all proposals in an instance alike: they may be decided. The others were not begun.
+        // A node that leaves gives this answer, with the instance's number, to all proposals of an instance: they
+        // may be decided. Proposals without an instance were not begun.
         Ok(Answer { status: Status::NotRunning, phase: Phase::Left, number: 1.., .. }) => Verdict::Final,
         Ok(Answer { status: Status::NotRunning, .. }) => Verdict::Elsewhere,
         _ => Verdict::Final,
@@ -88,7 +90,7 @@ fn judge(body: Body<'_>) -> Verdict {
 }
 
 impl Client {
-    /// A client that has called nothing.
+    /// A client that has made no calls.
     ///
     /// # Panics
     /// As [`weft_session::Client::new`].
@@ -96,20 +98,20 @@ impl Client {
         Self { session: weft_session::Client::new(parameters), proposals: Vec::new() }
     }
 
-    /// Calls under way.
+    /// Number of outstanding calls.
     pub fn outstanding(&self) -> usize {
         self.session.outstanding()
     }
 
-    /// Whether [`Client::start`] takes another call.
+    /// Whether [`Client::start`] accepts another call.
     pub fn can_start(&self) -> bool {
         self.session.can_start()
     }
 
-    /// Begins a call, at `node` only if one is named. `None` if as many are under way as may be.
+    /// Starts a call, at `node` only if one is given. Returns `None` if as many calls as allowed are outstanding.
     ///
     /// # Panics
-    /// If there is no such node.
+    /// If `node` is not a node of the cluster.
     pub fn start(&mut self, now: Instant, node: Option<usize>, task: Task<'_>) -> Option<CallId> {
         match task {
             Task::Propose(bytes) => {
@@ -126,10 +128,10 @@ impl Client {
         }
     }
 
-    /// Takes a message from a node; says which call has ended, if one has.
+    /// Processes a message from a node; returns the call that it completes, if any.
     ///
     /// # Errors
-    /// The bytes are no message.
+    /// The bytes are no valid message.
     pub fn receive<'a>(
         &mut self,
         now: Instant,
@@ -155,7 +157,7 @@ impl Client {
                 Ok(Answer { status: Status::Dropped, number, .. }) => Outcome::Dropped { instance: number },
                 Ok(Answer { status: Status::Fenced, .. }) => Outcome::Fenced,
                 Ok(Answer { status: Status::BadRequest, .. }) => Outcome::BadRequest,
-                // A malformed message may have been an answer.
+                // The malformed message may have been meant as an answer, so the outcome is unknown.
                 _ => Outcome::Unknown,
             },
             Ended::Answer(_) | Ended::Unknown => Outcome::Unknown,
@@ -168,13 +170,13 @@ impl Client {
         self.session.next_deadline()
     }
 
-    /// Handles what is due. Ends one call at a time, so call it until it returns `None`.
+    /// Handles one call whose deadline has passed. Call it until it returns `None`.
     pub fn handle_deadline(&mut self, now: Instant) -> Option<Completion<'static>> {
         let completion = self.session.handle_deadline(now)?;
         Some(self.end(completion))
     }
 
-    /// The next message to send: appends its content to `out`, and returns the node and the kind.
+    /// The next message to send: appends its content to `out`, and returns (node, kind).
     pub fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<(usize, u8)> {
         self.session.poll_transmit(out)
     }

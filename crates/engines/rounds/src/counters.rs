@@ -1,41 +1,41 @@
-//! What happened, and what was refused and why.
+//! Counters of the engine: what it did, and which messages it refused or dropped, by reason.
 
 weft_counters::counters! {
     /// The engine's counters.
     pub(crate) struct Counters {
         /// Rounds begun.
         rounds,
-        /// Messages of a round that counted, early ones included.
+        /// Messages of rounds that arrived in time, early ones included.
         messages,
-        /// Of these, those that came before their round had begun here.
+        /// Of these, messages that arrived before this node began their round.
         early,
-        /// Messages of a round that has ended: they count as lost.
+        /// Messages that arrived after their round had ended here: they count as lost.
         late,
-        /// Messages of a round after the next: this node is behind.
+        /// Messages of a round later than the next one: this node is behind.
         far_ahead,
-        /// Second messages of one sender in one round.
+        /// Duplicate messages of one sender in one round.
         repeated,
-        /// Rounds that were shortened to catch up.
+        /// Rounds that this node shortened to catch up with faster members.
         trimmed,
-        /// Members that were not heard in a round, summed over rounds.
+        /// Members whose message did not arrive in its round, summed over rounds.
         unheard,
-        /// Proposals decided, own and others'.
+        /// Proposals decided, of this node and of others.
         decided,
         /// Changes of the members that took effect.
         epochs,
-        /// Times that the node has fenced itself.
+        /// Times that this node stopped by itself because decisions did not come in time (fenced).
         fenced,
-        /// Messages dropped: no known kind, or bytes that are no message of it.
+        /// Messages dropped: unknown kind, or malformed content.
         dropped_malformed,
-        /// Messages dropped: the sender is no member, or this node is in no phase for it. Also calls refused: they
-        /// are the host's, and came from somebody else.
+        /// Messages dropped: the sender is no member, or this node does not take such messages in its phase. Also
+        /// calls refused because only the host may make them.
         dropped_not_member,
-        /// Messages dropped: what they claim contradicts what is known.
+        /// Messages dropped: their content contradicts this node's state.
         dropped_contradiction,
-        /// Configurations ignored: nothing that this phase could follow.
+        /// Configurations ignored: not applicable in this phase.
         configurations_ignored,
     }
 }
 
-/// What each counter of the engine counts, by name.
+/// Name and meaning of each counter of the engine.
 pub const COUNTER_HELP: &[(&str, &str)] = Counters::HELP;

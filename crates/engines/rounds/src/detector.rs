@@ -1,16 +1,17 @@
 //! A failure detector with membership, for members that crash.
 //!
-//! Whoever is not heard in a round is suspected, and every suspicion travels with its age. By the time that it is one
-//! round older than members may fail, some round in between had no crash, so that all that are left know it (FloodSet;
-//! Lynch, Distributed Algorithms, 6.2) and remove the member in the same round. Nodes that ask to be added are flooded
-//! likewise. A member that learns that it is suspected omits messages and stops.
+//! If a node's message is missing in a round, its receiver suspects the node, and every suspicion is passed on
+//! with its age. Once a suspicion is one round older than the number of members that may fail, there was a round
+//! without a crash in between, so all remaining members have the suspicion (FloodSet; Lynch, Distributed
+//! Algorithms, 6.2) and remove the member in the same round. Requests of nodes to be added are flooded in the same
+//! way. A member that receives a suspicion of itself has omitted messages, and stops.
 
 use crate::algorithm::{Algorithm, Contradiction, Decision, Fence, Output};
 use crate::members::{MEMBERS_MAX, Members, Quorums};
 use crate::message::{Change, Proposal};
 use crate::parameters::Parameters;
 
-/// Rumours about nodes: since which round each has been going round, `None` if it is not.
+/// Suspicions or requests that are being flooded: for each node, the round in which the flooding began, or `None`.
 type Rumours = [Option<u64>; MEMBERS_MAX];
 
 /// The failure detector.
@@ -23,22 +24,22 @@ pub struct Detector {
     suspected: Rumours,
     asking: Rumours,
     leaving: bool,
-    /// A round that has ended and is not reported yet, and its changes of the membership.
+    /// A round that has ended and is not reported yet, and its change of the membership.
     ended: Option<(u64, Change)>,
 }
 
 impl Detector {
-    /// Whom this node suspects.
+    /// The nodes that this node suspects.
     pub fn suspected(&self) -> Members {
         (0..MEMBERS_MAX).filter(|&node| self.suspected[node].is_some()).collect()
     }
 
-    /// Ages on the wire: rounds since the rumour began, at least 1; 0 if there is none.
+    /// Ages as encoded in messages: rounds since the flooding began, at least 1; 0 if there is none.
     fn ages(&self, rumours: &Rumours) -> [u8; MEMBERS_MAX] {
         rumours.map(|since| since.map_or(0, |since| (self.round - since).clamp(1, 255) as u8))
     }
 
-    /// Takes in what another node says of the same.
+    /// Merges the ages that another node has sent.
     fn merge(round: u64, rumours: &mut Rumours, ages: &[u8]) {
         for (since, &age) in rumours.iter_mut().zip(ages).filter(|(_, age)| **age > 0) {
             let told = round.saturating_sub(age.into());
@@ -46,7 +47,7 @@ impl Detector {
         }
     }
 
-    /// Members or others of whom everyone knows by now.
+    /// Nodes whose suspicion or request all members have by now.
     fn ripe(&self, rumours: &Rumours) -> Members {
         let age = Quorums::tolerated(self.members.len()) as u64 + 1;
         (0..MEMBERS_MAX)
@@ -60,13 +61,13 @@ impl Detector {
         }
     }
 
-    /// A member leaves and others come, as one of them proposes.
+    /// Handles a proposal of a member: it may leave, and report nodes that ask to be added.
     fn propose(&mut self, from: usize, proposal: &Proposal<'_>) {
         if proposal.change
             && let Ok(change) = Change::parse(proposal.bytes)
         {
             Self::rumour(&mut self.asking, change.add.difference(self.members), self.round);
-            // Accusations by a silent member are known from the suspicions of others.
+            // Only the proposer's own removal counts: silent members are detected by the suspicions.
             let leaves = change.remove.intersection(Members::only(from));
             Self::rumour(&mut self.suspected, leaves, self.round);
             self.leaving |= leaves.contains(self.node);
@@ -102,7 +103,7 @@ impl Algorithm for Detector {
 
     fn begin(&mut self, round: u64, members: Members, proposal: &Proposal<'_>, area: &mut [u8]) {
         if members != self.members {
-            // Rumours about nodes that have come or gone are settled.
+            // The membership has changed: drop the suspicions and requests that led to it.
             (self.suspected, self.asking) = (Rumours::default(), Rumours::default());
         }
         (self.round, self.members, self.heard) = (round, members, Members::only(self.node));
@@ -136,7 +137,7 @@ impl Algorithm for Detector {
             let proposal = Proposal { change: true, bytes: &change.encode() };
             output.decide(&Decision { instance, proposer, proposal });
         };
-        // The first one counts; what does not will be suspected again.
+        // Only the first decision of a round takes effect; nodes that remain silent are suspected again.
         for node in remove.iter() {
             decide(node, Change { add: Members::EMPTY, remove: Members::only(node) });
         }

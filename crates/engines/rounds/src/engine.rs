@@ -1,4 +1,4 @@
-//! The engine: keeps the rounds for an algorithm and the service above it.
+//! The engine: runs the rounds for an algorithm and the service above it.
 
 use weft_time::Instant;
 use weft_waist::{Caller, Configuration, Engine, EngineState, EngineStatus, Epoch, Event, Io, Message};
@@ -15,14 +15,14 @@ use crate::parameters::{Parameters, PlantedBug};
 use crate::service::{Context, Service, Streams};
 use crate::timer::{CYCLE, Of, RoundTimer};
 
-/// The engine's only timer: the end of a round, or the next time to ask for admission.
+/// The engine's only timer: the end of a round, or the next request for admission.
 const TIMER_ROUND: u32 = 0;
 
 /// A synchronous algorithm as the engine of one node.
 ///
-/// It is idle until the host configures it: as a full member of epoch 1 it is a founder and waits for the start; as a
-/// joining member of any later epoch it asks the full ones to add it. From then on the members are the engine's own
-/// matter. A process that comes back must never be told epoch 1 again as a full member.
+/// It is idle until the host configures it. As a full member of epoch 1 it is a founder and waits for the start;
+/// as a joining member of any later epoch it asks the full members to add it. From then on the engines decide the
+/// membership themselves. A process that has restarted must never receive epoch 1 with itself as a full member.
 #[derive(Clone, Debug)]
 pub struct Rounds<A, S = Streams> {
     parameters: Parameters,
@@ -34,29 +34,30 @@ pub struct Rounds<A, S = Streams> {
     phase: Phase,
     /// The epoch that the host has configured.
     configured: Epoch,
-    /// Whom to start with, or to ask for admission.
+    /// The nodes with which to found the cluster, or which to ask for admission.
     contacts: Members,
-    /// A joining node has begun to ask: nothing from a former life of it is under way any more.
+    /// Whether a joining node has begun to ask for admission: no message of its former incarnation is in flight
+    /// any more.
     asking: bool,
 
     membership: Membership,
     timer: RoundTimer,
     lags: Lags,
-    /// The next round; the one before it is running if any has begun.
+    /// The next round. The round before it is running, if `begun`.
     next: u64,
     begun: bool,
-    /// Members heard in the running round.
+    /// Members whose message of the running round has arrived.
     heard: Members,
-    /// Members not heard in the round before, nor since.
+    /// Members whose message of the previous round has not arrived.
     missed: Members,
-    /// By node: its message of the next round, empty if there is none.
+    /// By node: its message of the next round, which arrived early; empty if there is none.
     early: Vec<Vec<u8>>,
     /// Buffer in which the node's own message is composed.
     message: Vec<u8>,
 }
 
 impl<A: Algorithm, S: Service> Rounds<A, S> {
-    /// An engine without any configuration.
+    /// An engine that is not configured yet.
     ///
     /// # Panics
     /// If the parameters are out of range; see [`Parameters::check`].
@@ -88,7 +89,7 @@ impl<A: Algorithm, S: Service> Rounds<A, S> {
         }
     }
 
-    /// Phase of the node: finer than [`Engine::status`].
+    /// Phase of the node. It distinguishes more than [`Engine::status`] does.
     pub fn phase(&self) -> Phase {
         self.phase
     }
@@ -108,7 +109,7 @@ impl<A: Algorithm, S: Service> Rounds<A, S> {
         &self.algorithm
     }
 
-    /// The service above it.
+    /// The service above the algorithm.
     pub fn service(&self) -> &S {
         &self.service
     }
@@ -122,7 +123,7 @@ impl<A: Algorithm, S: Service> Rounds<A, S> {
         }
     }
 
-    // Coming and going.
+    // Joining and leaving.
 
     fn configure(&mut self, now: Instant, configuration: Configuration, io: &mut Io<'_>) {
         let (node, view) = (configuration.node, configuration.view);
@@ -150,7 +151,7 @@ impl<A: Algorithm, S: Service> Rounds<A, S> {
         self.enter(0, 1, self.contacts, begin, io);
     }
 
-    /// The node takes part from instance `first` on.
+    /// The node takes part in the instances from `first` on.
     fn enter(&mut self, first: u64, epoch: u16, members: Members, begin: Instant, io: &mut Io<'_>) {
         self.phase = Phase::Running;
         self.membership.start(self.node, first, epoch, members);
@@ -162,14 +163,14 @@ impl<A: Algorithm, S: Service> Rounds<A, S> {
         self.begin_at(begin, io);
     }
 
-    /// The next round is to begin at `begin`.
+    /// Sets the timer so that the next round begins at `begin`.
     fn begin_at(&mut self, begin: Instant, io: &mut Io<'_>) {
         self.timer.arm(begin);
         io.effects.set_timer(TIMER_ROUND, begin);
     }
 
-    /// Asks to be added, not before everything is over that an earlier life of this node may have said: two nodes with
-    /// one number must not both be heard in one instance.
+    /// Asks to be added, but first waits until no message of an earlier incarnation of this node can be in flight:
+    /// two nodes with the same number must not take part in one instance.
     fn join(&mut self, now: Instant, io: &mut Io<'_>) {
         (self.phase, self.asking) = (Phase::Joining, false);
         io.effects.set_timer(TIMER_ROUND, now + self.timer.period() * self.parameters.slots());
@@ -181,7 +182,8 @@ impl<A: Algorithm, S: Service> Rounds<A, S> {
         io.effects.set_timer(TIMER_ROUND, now + self.timer.period());
     }
 
-    /// A member announces the next members: if this node is one, it knows all that it needs to take part.
+    /// Handles that a member announces the next members: if this node is one of them, it has all that it needs to
+    /// take part.
     fn invited(&mut self, now: Instant, head: &Head, io: &mut Io<'_>) {
         let Some((ahead, members)) = head.next else { return };
         if members.contains(self.node) && members.len() <= self.parameters.members_max() {
@@ -191,7 +193,7 @@ impl<A: Algorithm, S: Service> Rounds<A, S> {
         }
     }
 
-    /// The node stops: it says nothing and decides nothing until it joins anew.
+    /// Stops the node: it sends and decides nothing until it joins again.
     fn stop(&mut self, phase: Phase, io: &mut Io<'_>) {
         self.phase = phase;
         self.service.stop(&self.context(), io);
@@ -203,7 +205,7 @@ impl<A: Algorithm, S: Service> Rounds<A, S> {
 
     // Rounds.
 
-    /// The deadline of the running round has come.
+    /// Ends the running round at its deadline.
     fn end_round(&mut self, io: &mut Io<'_>) {
         if self.begun {
             let unheard = self.membership.members().without(self.node).difference(self.heard);
@@ -222,7 +224,7 @@ impl<A: Algorithm, S: Service> Rounds<A, S> {
         }
     }
 
-    /// Begins the next round and sends this node's message of it.
+    /// Begins the next round and sends this node's message.
     fn begin_round(&mut self, io: &mut Io<'_>) {
         let round = self.next;
         self.missed =
@@ -257,7 +259,7 @@ impl<A: Algorithm, S: Service> Rounds<A, S> {
         io.effects.set_timer(TIMER_ROUND, self.timer.deadline());
     }
 
-    /// Messages of the round that has just begun were here already.
+    /// Processes the messages of the round that has just begun which had arrived early.
     fn take_early(&mut self) {
         for from in 0..MEMBERS_MAX {
             let mut bytes = std::mem::take(&mut self.early[from]);
@@ -269,7 +271,7 @@ impl<A: Algorithm, S: Service> Rounds<A, S> {
         }
     }
 
-    /// A message of the running round counts.
+    /// Processes a message of the running round.
     fn take(&mut self, from: usize, round: &Round<'_>) {
         let head = &round.head;
         if (head.epoch, head.members) != (self.membership.epoch(), self.membership.members()) {
@@ -289,7 +291,7 @@ impl<A: Algorithm, S: Service> Rounds<A, S> {
         if round.head.algorithm == A::ID { Ok(round) } else { Err(Malformed::Field("algorithm")) }
     }
 
-    /// A message of some round arrives at a node that takes part.
+    /// Handles a message of any round at a node that takes part.
     fn hear(&mut self, now: Instant, from: usize, round: &Round<'_>, bytes: &[u8], io: &mut Io<'_>) {
         if !self.membership.audience().contains(from) {
             self.counters.dropped_not_member += 1;
@@ -297,7 +299,7 @@ impl<A: Algorithm, S: Service> Rounds<A, S> {
         }
         let number = round.head.round;
         if !self.begun && number <= self.next {
-            // The sender's first round is not there yet: it begins with the first of the others.
+            // This node has not begun its first round: it begins together with the sender's.
             let begin = self.timer.begin_of_sender(now) + self.timer.period() * (self.next - number);
             if begin < self.timer.deadline() {
                 self.begin_at(begin, io);
@@ -370,7 +372,8 @@ impl<A: Algorithm, S: Service> Rounds<A, S> {
                     self.end_round(io);
                     self.hear(now, from, &round, bytes, io);
                 } else {
-                    // Too late to found with the others: they will miss this node, and then let it in.
+                    // The others are founding the cluster without this node. It asks for admission; they will miss
+                    // its messages, remove it, and then add it.
                     self.join(now, io);
                 }
             }
@@ -437,7 +440,7 @@ impl<A: Algorithm, S: Service> Rounds<A, S> {
         Status::Ok
     }
 
-    /// Begin of rounds here, and arrival times of the others' messages.
+    /// When this node began its round, and when the others' messages arrived.
     pub fn timings(&self) -> Timings {
         let cycles = |ps: u64| ps / CYCLE.as_ps();
         let members = self.membership.members();
@@ -455,14 +458,14 @@ impl<A: Algorithm, S: Service> Rounds<A, S> {
         }
     }
 
-    /// The algorithm, and where what it says goes.
+    /// The algorithm, and the sink for its output.
     fn outlet<'a, 'io>(&'a mut self, io: &'a mut Io<'io>) -> (&'a mut A, Outlet<'a, 'io, S>) {
         let Self { algorithm, membership, service, counters, node, phase, .. } = self;
         (algorithm, Outlet { membership, service, counters, node: *node, phase: *phase, io })
     }
 }
 
-/// Position of a message's round, relative to the receiving node's.
+/// A message's round, relative to the running round.
 enum Arrival {
     Late,
     Running,
@@ -470,7 +473,7 @@ enum Arrival {
     FarAhead,
 }
 
-/// Takes what an algorithm says to the service, to the members and to the network.
+/// Passes an algorithm's decisions to the service and the membership, and its messages to the network.
 struct Outlet<'a, 'io, S> {
     membership: &'a mut Membership,
     service: &'a mut S,
@@ -528,7 +531,7 @@ impl<A: Algorithm, S: Service> Engine for Rounds<A, S> {
                 Phase::Joining => self.ask(now, io),
                 _ => {}
             },
-            // No other timer is set, and nothing is posted.
+            // The engine sets no other timer and posts no work requests.
             Event::Timer { .. } | Event::Done { .. } => {}
         }
     }

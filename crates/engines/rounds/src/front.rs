@@ -1,5 +1,5 @@
-//! The node's half of clients: it stands between their datagrams and the engine, and keeps what is decided for who
-//! reads it.
+//! The node's half of the client protocol. It handles the clients' datagrams, calls the engine for them, and keeps
+//! recent decisions for readers.
 
 use std::collections::VecDeque;
 
@@ -9,7 +9,7 @@ use weft_time::Instant;
 use crate::members::MEMBERS_MAX;
 use crate::message::{self, Call, Value};
 
-/// The kind of a client's question for what is decided, and of the answer; the engine knows neither.
+/// Kinds of a client's request for decisions, and of its answer. The engine does not handle them.
 ///
 /// ```text
 /// Read       0 instance(8)   8 proposer(1) begins(1) zero(6)      begins: from the first on; else what follows this
@@ -23,14 +23,14 @@ pub(crate) const DECISIONS: u8 = 65;
 /// Position of a decision in the order: instance and proposer.
 pub type Position = (u64, u8);
 
-/// Reads a [`READ`].
+/// Parses a [`READ`] request: the position after which to read, `None` for the beginning.
 pub(crate) fn parse_read(bytes: &[u8]) -> Option<Option<Position>> {
     let (instance, rest) = bytes.split_at_checked(8)?;
     let instance = u64::from_be_bytes(instance.try_into().expect("eight bytes"));
     (rest.len() == 8).then(|| (rest[1] == 0).then_some((instance, rest[0])))
 }
 
-/// Writes a [`READ`].
+/// Encodes a [`READ`] request.
 pub(crate) fn read(after: Option<Position>) -> [u8; 16] {
     let (instance, proposer) = after.unwrap_or_default();
     let mut bytes = [0; 16];
@@ -42,10 +42,10 @@ pub(crate) fn read(after: Option<Position>) -> [u8; 16] {
 const HEAD: usize = 8;
 const DECISION_HEAD: usize = 16;
 
-/// Decided proposals, as an answer brings them.
+/// The decided proposals in an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decisions<'a> {
-    /// Decisions before the first of these are not kept any more, or never were at that node.
+    /// Whether this node lacks decisions between the requested position and the first of these.
     pub forgotten: bool,
     count: usize,
     bytes: &'a [u8],
@@ -54,14 +54,14 @@ pub struct Decisions<'a> {
 /// A decided proposal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decided<'a> {
-    /// Position: its instance and its proposer, the same at all nodes.
+    /// The instance and the proposer: the same at all nodes.
     pub place: Position,
     /// The proposal.
     pub proposal: &'a [u8],
 }
 
 impl<'a> Decisions<'a> {
-    /// Reads an answer; `None` if it is none.
+    /// Parses an answer; `None` if it is malformed.
     pub(crate) fn parse(bytes: &'a [u8]) -> Option<Self> {
         let (head, rest) = bytes.split_at_checked(HEAD)?;
         let count = usize::from(u16::from_be_bytes([head[2], head[3]]));
@@ -76,7 +76,7 @@ impl<'a> Decisions<'a> {
         self.count
     }
 
-    /// Whether nothing follows what was asked for, as far as the node knows.
+    /// Whether the node has no decision after the requested position.
     pub const fn is_empty(&self) -> bool {
         self.count == 0
     }
@@ -111,21 +111,22 @@ impl<'a> Iterator for DecisionsIter<'a> {
 /// Parameters of a [`Front`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrontParameters {
-    /// A number that is higher than that of any former process of the node.
+    /// Number of this incarnation of the node, higher than that of any former one.
     pub life: u64,
-    /// Clients that are remembered.
+    /// Number of clients whose sessions are kept.
     pub clients: usize,
-    /// The longest proposal, in bytes, as the engine has it.
+    /// The longest proposal in bytes: the same as in the engine's parameters.
     pub value_bytes: usize,
-    /// Decisions that are kept for readers.
+    /// Number of decisions that are kept for readers.
     pub kept: usize,
-    /// The longest answer, in bytes, such that it fits into a datagram: more than a decision of the longest proposal.
+    /// The longest answer in bytes. It must fit into a datagram and hold a decision of the longest proposal.
     pub answer_bytes: usize,
-    /// The node founds the cluster, so nothing is decided before it begins.
+    /// Whether the node is a founder of the cluster, so that nothing was decided before it started.
     pub founds: bool,
 }
 
-/// The node's half of all clients of one engine of rounds. `A` is an address of a client.
+/// The node's half of the client protocol, for all clients of one engine of rounds. `A` is the type of a client's
+/// address.
 ///
 /// | the node gets | it does |
 /// |---|---|
@@ -138,15 +139,15 @@ pub struct Front<A> {
     parameters: FrontParameters,
     sessions: Sessions<A>,
     kept: VecDeque<(Position, Vec<u8>)>,
-    /// All decisions are in `kept`.
+    /// Whether `kept` has all decisions since the cluster was founded.
     complete: bool,
 }
 
 impl<A: Copy> Front<A> {
-    /// A front that knows nobody.
+    /// A front without clients.
     ///
     /// # Panics
-    /// If nothing is to be kept, or a decision of the longest proposal does not fit into an answer.
+    /// If `kept` is 0, or a decision of the longest proposal does not fit into an answer.
     pub fn new(parameters: FrontParameters) -> Self {
         let decision = HEAD + DECISION_HEAD + parameters.value_bytes.next_multiple_of(8);
         assert!(parameters.kept > 0 && parameters.answer_bytes >= decision, "a decision fits into an answer");
@@ -159,11 +160,11 @@ impl<A: Copy> Front<A> {
         }
     }
 
-    /// Takes a message of a client. `serves`: whether the node takes part in the cluster now. The call that comes of
-    /// it is to be given to the engine before the next message is taken.
+    /// Processes a message of a client. `serves` says whether the node takes part in the cluster now. The returned
+    /// call, if any, must be made at the engine before the next message is processed.
     ///
     /// # Errors
-    /// If it is none that a client sends; nothing has changed then.
+    /// The message is none that a client sends; nothing has changed then.
     pub fn receive<'a>(
         &mut self,
         now: Instant,
@@ -181,7 +182,7 @@ impl<A: Copy> Front<A> {
     fn read(&self, after: Option<Position>) -> Vec<u8> {
         let first = self.kept.partition_point(|(place, _)| after.is_some_and(|after| *place <= after));
         let forgotten = match after {
-            // Its successors are kept if it is kept itself.
+            // If the decision at the requested position is kept, so are all after it.
             Some(_) => first == 0 && !self.complete,
             None => !self.complete,
         };
@@ -206,10 +207,10 @@ impl<A: Copy> Front<A> {
         answer
     }
 
-    /// The engine tells its subscriber, the host, of a decision. Changes of the members are not kept.
+    /// Keeps a decision that the engine reports to its subscriber, the host. Changes of the members are not kept.
     ///
     /// # Errors
-    /// The bytes are no decision.
+    /// The bytes are no valid decision.
     pub fn decided(&mut self, payload: &[u8]) -> Result<(), message::Malformed> {
         let value = Value::parse(payload, self.parameters.value_bytes)?;
         debug_assert!(value.proposer < MEMBERS_MAX);
@@ -225,12 +226,12 @@ impl<A: Copy> Front<A> {
         Ok(())
     }
 
-    /// The engine has answered the call with this token.
+    /// Processes the engine's answer to the call with this token.
     pub fn replied(&mut self, token: u32, kind: u8, payload: &[u8]) {
         self.sessions.finish(token, Some(Body { kind, bytes: payload }));
     }
 
-    /// The next message to a client: appends its content to `out`, and tells to whom it goes and its kind.
+    /// The next message to a client: appends its content to `out`, and returns (address, kind).
     pub fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<(A, u8)> {
         self.sessions.poll_transmit(out)
     }
@@ -272,7 +273,7 @@ mod tests {
             decide(&mut front, instance, proposer, &[proposer as u8; 20]);
             decide(&mut front, instance, proposer, &[9; 20]);
         }
-        // An answer holds two of them.
+        // With these parameters an answer holds two decisions.
         assert_eq!(places(&front, None), (false, vec![(4, 0), (4, 2)]));
         assert_eq!(places(&front, Some((4, 0))), (false, vec![(4, 2), (7, 1)]));
         assert_eq!(places(&front, Some((5, 0))), (false, vec![(7, 1)]));

@@ -1,41 +1,42 @@
 //! One instance of the consensus: the state machine of one member, without messages, time or values.
 //!
 //! Every member proposes its *row*: the set of members whose values it holds. The instance decides which values
-//! count. What a member says in a round is its [`Record`]; it depends on earlier rounds only. Nothing here trusts a
-//! record: one that cannot be true is refused, and its sender is suspected like one that was not heard.
+//! count. A member sends one [`Record`] per round; it depends on earlier rounds only. A record is not trusted: if
+//! no correct member could send it, it is refused, and its sender is suspected like a member whose record did not
+//! arrive.
 //!
-//! Why it is right is told in `PROTOCOL.md`. In short: a member whose suspects number at most *r* at the end of round
-//! *r* knows every row that anybody will ever learn (it is *locked*); members that are locked and accept each other
-//! have equal rows; two majorities share a member.
+//! `PROTOCOL.md` says why the consensus is correct. In short: if a member suspects at most *r* members at the end
+//! of round *r*, it has every row that any member will ever receive (it is *locked*); members that are locked and
+//! accept each other's records have equal rows; two majorities share a member.
 
 use crate::members::{MEMBERS_MAX, Members, Quorums};
 use crate::parameters::PlantedBug;
 
-/// A member's report of an instance to the others in one round.
+/// What a member sends to the others about an instance in one round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Record {
-    /// By member: its row, as far as the sender knows it; empty if it does not.
+    /// By member: its row, as far as the sender has it; empty otherwise.
     pub rows: [Members; MEMBERS_MAX],
-    /// Whom the sender suspects.
+    /// The members that the sender suspects.
     pub suspected: Members,
-    /// The sender is locked.
+    /// Whether the sender is locked.
     pub locked: bool,
-    /// Decision of the sender.
+    /// The sender's decision, if it has one.
     pub decision: Option<Members>,
 }
 
 /// Result of taking a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Receipt {
-    /// It counts.
+    /// The record counts.
     Accepted,
-    /// Sender and receiver do not trust each other: only a decision counts.
+    /// Sender or receiver suspects the other: only a decision in the record counts.
     Suspected,
-    /// It is invalid, or contradicts known state. It changed nothing.
+    /// The record is invalid, or contradicts this member's state. It changed nothing.
     Contradiction,
 }
 
-/// The state of one member in one instance. Bounded: some 40 bytes.
+/// The state of one member in one instance: about 40 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Instance {
     node: u8,
@@ -46,15 +47,15 @@ pub struct Instance {
     rows: [Members; MEMBERS_MAX],
     suspected: Members,
     locked: bool,
-    /// Members that were accepted when they were locked: their rows equal this member's.
+    /// Members whose records were accepted while they were locked: their rows equal this member's.
     heard_locked: Members,
     decision: Option<Members>,
 
-    // Of the running round.
-    /// What the accepted records add to `rows`.
+    // State of the running round:
+    /// Rows that the accepted records add to `rows`.
     learned: [Members; MEMBERS_MAX],
     accepted: Members,
-    /// A decision that some record told.
+    /// A decision in some received record.
     adopted: Option<Members>,
 
     #[cfg(feature = "planted-bugs")]
@@ -62,11 +63,11 @@ pub struct Instance {
 }
 
 impl Instance {
-    /// Member `node` begins round 0, holding the values of the members in `row`.
+    /// Member `node` begins round 0, and holds the values of the members in `row`.
     ///
     /// # Panics
-    /// If `node` is no member or not in its own row, if the row has others than members, or if the quorums are not
-    /// valid for so many members.
+    /// If `node` is not in `members` or not in its own row, if the row has nodes that are no members, or if the
+    /// quorums are not valid for this number of members.
     pub fn open(node: usize, members: Members, quorums: Quorums, row: Members) -> Self {
         assert!(members.contains(node), "only a member takes part");
         assert!(row.contains(node), "a member holds its own value");
@@ -97,8 +98,8 @@ impl Instance {
         Record { rows: self.rows, suspected: self.suspected, locked: self.locked, decision: self.decision }
     }
 
-    /// Takes what `from` says in the running round; the order within a round does not matter. A second record of
-    /// one sender must not be passed in.
+    /// Processes a record that `from` sent in the running round. The order of records within a round does not
+    /// matter. Pass at most one record of each sender.
     pub fn receive(&mut self, from: usize, record: &Record) -> Receipt {
         if !self.is_plausible(from, record) {
             return Receipt::Contradiction;
@@ -119,7 +120,7 @@ impl Instance {
         Receipt::Accepted
     }
 
-    /// Whether a member that follows the protocol could say so to this one.
+    /// Whether a member that follows the protocol could send this record to this member.
     fn is_plausible(&self, from: usize, record: &Record) -> bool {
         let from_another_member = from != self.node() && self.members.contains(from);
         let knows_itself = !record.rows[from % MEMBERS_MAX].is_empty() && !record.suspected.contains(from);
@@ -135,12 +136,13 @@ impl Instance {
         from_another_member && knows_itself && rows && self.members.includes(record.suspected) && decision
     }
 
-    /// Ends the running round and begins the next one. Tells the decision in the round in which it falls.
+    /// Ends the running round and begins the next one. Returns the decision in the round in which it is made.
     pub fn end_round(&mut self) -> Option<Members> {
         let unheard = self.members.without(self.node()).difference(self.accepted);
         self.suspected = self.suspected.union(unheard);
         self.rows = self.learned;
-        // A locked member knows all rows that any member will ever know, and so does a member that hears and trusts it.
+        // A locked member has all rows that any member will ever receive; so has a member that accepts a locked
+        // member's record.
         let closed = self.suspected.len() <= usize::from(self.round)
             || !self.heard_locked.is_empty()
             || self.is_planted(PlantedBug::LockAtOnce);
@@ -152,7 +154,7 @@ impl Instance {
         decision
     }
 
-    /// Decision of the member from its own knowledge.
+    /// The decision that this member can make from the rows it has.
     fn decide(&self) -> Option<Members> {
         if self.is_passive() {
             return None;
@@ -166,7 +168,7 @@ impl Instance {
         (self.locked && (agreed || self.is_planted(PlantedBug::DecideWhenLocked))).then(|| self.held())
     }
 
-    /// Members whose values enough members hold.
+    /// Members whose values are held by enough members.
     fn held(&self) -> Members {
         let enough = if self.is_planted(PlantedBug::HoldersNotCounted) {
             1
@@ -176,7 +178,8 @@ impl Instance {
         self.members.iter().filter(|&value| self.holders(value).len() >= enough).collect()
     }
 
-    /// Whether the member trusts too few to lock or decide by itself: it only adopts what others decided.
+    /// Whether the member trusts too few others to lock or to decide by itself: it can only adopt a decision of
+    /// others.
     pub fn is_passive(&self) -> bool {
         self.members.difference(self.suspected).len() < usize::from(self.quorums.survival)
     }
@@ -196,12 +199,12 @@ impl Instance {
         self.round
     }
 
-    /// Members that this one suspects, for ever.
+    /// Members that this one suspects; a suspicion is never withdrawn.
     pub fn suspected(&self) -> Members {
         self.suspected
     }
 
-    /// Whether the member is locked: it knows all rows that count.
+    /// Whether the member is locked: it has all rows that count.
     pub fn is_locked(&self) -> bool {
         self.locked
     }
@@ -216,19 +219,19 @@ impl Instance {
         self.decision
     }
 
-    /// The members that hold the value of `member`, as far as this one knows.
+    /// The members that hold the value of `member`, as far as this one has their rows.
     pub fn holders(&self, member: usize) -> Members {
         (0..MEMBERS_MAX).filter(|&holder| self.rows[holder].contains(member)).collect()
     }
 
-    /// The same state with a bug in what follows.
+    /// The same state, with a planted bug from now on.
     #[cfg(feature = "planted-bugs")]
     #[must_use]
     pub fn with_planted(self, planted: Option<PlantedBug>) -> Self {
         Self { planted, ..self }
     }
 
-    /// [`PlantedBug::GuessInsteadOfFence`]: decides what the member knows if it has not decided.
+    /// [`PlantedBug::GuessInsteadOfFence`]: if the member is undecided, it decides its own row.
     #[cfg(feature = "planted-bugs")]
     pub(crate) fn guess(&mut self) -> &Self {
         if self.is_planted(PlantedBug::GuessInsteadOfFence) {
@@ -259,7 +262,7 @@ mod tests {
         rows.iter().enumerate().map(|(node, row)| Instance::open(node, members, quorums, *row)).collect()
     }
 
-    /// One round in which `lost(from, to)` names the lost messages.
+    /// Runs one round in which the messages are lost for which `lost(from, to)` is true.
     fn run(group: &mut [Instance], lost: impl Fn(usize, usize) -> bool) -> Vec<Option<Members>> {
         let records: Vec<_> = group.iter().map(Instance::record).collect();
         for (to, instance) in group.iter_mut().enumerate() {
@@ -287,7 +290,7 @@ mod tests {
 
     #[test]
     fn different_rows_take_a_round_more_and_count_holders() {
-        // Member 2's value reached nobody else, that of member 1 only member 0.
+        // Member 2's value reached no other member, member 1's only member 0.
         let mut group = open(&sets(&[0b011, 0b011, 0b101]));
         assert_eq!(run(&mut group, |_, _| false), [None; 3]);
         assert_eq!(run(&mut group, |_, _| false), [Some(Members::from_bits(0b011)); 3]);
@@ -295,7 +298,7 @@ mod tests {
 
     #[test]
     fn a_crash_costs_a_round() {
-        // Member 2 proposes and is silent from then on.
+        // Member 2 sends its proposal and nothing after that.
         let mut group = open(&[Members::first(3); 3]);
         let silent = |from, _| from == 2;
         assert_eq!(run(&mut group, silent)[..2], [None; 2]);
@@ -303,7 +306,7 @@ mod tests {
         assert_eq!(run(&mut group, silent)[..2], [None; 2]);
         assert!(group[0].is_locked() && group[1].is_locked());
         assert_eq!(run(&mut group, silent)[..2], [Some(Members::first(3)); 2]);
-        // It heard the others and only learns from them.
+        // Member 2 received the others' records and adopts their decision.
         assert_eq!(group[2].decision(), Some(Members::first(3)));
     }
 
@@ -322,7 +325,7 @@ mod tests {
     #[test]
     fn who_trusts_too_few_only_adopts() {
         let mut group = open(&[Members::first(5); 5]);
-        // Member 0 hears only one other: two of five are fewer than a quorum.
+        // Member 0 receives records of one other member only: two of five are fewer than a quorum.
         let cut = |_, to| to == 0;
         run(&mut group, |from, to| cut(from, to) && from != 1);
         assert!(group[0].is_passive() && !group[0].is_locked());
@@ -331,7 +334,7 @@ mod tests {
             assert_eq!(group[0].decision(), None);
         }
         assert!(!group[0].is_locked());
-        // A decision counts even from one that it suspects.
+        // A decision counts even in the record of a suspected member.
         let decided = run(&mut group, |from, to| cut(from, to) && from != 4);
         assert_eq!(decided[0], group[4].decision());
         assert!(decided[0].is_some());
@@ -395,8 +398,9 @@ mod tests {
         assert_eq!(instance.receive(1, &other), Receipt::Contradiction);
     }
 
-    /// The schedule that breaks the consensus as printed in detPU: seven members, of which the last three omit.
-    /// There, one correct member decides without the value of member 4 while the others decide with it.
+    /// The schedule that breaks the consensus as printed in detPU: seven members, of which the last three omit
+    /// messages. With the printed algorithm, one correct member decides without the value of member 4 while the
+    /// others decide with it.
     #[test]
     fn the_schedule_that_breaks_the_printed_algorithm() {
         let lost = |round, from, to| match round {
@@ -405,7 +409,8 @@ mod tests {
             2 => (from, to) == (5, 1),
             _ => false,
         };
-        // There the values travel in round 0; here they did so in the round before, and rows follow.
+        // In the printed algorithm the values are sent in round 0; here they are sent in the round before, and
+        // rows follow.
         let rows: Vec<Members> =
             (0..7).map(|to| (0..7).filter(|&from| from == to || !lost(0, from, to)).collect()).collect();
         let mut group = open(&rows);

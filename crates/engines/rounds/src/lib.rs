@@ -1,11 +1,11 @@
 //! Synchronous algorithms as protocol engines, and CKC, a consensus, as one of them.
 //!
-//! Time is cut into numbered rounds; in each, every member sends one message to every other, and what comes late
-//! counts as lost. The protocol and why it is right are described in `PROTOCOL.md`; its origin is detPU
-//! (chapters 3 to 6), whose consensus is repaired here.
+//! Time is divided into numbered rounds. In each round every member sends one message to every other, and a
+//! message that arrives late counts as lost. `PROTOCOL.md` describes the protocol and why it is correct. Its
+//! origin is detPU (chapters 3 to 6), whose consensus is repaired here.
 //!
-//! [`Rounds`] is the engine. It keeps the rounds for an [`Algorithm`], such as [`Ckc`], and brings the decisions to a
-//! [`Service`], such as [`Streams`]. [`Instance`] is the consensus itself, without time, messages or values.
+//! [`Rounds`] is the engine. It runs the rounds for an [`Algorithm`], such as [`Ckc`], and passes the decisions to
+//! a [`Service`], such as [`Streams`]. [`Instance`] is the consensus itself, without time, messages or values.
 
 mod algorithm;
 mod ckc;

@@ -1,11 +1,12 @@
-//! State machine replication: a register whose every operation goes through the one order.
+//! State machine replication: a register whose operations are all ordered by the consensus.
 //!
-//! Clients talk to it as to the key-value engine, with a key of no bytes. A node collects requests into one proposal;
-//! when that is decided every node executes it, in order, and the node that proposed it answers. Reads are ordered,
-//! too, so that no lease is needed. A request that is decided twice takes effect once: every node remembers the last
-//! sixteen requests of each client.
+//! Clients use the messages of the key-value engine, with an empty key. A node collects requests into one
+//! proposal. When the proposal is decided, every node executes its requests, in order, and the node that proposed
+//! it answers. Reads are ordered, too, so that no lease is needed. A request that is decided twice takes effect
+//! once, because every node keeps the outcomes of the last sixteen requests of each client.
 //!
-//! A node that joins asks a member for the state after some instance, and keeps what is decided in the meantime.
+//! A joining node requests the state after some instance from a member, and meanwhile keeps the decisions it
+//! receives.
 
 use std::collections::VecDeque;
 
@@ -19,22 +20,22 @@ use crate::message::{ROUNDS_MAX, Status};
 use crate::parameters::Parameters;
 use crate::service::{Context, Queue, Service};
 
-/// The key-value engine's kinds of a client's request and its answer.
+/// Kinds of a client's request and its answer in the key-value engine.
 const REQUEST: u8 = 1;
 const REPLY: u8 = 2;
 
-/// Between nodes: `first(8)` asks for the state after all instances before some `after` >= `first`.
+/// Between nodes: `first(8)` requests the state after all instances before some `after` >= `first`.
 const ASK: u8 = 32;
 /// The answer in parts: `after(8)   8 part(2) parts(2) zero(4)   16 bytes`.
 const STATE: u8 = 33;
 const PART_HEADER: usize = 16;
 const PART_BYTES: usize = 1_024;
 
-/// Clients that are remembered; of more the one that was silent for longest is forgotten.
+/// Number of clients with a session. If there are more, the client that was silent for longest is forgotten.
 const CLIENTS: usize = 64;
-/// Instances whose decisions a joining node keeps.
+/// Number of instances whose decisions a joining node keeps.
 const KEPT: usize = 64;
-/// Rounds between two requests of a joining node.
+/// Rounds between two state requests of a joining node.
 const ASK_EVERY: u64 = 8;
 
 const WINDOW: usize = weft_session::WINDOW as usize;
@@ -43,12 +44,12 @@ fn be64(bytes: &[u8], at: usize) -> u64 {
     u64::from_be_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
 }
 
-/// Bytes of a request in a proposal: padded, so that the next one is aligned.
+/// Bytes that a request takes in a proposal: padded, so that the next one is aligned.
 fn padded(request: usize) -> usize {
     request.next_multiple_of(8)
 }
 
-/// The requests of a proposal.
+/// The requests in a proposal.
 fn requests(mut bytes: &[u8]) -> impl Iterator<Item = Request<'_>> {
     std::iter::from_fn(move || {
         let value = usize::from(u16::from_be_bytes([*bytes.get(2)?, *bytes.get(3)?]));
@@ -58,7 +59,7 @@ fn requests(mut bytes: &[u8]) -> impl Iterator<Item = Request<'_>> {
     })
 }
 
-/// A request of the register, which has the operations of the store in gates.
+/// Parses a request to the register, which has the operations of the key-value engine in gateware.
 fn parse(bytes: &[u8]) -> Result<Request<'_>, Malformed> {
     let request = Request::parse(bytes, 0)?;
     let operation = request.operation;
@@ -71,7 +72,7 @@ struct Session {
     client: u64,
     /// Number of its last operation.
     used: u64,
-    /// Outcome and version of each.
+    /// Outcome and version of each request.
     records: Window<(Outcome, u64)>,
 }
 
@@ -83,12 +84,12 @@ impl Session {
     }
 }
 
-/// State that all nodes have in common: a function of the order alone.
+/// The state that all nodes have in common: it depends only on the order of decisions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct State {
-    /// Operations executed; the number of the last one.
+    /// Number of operations executed, and so the number of the last one.
     executed: u64,
-    /// The operation that wrote the value; 0 if there is none.
+    /// Number of the operation that wrote the value; 0 if there is no value.
     version: u64,
     value: Vec<u8>,
     sessions: Vec<Session>,
@@ -106,7 +107,7 @@ impl State {
         }
     }
 
-    /// Executes one request. `None` if it is so old that nobody waits for it.
+    /// Executes one request. `None` if it is so old that its client has ended it.
     fn execute(&mut self, request: &Request<'_>) -> Option<(Outcome, u64)> {
         self.executed += 1;
         let executed = self.executed;
@@ -175,7 +176,7 @@ impl State {
         }
     }
 
-    /// Takes over what another node has encoded. Says whether it was one.
+    /// Replaces the state by one that another node has encoded. Returns whether the bytes were valid.
     fn decode(&mut self, bytes: &[u8]) -> bool {
         if bytes.len() < Self::HEADER {
             return false;
@@ -215,13 +216,13 @@ impl State {
     }
 }
 
-/// A joining node's way to the state.
+/// The state transfer to a joining node.
 #[derive(Clone, Debug)]
 struct Arrival {
-    /// Decisions from this instance on are in `kept`.
+    /// The first instance whose decisions are in `kept`.
     from: u64,
     kept: VecDeque<(u64, Vec<u8>)>,
-    /// The node whose state is arriving, the last instance in it, the number of parts, and the parts that are here.
+    /// The node whose state is arriving, the last instance reflected in it, and its number of parts.
     source: Option<(usize, u64, usize)>,
     parts: u64,
     bytes: Vec<u8>,
@@ -233,24 +234,24 @@ pub struct Register {
     value_bytes: usize,
     node: usize,
     queue: Queue,
-    /// Requests of the node's own proposals, in order: instance, caller, client, request.
+    /// Requests in the node's own undecided proposals, in order: instance, caller, client, request.
     under_way: VecDeque<(u64, Caller, u64, u64)>,
     state: State,
     /// The next instance to be executed.
     next: u64,
-    /// `None` once the state is complete.
+    /// The state transfer; `None` once the state is complete.
     arrival: Option<Arrival>,
-    /// Buffer in which a state is written for others.
+    /// Buffer in which the state is encoded for other nodes.
     encoded: Vec<u8>,
 }
 
 impl Register {
-    /// Whether the node has the state and answers.
+    /// Whether the node has the complete state and answers requests.
     pub fn is_complete(&self) -> bool {
         self.arrival.is_none()
     }
 
-    /// The version and value of the register, past the order: for tests.
+    /// The version and value of the register, read without ordering: for tests.
     pub fn peek(&self) -> (u64, &[u8]) {
         (self.state.version, &self.state.value)
     }
@@ -281,7 +282,7 @@ impl Register {
         }
     }
 
-    /// The next request that this node has proposed, if it was in this instance or before.
+    /// Removes and returns the next request of this node's proposals, if it was proposed in `instance` or earlier.
     fn take_under_way(&mut self, instance: u64) -> Option<(Caller, u64, u64)> {
         let (proposed, caller, client, request) = *self.under_way.front()?;
         if proposed > instance {
@@ -300,7 +301,7 @@ impl Register {
         }
     }
 
-    /// Sends the whole state to a node that joins.
+    /// Sends the whole state to a joining node.
     fn donate(&mut self, to: usize, io: &mut Io<'_>) {
         let mut encoded = std::mem::take(&mut self.encoded);
         self.state.encode(&mut encoded);
@@ -316,7 +317,7 @@ impl Register {
         self.encoded = encoded;
     }
 
-    /// Takes in a part of the state; with the last one the node is complete.
+    /// Stores a part of the state. With the last part the node is complete.
     fn arrive(&mut self, from: usize, message: &[u8], context: &Context, io: &mut Io<'_>) {
         let Some(arrival) = &mut self.arrival else { return };
         if message.len() < PART_HEADER {
@@ -425,7 +426,7 @@ impl Service for Register {
         true
     }
 
-    /// As many requests as fit.
+    /// Puts as many queued requests into the proposal as fit.
     fn propose(&mut self, instance: u64, proposal: &mut [u8]) -> usize {
         let mut length = 0;
         while let Some((caller, bytes)) = self.queue.front()
@@ -466,7 +467,8 @@ impl Service for Register {
         if instance.is_multiple_of(ASK_EVERY) {
             self.ask(context, io);
         }
-        // A proposal to that instance that was not decided never will be: nothing happened.
+        // Proposals of this node up to this instance that were not decided never will be: the requests had no
+        // effect.
         while let Some((caller, client, request)) = self.take_under_way(instance) {
             self.answer(caller, (client, request), (Outcome::Busy, 0, &[]), context, io);
         }
@@ -512,7 +514,7 @@ mod tests {
         );
         assert_eq!(state.execute(&request(8, 3, Operation::Delete, 0, b"")), Some((Outcome::Ok, 6)));
         assert_eq!(state.execute(&request(8, 4, Operation::Get, 0, b"")), Some((Outcome::NotFound, 0)));
-        // A later one has taken its slot: nobody waits for it.
+        // A later request of the client has taken its slot, so the client has ended this one.
         state.execute(&request(7, 1 + WINDOW, Operation::Put, 0, b"white"));
         assert_eq!(state.execute(&put), None);
     }
@@ -546,7 +548,7 @@ mod tests {
             state.encode(&mut bytes);
             prop_assert!(other.decode(&bytes));
             prop_assert_eq!(&other, &state);
-            // Damaged it is another state, or none.
+            // Damaged bytes decode to another state, or are refused.
             let place = place.index(bytes.len());
             prop_assert!(!other.decode(&bytes[..place]));
             bytes[place] ^= damage;

@@ -4,7 +4,7 @@ use std::fmt;
 
 use weft_waist::{NodeId, NodeSet};
 
-/// The most nodes that take part: a [`Members`] is one byte of a record.
+/// The most nodes that take part: a [`Members`] is one byte in a record.
 pub const MEMBERS_MAX: usize = 8;
 
 /// A set of nodes 0 to 7, bit *i* for node *i*.
@@ -98,7 +98,7 @@ impl Members {
         (0..MEMBERS_MAX).filter(move |&node| self.contains(node))
     }
 
-    /// The same nodes as the waist names them.
+    /// The same nodes as a [`NodeSet`] of `weft_waist`.
     pub const fn to_nodes(self) -> NodeSet {
         NodeSet::from_bits(self.0 as u16)
     }
@@ -129,14 +129,15 @@ impl From<NodeId> for Members {
     }
 }
 
-/// Sizes of quorums; a consensus may be given others than the default.
+/// Sizes of quorums. A consensus may run with other sizes than the default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Quorums {
-    /// So many locked members, all with equal rows, decide. Any two such sets share a member: a strict majority.
+    /// Number of locked members with equal rows that make a decision: a strict majority, so that any two such sets
+    /// share a member.
     pub decision: u8,
-    /// A member that trusts fewer than so many, itself included, leaves locking and deciding to the others.
+    /// A member that trusts fewer members than this, itself included, neither locks nor decides by itself.
     pub survival: u8,
-    /// A proposal is decided if so many members hold it: more than may fail, so that it outlives them.
+    /// A value can be decided if this many members hold it: more than may fail, so that one of them survives.
     pub holders: u8,
 }
 
@@ -156,7 +157,8 @@ impl Quorums {
         }
     }
 
-    /// Whether a consensus among `members` with these quorums is safe, and lives with some failures, possibly none.
+    /// Whether a consensus among `members` with these quorums is safe, and can make progress despite some number
+    /// of failures, possibly 0.
     pub const fn are_valid(self, members: usize) -> bool {
         let (decision, survival, holders) =
             (self.decision as usize, self.survival as usize, self.holders as usize);
@@ -190,7 +192,7 @@ mod tests {
         for members in 1..=MEMBERS_MAX {
             let quorums = Quorums::of(members);
             assert!(quorums.are_valid(members), "{members}");
-            // The members left when as many fail as may can still decide.
+            // If as many members fail as may, the remaining ones can still decide.
             assert!(members - Quorums::tolerated(members) >= usize::from(quorums.decision));
         }
         assert_eq!(Quorums::of(5), Quorums { decision: 3, survival: 3, holders: 3 });

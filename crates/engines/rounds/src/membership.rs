@@ -1,17 +1,17 @@
-//! Who takes part in which instance.
+//! Membership: which nodes take part in which instance.
 //!
-//! Members change by decisions: a change that is decided in instance *c* applies from instance *c* + 3 windows on, when
-//! every running node has released *c*. Of several changes in that time the first one counts, so that what is known
-//! about the next members is always one set and one number.
+//! Members change by decisions. A change that is decided in instance *c* takes effect in instance *c* + 3 windows;
+//! by then every running node has released *c*. Of several changes decided meanwhile the first one counts, so that
+//! there is always at most one pending change: one set of members and one instance.
 //!
-//! A node goes when it says so itself, or when so many members accuse it of silence that one of them must be correct.
-//! One accuser is not enough: it may be the one that omits to receive.
+//! A member is removed at its own request, or when so many members report its silence that one of them must be
+//! correct. One report is not enough: the reporting member may itself be the one that fails to receive.
 
 use crate::members::{MEMBERS_MAX, Members};
 use crate::message::Change;
 use crate::parameters::{Parameters, PlantedBug};
 
-/// The members of the instance that begins in the running round, and of those to come.
+/// The members of the instance that begins in the running round, and the pending change.
 #[derive(Clone, Debug)]
 pub struct Membership {
     parameters: Parameters,
@@ -24,17 +24,17 @@ pub struct Membership {
     since: u64,
     /// The members before that.
     former: Members,
-    /// A decided change: its first instance and the members then.
+    /// A decided change: the instance in which it takes effect, and the members from then on.
     next: Option<(u64, Members)>,
 
-    /// By node: the last round in which it was heard, or in which it came.
+    /// By node: the last round in which its message arrived, or in which it became a member.
     heard: [u64; MEMBERS_MAX],
-    /// By node: the members that accuse it, by what was decided.
+    /// By node: the members that have reported its silence in decided changes.
     accusers: [Members; MEMBERS_MAX],
-    /// Nodes outside that ask to be added.
+    /// Nodes that are no members and ask to be added.
     joining: Members,
     leaving: bool,
-    /// The instance in which this node has proposed a change that is not released yet.
+    /// The instance in which this node has proposed a change, until that instance is released.
     proposed: Option<u64>,
 }
 
@@ -57,7 +57,7 @@ impl Membership {
         }
     }
 
-    /// Node `node` takes part from instance `first` on.
+    /// Node `node` takes part in the instances from `first` on.
     pub(crate) fn start(&mut self, node: usize, first: u64, epoch: u16, members: Members) {
         (self.node, self.round, self.epoch) = (node, first, epoch);
         (self.members, self.former) = (members, members);
@@ -77,12 +77,13 @@ impl Membership {
         self.members
     }
 
-    /// Rounds until a decided change takes effect, and the next members.
+    /// The pending change: rounds until it takes effect, and the next members.
     pub fn next(&self) -> Option<(u8, Members)> {
         self.next.map(|(first, members)| ((first - self.round) as u8, members))
     }
 
-    /// Whom a message of the running round concerns: the members of every instance in flight, and those to come.
+    /// The nodes to which a message of the running round is sent: the members of every instance in flight, and the
+    /// next members.
     pub(crate) fn audience(&self) -> Members {
         let former =
             if self.round < self.since + self.parameters.window { self.former } else { Members::EMPTY };
@@ -90,12 +91,12 @@ impl Membership {
         self.members.union(former).union(next).without(self.node)
     }
 
-    /// Whether the node was removed so long ago that all its instances are over.
+    /// Whether the node was removed so long ago that all instances in which it took part are over.
     pub(crate) fn has_left(&self) -> bool {
         !self.members.contains(self.node) && self.round >= self.since + self.parameters.slots()
     }
 
-    /// Round `round` begins. Tells whether new members come into effect.
+    /// Begins round `round`. Returns whether a change of the members takes effect in it.
     pub(crate) fn advance(&mut self, round: u64) -> bool {
         self.round = round;
         let Some((_, members)) = self.next.filter(|(first, _)| *first == round) else { return false };
@@ -108,12 +109,12 @@ impl Membership {
         true
     }
 
-    /// `from` was heard in the running round.
+    /// Notes that a message of `from` has arrived in the running round.
     pub(crate) fn hear(&mut self, from: usize) {
         self.heard[from] = self.round;
     }
 
-    /// `node` asks to be added. A member that has restarted has to be removed for its silence first.
+    /// Notes that `node` asks to be added. A member that has restarted must first be removed for its silence.
     pub(crate) fn ask(&mut self, node: usize) {
         let coming = self.next.map_or(Members::EMPTY, |(_, members)| members);
         let fits = self.members.with(node).len() <= self.parameters.members_max();
@@ -122,12 +123,12 @@ impl Membership {
         }
     }
 
-    /// This node wants to leave.
+    /// Notes that this node is to leave.
     pub(crate) fn leave(&mut self) {
         self.leaving = true;
     }
 
-    /// The change that this node proposes in the running round, if there is reason for one.
+    /// The change that this node proposes in the running round, if one is needed.
     pub(crate) fn propose(&mut self) -> Option<Change> {
         if self.next.is_some() || self.proposed.is_some() || !self.members.contains(self.node) {
             return None;
@@ -146,9 +147,10 @@ impl Membership {
         Some(Change { add, remove })
     }
 
-    /// The change by `proposer` was decided in `instance`, and all earlier ones are known. All nodes compute the same.
+    /// Applies a change by `proposer` that was decided in `instance`; all earlier decisions have been applied. All
+    /// nodes compute the same result.
     pub(crate) fn decided(&mut self, instance: u64, proposer: usize, change: Change) {
-        // A change decided before the last one took effect does not count.
+        // A change decided before the last change took effect does not count.
         if self.next.is_some() || instance < self.since {
             return;
         }
@@ -169,7 +171,7 @@ impl Membership {
         }
     }
 
-    /// All decisions of `instance` are released.
+    /// Notes that all decisions of `instance` are released.
     pub(crate) fn closed(&mut self, instance: u64) {
         if self.proposed == Some(instance) {
             self.proposed = None;
@@ -195,7 +197,7 @@ mod tests {
         membership.decided(5, 2, change);
         assert_eq!(membership.next(), Some((10, Members::from_iter([0, 1, 4]))));
         assert_eq!(membership.audience(), Members::from_iter([1, 2, 4]));
-        // Only the first one counts until it has taken effect.
+        // Until the first change has taken effect, no other counts.
         membership.decided(6, 1, Change { add: Members::only(5), ..Change::default() });
         assert!(!membership.advance(16) && membership.advance(17));
         assert_eq!((membership.epoch(), membership.members()), (2, Members::from_iter([0, 1, 4])));
@@ -259,7 +261,7 @@ mod tests {
         membership.start(0, 0, 1, Members::first(6));
         membership.ask(6);
         assert_eq!(membership.propose(), None, "nor is that proposed");
-        // The last member stays until another one comes.
+        // The last member stays until another node is added.
         membership.start(0, 0, 1, Members::only(0));
         membership.leave();
         let leave = membership.propose().unwrap();

@@ -1,7 +1,7 @@
 //! The messages, byte by byte.
 //!
-//! All integers are big-endian and aligned to their size; all messages begin on 8 bytes. What is marked zero is
-//! written as zero and ignored.
+//! All integers are big-endian and aligned to their size; all messages begin at a multiple of 8 bytes. Fields
+//! marked zero are sent as zero and ignored by receivers.
 //!
 //! ```text
 //! Round     0 round(8)   8 epoch(2) members(1) flags(1) proposal bytes(2) algorithm(1) next(1)
@@ -24,28 +24,28 @@
 //!           decision quorum(1)   32 lag of each node(4 each, two's complement). Times are cycles of 4 ns
 //! ```
 //!
-//! The area of the consensus is one record of 12 bytes for each instance in flight, oldest first; of a window of four
-//! it fills one beat of 64 bytes with the head. A proposal begins with a beat in every message, so that no card
-//! shifts it.
+//! The area of the consensus is one record of 12 bytes for each instance in flight, oldest first. With a window of
+//! four, the head and the area together fill one beat of 64 bytes. A proposal begins at a multiple of 64 bytes in
+//! every message, so that no card needs to shift it.
 
 use thiserror::Error;
 
 use crate::instance::Record;
 use crate::members::{MEMBERS_MAX, Members};
 
-/// Kind of a message between nodes, in the waist's `kind`.
+/// Kind of a message between nodes: the `kind` of messages in `weft_waist`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Kind {
     /// A member's message of a round.
     Round = 1,
-    /// A member asks for decided proposals that it lacks.
+    /// A member requests decided proposals that it lacks.
     Fetch = 2,
     /// The answer, one proposal.
     Value = 3,
-    /// Founders begin.
+    /// A founder starts the founding of the cluster.
     Start = 4,
-    /// A node outside asks to be added.
+    /// A node that is no member asks to be added.
     Join = 5,
 }
 
@@ -62,30 +62,30 @@ impl Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Call {
-    /// Found the cluster: this node begins, and tells the others.
+    /// Found the cluster: this node begins, and notifies the other founders.
     Start = 16,
-    /// Asks for the node's progress.
+    /// Ask for the node's progress.
     Status = 17,
     /// Propose these bytes.
     Propose = 18,
-    /// Send all decisions here from now on.
+    /// Send all decisions to this caller from now on.
     Subscribe = 19,
-    /// Leave the cluster in order.
+    /// Leave the cluster in an orderly way.
     Leave = 20,
     /// Set the period from the next round on, at this node: in cycles of 4 ns.
     SetPeriod = 21,
-    /// Asks for the arrival times of messages, relative to their expected times.
+    /// Ask for the arrival times of messages, relative to their expected times.
     Timing = 22,
-    /// The answer to each of these but the last.
+    /// The answer to each of the calls above but `Timing`.
     Answer = 24,
-    /// To a subscriber: a decided proposal.
+    /// A decided proposal, sent to a subscriber.
     Decided = 25,
     /// The answer to `Timing`.
     Timings = 26,
 }
 
 impl Call {
-    /// The call of that kind; answers are none.
+    /// The call of that kind; `None` for answers.
     pub fn parse(kind: u8) -> Option<Self> {
         let calls = [
             Self::Start,
@@ -99,7 +99,8 @@ impl Call {
         calls.into_iter().find(|known| *known as u8 == kind)
     }
 
-    /// Whether only the node's own host may ask for it, because it changes the node. Others are refused.
+    /// Whether only the node's own host may make the call, because it changes the node. From other callers it is
+    /// refused.
     pub const fn is_for_host(self) -> bool {
         matches!(self, Self::Start | Self::Subscribe | Self::Leave | Self::SetPeriod)
     }
@@ -109,9 +110,9 @@ impl Call {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Status {
-    /// Done. A proposal: decided.
+    /// Success. A proposal with this status is decided.
     Ok = 0,
-    /// The instance decided without the proposal. It had no effect: propose again.
+    /// The instance decided without the proposal, which had no effect: propose it again.
     Dropped = 1,
     /// The queue of proposals is full. Nothing happened.
     Busy = 2,
@@ -119,7 +120,7 @@ pub enum Status {
     NotRunning = 3,
     /// The node has fenced itself. A proposal may have been decided by the others.
     Fenced = 4,
-    /// The size is wrong, or only the node's host may ask for this. Nothing happened.
+    /// The size is wrong, or only the node's host may make this call. Nothing happened.
     BadRequest = 5,
     /// The value to set is out of its range. Nothing happened.
     OutOfRange = 6,
@@ -148,13 +149,13 @@ pub enum Phase {
     Idle = 0,
     /// A founder that waits for the start.
     Ready = 1,
-    /// It asks to be added.
+    /// It asks the members to add it.
     Joining = 2,
     /// It takes part.
     Running = 3,
-    /// It could not be sure of a decision in time and has stopped; it has to join anew.
+    /// It could not complete a decision in time and has stopped; it has to join again.
     Fenced = 4,
-    /// It was removed, by its own wish or because it was silent.
+    /// It was removed, at its own request or because it was silent.
     Left = 5,
 }
 
@@ -172,10 +173,10 @@ impl Phase {
     }
 }
 
-/// Reason for which bytes are no message.
+/// Why bytes are no valid message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Malformed {
-    /// The message has another length than its fields say.
+    /// The length differs from the one that the fields give.
     #[error("{have} bytes where {need} are needed")]
     Length {
         /// Length of the bytes.
@@ -183,12 +184,12 @@ pub enum Malformed {
         /// Bytes that the fields need.
         need: usize,
     },
-    /// A field has a value that it cannot have.
+    /// A field, by its name, has an invalid value.
     #[error("the field {0} has a value that it cannot have")]
     Field(&'static str),
 }
 
-/// Bound on round numbers: at one round every nanosecond it takes 146 years.
+/// Upper bound of round numbers: at one round per nanosecond it is reached after 146 years.
 pub const ROUNDS_MAX: u64 = 1 << 62;
 
 fn exactly(bytes: &[u8], need: usize) -> Result<&[u8], Malformed> {
@@ -215,10 +216,10 @@ fn put<const N: usize>(bytes: &mut [u8], at: usize, field: [u8; N]) {
     bytes[at..at + N].copy_from_slice(&field);
 }
 
-/// A member's proposal in one instance: bytes of its user, or a change of the members. No bytes: nothing.
+/// A member's proposal in one instance: bytes of a client, or a change of the members; empty if there is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Proposal<'a> {
-    /// The bytes are a [`Change`].
+    /// Whether the bytes are a [`Change`].
     pub change: bool,
     /// The content.
     pub bytes: &'a [u8],
@@ -234,12 +235,12 @@ impl<'a> Proposal<'a> {
     }
 }
 
-/// A change of the members that a member asks for.
+/// A change of the members that a member proposes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Change {
-    /// Nodes that are added.
+    /// Nodes to add.
     pub add: Members,
-    /// Nodes that are removed: the proposer itself, or members that it has not heard for too long.
+    /// Nodes to remove: the proposer itself, or members from which it has received nothing for too long.
     pub remove: Members,
 }
 
@@ -271,7 +272,7 @@ pub struct Head {
     pub epoch: u16,
     /// The members.
     pub members: Members,
-    /// In so many rounds, 1 to 63, the members will be these.
+    /// In this number of rounds, 1 to 63, the members will be these.
     pub next: Option<(u8, Members)>,
     /// Algorithm of the area that follows.
     pub algorithm: u8,
@@ -280,7 +281,7 @@ pub struct Head {
 /// A member's message of a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Round<'a> {
-    /// Sender and round.
+    /// Header with the round.
     pub head: Head,
     /// Area of the algorithm.
     pub area: &'a [u8],
@@ -297,7 +298,7 @@ impl<'a> Round<'a> {
         (Self::HEAD + area_bytes).next_multiple_of(64)
     }
 
-    /// The head of a message with that proposal.
+    /// Encodes the head of a message with that proposal.
     pub fn head(head: &Head, proposal: &Proposal<'_>) -> [u8; Round::HEAD] {
         let mut bytes = [0; Self::HEAD];
         let (ahead, next) = head.next.unwrap_or_default();
@@ -311,10 +312,10 @@ impl<'a> Round<'a> {
         bytes
     }
 
-    /// Reads a message with an area of `area_bytes` and a proposal of at most `value_bytes`.
+    /// Parses a message with an area of `area_bytes` bytes and a proposal of at most `value_bytes` bytes.
     ///
     /// # Errors
-    /// Wrong length, a round that no cluster lives to see, a longer proposal, or a change that is none.
+    /// Wrong length, a round number beyond the bound, a proposal that is too long, or a malformed change.
     pub fn parse(bytes: &'a [u8], area_bytes: usize, value_bytes: usize) -> Result<Self, Malformed> {
         let proposal_at = Self::proposal_at(area_bytes);
         at_least(bytes, proposal_at)?;
@@ -357,7 +358,7 @@ impl Record {
         bytes
     }
 
-    /// Reads it; `None` if the sender has nothing to say about the instance.
+    /// Decodes a record; `None` if the sender has no record of the instance.
     ///
     /// # Panics
     /// If there are fewer bytes than [`Record::BYTES`].
@@ -372,12 +373,12 @@ impl Record {
     }
 }
 
-/// A member asks for decided proposals that it lacks.
+/// A member's request for decided proposals that it lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fetch {
-    /// Of which instance.
+    /// The instance.
     pub instance: u64,
-    /// Proposers of the wanted proposals.
+    /// Proposers of the requested proposals.
     pub wanted: Members,
 }
 
@@ -403,10 +404,10 @@ impl Fetch {
     }
 }
 
-/// One proposal: the answer to a [`Fetch`], and the notification of a subscriber.
+/// One proposal: the answer to a [`Fetch`], or a notification of a subscriber.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Value<'a> {
-    /// Of which instance.
+    /// The instance.
     pub instance: u64,
     /// The proposer.
     pub proposer: usize,
@@ -418,7 +419,7 @@ impl<'a> Value<'a> {
     /// Bytes of the header: one beat.
     pub const HEADER: usize = 64;
 
-    /// The header; the proposal follows it.
+    /// Encodes the header; the proposal follows it in the message.
     pub fn header(&self) -> [u8; Value::HEADER] {
         let mut bytes = [0; Self::HEADER];
         put(&mut bytes, 0, self.instance.to_be_bytes());
@@ -431,7 +432,7 @@ impl<'a> Value<'a> {
     /// Decodes the value.
     ///
     /// # Errors
-    /// Wrong length, a proposer that no cluster has, a proposal of more than `value_bytes`, or a change that is none.
+    /// Wrong length, an invalid proposer, a proposal of more than `value_bytes`, or a malformed change.
     pub fn parse(bytes: &'a [u8], value_bytes: usize) -> Result<Self, Malformed> {
         let (head, proposal) = at_least(bytes, Self::HEADER)?.split_at(Self::HEADER);
         exactly(proposal, be16(head, 10).into())?;
@@ -449,7 +450,7 @@ impl<'a> Value<'a> {
     }
 }
 
-/// Bytes of `Start` and `Join`, which say nothing but their kind.
+/// Bytes of `Start` and `Join`, which have no content.
 pub const SIGNAL_BYTES: usize = 8;
 
 /// The answer to a call.
@@ -463,7 +464,7 @@ pub struct Answer {
     pub epoch: u16,
     /// The members.
     pub members: Members,
-    /// To a proposal: the instance that it was proposed in; otherwise the round.
+    /// In the answer to a proposal, the instance in which it was proposed; otherwise the round.
     pub number: u64,
 }
 
@@ -521,29 +522,30 @@ impl Period {
     }
 }
 
-/// Figures from which an operator chooses a period, in cycles of 4 ns by the node's own clock.
+/// Measurements from which an operator chooses a period, in cycles of 4 ns of the node's own clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timings {
     /// The running round, 0 before the first.
     pub round: u64,
-    /// Nominal beginning; 0 before the first.
+    /// When the running round was due to begin; 0 before the first.
     pub begin: u64,
-    /// Length of the rounds to come.
+    /// Length of future rounds.
     pub period: u32,
     /// The shortest one-way delay, as configured.
     pub one_way: u32,
-    /// The largest lag of any message since the node took part or its period was set. One of more than the period
-    /// less the one-way delay came too late for its round; of those that came later than the round after that nothing
-    /// is known.
+    /// The largest lag of any message since the node took part or its period was set. A message whose lag exceeds
+    /// the period less the one-way delay arrived too late for its round. Messages that arrived later than the
+    /// following round are not measured.
     pub largest_lag: u32,
     /// This node.
     pub node: usize,
     /// Members whose message of the round before the running one has not arrived.
     pub missed: Members,
-    /// Number of locked members that decide.
+    /// Number of locked members that make a decision.
     pub decision_quorum: u8,
-    /// By how much each node's last message came later than it would have over the shortest way, had its sender begun
-    /// the round when this node did; negative if it came sooner. `None`: not heard yet.
+    /// The lag of each node's last message: how much later it arrived than after the shortest one-way delay, if
+    /// its sender had begun the round when this node did. Negative if it arrived sooner; `None` if no message has
+    /// arrived yet.
     pub lags: [Option<i32>; MEMBERS_MAX],
 }
 
@@ -551,7 +553,7 @@ impl Timings {
     /// Bytes of the message.
     pub const BYTES: usize = 64;
 
-    /// Encodes the time-outs.
+    /// Encodes the timings.
     pub fn encode(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         put(&mut bytes, 0, self.round.to_be_bytes());
@@ -568,10 +570,10 @@ impl Timings {
         bytes
     }
 
-    /// Decodes the time-outs.
+    /// Decodes the timings.
     ///
     /// # Errors
-    /// Wrong length, a node that no cluster has.
+    /// Wrong length, or an invalid node.
     pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
         exactly(bytes, Self::BYTES)?;
         if usize::from(bytes[28]) >= MEMBERS_MAX {

@@ -8,30 +8,30 @@ use crate::timer::CYCLE;
 /// Sizes and intervals of an engine. All nodes of a cluster use the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameters {
-    /// Rounds that an instance of the consensus has, and so how many are in flight: 4 or 8. With *t* failures it needs
-    /// *t* + 2.
+    /// Number of rounds of a consensus instance, and therefore of instances in flight: 4 or 8. With *t* failures
+    /// an instance needs *t* + 2 rounds.
     pub window: u64,
     /// The most bytes of a proposal, 8 to 1,408.
     pub value_bytes: usize,
-    /// Proposals of its users that a node keeps until they travel, at least 1.
+    /// Number of clients' proposals that a node queues until they are sent, at least 1.
     pub queue: usize,
-    /// Length of a round: whole cycles of 4 ns, at least 8. It must exceed the longest one-way delay, the time from
-    /// deadline to wire, and by how much rounds begin apart, taken together.
+    /// Length of a round: whole cycles of 4 ns, at least 8. It must exceed the sum of the longest one-way delay,
+    /// the time from deadline to wire, and the differences between the nodes' beginnings of a round.
     pub period: Duration,
-    /// The shortest one-way delay between two nodes, in whole cycles of 4 ns. If it is said to be longer than it is,
-    /// rounds become shorter than the period.
+    /// The shortest one-way delay between two nodes, in whole cycles of 4 ns. If the configured delay is longer
+    /// than the real one, rounds become shorter than the period.
     pub one_way: Duration,
-    /// A member that was not heard for more rounds than this is proposed for removal; at least the window.
+    /// A member whose messages are missing for more rounds than this is proposed for removal; at least the window.
     pub silence: u64,
-    /// By the number of members less one: the quorums.
+    /// The quorums, indexed by the number of members less one.
     pub quorums: [Quorums; MEMBERS_MAX],
-    /// A known bug to run with.
+    /// A deliberate bug to run with.
     #[cfg(feature = "planted-bugs")]
     pub planted_bug: Option<PlantedBug>,
 }
 
 impl Default for Parameters {
-    /// Rounds of 2 us over ways of 1.384 us, eight in flight, values of up to 512 bytes.
+    /// Rounds of 2 us, one-way delays of 1.384 us, eight instances in flight, values of up to 512 bytes.
     fn default() -> Self {
         Self {
             window: 8,
@@ -48,10 +48,10 @@ impl Default for Parameters {
 }
 
 impl Parameters {
-    /// Whether an engine can run with these.
+    /// Checks that an engine can run with these parameters.
     ///
     /// # Errors
-    /// The first one that is out of range.
+    /// The first parameter that is out of range.
     pub fn check(&self) -> Result<(), ParametersError> {
         let require = |holds, what| if holds { Ok(()) } else { Err(ParametersError(what)) };
         require(matches!(self.window, 4 | 8), "window must be 4 or 8")?;
@@ -73,17 +73,17 @@ impl Parameters {
         )
     }
 
-    /// Whether rounds may have that length, the other parameters being as they are.
+    /// Whether rounds may have this length, given the other parameters.
     pub(crate) fn takes_period(&self, period: Duration) -> bool {
         is_cycles(period) && (CYCLE * 8..=Duration::from_secs(1)).contains(&period) && period > self.one_way
     }
 
-    /// The quorums among so many members.
+    /// The quorums for this number of members.
     pub(crate) fn quorums(&self, members: usize) -> Quorums {
         self.quorums[members - 1]
     }
 
-    /// Most members for which the window has rounds enough.
+    /// The most members for which the window has enough rounds.
     pub fn members_max(&self) -> usize {
         (1..=MEMBERS_MAX)
             .rev()
@@ -91,13 +91,13 @@ impl Parameters {
             .unwrap_or(1)
     }
 
-    /// Rounds until an instance must be complete: then its slot is needed again.
+    /// Rounds until an instance must be complete, because its slot is reused.
     pub(crate) fn slots(&self) -> u64 {
         2 * self.window
     }
 
-    /// Instances from a decided change to the first one that it applies to. By then every running node has released
-    /// the decision, with a window to spare in which a coming member is told.
+    /// Instances from a decided change to the first one to which it applies. By then every running node has
+    /// released the decision, and one more window remains in which the members inform a new one.
     pub(crate) fn change_delay(&self) -> u64 {
         3 * self.window
     }
@@ -123,23 +123,24 @@ fn is_cycles(duration: Duration) -> bool {
 #[error("{0}")]
 pub struct ParametersError(&'static str);
 
-/// Known ways to get consensus wrong. With the feature `planted-bugs` an engine can be told to have one of them, which
-/// proves that a checker would see it.
+/// Deliberate bugs of the consensus. With the feature `planted-bugs` an engine can run with one of them, which
+/// shows that a checker would detect it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PlantedBug {
-    /// A member goes on to accept one that suspects it: suspicion is not mutual.
+    /// A member still accepts records of a member that suspects it: suspicion is not mutual.
     SuspicionNotMutual,
     /// A member decides every value that any member holds, even if its only holder may fail.
     HoldersNotCounted,
     /// A member decides as soon as it is locked, without a quorum.
     DecideWhenLocked,
-    /// A member locks after the first round whatever it missed.
+    /// A member locks after the first round, whichever messages it missed.
     LockAtOnce,
-    /// A member releases what it believes when a slot leaves the window undecided, instead of fencing itself.
+    /// When a slot leaves the window undecided, a member releases its own row as the decision, instead of fencing
+    /// itself.
     GuessInsteadOfFence,
-    /// A message that comes a round late counts.
+    /// A message that arrives a round late counts.
     LateMessageCounts,
-    /// One member can have another one removed.
+    /// The report of one member is enough to have another one removed.
     OneAccuserIsEnough,
 }
 

@@ -1,8 +1,9 @@
 //! All-reduce: the sum and the maximum of one number per member, for every round.
 //!
-//! In round *r* every member proposes its number. In round *r* + 1 each tells what it makes of the numbers that it
-//! heard; a result counts if every member tells the same. So all that get a result get the same one, two rounds after
-//! the numbers, and a round in which anything was lost has none: whose number is missing is asked for it again.
+//! In round *r* every member proposes its number. In round *r* + 1 each member sends the reduction of the numbers
+//! that it received; it counts if all members send the same. So all members that get a result get the same one,
+//! two rounds after the numbers. A round in which anything was lost has no result, and its members have to propose
+//! their numbers again.
 
 use crate::algorithm::{Algorithm, Contradiction, Decision, Fence, Output};
 use crate::members::Members;
@@ -16,9 +17,9 @@ pub struct Reduction {
     pub sum: u64,
     /// The largest number; 0 if there is none.
     pub maximum: u64,
-    /// Members heard in the round.
+    /// Members whose message arrived in the round.
     pub heard: Members,
-    /// Members among them that gave a number.
+    /// Members among them that proposed a number.
     pub contributors: Members,
 }
 
@@ -26,7 +27,7 @@ impl Reduction {
     /// Bytes of a reduction: `sum(8) maximum(8) heard(1) contributors(1) zero(6)`, big-endian.
     pub const BYTES: usize = 24;
 
-    /// Encodes the area.
+    /// Encodes the reduction.
     pub fn encode(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         bytes[..8].copy_from_slice(&self.sum.to_be_bytes());
@@ -35,7 +36,7 @@ impl Reduction {
         bytes
     }
 
-    /// Decodes the area.
+    /// Decodes a reduction.
     ///
     /// # Panics
     /// If there are fewer bytes than [`Reduction::BYTES`].
@@ -45,7 +46,7 @@ impl Reduction {
         Self { sum: number(0), maximum: number(8), heard: set(16), contributors: set(17) }
     }
 
-    /// Takes in what a member proposes: a number, or nothing.
+    /// Adds a member's proposal: a number, or nothing.
     fn add(&mut self, member: usize, proposal: &Proposal<'_>) {
         self.heard = self.heard.with(member);
         if let Ok(number) = <[u8; 8]>::try_from(proposal.bytes).map(u64::from_be_bytes) {
@@ -56,19 +57,19 @@ impl Reduction {
     }
 }
 
-/// The all-reduce over one round after the other.
+/// All-reduce, once per round.
 #[derive(Clone, Debug)]
 pub struct Reduce {
     node: usize,
     first: u64,
     round: u64,
     members: Members,
-    /// Of the running round.
+    /// Reduction of the running round.
     running: Reduction,
-    /// Reduction of the round before, and the members with the same one.
+    /// Reduction of the previous round, and the members that sent the same one.
     last: Reduction,
     agreeing: Members,
-    /// Result that has ended and is not reported yet.
+    /// The instance that has ended and is not reported yet, with its result.
     result: Option<(u64, Option<Reduction>)>,
 }
 
@@ -127,7 +128,8 @@ impl Algorithm for Reduce {
         if let Some(reduction) = result.filter(|reduction| !reduction.contributors.is_empty()) {
             let bytes = reduction.encode();
             let proposal = Proposal { change: false, bytes: &bytes };
-            // All members that gave a number learn that it counts.
+            // Each contributor gets the decision as its own proposal's, so that all of them see that their number
+            // counts.
             let proposer =
                 if reduction.contributors.contains(self.node) { self.node } else { first_of(reduction) };
             output.decide(&Decision { instance, proposer, proposal });

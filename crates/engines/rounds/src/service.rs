@@ -1,4 +1,4 @@
-//! The service above an algorithm: proposers, and subscribers to decisions.
+//! The service above an algorithm: it takes proposals from clients and passes decisions to subscribers.
 
 use std::collections::VecDeque;
 
@@ -8,19 +8,19 @@ use crate::algorithm::Decision;
 use crate::message::{Answer, Call, Phase, Status, Value};
 use crate::parameters::Parameters;
 
-/// The user of a stream of decisions: pure, bounded, allocated when it is made.
+/// A service that uses a stream of decisions: pure, of bounded size, with all memory allocated when it is made.
 pub trait Service {
-    /// A service with all the space that it will need.
+    /// A service that is not started yet, with all the memory that it will need.
     fn new(parameters: &Parameters) -> Self;
 
-    /// The node begins, or begins anew: `first` is the first instance that will be told. `founding` if nothing was
-    /// before.
+    /// The node starts or restarts: `first` is the first instance whose decisions it will get; `founding` if it is
+    /// the first of the cluster.
     fn start(&mut self, node: usize, first: u64, founding: bool, io: &mut Io<'_>);
 
-    /// Someone asks something, in whatever phase the node is.
+    /// Handles a call, in whatever phase the node is.
     ///
     /// # Errors
-    /// With which status to refuse.
+    /// The status with which to refuse the call.
     fn call(
         &mut self,
         caller: Caller,
@@ -29,26 +29,27 @@ pub trait Service {
         io: &mut Io<'_>,
     ) -> Result<(), Status>;
 
-    /// A message that the same service of another node has sent past the rounds. Says whether it knows its kind.
+    /// Handles a message that the same service of another node has sent outside the rounds. Returns whether it
+    /// knows the kind.
     fn deliver(&mut self, from: usize, message: Message<'_>, context: &Context, io: &mut Io<'_>) -> bool {
         let _ = (from, message, context, io);
         false
     }
 
-    /// Writes what the node proposes in `instance` and returns how many bytes it is; 0 is nothing.
+    /// Writes the node's proposal for `instance` and returns its length in bytes; 0 for none.
     fn propose(&mut self, instance: u64, proposal: &mut [u8]) -> usize;
 
-    /// Something is decided.
+    /// Handles a decision.
     fn decide(&mut self, decision: &Decision<'_>, context: &Context, io: &mut Io<'_>);
 
     /// All decisions of `instance` have been reported. No further proposal can be decided in it.
     fn close(&mut self, instance: u64, context: &Context, io: &mut Io<'_>);
 
-    /// The node stops. What was proposed may or may not be decided by the others.
+    /// Handles that the node stops. Its pending proposals may or may not be decided by the others.
     fn stop(&mut self, context: &Context, io: &mut Io<'_>);
 }
 
-/// State of the node in an answer.
+/// State of the node that answers report.
 #[derive(Clone, Copy, Debug)]
 pub struct Context {
     /// This node.
@@ -62,10 +63,10 @@ pub struct Context {
 }
 
 impl Context {
-    /// Whether a node in this phase takes proposals.
+    /// Whether a node in this phase accepts proposals.
     ///
     /// # Errors
-    /// Why not.
+    /// The status with which to refuse them.
     pub fn takes_proposals(&self) -> Result<(), Status> {
         match self.phase {
             Phase::Running => Ok(()),
@@ -81,12 +82,13 @@ impl Context {
     }
 }
 
-/// Proposals of users that wait for their round: bounded, first come first served.
+/// A bounded queue of clients' proposals that wait for a round, first come first served.
 #[derive(Clone, Debug)]
 pub(crate) struct Queue {
     value_bytes: usize,
     capacity: usize,
-    /// Callers and lengths of their proposals. The bytes lie in `bytes`, from `place` on, `value_bytes` apart.
+    /// Callers, and lengths of their proposals. The proposals are in `bytes`, `value_bytes` apart, starting with
+    /// slot `place`.
     callers: VecDeque<(Caller, usize)>,
     bytes: Vec<u8>,
     place: usize,
@@ -124,7 +126,7 @@ impl Queue {
         Some((caller, &self.bytes[at..at + length]))
     }
 
-    /// Takes the first one off.
+    /// Removes the first proposal.
     pub fn pop(&mut self) {
         if self.callers.pop_front().is_some() {
             self.place = (self.place + 1) % self.capacity;
@@ -132,12 +134,12 @@ impl Queue {
     }
 }
 
-/// The plain service: a queue of proposals on one side, a stream of decisions on the other.
+/// The plain service: it queues proposals, and sends decisions to a subscriber.
 #[derive(Clone, Debug)]
 pub struct Streams {
     value_bytes: usize,
     queue: Queue,
-    /// By instance modulo their number: the caller whose proposal the node has made there.
+    /// Indexed by instance modulo the length: the caller whose proposal this node made in the instance.
     asked: Vec<Option<(u64, Caller)>>,
     subscriber: Option<Caller>,
 }

@@ -1,11 +1,11 @@
-//! Ends of rounds: a fixed period, shortened to follow the fastest member.
+//! The timer that ends rounds: a fixed period, shortened to follow the fastest member.
 
 use weft_time::{Duration, Instant};
 
-/// Durations are whole cycles of the card's 250 MHz clock, so that twins compute the same.
+/// Durations are whole cycles of the card's 250 MHz clock, so that software and gateware compute the same.
 pub(crate) const CYCLE: Duration = Duration::from_ns(4);
 
-/// Of which round a message is, seen from the running one.
+/// The round of a message, relative to the running one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Of {
     Last,
@@ -15,10 +15,10 @@ pub(crate) enum Of {
 
 /// The round timer.
 ///
-/// A member whose message comes sooner than the shortest way takes has begun its round sooner by that *lead*. The
-/// timer shortens a later round by a quarter of the largest lead, and by at most an eighth of the period, so that all
-/// follow the fastest. A quarter, because a correction shows in the leads of the next but one round: a larger part
-/// would overshoot.
+/// A message that arrives sooner than the shortest one-way delay allows was sent by a member that began its round
+/// earlier, by that *lead*. The timer shortens a later round by a quarter of the largest lead, but by at most an
+/// eighth of the period, so that all members follow the fastest. It is a quarter because a correction shows in the
+/// leads only after the next round: a larger part would overshoot.
 #[derive(Clone, Debug)]
 pub(crate) struct RoundTimer {
     period: Duration,
@@ -35,12 +35,13 @@ impl RoundTimer {
         Self { period, one_way, last: begin, begin, deadline, trim: Duration::ZERO }
     }
 
-    /// Length of the rounds to come.
+    /// Length of future rounds.
     pub fn period(&self) -> Duration {
         self.period
     }
 
-    /// The next round has this length. The running one ends when it was to end; what was seen in it shortens no other.
+    /// Sets the length from the next round on. The running round ends as planned; leads measured in it shorten no
+    /// later round.
     pub fn set_period(&mut self, period: Duration) {
         (self.period, self.trim) = (period, Duration::ZERO);
     }
@@ -50,7 +51,7 @@ impl RoundTimer {
         self.begin
     }
 
-    /// Rounds are to begin at `begin`.
+    /// Sets when the first round begins.
     pub fn arm(&mut self, begin: Instant) {
         (self.deadline, self.trim) = (begin, Duration::ZERO);
     }
@@ -60,7 +61,8 @@ impl RoundTimer {
         self.deadline
     }
 
-    /// The next round begins, at the deadline, not when the timer happened to fire. Tells whether it is shortened.
+    /// Begins the next round, at the deadline, not when the timer happened to fire. Returns whether the round is
+    /// shortened.
     pub fn advance(&mut self) -> bool {
         let trim = std::mem::take(&mut self.trim);
         (self.last, self.begin) = (self.begin, self.deadline);
@@ -77,22 +79,22 @@ impl RoundTimer {
         }
     }
 
-    /// By how many cycles a message that arrives now comes later than over the shortest way from a member that began
-    /// its round when this node did; negative if it comes sooner.
+    /// The lag, in cycles, of a message that arrives now: relative to a message that took the shortest one-way
+    /// delay, from a member that began its round when this node did. Negative if it is sooner.
     pub fn lag(&self, now: Instant, of: Of) -> i32 {
         let expected = self.begin_of(of) + self.one_way;
         let ps = now.as_ps().wrapping_sub(expected.as_ps()).cast_signed();
         (ps / CYCLE.as_ps().cast_signed()) as i32
     }
 
-    /// A message of the running round arrives, or an early one of the next.
+    /// Notes the arrival of a message of the running round, or an early one of the next.
     pub fn observe(&mut self, now: Instant, of: Of) {
         let begin = self.begin_of(of);
         let lead = (begin + self.one_way).saturating_since(now);
         self.trim = self.trim.max(whole_cycles(lead / 4)).min(whole_cycles(self.period / 8));
     }
 
-    /// When the sender of a message that arrives now has begun its round, or somewhat later.
+    /// When the sender of a message that arrives now began its round, or slightly later.
     pub fn begin_of_sender(&self, now: Instant) -> Instant {
         Instant::from_ps(now.as_ps().saturating_sub(self.one_way.as_ps()))
     }
@@ -110,8 +112,8 @@ mod tests {
         CYCLE * count
     }
 
-    /// How far a slow member is behind a fast one at the beginnings of its rounds, if it is behind by `lead` at first
-    /// and its clock loses `drift` cycles a round.
+    /// How far a slow member is behind a fast one at the beginning of each round, if it is behind by `behind` at
+    /// first and its clock loses `drift` cycles a round.
     fn follow(mut behind: u64, drift: u64, rounds: usize) -> Vec<u64> {
         let (period, one_way) = (400, 300);
         let mut timer = RoundTimer::new(cycles(period), cycles(one_way));

@@ -1,7 +1,8 @@
-//! The instances that a node remembers, with their proposals: a ring of two windows.
+//! The instances that a node keeps, with their proposals: a ring of two windows.
 //!
-//! An instance begins with the round of its number, in which proposals travel. Its consensus takes the next window of
-//! rounds, at most. A second window is for proposals that were decided and are lacking here, or at others.
+//! An instance has the number of the round in which it begins; in that round the proposals are sent. Its consensus
+//! takes at most the next window of rounds. In a second window, decided proposals that this node or others lack
+//! can still be fetched.
 
 use crate::instance::Instance;
 use crate::members::{MEMBERS_MAX, Members};
@@ -12,11 +13,11 @@ use crate::message::Proposal;
 pub(crate) struct InstanceState {
     pub instance: u64,
     pub members: Members,
-    /// Proposers whose proposals are here.
+    /// Proposers whose proposals this node holds.
     pub held: Members,
-    /// `None` in the round in which proposals travel.
+    /// `None` in the round in which the proposals are sent.
     pub consensus: Option<Instance>,
-    /// A member was asked for missing proposals.
+    /// Whether a member was asked for missing proposals.
     pub asked: bool,
     changes: Members,
     lengths: [u16; MEMBERS_MAX],
@@ -63,7 +64,7 @@ impl Window {
         Self { value_bytes, slots, bytes, first: 0, released: 0, end: 0 }
     }
 
-    /// Forgets everything; `first` is the first instance to come.
+    /// Drops all instances; `first` is the next instance.
     pub fn start(&mut self, first: u64) {
         (self.first, self.released, self.end) = (first, first, first);
     }
@@ -72,7 +73,7 @@ impl Window {
         (instance % self.slots.len() as u64) as usize
     }
 
-    /// The instances that are here, from the oldest on.
+    /// The instances in the ring, oldest first.
     pub fn instances(&self) -> std::ops::Range<u64> {
         self.first.max(self.end.saturating_sub(self.slots.len() as u64))..self.end
     }
@@ -86,7 +87,7 @@ impl Window {
         self.instances().contains(&instance).then(|| &mut self.slots[index])
     }
 
-    /// The consensus of an instance that is here and past its first round.
+    /// The consensus of an instance that is in the ring and past its first round.
     pub fn consensus_mut(&mut self, instance: u64) -> Option<&mut Instance> {
         self.get_mut(instance)?.consensus.as_mut()
     }
@@ -96,7 +97,7 @@ impl Window {
         self.end - self.released < self.slots.len() as u64
     }
 
-    /// Begins an instance, in the slot of the oldest one.
+    /// Opens an instance, in the slot of the oldest one.
     pub fn open(&mut self, instance: u64, members: Members) {
         assert_eq!(instance, self.end, "instances follow each other");
         assert!(self.has_room(), "an instance is released before its slot is used again");
@@ -113,7 +114,7 @@ impl Window {
         self.end += 1;
     }
 
-    /// Keeps a proposal of an instance that is here. The first one of each member stays.
+    /// Stores a proposal of an instance in the ring. The first one of each member counts.
     pub fn store(&mut self, instance: u64, proposer: usize, proposal: &Proposal<'_>) {
         let at = self.place(instance, proposer);
         let index = self.index(instance);
@@ -130,7 +131,7 @@ impl Window {
         self.bytes[at..at + proposal.bytes.len()].copy_from_slice(proposal.bytes);
     }
 
-    /// A proposal that is here.
+    /// A proposal, if it is in the ring.
     pub fn proposal(&self, instance: u64, proposer: usize) -> Option<Proposal<'_>> {
         let slot = self.get(instance).filter(|slot| slot.held.contains(proposer))?;
         let at = self.place(instance, proposer);
@@ -142,14 +143,14 @@ impl Window {
         (self.index(instance) * MEMBERS_MAX + proposer) * self.value_bytes
     }
 
-    /// The next instance in order, if it is decided and nothing of it is lacking.
+    /// The next instance in order, if it is decided and none of its proposals is missing.
     pub fn complete(&self) -> Option<(u64, Members)> {
         let slot = self.get(self.released)?;
         let decision = slot.decision()?;
         slot.lacking().is_empty().then_some((slot.instance, decision))
     }
 
-    /// The next instance is released.
+    /// Releases the next instance.
     pub fn release(&mut self) {
         self.released += 1;
     }

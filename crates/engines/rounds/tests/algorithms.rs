@@ -1,4 +1,5 @@
-//! The other algorithms in the same rounds, in lock step: what the engine keeps for the consensus it keeps for them.
+//! The other algorithms on the same engine, in lock step: what the engine guarantees to the consensus, it
+//! guarantees to them.
 
 mod lock_step;
 
@@ -50,7 +51,7 @@ fn a_lossy_round_has_no_sum_anywhere_and_says_so() {
 fn crashed_members_are_removed_at_the_same_time_everywhere() {
     let mut group = group::<Detector>(5);
     group.rounds(5, |_, _| false);
-    // It is heard by one member only in its last round.
+    // In its last round, member 4's message reaches one member only.
     group.rounds(1, |from, to| from == 4 && to != 2);
     group.nodes[4] = None;
     group.rounds(30, |_, _| false);

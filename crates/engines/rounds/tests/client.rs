@@ -1,5 +1,6 @@
-//! Clients on a network that loses, repeats and delays, of a cluster in rounds whose nodes stop: a proposal is
-//! decided once where its client is told so, never where it is told so, and all readers read one order.
+//! Clients on a network that loses, duplicates and delays messages, of a cluster in rounds whose nodes stop. A
+//! proposal answered as decided is decided once, in the instance that its client received; one answered as dropped
+//! is never decided; and all readers read the same order.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -45,9 +46,9 @@ struct World {
     letters: VecDeque<(Instant, Letter)>,
     asked: BTreeMap<(usize, CallId), Option<u64>>,
     proposed: u64,
-    /// By number: how the proposal ended, and where it is decided.
+    /// By number of the proposal: its outcome, and the instance in which it is decided.
     ended: BTreeMap<u64, (&'static str, u64)>,
-    /// What each client has read.
+    /// The decisions that each client has read.
     read: Vec<Vec<(Position, u64)>>,
     reads: bool,
 }

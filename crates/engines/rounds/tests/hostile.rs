@@ -1,4 +1,5 @@
-//! Whatever bytes come, in whatever phase, an engine does not panic, and what it sends is well formed.
+//! Whatever bytes an engine receives, in whatever phase, it does not panic, and the messages that it sends are
+//! well formed.
 
 use std::net::Ipv4Addr;
 
@@ -109,7 +110,7 @@ fn proposal() -> impl Strategy<Value = (bool, Vec<u8>)> {
     ]
 }
 
-/// A message that is well formed and may say anything. `ahead` of the running round.
+/// A well-formed message with random fields: kind, rounds ahead of the running one, content.
 fn message() -> impl Strategy<Value = (u8, u64, Vec<u8>)> {
     let head = (0u64..4, 0u16..3, members(), prop::option::of((1u8..14, members())));
     let round = (head, proposal(), [record(), record(), record(), record()]).prop_map(
@@ -135,13 +136,13 @@ fn message() -> impl Strategy<Value = (u8, u64, Vec<u8>)> {
     ]
 }
 
-/// What happens, a message of a kind so many rounds ahead, and where it is damaged.
+/// One step: the action, a message, and the position at which it is damaged.
 type Step = (usize, (u8, u64, Vec<u8>), usize);
 
 fn attack<S: Service>(phase: Phase, steps: Vec<Step>) {
     let mut victim = Victim::<S>::new(phase);
     for (what, (kind, ahead, mut payload), damage) in steps {
-        // Rounds near the running one are the interesting ones; now and then it is a far one.
+        // Most messages get a round near the running one, because these are handled; some keep a random round.
         if (ROUND..=VALUE).contains(&kind) && payload.len() >= 8 {
             let round = victim.engine.round().unwrap_or(0) + ahead;
             payload[..8].copy_from_slice(&round.saturating_sub(1).to_be_bytes());
@@ -162,7 +163,7 @@ fn attack<S: Service>(phase: Phase, steps: Vec<Step>) {
             from => victim.handle(Event::Deliver { from: node(1 + from % 4), message, last: true }),
         }
     }
-    // It goes on, or it has stopped.
+    // The engine either goes on with the rounds, or has stopped.
     let round = victim.engine.round();
     victim.tick();
     if victim.engine.phase() == Phase::Running && round.is_some() {
@@ -187,7 +188,8 @@ proptest! {
     }
 }
 
-/// What only the host may ask for changes nothing if a stranger asks, in whatever phase the node is, and is counted.
+/// Calls reserved to the host change nothing if another caller makes them, in whatever phase the node is, and are
+/// counted.
 #[test]
 fn strangers_do_not_command_a_node() {
     let strangers = [

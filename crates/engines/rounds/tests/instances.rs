@@ -1,4 +1,4 @@
-//! One instance of the consensus under random omissions. The exhaustive proof for few members is the model checker's.
+//! One instance of the consensus under random omissions. For few members the model checker proves it exhaustively.
 
 mod search;
 

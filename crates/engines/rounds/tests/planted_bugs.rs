@@ -1,4 +1,4 @@
-//! Each planted bug makes the schedules fail: proof that they would see it.
+//! Each planted bug makes the schedules fail, which shows that the schedules detect it.
 #![cfg(feature = "planted-bugs")]
 
 mod network;
@@ -11,7 +11,7 @@ use network::{Faults, Network, small};
 use weft_rounds::{Members, Parameters, PlantedBug, Quorums};
 use weft_time::Duration;
 
-/// The first violation that some schedule finds, within the assumptions or beyond them.
+/// The first violation that the schedules of these seeds find, within the fault assumptions or beyond them.
 fn violation(bug: Option<PlantedBug>, seeds: Range<u64>) -> Option<(u64, String)> {
     seeds.into_iter().find_map(|seed| {
         let parameters = Parameters { planted_bug: bug, ..small(4 + seed % 2 * 4) };

@@ -1,5 +1,5 @@
-//! Random schedules of faults: whatever faulty nodes and their links do, all are told one order, who is correct decides
-//! whatever it proposes, and in time; when the faults end everyone takes part again.
+//! Random schedules of faults. Whatever the faulty nodes and their links do, all nodes report one order, and every
+//! proposal of a correct node is decided in time; when the faults end, all nodes take part again.
 
 mod network;
 
@@ -13,7 +13,7 @@ use weft_time::Duration;
 
 const LENGTH: Duration = Duration::from_ms(2);
 
-/// Runs one schedule with as many faulty nodes as may be. Replay a failure with the seed that it prints.
+/// Runs one schedule with the most faulty nodes that are tolerated, and prints its seed for a replay.
 fn one_schedule(seed: u64, nodes: usize, faults: Faults, parameters: Parameters) -> Network {
     println!("seed {seed}, {nodes} nodes");
     let mut network = Network::new(seed, nodes, faults, LENGTH, parameters);
@@ -44,7 +44,7 @@ fn random_schedules(
     sums
 }
 
-/// As many as may fail, the last ones.
+/// The last nodes, as many as are tolerated to fail.
 fn faulty(nodes: usize) -> Members {
     Members::first(nodes).difference(Members::first(nodes - Quorums::tolerated(nodes)))
 }
@@ -79,7 +79,7 @@ fn all_faults_on_seven_nodes() {
     random_schedules(3000..3010, 7, Faults::all(faulty(7)), 8);
 }
 
-/// Every node and every link misbehaves: nothing is promised but that nobody is told anything else than the others.
+/// Every node and every link is faulty: the only guarantee left is that no two nodes report different decisions.
 #[test]
 fn beyond_the_assumptions_nodes_stop_and_never_disagree() {
     let mut fences = 0;
@@ -97,7 +97,7 @@ fn beyond_the_assumptions_nodes_stop_and_never_disagree() {
     assert!(fences > 0, "nobody ever stopped");
 }
 
-/// Clocks run up to 200 parts per million apart, ways take 1.384 to 1.412 us.
+/// Clocks differ by up to 200 parts per million, and one-way delays are 1.384 to 1.412 us.
 fn with_period(nanoseconds: u64, faulty: Members) -> Network {
     let parameters = Parameters { period: Duration::from_ns(nanoseconds), ..small(8) };
     let mut network = Network::new(11, 5, Faults { faulty, ..Faults::NONE }, LENGTH, parameters);
@@ -146,7 +146,7 @@ fn one_seed_is_one_run() {
     assert_eq!(runs[0], runs[1]);
 }
 
-/// An operator lengthens the period, looks at how messages come, and shortens it to what they need.
+/// An operator lengthens the period, measures when messages arrive, and shortens the period to what they need.
 #[test]
 fn a_period_is_chosen_from_what_is_measured() {
     let mut network =
@@ -171,12 +171,12 @@ fn a_period_is_chosen_from_what_is_measured() {
         assert_eq!((timings.period, timings.one_way, timings.node), (1_000, 346, node));
         assert_eq!((timings.missed, timings.decision_quorum), (Members::EMPTY, 2));
         for peer in 0..3 {
-            // Ways differ by 28 ns, and clocks of 100 ppm by little more than that in a round.
+            // One-way delays differ by 28 ns, and clocks of 100 ppm by hardly more than that in a round.
             let lag = timings.lags[peer];
             assert!(lag.is_some_and(|lag| lag.abs() < 30) == (peer != node), "{timings:?}");
         }
     }
-    // One way and the largest lag, and nothing is late.
+    // The one-way delay of 346 cycles, the largest lag, and a margin: no message is late.
     let period = 346 + timings.iter().map(|timings| timings.largest_lag).max().unwrap() + 8;
     assert!(period < 400, "{timings:?}");
     for node in 0..3 {

@@ -1,5 +1,5 @@
-//! The replicated register under the clients of the key-value engine: what they see is linearizable, whatever one of
-//! three nodes, its links and its crashes do, and every request takes effect once.
+//! The replicated register under the clients of the key-value engine: their history is linearizable, whatever one
+//! of three nodes, its links and its crashes do, and every request takes effect once.
 
 mod lock_step;
 
@@ -27,9 +27,9 @@ struct World {
     group: LockStep<Ckc, Register>,
     rng: Xoshiro256PlusPlus,
     clients: Vec<Client>,
-    /// By client and request: what was asked, and when.
+    /// By client and request number: the operation, and when it started.
     asked: Vec<BTreeMap<u64, (Action, u64)>>,
-    /// The latest version that each client knows.
+    /// The latest version that each client has seen.
     known: Vec<u64>,
     values: u64,
     history: History,
@@ -90,7 +90,7 @@ impl World {
         self.history.record(operation).unwrap();
     }
 
-    /// Clients ask and repeat, nodes answer.
+    /// Lets the clients send and repeat requests, and the nodes answer.
     fn drive(&mut self, asking: bool) {
         for client in 0..CLIENTS {
             let given_up = self.clients[client].handle_deadline(self.group.now);
@@ -137,8 +137,7 @@ impl World {
         }
     }
 
-    /// Some rounds, in which the node `faulty` crashes and its links are cut if there are faults. Its host has it
-    /// come back.
+    /// Runs rounds. With `faults`, the node `faulty` crashes and its links are cut; its host restarts it.
     fn run(&mut self, rounds: u64, faulty: usize, faults: bool) {
         let mut cut = Vec::new();
         for round in 0..rounds {

@@ -1,7 +1,7 @@
-//! Golden conversations: each script in `tests/scripts` is a talk between nodes and hosts with all that is said.
+//! Golden scripts: each file in `tests/scripts` is a dialogue between nodes and hosts with all messages.
 //!
-//! A line that begins with `>` tells the nodes what to do; the lines below it are what came of it. Lines with `#` are
-//! remarks. `WEFT_UPDATE_SCRIPTS=1 cargo test -p weft-rounds --test scripts` writes what comes of the commands into the
+//! A line that begins with `>` is a command to the nodes; the lines below it are its results. Lines with `#` are
+//! comments. `WEFT_UPDATE_SCRIPTS=1 cargo test -p weft-rounds --test scripts` writes the current results into the
 //! scripts: read the difference before you commit it.
 //!
 //! ```text
@@ -103,7 +103,7 @@ impl Stage {
         Self { group: LockStep::new(nodes, parameters), shown: 0, output: String::new() }
     }
 
-    /// What hosts are told, and what goes under way.
+    /// Writes the hosts' notifications, and with `messages` also the messages that are sent.
     fn show(&mut self, messages: bool) {
         for (node, _, kind, bytes) in &self.group.replies[self.shown..] {
             let line = if *kind == Call::Decided as u8 {

@@ -1,4 +1,5 @@
-//! The network loses what nobody tolerates, a round on every link: all members stop, say so, and are founded anew.
+//! A loss that is beyond the tolerated faults: one round is lost on every link. All members stop, report it, and
+//! are founded again.
 
 mod lock_step;
 
@@ -20,14 +21,14 @@ fn propose(group: &mut LockStep<Ckc>, value: &[u8]) {
     (0..group.nodes.len()).for_each(|index| group.call(index, Call::Propose as u8, 7, value));
 }
 
-/// A cluster that has decided something and has then lost one round everywhere.
+/// A cluster that has decided something and has then lost one round on all links.
 fn stopped(nodes: usize, window: u64) -> LockStep<Ckc> {
     let mut group = group(nodes, window);
     propose(&mut group, b"before");
     group.rounds(6, |_, _| false);
     assert!((0..nodes).all(|index| group.told(index).len() == nodes));
     group.rounds(1, |_, _| true);
-    // The instance that began in the round before has no more than its window.
+    // The instance that began in the previous round has only the rounds of its window left.
     propose(&mut group, b"begun");
     group.rounds(window - 2, |_, _| false);
     assert!((0..nodes).all(|index| group.phase(index) == Phase::Running));

@@ -1,4 +1,4 @@
-//! Nodes whose clocks agree: every round's messages arrive in the middle of it, or are lost.
+//! Nodes with equal clocks: every round's messages arrive in the middle of the round, or are lost.
 #![allow(dead_code)]
 
 use weft_rounds::message::{Answer, Call, Phase, Value};
@@ -16,14 +16,14 @@ pub struct LockStep<A, S = Streams> {
     pub now: Instant,
     pub parameters: Parameters,
     pub nodes: Vec<Option<Rounds<A, S>>>,
-    /// What is under way: from, to, kind, content.
+    /// Messages in flight: from, to, kind, content.
     pub flights: Vec<(usize, usize, u8, Vec<u8>)>,
-    /// What nodes have answered: node, caller, kind, content.
+    /// The nodes' replies: node, caller, kind, content.
     pub replies: Vec<(usize, Caller, u8, Vec<u8>)>,
 }
 
 impl<A: Algorithm, S: Service> LockStep<A, S> {
-    /// Founders in their first round, with a subscription each.
+    /// Founders in their first round, each with a subscriber.
     pub fn new(nodes: usize, parameters: Parameters) -> Self {
         let mut group = Self {
             now: Instant::ZERO,
@@ -50,7 +50,7 @@ impl<A: Algorithm, S: Service> LockStep<A, S> {
         self.handle(index, Event::Configure(configuration));
     }
 
-    /// The node starts again, knowing nothing, and asks the others to let it in.
+    /// Restarts a node with empty state, and has it ask the others to add it.
     pub fn join(&mut self, index: usize, epoch: u32) {
         let engine = self.nodes[index].get_or_insert_with(|| Rounds::new(self.parameters.clone()));
         assert_ne!(engine.phase(), Phase::Running);
@@ -89,7 +89,7 @@ impl<A: Algorithm, S: Service> LockStep<A, S> {
         }
     }
 
-    /// Everything that is under way arrives, unless it is lost.
+    /// Delivers all messages in flight, except those that are lost.
     pub fn deliver(&mut self, lost: &mut dyn FnMut(usize, usize) -> bool) {
         for (from, to, kind, payload) in std::mem::take(&mut self.flights) {
             if !lost(from, to) {
@@ -99,7 +99,7 @@ impl<A: Algorithm, S: Service> LockStep<A, S> {
         }
     }
 
-    /// Some rounds: their messages arrive, then they end.
+    /// Runs rounds: delivers each round's messages, then ends it.
     pub fn rounds(&mut self, count: u64, mut lost: impl FnMut(usize, usize) -> bool) {
         for _ in 0..count {
             self.deliver(&mut lost);
@@ -118,7 +118,7 @@ impl<A: Algorithm, S: Service> LockStep<A, S> {
         self.nodes[index].as_ref().unwrap().membership().members()
     }
 
-    /// What a node's subscriber was told: instance, proposer, content.
+    /// The decisions that a node's subscriber got: instance, proposer, content.
     pub fn told(&self, index: usize) -> Vec<(u64, usize, Vec<u8>)> {
         let own =
             self.replies.iter().filter(|(node, _, kind, _)| (*node, *kind) == (index, Call::Decided as u8));
@@ -127,7 +127,7 @@ impl<A: Algorithm, S: Service> LockStep<A, S> {
             .collect()
     }
 
-    /// How a node has answered.
+    /// A node's answers to calls.
     pub fn answers(&self, index: usize) -> Vec<Answer> {
         let own =
             self.replies.iter().filter(|(node, _, kind, _)| (*node, *kind) == (index, Call::Answer as u8));

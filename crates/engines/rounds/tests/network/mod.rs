@@ -1,6 +1,6 @@
-//! A small deterministic network: engines with clocks of their own, links that omit, hosts that propose, and everything
-//! that can go wrong between them, out of one seed. It sees an engine only from outside, through calls and answers, so
-//! that the tests of another crate can include this module by its path and run a twin.
+//! A small deterministic network: engines with their own clocks, links that omit messages, hosts that propose, and
+//! all faults between them, from one seed. It uses an engine only through calls and answers: the tests of another
+//! crate include this module by its path and run the engine in gateware.
 #![allow(dead_code)]
 
 pub mod order;
@@ -19,22 +19,22 @@ use weft_waist::{
 
 use order::Order;
 
-/// One way between two nodes: as detPU measured between two MACs, rounded to cycles.
+/// The range of one-way delays between two nodes: as detPU measured between two MACs, rounded to cycles.
 const ONE_WAY: [Duration; 2] = [Duration::from_ns(1_384), Duration::from_ns(1_412)];
 
-/// How often a host looks after its node.
+/// Interval at which a host asks its node for its status.
 const HOST: Duration = Duration::from_us(10);
 
 pub fn node(index: usize) -> NodeId {
     NodeId::new(index).unwrap()
 }
 
-/// Sizes at which every limit is met.
+/// Parameters so small that runs reach every limit.
 pub fn small(window: u64) -> Parameters {
     Parameters { window, value_bytes: 64, queue: 2, silence: 4 * window, ..Parameters::default() }
 }
 
-/// Demands of the network on an engine beyond those of every engine.
+/// What the network needs of an engine beyond the trait [`Engine`].
 pub trait Replica: Engine {
     /// A new engine of a node, without a view.
     fn start(node: usize, parameters: &Parameters) -> Self;
@@ -46,22 +46,22 @@ impl Replica for Rounds<Ckc> {
     }
 }
 
-/// Faults and their frequency: probabilities in parts per thousand.
+/// Faults and their frequency, as probabilities in parts per thousand.
 #[derive(Clone, Copy, Debug)]
 pub struct Faults {
-    /// Who omits to send or to receive. What follows befalls links from or to these only.
+    /// The nodes that omit to send or to receive. The faults below affect only links from or to them.
     pub faulty: Members,
     /// A message is lost.
     pub omission: u64,
-    /// A link changes, at each message over it, between carrying everything and nothing.
+    /// At each message, a link switches between delivering everything and nothing.
     pub cut: u64,
-    /// A message takes up to three rounds more.
+    /// A message is late by up to three rounds.
     pub late: u64,
     /// A message arrives twice, the second time up to 20 rounds later.
     pub duplication: u64,
-    /// Faulty nodes crash and come back.
+    /// Faulty nodes crash and restart.
     pub crashes: bool,
-    /// Clocks run fast or slow by up to so many parts per million.
+    /// Clocks run fast or slow by up to this many parts per million.
     pub drift: u64,
 }
 
@@ -76,7 +76,7 @@ impl Faults {
         drift: 100,
     };
 
-    /// Everything, at these nodes.
+    /// All faults, at these nodes.
     pub const fn all(faulty: Members) -> Self {
         Self { faulty, omission: 50, cut: 10, late: 20, duplication: 20, crashes: true, drift: 100 }
     }
@@ -86,7 +86,7 @@ impl Faults {
 #[derive(Clone, Copy, Debug)]
 struct Clock {
     offset: u64,
-    /// Parts per million.
+    /// Deviation in parts per million.
     drift: i64,
 }
 
@@ -96,7 +96,7 @@ impl Clock {
         Instant::from_ps((i128::from(now.as_ps()) + i128::from(self.offset) + drift) as u64)
     }
 
-    /// When the clock shows `local`, or just after.
+    /// The network's time at which the clock shows `local`, or just after.
     fn world(&self, local: Instant) -> Instant {
         let since = i128::from(local.as_ps()) - i128::from(self.offset);
         let mut now =
@@ -125,14 +125,14 @@ enum Due {
     Restart { node: usize },
 }
 
-/// A node's host: founds or joins, and proposes one value after the other.
+/// A node's host: it founds the cluster or joins it, and proposes one value after the other.
 #[derive(Clone, Debug, Default)]
 struct Host {
     phase: Option<Phase>,
-    /// The proposals that it waits for, oldest first, and since when.
+    /// Proposals without an answer, oldest first, and when they were made.
     outstanding: Vec<(u64, Instant)>,
     next: u64,
-    /// Its node was told to join and must show that it does.
+    /// Incarnation of the node. Scheduled checks of an earlier incarnation are ignored.
     incarnation: u64,
 }
 
@@ -143,19 +143,19 @@ pub struct Network<E = Rounds<Ckc>> {
     parameters: Parameters,
     nodes: Vec<Option<Node<E>>>,
     hosts: Vec<Host>,
-    /// What each node has told last.
+    /// The last timings that each node reported.
     pub timings: Vec<Option<Timings>>,
     cut: BTreeMap<(usize, usize), bool>,
     due: BinaryHeap<Reverse<(Instant, u64, Due)>>,
     sequence: u64,
     incarnations: u64,
-    /// Of views that hosts tell their nodes.
+    /// The last epoch that a host gave its node.
     epoch: u32,
     pub order: Order,
-    /// When faults end, and when the hosts have proposed the last value.
+    /// When the faults end, and when the hosts stop proposing.
     heal_at: Instant,
     propose_until: Instant,
-    /// Nodes that must decide whatever they propose, and in time.
+    /// Nodes whose proposals must be decided, and in time.
     pub correct: Members,
     /// The longest time from a proposal to its answer at a correct node.
     pub slowest: Duration,
@@ -168,7 +168,7 @@ pub struct Network<E = Rounds<Ckc>> {
 }
 
 impl<E: Replica> Network<E> {
-    /// `nodes` founders whose links and members misbehave for `length`.
+    /// A network of `nodes` founders; nodes and links have faults for `length`.
     pub fn new(seed: u64, nodes: usize, faults: Faults, length: Duration, parameters: Parameters) -> Self {
         let heal_at = Instant::ZERO + length;
         let mut network = Self {
@@ -246,7 +246,7 @@ impl<E: Replica> Network<E> {
         self.handle(index, Event::Configure(configuration));
     }
 
-    /// A host has its node ask for admission.
+    /// The host of a node has it ask for admission.
     fn join(&mut self, index: usize) {
         self.joins += 1;
         self.epoch += 1;
@@ -265,7 +265,7 @@ impl<E: Replica> Network<E> {
         self.now >= self.heal_at
     }
 
-    /// Sends a message over the link between two nodes; the network does to it what it does.
+    /// Sends a message over the link between two nodes, with the link's faults.
     fn transmit(&mut self, from: usize, to: usize, kind: u8, payload: &[u8]) {
         let faults = self.faults;
         let affected = !self.calm()
@@ -350,7 +350,7 @@ impl<E: Replica> Network<E> {
             return;
         }
         if matches!(answer.status, Status::Busy | Status::NotRunning) {
-            // The last one that was proposed, or all that wait: nothing happened.
+            // The answer is to the last proposal, or to all that are queued: nothing happened.
             self.hosts[index].outstanding.pop();
             return;
         }
@@ -415,7 +415,7 @@ impl<E: Replica> Network<E> {
         }
     }
 
-    // The world.
+    // The event loop.
 
     fn step(&mut self) {
         let Reverse((at, _, due)) = self.due.pop().expect("hosts keep the network busy");
@@ -453,8 +453,8 @@ impl<E: Replica> Network<E> {
         self.now = until;
     }
 
-    /// Runs until the faults are over and the nodes have had time to recover; then everyone must take part again and
-    /// have been told the same.
+    /// Runs until the faults are over and the nodes have had time to recover; then checks that all nodes take part
+    /// again and got the same decisions.
     pub fn run(&mut self) {
         self.run_for(self.heal_at + Duration::from_ms(3) - Instant::ZERO);
         let phases: Vec<_> = self.hosts.iter().map(|host| host.phase).collect();
@@ -463,13 +463,13 @@ impl<E: Replica> Network<E> {
         self.order.check_complete();
     }
 
-    /// Runs likewise, and asks only that nobody was told anything else than the others.
+    /// Runs until the faults are over, and checks only that no two nodes got different decisions.
     pub fn run_broken(&mut self) {
         self.run_for(self.heal_at + Duration::from_ms(1) - Instant::ZERO);
         self.order.check();
     }
 
-    /// Sums of the nodes' counters.
+    /// The engines' counters, summed over the nodes.
     pub fn counters(&self) -> BTreeMap<&'static str, u64> {
         let mut sums = BTreeMap::new();
         for (name, count) in self.nodes.iter().flatten().flat_map(|node| node.engine.counters()) {

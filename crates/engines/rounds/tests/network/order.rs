@@ -1,30 +1,30 @@
-//! What the nodes were told, and whether it is one order.
+//! The decisions that the nodes reported, and the check that they are one order.
 
 use std::collections::BTreeMap;
 
 use weft_rounds::message::Value;
 
-/// A value that only this proposal has.
+/// A value that is unique to this proposal.
 pub fn value(node: usize, number: u64) -> Vec<u8> {
     let mut bytes = [(node as u64).to_be_bytes(), number.to_be_bytes()].concat();
     bytes.resize(16 + (number % 48) as usize, node as u8);
     bytes
 }
 
-/// Where a value stands in the order: instance and proposer.
+/// Position of a value in the order: instance and proposer.
 type Position = (u64, usize);
 
-/// All that anybody was told, and what each node was told.
+/// All decisions that any node reported, and those of each node.
 #[derive(Clone, Debug)]
 pub struct Order {
-    /// Whether it is a change, and the bytes.
+    /// Whether the decision is a change of the members, and its bytes.
     entries: BTreeMap<Position, (bool, Vec<u8>)>,
-    /// By node: what it was told since it began.
+    /// By node: the decisions that it reported since it started.
     told: Vec<Vec<Position>>,
-    /// What earlier lives of nodes were told.
+    /// The decisions that earlier incarnations of nodes reported.
     former: Vec<Vec<Position>>,
     decided: BTreeMap<Vec<u8>, Position>,
-    /// Values that were said to be left out.
+    /// Values that were reported as dropped.
     dropped: BTreeMap<Vec<u8>, Position>,
 }
 
@@ -39,17 +39,17 @@ impl Order {
         }
     }
 
-    /// How much was decided.
+    /// Number of decisions.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// A node begins anew.
+    /// Notes that a node has restarted.
     pub fn begin(&mut self, node: usize) {
         self.former.push(std::mem::take(&mut self.told[node]));
     }
 
-    /// A node is told a decision.
+    /// Checks and records a decision that a node reports.
     pub fn decided(&mut self, node: usize, value: &Value<'_>) {
         let (place, change) = ((value.instance, value.proposer), value.proposal.change);
         let bytes = value.proposal.bytes.to_vec();
@@ -75,18 +75,18 @@ impl Order {
         self.entries.insert(place, (change, bytes));
     }
 
-    /// A proposer was told that its value is decided.
+    /// Checks the answer to a proposer that its value is decided.
     pub fn acknowledged(&self, node: usize, instance: u64, bytes: &[u8]) {
         assert_eq!(self.decided.get(bytes), Some(&(instance, node)), "node {node} was told so too early");
     }
 
-    /// A proposer was told that its value was left out, and never will be decided.
+    /// Checks the answer to a proposer that its value was dropped and never will be decided.
     pub fn dropped(&mut self, node: usize, instance: u64, bytes: &[u8]) {
         assert_eq!(self.decided.get(bytes), None, "node {node} was told that {bytes:x?} is not decided");
         self.dropped.insert(bytes.to_vec(), (instance, node));
     }
 
-    /// Nobody was told to skip anything: all that lies between the first instance that a node was told of and the last.
+    /// Checks that no node skipped a decision between its first and its last.
     pub fn check(&self) {
         for told in self.told.iter().chain(&self.former) {
             let (Some(first), Some(last)) = (told.first(), told.last()) else { continue };
@@ -95,7 +95,7 @@ impl Order {
         }
     }
 
-    /// Everyone was told everything to the end.
+    /// Checks that all nodes got all decisions up to the last.
     pub fn check_complete(&self) {
         self.check();
         let end = self.entries.keys().last().expect("something was decided");

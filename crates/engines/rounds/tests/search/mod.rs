@@ -1,16 +1,17 @@
-//! A search for schedules that break one instance: random members that omit to send and to receive, on random links in
-//! random rounds. Much quicker than whole networks, so that it meets what those meet once a year.
+//! A search for schedules that break one instance: random members omit to send and to receive, on random links in
+//! random rounds. It is much faster than whole networks, so it also meets schedules that these would reach
+//! extremely rarely.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use weft_rounds::{Instance, Members, PlantedBug, Quorums, Receipt};
 
-/// The first schedule of `seeds` that breaks a promise, and which one.
+/// The first of the `seeds` whose schedule violates a property, and which property.
 pub fn violation(bug: Option<PlantedBug>, seeds: std::ops::Range<u64>) -> Option<(u64, String)> {
     seeds.into_iter().find_map(|seed| Some((seed, schedule(bug, seed).err()?)))
 }
 
-/// One schedule of 3 to 8 members, of which as many omit as may.
+/// Runs one schedule with 3 to 8 members, of which as many omit messages as are tolerated.
 fn schedule(bug: Option<PlantedBug>, seed: u64) -> Result<(), String> {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut random = |below: usize| (rng.next_u64() % below as u64) as usize;
@@ -54,7 +55,7 @@ fn schedule(bug: Option<PlantedBug>, seed: u64) -> Result<(), String> {
                 return Err(format!("round {round}: {} decides twice", instance.node()));
             }
         }
-        // Rounds 0 to f + 1 are f + 2.
+        // Rounds 0 to f + 1 are f + 2 rounds.
         for correct in members.difference(faulty).iter().filter(|_| round == tolerated + 1) {
             if group[correct].decision().is_none() {
                 return Err(format!("{correct} is correct and undecided after {} rounds", round + 1));
