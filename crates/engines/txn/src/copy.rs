@@ -1,8 +1,8 @@
-//! Pages of a shard, in which a node that comes back gets its objects.
+//! Pages of a shard, by which a rejoining node copies the shard's objects.
 //!
-//! A table is read in the order of its segments, and a segment in the order of its keys: an object never leaves its
-//! segment, however the table moves it, so a reader that comes for one page after the other misses none that was
-//! there all the time. What is inserted meanwhile is in the reader's log.
+//! A reader visits the table's segments in order, and in each segment the keys in order. An object never
+//! leaves its segment, however the table moves it. So a reader that fetches page after page misses no object
+//! that exists all the time. Objects that are inserted meanwhile are in the log of the reader's node.
 
 use std::collections::BTreeMap;
 
@@ -11,23 +11,23 @@ use crate::message::{Cursor, Item, Put};
 use crate::procedure::VALUE_MAX;
 use crate::store::Table;
 
-/// The most segments that are looked at for one page.
+/// The most segments that are searched for one page.
 const SEGMENTS: u32 = 256;
 
-/// Writes a page into a message.
+/// Encodes a page into a message.
 pub(crate) struct PageWriter<'a> {
     out: &'a mut Vec<u8>,
     shard: usize,
     from: Cursor,
-    /// Offset of the head in the message, behind the shard and `from`.
+    /// Offset of the page's head in the message. The shard and `from` precede it.
     at: usize,
-    /// The message's length may not exceed this.
+    /// The maximum length of the message.
     end: usize,
     count: u8,
 }
 
 impl<'a> PageWriter<'a> {
-    /// A page of at most so many bytes.
+    /// A page of at most `bytes` bytes.
     pub fn new(out: &'a mut Vec<u8>, shard: usize, from: Cursor, bytes: usize) -> Self {
         let end = out.len() + bytes;
         out.push(shard as u8);
@@ -38,7 +38,7 @@ impl<'a> PageWriter<'a> {
         Self { out, shard, from, at, end, count: 0 }
     }
 
-    /// Adds an object, if it has room.
+    /// Adds an object, and returns whether the page had room for it.
     fn add(&mut self, put: &Put<'_>) -> bool {
         if self.count == u8::MAX || self.out.len() + put.bytes() > self.end {
             return false;
@@ -56,7 +56,8 @@ impl<'a> PageWriter<'a> {
         self.count.into()
     }
 
-    /// From objects in the order of their keys, of a table without segments: nothing is behind its first one.
+    /// Fills the page from objects in the order of their keys. The table has no segments, so only a cursor in
+    /// segment 0 finds objects.
     pub fn fill<'o>(mut self, objects: impl Iterator<Item = (Key, Version, &'o [u8])>) {
         let is_behind = self.from.segment > 0;
         for (key, version, value) in objects.take_while(|_| !is_behind) {
@@ -68,7 +69,7 @@ impl<'a> PageWriter<'a> {
         self.finish(Cursor::END);
     }
 
-    /// From a table. Returns how many objects the page has.
+    /// Fills the page from a table. Returns the number of objects in the page.
     pub fn fill_from(mut self, table: &Table, bytes: &[u8]) -> u64 {
         let mut value = [0; VALUE_MAX];
         let segments = table.layout().segments();
@@ -89,15 +90,15 @@ impl<'a> PageWriter<'a> {
     }
 }
 
-/// Lets pages and the log come in any order: of each object the newest version stays. A deletion leaves nothing in
-/// the table, so the versions of deletions are kept beside it, until all pages have come.
+/// Merges pages and log records that arrive in any order: the newest version of each object wins. A deletion
+/// leaves nothing in the table, so the versions of deletions are kept here until all pages have arrived.
 #[derive(Debug, Default)]
 pub(crate) struct Merge {
     deleted: BTreeMap<Key, Version>,
 }
 
 impl Merge {
-    /// Whether a write is newer than the present record, and must be carried out.
+    /// Whether a write is newer than the present record or deletion, so that it must be applied.
     pub fn is_news(&mut self, table: &Table, bytes: &[u8], put: &Put<'_>) -> bool {
         let mut value = [0; VALUE_MAX];
         let present = table.get(bytes, put.key, &mut value).map(|(version, _)| version);
@@ -126,7 +127,7 @@ mod tests {
         Version::from_bits(number)
     }
 
-    /// The objects of a page, and where the next begins.
+    /// The objects of a page, and the cursor of the next page.
     fn parse(bytes: &[u8]) -> (Vec<(Key, Version)>, Cursor) {
         let mut reader = Reader(bytes);
         let page = Page::read(&mut reader).unwrap();
@@ -134,7 +135,7 @@ mod tests {
         (page.puts.iter().map(|put| (put.key, put.version)).collect(), page.next)
     }
 
-    /// Past the end, no request would be answered.
+    /// A request for a page past the end would get no answer.
     #[test]
     fn the_next_page_begins_behind_this_one_and_not_behind_the_end() {
         let beyond = Cursor { key: 1, ..Cursor::END };
@@ -153,8 +154,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Objects come and go, and move what stays, between one page and the next: what stays is in one page, and
-        /// once.
+        /// Some objects are inserted and deleted between two pages, which moves other objects. An object that
+        /// is there all the time is in exactly one page.
         #[test]
         fn pages_have_what_stays_whatever_comes_and_goes(
             stays in vec((0usize..2, 0u64..4_000), 1..120),
@@ -162,7 +163,8 @@ mod tests {
             changes in vec((0usize..200, any::<bool>()), 0..2_000),
             page_bytes in 80usize..600,
         ) {
-            // Nearly full, so that much moves, and more segments than are looked at for one page.
+            // The table is nearly full, so that insertions move many objects, and has more segments than are
+            // searched for one page.
             let shape = Shape {
                 slots: 600,
                 segment_slots: 2,
@@ -208,7 +210,7 @@ mod tests {
             prop_assert_eq!(seen, expected);
         }
 
-        /// Pages and records in any order leave what the newest of them says.
+        /// Pages and records are applied in any order. The newest of them decides each object's value.
         #[test]
         fn the_newest_stays(
             pages in vec((0u64..6, 0u64..12), 0..20), records in vec((0u64..6, any::<bool>()), 0..30), order: u64,
@@ -226,13 +228,14 @@ mod tests {
             let mut table = Table::new(Layout::new(shape).unwrap());
             let mut bytes = vec![0; table.layout().bytes() as usize];
             let mut merge = Merge::default();
-            // Each version says always the same.
+            // Writes with the same version have the same content.
             let log: Vec<(u64, u64, bool)> =
                 records.iter().zip(1..).map(|(&(key, deletes), number)| (key, number, deletes)).collect();
             let at = |key: u64, upto: u64| {
                 log.iter().rfind(|(of, number, _)| *of == key && *number <= upto).copied()
             };
-            // A page shows an object as it was at some moment; what it does not show, it does not say.
+            // A page shows an object as it was at some moment. It says nothing about objects that it does not
+            // show.
             let pages = pages.into_iter().filter_map(|(key, upto)| at(key, upto)).filter(|(_, _, deletes)| !deletes);
             let (mut pages, mut records) = (pages.peekable(), log.iter().copied().peekable());
             let mut turn = order;

@@ -1,4 +1,4 @@
-//! What happened, and what was refused and why.
+//! The engine's event counters: what it did, and what it refused for which reason.
 
 weft_counters::counters! {
     /// Counted events of an engine.
@@ -7,21 +7,22 @@ weft_counters::counters! {
         begun,
         /// Attempts that took effect.
         committed,
-        /// Attempts that their procedure gave up.
+        /// Attempts that their procedure aborted.
         aborted,
-        /// Attempts that gave way to others.
+        /// Attempts that ended because of a conflict with another attempt.
         conflicts,
-        /// Attempts that found no room at a primary.
+        /// Attempts that ended because a primary had no room.
         full,
-        /// Attempts that were given up because of a view change, or because nobody serves.
+        /// Attempts that ended because of a view change, or because no node serves the shard.
         unavailable,
         /// Attempts that ran at another node.
         shipped,
         /// Attempts that the host had executed by itself.
         executed_by_host,
-        /// Those among them that gave way: something was locked, or the host's table was too old.
+        /// Attempts executed by the host that ended in a conflict: a key was locked, or the host's table was
+        /// out of date.
         host_conflicts,
-        /// Attempts that asked for more keys than known after they were shipped, and began anew.
+        /// Attempts that asked for more keys after they were shipped, and restarted at their coordinator.
         recalled,
         /// Procedures run on this card.
         runs,
@@ -33,29 +34,29 @@ weft_counters::counters! {
         verbs,
         /// Records appended to the log.
         records,
-        /// Records of which backups were told only what they change.
+        /// Records that full members got as differences to the former values.
         differences,
-        /// Records that the host's table might have had no room for.
+        /// Records that were refused because the host's table might have had no room for them.
         table_full,
-        /// Requests that were repeated.
+        /// Requests that were repeated because no answer came in time.
         repeats,
-        /// Messages of another epoch.
+        /// Messages of another epoch, which were dropped.
         other_epoch,
-        /// Messages that came while the node did not serve.
+        /// Messages that arrived while the node did not serve.
         not_serving,
-        /// Messages that contradict what they say elsewhere.
+        /// Messages that are malformed or inconsistent.
         malformed,
-        /// Messages about attempts that have ended, or that this node has nothing to do with.
+        /// Messages about attempts that have ended, or that do not concern this node.
         stale,
-        /// Records that found no room in the log.
+        /// Records that were refused because the log was full.
         log_full,
-        /// Attempts that were withdrawn because their records found no room everywhere.
+        /// Attempts that were withdrawn because some replica had no room for their records.
         withdrawn,
-        /// Requests that found no free operation.
+        /// Requests that were dropped because all operations were in use.
         operations_full,
-        /// View changes in which survivors contradicted each other: the node has stopped.
+        /// View changes in which survivors contradicted each other, so that the node stopped.
         contradictions,
-        /// Times that the log did not fit the tables: the node has stopped.
+        /// Decided records that did not fit the tables, so that the node stopped.
         strays,
         /// View changes that this node has gone through.
         recoveries,
@@ -65,7 +66,7 @@ weft_counters::counters! {
         rolled_back,
         /// Pages of shards that this node has read for joining nodes.
         pages_read,
-        /// Pages of shards that it has taken in itself when it joined.
+        /// Pages of shards that this node has applied while it joined.
         pages_kept,
     }
 }

@@ -1,4 +1,4 @@
-//! The engine: what all its roles share, and where events go.
+//! The engine: the state that its roles share, and the dispatch of events to them.
 
 mod atomics;
 mod commit;
@@ -42,13 +42,13 @@ use crate::window::Window;
 use one_sided::OneSided;
 
 const TIMER_TICK: u32 = 0;
-/// The highest byte of a tag says what it is for.
+/// The highest byte of a tag gives its purpose.
 pub(crate) const TAG_LOG: u64 = 1 << 56;
 pub(crate) const TAG_LOOKUP: u64 = 2 << 56;
 pub(crate) const TAG_VERB: u64 = 3 << 56;
 pub(crate) const TAG_MASK: u64 = 0x7f << 56;
 
-/// Reads and writes of an attempt, for a checker.
+/// Reads and writes of an attempt, recorded for a checker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recorded {
     /// The attempt.
@@ -59,9 +59,10 @@ pub struct Recorded {
     pub writes: Vec<(Key, Version, Option<Vec<u8>>)>,
 }
 
-/// Transactions on a card: the coordinator of what its host asks for, the primary of a shard, and a backup of others.
+/// The transaction engine of a card. It is the coordinator of the transactions that its host calls, the
+/// primary of a shard, and a backup of other shards.
 ///
-/// Calls and answers of the host are those of [`crate::host`]; nobody else may call.
+/// The calls that it accepts are those in [`crate::host`], and only from its own host.
 pub struct Transactions {
     pub(crate) parameters: Parameters,
     pub(crate) procedures: Procedures,
@@ -69,19 +70,19 @@ pub struct Transactions {
     pub(crate) view: View,
     pub(crate) lease_until: Instant,
     pub(crate) state: EngineState,
-    /// For each shard, the nodes that keep its log and the one that holds its locks.
+    /// For each shard: the nodes that log its writes, and the node that holds its locks.
     pub(crate) replicas: [NodeSet; SHARDS_MAX],
     pub(crate) primaries: [Option<usize>; SHARDS_MAX],
     pub(crate) shards: Shards,
-    /// Counts versions in this epoch.
+    /// Counts the versions that were drawn in this epoch.
     pub(crate) number: u64,
     pub(crate) log: Log,
-    /// Log position up to which the host was told to apply.
+    /// Log position up to which the host was notified that it may apply records.
     told: u64,
     pub(crate) window: Window,
     pub(crate) participants: Participants,
     pub(crate) operations: Operations,
-    /// Executions of transactions that were shipped here.
+    /// Executions of transactions that other nodes have shipped to this one.
     pub(crate) executions: Vec<Execution>,
     pub(crate) recovery: Recovery,
     pub(crate) join: Join,
@@ -89,7 +90,7 @@ pub struct Transactions {
     /// Result of a READ.
     pub(crate) read_bytes: Vec<u8>,
     pub(crate) now: Instant,
-    /// Counts events.
+    /// Number of events handled.
     pub(crate) events: u64,
     loopback: VecDeque<(Kind, Vec<u8>)>,
     spare: Vec<Vec<u8>>,
@@ -103,7 +104,7 @@ impl Transactions {
     /// An engine that has not been configured.
     ///
     /// # Panics
-    /// If the parameters cannot be.
+    /// If the parameters are invalid.
     pub fn new(parameters: Parameters, procedures: Procedures, placement: Placement) -> Self {
         parameters.check();
         let shards = Shards::new(&parameters, placement);
@@ -157,64 +158,66 @@ impl Transactions {
         parameters.log_bytes + Shards::memory_bytes(parameters, placement)
     }
 
-    /// Reads and writes of attempts since the last call, if they are recorded, including attempts that did not take
-    /// effect.
+    /// Reads and writes of attempts since the last call, if recording is on. Attempts that did not take
+    /// effect are included.
     pub fn take_records(&mut self) -> Vec<Recorded> {
         take(&mut self.records)
     }
 
-    /// Counted events.
+    /// The event counters.
     pub const fn counted(&self) -> &Counters {
         &self.counters
     }
 
-    /// The tables, of an engine that holds them itself.
+    /// The tables of the shards, if the engine holds them itself.
     pub fn shards(&self) -> &Shards {
         &self.shards
     }
 
-    /// Loads an object, before the node is configured, into an engine that holds the tables itself.
+    /// Loads an object into the engine's own tables, before the node is configured.
     ///
     /// # Panics
-    /// If it does not.
+    /// If the engine does not hold the tables itself.
     pub fn load(&mut self, key: Key, value: &[u8]) {
         self.shards.load(&Put { key, version: crate::LOADED, value: Some(value) });
     }
 
-    /// Loads an object into the engine's memory, before the node is configured, of [`Placement::Linked`].
+    /// Loads an object into the engine's memory, before the node is configured. For [`Placement::Linked`]
+    /// only.
     pub fn load_linked(&mut self, memory: &mut Memory, key: Key, value: &[u8]) {
         self.shards.apply(memory, &Put { key, version: crate::LOADED, value: Some(value) });
     }
 
-    /// Address for peers of an object of this node's own shard, of [`Placement::Linked`].
+    /// The address at which peers find an object of this node's own shard. For [`Placement::Linked`] only.
     pub fn address_of(&self, memory: &Memory, key: Key) -> Option<u64> {
         self.shards.linked()?.address(memory, key)
     }
 
-    /// Remembers where a peer has an object ([`Transactions::address_of`]).
+    /// Caches the address of an object at a peer ([`Transactions::address_of`]).
     pub fn remember(&mut self, key: Key, address: u64) {
         self.one_sided.remember(key, address);
     }
 
-    /// Learns where the host's table has its objects, before the node is configured; later the host half tells it.
+    /// Enters the position of an object in the host's table, before the node is configured. Afterwards the
+    /// host half reports positions.
     pub fn learn(&mut self, report: &Report) {
         self.shards.learn(report);
     }
 
-    /// Learns what room the host's table has, before the node is configured; later the host half tells it. Without it
-    /// the table is taken for empty.
+    /// Sets the free room of the host's table, before the node is configured. Afterwards the host half
+    /// reports it. Without either, the table counts as empty.
     pub fn learn_room(&mut self, room: Room) {
         self.shards.learn_room(room);
     }
 
-    /// Puts an object of the host's table into the card's index, before the node is configured, as if it had been
-    /// looked up: a measurement may begin where a node gets after a while. Nothing happens where the tables are near,
-    /// or the index is full.
+    /// Puts an object of the host's table into the card's index as if it had been looked up, before the node
+    /// is configured. So a measurement can start with a warm index. Does nothing if the engine holds the
+    /// tables itself, or if the index is full.
     pub fn warm(&mut self, key: Key, value: &[u8]) {
         self.shards.warm(key, value);
     }
 
-    /// Nothing is outstanding here: no attempt, no lock, no log record that the host has not applied.
+    /// Whether nothing is outstanding: no attempt, no lock, no log record that the host has not applied.
     pub fn is_quiet(&self) -> bool {
         self.window.is_idle() && self.log.applied() == self.log.tail() && !self.participants.holds_locks()
     }
@@ -223,19 +226,19 @@ impl Transactions {
         self.parameters.has(bug)
     }
 
-    /// Whether the node takes part in transactions, as long as it holds its lease: it is full, and the view change is
-    /// over.
+    /// Whether the node takes part in transactions as long as it holds its lease: it is a full member, and
+    /// the view change is complete.
     pub fn acts(&self) -> bool {
         self.state == EngineState::Full && self.recovery.acts()
     }
 
-    /// Number of shards that it is the primary of while it takes part, and number of all shards.
+    /// Number of shards whose primary this node is, 0 while it takes no part; and the number of all shards.
     pub fn shards_led(&self) -> (u32, u32) {
         let own = self.primaries.iter().filter(|primary| **primary == Some(self.node)).count();
         (if self.acts() { own as u32 } else { 0 }, self.parameters.nodes as u32)
     }
 
-    /// Whether the node takes part in transactions now.
+    /// Whether the node takes part in transactions and holds its lease.
     pub(crate) fn serves(&self) -> bool {
         self.acts() && self.now < self.lease_until
     }
@@ -246,7 +249,7 @@ impl Transactions {
 
     // Messages.
 
-    /// A message with its header; [`Transactions::post`] takes it.
+    /// A new message that begins with its header, for [`Transactions::post`].
     pub(crate) fn message(&mut self) -> Vec<u8> {
         let mut out = self.spare.pop().unwrap_or_default();
         let (decided, truncated) = (self.window.decided(), self.window.truncated());
@@ -254,7 +257,7 @@ impl Transactions {
         out
     }
 
-    /// Sends a message, to this node itself too.
+    /// Sends a message to a set of nodes. This node may be one of them.
     pub(crate) fn post(&mut self, effects: &mut Effects, to: NodeSet, kind: Kind, message: Vec<u8>) {
         let node = NodeId::new(self.node).expect("a node");
         effects.send(to.without(node), kind as u8, &[&message]);
@@ -324,7 +327,7 @@ impl Transactions {
             Body::Marks { heard, written, applied, asks } => {
                 self.on_marks(from, heard, (written, applied), asks, io);
             }
-            // The following messages answer this node's own requests.
+            // The messages below answer this node's own requests.
             Body::Executed { id, shard, status, atomic, got } => {
                 self.on_executed(id, shard, status, atomic, &got, io)
             }
@@ -370,7 +373,7 @@ impl Transactions {
         self.view.members().without(NodeId::new(self.node).expect("a node"))
     }
 
-    // The host.
+    // Calls of the host.
 
     fn call(&mut self, caller: Caller, message: Message<'_>, io: &mut Io<'_>) {
         let Caller::Host(token) = caller else {
@@ -394,7 +397,7 @@ impl Transactions {
             }
             Ok(HostMessage::Astray) => self.go_astray(),
             Ok(HostMessage::Page { epoch, peer, bytes, .. }) => self.on_page(epoch, peer, bytes, io),
-            // The remains of an earlier copy are cleared.
+            // A page of a copy that an earlier view began: it is ignored.
             Ok(HostMessage::Kept { epoch, .. }) if epoch != self.view.epoch => {}
             Ok(HostMessage::Kept { shard, next, room, reports, .. }) => {
                 self.learn_all(room, reports);
@@ -404,7 +407,7 @@ impl Transactions {
         }
     }
 
-    /// The host reports the positions of moved objects in its table, and its remaining room.
+    /// The host reports the positions of objects that its table has moved, and the table's free room.
     fn learn_all(&mut self, room: Room, reports: &[u8]) {
         self.shards.learn_room(room);
         for report in reports.chunks_exact(Report::BYTES) {
@@ -412,7 +415,7 @@ impl Transactions {
         }
     }
 
-    /// The host has applied the log up to here.
+    /// The host has applied the log up to position `upto`.
     fn on_applied(&mut self, upto: u64, io: &mut Io<'_>) {
         let (log, shards) = (&mut self.log, &mut self.shards);
         log.release(upto, |entry, keys| {
@@ -423,7 +426,8 @@ impl Transactions {
         self.after_release(io);
     }
 
-    /// Lets durable and decided records be applied: by the host, or at once where the engine has the tables.
+    /// Applies records that are durable and decided. The host does that, or the engine at once if it holds
+    /// the tables.
     fn hand_over(&mut self, io: &mut Io<'_>) {
         let decided = self.log.decided();
         if decided == self.log.applied() {
@@ -464,15 +468,16 @@ impl Transactions {
         labour
     }
 
-    /// What is decided does not fit the tables: a write is a difference to something that this node does not have, or
-    /// finds no room (the copy of a shard stands otherwise than what it was copied from; or a peer has said too
-    /// little of what its writes need). The node must not serve with the tables that it has.
+    /// Stops the node, because a decided record does not fit the tables. Either the record holds a difference
+    /// to a value that this node does not have, or the table has no room for it: a copied shard is laid out
+    /// otherwise than the original, or a peer has declared too little room for its writes. The node must not
+    /// serve from such tables.
     pub(crate) fn go_astray(&mut self) {
         self.counters.strays += 1;
         self.stop();
     }
 
-    /// The node takes no part any more, until it is started anew.
+    /// The node takes no part any more until it is restarted.
     pub(crate) fn stop(&mut self) {
         self.state = EngineState::Lost;
         self.recovery.phase = Phase::Idle;
@@ -525,8 +530,9 @@ impl Transactions {
         }
     }
 
-    /// Who replicates what in the current view: of the first nodes from the shard's own on, as many as there are
-    /// replicas, those that are full, and those that will be.
+    /// Assigns the replicas and the primary of each shard in the current view. The candidates are the
+    /// `replicas` nodes from the shard's own node on. Those of them that are full or joining members
+    /// replicate the shard; the first full one is the primary.
     pub(crate) fn place_shards(&mut self) {
         let nodes = self.parameters.nodes;
         for shard in 0..nodes {
@@ -538,13 +544,13 @@ impl Transactions {
         }
     }
 
-    /// The next version of this epoch.
+    /// Draws the next version of this epoch.
     pub(crate) fn draw(&mut self) -> Version {
         self.number += 1;
         Version::new(self.view.epoch, self.number)
     }
 
-    /// Makes the engine's tag-bearing end of a copy known.
+    /// Handles the completion of the copy that was posted with `tag`.
     fn done(&mut self, tag: u64, status: CompletionStatus, io: &mut Io<'_>) {
         match tag & TAG_MASK {
             TAG_LOG => self.on_durable(tag & !TAG_MASK, io),
@@ -594,7 +600,7 @@ impl Engine for Transactions {
         match event {
             Event::Reset => {
                 let placement = self.shards.placement();
-                // Records that a checker has not taken stay valid.
+                // The records stay until a checker has taken them.
                 let records = take(&mut self.records);
                 *self = Self::new(self.parameters, self.procedures.clone(), placement);
                 self.records = records;

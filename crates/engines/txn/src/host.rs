@@ -1,5 +1,5 @@
-//! The host half of a node: it calls transactions, tries again those that gave way, runs procedures that stay on the
-//! host, and applies the log to the tables.
+//! The host half of a node. It calls transactions, tries them again after a conflict, runs procedures that
+//! stay on the host, and applies the log to the tables.
 
 mod local;
 
@@ -20,13 +20,13 @@ use crate::room::Room;
 use crate::store::{Change, Full, Layout, Precision, Report, Shape, Table};
 use crate::transaction::TransactionId;
 
-/// Which transactions the host executes by itself over its own table, if all keys are of shards whose primary its
-/// node is (Xenic 4.2.4).
+/// Which transactions the host executes alone over its own table, if this node is the primary of all their
+/// keys (Xenic 4.2.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Local {
-    /// None: all are executed as the card decides.
+    /// None: the card executes all of them.
     Nothing,
-    /// Those whose procedure stays on the host in any case.
+    /// Those whose procedure must run on the host anyway.
     Unshipped,
     /// All transactions.
     All,
@@ -35,16 +35,16 @@ pub enum Local {
 /// Parameters of the host half.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HalfParameters {
-    /// Transactions that may be under way.
+    /// The most transactions under way at a time.
     pub calls: usize,
-    /// Most attempts of a transaction that aborts.
+    /// The most attempts of a transaction; after the last one it aborts.
     pub attempts: u32,
-    /// The longest wait before the second attempt; it doubles with each further one, up to 16 times as long.
+    /// The longest wait before the second attempt. It doubles with each further attempt, up to 16 times this.
     pub back_off: Duration,
-    /// Transactions that the host executes by itself.
+    /// Which transactions the host executes alone.
     pub local: Local,
-    /// Whether attempts are recorded, by the card ([`crate::Parameters::record`]): it is then told what values the
-    /// host has read.
+    /// Whether the card records attempts ([`crate::Parameters::record`]). If so, the host tells it all values
+    /// that it has read.
     pub record: bool,
 }
 
@@ -53,7 +53,8 @@ impl Default for HalfParameters {
         Self {
             calls: 1024,
             attempts: 1000,
-            // About as long as a lock is held under load: an earlier attempt would mostly find it locked again.
+            // About as long as a lock is held under load. After a shorter wait the key would mostly still be
+            // locked.
             back_off: Duration::from_us(32),
             local: Local::Unshipped,
             record: false,
@@ -72,7 +73,7 @@ pub struct HalfTables {
     pub precision: Precision,
     /// First address of the log.
     pub log_address: u64,
-    /// Its size in bytes.
+    /// Bytes of the log.
     pub log_bytes: usize,
 }
 
@@ -80,7 +81,7 @@ impl HalfTables {
     /// Bytes of the table.
     ///
     /// # Panics
-    /// If it has no such shape.
+    /// If the shape is invalid.
     pub fn table_bytes(&self) -> usize {
         Layout::new(self.shape).expect("the shape of a table").bytes() as usize
     }
@@ -91,51 +92,51 @@ impl HalfTables {
 pub struct Finished {
     /// Ticket that [`Half::call`] returned.
     pub ticket: u64,
-    /// Its last attempt.
+    /// Identifier of its last attempt.
     pub id: TransactionId,
-    /// Its outcome.
+    /// The outcome.
     pub outcome: Outcome,
     /// Number of attempts.
     pub attempts: u32,
 }
 
-/// Work of the host half, for a world that charges time for it.
+/// Work of the host half since the last report. The world charges time for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostWork {
     /// Attempts passed to the card.
     pub started: u64,
-    /// Outcomes taken from it.
+    /// Outcomes received from the card.
     pub ended: u64,
     /// Runs of procedures.
     pub runs: u64,
-    /// Objects of the table that procedures read which the host has executed by itself.
+    /// Objects of the table that were read by procedures which the host executes alone.
     pub objects_read: u64,
     /// Records of the log applied.
     pub records_applied: u64,
-    /// Writes in them.
+    /// Writes in these records.
     pub writes_applied: u64,
-    /// Objects read for nodes that come back, or taken in when this one did.
+    /// Objects read from the table for joining nodes, or applied to it while this node joined.
     pub objects_copied: u64,
-    /// Time of a reference core that procedures took.
+    /// Time that the procedures took, on a reference core.
     pub labour: Duration,
 }
 
 /// A message to the card: `HostCommand::Call`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToCard {
-    /// Comes back with the answer.
+    /// Identifies the call: the card's answer carries it.
     pub token: u32,
-    /// Kind of the message.
+    /// Kind of the message, a [`HostKind`].
     pub kind: u8,
     /// Content of the message.
     pub payload: Vec<u8>,
 }
 
-/// Messages that wait to be passed to the card.
+/// Messages to the card that are queued.
 #[derive(Debug)]
 enum Outgoing {
     Message(ToCard),
-    /// A call that the host executes when its turn has come.
+    /// A call that the host executes alone when it is taken from the queue.
     Execute(usize),
 }
 
@@ -148,7 +149,7 @@ struct Called {
     retry_at: Option<Instant>,
 }
 
-/// The host half of a node. Pure: the world passes messages, time and the host's memory in.
+/// The host half of a node. It is pure: the world passes in messages, the time and the host's memory.
 #[derive(Debug)]
 pub struct Half {
     procedures: Procedures,
@@ -160,26 +161,26 @@ pub struct Half {
     to_card: VecDeque<Outgoing>,
     finished: VecDeque<Finished>,
     work: HostWork,
-    /// `None` where the engine has the tables itself.
+    /// `None` if the engine holds the tables itself.
     tables: Option<(HalfTables, Table)>,
     applied: u64,
     /// The shards whose primary this node is, as its card reported last.
     serves: u16,
-    /// Segments that have changed since the card was told.
+    /// Segments of the table that have changed since the last report to the card.
     changed: Vec<u32>,
     record: Vec<u8>,
-    /// Of messages and of calls that have ended, to use again.
+    /// Buffers of former messages and calls, for reuse.
     spare: Vec<Vec<u8>>,
     executions: Vec<Execution>,
-    /// The node joins: pages of the table and the log come in any order.
+    /// Present while the node joins, when pages of the table and log records arrive in any order.
     merge: Option<Merge>,
 }
 
 impl Half {
-    /// A host half with nothing under way. `tables`: if it keeps the table of its node.
+    /// A host half with nothing under way. `tables`: present if the host holds the node's table.
     ///
     /// # Panics
-    /// If the table has no such shape.
+    /// If the table's shape is invalid.
     pub fn new(procedures: Procedures, parameters: HalfParameters, tables: Option<HalfTables>) -> Self {
         Self {
             procedures,
@@ -203,7 +204,7 @@ impl Half {
         }
     }
 
-    /// Calls a transaction. `None` if as many are under way as may be.
+    /// Calls a transaction, and returns its ticket. `None` if the maximum number is under way.
     pub fn call(&mut self, request: Request) -> Option<u64> {
         let slot = match self.free.pop() {
             Some(slot) => slot,
@@ -239,11 +240,11 @@ impl Half {
         self.to_card.push_back(Outgoing::Message(message));
     }
 
-    /// Has the card execute a call from its beginning.
+    /// Makes a message by which the card executes a call from its start.
     fn ask_card(&mut self, slot: usize, mut payload: Vec<u8>) -> ToCard {
         let called = self.called[slot].as_mut().expect("it is under way");
         let request = &called.request;
-        // The card finds errors in the request, and reports them.
+        // The card finds errors in the request and reports them, so they are ignored here.
         let _ = called.execution.begin(&request.input, request.accesses.as_slice());
         let wants = request.accesses.as_slice().iter().enumerate();
         let wants = wants.map(|(index, &access)| Want { index: index as u8, access });
@@ -255,10 +256,10 @@ impl Half {
         self.to_card.push_back(Outgoing::Message(ToCard { token, kind: kind as u8, payload }));
     }
 
-    /// Takes a message of the card: `HostEvent::Reply`. `memory` is the host's.
+    /// Handles a message of the card (`HostEvent::Reply`). `memory`: the host's memory.
     ///
     /// # Errors
-    /// If it is none of this engine.
+    /// If the message is malformed, or is not one of this engine.
     pub fn receive(
         &mut self,
         now: Instant,
@@ -307,7 +308,8 @@ impl Half {
                 let writes = local::writes(execution);
                 write::ran(&mut payload, id, step, added, writes, execution.answered());
             }
-            // A step that contradicts the keys: the card finds the same fault.
+            // The procedure broke its contract. `More` without a new key breaks it too, so the card reports a
+            // fault.
             Err(_) => {
                 write::ran(&mut payload, id, Step::More, std::iter::empty(), std::iter::empty(), &[]);
             }
@@ -332,7 +334,7 @@ impl Half {
             Status::Ok => Outcome::Committed { answer: answer.to_vec() },
             Status::Aborted => Outcome::Aborted { reason, answer: answer.to_vec() },
             Status::Faulty => Outcome::Faulty(Fault::parse(reason).unwrap_or(Fault::WrongStep)),
-            // No node serves now: there will be a view in which one does.
+            // No node serves the shard now. A later view will have one that does.
             Status::Unavailable if reason != NOBODY => return self.retry(now, slot, id),
             Status::Unavailable => Outcome::Unavailable,
             Status::Full if reason == TABLE => Outcome::Full,
@@ -347,7 +349,7 @@ impl Half {
         self.finished.push_back(Finished { ticket, id, outcome, attempts });
     }
 
-    /// Tries again after a while that the attempt's identifier decides.
+    /// Tries a transaction again after a back-off time, which is a hash of the attempt's identifier.
     fn retry(&mut self, now: Instant, slot: usize, id: TransactionId) {
         let called = self.called[slot].as_mut().expect("the caller has looked");
         let longest =
@@ -358,7 +360,7 @@ impl Half {
         self.retries.insert((at, slot), ());
     }
 
-    /// Applies the log up to here, and says so.
+    /// Applies the log up to position `upto`, and acknowledges that to the card.
     fn apply(&mut self, upto: u64, memory: &mut [u8]) {
         while self.applied < upto {
             self.apply_record(memory);
@@ -370,7 +372,8 @@ impl Half {
         self.tell(LOG_TOKEN, HostKind::Applied, payload);
     }
 
-    /// Writes the free room of the table, and the positions of objects moved since the last report to the card.
+    /// Writes a report to the card: the free room of the table, and the positions of objects in segments that
+    /// have changed since the last report.
     fn report_changes(&mut self, memory: &[u8], payload: &mut Vec<u8>) {
         let Some((tables, table)) = &self.tables else { panic!("the card has the tables of this node") };
         table.room().write(payload);
@@ -421,7 +424,7 @@ impl Half {
         }
     }
 
-    // A node that comes back.
+    // A node that rejoins.
 
     /// Empties the table.
     fn clear(&mut self, memory: &mut [u8]) {
@@ -453,7 +456,7 @@ impl Half {
         self.tell(LOG_TOKEN, HostKind::Page, payload);
     }
 
-    /// Takes in a page of a shard.
+    /// Applies a page of a shard to the table.
     fn keep_page(&mut self, epoch: Epoch, page: &Page<'_>, memory: &mut [u8]) {
         let Some((tables, table)) = &mut self.tables else { panic!("the card has the tables of this node") };
         let into = &mut memory[tables.table_address as usize..][..table.layout().bytes() as usize];
@@ -476,7 +479,7 @@ impl Half {
     /// Loads an object, before the node is configured.
     ///
     /// # Panics
-    /// If the host half keeps no table, or it has no room.
+    /// If the host half holds no table, or the table has no room.
     pub fn load(&mut self, memory: &mut [u8], key: Key, value: &[u8]) {
         let (tables, table) = self.tables.as_mut().expect("the host half keeps the table");
         let into = &mut memory[tables.table_address as usize..][..table.layout().bytes() as usize];
@@ -484,7 +487,7 @@ impl Half {
         write_object(table, into, &put).expect("a table that has room for what it begins with");
     }
 
-    /// Positions of objects in the table, segment by segment: the card learns them after loading.
+    /// Positions of objects in the table, segment by segment. The card gets them after loading.
     pub fn reports<'a>(&'a self, memory: &'a [u8]) -> impl Iterator<Item = Report> + 'a {
         self.tables.iter().flat_map(move |(tables, table)| {
             let bytes = &memory[tables.table_address as usize..][..table.layout().bytes() as usize];
@@ -492,7 +495,7 @@ impl Half {
         })
     }
 
-    /// Remaining room of the table: the card learns it after loading. `None` where the engine has the tables itself.
+    /// Free room of the table. The card gets it after loading. `None` if the engine holds the tables itself.
     pub fn room(&self) -> Option<Room> {
         self.tables.as_ref().map(|(_, table)| table.room())
     }
@@ -504,12 +507,12 @@ impl Half {
         }
     }
 
-    /// When [`Half::wake`] has work.
+    /// When [`Half::wake`] has work to do.
     pub fn next_deadline(&self) -> Option<Instant> {
         self.retries.first_key_value().map(|((at, _), ())| *at)
     }
 
-    /// Handles what is due.
+    /// Starts the attempts whose back-off time is over.
     pub fn wake(&mut self, now: Instant) {
         while let Some(entry) = self.retries.first_entry()
             && entry.key().0 <= now
@@ -519,8 +522,8 @@ impl Half {
         }
     }
 
-    /// The next message to the card. Who has passed it on may [give it back](Half::give_back). `memory` is the
-    /// host's: what the host executes by itself it executes now.
+    /// The next message to the card. A call that the host executes alone is executed now, over `memory`, the
+    /// host's memory. The caller may return the message's buffer by [`Half::give_back`].
     pub fn poll_card(&mut self, memory: &[u8]) -> Option<ToCard> {
         match self.to_card.pop_front()? {
             Outgoing::Message(message) => Some(message),
@@ -528,7 +531,7 @@ impl Half {
         }
     }
 
-    /// Takes back the bytes of a message that was passed on, for a later one.
+    /// Takes back the buffer of a message that was passed on, for reuse.
     pub fn give_back(&mut self, message: ToCard) {
         let mut payload = message.payload;
         payload.clear();
@@ -540,13 +543,13 @@ impl Half {
         self.finished.pop_front()
     }
 
-    /// Work since the last call.
+    /// Work since the last call of this function.
     pub fn take_work(&mut self) -> HostWork {
         std::mem::take(&mut self.work)
     }
 }
 
-/// The whole of what a write leaves, made of what the table has if need be.
+/// Completes a write: a difference is applied to the value that the table has.
 fn complete<'a>(
     table: &Table,
     memory: &[u8],
@@ -561,7 +564,7 @@ fn complete<'a>(
     Ok(Put { key: write.key, version: write.version, value: Some(&value[..length]) })
 }
 
-/// Leaves in the table what a write says.
+/// Applies a write to the table.
 fn write_object(table: &mut Table, memory: &mut [u8], put: &Put<'_>) -> Result<Change, Full> {
     match put.value {
         Some(value) => table.put(memory, put.key, put.version, value),
@@ -595,8 +598,8 @@ mod tests {
         log_bytes: 4096,
     };
 
-    /// Lets a host that has so many rows apply a record of this replacement: what it has then, and the kinds of what
-    /// the card is told.
+    /// A host whose table has `rows` rows applies a record of `replacement`. Returns the rows that the table
+    /// has then, and the kinds of the messages to the card.
     fn applied(rows: u64, replacement: Replacement<'_>) -> (Vec<(Key, Vec<u8>)>, Vec<u8>) {
         let mut half = Half::new(Procedures::new(Vec::new()), HalfParameters::default(), Some(TABLES));
         let mut memory = vec![0; (1 << 16) + TABLES.log_bytes];
@@ -620,7 +623,8 @@ mod tests {
         Put { key: Key::new(0, local), version: crate::Version::from_bits(1 << 40), value: Some(value) }
     }
 
-    /// The only row after a byte of its version `base` was changed, and the message to the card.
+    /// Applies a change of one byte, as a difference to version `base`, to a table of one row. Returns the
+    /// row afterwards, and the kinds of the messages to the card.
     fn changed(base: crate::Version) -> (Vec<u8>, Vec<u8>) {
         let mut new = ROW;
         new[100] = 2;
@@ -635,7 +639,8 @@ mod tests {
         assert_eq!(told, [HostKind::Applied as u8]);
     }
 
-    /// The table differs from the others': it stays unchanged, and the card learns of it.
+    /// The row's version in this table is not the one that the difference names. The row stays unchanged, and
+    /// the card is notified.
     #[test]
     fn a_change_of_another_version_is_reported() {
         let (row, told) = changed(crate::Version::from_bits(9));
@@ -643,7 +648,7 @@ mod tests {
         assert_eq!(told, [HostKind::Astray as u8, HostKind::Applied as u8]);
     }
 
-    /// Each row takes a block, and there are eight.
+    /// Each row takes a block, and the table has eight.
     #[test]
     fn what_finds_no_room_is_reported() {
         let (objects, told) = applied(8, Replacement { put: put(9, &ROW), read: None });

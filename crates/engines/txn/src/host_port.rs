@@ -1,4 +1,4 @@
-//! Messages between an engine and the host half of its node. Between the two nothing is lost, and all comes in order.
+//! Messages between an engine and the host half of its node. No message is lost, and they arrive in order.
 //!
 //! ```text
 //! Begin     procedure(2) length(2) input  count(1) { as in Execute }
@@ -22,7 +22,7 @@
 //! Serves    shards(2)
 //! ```
 //!
-//! An id is as between engines.
+//! An `id` is encoded as in the messages between engines.
 
 use weft_verbs::QueuePairNumber;
 use weft_waist::{Caller, Epoch};
@@ -36,16 +36,16 @@ use crate::store::Report;
 use crate::transaction::TransactionId;
 use crate::wiring::Wiring;
 
-/// The token with which the log's messages are exchanged.
+/// The token of all messages about the log.
 pub const LOG_TOKEN: u32 = u32::MAX;
 
-/// The reason of an outcome that is unavailable for good: no node that holds a shard is left.
+/// Reason of `Unavailable` when it is permanent: no node holds the shard any more.
 pub(crate) const NOBODY: u8 = 2;
 
-/// The reason of an outcome that is full: a replica's table has no room.
+/// Reason of `Full` when a replica's table has no room.
 pub(crate) const TABLE: u8 = 1;
 
-/// Whom the log's messages go to.
+/// The caller that messages about the log are addressed to.
 pub(crate) const LOG_CALLER: Caller = Caller::Host(LOG_TOKEN);
 
 /// The kinds of messages from and to the host half.
@@ -54,56 +54,59 @@ pub(crate) const LOG_CALLER: Caller = Caller::Host(LOG_TOKEN);
 pub enum HostKind {
     /// To the card: begin a transaction.
     Begin = 64,
-    /// To the card: what a run has left.
+    /// To the card: the result of a run of a procedure.
     Ran = 65,
-    /// To the card: the host has applied so much of the log.
+    /// To the card: the log position up to which the host has applied records.
     Applied = 66,
-    /// To the card: how a peer's memory is reached with verbs.
+    /// To the card: the queue pair and memory region by which it reaches a peer with verbs.
     Wire = 67,
-    /// To the card: a page of the table, for a peer.
+    /// To the card: a page of the table, to be sent to a joining peer.
     Page = 68,
-    /// To the card: the table has taken in a page.
+    /// To the card: the host has applied a page to the table.
     Kept = 69,
-    /// To the card: what the host has executed by itself.
+    /// To the card: a transaction that the host has executed alone.
     Local = 70,
-    /// To the card: a decided record does not fit the table: there is no room for it, or its base is missing.
+    /// To the card: a decided record does not fit the table. There is no room for it, or its former value is
+    /// missing.
     Astray = 71,
-    /// To the host: how an attempt ended.
+    /// To the host: how an attempt has ended.
     Outcome = 80,
     /// To the host: run the procedure.
     Run = 81,
-    /// To the host: so much of the log is decided.
+    /// To the host: the log position up to which records are decided.
     Decided = 82,
-    /// To the host: empty the table. Pages of it and the log come, and of each object the newest counts.
+    /// To the host: empty the table. From now on pages and log records arrive in any order, and the newest
+    /// version of each object wins.
     Clear = 83,
-    /// To the host: read a page of the table, for a peer.
+    /// To the host: read a page of the table for a joining peer.
     Read = 84,
-    /// To the host: take a page into the table.
+    /// To the host: apply a page to the table.
     Keep = 85,
-    /// To the host: all pages have come.
+    /// To the host: all pages have arrived.
     Whole = 86,
-    /// To the host: this node serves as the primary of these shards.
+    /// To the host: the shards that this node now serves as primary.
     Serves = 87,
 }
 
 /// A transaction that the host has executed over its own table.
 #[derive(Clone, Debug)]
 pub struct HostExecution<'a> {
-    /// So much of the log the table had when it was read.
+    /// Log position up to which the table was applied when it was read.
     pub applied: u64,
     /// Result of the last run.
     pub step: Step,
-    /// All keys in the order in which they were named, and the versions that were read: zero for absent keys.
+    /// All keys in the order in which they were named, with the versions that were read. The version of an
+    /// absent key is zero.
     pub claims: List<'a, Claim>,
     /// Values to write.
     pub writes: List<'a, Put<'a>>,
     /// Answer to the caller.
     pub answer: &'a [u8],
-    /// Values read of the written keys, and of all keys where attempts are recorded.
+    /// Values that were read of the written keys; of all keys if attempts are recorded.
     pub read: List<'a, Got<'a>>,
 }
 
-/// Content of a message.
+/// A decoded message.
 #[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "the table above says what the fields are")]
 pub enum HostMessage<'a> {
@@ -126,10 +129,10 @@ pub enum HostMessage<'a> {
 }
 
 impl<'a> HostMessage<'a> {
-    /// Reads a message.
+    /// Decodes a message.
     ///
     /// # Errors
-    /// If it is malformed.
+    /// If the message is malformed.
     pub fn parse(kind: u8, payload: &'a [u8]) -> Result<Self, Malformed> {
         let mut reader = Reader(payload);
         let r = &mut reader;
@@ -197,7 +200,7 @@ impl<'a> HostMessage<'a> {
     }
 }
 
-/// The content of a [`HostKind::Wire`].
+/// The payload of a [`HostKind::Wire`] message.
 pub fn wire(peer: usize, wiring: &Wiring) -> Vec<u8> {
     let mut out = vec![peer as u8];
     out.extend_from_slice(&wiring.queue_pair.0.to_be_bytes());
@@ -230,7 +233,7 @@ fn room(reader: &mut Reader<'_>) -> Result<Room, Malformed> {
     Ok(Room { pages: reader.u32()?, blocks: reader.u32()? })
 }
 
-/// As many whole reports as follow.
+/// Reads all whole reports that follow.
 fn reports<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8], Malformed> {
     reader.bytes(reader.0.len() / Report::BYTES * Report::BYTES)
 }
@@ -245,7 +248,7 @@ fn write_answer(out: &mut Vec<u8>, answer: &[u8]) {
     out.extend_from_slice(answer);
 }
 
-/// Writes messages.
+/// Encoders of messages.
 pub(crate) mod write {
     use super::*;
 

@@ -7,10 +7,10 @@ use weft_waist::Epoch;
 /// The most shards: one for each node of the largest cluster.
 pub const SHARDS_MAX: usize = weft_waist::NODES_MAX;
 
-/// Bits of a key below its shard.
+/// Bits of a key that follow the shard's number.
 const LOCAL_BITS: u32 = 56;
 
-/// Bits of a version below its epoch.
+/// Bits of a version that follow the epoch.
 const NUMBER_BITS: u32 = 40;
 
 /// The name of an object: the shard that holds it in the top byte, and 56 bits that the application chooses.
@@ -28,22 +28,22 @@ impl Key {
         Self((shard as u64) << LOCAL_BITS | local)
     }
 
-    /// The key of these 64 bits, or `None` if they name no shard.
+    /// The key with these 64 bits, or `None` if they name an invalid shard.
     pub const fn from_bits(bits: u64) -> Option<Self> {
         if (bits >> LOCAL_BITS) < SHARDS_MAX as u64 { Some(Self(bits)) } else { None }
     }
 
-    /// Its 64 bits.
+    /// The key as 64 bits.
     pub const fn bits(self) -> u64 {
         self.0
     }
 
-    /// The shard that holds it.
+    /// The shard that the key belongs to.
     pub const fn shard(self) -> usize {
         (self.0 >> LOCAL_BITS) as usize
     }
 
-    /// The top byte of the application's part. An application with several tables numbers them there.
+    /// The top byte of the application's 56 bits. An application with several tables numbers them there.
     pub const fn table(self) -> u8 {
         (self.local() >> (LOCAL_BITS - 8)) as u8
     }
@@ -60,24 +60,25 @@ impl fmt::Display for Key {
     }
 }
 
-/// Which write of a key a value is from: the epoch above a number that the shard's primary counts. The versions of a
-/// key grow in the order of its writes and none is used twice, not even after a deletion.
+/// The version of a key's value: the epoch in the high bits, and in the low bits a number that the shard's
+/// primary counts up. A key's versions grow in the order of its writes, and none is used twice, not even
+/// after a deletion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version(u64);
 
 impl Version {
-    /// Of what was never written.
+    /// The version of a key that was never written.
     pub const ZERO: Self = Self(0);
 
-    /// Number `number` of `epoch`.
+    /// The version `number` of `epoch`.
     ///
     /// # Panics
-    /// If either does not fit: 24 bits of epochs, 40 bits of numbers.
+    /// If the epoch has more than 24 bits or the number more than 40.
     pub const fn new(epoch: Epoch, number: u64) -> Self {
         Self::try_new(epoch, number).expect("a version has 24 bits of epochs and 40 bits below them")
     }
 
-    /// The same, or `None` if either does not fit.
+    /// The version `number` of `epoch`, or `None` if either has too many bits.
     pub(crate) const fn try_new(epoch: Epoch, number: u64) -> Option<Self> {
         if epoch.0 >> (64 - NUMBER_BITS) == 0 && number >> NUMBER_BITS == 0 {
             Some(Self((epoch.0 as u64) << NUMBER_BITS | number))
@@ -86,12 +87,12 @@ impl Version {
         }
     }
 
-    /// The version of these 64 bits.
+    /// The version with these 64 bits.
     pub const fn from_bits(bits: u64) -> Self {
         Self(bits)
     }
 
-    /// Its 64 bits.
+    /// The version as 64 bits.
     pub const fn bits(self) -> u64 {
         self.0
     }

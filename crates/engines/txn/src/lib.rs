@@ -1,9 +1,9 @@
 //! Distributed transactions over a replicated key-value store, run by network cards: Xenic's design, strictly
 //! serializable.
 //!
-//! A transaction is a registered [`Procedure`] over a set of keys, called by its number with an input. Keys belong to
-//! shards; each shard has a primary, which holds the locks, and backups. The origin is Xenic (Schuh et al., SOSP
-//! 2021); PROTOCOL.md says where this design differs and why.
+//! A transaction is a registered [`Procedure`] over a set of keys. Clients call it by its number, with an
+//! input. Keys belong to shards; each shard has a primary, which holds the locks, and backups. The design is
+//! that of Xenic (Schuh et al., SOSP 2021). PROTOCOL.md says where it differs and why.
 
 pub mod client;
 mod copy;
@@ -41,5 +41,5 @@ pub use shard::{Placement, Shards};
 pub use transaction::TransactionId;
 pub use wiring::Wiring;
 
-/// The version of objects that were there before the first epoch.
+/// The version of objects that were loaded before the first epoch.
 pub const LOADED: Version = Version::new(weft_waist::Epoch(0), 1);

@@ -1,6 +1,6 @@
-//! Tables of an engine on the host that peers reach with verbs: objects, locks and versions lie in the engine's
-//! memory at addresses that stay ([`Chained`]), first those of the shard that the node is the primary of, then those
-//! of the others that it replicates.
+//! Tables in the memory of an engine that runs on the host, which peers access with verbs. Objects, locks and
+//! versions lie at fixed addresses ([`Chained`]). The first tables are those of the shard whose primary the
+//! node is; those of the other shards that it replicates follow.
 
 use std::ops::Range;
 
@@ -11,13 +11,13 @@ use crate::message::Put;
 use crate::store::{Bucket, Chained, Element};
 use crate::transaction::TransactionId;
 
-/// Tables of a shard. Those of higher numbers ([`Key::table`]) begin with the first again.
+/// Tables of a shard. A table's number in the key ([`Key::table`]) counts modulo this.
 pub const LINKED_TABLES: usize = 16;
 
 /// The sizes of one table of a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkedTable {
-    /// Buckets.
+    /// Further buckets that can be linked to full ones.
     pub buckets: u32,
     /// Buckets that can be linked behind them.
     pub linked: u32,
@@ -25,13 +25,14 @@ pub struct LinkedTable {
     pub value_bytes_max: u32,
 }
 
-/// The sizes of one shard's tables. As in DrTM+H each table of the application has one of its own, whose elements are
-/// as long as its values need: a READ of an object, or of a bucket, moves no bytes of other tables' longer ones.
+/// The sizes of one shard's tables. As in DrTM+H, each table of the application has its own, whose elements
+/// are no longer than its values need. So a READ of an object or a bucket moves no bytes for the longer
+/// values of other tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkedShape {
-    /// By the number in the key.
+    /// Indexed by the table's number in the key.
     pub tables: [LinkedTable; LINKED_TABLES],
-    /// Objects of a bucket: B.
+    /// Objects in a bucket: B in the paper.
     pub bucket_slots: u32,
 }
 
@@ -74,7 +75,7 @@ impl Linked {
         Self { node, nodes, tables: tables.collect() }
     }
 
-    /// The table of a key, and the key's position in it.
+    /// The table of a key, and the table's byte range in the engine's memory.
     fn place(&self, key: Key) -> (usize, Range<usize>) {
         let replica = (self.node + self.nodes - key.shard()) % self.nodes;
         let number = replica * LINKED_TABLES + usize::from(key.table()) % LINKED_TABLES;
@@ -88,7 +89,7 @@ impl Linked {
         Some(place.start + at as usize)
     }
 
-    /// The element at an address that was found for this key.
+    /// Parses the element at address `at`, where the key was found.
     fn element<'m>(&self, memory: &'m Memory, key: Key, at: usize) -> Element<'m> {
         Element::parse(&memory.image()[at..at + self.element_bytes(key)])
     }
@@ -114,7 +115,8 @@ impl Linked {
         }
     }
 
-    /// The version of an object, and its value, which is appended; `None` if it is absent.
+    /// The version of an object, and the length of its value, which is appended to `values`; `None` if the
+    /// object is absent.
     pub fn get(&self, memory: &Memory, key: Key, values: &mut Vec<u8>) -> (Version, Option<usize>) {
         let Some(at) = self.find(memory, key) else { return (Version::ZERO, None) };
         let element = self.element(memory, key, at);
@@ -122,10 +124,10 @@ impl Linked {
         (element.version, element.value.map(<[u8]>::len))
     }
 
-    /// Leaves what a write says, unless a later one is there.
+    /// Applies a write, unless the table has a later version of the key.
     ///
     /// # Panics
-    /// If the table has no room: it is made for all objects that the node may ever hold.
+    /// If the table has no room. Its size must allow for all objects that the node may ever hold.
     pub fn put(&mut self, memory: &mut Memory, put: &Put<'_>) {
         let newer = self
             .find(memory, put.key)
@@ -140,19 +142,21 @@ impl Linked {
             Some(value) => {
                 table.put(bytes, put.key, put.version, value).expect("the table has room");
             }
-            // Rings have no order among each other: what was inserted may come later than its deletion.
+            // Rings have no order among each other, so the insertion may arrive after this deletion. The
+            // deletion's version is kept to make the table ignore it.
             None => table.bury(bytes, put.key, put.version).expect("the table has room"),
         }
     }
 
-    /// Calls `each` with every object that is present.
+    /// Calls `each` with every object.
     pub fn for_each(&self, memory: &[u8], mut each: impl FnMut(Key, Version, &[u8])) {
         for (begin, table) in &self.tables {
             table.for_each(&memory[*begin..begin + table.bytes() as usize], &mut each);
         }
     }
 
-    // Access to a peer's tables, whose own shard's tables lie at the same addresses as this node's own.
+    // Access to a peer's tables: those of its own shard lie at the same addresses as those of this node's own
+    // shard.
 
     fn own(&self, key: Key) -> &(usize, Chained) {
         &self.tables[usize::from(key.table()) % LINKED_TABLES]
@@ -164,23 +168,23 @@ impl Linked {
         Bucket { at: at + *begin as u64, length }
     }
 
-    /// The bucket of a key's table behind the one with these bytes.
+    /// The bucket that follows, in the chain of a key, the bucket with these bytes.
     pub fn remote_next(&self, bytes: &[u8], key: Key) -> Option<Bucket> {
         let (begin, table) = self.own(key);
         table.next(bytes).map(|Bucket { at, length }| Bucket { at: at + *begin as u64, length })
     }
 
-    /// Offset in a bucket's bytes of the element of a key.
+    /// Offset of a key's element in a bucket's bytes.
     pub fn position(&self, bytes: &[u8], key: Key) -> Option<usize> {
         self.own(key).1.position(bytes, key)
     }
 
-    /// Bytes of an element of a key's table.
+    /// Bytes of an element in a key's table.
     pub fn element_bytes(&self, key: Key) -> usize {
         self.own(key).1.element_bytes()
     }
 
-    /// Address for peers of the element of a key of the own shard.
+    /// The address at which peers find the element of a key of this node's own shard.
     pub fn address(&self, memory: &Memory, key: Key) -> Option<u64> {
         self.find(memory, key).map(|at| at as u64)
     }
@@ -195,7 +199,8 @@ mod tests {
         LinkedShape { tables: [table; LINKED_TABLES], bucket_slots: 2 }
     }
 
-    /// Objects of tables whose values differ in length, beyond the last number, and of the same local number.
+    /// Objects with the same local number in several tables, whose values differ in length. One table number
+    /// exceeds the number of tables.
     #[test]
     fn each_table_has_elements_as_long_as_its_values_need() {
         let mut shape = shape(8);
@@ -227,7 +232,8 @@ mod tests {
         assert_eq!(found, keys.len());
     }
 
-    /// One coordinator inserts, another deletes, and their rings at a backup are read in the other order.
+    /// One coordinator inserts an object and another deletes it. A backup applies their rings in the opposite
+    /// order.
     #[test]
     fn what_was_deleted_is_not_inserted_by_what_came_before() {
         let shape = shape(64);

@@ -1,15 +1,16 @@
-//! A node's log: the writes of all shards that it replicates, in the order of their arrival.
+//! A node's log: the writes of all shards that it replicates, in the order of arrival.
 //!
-//! It is a ring in the host's memory, and the same bytes in the card's, at `position mod size`. A record is *durable*
-//! when the host's memory has it and *decided* when the fate of its attempt is known. The host applies the durable,
-//! decided prefix, in order; what it has applied is overwritten. The order of arrival is the order of the versions of
-//! each key: a later write of a key locks it after the earlier one's lock was given back, which was after all
-//! replicas had the earlier one's record.
+//! The log is a ring in the host's memory, with a copy of the same bytes in the card's. A position counts
+//! bytes since the beginning; its offset is `position mod size`. A record is *durable* when the host's memory
+//! has it, and *decided* when the verdict on its attempt is known. The host applies the durable, decided
+//! prefix in order, and then the space is reused. The order of arrival is also the order of each key's
+//! versions: a later write locks the key after the earlier write's lock was released, and by then all
+//! replicas had the earlier record.
 //!
 //! ```text
 //! record   0 length(4)   4 verdict(1) shard(1) part(1) parts(1)   8 id(8)   16 shards(2)   18 count(1) { as in Log }
-//!          length: of all of it, a multiple of 16. verdict: 2 if it is not to be applied. Behind the last record before the
-//!          end of the ring stands a filler of verdict 2 up to the end.
+//!          length: of the whole record, a multiple of 16. verdict: 2 if the record is not to be applied.
+//!          A filler of verdict 2 occupies the space between the last record that fits and the end of the ring.
 //! ```
 
 use std::collections::VecDeque;
@@ -22,10 +23,10 @@ use crate::message::{Item, List, Malformed, Reader, RecordPart, Verdict, Write};
 use crate::room::Demand;
 use crate::transaction::TransactionId;
 
-/// Every record begins at a multiple of so many bytes.
+/// Alignment of records, in bytes.
 pub const ALIGN: usize = 16;
 const VERDICT: usize = 4;
-/// Bytes of a record before its writes.
+/// Bytes of a record that precede its writes.
 const HEAD_BYTES: usize = 19;
 
 /// One record in the log.
@@ -33,29 +34,30 @@ const HEAD_BYTES: usize = 19;
 pub(crate) struct Entry {
     pub position: u64,
     pub length: usize,
-    /// Its attempt and shard; `None` for a filler.
+    /// The attempt, shard and part of the record; `None` for a filler.
     pub place: Option<RecordPart>,
     pub durable: bool,
-    /// The verdict has changed while the record was being copied to the host: it is to be copied once more.
+    /// The verdict changed while the record was being copied to the host, so the record is to be copied
+    /// again.
     pub again: bool,
     pub verdict: Verdict,
-    /// The primary's index has its writes pinned.
+    /// Whether the primary's index has pinned the writes.
     pub pinned: bool,
-    /// So many keys of the log's are its own.
+    /// Number of entries of [`Log::keys`] that belong to this record.
     keys: usize,
-    /// Effect of its writes on the room of the table.
+    /// Room in the table that the writes may take.
     demand: Demand,
 }
 
-/// A record as it lies in the ring.
+/// A decoded record.
 pub(crate) struct Record<'a> {
     /// Bytes of the whole record.
     pub length: usize,
-    /// Its writes; `None` if they are not to be applied.
+    /// The writes; `None` if they are not to be applied.
     pub writes: Option<List<'a, Write<'a>>>,
 }
 
-/// Writes a record for [`Log::append`].
+/// Encodes a record for [`Log::append`].
 pub(crate) fn encode<'a, T: Item<'a>>(
     out: &mut Vec<u8>,
     place: &RecordPart,
@@ -73,12 +75,12 @@ pub(crate) fn encode<'a, T: Item<'a>>(
     out[..4].copy_from_slice(&length.to_be_bytes());
 }
 
-/// Bytes of a record with `writes` bytes of writes.
+/// Bytes of a record whose writes take `writes` bytes.
 pub(crate) const fn length(writes: usize) -> usize {
     (HEAD_BYTES + writes).next_multiple_of(ALIGN)
 }
 
-/// Reads the record at the beginning of `bytes`.
+/// Decodes the record at the start of `bytes`.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Record<'_>, Malformed> {
     let mut reader = Reader(bytes);
     let length = reader.u32()? as usize;
@@ -92,24 +94,25 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Record<'_>, Malformed> {
     Ok(Record { length, writes: Some(List::read(&mut reader)?) })
 }
 
-/// The verdict in the host's copy of a record is wrong.
+/// The host's copy of a record has an outdated verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct VerdictOutdated;
 
 /// The card's side of the log.
 #[derive(Debug)]
 pub(crate) struct Log {
-    /// First byte of the ring in the card's memory.
+    /// Address of the ring in the card's memory.
     near: usize,
     capacity: usize,
     tail: u64,
     applied: u64,
     entries: VecDeque<Entry>,
-    /// Written keys of the records that this node may have pinned, in their order: unpinning reads nothing again.
+    /// Written keys of the records that this node may have pinned, in log order. With them, unpinning need
+    /// not read the records again.
     keys: VecDeque<Key>,
-    /// So many of the entries are durable and decided, and all before them.
+    /// Number of leading entries that are durable and decided.
     ready: usize,
-    /// The same of all entries that are not aborted.
+    /// Room in the table that all records may take, aborted ones excepted.
     demand: Demand,
 }
 
@@ -127,12 +130,12 @@ impl Log {
         }
     }
 
-    /// Address of a position in the card's memory.
+    /// Address in the card's memory of a log position.
     pub fn near(&self, position: u64) -> usize {
         self.near + self.offset(position)
     }
 
-    /// Offset of a position in the ring.
+    /// Offset in the ring of a log position.
     pub fn offset(&self, position: u64) -> usize {
         (position % self.capacity as u64) as usize
     }
@@ -141,17 +144,17 @@ impl Log {
         self.applied
     }
 
-    /// The end of all that was appended.
+    /// Position after the last record.
     pub const fn tail(&self) -> u64 {
         self.tail
     }
 
-    /// Demand on the room of the table by all records that may yet be applied.
+    /// Room in the table that all records together may take, if all of them are applied.
     pub const fn demand(&self) -> Demand {
         self.demand
     }
 
-    /// The end of what the host may apply.
+    /// Position up to which the host may apply records.
     pub fn decided(&self) -> u64 {
         match self.ready.checked_sub(1) {
             None => self.applied,
@@ -159,21 +162,23 @@ impl Log {
         }
     }
 
-    /// Whether records of so many bytes in all, the longest of so many, fit now, wherever the ring ends.
+    /// Whether there is room for records of `all` bytes, the longest of which has `longest`, wherever the
+    /// ring wraps.
     pub const fn has_room_for(&self, (all, longest): (usize, usize)) -> bool {
         (self.tail - self.applied) as usize + all + longest <= self.capacity
     }
 
-    /// Whether a record of so many bytes fits now.
+    /// Whether there is room for a record of `length` bytes.
     pub fn has_room(&self, length: usize) -> bool {
         let to_end = self.capacity - self.offset(self.tail);
         let needed = if length > to_end { to_end + length } else { length };
         (self.tail - self.applied) as usize + needed <= self.capacity
     }
 
-    /// Appends a record that has room, with a filler before it if it would not end before the ring does. Calls
-    /// `write` for each entry, whose bytes are to be brought to the host. `keys`: what it writes, if this node may
-    /// pin it. `demand`: what that may do to the room of the table.
+    /// Appends a record, for which there must be room. If the record would cross the end of the ring, a
+    /// filler precedes it. Calls `write` for each entry, whose bytes the caller must copy to the host.
+    /// `keys`: the written keys, if this node may pin them. `demand`: the room in the table that the writes
+    /// may take.
     pub fn append(
         &mut self,
         memory: &mut Memory,
@@ -227,7 +232,7 @@ impl Log {
         position
     }
 
-    /// The bytes of a record.
+    /// Bytes of a record.
     pub fn length(&mut self, position: u64) -> usize {
         self.find(position).expect("it is not applied yet").length
     }
@@ -237,8 +242,8 @@ impl Log {
         Some(&mut self.entries[index])
     }
 
-    /// A copy of a record to the host has ended. It is durable then, unless its verdict must be copied once more,
-    /// which `Err` says.
+    /// A copy of a record to the host has completed, so the record is durable. `Err` if its verdict has
+    /// changed meanwhile and must be copied too.
     pub fn make_durable(&mut self, position: u64) -> Result<Option<RecordPart>, VerdictOutdated> {
         let entry = self.find(position).expect("what is not durable stays");
         if take(&mut entry.again) {
@@ -255,8 +260,9 @@ impl Log {
         self.find(position).is_none_or(|entry| entry.durable)
     }
 
-    /// The fate of a record's attempt is known. Returns whether the head of the record is to be copied to the host
-    /// now: an aborted one, of which no copy is under way that might arrive later.
+    /// Sets the verdict on a record. Returns whether the caller must now copy the head of the record to the
+    /// host. That is so if the record is aborted and no copy is under way; a copy under way might overwrite
+    /// the new verdict, so the head is copied after it.
     pub fn decide(&mut self, memory: &mut Memory, position: u64, committed: bool) -> bool {
         let near = self.near(position);
         let Some(entry) = self.find(position) else { return false };
@@ -275,7 +281,7 @@ impl Log {
         copy
     }
 
-    /// The primary's index holds the writes of a record until the host has applied them.
+    /// Notes that the primary's index has pinned the writes of a record until the host has applied them.
     pub fn pin(&mut self, position: u64) {
         self.find(position).expect("it is not decided yet").pinned = true;
     }
@@ -290,8 +296,8 @@ impl Log {
         }
     }
 
-    /// The host has applied everything before `upto`. Calls `released` for each entry that is overwritten from now
-    /// on, with its keys.
+    /// The host has applied everything before `upto`. Calls `released` for each entry whose space becomes
+    /// free, with its keys.
     pub fn release(&mut self, upto: u64, mut released: impl FnMut(&Entry, &mut dyn Iterator<Item = Key>)) {
         while self.ready > 0
             && let Some(entry) = self.entries.front()
@@ -312,7 +318,8 @@ mod tests {
 
     use super::*;
 
-    /// A copy to the host that has begun may bring the former verdict, and end after one that was begun later.
+    /// A copy to the host that is under way may carry the old verdict, and may complete after a copy that
+    /// started later.
     #[test]
     fn a_verdict_is_copied_after_the_record_and_before_it_is_applied() {
         let id = TransactionId::new(NodeId::new(0).unwrap(), Epoch(1), 0);
@@ -324,7 +331,7 @@ mod tests {
         let first = log.append(&mut memory, &record, place, Demand::default(), std::iter::empty(), |_| {});
         let second = log.append(&mut memory, &record, place, Demand::default(), std::iter::empty(), |_| {});
         assert_eq!(log.make_durable(second), Ok(Some(place)));
-        // The first is still being copied, the second is not.
+        // The first record is still being copied; the second is not.
         assert!(!log.decide(&mut memory, first, false));
         assert!(log.decide(&mut memory, second, false));
         assert_eq!(log.make_durable(second), Ok(Some(place)));

@@ -1,5 +1,5 @@
-//! Messages between engines, byte by byte. All integers are big-endian, but for numbers (n), which take one byte and
-//! more.
+//! Messages between engines, byte by byte. All integers are big-endian, except numbers of variable length
+//! (n), which take one byte or more.
 //!
 //! ```text
 //! every message  epoch(n) behind(n) decided(5) and what follows
@@ -53,16 +53,16 @@ use crate::procedure::{ANSWER_MAX, INPUT_MAX, ProcedureId};
 use crate::room::Room;
 use crate::transaction::TransactionId;
 
-/// Reason for which a message is refused.
+/// The reason why a message is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
-    /// Unknown kind of message.
+    /// The kind is unknown.
     #[error("unknown kind of message")]
     Kind,
-    /// Its length is wrong.
+    /// The length is wrong.
     #[error("wrong length")]
     Length,
-    /// A field has a value that it cannot have.
+    /// The field with this name has an invalid value.
     #[error("impossible {0}")]
     Field(&'static str),
 }
@@ -73,41 +73,42 @@ pub enum Malformed {
 pub enum Kind {
     /// Lock and read keys of a shard.
     Execute,
-    /// Values read, or a conflict.
+    /// The values that were read, or a conflict.
     Executed,
-    /// Are these versions current, and nobody else's?
+    /// Ask whether these versions are current and no other attempt holds a lock.
     Validate,
-    /// Whether they are.
+    /// The answer to it.
     Validated,
-    /// Keep these writes.
+    /// Log these writes.
     Log,
-    /// They are logged.
+    /// The writes are logged.
     Logged,
-    /// An attempt is decided: by its log if it has one, and given up if not.
+    /// An attempt is decided: committed if the receiver has a record of it, aborted otherwise.
     End,
-    /// Members that the sender has heard from, and a question for the same.
+    /// The sender's watermarks: which members it has heard from, and how far rings are decided and applied.
+    /// It may ask for the receiver's.
     Marks,
     /// Execute and log a transaction.
     Ship,
-    /// Outcome of the shipped execution.
+    /// The outcome of the shipped execution.
     Shipped,
-    /// A survivor's knowledge of undecided attempts.
+    /// What a survivor has of the undecided attempts.
     Report,
-    /// The sender has the reports of all.
+    /// The sender has the reports of all members.
     Settled,
-    /// A joining node wants a page of a shard.
+    /// A joining node requests a page of a shard.
     Copy,
     /// A page of a shard.
     Copied,
-    /// Lock these keys, if what was read of them has still this version.
+    /// Lock these keys, if they still have the versions that were read.
     Lock,
-    /// The versions that writes of them will have, or that something is in the way.
+    /// The versions that the writes will have, or a conflict.
     Locked,
-    /// There is no room for these writes now.
+    /// The sender has no room for these writes at present.
     Refused,
-    /// Drop the log record of an attempt, and log nothing more of it.
+    /// Drop the log records of an attempt, and log no more of it.
     Withdraw,
-    /// The attempt is withdrawn.
+    /// The sender has withdrawn the attempt.
     Withdrawn,
 }
 
@@ -134,24 +135,24 @@ impl Kind {
         Self::Withdrawn,
     ];
 
-    /// The kind of this number.
+    /// The kind with this number.
     ///
     /// # Errors
-    /// There is none.
+    /// If no kind has it.
     pub fn parse(kind: u8) -> Result<Self, Malformed> {
         Self::ALL.get(usize::from(kind)).copied().ok_or(Malformed::Kind)
     }
 }
 
-/// The place that has no room for writes.
+/// What lacks room for writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Lack {
-    /// In the log.
+    /// The log.
     Log = 0,
-    /// The table, for now: records that others have logged may take the rest, or free some.
+    /// The table, for the moment: other logged records may leave or free enough room.
     Passing = 1,
-    /// The table, whatever becomes of the others.
+    /// The table, even without the other logged records.
     Table = 2,
 }
 
@@ -173,12 +174,13 @@ pub struct Header {
     pub epoch: Epoch,
     /// All attempts of the sender with lower sequences are decided.
     pub decided: u64,
-    /// All attempts of the sender with lower sequences are known to all nodes as decided. Not above `decided`.
+    /// All attempts of the sender with lower sequences are known to all nodes as decided. Never above
+    /// `decided`.
     pub truncated: u64,
 }
 
 impl Header {
-    /// Writes it at the beginning of `out`, which is emptied.
+    /// Clears `out`, and writes the header to it.
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.clear();
         fields::write_number(out, self.epoch.0.into());
@@ -189,7 +191,7 @@ impl Header {
     /// Decodes the header.
     ///
     /// # Errors
-    /// If the message is too short or contradicts itself.
+    /// If the message is too short or inconsistent.
     pub fn parse(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
         let (epoch, behind, decided) =
             (Epoch(reader.short_number()?), reader.short_number()?, reader.count()?);
@@ -198,31 +200,31 @@ impl Header {
     }
 }
 
-/// Whether a request could be served.
+/// The result of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Status {
     /// Success.
     Ok,
-    /// Another transaction holds or has changed a key.
+    /// Another attempt holds the lock of a key, or has changed it.
     Conflict,
-    /// There is no room to lock or keep it now.
+    /// There is no room at present: for a lock, a record or an object.
     Full,
-    /// The procedure refused.
+    /// The procedure aborted.
     Aborted,
     /// The procedure, or the request, broke its contract; the reason says how.
     Faulty,
     /// The procedure asks for more keys than the request names.
     More,
-    /// The node does not serve, or nobody holds the shard.
+    /// The node does not serve, or no node holds the shard.
     Unavailable,
 }
 
 impl Status {
-    /// The status of this number.
+    /// The status with this number.
     ///
     /// # Errors
-    /// There is none.
+    /// If no status has it.
     pub fn parse(status: u8) -> Result<Self, Malformed> {
         [Self::Ok, Self::Conflict, Self::Full, Self::Aborted, Self::Faulty, Self::More, Self::Unavailable]
             .get(usize::from(status))
@@ -231,7 +233,7 @@ impl Status {
     }
 }
 
-/// Knowledge of the fate of an attempt.
+/// What is known of the outcome of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Verdict {
@@ -243,21 +245,21 @@ pub enum Verdict {
     Aborted,
 }
 
-/// A survivor's knowledge of an attempt.
+/// What a survivor knows of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Held {
     /// The attempt.
     pub id: TransactionId,
     /// The shards that it writes.
     pub shards: u16,
-    /// Shards among them of which the survivor has all records.
+    /// Those of these shards of which the survivor has all records.
     pub held: u16,
-    /// Its knowledge of the fate.
+    /// The verdict that the survivor knows.
     pub verdict: Verdict,
 }
 
 impl Held {
-    /// The most bytes of an item.
+    /// The most bytes of an encoded item.
     pub(crate) const BYTES_MAX: usize = fields::ID_BYTES_MAX + 5;
 }
 
@@ -281,7 +283,7 @@ impl Item<'_> for Held {
     }
 }
 
-/// Part of the writes of an attempt to a shard that a record holds.
+/// Identifies a record: an attempt's writes to one shard may be split into several parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordPart {
     /// The attempt.
@@ -294,7 +296,7 @@ pub struct RecordPart {
     pub parts: u8,
 }
 
-/// Content of a message behind its header.
+/// A decoded message without its header.
 #[derive(Clone, Debug)]
 #[allow(missing_docs, reason = "the table above says what the fields are")]
 pub enum Body<'a> {
@@ -389,7 +391,7 @@ pub enum Body<'a> {
     },
 }
 
-/// The last view in which a node has served, or taken part.
+/// The last view in which a node has served, or was a synced joining member.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Base {
     /// Its epoch.
@@ -406,8 +408,8 @@ fn place(reader: &mut Reader<'_>) -> Result<RecordPart, Malformed> {
 }
 
 impl Body<'_> {
-    /// The attempt whose coordinator alone may send this. (A record may come from the node that the attempt was shipped
-    /// to.)
+    /// The attempt whose coordinator alone may send this message. Records are exempt: they may also come from
+    /// the node that the attempt was shipped to.
     pub(crate) const fn of_coordinator(&self) -> Option<TransactionId> {
         match self {
             Self::Execute { id, .. }
@@ -422,10 +424,10 @@ impl Body<'_> {
 }
 
 impl<'a> Body<'a> {
-    /// Reads what follows a header.
+    /// Decodes a message after its header.
     ///
     /// # Errors
-    /// If it is malformed.
+    /// If the message is malformed.
     pub fn parse(kind: Kind, mut reader: Reader<'a>) -> Result<Self, Malformed> {
         let r = &mut reader;
         let body = match kind {
@@ -486,7 +488,7 @@ impl<'a> Body<'a> {
             Kind::Settled => Self::Settled { acts: r.u8()? & 1 == 1 },
             Kind::Copy => {
                 let (shard, from) = (r.shard()?, Cursor::read(r)?);
-                // Nothing is left to request.
+                // A request for a page past the end is invalid.
                 if from >= Cursor::END {
                     return Err(Malformed::Field("cursor"));
                 }

@@ -1,7 +1,8 @@
-//! Requests that look keys up, each of which may have to wait for the host's memory (Xenic 4.3.1).
+//! Requests that look up keys. Each look-up may have to wait for a copy from the host's memory (Xenic 4.3.1).
 //!
-//! An operation is what a continuation would hold: what was asked, what is known by now and what is still missing.
-//! The end of a copy names it and the key, and the last one completes it.
+//! An operation holds the state of such a request: what was requested, which keys are found, and how many are
+//! missing. The tag of a copy names the operation and the key. When the last copy arrives, the operation
+//! completes.
 
 use std::ops::Range;
 
@@ -9,7 +10,7 @@ use crate::key::{Key, Version};
 use crate::procedure::Mode;
 use crate::transaction::TransactionId;
 
-/// Further use of the values that an operation finds.
+/// What an operation does with the values that it finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Execute,
@@ -24,7 +25,7 @@ pub(crate) struct Sought {
     pub index: u8,
     pub key: Key,
     pub mode: Mode,
-    /// Execute: the version that is found. Lock, Validate: the one that is expected.
+    /// For EXECUTE, the version that was found. For LOCK and VALIDATE, the version that is expected.
     pub version: Version,
     pub new: Version,
     pub value: Option<Range<usize>>,
@@ -39,11 +40,11 @@ pub(crate) struct Operation {
     pub values: Vec<u8>,
     /// Number of keys whose copies are outstanding.
     pub missing: usize,
-    /// No key was ever missing: all was read at one moment.
+    /// Whether all keys were found at once, so that they were read at one moment.
     pub atomic: bool,
-    /// A validation has failed already.
+    /// Whether the validation has failed already.
     pub failed: bool,
-    /// Its epoch has ended: it only waits for its copies.
+    /// The operation's epoch has ended. It only waits for its copies, and its result is dropped.
     pub dead: bool,
     in_use: bool,
 }
@@ -61,7 +62,7 @@ impl Operations {
         Self { all: Vec::new(), free: Vec::new(), capacity }
     }
 
-    /// An operation, if one is free.
+    /// Allocates an operation, if one is free.
     pub fn begin(&mut self, purpose: Purpose, id: TransactionId, shard: usize) -> Option<usize> {
         let number = match self.free.pop() {
             Some(number) => number,
@@ -105,7 +106,7 @@ impl Operations {
         self.free.push(number);
     }
 
-    /// The epoch has ended: nobody wants to know any more.
+    /// The epoch has ended, so the results of all operations under way will be dropped.
     pub fn abandon(&mut self) {
         for operation in &mut self.all {
             operation.dead |= operation.in_use;

@@ -1,24 +1,24 @@
-//! Sizes, times and choices of the engine.
+//! Parameters of the engine: sizes, times and variants of the protocol.
 
 use weft_time::Duration;
 use weft_waist::{Capabilities, NODES_MAX};
 
-/// A bug that a test switches on, to see it caught.
+/// A bug that a test switches on, to show that a checker finds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PlantedBug {
     /// Reads are not validated.
     SkipValidate,
-    /// Locks are given back before the writes are logged.
+    /// Locks are released before the writes are logged.
     UnlockBeforeLog,
-    /// A commit leaves the former value in the card's cache.
+    /// A commit does not update the card's cached value.
     StaleCache,
     /// A promoted primary serves before its host has applied the log.
     LostLockOnPromotion,
-    /// The first replica's answer commits.
+    /// An attempt commits when the first replica has logged it.
     CommitAtFirstLog,
-    /// The card does not check that the versions its host has read are current.
+    /// The card does not check that the versions which its host has read are current.
     HostVersionUnchecked,
-    /// A joining node says that it holds everything before its copy is complete.
+    /// A joining node reports that it is synced before its copy is complete.
     FullBeforeCopied,
 }
 
@@ -34,7 +34,7 @@ impl PlantedBug {
         Self::FullBeforeCopied,
     ];
 
-    /// Name on command lines: lower case, words joined by hyphens.
+    /// The bug's name on command lines: lower case, words joined by hyphens.
     pub const fn name(self) -> &'static str {
         match self {
             Self::SkipValidate => "skip-validate",
@@ -48,43 +48,44 @@ impl PlantedBug {
     }
 }
 
-/// Enabled optimizations of Xenic (figure 9).
+/// Which optimizations are enabled: those of Xenic (figure 9), and designs that it is compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Variant {
-    /// Procedures run on cards, if they say that they may; else on hosts only (4.2.2).
+    /// A procedure runs on a card if it allows that. Otherwise all procedures run on hosts (4.2.2).
     pub ship_to_card: bool,
-    /// Transactions of one shard, or of the own and one more, run at the other's primary (4.2.3).
+    /// A transaction whose keys are all of one shard, or of the coordinator's own shard and one more, runs at
+    /// the primary of the other shard (4.2.3).
     pub multi_hop: bool,
-    /// A key that is read and written is read and locked by one request. Else it is read like any other; once the
-    /// procedure has run, what it has written is locked by a request of its own, which fails if it is not as it was
-    /// read.
+    /// A key that is read and written is locked and read by one request. Otherwise it is read without a lock.
+    /// After the procedure has run, a second request locks the written keys, and fails if a version has
+    /// changed.
     pub combined: bool,
-    /// A primary logs like any replica, and END has no values. Else, as in the designs that Weft is compared with,
-    /// backups log, the outcome is told, and then the primary gets the values; such an engine does not survive a view
-    /// change.
+    /// A primary logs like any replica, and END carries no values. Otherwise only backups log, the outcome is
+    /// reported, and then the primary gets the values, as in the designs that Weft is compared with. Such an
+    /// engine does not survive a view change.
     pub log_at_primary: bool,
-    /// How keys that are only read are read and validated at other nodes.
+    /// How keys at other nodes that are only read are read and validated.
     pub reads: Reads,
-    /// Backups are logged to by WRITEs, else by messages.
+    /// The coordinator writes records to backups by RDMA WRITE; otherwise it sends them in messages.
     pub log_by_write: bool,
-    /// Replicas that hold the former value get the difference of a write, where that is shorter than the value.
+    /// Replicas that hold the former value get a write as a difference, if that is shorter.
     pub log_differences: bool,
-    /// A coordinator looks first whether its own keys are locked, and gives way before it asks others for theirs.
-    /// Those that it only reads it reads last, when it has all that others hold: what is read in the event in which
-    /// all is locked need not be validated.
+    /// The coordinator first checks whether its own keys are locked, so that a conflict is found before it
+    /// sends requests. It reads those of its own keys that it does not lock last, after all other keys have
+    /// arrived. If the locks and the run follow in the same event, these reads need no validation.
     pub order_own_keys: bool,
-    /// Keys at other nodes are locked by ATOMICs, also those that are only read, and committed by WRITEs.
+    /// Keys at other nodes are locked by RDMA atomics, also if they are only read, and committed by WRITEs.
     pub lock_by_atomic: bool,
 }
 
-/// How unlocked keys are read.
+/// How a coordinator reads keys without locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reads {
     /// By messages.
     Messages,
-    /// By READs at their addresses, which each coordinator remembers.
+    /// By READs at the objects' addresses, which each coordinator caches.
     Cached,
-    /// By READs of one bucket after the other.
+    /// By READs of one bucket after the other along the chain.
     Traversed,
 }
 
@@ -95,7 +96,7 @@ impl Default for Variant {
 }
 
 impl Variant {
-    /// All of Xenic, with the corrections that PROTOCOL.md names.
+    /// Xenic with all optimizations, and with the corrections that PROTOCOL.md lists.
     pub const XENIC: Self = Self {
         ship_to_card: true,
         multi_hop: true,
@@ -108,8 +109,8 @@ impl Variant {
         lock_by_atomic: false,
     };
 
-    /// FaSST (OSDI 2016): messages for everything, values with COMMIT, and each transaction run where it was called.
-    /// For an engine on the host.
+    /// FaSST (OSDI 2016): messages for everything, values with COMMIT, and each transaction runs where it was
+    /// called. The engine must run on the host.
     pub const FASST: Self = Self {
         multi_hop: false,
         log_at_primary: false,
@@ -118,18 +119,19 @@ impl Variant {
         ..Self::XENIC
     };
 
-    /// DrTM+H (OSDI 2018): READs of all that is read, at remembered addresses; messages that lock what is written, if
-    /// it is as it was read; READs that validate the rest; WRITEs that log; messages that commit. For an engine with
+    /// DrTM+H (OSDI 2018): READs at cached addresses; messages that lock written keys if their versions are
+    /// unchanged; READs that validate the other keys; WRITEs that log; messages that commit. The engine needs
     /// [`crate::Placement::Linked`] tables.
     pub const DRTMH: Self = Self { combined: false, reads: Reads::Cached, log_by_write: true, ..Self::FASST };
 
-    /// The same, which remembers no addresses.
+    /// DrTM+H without a cache of addresses.
     pub const DRTMH_NO_CACHE: Self = Self { reads: Reads::Traversed, ..Self::DRTMH };
 
-    /// DrTM+R (EuroSys 2016): all keys are locked by ATOMICs and READ, and nothing is validated; WRITEs log and commit.
+    /// DrTM+R (EuroSys 2016): all keys are locked by RDMA atomics and then READ, so nothing is validated.
+    /// WRITEs log and commit.
     pub const DRTMR: Self = Self { combined: true, lock_by_atomic: true, ..Self::DRTMH };
 
-    /// Capabilities for its way of reading and logging.
+    /// The NIC capabilities that this variant needs.
     pub(crate) fn needs(&self) -> Capabilities {
         Capabilities { verbs: self.reads != Reads::Messages || self.log_by_write, ..Capabilities::CORE }
     }
@@ -138,13 +140,14 @@ impl Variant {
 /// Parameters of an engine, the same at all nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameters {
-    /// Nodes of the founding ring; each is the first replica of a shard.
+    /// Number of founding nodes. Each is the first replica of one shard.
     pub nodes: usize,
-    /// Replicas of each shard, f + 1.
+    /// Replicas of each shard: f + 1, to survive f crashes.
     pub replicas: usize,
-    /// Attempts that a node has under way, or that not all nodes know to be decided: a power of two.
+    /// Size of a coordinator's window: attempts that are under way, or not known to all nodes as decided. A
+    /// power of two.
     pub window: usize,
-    /// Requests of others that a node has under way.
+    /// The most requests of other nodes that a node handles at a time.
     pub operations: usize,
     /// Bytes of the log, in the card's memory and in the host's: a multiple of [`crate::log::ALIGN`].
     pub log_bytes: usize,
@@ -154,23 +157,23 @@ pub struct Parameters {
     pub message_bytes: usize,
     /// Time until a request is repeated.
     pub repeat: Duration,
-    /// Interval at which an engine looks for requests to repeat.
+    /// Interval at which the engine checks for requests to repeat.
     pub tick: Duration,
     /// Enabled optimizations.
     pub variant: Variant,
-    /// Time of a reference core to apply a write to a table that the engine itself holds.
+    /// Time for which the engine, on a reference core, applies a write to tables that it holds itself.
     pub apply: Duration,
-    /// Time of a reference core to find out where 1,024 bytes of a value have changed.
+    /// Time for which a reference core compares 1,024 bytes of a value with its former version.
     pub compare: Duration,
     /// Whether reads and writes are recorded, for a checker: [`crate::Transactions::take_records`].
     pub record: bool,
-    /// The bug that is switched on.
+    /// The planted bug that is switched on.
     #[cfg(feature = "planted-bugs")]
     pub bug: Option<PlantedBug>,
 }
 
 impl Parameters {
-    /// Usual sizes for a cluster.
+    /// Default sizes for a cluster of `nodes` nodes with `replicas` replicas of each shard.
     pub const fn new(nodes: usize, replicas: usize) -> Self {
         Self {
             nodes,
@@ -192,7 +195,7 @@ impl Parameters {
     }
 
     /// # Panics
-    /// If a size cannot be.
+    /// If a parameter is invalid.
     pub(crate) fn check(&self) {
         assert!((1..=NODES_MAX).contains(&self.nodes), "a cluster has 1 to 16 nodes");
         assert!((1..=self.nodes).contains(&self.replicas), "a shard has at most one replica a node");

@@ -1,4 +1,4 @@
-//! Tables of an engine that runs on the host: objects, locks and versions in one place.
+//! Tables of an engine that runs on the host. They hold objects, locks and versions together.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ struct Object {
     lock: Option<TransactionId>,
 }
 
-/// All objects of the shards that a node replicates. A deleted object keeps its version.
+/// All objects of the shards that a node replicates. A deleted object leaves its version.
 #[derive(Clone, Debug, Default)]
 pub struct Plain {
     objects: BTreeMap<Key, Object>,
@@ -56,7 +56,8 @@ impl Plain {
         }
     }
 
-    /// Changes a part of an object, which must be as it was when that was said, or have got the change already.
+    /// Applies a difference to an object. The object must have the version that the difference names, or have
+    /// got this change already.
     pub(crate) fn change(
         &mut self,
         key: Key,
@@ -73,7 +74,7 @@ impl Plain {
         Ok(())
     }
 
-    /// The objects of a shard that are present, by key, from these bits of a key on.
+    /// The objects of a shard in the order of their keys, from the key with the bits `from` on.
     pub(crate) fn of_shard(&self, shard: usize, from: u64) -> impl Iterator<Item = (Key, Version, &[u8])> {
         let first = Key::from_bits(from).unwrap_or(Key::new(shard, 0)).max(Key::new(shard, 0));
         self.objects
@@ -82,7 +83,7 @@ impl Plain {
             .filter_map(|(key, object)| Some((*key, object.version, object.value.as_deref()?)))
     }
 
-    /// The objects that are present.
+    /// All objects that exist.
     pub fn iter(&self) -> impl Iterator<Item = (Key, Version, &[u8])> {
         self.objects.iter().filter_map(|(key, object)| Some((*key, object.version, object.value.as_deref()?)))
     }

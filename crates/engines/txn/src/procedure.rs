@@ -1,4 +1,4 @@
-//! The interface for people: transactions and their outcomes.
+//! The interface for applications: transactions and their outcomes.
 
 mod execution;
 
@@ -22,11 +22,13 @@ pub const ANSWER_MAX: usize = 256;
 /// Access mode of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Mode {
-    /// Reads it. Nobody is kept from writing it; that nobody did is validated before the transaction commits.
+    /// Reads the key without a lock. Before the transaction commits, it validates that nobody else has
+    /// written the key.
     Read,
-    /// Locks and reads it, and may write or delete it.
+    /// Locks and reads the key; the procedure may write or delete it.
     Update,
-    /// Locks it without reading it, and may write or delete it: a blind write or an insertion.
+    /// Locks the key without reading it; the procedure may write or delete it. For blind writes and
+    /// insertions.
     Write,
 }
 
@@ -41,7 +43,7 @@ impl Mode {
         matches!(self, Self::Update | Self::Write)
     }
 
-    /// The union of two modes.
+    /// The mode that allows whatever either mode allows.
     #[must_use]
     pub const fn union(self, other: Self) -> Self {
         match (self, other) {
@@ -61,15 +63,15 @@ pub struct Access {
     pub mode: Mode,
 }
 
-/// Accesses of a transaction: each key once, in the order in which they were first named.
+/// The keys of a transaction: each key once, in the order in which they were first named.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Accesses(Vec<Access>);
 
 impl Accesses {
-    /// Names a key, and returns its index. A key that was named before gets the mode that does both.
+    /// Adds a key, and returns its index. A key that was added before gets the union of both modes.
     ///
     /// # Errors
-    /// [`Fault::TooManyKeys`] if there are [`KEYS_MAX`] others.
+    /// [`Fault::TooManyKeys`] if there are [`KEYS_MAX`] other keys.
     pub fn add(&mut self, key: Key, mode: Mode) -> Result<usize, Fault> {
         if let Some(index) = self.0.iter().position(|access| access.key == key) {
             self.0[index].mode = self.0[index].mode.union(mode);
@@ -95,22 +97,22 @@ pub struct ProcedureId(pub u16);
 /// Result of a run of a procedure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Commit what was written.
+    /// Commit the writes.
     Commit,
-    /// Fetch the keys that were added, and run once more.
+    /// Fetch the keys that were added, and run the procedure again.
     More,
-    /// Write nothing. The reason goes to the caller.
+    /// Write nothing, and report this reason to the caller.
     Abort(u8),
 }
 
-/// The code of a transaction, shipped by its number. It must be pure, deterministic and bounded: it may run on a host
-/// or on a core of any card, and more than once.
+/// The code of a transaction, which requests name by its number. It must be pure, deterministic and bounded:
+/// it may run on a host or on a core of any card, and more than once.
 pub trait Procedure: Send + Sync {
-    /// Name in reports.
+    /// The procedure's name, as in reports.
     fn name(&self) -> &'static str;
 
-    /// Runs it over what has been read so far. After [`Step::More`] it runs again from its beginning, with the keys
-    /// that it added; what it wrote and answered in an earlier run is forgotten.
+    /// Runs the procedure over the keys that were fetched so far. After [`Step::More`] it runs again from its
+    /// beginning, with the keys that it has added. The writes and the answer of the earlier run are dropped.
     fn run(&self, context: &mut Context<'_>) -> Step;
 
     /// Time of one run on a reference host core.
@@ -118,19 +120,19 @@ pub trait Procedure: Send + Sync {
         Duration::ZERO
     }
 
-    /// Whether the request names all keys, so that it may run at another node's card (Xenic 4.2.3: a single round).
-    /// If it asks for more nevertheless it begins anew at its own.
+    /// Whether requests name all keys, so that the procedure may run at another node's card (Xenic 4.2.3: a
+    /// single round). If it adds keys there nevertheless, the attempt restarts at its coordinator.
     fn keys_known(&self) -> bool {
         true
     }
 
-    /// Whether it may run on a card (Xenic 4.3.3: the user's annotation).
+    /// Whether the procedure may run on a card (Xenic 4.3.3: the user's annotation).
     fn ship(&self) -> bool {
         true
     }
 }
 
-/// The registered procedures, the same at all nodes.
+/// The registered procedures. They must be the same at all nodes.
 #[derive(Clone)]
 pub struct Procedures(Arc<[Box<dyn Procedure>]>);
 
@@ -144,17 +146,17 @@ impl Procedures {
         Self(procedures.into())
     }
 
-    /// The procedure of this number.
+    /// The procedure with this number.
     pub fn get(&self, id: ProcedureId) -> Option<&dyn Procedure> {
         self.0.get(id.0 as usize).map(|procedure| &**procedure)
     }
 
-    /// The number of the procedure of this name, the first of them.
+    /// The number of the first procedure with this name.
     pub fn find(&self, name: &str) -> Option<ProcedureId> {
         self.0.iter().position(|procedure| procedure.name() == name).map(|index| ProcedureId(index as u16))
     }
 
-    /// All names, in the order of their numbers.
+    /// The names of all procedures, in the order of their numbers.
     pub fn names(&self) -> impl Iterator<Item = &'static str> + '_ {
         self.0.iter().map(|procedure| procedure.name())
     }
@@ -170,7 +172,7 @@ impl std::fmt::Debug for Procedures {
 pub struct Context<'a>(pub(crate) &'a mut Execution);
 
 impl Context<'_> {
-    /// Input of the caller.
+    /// The caller's input.
     pub fn input(&self) -> &[u8] {
         self.0.input()
     }
@@ -180,33 +182,35 @@ impl Context<'_> {
         self.0.round()
     }
 
-    /// All keys, first those of the request, in its order.
+    /// All keys. Those of the request come first, in its order.
     pub fn keys(&self) -> &[Access] {
         self.0.accesses()
     }
 
-    /// The index of a key.
+    /// The index of a key among the transaction's keys.
     pub fn find(&self, key: Key) -> Option<usize> {
         self.0.find(key)
     }
 
-    /// Value read of the key of this index: `None` if it is absent. A key that is only written has not been read.
+    /// The value that was read of the key with this index; `None` if the key is absent. Keys in mode
+    /// [`Mode::Write`] are not read.
     pub fn value(&self, index: usize) -> Option<&[u8]> {
         self.0.value(index)
     }
 
-    /// Names another key, and returns its index. One that is to be read needs [`Step::More`].
+    /// Adds a key, and returns its index. If its mode reads, the procedure must return [`Step::More`] to get
+    /// the value.
     pub fn add(&mut self, key: Key, mode: Mode) -> usize {
         self.0.add(key, mode)
     }
 
-    /// Writes the key of this index when the transaction commits.
+    /// Sets the value that the key with this index gets when the transaction commits.
     pub fn write(&mut self, index: usize, value: &[u8]) {
         self.0.write(index, Some(value));
     }
 
-    /// Writes what was read of the key of this index, after `change`, when the transaction commits. False if it is
-    /// absent, or was not read.
+    /// Sets the new value of the key with this index to the value that was read, modified by `change`.
+    /// Returns false if the key is absent, or was not read.
     pub fn edit(&mut self, index: usize, change: impl FnOnce(&mut [u8])) -> bool {
         self.0.edit(index, change)
     }
@@ -216,7 +220,7 @@ impl Context<'_> {
         self.0.write(index, None);
     }
 
-    /// Tells the caller this, in place of what it was told before.
+    /// Sets the answer to the caller. It replaces an earlier one.
     pub fn answer(&mut self, bytes: &[u8]) {
         self.0.answer(bytes);
     }
@@ -227,37 +231,39 @@ impl Context<'_> {
 pub struct Request {
     /// The procedure.
     pub procedure: ProcedureId,
-    /// Its input, at most [`INPUT_MAX`] bytes.
+    /// The input, at most [`INPUT_MAX`] bytes.
     pub input: Vec<u8>,
-    /// The keys that are known at the start.
+    /// The keys that are known before the procedure runs.
     pub accesses: Accesses,
 }
 
 /// Outcome of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It took effect, once.
+    /// The transaction took effect, once.
     Committed {
-        /// Answer of the procedure.
+        /// The procedure's answer.
         answer: Vec<u8>,
     },
-    /// It took effect, once, but its answer was lost with the node where it ran.
+    /// The transaction took effect, once, but its answer was lost with the node where it ran.
     Unanswered,
-    /// The procedure refused; nothing was written.
+    /// The procedure aborted; nothing was written.
     Aborted {
-        /// Its reason.
+        /// The procedure's reason.
         reason: u8,
-        /// Answer of the procedure.
+        /// The procedure's answer.
         answer: Vec<u8>,
     },
-    /// Conflicts with others in every attempt; nothing was written.
+    /// Every attempt had a conflict with other attempts; nothing was written.
     Conflict,
-    /// It inserts, and the table of a replica may have no room; nothing was written.
+    /// The transaction inserts keys, and the table of some replica may have no room for them; nothing was
+    /// written.
     Full,
-    /// No node that holds one of its shards is left; nothing was written.
+    /// No node holds one of the shards any more; nothing was written.
     Unavailable,
     /// The procedure broke its contract; nothing was written.
     Faulty(Fault),
-    /// Its node left the cluster before it learned the outcome: it took effect once, or never will.
+    /// The node left the cluster before it learned the outcome. The transaction took effect once, or never
+    /// will.
     Unknown,
 }

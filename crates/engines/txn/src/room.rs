@@ -1,11 +1,11 @@
-//! How much a table can still take, whatever comes: what a write is admitted by before it is decided.
+//! The free room of a table, by which a write is admitted before it is decided.
 //!
-//! Where an object finds a place depends on what stands around its home, so nobody but the host can say that it fits.
-//! What anybody can count is what an insertion takes at worst: a new overflow page, and a block if its value is long.
-//! As long as there are as many free pages and blocks as insertions that are not carried out, all of them find room,
-//! in any order.
+//! Whether an object fits depends on the slots around its home, which only the host sees. But the worst case
+//! of an insertion is known everywhere: it takes a new overflow page, and a block if its value is long. If
+//! there are as many free pages and blocks as insertions that are not applied yet, all of them fit, in any
+//! order.
 
-/// Overflow pages and blocks: free ones of a table, or those that writes take at worst.
+/// Numbers of overflow pages and blocks: those that are free in a table, or those that writes may take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Room {
     /// Overflow pages.
@@ -15,10 +15,11 @@ pub struct Room {
 }
 
 impl Room {
-    /// Bytes of an encoded room.
+    /// Bytes of an encoded [`Room`].
     pub const BYTES: usize = 8;
 
-    /// Most room that a write of `length` bytes takes, in place of one of `former` bytes, or none.
+    /// The most room that a write of `length` bytes may take. `former`: the length of the value that it
+    /// replaces, if there is one.
     pub(crate) fn for_write(inline_bytes: usize, length: usize, former: Option<usize>) -> Self {
         let is_long = |length: usize| length > inline_bytes;
         Self {
@@ -27,12 +28,12 @@ impl Room {
         }
     }
 
-    /// Whether this is enough.
+    /// Whether this room is enough for `needs`.
     pub const fn covers(self, needs: Self) -> bool {
         self.pages >= needs.pages && self.blocks >= needs.blocks
     }
 
-    /// Both together.
+    /// The sum of both.
     #[must_use]
     pub const fn plus(self, other: Self) -> Self {
         Self {
@@ -41,7 +42,7 @@ impl Room {
         }
     }
 
-    /// What is left without `other`, which is part of it.
+    /// This room without `other`, which is part of it.
     #[must_use]
     pub const fn less(self, other: Self) -> Self {
         assert!(self.covers(other), "it is part of it");
@@ -54,23 +55,23 @@ impl Room {
     }
 }
 
-/// Effect of logged writes on a table's room.
+/// What logged writes may do to a table's room.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Demand {
-    /// Most room that they take.
+    /// The most room that the writes may take.
     pub needs: Room,
-    /// Number of deletions among them, which may free room.
+    /// Number of deletions among the writes, which may free room.
     pub deletions: u32,
 }
 
 impl Demand {
-    /// Both together.
+    /// The sum of both.
     #[must_use]
     pub const fn plus(self, other: Self) -> Self {
         Self { needs: self.needs.plus(other.needs), deletions: self.deletions + other.deletions }
     }
 
-    /// What is left without `other`, which is part of it.
+    /// This demand without `other`, which is part of it.
     #[must_use]
     pub const fn less(self, other: Self) -> Self {
         Self { needs: self.needs.less(other.needs), deletions: self.deletions - other.deletions }
@@ -89,8 +90,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Wherever objects stand, a write takes no more than it is said to take at worst, and whatever is covered
-        /// finds room.
+        /// Wherever objects lie, a write takes no more room than computed, and a write whose needs are
+        /// covered fits.
         #[test]
         fn what_is_covered_finds_room(writes in vec((0u64..60, prop::option::of(0usize..60)), 1..400)) {
             let shape = Shape {

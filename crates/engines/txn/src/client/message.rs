@@ -1,5 +1,5 @@
-//! Messages between a client and the host half of a node. They travel as Weft datagrams, so they may be lost,
-//! repeated and late.
+//! Messages between a client and the host half of a node. They travel as Weft datagrams, so the network may
+//! lose, repeat or delay them.
 //!
 //! ```text
 //! Hello     client(8)
@@ -8,37 +8,39 @@
 //! Answered  client(8) life(8) sequence(8)  status(1) reason(1) id  length(2) answer
 //! ```
 //!
-//! All integers are big-endian; an id is as between engines.
+//! All integers are big-endian. `life` is the number of the session's incarnation. `id` is encoded as in the
+//! messages between engines.
 
 use crate::message::{Item, Malformed, Reader, Want, write_id};
 use crate::procedure::Fault;
 use crate::procedure::{ANSWER_MAX, Accesses, INPUT_MAX, KEYS_MAX, Outcome, ProcedureId, Request};
 use crate::transaction::TransactionId;
 
-/// The kinds of messages between clients and nodes. Those of engines and hosts are below.
+/// The kinds of messages between clients and nodes. Engines and hosts use lower numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum ClientKind {
-    /// To the node: a client would like to call.
+    /// To the node: a client asks for a session.
     Hello = 96,
     /// To the node: call a transaction.
     Call = 97,
-    /// To the client: it may call, in this life of the node.
+    /// To the client: its session is open, and has this incarnation number (`life`).
     Welcome = 112,
-    /// To the client: what became of its call.
+    /// To the client: the outcome of its call.
     Answered = 113,
 }
 
-/// State of a call.
+/// The node's answer to a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// The transaction has ended, with this as its last attempt.
+    /// The transaction has ended. The identifier is that of its last attempt.
     Ended(TransactionId, Outcome),
-    /// The call was not begun and never will be: the node takes no part in the cluster for now, or has too many calls.
+    /// The node has not begun the call and never will: it does not serve at present, or it has too many
+    /// calls.
     Refused,
 }
 
-/// Content of a message.
+/// A decoded message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the table above says what the fields are")]
 pub enum ClientMessage {
@@ -48,7 +50,7 @@ pub enum ClientMessage {
     Answered { client: u64, life: u64, sequence: u64, answer: Answer },
 }
 
-/// The numbers of outcomes.
+/// How outcomes are encoded.
 const COMMITTED: u8 = 0;
 const UNANSWERED: u8 = 1;
 const ABORTED: u8 = 2;
@@ -60,10 +62,10 @@ const REFUSED: u8 = 7;
 const FULL: u8 = 8;
 
 impl ClientMessage {
-    /// Reads a message.
+    /// Decodes a message.
     ///
     /// # Errors
-    /// If it is malformed.
+    /// If the message is malformed.
     pub fn parse(kind: u8, payload: &[u8]) -> Result<Self, Malformed> {
         let mut reader = Reader(payload);
         let r = &mut reader;
@@ -85,7 +87,7 @@ impl ClientMessage {
         Ok(message)
     }
 
-    /// Appends the content to `out`, and returns the kind.
+    /// Appends the encoded message to `out`, and returns its kind.
     pub fn encode(&self, out: &mut Vec<u8>) -> ClientKind {
         let mut numbers = |numbers: &[u64]| {
             numbers.iter().for_each(|number| out.extend_from_slice(&number.to_be_bytes()));

@@ -1,11 +1,12 @@
-//! The client half: it calls transactions at nodes of a cluster, each at most once.
+//! The client half: it calls transactions at the nodes of a cluster, each at most once.
 //!
-//! A [`Client`] has one call under way at a time. It greets a node, which tells it the life that it is in, and then
-//! calls, again and again until it is answered or gives up. A node that does not answer a greeting, or refuses, has
-//! begun nothing: another one is asked. A node that was called and does not answer any more may have begun the
-//! transaction, so nobody else is asked, and the outcome is [`Outcome::Unknown`].
+//! A [`Client`] has one call under way at a time. It first greets a node, which answers with the number of
+//! the session's incarnation (`life`). Then it sends the call, and repeats it until the node answers or the
+//! call times out. A node that does not answer a greeting, or that refuses, has begun nothing, so the client
+//! turns to the next node. A node that was called and no longer answers may have begun the transaction. Then
+//! the client turns to no other node, and the outcome is [`Outcome::Unknown`].
 //!
-//! [`Sessions`] is the node's side of this.
+//! [`Sessions`] is the node's side of this protocol.
 
 mod message;
 mod sessions;
@@ -18,28 +19,29 @@ use weft_time::{Duration, Instant};
 use crate::procedure::{Outcome, Request};
 use crate::transaction::TransactionId;
 
-/// Unanswered greetings after which another node is asked.
+/// Unanswered greetings after which the client turns to the next node.
 const GREETINGS: u32 = 3;
 
 /// Parameters of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientParameters {
-    /// A number that no other client has.
+    /// A number that is unique among all clients.
     pub identity: u64,
     /// Nodes of the cluster, at least 1.
     pub nodes: usize,
-    /// The node that is asked first.
+    /// The node that the client turns to first.
     pub first: usize,
     /// Time until an unanswered request is repeated.
     pub repeat: Duration,
-    /// Pause before the next node is asked, after one has refused.
+    /// Pause before the client turns to the next node, after one has refused.
     pub pause: Duration,
-    /// Time from its beginning after which a call is given up; at most 20 s, as nodes keep a session for 60 s.
+    /// Time after which a call times out, from its start. At most 20 s, because nodes keep a session for 60
+    /// s.
     pub give_up: Duration,
 }
 
 impl ClientParameters {
-    /// Usual times, for a network within a building.
+    /// Default times, for a network within a building.
     pub const fn new(identity: u64, nodes: usize) -> Self {
         Self {
             identity,
@@ -55,19 +57,20 @@ impl ClientParameters {
 /// Outcome of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// As a node said, or [`Outcome::Unknown`] if none does. With the transaction's last attempt, if that is known.
+    /// The outcome that a node reported, or [`Outcome::Unknown`] if no node answered. With the identifier of
+    /// the transaction's last attempt, if a node has reported it.
     Outcome(Option<TransactionId>, Outcome),
-    /// No node took the call: it was not begun and never will be.
+    /// No node accepted the call: it was not begun and never will be.
     NotBegun,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// A node was greeted so often.
+    /// Greetings that the client has sent to this node.
     Greeting(u32),
-    /// The node was called, in this life.
+    /// The client has called the node, in the session with this incarnation number.
     Called(u64),
-    /// The client pauses.
+    /// The client pauses, because a node has refused.
     Pausing,
 }
 
@@ -75,27 +78,27 @@ enum Stage {
 struct Open {
     request: Request,
     stage: Stage,
-    /// There is something to send.
+    /// A message is to be sent.
     due: bool,
     /// Deadline of the stage.
     at: Instant,
     give_up_at: Instant,
 }
 
-/// A client. Pure: whoever drives it passes messages and time in.
+/// A client. It is pure: its driver passes in messages and the time.
 #[derive(Debug)]
 pub struct Client {
     parameters: ClientParameters,
-    /// Whom it asks.
+    /// The node that the client turns to at present.
     node: usize,
-    /// The life of that node, once it has said so.
+    /// Incarnation number of the session at that node, once the node has sent it.
     life: Option<u64>,
     sequence: u64,
     open: Option<Open>,
 }
 
 impl Client {
-    /// A client that has called nothing.
+    /// A client without a session or a call.
     ///
     /// # Panics
     /// If there is no node.
@@ -109,10 +112,10 @@ impl Client {
         self.open.is_some()
     }
 
-    /// Begins a call.
+    /// Starts a call.
     ///
     /// # Panics
-    /// If one is under way.
+    /// If a call is under way.
     pub fn start(&mut self, now: Instant, request: Request) {
         assert!(self.open.is_none(), "a client has one call under way at a time");
         let give_up_at = now + self.parameters.give_up;
@@ -120,7 +123,7 @@ impl Client {
         self.ask(now);
     }
 
-    /// Calls the node, or greets it first.
+    /// Sends the call to the node, or a greeting if the client has no session there.
     fn ask(&mut self, now: Instant) {
         let open = self.open.as_mut().expect("a call is under way");
         open.stage = match self.life {
@@ -138,8 +141,8 @@ impl Client {
         self.life = None;
     }
 
-    /// Takes a message from `node`; says how the call has ended, if it has. What is none of this client's business
-    /// changes nothing.
+    /// Handles a message from `node`, and returns how the call has ended, if it has. Messages of other calls
+    /// and from other nodes are ignored.
     pub fn receive(&mut self, now: Instant, node: usize, kind: u8, payload: &[u8]) -> Option<Ended> {
         let message = ClientMessage::parse(kind, payload).ok()?;
         let open = self.open.as_mut().filter(|_| node == self.node)?;
@@ -181,7 +184,7 @@ impl Client {
         self.open.as_ref().map(|open| open.at.min(open.give_up_at))
     }
 
-    /// Handles what is due, and returns the outcome of the call if it has ended.
+    /// Handles expired deadlines, and returns the outcome of the call if it has ended.
     pub fn handle_deadline(&mut self, now: Instant) -> Option<Ended> {
         let open = self.open.as_mut()?;
         if now >= open.give_up_at {
@@ -211,7 +214,7 @@ impl Client {
         None
     }
 
-    /// The next message to send: appends its content to `out`, and returns the node and the kind.
+    /// The next message to send. Appends its content to `out`, and returns the receiving node and the kind.
     pub fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<(usize, u8)> {
         let open = self.open.as_mut().filter(|open| open.due)?;
         open.due = false;

@@ -1,4 +1,5 @@
-//! A node's sessions of its clients: each call is begun at most once, however often it is requested.
+//! The sessions that clients have at a node. They make sure that a call is begun at most once, however often
+//! the client repeats it.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -10,23 +11,24 @@ use crate::message::Malformed;
 use crate::procedure::Outcome;
 use crate::transaction::TransactionId;
 
-/// A session of which nothing was heard for so long may be forgotten: longer than a client repeats a call and any
-/// datagram lives.
+/// A session may be dropped when its client has sent nothing for this time. It is longer than a client
+/// repeats a call, and longer than a datagram can be delayed.
 const IDLE: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Debug)]
 enum State {
-    /// Under way, with this ticket of the host half.
+    /// Under way, as the call of the host half with this ticket.
     Running(u64),
-    /// Over.
+    /// Finished, with this answer.
     Over(Answer),
 }
 
 /// The latest call of a client.
 #[derive(Debug)]
 struct Session<A> {
-    /// What its calls have to name: no other session had it, so a call that was meant for one that is forgotten, and
-    /// arrives again after its greeting, is not begun.
+    /// The incarnation number that calls of this session must name. No two sessions have the same one. So a
+    /// late call that was meant for a dropped session, and arrives after its greeting was repeated, is not
+    /// begun.
     life: u64,
     address: A,
     heard: Instant,
@@ -34,44 +36,45 @@ struct Session<A> {
     state: State,
 }
 
-/// The sessions of a node, in one life of it. A client has one call under way at a time; its next one has a higher
-/// sequence.
+/// The sessions of a node, since the process was started. A client has one call under way at a time, and its
+/// next call has a higher sequence number.
 ///
-/// A node that was restarted has forgotten its sessions. It has another *life* then, and calls name the life that
-/// they are for, so that one that the former life may have begun is not begun again: its outcome is unknown.
+/// A restarted node has lost its sessions. Its new sessions get higher incarnation numbers (*lives*), and
+/// each call names the incarnation that it is meant for. So the node does not begin a call again that it may
+/// have begun before the restart: the outcome of such a call is unknown.
 #[derive(Debug)]
 pub struct Sessions<A> {
-    /// That of the next session.
+    /// Incarnation number of the next session.
     next_life: u64,
     most: usize,
     sessions: BTreeMap<u64, Session<A>>,
-    /// Client of each ticket.
+    /// The client that each ticket belongs to.
     tickets: BTreeMap<u64, u64>,
     outbox: VecDeque<(A, ClientMessage)>,
 }
 
 impl<A: Copy> Sessions<A> {
-    /// At most `most` sessions from this life on: a number that is higher than those of other processes of the node, as
-    /// the wall clock's nanoseconds are. Each session takes the next one.
+    /// At most `most` sessions, whose incarnation numbers count up from `life`. That must be higher than the
+    /// numbers that earlier processes of the node have used, such as the wall clock in nanoseconds.
     pub fn new(life: u64, most: usize) -> Self {
         let (sessions, tickets) = (BTreeMap::new(), BTreeMap::new());
         Self { next_life: life, most, sessions, tickets, outbox: VecDeque::new() }
     }
 
-    /// The life from which on nobody had a session here.
+    /// The incarnation number of the next session: no session has had it or a higher one.
     pub const fn next_life(&self) -> u64 {
         self.next_life
     }
 
-    /// Number of clients with a session, and the most there can be.
+    /// Number of open sessions, and the maximum.
     pub fn count(&self) -> (usize, usize) {
         (self.sessions.len(), self.most)
     }
 
-    /// Takes a message of a client. `serves`: whether the node takes part in the cluster now.
+    /// Handles a message of a client. `serves`: whether the node takes part in the cluster now.
     ///
     /// # Errors
-    /// If it is none that a client sends; nothing has changed then.
+    /// If the message is malformed, or is not one that a client sends. The state is unchanged then.
     pub fn receive(
         &mut self,
         now: Instant,
@@ -82,7 +85,7 @@ impl<A: Copy> Sessions<A> {
     ) -> Result<(), Malformed> {
         match ClientMessage::parse(kind, payload)? {
             ClientMessage::Hello { client } => {
-                // A client that finds no room gets no answer, and asks another node.
+                // Without a free session the client gets no answer, and turns to another node.
                 if self.sessions.contains_key(&client) || self.make_room(now) {
                     let next_life = &mut self.next_life;
                     let session = self.sessions.entry(client).or_insert_with(|| Session {
@@ -127,11 +130,11 @@ impl<A: Copy> Sessions<A> {
         Ok(())
     }
 
-    /// A transaction has ended. Gives it back if it is no client's.
+    /// A transaction has ended. Returns it if no client has called it.
     pub fn finish(&mut self, finished: Finished) -> Option<Finished> {
         let Some(client) = self.tickets.remove(&finished.ticket) else { return Some(finished) };
         let session = self.sessions.get_mut(&client)?;
-        // A client that has given up has called something else meanwhile.
+        // The client may have timed out and called something else meanwhile.
         if matches!(session.state, State::Running(ticket) if ticket == finished.ticket) {
             let answer = Answer::Ended(finished.id, finished.outcome);
             session.state = State::Over(answer.clone());
@@ -142,13 +145,14 @@ impl<A: Copy> Sessions<A> {
         None
     }
 
-    /// The next message to a client: appends its content to `out`, and tells to whom it goes and its kind.
+    /// The next message to a client. Appends its content to `out`, and returns the client's address and the
+    /// kind.
     pub fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<(A, u8)> {
         let (to, message) = self.outbox.pop_front()?;
         Some((to, message.encode(out) as u8))
     }
 
-    /// Whether there is room for another session, if need be in place of one that is idle.
+    /// Whether there is room for another session. Idle sessions are dropped if necessary.
     fn make_room(&mut self, now: Instant) -> bool {
         if self.sessions.len() >= self.most {
             self.sessions.retain(|_, session| {
@@ -238,7 +242,7 @@ mod tests {
         let expected = answered(5, 1, Answer::Ended(finished(1).id, Outcome::Unanswered));
         assert_eq!(node.said(), expected);
         assert_eq!(node.call(5, LIFE, 1), expected);
-        // A greeting that comes late or again forgets nothing.
+        // A late or repeated greeting does not reset the session.
         node.tell(&ClientMessage::Hello { client: 5 });
         assert_eq!(node.call(5, LIFE, 1), expected);
         assert_eq!(node.begun(), 0);
@@ -299,7 +303,8 @@ mod tests {
         node.now = Instant::ZERO + IDLE;
         assert_eq!(node.tell(&ClientMessage::Hello { client: 6 }).len(), 1);
         node.now = Instant::ZERO + IDLE * 2;
-        // Both datagrams come again: the greeting opens another session than the call names.
+        // Both datagrams arrive again. The greeting opens a new session, whose incarnation is not the one
+        // that the call names.
         let welcome = ClientMessage::Welcome { client: 5, life: LIFE + 2 };
         assert_eq!(node.tell(&ClientMessage::Hello { client: 5 }), [welcome]);
         assert!(matches!(

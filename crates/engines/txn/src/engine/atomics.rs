@@ -1,9 +1,9 @@
-//! Locks by ATOMICs, as DrTM+R takes them (Xenic, section 2.2.2): a coordinator swaps its identifier into the lock of
-//! every key of a transaction, those too that it only reads, READs the object, and gives the lock back with the WRITE
-//! that commits, or with one of its own.
+//! Locks by RDMA atomics, as DrTM+R takes them (Xenic, section 2.2.2). The coordinator swaps its attempt's
+//! identifier into the lock of every key of a transaction, also of keys that it only reads. Then it READs the
+//! object. It releases the lock with the WRITE that commits the object, or with a WRITE of the lock alone.
 //!
-//! Nothing is validated, since all is locked. An object that is not there has no address: the shard is asked by
-//! message then.
+//! Nothing is validated, since every key is locked. An absent object has no address; in that case the
+//! coordinator asks the shard's primary by message.
 
 use std::mem::take;
 
@@ -20,17 +20,18 @@ use crate::store::{Bucket, Chained};
 use crate::transaction::TransactionId;
 use crate::window::{Coordinated, HeldLock, Stage};
 
-/// In the length of an element: the object is there.
+/// Flag in an element's length field: the object exists.
 const PRESENT: u64 = 1 << 63;
 
 impl Transactions {
-    /// Whether a key is locked by an ATOMIC at its primary, in an attempt that asks `by_message` for these shards.
+    /// Whether a key is locked by an RDMA atomic at its primary. `by_message`: the shards whose primaries the
+    /// attempt asks by message instead.
     pub(crate) fn is_locked_by_atomic(&self, access: &Access, by_message: u16) -> bool {
         let shard = access.key.shard();
         self.parameters.variant.lock_by_atomic && !self.is_primary(shard) && by_message >> shard & 1 == 0
     }
 
-    /// Locks the keys of an attempt from the `from`-th on that are locked so.
+    /// Locks those keys of an attempt, from index `from` on, that are locked by an atomic.
     pub(crate) fn lock_by_atomics(&mut self, id: TransactionId, from: usize, io: &mut Io<'_>) {
         for index in from..self.attempt_mut(id).execution.accesses().len() {
             let attempt = self.window.at(id.sequence());
@@ -65,7 +66,7 @@ impl Transactions {
         }
     }
 
-    /// Swaps the attempt into the lock of an element.
+    /// Swaps the attempt's identifier into the lock of an element.
     fn swap(&mut self, landing: usize, reading: Reading, io: &mut Io<'_>) {
         let near = self.one_sided.landing(landing);
         let (peer, lock, swap) = (reading.primary, reading.at + Chained::LOCK, reading.id.bits());
@@ -75,7 +76,8 @@ impl Transactions {
         });
     }
 
-    /// The address of an object that is to be locked, or that it has none.
+    /// The search for an object that is to be locked has ended: with its address, or with the result that it
+    /// does not exist.
     pub(crate) fn on_found(
         &mut self,
         landing: usize,
@@ -99,7 +101,7 @@ impl Transactions {
         }
     }
 
-    /// A swap has ended.
+    /// An atomic swap has completed.
     pub(crate) fn on_swapped(&mut self, landing: usize, reading: Reading, io: &mut Io<'_>) {
         let near = self.one_sided.landing(landing);
         let old = u64::from_le_bytes(io.memory.image()[near..near + 8].try_into().expect("eight bytes"));
@@ -126,7 +128,7 @@ impl Transactions {
         }
     }
 
-    /// An object that is locked was READ.
+    /// The READ of a locked object has completed.
     pub(crate) fn on_locked_read(
         &mut self,
         landing: usize,
@@ -150,7 +152,7 @@ impl Transactions {
         let held = attempt.held.iter_mut().find(|held| held.landing == landing).expect("it was locked");
         held.reading = false;
         let Some((version, value)) = object else {
-            // The element has become another object's.
+            // The element now holds another object.
             self.one_sided.forget(reading.key);
             return self.finish(id, Status::Conflict, 0, io);
         };
@@ -160,7 +162,7 @@ impl Transactions {
         self.continue_if_fetched(id, io);
     }
 
-    /// WRITEs a lock back to nobody.
+    /// Releases a lock by a WRITE.
     fn give_lock_back(&mut self, id: TransactionId, lock: &HeldLock, io: &mut Io<'_>) {
         self.write_element(id, lock, &[0; 8], io);
     }
@@ -186,7 +188,8 @@ impl Transactions {
         });
     }
 
-    /// Releases all locks of an attempt that has ended. Those whose READ is outstanding follow when it ends.
+    /// Releases all locks of an attempt that has ended. A lock whose READ is outstanding is released when the
+    /// READ completes.
     pub(crate) fn give_locks_back(&mut self, id: TransactionId, io: &mut Io<'_>) {
         let mut held = take(&mut self.attempt_mut(id).held);
         for lock in held.drain(..).filter(|lock| !lock.reading) {
@@ -195,8 +198,9 @@ impl Transactions {
         self.attempt_mut(id).held = held;
     }
 
-    /// Commits what was locked: each object with its lock in one WRITE, which a card puts into memory packet by
-    /// packet, and an element is shorter than one. Says how many there are.
+    /// Commits the locked keys: one WRITE per object holds its new value and the released lock. The card
+    /// writes memory packet by packet, and an element is shorter than a packet, so each WRITE is atomic.
+    /// Returns the number of WRITEs.
     pub(crate) fn commit_by_writes(&mut self, id: TransactionId, io: &mut Io<'_>) -> usize {
         let attempt = self.attempt_mut(id);
         let (execution, mut held) = (take(&mut attempt.execution), take(&mut attempt.held));
@@ -225,7 +229,7 @@ impl Transactions {
         count
     }
 
-    /// A WRITE that gives a lock back has ended.
+    /// A WRITE that releases a lock has completed.
     pub(crate) fn on_released(&mut self, landing: usize, reading: Reading, io: &mut Io<'_>) {
         self.one_sided.give_back(landing);
         if let Some(attempt) = self.attempt(reading.id).filter(|attempt| attempt.stage == Stage::Committing) {

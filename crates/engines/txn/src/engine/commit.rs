@@ -1,4 +1,5 @@
-//! The second half of an attempt: its writes are logged by all replicas, here or where it was shipped to.
+//! The second half of an attempt: all replicas log its writes. This node sends them, or the primary that the
+//! attempt was shipped to.
 
 use std::mem::take;
 
@@ -32,7 +33,8 @@ impl Transactions {
             self.attempt_mut(id).execution = execution;
             return self.finish(id, Status::Faulty, fault as u8, io);
         }
-        // A WRITTEN record cannot be withdrawn, so none is before there is room everywhere, in this node's own log too.
+        // A record that was written by RDMA WRITE cannot be withdrawn. So none is written before all backups'
+        // rings, and this node's own log, have room for it.
         let own_room = |engine: &Self| engine.log.has_room_for(engine.log_bytes_at(&execution, engine.node));
         if by_write && !(self.rings_have_room(bytes_of(&execution)) && own_room(self)) {
             self.attempt_mut(id).execution = execution;
@@ -64,7 +66,7 @@ impl Transactions {
         self.continue_if_logged(id, io);
     }
 
-    /// WRITEs the records of an execution into the rings at the backups.
+    /// WRITEs the records of an execution into this node's rings at the backups.
     fn write_log(&mut self, execution: &Execution, shards: u16, parts: &[Acknowledgement], io: &mut Io<'_>) {
         let budget = self.log_budget();
         let mut record = take(&mut self.scratch);
@@ -78,12 +80,12 @@ impl Transactions {
         self.scratch = record;
     }
 
-    /// The most bytes of writes in a record.
+    /// The maximum bytes of writes in one record.
     const fn log_budget(&self) -> usize {
         self.parameters.message_bytes - HEADER_BYTES_MAX - write::LOG_HEAD_BYTES_MAX
     }
 
-    /// Bytes of the records of an execution that a node logs, and of the longest.
+    /// Bytes of all records of an execution that a node logs, and bytes of the longest of them.
     fn log_bytes_at(&self, execution: &Execution, node: usize) -> (usize, usize) {
         let (budget, node) = (self.log_budget(), NodeId::new(node).expect("a node"));
         let shards = written_shards(execution);
@@ -99,7 +101,7 @@ impl Transactions {
         (all, longest)
     }
 
-    /// Reason for which no replica could ever hold the writes of an execution.
+    /// The reason for which no replica could ever hold the writes of an execution, if there is one.
     pub(crate) fn misfit(&self, execution: &Execution) -> Option<Fault> {
         let is_long = |index| match execution.written(index) {
             Written::Value(value) => !self.shards.can_hold(Some(value)),
@@ -112,32 +114,34 @@ impl Transactions {
         }
     }
 
-    /// Whether some log does not hold all records of an execution, even when it holds nothing else: no attempt would
-    /// ever end.
+    /// Whether some log is too short for all records of an execution, even if it holds nothing else. Such an
+    /// attempt would never end.
     fn is_too_large(&self, execution: &Execution) -> bool {
         let rings = self.parameters.variant.log_by_write && 2 * bytes_of(execution) > RING_BYTES;
         let is_short = |node: usize| {
             let (all, longest) = self.log_bytes_at(execution, node);
             all + longest > self.parameters.log_bytes
         };
-        // The sum over all shards is soon reckoned, and nearly always little enough.
+        // The sum over all shards is cheap, and is nearly always small enough. Only if it is not are the
+        // nodes examined.
         rings
             || 2 * bytes_of(execution) > self.parameters.log_bytes && (0..self.parameters.nodes).any(is_short)
     }
 
-    /// The nodes that log the writes of a shard before they are committed.
+    /// The nodes that must log the writes of a shard before the attempt is committed.
     fn loggers(&self, shard: usize) -> NodeSet {
         let primary =
             self.primaries[shard].and_then(NodeId::new).filter(|_| !self.parameters.variant.log_at_primary);
         primary.map_or(self.replicas[shard], |primary| self.replicas[shard].without(primary))
     }
 
-    /// The outcome is reported, and then the primaries get the values; the attempt is decided when they have them.
+    /// Reports the outcome to the host, then sends the values to the primaries. The attempt is decided when
+    /// all primaries have them.
     fn commit_at_primaries(&mut self, id: TransactionId, io: &mut Io<'_>) {
         self.tell(id, Status::Ok, 0, io);
         let attempt = self.attempt_mut(id);
         attempt.stage = Stage::Committing;
-        // These primaries release their locks as they commit; the others need END.
+        // The primaries of written shards release their locks as they commit. The other primaries need END.
         let execution = take(&mut attempt.execution);
         attempt.locked &= !written_shards(&execution);
         let mut acknowledgements = take(&mut attempt.acknowledgements);
@@ -169,7 +173,8 @@ impl Transactions {
         self.continue_if_logged(id, io);
     }
 
-    /// Sends the records of an execution, split into messages, to whom `to` says.
+    /// Sends the records of an execution, split into messages, to the nodes that `to` returns for each
+    /// record.
     pub(crate) fn send_log(
         &mut self,
         id: TransactionId,
@@ -201,9 +206,10 @@ impl Transactions {
         shards
     }
 
-    /// Sends a record with what it changes to those who hold what was read, if that makes it shorter; says to whom. A
-    /// joining node may not have it yet. The primary has read it for this transaction; only what its own host has
-    /// executed it may never have seen.
+    /// Sends a record as differences to the values that were read, if that is shorter. Returns the nodes that
+    /// it was sent to. These are full members only, since a joining node may lack the former value. If this
+    /// node is the primary, it must have the value itself too: after an execution on the host alone, the card
+    /// may never have seen it.
     fn log_differences(
         &mut self,
         execution: &Execution,
@@ -238,8 +244,8 @@ impl Transactions {
         told
     }
 
-    /// What the writes of a record take of a table at worst. Where nobody has looked whether the object is there, it
-    /// is an insertion.
+    /// The most room in a table that the writes of a record may take. A key that the attempt has not read
+    /// counts as inserted.
     fn needs_of(&self, execution: &Execution, place: &RecordPart) -> Room {
         let puts = puts_of(execution, place.shard, place.part, self.log_budget());
         puts.fold(Room::default(), |all, put| {
@@ -265,7 +271,7 @@ impl Transactions {
                 known.waiting = if first { NodeSet::EMPTY } else { known.waiting.without(node) };
             }
             None if matches!(attempt.stage, Stage::Logging | Stage::Committing) => return,
-            // A replica may answer before the primary that has asked it.
+            // A replica's answer may arrive before that of the primary that sent it the record.
             None => attempt.acknowledgements.push(Acknowledgement { place, waiting: replicas.without(node) }),
         }
         self.continue_if_logged(place.id, io);
@@ -274,7 +280,7 @@ impl Transactions {
     pub(crate) fn continue_if_logged(&mut self, id: TransactionId, io: &mut Io<'_>) {
         let attempt = self.window.at(id.sequence());
         let writes = attempt.stage == Stage::Committing && attempt.reading > 0;
-        // A node that reported the outcome of its run has logged what it must.
+        // The primary that has reported the outcome of its run has logged its own records.
         let mut said = NodeSet::EMPTY;
         if let (Stage::Shipped { shard }, Some(_)) = (attempt.stage, attempt.shipped) {
             said = self.primaries[shard].and_then(NodeId::new).into_iter().collect();
@@ -311,10 +317,11 @@ impl Transactions {
         }
     }
 
-    // Anew.
+    // Restarts.
 
-    /// Begins anew, and asks for some shards by message, once it has nothing locked: it would give way to itself, and
-    /// so on for ever.
+    /// Restarts an attempt, which then asks the primaries of `shards` by message. The restart waits until its
+    /// locks are released. Otherwise the new attempt would conflict with the locks of the old one, and
+    /// restart for ever.
     pub(crate) fn begin_by_message(&mut self, id: TransactionId, shards: u16, io: &mut Io<'_>) {
         let attempt = self.attempt_mut(id);
         attempt.by_message |= shards;
@@ -322,7 +329,7 @@ impl Transactions {
         self.give_locks_back(id, io);
     }
 
-    /// A verb of this attempt has ended.
+    /// A verb of this attempt has completed. A restart goes on after the last one.
     pub(crate) fn continue_if_restarted(&mut self, id: TransactionId, io: &mut Io<'_>) {
         let Some(attempt) = self.attempt(id).filter(|attempt| attempt.stage == Stage::Restarting) else {
             return;
@@ -333,7 +340,8 @@ impl Transactions {
         }
     }
 
-    /// Another attempt takes the place of one that was not told of, here and without being shipped.
+    /// Replaces an attempt whose outcome was not reported by a new one, which runs on this node and is not
+    /// shipped.
     fn begin_anew(&mut self, id: TransactionId, by_message: u16, io: &mut Io<'_>) {
         if self.is_window_full() {
             return self.finish(id, Status::Full, 0, io);
@@ -348,9 +356,9 @@ impl Transactions {
         self.advance(io);
     }
 
-    // Multi-hop.
+    // Multi-hop: shipping to another primary.
 
-    /// Sends a transaction to the primary of a shard, with what was locked and read here.
+    /// Ships a transaction to the primary of a shard, with the keys that this node has locked and read.
     pub(crate) fn ship(&mut self, id: TransactionId, shard: usize, io: &mut Io<'_>) {
         let Some(primary) = self.primaries[shard] else {
             return self.finish(id, Status::Unavailable, host_port::NOBODY, io);
@@ -376,7 +384,8 @@ impl Transactions {
         write::ship(&mut out, id, procedure, execution.input(), wants, local);
         self.attempt_mut(id).execution = execution;
         if out.len() > self.parameters.message_bytes {
-            // Too much was read here: the primary is asked like any other. Locked keys stay locked.
+            // The values read here do not fit into one message. So the attempt is not shipped: it sends
+            // EXECUTE to that primary as usual. Locked keys stay locked.
             let attempt = self.attempt_mut(id);
             attempt.stage = Stage::Executing { ship: None };
             attempt.asked = attempt.execution.accesses().len();
@@ -415,13 +424,13 @@ impl Transactions {
     }
 }
 
-/// At least the bytes of all records of an execution.
+/// An upper bound of the bytes of all records of an execution.
 fn bytes_of(execution: &Execution) -> usize {
     let puts = (0..execution.accesses().len()).filter_map(|index| put_of(execution, index));
     puts.map(|put| 64 + put.bytes()).sum()
 }
 
-/// The shards that an execution writes.
+/// The shards that an execution writes, as a bit set.
 pub(crate) fn written_shards(execution: &Execution) -> u16 {
     let written = |index: &usize| execution.written(*index) != Written::Nothing;
     let accesses = execution.accesses();
@@ -437,8 +446,8 @@ fn put_of(execution: &Execution, index: usize) -> Option<Put<'_>> {
     }
 }
 
-/// Fills parts of at most `budget` bytes in the order of the keys: in which part each key is, and how many parts
-/// there are.
+/// Assigns the written keys of a shard, in order, to parts of at most `budget` bytes. Returns the part of
+/// each key, and the number of parts.
 fn split(execution: &Execution, shard: usize, budget: usize) -> ([u8; crate::KEYS_MAX], u8) {
     let mut part_of = [0; crate::KEYS_MAX];
     let (mut part, mut bytes) = (0, 0);

@@ -1,8 +1,10 @@
-//! The coordinator: takes what its host asks for through EXECUTE, a run of its procedure, VALIDATE and LOG (Xenic 4.2).
+//! The coordinator: takes a transaction of its host through EXECUTE, a run of its procedure, VALIDATE and LOG
+//! (Xenic 4.2).
 //!
-//! Each attempt has a new identifier, and gives way at the first conflict; the host half tries again. Requests are
-//! repeated until they are answered. An attempt is *decided* once all replicas have logged its writes, once it has
-//! given up before any was asked to, or once all that were asked have dropped them again (withdrawal.rs).
+//! Each attempt has a new identifier and ends at the first conflict; the host half tries the transaction
+//! again. Requests are repeated until they are answered. An attempt is *decided* in one of three cases: all
+//! replicas have logged its writes; it ended before any replica was asked to log; or all replicas that were
+//! asked have dropped its records again (withdrawal.rs).
 
 use std::mem::take;
 
@@ -22,7 +24,7 @@ use crate::transaction::TransactionId;
 use crate::window::{Coordinated, Stage};
 
 impl Transactions {
-    /// The attempt of this identifier, if it is this node's and not decided.
+    /// The attempt with this identifier, if this node coordinates it and it is not decided.
     pub(crate) fn attempt(&mut self, id: TransactionId) -> Option<&mut Coordinated> {
         if id.coordinator() != self.node || !self.window.open().contains(&id.sequence()) {
             return None;
@@ -51,9 +53,10 @@ impl Transactions {
         self.scratch = out;
     }
 
-    // Beginning.
+    // Start.
 
-    /// Whether the attempt whose window slot a new one would take is not yet known to all nodes as decided.
+    /// Whether no attempt can begin, because the attempt that last used the window's next slot is not known
+    /// to all nodes as decided.
     pub(crate) const fn is_window_full(&self) -> bool {
         self.window.next - self.window.truncated >= self.parameters.window as u64
     }
@@ -88,7 +91,7 @@ impl Transactions {
         self.start(token, procedure, input, &accesses[..count], (true, 0), io);
     }
 
-    /// Whether no attempt can begin now; if so, the host learns it.
+    /// Whether no attempt can begin now. If so, the host is notified.
     pub(crate) fn refuses(&mut self, token: u32, io: &mut Io<'_>) -> bool {
         if self.serves() && !self.is_window_full() {
             self.counters.begun += 1;
@@ -101,7 +104,7 @@ impl Transactions {
         true
     }
 
-    /// Takes a place of the window for another attempt.
+    /// Assigns a slot of the window to a new attempt.
     pub(crate) fn open(&mut self, token: u32, procedure: ProcedureId) -> TransactionId {
         let node = NodeId::new(self.node).expect("a node");
         let id = TransactionId::new(node, self.view.epoch, self.window.next);
@@ -123,7 +126,8 @@ impl Transactions {
         id
     }
 
-    /// Begins an attempt: at another primary if that is shorter (Xenic 4.2.3) and `may_ship`, and here otherwise.
+    /// Starts an attempt. It is shipped to another primary if `may_ship` and that saves messages (Xenic
+    /// 4.2.3), and runs here otherwise.
     pub(crate) fn start(
         &mut self,
         token: u32,
@@ -151,7 +155,8 @@ impl Transactions {
         }
     }
 
-    /// The shard at whose primary a transaction is best run: the only one, or the only one besides this node's own.
+    /// The shard whose primary should run a transaction: the only shard of its keys, or the only one besides
+    /// this node's own.
     fn shorter_way(&mut self, id: TransactionId, may_ship: bool) -> Option<usize> {
         let variant = self.parameters.variant;
         let attempt = self.window.at(id.sequence());
@@ -182,7 +187,7 @@ impl Transactions {
 
     // EXECUTE.
 
-    /// Asks for the keys that are not asked for yet, each at its primary.
+    /// Requests the keys that were not requested yet, each from its primary.
     fn request(&mut self, id: TransactionId, io: &mut Io<'_>) {
         let attempt = self.attempt_mut(id);
         let asked = attempt.asked;
@@ -194,7 +199,7 @@ impl Transactions {
         attempt.own_asked = false;
         attempt.atomic &= attempt.rounds == 1;
         if !self.parameters.variant.combined {
-            // A key that is not read need not be fetched: it is locked when it is written.
+            // A key that is written but not read is not fetched here: it is locked when its write is known.
             let execution = &mut self.attempt_mut(id).execution;
             for index in asked..execution.accesses().len() {
                 if execution.accesses()[index].mode == Mode::Write {
@@ -218,13 +223,13 @@ impl Transactions {
         }
     }
 
-    /// Whether this node is the primary of a key's shard; there may be no such shard.
+    /// Whether this node is the primary of a key's shard. The shard may not exist.
     fn is_own(&self, key: Key) -> bool {
         self.primaries.get(key.shard()).is_some_and(|&primary| primary == Some(self.node))
     }
 
-    /// Whether another has locked one of this node's own keys, from the `from`-th on: then others need not lock and
-    /// read for nothing.
+    /// Whether another attempt has locked one of this node's own keys, from index `from` on. If so, the
+    /// attempt ends before other primaries lock and read for it in vain.
     fn would_give_way_here(&mut self, id: TransactionId, from: usize, io: &mut Io<'_>) -> bool {
         let execution = take(&mut self.attempt_mut(id).execution);
         let mut looks = 0;
@@ -232,20 +237,21 @@ impl Transactions {
             execution.accesses()[from..].iter().filter(|access| self.is_own(access.key)).any(|access| {
                 looks += 1;
                 let holder = self.shards.holder(io.memory, access.key).filter(|&holder| holder != id);
-                // END of what this node has given up in this event is on its way, and comes before EXECUTE.
+                // If the lock is of this node's own attempt that ended in this event, it does not count: the
+                // END that releases it is queued, and is handled before EXECUTE.
                 holder
                     .is_some_and(|holder| holder.coordinator() != self.node || !self.window.has_ended(holder))
             });
         if gives_way {
-            // Else EXECUTE looks at the same at once, and is charged for it.
+            // Without a conflict EXECUTE makes the same look-ups at once, and is charged for them.
             io.memory.touch(2 * looks);
         }
         self.attempt_mut(id).execution = execution;
         gives_way
     }
 
-    /// The keys, by their indices, that this node reads at its own tables once all others are fetched; none if they
-    /// are.
+    /// The keys, as a bit set of indices, that this node reads from its own tables only after all other keys
+    /// have arrived. Empty once they have.
     fn own_reads_to_wait(&mut self, id: TransactionId) -> u64 {
         let attempt = self.window.at(id.sequence());
         if !self.parameters.variant.order_own_keys || attempt.stage != (Stage::Executing { ship: None }) {
@@ -265,7 +271,7 @@ impl Transactions {
         if others_missing { own } else { 0 }
     }
 
-    /// Sends EXECUTE for the keys from the `from`-th on that are not fetched.
+    /// Sends EXECUTE for those keys, from index `from` on, that have not arrived.
     pub(crate) fn send_execute(&mut self, id: TransactionId, from: usize, io: &mut Io<'_>) {
         let waits = self.own_reads_to_wait(id);
         let attempt = self.attempt_mut(id);
@@ -278,7 +284,7 @@ impl Transactions {
         let (asked, by_message) = (attempt.asked, attempt.by_message);
         let nodes = self.parameters.nodes;
         if execution.accesses()[from..asked].iter().any(|access| access.key.shard() >= nodes) {
-            // No such shard: nobody would answer.
+            // The shard does not exist, so nobody would answer.
             self.attempt_mut(id).execution = execution;
             return self.finish(id, Status::Unavailable, host_port::NOBODY, io);
         }
@@ -288,7 +294,8 @@ impl Transactions {
             let by_verbs = self.is_read_remotely(access) || self.is_locked_by_atomic(access, by_message);
             set | u64::from(!by_verbs && waits >> index & 1 == 0) << index
         });
-        // A procedure shipped later runs under locks: this node's own keys are locked too when they are only read.
+        // A procedure that is shipped later runs under locks, so this node's own keys are locked even if they
+        // are only read.
         let combined = self.parameters.variant.combined;
         let wants = |shard: usize| {
             (from..asked).filter(|&index| !execution.fetched(index)).filter_map({
@@ -339,7 +346,7 @@ impl Transactions {
         let Some(attempt) = self.attempt(id) else { return };
         let Stage::Executing { .. } = attempt.stage else { return };
         if status != Status::Ok {
-            // An answer to a repeated request does not count if the first was answered.
+            // If the first answer has already arrived, an answer to the repeated request is ignored.
             let answered = (0..attempt.asked)
                 .filter(|&index| attempt.execution.accesses()[index].key.shard() == shard)
                 .all(|index| attempt.execution.fetched(index));
@@ -372,7 +379,7 @@ impl Transactions {
         let missing =
             |index: &usize| ship != Some(accesses[*index].key.shard()) && !attempt.execution.fetched(*index);
         if (0..attempt.asked).any(|index| missing(&index)) {
-            // Later replies may answer a repeated request, from another moment.
+            // Answers that arrive from now on may answer a repeated request, so they may show another moment.
             attempt.atomic = false;
             if !attempt.own_asked && self.own_reads_to_wait(id) == 0 {
                 self.send_execute(id, 0, io);
@@ -449,7 +456,7 @@ impl Transactions {
         answer: &[u8],
         io: &mut Io<'_>,
     ) {
-        // An attempt of a former view is decided by the view change, and the result of its run comes too late.
+        // The view change decides attempts of former views. The result of such a run comes too late.
         let is_of_this_view = id.epoch() == self.view.epoch;
         let runs = |attempt: &&mut Coordinated| is_of_this_view && attempt.stage == Stage::AtHost;
         let Some(attempt) = self.attempt(id).filter(runs) else { return };
@@ -469,7 +476,7 @@ impl Transactions {
 
     // LOCK.
 
-    /// Locks what the procedure has written, if that was not locked as it was read.
+    /// Locks the keys that the procedure has written, unless they were locked when they were read.
     fn lock_writes(&mut self, id: TransactionId, io: &mut Io<'_>) {
         if self.parameters.variant.combined {
             return self.validate(id, io);
@@ -533,19 +540,20 @@ impl Transactions {
 
     // VALIDATE.
 
-    /// Whether a key was read without a lock, and has none now.
+    /// Whether a key was read without a lock and is still not locked.
     pub(crate) fn is_unlocked(&self, execution: &Execution, refused: bool, index: usize) -> bool {
         is_unlocked(self.parameters.variant.combined, execution, refused, index)
     }
 
-    /// The keys, by their indices, that were read here in this very event: VALIDATE would look at the same again.
+    /// The keys, as a bit set of indices, that this node has read in the current event. VALIDATE would find
+    /// them unchanged.
     fn seen_now(&mut self, id: TransactionId) -> u64 {
         let (event, seen) = self.window.at(id.sequence()).seen;
         let counts = self.parameters.variant.order_own_keys && event == self.events;
         if counts { seen } else { 0 }
     }
 
-    /// Asks whether what was read and not locked is still so.
+    /// Validates the keys that were read and not locked: asks their primaries whether they are unchanged.
     fn validate(&mut self, id: TransactionId, io: &mut Io<'_>) {
         let skip = self.bug(PlantedBug::SkipValidate);
         let attempt = self.attempt_mut(id);
@@ -562,7 +570,7 @@ impl Transactions {
         }
         let attempt = self.attempt_mut(id);
         attempt.execution = execution;
-        // A transaction that locks nothing happened when it read, if all was read at one moment.
+        // A transaction without locks takes effect when it reads, if it has read all keys at one moment.
         let one_moment = attempt.locked == 0 && (reads == 1 || attempt.atomic && shards.count_ones() == 1);
         attempt.stage = Stage::Validating;
         if one_moment || skip || self.parameters.variant.lock_by_atomic {
@@ -582,7 +590,7 @@ impl Transactions {
         }
     }
 
-    /// Goes on if all that was read is valid.
+    /// Continues once all reads are known to be valid.
     pub(crate) fn continue_if_valid(&mut self, id: TransactionId, io: &mut Io<'_>) {
         let attempt = self.attempt_mut(id);
         if attempt.waiting == 0 && attempt.reading == 0 {
@@ -622,16 +630,16 @@ impl Transactions {
         self.continue_if_valid(id, io);
     }
 
-    // The end.
+    // End.
 
-    /// An attempt is decided: the host and the primaries learn it.
+    /// Ends an attempt: reports its status to the host and sends END to the primaries.
     pub(crate) fn finish(&mut self, id: TransactionId, status: Status, reason: u8, io: &mut Io<'_>) {
         self.tell(id, status, reason, io);
         self.give_up(id, io);
         self.advance(io);
     }
 
-    /// Tells the host how an attempt ended.
+    /// Reports to the host how an attempt has ended.
     pub(crate) fn tell(&mut self, id: TransactionId, status: Status, reason: u8, io: &mut Io<'_>) {
         match status {
             Status::Ok => self.counters.committed += 1,
@@ -647,7 +655,7 @@ impl Transactions {
         self.attempt_mut(id).answer = answer;
     }
 
-    /// Tells the primaries that an attempt is decided.
+    /// Ends an attempt at the primaries: they release its locks.
     pub(crate) fn give_up(&mut self, id: TransactionId, io: &mut Io<'_>) {
         self.give_locks_back(id, io);
         let attempt = self.attempt_mut(id);
@@ -664,7 +672,7 @@ impl Transactions {
         }
     }
 
-    /// Moves the watermark over all that is decided.
+    /// Moves the watermark past all leading attempts that are decided.
     pub(crate) fn advance(&mut self, io: &mut Io<'_>) {
         let before = self.window.base;
         while !self.window.is_idle() && self.window.at(self.window.base).stage == Stage::Ended {
@@ -682,7 +690,7 @@ impl Transactions {
         }
     }
 
-    /// Sends again what was not answered in time.
+    /// Repeats the requests that were not answered in time.
     pub(crate) fn repeat_requests(&mut self, io: &mut Io<'_>) {
         for sequence in self.window.open() {
             let now = self.now;
@@ -723,7 +731,8 @@ impl Transactions {
         }
     }
 
-    /// Attempts of this node that a view change has decided and the host does not know.
+    /// Calls `each` for the attempts of this node that a view change has decided and whose outcome the host
+    /// does not have yet.
     pub(crate) fn marked_attempts(&mut self, mut each: impl FnMut(TransactionId, Verdict)) {
         for sequence in self.window.open() {
             let attempt = self.window.at(sequence);
@@ -733,7 +742,7 @@ impl Transactions {
         }
     }
 
-    /// Notes what a view change has decided of this node's attempts.
+    /// Marks this node's open attempts with the verdict of a view change.
     pub(crate) fn mark_attempts(&mut self, committed: impl Fn(TransactionId) -> bool) {
         for sequence in self.window.open() {
             let attempt = self.window.at(sequence);
@@ -750,7 +759,7 @@ impl Transactions {
         }
     }
 
-    /// Tells the host what a view change has decided.
+    /// Reports the verdicts of a view change to the host.
     pub(crate) fn close_attempts(&mut self, io: &mut Io<'_>) {
         for sequence in self.window.open() {
             let attempt = self.window.at(sequence);
@@ -760,7 +769,7 @@ impl Transactions {
             let (id, token) = (attempt.id.expect("it has begun"), attempt.token);
             let answer = take(&mut attempt.answer);
             let status = if verdict == Verdict::Committed { Status::Ok } else { Status::Unavailable };
-            // The answer of what ran elsewhere may be lost with the node where it ran.
+            // If the procedure ran at another node, its answer may be lost with that node.
             self.reply(token, id, status, u8::from(unanswered), &answer, io);
             self.attempt_mut(id).answer = answer;
         }

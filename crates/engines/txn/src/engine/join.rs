@@ -1,17 +1,17 @@
-//! A node that died comes back, empty: it logs what the others do, copies the shards that it replicates, and is full
-//! in a later view.
+//! How a node that crashed rejoins with empty memory. It logs what the other replicas log and copies the
+//! shards that it replicates. A later view lists it as a full member.
 //!
-//! From the beginning of a view that lists it as joining it answers LOG like any replica. Each shard is copied from
-//! its primary, page by page ([`crate::copy`]); a page is asked for when the host has taken in the one before. **Why
-//! the result is right**: a primary serves when its table holds all that was committed in earlier views, and what it
-//! commits in this one is logged by the joining node first. So every write of this view that a page shows, and every
-//! one that it is too early for, is in the log; all earlier writes are in the pages. The host keeps of each object
-//! the newest of both, deletions too: the order in which pages and records come does not matter, and the log need not
-//! wait for the copy.
+//! From the start of a view that lists it as joining, the node answers LOG like any replica. It copies each
+//! shard from the shard's primary, page by page ([`crate::copy`]). It requests a page when its host has
+//! applied the page before. **Why the copy is correct**: a primary serves only once its table holds
+//! everything that was committed in earlier views. Whatever it commits in this view, the joining node logs
+//! first. So all earlier writes are in the pages, and every write of this view is in the log, whether or not
+//! a page shows it. Of each object the host keeps the newest version from either source, deletions included.
+//! So pages and records may arrive in any order, and the log need not wait for the copy.
 //!
-//! A view change that finds the node still joining lets it begin anew: it has no say in what the survivors decide, so
-//! what it holds undecided is rolled back, and its host empties the table once the log is drained. Nothing is logged
-//! before that.
+//! If the next view still lists the node as joining, it restarts the join. The survivors do not count its
+//! records, so it rolls back its undecided ones. Its host empties the table once the log is drained. The node
+//! logs nothing before that.
 
 use weft_time::Instant;
 use weft_waist::{EngineState, Epoch, Io, NodeId};
@@ -27,14 +27,14 @@ use crate::parameters::PlantedBug;
 /// Progress of the copy of a shard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Progress {
-    /// It is complete, or this node does not replicate the shard.
+    /// The copy is complete, or this node does not replicate the shard.
     #[default]
     Whole,
-    /// A page is requested.
+    /// A page was requested from the primary.
     Asked { from: Cursor, repeat_at: Instant },
-    /// The host takes in a page.
+    /// The host is applying a page.
     Keeping { next: Cursor },
-    /// No node holds the shard: this node will never be full.
+    /// No node of the view holds the shard, so this node will never be full.
     Lost,
 }
 
@@ -45,30 +45,31 @@ pub(crate) struct Join {
 }
 
 impl Transactions {
-    /// Whether the node keeps the logs of its shards without being full.
+    /// Whether the node is joining and logs the writes of its shards.
     pub(crate) fn keeps_logs(&self) -> bool {
         self.recovery.phase == Phase::Joining && self.now < self.lease_until
     }
 
-    /// Whether a page is requested.
+    /// Whether a requested page is outstanding.
     pub(crate) fn is_copying(&self) -> bool {
         self.recovery.phase == Phase::Joining
             && self.join.shards.iter().any(|progress| matches!(progress, Progress::Asked { .. }))
     }
 
-    /// The shards that no node of this view holds. They stay lost: a node that comes back could copy them from nobody.
+    /// The shards that no full member of this view holds. They stay lost: a rejoining node has nobody to copy
+    /// them from.
     pub fn lost_shards(&self) -> impl Iterator<Item = usize> + '_ {
         (0..self.parameters.nodes).filter(|&shard| self.primaries[shard].is_none())
     }
 
-    /// Whether this node joins and replicates a shard that is lost: it will never be full.
+    /// Whether this node is joining and replicates a lost shard, so that it will never be full.
     pub(crate) fn never_serves(&self) -> bool {
         let node = NodeId::new(self.node).expect("a node");
         matches!(self.state, EngineState::Joining { .. })
             && self.lost_shards().any(|shard| self.replicas[shard].contains(node))
     }
 
-    /// A view lists this node as joining.
+    /// A view lists this node as joining: the join starts, or restarts.
     pub(crate) fn join_anew(&mut self, io: &mut Io<'_>) {
         self.state = EngineState::Joining { synced: false };
         let undecided = self.participants.held().filter(|(slot, _)| !slot.ended);
@@ -81,13 +82,13 @@ impl Transactions {
         self.join = Join::default();
         self.recovery.base = Base::default();
         self.recovery.phase = Phase::Draining;
-        // The host reports when it has applied its records.
+        // If the log is not empty, the join goes on when the host reports that it has applied the records.
         if self.log.applied() == self.log.tail() {
             self.after_release(io);
         }
     }
 
-    /// The log is empty: later records are of this view.
+    /// The log is empty. Records from now on belong to this view.
     pub(crate) fn begin_joining(&mut self, io: &mut Io<'_>) {
         self.recovery.phase = Phase::Joining;
         self.shards.empty(self.view.epoch);
@@ -128,7 +129,7 @@ impl Transactions {
         }
     }
 
-    /// A joining node asks for a page of a shard.
+    /// A joining node requests a page of a shard.
     pub(crate) fn on_copy(&mut self, from: usize, shard: usize, cursor: Cursor, io: &mut Io<'_>) {
         if !self.is_primary(shard) || !self.view.joining.contains(NodeId::new(from).expect("a node")) {
             self.counters.stale += 1;
@@ -150,8 +151,8 @@ impl Transactions {
         }
     }
 
-    /// The host has read a page. One of an earlier view may be too old: what was committed since may be in no log of
-    /// the peer's.
+    /// The host has read a page for a joining node. A page that was read in an earlier view may be too old:
+    /// writes committed since then may be in no log of that node. So it is dropped.
     pub(crate) fn on_page(&mut self, epoch: Epoch, peer: usize, page: &[u8], io: &mut Io<'_>) {
         if epoch == self.view.epoch && self.serves() && peer < self.parameters.nodes {
             let mut out = self.message();
@@ -160,7 +161,7 @@ impl Transactions {
         }
     }
 
-    /// A page has come.
+    /// A requested page has arrived.
     pub(crate) fn on_copied(&mut self, from: usize, page: &Page<'_>, io: &mut Io<'_>) {
         let expected =
             matches!(self.join.shards[page.shard], Progress::Asked { from, .. } if from == page.from);
@@ -186,7 +187,7 @@ impl Transactions {
         }
     }
 
-    /// The host has taken in a page.
+    /// The host has applied a page.
     pub(crate) fn on_kept(&mut self, shard: usize, next: Cursor, io: &mut Io<'_>) {
         if self.join.shards[shard] != (Progress::Keeping { next }) {
             return;
@@ -196,7 +197,8 @@ impl Transactions {
         }
         self.join.shards[shard] = Progress::Whole;
         if self.join.shards.iter().all(|progress| *progress == Progress::Whole) {
-            // Records were let in while pages were still to come. From here on nothing is that has no place.
+            // While pages were outstanding, records were accepted without a check of the table's room. From
+            // now on every accepted record must have room.
             if self.shards.room().is_some_and(|room| !room.covers(self.log.demand().needs)) {
                 return self.go_astray();
             }
@@ -207,10 +209,11 @@ impl Transactions {
         }
     }
 
-    /// The node holds everything, and says so.
+    /// The node holds all objects of its shards, and reports that it is synced.
     fn be_synced(&mut self) {
         self.state = EngineState::Joining { synced: true };
-        // From now on its records count: whoever acted in this view had to have its answer.
+        // From now on survivors count this node's records: attempts of this view were committed only with its
+        // answer.
         self.recovery.base =
             Base { epoch: self.view.epoch, full: self.view.full, joining: self.view.joining };
     }

@@ -1,9 +1,10 @@
-//! Transactions that the host has executed over its own table, optimistically (Xenic 4.2.4).
+//! Transactions that the host has executed optimistically over its own table (Xenic 4.2.4).
 //!
-//! All keys are of shards whose primary this node is. The card looks in one event whether nobody else has locked them
-//! and whether what the host has read is what is committed, locks what is written, and goes on with LOG. At that
-//! moment all is as it was read, and what is written stays locked from then on: that is when the transaction happens,
-//! and nothing is validated later. No value is fetched for it, nothing but the outcome goes back to the host.
+//! All keys belong to shards whose primary this node is. In one event the card checks that no other attempt
+//! has locked them, and that the versions that the host has read are the committed ones. In the same event it
+//! locks the written keys; then it continues with LOG. The transaction takes effect at that event: all its
+//! reads are current, and its written keys stay locked from then on. So nothing is validated later. No value
+//! is fetched for it, and only the outcome goes back to the host.
 
 use std::mem::take;
 
@@ -19,7 +20,7 @@ use crate::procedure::{Execution, Fault, Written};
 use crate::transaction::TransactionId;
 use crate::window::Stage;
 
-/// No procedure has this number: the host has executed it.
+/// A number that no procedure has: the host has executed the transaction.
 const NONE: ProcedureId = ProcedureId(u16::MAX);
 
 impl Transactions {
@@ -51,7 +52,7 @@ impl Transactions {
         }
     }
 
-    /// Makes an execution of what the host says that it has done.
+    /// Converts the host's report into an execution.
     fn take_in(&self, execution: &mut Execution, executed: &HostExecution<'_>) -> Result<(), Fault> {
         let mut accesses = [Access { key: Key::new(0, 0), mode: Mode::Read }; crate::KEYS_MAX];
         let count = executed.claims.len();
@@ -62,7 +63,7 @@ impl Transactions {
             *place = claim.want.access;
         }
         execution.begin(&[], &accesses[..count])?;
-        // In the order of the keys.
+        // The reads and claims are in the order of the keys.
         let mut read = executed.read.iter().peekable();
         for (index, claim) in executed.claims.iter().enumerate() {
             let version = match (claim.want.access.mode.reads(), claim.version) {
@@ -82,11 +83,12 @@ impl Transactions {
         Ok(())
     }
 
-    /// Whether all that the host has read is this node's to change and as it was read, and nobody has locked any of
-    /// it, or of what is written.
+    /// Whether this node is the primary of all keys, the versions that the host has read are current, and no
+    /// other attempt has locked a key.
     fn is_as_read(&mut self, id: TransactionId, executed: &HostExecution<'_>, io: &mut Io<'_>) -> bool {
         let execution = take(&mut self.attempt_mut(id).execution);
-        // Between what a table had before this view and what this node has served since there may be anything.
+        // A read made before the table had applied everything that was logged before this view may miss
+        // writes of other primaries. So the host must have applied at least that much.
         let mut holds = executed.applied >= self.recovery.drained;
         for (index, claim) in executed.claims.iter().enumerate() {
             let Access { key, mode } = claim.want.access;
@@ -113,7 +115,7 @@ impl Transactions {
         let shards = crate::engine::commit::written_shards(&execution);
         let mut outcome = Ok(());
         if shards != 0 && self.participants.enter(id).is_none() {
-            // Copies for the former attempt in its place are under way.
+            // Operations of the former attempt in this slot are still under way.
             outcome = Err(Status::Conflict);
         }
         for index in 0..execution.accesses().len() {

@@ -1,16 +1,16 @@
-//! What designs without engines on cards do with verbs (DrTM+H, OSDI 2018): a coordinator READs objects and their
-//! versions at their primaries, and WRITEs its log into the memory of backups, whose processors have nothing to do
-//! with either.
+//! How designs without an engine on the card use verbs (DrTM+H, OSDI 2018). A coordinator READs objects and
+//! their versions at their primaries, and WRITEs its log into the memory of backups. The processors of these
+//! nodes take no part in either.
 //!
-//! An object is READ at its address if that is known, which DrTM+H caches at each coordinator; else bucket after
-//! bucket (Xenic's DrTM+H-NC). Each coordinator has a ring in the memory of each backup; it says with its watermark
-//! how much of it is decided, and the backup applies that much, each write unless a later one is there, since rings
-//! have no order among each other.
+//! A coordinator READs an object at its address if it has cached that, as DrTM+H does. Otherwise it READs
+//! bucket after bucket (Xenic's DrTM+H-NC). Each coordinator has a ring in the memory of each backup. Its
+//! watermark tells the backup how much of the ring is decided, and the backup applies that much. Rings have
+//! no order among each other, so a backup skips a write if the table has a later version of the key.
 //!
 //! ```text
-//! memory, behind the tables   landings of READs, one for each operation
-//!                             a ring for each coordinator: its records here
-//!                             a ring for each backup: this node's records, which the WRITEs take from here
+//! memory, behind the tables   landing buffers of READs, one for each operation
+//!                             a ring for each coordinator: its records at this node
+//!                             a ring for each backup: this node's records, the source of its WRITEs
 //! ```
 
 use std::collections::{BTreeMap, VecDeque};
@@ -32,21 +32,21 @@ use crate::transaction::TransactionId;
 use crate::window::Stage;
 use crate::wiring::{RING_BYTES, Wiring, landing_bytes};
 
-/// Bytes of an element before its value.
+/// Bytes of an element that precede its value.
 const HEAD_BYTES: usize = 32;
 
-/// Purpose of a READ.
+/// Purpose of a verb that uses a landing buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReadPurpose {
     Execute,
     Validate,
-    /// To find where an object is that is to be locked.
+    /// A READ that looks for the address of an object that is to be locked.
     Find,
-    /// The ATOMIC that locks.
+    /// The atomic that locks an object.
     Lock,
-    /// The object that is locked.
+    /// The READ of a locked object.
     Locked,
-    /// The WRITE that gives the lock back.
+    /// The WRITE that releases a lock.
     Release,
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct Reading {
     pub key: Key,
     pub why: ReadPurpose,
     pub primary: usize,
-    /// Address at the primary, and whether it is that of a bucket.
+    /// Address at the primary. `is_bucket`: whether a bucket is there, not an object.
     pub at: u64,
     pub is_bucket: bool,
     pub length: usize,
@@ -69,37 +69,37 @@ enum Posted {
     Filler,
 }
 
-/// Above the number of a WRITE to a log; the others number landings.
+/// Flag in the tag of a WRITE to a log. Tags without the flag are numbers of landing buffers.
 const TAG_LOG_WRITE: u64 = 1 << 40;
 
-/// This node's records at one backup.
+/// This node's records at one backup. Positions count bytes since the beginning.
 #[derive(Debug, Default)]
 struct Ring {
     tail: u64,
-    /// So much of it has been applied.
+    /// Position up to which the backup has applied the ring.
     applied: u64,
-    /// So much of it is decided.
+    /// Position up to which the ring is decided.
     decided: u64,
-    /// The end of each record that is not decided, and its attempt's sequence.
+    /// The end of each undecided record, and its attempt's sequence number.
     records: VecDeque<(u64, u64)>,
 }
 
-/// A node's verbs.
+/// State of a node's one-sided verbs.
 #[derive(Debug)]
 pub(crate) struct OneSided {
     wirings: Vec<Option<Wiring>>,
     posted: Vec<Option<Posted>>,
     free_posted: Vec<usize>,
-    /// Purpose of each landing.
+    /// The verb that uses each landing buffer.
     readings: Vec<Option<Reading>>,
     free: Vec<usize>,
     addresses: BTreeMap<Key, u64>,
     landings: usize,
     stride: usize,
     rings: Vec<Ring>,
-    /// Applied length of each coordinator's ring.
+    /// Position up to which this node has applied each coordinator's ring.
     applied: Vec<u64>,
-    /// First addresses of the rings: of coordinators, and of this node.
+    /// Start addresses of the rings: `theirs` of the coordinators, `mine` of this node.
     theirs: usize,
     mine: usize,
 }
@@ -132,7 +132,7 @@ impl OneSided {
         self.addresses.insert(key, address);
     }
 
-    /// Posts a READ into a landing, which it keeps.
+    /// Posts a READ into a landing buffer, and notes its purpose.
     pub fn read(&mut self, number: usize, reading: Reading, effects: &mut Effects) {
         self.readings[number] = Some(reading);
         let (primary, at, length) = (reading.primary, reading.at, reading.length);
@@ -141,7 +141,7 @@ impl OneSided {
         });
     }
 
-    /// Notes what a landing is for.
+    /// Notes the purpose of a landing buffer.
     pub fn expect(&mut self, number: usize, reading: Reading) {
         self.readings[number] = Some(reading);
     }
@@ -154,12 +154,12 @@ impl OneSided {
         self.addresses.remove(&key);
     }
 
-    /// Address of a landing in this node's memory.
+    /// Address of a landing buffer in this node's memory.
     pub fn landing(&self, number: usize) -> usize {
         self.landings + number * self.stride
     }
 
-    /// Posts a request at a peer, between its memory and this node's.
+    /// Posts a work request that moves bytes between a peer's memory and this node's.
     pub fn post(
         &mut self,
         number: u64,
@@ -175,12 +175,12 @@ impl OneSided {
         effects.post(wiring.queue_pair, WorkRequest::new(TAG_VERB | number, operation(remote), local));
     }
 
-    /// A free landing for a READ, if there is one.
+    /// Allocates a landing buffer, if one is free.
     pub fn take_landing(&mut self) -> Option<usize> {
         self.free.pop()
     }
 
-    /// Whether a verb of an attempt is under way, those that write to logs aside.
+    /// Whether a verb of an attempt is outstanding, other than WRITEs to logs.
     pub fn is_busy_with(&self, id: TransactionId) -> bool {
         self.readings.iter().flatten().any(|reading| reading.id == id)
     }
@@ -214,13 +214,15 @@ impl OneSided {
         });
     }
 
-    /// Whether records of so many bytes in all fit into the ring at a backup, wherever it ends.
+    /// Whether the ring at a backup has room for records of `bytes` bytes in all, wherever they wrap around
+    /// its end.
     pub fn has_room(&self, peer: usize, bytes: usize) -> bool {
         let ring = &self.rings[peer];
         (ring.tail - ring.applied) as usize + 2 * bytes <= RING_BYTES
     }
 
-    /// Decided length of this node's ring at a peer, if all attempts below `base` are decided.
+    /// The position up to which this node's ring at a peer is decided, given that all attempts below `base`
+    /// are.
     pub fn decided(&mut self, peer: usize, base: u64) -> u64 {
         let ring = &mut self.rings[peer];
         while let Some((end, _)) = ring.records.front().filter(|(_, sequence)| *sequence < base) {
@@ -230,20 +232,20 @@ impl OneSided {
         ring.decided
     }
 
-    /// A peer has applied so much of this node's ring.
+    /// A peer reports that it has applied this node's ring up to position `applied`.
     pub fn heard(&mut self, peer: usize, applied: u64) {
         let ring = &mut self.rings[peer];
         ring.applied = ring.applied.max(applied.min(ring.decided));
     }
 
-    /// Applied length of a peer's ring.
+    /// Position up to which this node has applied a peer's ring.
     pub fn applied(&self, peer: usize) -> u64 {
         self.applied[peer]
     }
 }
 
 impl Transactions {
-    /// Whether a key is READ at its primary.
+    /// Whether the coordinator READs a key at its primary, instead of asking by message.
     pub(crate) fn is_read_remotely(&self, access: &Access) -> bool {
         self.parameters.variant.reads != Reads::Messages
             && !self.parameters.variant.lock_by_atomic
@@ -251,7 +253,8 @@ impl Transactions {
             && !self.is_primary(access.key.shard())
     }
 
-    /// READs the keys of an attempt from the `from`-th on that are READ: for VALIDATE, only their headers.
+    /// READs those keys of an attempt, from index `from` on, that are read by verbs. For VALIDATE it READs
+    /// their headers only.
     pub(crate) fn read_remotely(
         &mut self,
         id: TransactionId,
@@ -300,14 +303,15 @@ impl Transactions {
         reads
     }
 
-    /// A verb has ended.
+    /// A posted verb has completed.
     pub(crate) fn on_verb(&mut self, tag: u64, status: CompletionStatus, io: &mut Io<'_>) {
         let success = status == CompletionStatus::Success;
         if tag & TAG_LOG_WRITE != 0 {
             let number = (tag & !TAG_LOG_WRITE) as usize;
             let posted = self.one_sided.posted[number].take().expect("it was posted");
             self.one_sided.free_posted.push(number);
-            // A backup that cannot be written to is out of reach; this design has no view change.
+            // If the WRITE failed, the backup is unreachable. This design has no view change, so nothing is
+            // done about it.
             if let Posted::Log { place, peer } = posted
                 && success
             {
@@ -363,7 +367,7 @@ impl Transactions {
                 } else if reading.why == ReadPurpose::Locked {
                     self.on_locked_read(number, reading, None, io);
                 } else {
-                    // The remembered address is out of date.
+                    // The cached address is out of date.
                     self.one_sided.addresses.remove(&reading.key);
                     let bucket = self.shards.linked().expect("as above").remote_bucket(reading.key);
                     (reading.at, reading.length, reading.is_bucket) = (bucket.at, bucket.length, true);
@@ -420,7 +424,7 @@ impl Transactions {
         }
     }
 
-    /// Whether records of so many bytes in all fit into the rings at all backups.
+    /// Whether the rings at all backups have room for records of `bytes` bytes in all.
     pub(crate) fn rings_have_room(&self, bytes: usize) -> bool {
         self.others().iter().all(|peer| self.one_sided.has_room(peer.index(), bytes))
     }
@@ -447,7 +451,7 @@ impl Transactions {
         self.one_sided.write((node, peer), position, record, Posted::Log { place, peer }, target);
     }
 
-    /// A coordinator says how much of its ring here is decided: that much is applied.
+    /// A coordinator reports how much of its ring at this node is decided. This node applies that much.
     pub(crate) fn apply_ring(&mut self, from: usize, decided: u64, io: &mut Io<'_>) {
         let mut bytes = take(&mut self.scratch);
         let mut labour = Duration::ZERO;

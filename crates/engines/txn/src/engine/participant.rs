@@ -1,9 +1,9 @@
-//! What a node does for the attempts of others, and for its own: as the primary of a shard it locks, reads and
-//! validates keys; as a replica it keeps their writes.
+//! What a node does as a participant in attempts, its own included. As the primary of a shard it locks, reads
+//! and validates keys. As a replica it logs the writes of keys.
 //!
-//! Requests may come again, late and out of order. Each coordinator has a ring of attempts here, as long as its
-//! window; an attempt has *ended* when its End or its coordinator's watermark says so, and nothing is locked or
-//! logged for it any more.
+//! Requests may be repeated, late and out of order. For each coordinator a node keeps a ring of attempts, as
+//! long as the coordinator's window. An attempt has *ended* when an END or its coordinator's watermark says
+//! so. From then on nothing is locked or logged for it.
 
 use std::mem::take;
 
@@ -24,7 +24,7 @@ use crate::room::{Demand, Room};
 use crate::shard::{Look, Shards, Sight};
 use crate::transaction::TransactionId;
 
-/// A record of an attempt in this node's log.
+/// A record of an attempt in this node's log. The writes of a shard may take several records, its parts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Part {
     pub place: RecordPart,
@@ -32,7 +32,7 @@ pub(crate) struct Part {
     pub position: u64,
 }
 
-/// The position of a part that has taken effect at once, without room in the log.
+/// The position of a part that was applied to the tables at once and takes no room in the log.
 pub(crate) const UNLOGGED: u64 = u64::MAX;
 
 /// This node's state of an attempt.
@@ -40,17 +40,17 @@ pub(crate) const UNLOGGED: u64 = u64::MAX;
 pub(crate) struct Participation {
     pub id: Option<TransactionId>,
     pub ended: bool,
-    /// It is withdrawn: nothing is locked or logged for it any more, but its locks stay until it ends.
+    /// The attempt is withdrawn: nothing more is locked or logged for it, but its locks stay until it ends.
     pub withdrawn: bool,
     pub verdict: Verdict,
-    /// Operations under way for it.
+    /// Operations of the attempt that are under way.
     pub operations: u32,
-    /// Keys locked here, and the versions that writes will have.
+    /// Keys that the attempt has locked here, and the versions that its writes of them will have.
     pub locks: Vec<(Key, Version)>,
-    /// All shards that it writes.
+    /// All shards that the attempt writes.
     pub shards: u16,
     pub parts: Vec<Part>,
-    /// It was shipped here: its execution, and the outcome.
+    /// If the attempt was shipped to this node: its execution, and below the outcome.
     pub execution: Option<Execution>,
     pub procedure: ProcedureId,
     pub shipped: Option<(Status, u8)>,
@@ -84,7 +84,7 @@ impl Participation {
         self.shipped = None;
     }
 
-    /// The shards of which all parts are here.
+    /// The shards of which this node has all parts.
     pub fn held(&self) -> u16 {
         let mut held = 0;
         for part in &self.parts {
@@ -97,7 +97,7 @@ impl Participation {
     }
 }
 
-/// The attempts of all coordinators.
+/// The attempts of all coordinators, as this node sees them.
 #[derive(Debug)]
 pub(crate) struct Participants {
     rings: Vec<Vec<Participation>>,
@@ -126,20 +126,20 @@ impl Participants {
         &mut self.rings[id.coordinator()][index]
     }
 
-    /// This node's state of an attempt. Peers may name invalid coordinators.
+    /// This node's state of an attempt, if it has any. A peer's message may name an invalid coordinator.
     fn find(&mut self, id: TransactionId) -> Option<&mut Participation> {
         let index = id.sequence() as usize & (self.window - 1);
         let slot = &mut self.rings.get_mut(id.coordinator())?[index];
         (slot.id == Some(id)).then_some(slot)
     }
 
-    /// State of an attempt, if it is open here.
+    /// The state of an attempt that has not ended.
     pub fn open(&mut self, id: TransactionId) -> Option<&mut Participation> {
         self.find(id).filter(|slot| !slot.ended)
     }
 
-    /// The same; an attempt that is new begins. `None` if it has ended or is withdrawn, or its place is still taken
-    /// by one that has not ended.
+    /// The state of an attempt that has not ended; a new attempt gets a slot. `None` if the attempt has ended
+    /// or is withdrawn, or if another attempt that has not ended has the slot.
     pub fn enter(&mut self, id: TransactionId) -> Option<&mut Participation> {
         if id.coordinator() >= self.rings.len() || id.sequence() < self.decided[id.coordinator()] {
             return None;
@@ -159,13 +159,13 @@ impl Participants {
         self.rings.iter().flatten().any(|slot| !slot.locks.is_empty())
     }
 
-    /// Whether an attempt has ended with this record among its own.
+    /// Whether an attempt has ended that had this record.
     fn has_ended_with(&mut self, place: &RecordPart) -> bool {
         self.find(place.id)
             .is_some_and(|slot| slot.ended && slot.parts.iter().any(|part| part.place == *place))
     }
 
-    /// Attempts with records here that not all nodes are known to have decided.
+    /// Attempts with records at this node that may not be decided at every node.
     pub fn held(&self) -> impl Iterator<Item = (&Participation, TransactionId)> {
         self.rings.iter().zip(&self.truncated).flat_map(|(ring, truncated)| {
             ring.iter().filter_map(move |slot| {
@@ -175,14 +175,14 @@ impl Participants {
         })
     }
 
-    /// Notes what a view change has decided of an attempt.
+    /// Marks an attempt with the verdict of a view change.
     pub fn mark(&mut self, id: TransactionId, verdict: Verdict) {
         if let Some(slot) = self.find(id).filter(|slot| slot.verdict == Verdict::Undecided) {
             slot.verdict = verdict;
         }
     }
 
-    /// Forgets everything, and gives back executions and locks.
+    /// Drops all attempts, and releases their executions and locks.
     pub fn clear(&mut self, executions: &mut Vec<Execution>, shards: &mut Shards, memory: &mut Memory) {
         for slot in self.rings.iter_mut().flatten() {
             executions.extend(slot.execution.take());
@@ -192,14 +192,15 @@ impl Participants {
             slot.parts.clear();
             (slot.id, slot.ended, slot.operations) = (None, true, 0);
         }
-        // A node that comes back counts from the beginning.
+        // A coordinator that rejoins numbers its attempts from 0 again.
         self.decided.fill(0);
         self.truncated.fill(0);
     }
 }
 
 impl Transactions {
-    /// A peer says which of its attempts are decided: those that have logged here have committed, the others are over.
+    /// A peer's watermark tells which of its attempts are decided. Those with a record at this node are
+    /// committed; the others have no more to do here.
     pub(crate) fn on_watermarks(&mut self, from: usize, header: &Header, io: &mut Io<'_>) {
         let truncated = &mut self.participants.truncated[from];
         *truncated = header.truncated.max(*truncated);
@@ -223,12 +224,12 @@ impl Transactions {
         if self.participants.open(id).is_some() {
             self.end(id, io);
         } else if self.participants.enter(id).is_some() {
-            // A late request of it must not lock.
+            // END makes sure that a late request of the attempt does not lock anything.
             self.end(id, io);
         }
     }
 
-    /// An attempt is decided: committed if it has logged, over otherwise.
+    /// An attempt is decided. It is committed if this node has records of it.
     fn end(&mut self, id: TransactionId, io: &mut Io<'_>) {
         let slot = self.participants.slot(id);
         assert!(slot.id == Some(id) && !slot.ended, "an attempt ends once");
@@ -255,7 +256,7 @@ impl Transactions {
         slot.locks.clear();
     }
 
-    /// Shows the writes of a record to later readers.
+    /// Makes the writes of a record visible to later readers.
     pub(crate) fn commit_part(&mut self, position: u64, io: &mut Io<'_>) {
         let mut bytes = take(&mut self.scratch);
         bytes.clear();
@@ -295,7 +296,7 @@ impl Transactions {
 
     // LOCK.
 
-    /// Keys that were read are locked, if they are as they were then.
+    /// Locks keys that were read before, if their versions are unchanged.
     pub(crate) fn on_lock(&mut self, id: TransactionId, claims: &List<'_, Claim>, io: &mut Io<'_>) {
         let wants = || claims.iter().map(|claim| claim.want);
         let Some(shard) = self.only_shard(wants()) else { return };
@@ -322,8 +323,8 @@ impl Transactions {
         self.look_up(number, io);
     }
 
-    /// Says what versions the locked keys will have. If one is not as it was read, the coordinator gives up, and END
-    /// gives the locks back.
+    /// Answers with the versions that the writes of the locked keys will have. If a key has changed since it
+    /// was read, the coordinator aborts the attempt, and its END releases the locks.
     fn complete_lock(&mut self, number: usize, io: &mut Io<'_>) {
         let operation = self.operations.get(number);
         let (id, shard) = (operation.id, operation.shard);
@@ -349,7 +350,7 @@ impl Transactions {
         self.post_to(io.effects, id.coordinator(), Kind::Locked, out);
     }
 
-    /// The shard of all keys, if it is one that this node is the primary of.
+    /// The shard of all keys, if they have the same one and this node is its primary.
     fn only_shard(&mut self, mut wants: impl Iterator<Item = Want>) -> Option<usize> {
         let shard = wants.next().map(|want| want.access.key.shard());
         match shard {
@@ -363,8 +364,8 @@ impl Transactions {
         }
     }
 
-    /// Locks all keys that are to be locked (`all`: those that are only read too) or none, and makes the rest of the
-    /// operation.
+    /// Locks all keys that need a lock, or none, and adds all keys to the operation. With `all`, keys that
+    /// are only read are locked too.
     pub(crate) fn lock(
         &mut self,
         id: TransactionId,
@@ -390,7 +391,8 @@ impl Transactions {
                     None if self.shards.lock(io.memory, key, id) => {
                         let mut new = self.draw();
                         if self.parameters.variant.lock_by_atomic {
-                            // Other coordinators write without a number of this node's.
+                            // Other coordinators write by RDMA WRITE, with versions that they choose
+                            // themselves. So the new version must exceed the object's present one.
                             let mut value = take(&mut self.read_bytes);
                             if let Look::Known(version, _) = self.shards.look(io.memory, key, &mut value) {
                                 new = new.max(Version::from_bits(version.bits() + 1));
@@ -462,8 +464,10 @@ impl Transactions {
         if operation.purpose == Purpose::Validate || operation.purpose == Purpose::Lock {
             operation.failed |= sought.version != version;
         } else {
-            // A request that came again finds the version that its lock has drawn before. If the key is absent, its
-            // neighbour may have been deleted since; but nobody else has written the key.
+            // After a repeated request the key's lock already has a version (`new`), and the read version
+            // must precede it. For an absent key the look-up returns the version of the segment's latest
+            // deletion, and that may be of another key and newer than the lock. Nobody else has written this
+            // key, so the smaller of the two is right.
             let before = Version::from_bits(sought.new.bits().saturating_sub(1));
             let locked = sought.new != Version::ZERO;
             sought.version = if locked && value.is_none() { version.min(before) } else { version };
@@ -471,7 +475,7 @@ impl Transactions {
         }
     }
 
-    /// Bytes of the host's table are here.
+    /// Bytes of the host's table have arrived.
     pub(crate) fn on_lookup(&mut self, tag: u64, io: &mut Io<'_>) {
         let (number, at) = self.shards.seeker(tag);
         let operation = self.operations.get(number);
@@ -490,7 +494,7 @@ impl Transactions {
         }
     }
 
-    /// No key is missing any more.
+    /// All keys of the operation are found.
     fn complete(&mut self, number: usize, io: &mut Io<'_>) {
         let operation = self.operations.get(number);
         let (id, dead, purpose) = (operation.id, operation.dead, operation.purpose);
@@ -517,7 +521,7 @@ impl Transactions {
         self.post_to(io.effects, id.coordinator(), Kind::Executed, out);
     }
 
-    /// Answers in as many messages as it takes.
+    /// Answers EXECUTE, in as many messages as the values need.
     fn complete_execute(&mut self, number: usize, io: &mut Io<'_>) {
         let operation = self.operations.get(number);
         let (id, shard, atomic) = (operation.id, operation.shard, operation.atomic);
@@ -596,7 +600,7 @@ impl Transactions {
         let operation = self.operations.get(number);
         let (id, shard, mut failed) = (operation.id, operation.shard, operation.failed);
         if !operation.atomic {
-            // Somebody may have come while a copy was under way.
+            // Another attempt may have locked a key while a copy from the host was under way.
             for sought in &self.operations.get(number).sought {
                 failed |= self.shards.holder(io.memory, sought.key).is_some_and(|holder| holder != id);
             }
@@ -631,8 +635,8 @@ impl Transactions {
             self.counters.stale += 1;
             return;
         }
-        // The primary keeps what its own locks were given for, and nothing else, and shows it to others before its
-        // host has applied it.
+        // The primary accepts only writes for which it has given a lock. It shows them to readers before its
+        // host has applied them.
         if self.is_primary(place.shard) {
             let slot = self.participants.slot(place.id);
             let is_locked = |write: &Write<'_>| slot.locks.contains(&(write.key, write.version));
@@ -656,9 +660,10 @@ impl Transactions {
         let deletions = writes.iter().filter(|write| matches!(write.content, Content::Whole(None))).count();
         let demand = Demand { needs, deletions: deletions as u32 };
         let lack = self.lack(record.len(), needs);
-        // What a primary gets when it is committed must not wait for room: that may be held by others who wait for a
-        // primary like this one, and nobody could withdraw, for all have been told. Their backups have it; here the
-        // log is only a queue for the tables.
+        // A primary that gets its values after the commit (Xenic's order) must accept them even if the log is
+        // full. The room may be held by attempts that wait for another primary in the same way, and none of
+        // them could withdraw, since their outcomes were reported. The backups have the record, and here the
+        // log is only a queue in front of the tables, so the writes go into the tables at once.
         let at_once = self.commits_at_once(place.shard) && self.shards.are_near();
         if lack.is_none() || at_once {
             let position = if lack.is_none() {
@@ -683,13 +688,14 @@ impl Transactions {
         self.scratch = record;
     }
 
-    /// Whether this node is a primary that gets values when they are committed already.
+    /// Whether this node, as a primary, gets the values of a shard only after the commit.
     fn commits_at_once(&self, shard: usize) -> bool {
         !self.parameters.variant.log_at_primary && self.is_primary(shard)
     }
 
-    /// Where there is no room for a record of so many bytes: in the log, or in the host's table besides all that is
-    /// logged. It is asked before anything is decided: what is, has its place at every replica.
+    /// Which space lacks room for a record of `bytes` bytes: the log, or the host's table on top of all that
+    /// is logged already. The check is made before the attempt is decided, so each decided record has room at
+    /// every replica.
     fn lack(&self, bytes: usize, needs: Room) -> Option<Lack> {
         let (logged, left) = (self.log.demand(), self.shards.room());
         match left.filter(|_| needs != Room::default()) {
@@ -720,7 +726,7 @@ impl Transactions {
         let position = self.log.append(memory, record, place, demand, keys, |entry| {
             begin.get_or_insert(entry.position);
             let offset = entry.position % capacity;
-            // Of a filler the host needs the head only.
+            // A filler is copied to the host without its body.
             let length = if entry.place.is_some() { entry.length } else { log::ALIGN } as u32;
             if !near {
                 effects.host_write(TAG_LOG | entry.position, base + offset, host + offset, length);
@@ -734,7 +740,8 @@ impl Transactions {
         position
     }
 
-    /// Tells the coordinator of a record that is kept here: by itself, or with what came of the run, if that was here.
+    /// Tells the coordinator that a record is logged here. If the procedure ran here, the answer tells the
+    /// outcome of the run too.
     fn say_logged(&mut self, place: &RecordPart, io: &mut Io<'_>) {
         let slot = self.participants.slot(place.id);
         let has_run =
@@ -752,7 +759,7 @@ impl Transactions {
         self.post_to(io.effects, place.id.coordinator(), Kind::Logged, out);
     }
 
-    /// The host's memory has a record.
+    /// The copy of a record to the host's memory has completed.
     pub(crate) fn on_durable(&mut self, position: u64, io: &mut Io<'_>) {
         match self.log.make_durable(position) {
             Ok(Some(place)) if self.participants.open(place.id).is_some_and(|slot| !slot.withdrawn) => {

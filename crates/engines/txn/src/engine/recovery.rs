@@ -1,10 +1,11 @@
-//! From one view to the next: each attempt that was under way takes effect everywhere, or nowhere.
+//! View changes. Each attempt that was under way takes effect at all nodes, or at none.
 //!
-//! The full members of the new view tell each other which attempts they hold records of. Who has the reports of all
-//! *marks* each attempt, by the same rule as everybody: committed if somebody knows that it is, or if all survivors
-//! among the replicas of each shard that it writes have its records; aborted otherwise. Then it says that it has
-//! *settled*. Nobody acts on a mark before all full members have settled, so a mark that somebody has acted on is
-//! known to all, and a later view change abides by it.
+//! The full members of the new view report to each other the attempts of which they hold records. A node that
+//! has all reports *marks* each attempt by a rule that is the same at all nodes. An attempt is committed if
+//! some node knows that it is, or if every surviving replica of each shard that it writes has its records.
+//! Otherwise it is aborted. Then the node announces that it has *settled*. No node acts on a mark before all
+//! full members have settled. So a mark that a node has acted on is known to all, and a later view change
+//! reaches the same verdict.
 
 use weft_waist::{EngineState, Epoch, Io, NodeId, NodeSet, View};
 
@@ -19,18 +20,18 @@ use crate::transaction::TransactionId;
 /// Progress of a view change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// There is no view yet, or this node has no part in it.
+    /// This node has no view yet, or takes no part in it.
     #[default]
     Idle,
-    /// Reports are exchanged.
+    /// The members exchange reports.
     Reporting,
-    /// This node has marked; others may not have.
+    /// This node has marked all attempts; other members may not have.
     Settled,
-    /// All attempts are decided; the host applies the log.
+    /// All attempts are decided. The host is applying the log.
     Draining,
-    /// Transactions run.
+    /// The node serves transactions.
     Acting,
-    /// The node logs what others do, and copies shards (join.rs).
+    /// The node is joining: it logs writes and copies shards (join.rs).
     Joining,
 }
 
@@ -48,18 +49,18 @@ impl Report {
     }
 }
 
-/// The view change that is under way, or the last one.
+/// The present view change, or the last one.
 #[derive(Debug, Default)]
 pub(crate) struct Recovery {
     pub phase: Phase,
-    /// The last view in which this node acted, or was joining and came to hold everything.
+    /// The last view in which this node served, or became synced while joining.
     pub base: Base,
     reports: Vec<Report>,
     mine: Vec<Held>,
     settled: NodeSet,
-    /// The shards that this node was the primary of in that view.
+    /// The shards whose primary this node was in that view.
     led: u16,
-    /// Log position up to which records were applied when this node began to act.
+    /// Log position up to which the host had applied records when this node began to serve.
     pub drained: u64,
 }
 
@@ -68,7 +69,7 @@ impl Recovery {
         self.phase == Phase::Acting
     }
 
-    /// Members whose reports, or whose confirmations of marking, are missing.
+    /// The members whose reports, or whose announcements that they have settled, are outstanding.
     pub fn waits_for(&self, full: NodeSet) -> NodeSet {
         let is_awaited = |node: &NodeId| match self.phase {
             Phase::Reporting => self.reports.get(node.index()).is_some_and(|report| !report.is_complete()),
@@ -103,7 +104,7 @@ impl Transactions {
             self.state = EngineState::Full;
         }
         if first {
-            // Only the founders begin with nothing to be told.
+            // Only founding members start without recovery.
             self.state = if view.epoch.0 == 1 { EngineState::Full } else { EngineState::Lost };
             if self.state == EngineState::Full {
                 self.begin_acting(io);
@@ -111,7 +112,8 @@ impl Transactions {
             return;
         }
         if !self.parameters.variant.log_at_primary {
-            // A reported outcome may not be logged at the primary.
+            // In this variant a primary logs after the outcome is reported, so it may lack a committed
+            // record. The node cannot recover.
             self.state = EngineState::Lost;
         }
         if self.state != EngineState::Full {
@@ -157,8 +159,8 @@ impl Transactions {
         self.post(io.effects, to, Kind::Settled, out);
     }
 
-    /// A node missing reports resends its own, asking for them; one that does not act may not know that this node has
-    /// settled.
+    /// Repeats what peers may have missed. A node that lacks reports sends its own again, which asks for
+    /// theirs. A node that does not serve yet announces again that it has settled.
     pub(crate) fn repeat_recovery(&mut self, io: &mut Io<'_>) {
         let others = self.view.full.without(NodeId::new(self.node).expect("a node"));
         match self.recovery.phase {
@@ -198,7 +200,7 @@ impl Transactions {
                 self.continue_if_reported(io);
             }
             Phase::Settled | Phase::Draining | Phase::Acting => {
-                // The peer lacks reports.
+                // The peer lacks this node's report.
                 if asks && part == 0 {
                     self.send_report(NodeSet::EMPTY.with(peer), io);
                     self.send_settled(NodeSet::EMPTY.with(peer), io);
@@ -217,7 +219,7 @@ impl Transactions {
         }
     }
 
-    /// Members that would have replicated a shard among these.
+    /// The replicas of a shard among `members`.
     fn replicas_among(&self, shard: usize, members: NodeSet) -> NodeSet {
         (0..self.parameters.replicas)
             .map(|step| NodeId::new((shard + step) % self.parameters.nodes).expect("a node"))
@@ -246,7 +248,8 @@ impl Transactions {
             let id = group[0].0.id;
             let is = |verdict| group.iter().any(|(held, _)| held.verdict == verdict);
             if is(Verdict::Committed) && is(Verdict::Aborted) {
-                // A member or this design is wrong: going on might contradict reported outcomes.
+                // Either a member or this protocol is faulty. To go on might contradict outcomes that were
+                // reported.
                 self.counters.contradictions += 1;
                 return self.stop();
             }
@@ -304,7 +307,7 @@ impl Transactions {
         self.after_release(io);
     }
 
-    /// A record takes effect, or never does.
+    /// Decides a record: it takes effect, or never will.
     pub(crate) fn decide(&mut self, position: u64, commits: bool, io: &mut Io<'_>) {
         if !self.log.decide(io.memory, position, commits) {
             return;
@@ -316,14 +319,14 @@ impl Transactions {
         }
     }
 
-    /// Copies the head of a record to the host.
+    /// Copies the head of a record, with its verdict, to the host.
     pub(crate) fn copy_verdict(&mut self, position: u64, io: &mut Io<'_>) {
         let (near, offset) = (self.log.near(position) as u64, self.log.offset(position) as u64);
         let host = self.parameters.log_address + offset;
         io.effects.host_write(TAG_LOG | position, near, host, log::ALIGN as u32);
     }
 
-    /// Once the host has applied all of the log, its tables say everything.
+    /// Goes on with the view change once the host has applied the whole log, so that its tables are complete.
     pub(crate) fn after_release(&mut self, io: &mut Io<'_>) {
         self.reset_log_mark();
         let drained = self.log.applied() == self.log.tail() || self.bug(PlantedBug::LostLockOnPromotion);
@@ -338,8 +341,9 @@ impl Transactions {
     fn begin_acting(&mut self, io: &mut Io<'_>) {
         let led =
             (0..self.parameters.nodes).fold(0, |set, shard| set | u16::from(self.is_primary(shard)) << shard);
-        // What was not this node's to change is not in its index, and what is no longer must not stay there. In the
-        // first view in which a node acts the index knows what was loaded.
+        // If this node now leads other shards than before, its index starts empty: it lacks objects of the
+        // new shards, and must not keep those of the former ones. In the first view in which the node serves,
+        // the index keeps what was loaded.
         let anew = led != self.recovery.led && self.recovery.base.epoch != Epoch::default();
         self.shards.begin_epoch(self.view.epoch, anew);
         self.recovery.led = led;

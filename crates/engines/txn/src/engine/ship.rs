@@ -1,6 +1,6 @@
-//! Transactions that run at another node's primary (Xenic 4.2.3): it locks all its keys, those that are only read
-//! too, so nothing need be validated; it runs the procedure and has the writes logged, and the replicas answer to the
-//! coordinator.
+//! Transactions that run at another node's primary (Xenic 4.2.3). The primary locks all its keys, also those
+//! that are only read, so nothing need be validated. It runs the procedure and sends the writes to the
+//! replicas, which answer to the coordinator.
 
 use std::mem::take;
 
@@ -71,8 +71,8 @@ impl Transactions {
         self.look_up(number, io);
     }
 
-    /// Refuses the request and remembers the refusal. If a repetition of the request were executed, the coordinator
-    /// might see the refusal only, and take for aborted what was logged.
+    /// Refuses the request and remembers the refusal. Otherwise a repetition of the request might be executed
+    /// and its writes logged, while the coordinator sees only the refusal and takes the attempt for aborted.
     fn refuse_ship(&mut self, id: TransactionId, status: Status, reason: u8, io: &mut Io<'_>) {
         self.participants.open(id).expect("the caller has it").shipped = Some((status, reason));
         self.answer_ship(id, status, reason, 0, &[], io);
@@ -92,7 +92,7 @@ impl Transactions {
         self.post_to(io.effects, id.coordinator(), Kind::Shipped, out);
     }
 
-    /// All keys are locked and read: the procedure runs.
+    /// All keys are locked and read: runs the procedure.
     pub(crate) fn complete_ship(&mut self, number: usize, io: &mut Io<'_>) {
         let operation = self.operations.get(number);
         let id = operation.id;
@@ -129,7 +129,7 @@ impl Transactions {
         self.repeat_ship(id, io);
     }
 
-    /// Says what came of a run, and has its writes logged, for the first time or again.
+    /// Answers with the outcome of a run, and sends its writes to the replicas, for the first time or again.
     fn repeat_ship(&mut self, id: TransactionId, io: &mut Io<'_>) {
         let slot = self.participants.open(id).expect("the caller has it");
         let (status, reason) = slot.shipped.expect("the caller has seen it");
@@ -147,12 +147,12 @@ impl Transactions {
         }
         self.answer_ship(id, status, reason, shards, execution.answered(), io);
         self.participants.open(id).expect("as above").execution = Some(execution);
-        // Nothing is logged: others need not wait for the coordinator.
+        // Nothing is logged, so the locks are released without waiting for the coordinator's END.
         self.unlock_all(id, io);
     }
 
-    /// Says what came of a run whose writes are logged, once this node has all records that it keeps of them: this
-    /// says that, too.
+    /// Answers with the outcome of a run whose writes are logged, once this node has logged all of its own
+    /// records. The answer also confirms these records.
     pub(crate) fn say_shipped(&mut self, id: TransactionId, io: &mut Io<'_>) {
         let node = NodeId::new(self.node).expect("a node");
         let slot = self.participants.open(id).expect("the caller has it");
@@ -169,7 +169,7 @@ impl Transactions {
         self.participants.open(id).expect("as above").execution = Some(execution);
     }
 
-    /// Gives back what an attempt has locked here.
+    /// Releases all locks of an attempt at this node.
     fn unlock_all(&mut self, id: TransactionId, io: &mut Io<'_>) {
         let slot = self.participants.open(id).expect("the caller has it");
         let locks = take(&mut slot.locks);

@@ -1,17 +1,20 @@
-//! Giving up after LOG: the records of an attempt found room in the logs of some replicas, and none at others.
+//! Withdrawal: how an attempt is aborted after LOG, when some replicas have logged its records and others
+//! have no room for them.
 //!
-//! Room is made when a record at the head of a log is decided. Attempts that hold room in one log and want it in
-//! another can wait for each other in a circle; so can attempts of one coordinator, whose backups learn that a later
-//! one is decided only when the earlier is, from the watermark. So who is refused again after it has repeated itself
-//! makes room: it asks all replicas of what it writes to *withdraw* it. They drop its records and log no others. When
-//! all have, it is decided, and tried again by the host half.
+//! A log gains room when the record at its head is decided. Attempts that hold room in one log and need room
+//! in another can wait for each other in a cycle. So can attempts of one coordinator: its watermark tells the
+//! backups that a later attempt is decided only after all earlier ones are. Therefore a coordinator whose
+//! record is refused again after repetitions asks all replicas of the written shards to *withdraw* the
+//! attempt. They drop its records and log no others. When all have done so, the attempt is decided, and the
+//! host half tries the transaction again.
 //!
-//! **Why nothing contradicts.** A coordinator that withdraws takes no answer to LOG any more, so it never tells that
-//! the attempt took effect. It tells that it did not once no replica has a record, nor will have one: whoever
-//! survives, a view change finds a survivor without a record, and aborts it. Until then nothing is told, and either
-//! outcome of a view change stands: committed, if all who have withdrawn it are dead and all survivors have its
-//! records. Therefore its locks stay until then, too: had another written the keys meanwhile, it could not take
-//! effect any more.
+//! **Why outcomes stay consistent.** A coordinator that withdraws an attempt ignores later answers to LOG, so
+//! it never reports that the attempt took effect. It reports that the attempt did not take effect only when
+//! no replica has a record, or will have one. After that any view change finds a survivor without a record,
+//! and aborts the attempt too. Before that nothing is reported, so a view change may decide either way. It
+//! commits the attempt if all replicas that have withdrawn it are dead and all survivors have its records.
+//! Therefore the locks stay until the attempt is decided: if another attempt wrote the keys meanwhile, this
+//! one could no longer take effect.
 
 use weft_waist::{Io, NodeId, NodeSet};
 
@@ -22,11 +25,13 @@ use crate::message::{Kind, Lack, RecordPart, Status, write, write_id};
 use crate::transaction::TransactionId;
 use crate::window::Stage;
 
-/// An attempt repeats itself so often before a refusal counts: room that hosts are about to make is worth waiting for.
+/// Number of repetitions before a refusal for lack of log room counts. The hosts may free room soon, so a
+/// short wait is worth it.
 const PATIENCE: u32 = 2;
 
 impl Transactions {
-    /// Tells the coordinator of a record that finds no room here. `shards`: all that the attempt writes.
+    /// Tells the coordinator that this node has no room for a record. `shards`: all shards that the attempt
+    /// writes.
     pub(crate) fn refuse_log(&mut self, place: &RecordPart, shards: u16, lack: Lack, io: &mut Io<'_>) {
         let counters = &mut self.counters;
         *(if lack == Lack::Log { &mut counters.log_full } else { &mut counters.table_full }) += 1;
@@ -44,7 +49,7 @@ impl Transactions {
         io: &mut Io<'_>,
     ) {
         let node = NodeId::new(from).expect("a node");
-        // Records WRITTEN into rings stay there.
+        // Records that were WRITTEN into rings cannot be withdrawn.
         if self.parameters.variant.log_by_write || !self.replicas[place.shard].contains(node) {
             return;
         }
@@ -52,11 +57,11 @@ impl Transactions {
         let (shards, answered) = match &mut attempt.stage {
             Stage::Logging => (written_shards(&attempt.execution), true),
             Stage::Shipped { .. } => (shards, attempt.shipped.is_some()),
-            // One replica with a full table is enough, whatever the others lack.
+            // One replica with a full table decides the reported reason, whatever the other replicas lack.
             Stage::Withdrawing { lack: worst, .. } => return *worst = lack.max(*worst),
             _ => return,
         };
-        // An attempt that waits for a table keeps its locks.
+        // An attempt that waits for room in a table holds locks that others need, so it is withdrawn at once.
         if lack == Lack::Log && attempt.log_repeats < PATIENCE {
             return;
         }
@@ -73,9 +78,10 @@ impl Transactions {
         self.post(io.effects, to, Kind::Withdraw, out);
     }
 
-    /// Drops the local log record of an attempt. Its locks stay: it may take effect elsewhere.
+    /// Drops the records of an attempt from this node's log. Its locks stay, since it may take effect at
+    /// other nodes.
     pub(crate) fn on_withdraw(&mut self, id: TransactionId, io: &mut Io<'_>) {
-        // A LOG of an unknown attempt may arrive later.
+        // LOG of this attempt may still arrive, so an unknown attempt gets a slot that refuses it.
         if self.participants.open(id).is_none() && self.participants.enter(id).is_none() {
             self.counters.stale += 1;
             return;

@@ -1,9 +1,9 @@
-//! Execution by the host itself, over its own table (Xenic 4.2.4): of procedures that stay on the host, if all keys
-//! are of shards whose primary the node is.
+//! Execution by the host alone, over its own table (Xenic 4.2.4). It applies to procedures that stay on the
+//! host, if this node is the primary of all keys.
 //!
-//! The table may lag behind what is committed. The card finds that out; the transaction is then tried again through
-//! the card, which reads what is newest. What was read goes along as versions, with the place of the log that the
-//! table was at.
+//! The table may lag behind the committed state. So the host sends the card the versions that it has read,
+//! and the log position up to which the table was applied. If the card finds one out of date, the transaction
+//! is tried again through the card, which reads the newest values.
 
 use crate::host_port::{HostKind, write};
 use crate::key::Version;
@@ -15,7 +15,8 @@ use super::{Called, Half, HostWork, Local, ToCard};
 use crate::store::Table;
 
 impl Half {
-    /// Whether the host executes this call by itself: the first time, and if it is worth trying.
+    /// Whether the host executes this call alone. Only the first attempt is executed so: after a conflict the
+    /// table is likely to be out of date.
     pub(super) fn is_local(&self, called: &Called) -> bool {
         let accesses = called.request.accesses.as_slice();
         let procedure = self.procedures.get(called.request.procedure);
@@ -31,8 +32,8 @@ impl Half {
             && accesses.iter().all(|access| self.serves >> access.key.shard() & 1 == 1)
     }
 
-    /// Executes a call, over the table as it is now: what the card is told of it. If that needs another shard, or has
-    /// a fault, the card is asked for all of it.
+    /// Executes a call over the present table, and returns the message to the card. If the call needs a shard
+    /// that this node does not serve, or breaks its contract, the card is asked to execute it from the start.
     pub(super) fn execute(&mut self, slot: usize, memory: &[u8]) -> ToCard {
         let mut payload = self.spare.pop().unwrap_or_default();
         let called = self.called[slot].as_mut().expect("it is under way");
@@ -49,7 +50,7 @@ impl Half {
     }
 }
 
-/// The table that a procedure is executed over.
+/// What a procedure is executed over: the table, and the shards that this node serves.
 struct Over<'a> {
     procedures: &'a Procedures,
     serves: u16,
@@ -58,7 +59,7 @@ struct Over<'a> {
 }
 
 impl Over<'_> {
-    /// Runs a procedure as often as it wants, over what the table has. `None` if that is not for the host to do alone.
+    /// Runs a procedure, again as long as it adds keys, over the table. `None` if the card must execute it.
     fn run(&self, called: &mut Called, work: &mut HostWork) -> Option<Step> {
         let procedure = self.procedures.get(called.request.procedure)?;
         let execution = &mut called.execution;
@@ -78,7 +79,7 @@ impl Over<'_> {
         }
     }
 
-    /// Reads what was added. `None` if it is of a shard that is not served here.
+    /// Reads the keys that were added. `None` if one belongs to a shard that this node does not serve.
     fn fetch(&self, execution: &mut Execution, work: &mut HostWork) -> Option<()> {
         for index in 0..execution.accesses().len() {
             if execution.fetched(index) {
@@ -113,8 +114,8 @@ pub(super) fn writes(execution: &Execution) -> impl Iterator<Item = Put<'_>> {
     })
 }
 
-/// What the card is told of an execution, with what was read of what is written, for the log's differences; `record`:
-/// with all that was read.
+/// Writes the report of an execution for the card. It contains the values that were read of the written keys,
+/// of which the log's differences are made. With `record` it contains all values that were read.
 fn tell_card(out: &mut Vec<u8>, head: (u64, Step), execution: &Execution, record: bool) {
     let keys = || execution.accesses().iter().enumerate();
     let claims = keys().map(|(index, &access)| Claim {

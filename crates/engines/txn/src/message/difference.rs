@@ -1,8 +1,9 @@
-//! What a write changes of a value: most transactions that update a long row change a few fields of it.
+//! Differences between a value and its former version. Most transactions that update a long row change only a
+//! few of its fields.
 //!
-//! A replica holds what a transaction has read, or will by the time it applies the record: it applies its log in the
-//! order of the versions of each key. So the bytes that have changed are enough for it, with the version that they
-//! are to.
+//! A replica applies records in the order of each key's versions. So when it applies this record it has the
+//! value that the transaction has read. Therefore the changed bytes are enough, together with the version of
+//! the former value.
 
 use super::fields::{write_number, write_version};
 use super::list::{Item, List, write_list};
@@ -10,18 +11,18 @@ use super::{Malformed, Reader};
 use crate::key::Version;
 use crate::procedure::VALUE_MAX;
 
-/// Bytes before those of a run, mostly: fewer that are as they were are not worth another run.
+/// Bytes of a run's head, in most cases. A gap of fewer unchanged bytes is not worth a new run.
 const RUN_HEAD_BYTES: usize = 3;
 
 /// Bytes of the shortest difference: a version, a count, and a run of one byte.
 pub(crate) const DIFFERENCE_BYTES_MIN: usize = 6 + 1 + 2 + 1;
 
-/// A difference does not fit what it is applied to: the replica does not hold what the others do.
+/// A difference does not fit the value that it is applied to: this replica's table differs from the others'.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a difference to another version than the table has")]
 pub struct Stray;
 
-/// Bytes that have changed, one behind the other.
+/// A range of changed bytes.
 #[derive(Clone, Copy, Debug)]
 struct Run<'a> {
     offset: u16,
@@ -62,10 +63,10 @@ impl<'a> Difference<'a> {
         write_list(out, self.runs.iter());
     }
 
-    /// Makes the new value of the former one.
+    /// Turns the former value into the new one.
     ///
     /// # Errors
-    /// If that is none, of another version, or too short.
+    /// If there is no former value, or it has another version, or it is too short.
     pub fn apply(&self, former: Option<Version>, value: &mut [u8]) -> Result<(), Stray> {
         if !self.fits(former, value.len()) {
             return Err(Stray);
@@ -77,15 +78,15 @@ impl<'a> Difference<'a> {
         Ok(())
     }
 
-    /// Whether it is to a value of this version and as long as this at least.
+    /// Whether the difference applies to a value with this version and length.
     pub fn fits(&self, former: Option<Version>, length: usize) -> bool {
         let ends = |run: Run<'_>| usize::from(run.offset) + run.bytes.len();
         former == Some(self.base) && self.runs.iter().all(|run| ends(run) <= length)
     }
 }
 
-/// Appends the difference of `new` to `old`, which has version `base`, if it has one: they are as long, and differ in
-/// few places.
+/// Appends the difference between `old`, which has version `base`, and `new`. Returns false, with `out` in no
+/// defined state, if there is none: the lengths differ, or more than 255 runs.
 pub(super) fn write(out: &mut Vec<u8>, base: Version, old: &[u8], new: &[u8]) -> bool {
     if old.len() != new.len() {
         return false;
@@ -101,7 +102,7 @@ pub(super) fn write(out: &mut Vec<u8>, base: Version, old: &[u8], new: &[u8]) ->
     true
 }
 
-/// The runs in which `new` differs from `old`, which is as long.
+/// The runs in which `new` differs from `old`. Both have the same length.
 fn runs<'a>(old: &'a [u8], new: &'a [u8]) -> impl Iterator<Item = Run<'a>> {
     let differs = move |at: &usize| old[*at] != new[*at];
     let mut from = 0;
@@ -137,7 +138,8 @@ mod tests {
         new[0..2].copy_from_slice(&[1, 2]);
         new[6] = 3;
         new[200] = 4;
-        // 4 bytes between the first two fields are as many as a head and one more: not worth a byte of them.
+        // The gap of 4 bytes between the first two fields is one byte longer than a run's head, so two runs
+        // are shorter than one.
         let bytes = difference(&old, &new).unwrap();
         assert_eq!(bytes.len(), 6 + 1 + (2 + 2) + (2 + 1) + (3 + 1));
         new[4] = 5;
@@ -174,7 +176,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Whatever changes, the difference makes the new value of the old one, and reads as it was written.
+        /// For random changes, the difference turns the old value into the new one, and decodes as it was
+        /// encoded.
         #[test]
         fn a_difference_makes_the_new_value(
             old in vec(0u8..3, 1..VALUE_MAX), changes in vec((any::<prop::sample::Index>(), 0u8..3), 0..40),

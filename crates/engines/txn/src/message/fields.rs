@@ -1,9 +1,10 @@
-//! Fields of messages: how numbers, names and versions are written and read.
+//! Fields of messages: how numbers, identifiers and versions are encoded.
 //!
-//! Most of what nodes say to each other are names and versions, and most bits of these are zero. A *number* takes as
-//! many bytes as it needs: seven bits in each, the lowest first, the top bit set but in the last. What grows as long
-//! as a cluster runs (sequences of attempts, numbers of versions) takes five bytes from the beginning, so messages do
-//! not become longer with the years; epochs, which grow with failures only, are numbers.
+//! Most fields are identifiers and versions, and most of their bits are zero. A *number* takes as many bytes
+//! as it needs: seven bits in each, the lowest first, with the top bit set in all bytes but the last. Values
+//! that grow as long as a cluster runs (sequences of attempts, numbers of versions) take five bytes from the
+//! beginning, so messages do not become longer over the years. Epochs grow with failures only, so they are
+//! encoded as numbers.
 
 use weft_waist::Epoch;
 
@@ -11,20 +12,20 @@ use super::Malformed;
 use crate::key::{Key, Version};
 use crate::transaction::TransactionId;
 
-/// Bits of a byte of a number.
+/// Payload bits in a byte of a number.
 const NUMBER_BITS: u32 = 7;
 const CONTINUES: u8 = 1 << NUMBER_BITS;
 
-/// Bytes of what grows as long as a cluster runs.
+/// Bytes of a count: a value that grows as long as a cluster runs.
 const COUNT_BYTES: usize = 5;
 
-/// The most bytes of an identifier: four for 24 bits of epochs.
+/// The most bytes of an identifier. Its epoch has 24 bits, which take up to four bytes.
 pub(crate) const ID_BYTES_MAX: usize = 4 + COUNT_BYTES;
 
 /// The most bytes of a header.
 pub(crate) const HEADER_BYTES_MAX: usize = 5 + 5 + COUNT_BYTES;
 
-/// Appends a number.
+/// Appends a number of variable length.
 pub(super) fn write_number(out: &mut Vec<u8>, mut number: u64) {
     while number >= u64::from(CONTINUES) {
         out.push(number as u8 | CONTINUES);
@@ -33,7 +34,7 @@ pub(super) fn write_number(out: &mut Vec<u8>, mut number: u64) {
     out.push(number as u8);
 }
 
-/// Bytes of a number.
+/// Bytes of an encoded number.
 pub(super) const fn number_bytes(number: u64) -> usize {
     (number | 1).ilog2() as usize / NUMBER_BITS as usize + 1
 }
@@ -57,12 +58,12 @@ pub(super) fn write_version(out: &mut Vec<u8>, version: Version) {
     write_count(out, version.number());
 }
 
-/// Bytes of a version.
+/// Bytes of an encoded version.
 pub(super) const fn version_bytes(version: Version) -> usize {
     number_bytes(version.epoch().0 as u64) + COUNT_BYTES
 }
 
-/// Reads bytes from the front.
+/// Decodes fields from the start of a byte slice.
 #[derive(Clone, Debug)]
 pub struct Reader<'a>(pub &'a [u8]);
 
@@ -70,7 +71,8 @@ impl<'a> Reader<'a> {
     /// The next `length` bytes.
     ///
     /// # Errors
-    /// [`Malformed::Length`] if there are fewer; so do all others.
+    /// [`Malformed::Length`] if there are fewer bytes. All other functions of the reader return the same
+    /// error.
     pub fn bytes(&mut self, length: usize) -> Result<&'a [u8], Malformed> {
         let (head, tail) = self.0.split_at_checked(length).ok_or(Malformed::Length)?;
         self.0 = tail;
@@ -101,10 +103,10 @@ impl<'a> Reader<'a> {
         Ok(u64::from_be_bytes(self.array()?))
     }
 
-    /// A number in as many bytes as it needs.
+    /// A number of variable length.
     ///
     /// # Errors
-    /// If it takes more, or does not fit 64 bits.
+    /// If the encoding is longer than necessary, or the number does not fit in 64 bits.
     pub(super) fn number(&mut self) -> Result<u64, Malformed> {
         let mut number = 0;
         for shift in (0..u64::BITS).step_by(NUMBER_BITS as usize) {
@@ -121,7 +123,7 @@ impl<'a> Reader<'a> {
         Err(Malformed::Field("number"))
     }
 
-    /// A number of 32 bits.
+    /// A number of variable length that fits in 32 bits.
     pub(super) fn short_number(&mut self) -> Result<u32, Malformed> {
         self.number()?.try_into().map_err(|_| Malformed::Field("number"))
     }

@@ -1,4 +1,4 @@
-//! What messages list: keys, versions and values.
+//! The items of lists in messages: keys, versions and values.
 
 use super::difference::Difference;
 use super::fields::{number_bytes, version_bytes, write_number, write_version};
@@ -7,17 +7,17 @@ use super::{Malformed, Reader};
 use crate::key::{Key, Version};
 use crate::procedure::{Access, Mode, VALUE_MAX};
 
-/// Encoded lengths of writes: a deletion, a difference, and an empty value.
+/// Values of the length field of a write: for a deletion, a difference, and an empty value.
 const DELETED: u64 = 0;
 const DIFFERENCE: u64 = 1;
 const EMPTY: u64 = 2;
 
-/// A key that is to be locked or read, by its index among the transaction's.
+/// A key that is to be locked or read, with its index among the transaction's keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Want {
-    /// Its index.
+    /// The index.
     pub index: u8,
-    /// The key, and what for.
+    /// The key and its access mode.
     pub access: Access,
 }
 
@@ -40,14 +40,14 @@ impl Item<'_> for Want {
     }
 }
 
-/// A locked and read key.
+/// A key that was read, and perhaps locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Got<'a> {
     /// Index among the transaction's keys.
     pub index: u8,
-    /// The version of what was read.
+    /// The version that was read.
     pub read: Version,
-    /// The version that a write will have; zero if the key is not locked.
+    /// The version that a write of the key will have; zero if the key is not locked.
     pub new: Version,
     /// The value; `None` if it is absent or was not asked for.
     pub value: Option<&'a [u8]>,
@@ -77,13 +77,14 @@ impl<'a> Item<'a> for Got<'a> {
 }
 
 impl Got<'_> {
-    /// The value's length and 1, or 0; twice, and 1 more if there is a new version.
+    /// The length field: twice the value's length plus 1, or 0 without a value; plus 1 if there is a new
+    /// version.
     fn length(&self) -> u64 {
         let length = self.value.map_or(0, |value| value.len() as u64 + 1);
         length << 1 | u64::from(self.new != Version::ZERO)
     }
 
-    /// Bytes of the item.
+    /// Bytes of the encoded item.
     pub(crate) fn bytes(&self) -> usize {
         let new = if self.new == Version::ZERO { 0 } else { version_bytes(self.new) };
         1 + number_bytes(self.length()) + version_bytes(self.read) + new + self.value.map_or(0, <[u8]>::len)
@@ -110,12 +111,12 @@ impl Item<'_> for Seen {
     }
 }
 
-/// A key that is to be locked, if what was read of it has still this version.
+/// A key that is to be locked, if it still has the version that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim {
     /// Access that is requested of the key.
     pub want: Want,
-    /// Version read; zero if its mode does not read.
+    /// Version read; zero if the access mode does not read.
     pub version: Version,
 }
 
@@ -130,7 +131,7 @@ impl Item<'_> for Claim {
     }
 }
 
-/// A key that was locked by itself.
+/// A locked key, and the version that was drawn for its write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Drawn {
     /// Index among the transaction's keys.
@@ -177,18 +178,18 @@ impl Put<'_> {
         self.value.map_or(DELETED, |value| EMPTY + value.len() as u64)
     }
 
-    /// Bytes of the item.
+    /// Bytes of the encoded item.
     pub(crate) fn bytes(&self) -> usize {
         8 + version_bytes(self.version) + number_bytes(self.length()) + self.value.map_or(0, <[u8]>::len)
     }
 }
 
-/// Effect of a write in the log on its key.
+/// The content of a logged write.
 #[derive(Clone, Debug)]
 pub enum Content<'a> {
     /// A new value; `None` deletes it.
     Whole(Option<&'a [u8]>),
-    /// The former value with this difference.
+    /// The former value with this difference applied.
     Changed(Difference<'a>),
 }
 
@@ -204,7 +205,7 @@ pub struct Write<'a> {
 }
 
 impl<'a> Write<'a> {
-    /// The same where all of the value is said.
+    /// The write, if its content is a whole value or a deletion.
     pub const fn whole(&self) -> Option<Put<'a>> {
         match self.content {
             Content::Whole(value) => Some(Put { key: self.key, version: self.version, value }),
@@ -235,7 +236,7 @@ impl<'a> Item<'a> for Write<'a> {
     }
 }
 
-/// Writes what stands before a value or a difference.
+/// Appends the fields that precede a value or a difference.
 fn write_head(out: &mut Vec<u8>, key: Key, version: Version, length: u64) {
     out.extend_from_slice(&key.bits().to_be_bytes());
     write_version(out, version);
@@ -249,17 +250,18 @@ fn value<'a>(reader: &mut Reader<'a>, length: u64) -> Result<&'a [u8], Malformed
     reader.bytes(length as usize)
 }
 
-/// A write, and what its transaction has read of the key: for records that may say less than the whole value.
+/// A write, together with the value that its transaction has read. It can be logged as a difference.
 #[derive(Clone, Copy, Debug)]
 pub struct Replacement<'a> {
     /// The write.
     pub put: Put<'a>,
-    /// The version and the value that were read; `None` if nothing was.
+    /// The version and the value that were read; `None` if the key was not read.
     pub read: Option<(Version, &'a [u8])>,
 }
 
 impl Replacement<'_> {
-    /// Appends the write as a difference if that is shorter, which is said, and else as a whole.
+    /// Appends the write: as a difference if that is shorter, otherwise as a whole value. Returns whether it
+    /// is a difference.
     pub fn write_shorter(&self, out: &mut Vec<u8>) -> bool {
         let (start, put) = (out.len(), &self.put);
         if let (Some((base, old)), Some(new)) = (self.read, put.value) {

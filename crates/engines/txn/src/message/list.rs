@@ -1,4 +1,4 @@
-//! Lists of what messages hold.
+//! Lists of items in messages.
 
 use std::marker::PhantomData;
 
@@ -6,16 +6,16 @@ use super::{Malformed, Reader};
 
 /// An element of a list.
 pub trait Item<'a>: Sized {
-    /// Reads one.
+    /// Decodes one item.
     ///
     /// # Errors
-    /// If it is malformed.
+    /// If the item is malformed.
     fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed>;
-    /// Appends it.
+    /// Appends the encoded item.
     fn write(&self, out: &mut Vec<u8>);
 }
 
-/// A list of items, checked when it was parsed.
+/// A list of items, which was checked when it was decoded.
 #[derive(Clone, Debug)]
 pub struct List<'a, T> {
     bytes: &'a [u8],
@@ -24,10 +24,10 @@ pub struct List<'a, T> {
 }
 
 impl<'a, T: Item<'a>> List<'a, T> {
-    /// Reads it: at most 255 items behind their count.
+    /// Decodes a list: a count of one byte, then the items.
     ///
     /// # Errors
-    /// If it, or an item, is malformed.
+    /// If the list or an item is malformed.
     pub fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
         let count = usize::from(reader.u8()?);
         let bytes = reader.0;
@@ -37,24 +37,24 @@ impl<'a, T: Item<'a>> List<'a, T> {
         Ok(Self { bytes: &bytes[..bytes.len() - reader.0.len()], count, items: PhantomData })
     }
 
-    /// Its items.
+    /// The items.
     pub fn iter(&self) -> impl Iterator<Item = T> + Clone + use<'a, T> {
         let mut reader = Reader(self.bytes);
         (0..self.count).map(move |_| T::read(&mut reader).expect("checked when the list was read"))
     }
 
-    /// How many there are.
+    /// Number of items.
     pub const fn len(&self) -> usize {
         self.count
     }
 
-    /// Whether there is none.
+    /// Whether the list is empty.
     pub const fn is_empty(&self) -> bool {
         self.count == 0
     }
 }
 
-/// Appends a list, and says how many items it has.
+/// Appends a list, and returns its number of items.
 ///
 /// # Panics
 /// If there are more than 255.

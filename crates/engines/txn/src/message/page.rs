@@ -1,20 +1,20 @@
-//! A page of a shard, and where the next one begins.
+//! A page of a shard, and the cursor at which the next page starts.
 
 use super::{List, Malformed, Put, Reader};
 
-/// Beginning of a page.
+/// Where a page starts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cursor {
-    /// The segment of the table; 0 where it has none.
+    /// The segment of the table; 0 if the table has no segments.
     pub segment: u32,
-    /// The bits of the first key that may be in the page.
+    /// The bits of the smallest key that may be in the page.
     pub key: u64,
 }
 
 impl Cursor {
-    /// Of the first page.
+    /// The cursor of the first page.
     pub const START: Self = Self { segment: 0, key: 0 };
-    /// Behind the last page.
+    /// The cursor after the last page.
     pub const END: Self = Self { segment: u32::MAX, key: 0 };
     /// Bytes of an encoded cursor.
     pub const BYTES: usize = 12;
@@ -32,24 +32,24 @@ impl Cursor {
 /// A page.
 #[derive(Clone, Debug)]
 pub struct Page<'a> {
-    /// Of which shard.
+    /// The shard.
     pub shard: usize,
-    /// Beginning of this page.
+    /// Where this page starts.
     pub from: Cursor,
-    /// Beginning of the next page, behind this one.
+    /// Where the next page starts. It is greater than `from`.
     pub next: Cursor,
     /// Objects of the shard, each with its version and value.
     pub puts: List<'a, Put<'a>>,
 }
 
 impl<'a> Page<'a> {
-    /// Bytes before the objects.
+    /// Bytes of a page that precede the objects.
     pub const HEAD_BYTES: usize = 2 + 2 * Cursor::BYTES;
 
-    /// Reads what follows the header of a message.
+    /// Decodes a page after the header of its message.
     ///
     /// # Errors
-    /// If it is malformed.
+    /// If the page is malformed.
     pub fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
         let (shard, from, next) = (reader.shard()?, Cursor::read(reader)?, Cursor::read(reader)?);
         let puts = List::<Put<'_>>::read(reader)?;

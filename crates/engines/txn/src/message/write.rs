@@ -1,9 +1,9 @@
-//! Writes the bodies of messages behind their header.
+//! Encoders of message bodies. The header precedes them.
 #![allow(missing_docs, reason = "the table of messages says what the fields are")]
 
 use super::*;
 
-/// The most bytes of a record in a message before its writes.
+/// The most bytes of a LOG message's body that precede its writes.
 pub(crate) const LOG_HEAD_BYTES_MAX: usize = fields::ID_BYTES_MAX + 8;
 
 pub fn execute(out: &mut Vec<u8>, id: TransactionId, wants: impl Iterator<Item = Want>) {
@@ -16,7 +16,7 @@ pub fn lock(out: &mut Vec<u8>, id: TransactionId, claims: impl Iterator<Item = C
     write_list(out, claims);
 }
 
-/// The count of items follows, and then the items: [`write_list`].
+/// The caller appends the list of items ([`write_list`]).
 pub fn executed(out: &mut Vec<u8>, id: TransactionId, shard: usize, status: Status, atomic: bool) {
     write_id(out, id);
     out.extend_from_slice(&[shard as u8, status as u8, u8::from(atomic)]);
@@ -58,11 +58,12 @@ pub fn log<'a, T: Item<'a>>(
 fn log_head(out: &mut Vec<u8>, at: &RecordPart, shards: u16, needs: Room) {
     place(out, at);
     out.extend_from_slice(&shards.to_be_bytes());
-    // A transaction has fewer keys than a byte can count.
+    // A transaction has at most 64 keys, so each number fits in a byte.
     out.extend_from_slice(&[needs.pages as u8, needs.blocks as u8]);
 }
 
-/// The same for those that hold what was read. Returns whether that is shorter.
+/// Appends the body of LOG with differences where they are shorter, for replicas that hold the former values.
+/// Returns whether any write is a difference.
 pub fn log_differences<'a>(
     out: &mut Vec<u8>,
     at: &RecordPart,

@@ -1,4 +1,4 @@
-//! A transaction as it executes: its input, its keys, the values read and the values to write.
+//! The state of an executing transaction: its input, its keys, the values read and the values to write.
 
 use std::ops::Range;
 
@@ -15,7 +15,7 @@ pub enum Fault {
     /// A request names a key twice.
     #[error("a transaction names each key once")]
     DoubledKey,
-    /// An added key is there already, in a mode that does less.
+    /// An added key is among the keys already, with a weaker mode.
     #[error("a key cannot be read first and locked later")]
     StrongerMode,
     /// A write or deletion of a key that is only read.
@@ -33,19 +33,19 @@ pub enum Fault {
     /// An input longer than [`INPUT_MAX`].
     #[error("an input has at most {INPUT_MAX} bytes")]
     LongInput,
-    /// [`Step::More`] without a new key, or [`Step::Commit`] with a new one that is to be read.
+    /// [`Step::More`] without a new key, or [`Step::Commit`] after a key was added that is to be read.
     #[error("a key to be read needs another round, and another round needs such a key")]
     WrongStep,
     /// A procedure that is not registered.
     #[error("there is no procedure of this number")]
     NoSuchProcedure,
-    /// Its writes do not fit into the log of a replica, even into an empty one.
+    /// The writes do not fit into the log of some replica, even if the log is empty.
     #[error("a transaction's writes fit into a log")]
     TooLarge,
 }
 
 impl Fault {
-    /// The fault of this number, in the order above.
+    /// The fault with this number, in the order above.
     pub fn parse(number: u8) -> Option<Self> {
         [
             Self::TooManyKeys,
@@ -68,11 +68,11 @@ impl Fault {
 /// Effect of a transaction on a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Written<'a> {
-    /// No change.
+    /// The key is not written.
     Nothing,
-    /// The key is absent afterwards.
+    /// The key is deleted.
     Deleted,
-    /// The key has this value afterwards.
+    /// The key gets this value.
     Value(&'a [u8]),
 }
 
@@ -83,16 +83,16 @@ enum ValueState {
     Value(Range<usize>),
 }
 
-/// One attempt of a transaction. It is reused, and keeps its allocations.
+/// One attempt of a transaction. The structure is reused, and keeps its allocations.
 #[derive(Clone, Debug)]
 pub struct Execution {
     round: usize,
     input: Vec<u8>,
     accesses: Vec<Access>,
-    /// Of each access, whether it has been locked and read as its mode says.
+    /// For each key, whether it was locked and read as its mode requires.
     fetched: Vec<bool>,
     read: Vec<ValueState>,
-    /// Of each access, the version that was read and the one that a write will have.
+    /// For each key, the version that was read, and the version that a write will have.
     versions: Vec<(Version, Version)>,
     values: Vec<u8>,
     written: Vec<ValueState>,
@@ -120,10 +120,10 @@ impl Default for Execution {
 }
 
 impl Execution {
-    /// Begins another transaction.
+    /// Starts another transaction.
     ///
     /// # Errors
-    /// If the request breaks its contract; there is no transaction then.
+    /// If the request breaks its contract. Then no transaction is started.
     pub fn begin(&mut self, input: &[u8], accesses: &[Access]) -> Result<(), Fault> {
         self.clear();
         if input.len() > INPUT_MAX {
@@ -171,7 +171,7 @@ impl Execution {
         self.written.push(ValueState::Nothing);
     }
 
-    /// Runs the procedure once over what has been fetched.
+    /// Runs the procedure once, over the keys that were fetched.
     ///
     /// # Errors
     /// If the procedure breaks its contract.
@@ -182,7 +182,7 @@ impl Execution {
         self.check(step)
     }
 
-    /// Whether a run may end with this step.
+    /// Checks that a run may end with this step.
     pub(crate) fn check(&self, step: Step) -> Result<Step, Fault> {
         if let Some(fault) = self.fault {
             return Err(fault);
@@ -196,13 +196,13 @@ impl Execution {
         }
     }
 
-    /// The keys that have not been fetched yet. After [`Step::Commit`] they are to be locked, and nothing else.
+    /// The keys that were not fetched yet. After [`Step::Commit`] these need only be locked.
     pub fn pending(&self) -> impl Iterator<Item = usize> {
         (0..self.accesses.len()).filter(|&index| !self.fetched[index])
     }
 
-    /// Notes that a key has been locked and read as its mode says: `read` is the version of the value, `new` the one
-    /// that a write will have, and each is zero if the mode does not read, or lock.
+    /// Notes that a key was locked and read as its mode requires. `read` is the version of the value, zero if
+    /// the mode does not read. `new` is the version that a write will have, zero if the mode does not lock.
     pub fn fetch(&mut self, index: usize, read: Version, new: Version, value: Option<&[u8]>) {
         self.fetched[index] = true;
         self.versions[index] = (read, new);
@@ -216,19 +216,20 @@ impl Execution {
         };
     }
 
-    /// Notes that a key that was fetched without a lock has been locked: the version that a write of it will have.
+    /// Notes that a key which was fetched without a lock is now locked, and the version that its write will
+    /// have.
     pub(crate) fn lock(&mut self, index: usize, new: Version) {
         if let Some(versions) = self.versions.get_mut(index) {
             versions.1 = new;
         }
     }
 
-    /// Whether a key has been fetched.
+    /// Whether a key was fetched.
     pub fn fetched(&self, index: usize) -> bool {
         self.fetched[index]
     }
 
-    /// The version of what was read of a key.
+    /// The version that was read of a key.
     pub fn read_version(&self, index: usize) -> Version {
         self.versions[index].0
     }
@@ -238,7 +239,7 @@ impl Execution {
         self.versions[index].1
     }
 
-    /// Effect of the transaction on a key.
+    /// How the transaction writes a key.
     pub fn written(&self, index: usize) -> Written<'_> {
         match &self.written[index] {
             ValueState::Nothing => Written::Nothing,
@@ -247,32 +248,32 @@ impl Execution {
         }
     }
 
-    /// Answer of the procedure to the caller.
+    /// The procedure's answer to the caller.
     pub fn answered(&self) -> &[u8] {
         &self.answer
     }
 
-    /// Input of the caller.
+    /// The caller's input.
     pub fn input(&self) -> &[u8] {
         &self.input
     }
 
-    /// Number of runs of the procedure.
+    /// Number of runs of the procedure so far.
     pub fn round(&self) -> usize {
         self.round
     }
 
-    /// All keys, first those of the request, in its order.
+    /// All keys. Those of the request come first, in its order.
     pub fn accesses(&self) -> &[Access] {
         &self.accesses
     }
 
-    /// The index of a key.
+    /// The index of a key among the transaction's keys.
     pub fn find(&self, key: Key) -> Option<usize> {
         self.accesses.iter().position(|access| access.key == key)
     }
 
-    /// Value read of a key; `None` if it is absent, or was not read.
+    /// The value that was read of a key; `None` if the key is absent, or was not read.
     pub fn value(&self, index: usize) -> Option<&[u8]> {
         match self.read.get(index)? {
             ValueState::Value(range) => Some(&self.values[range.clone()]),
@@ -280,7 +281,7 @@ impl Execution {
         }
     }
 
-    /// Forgets what an earlier run wrote and answered, and counts another one.
+    /// Drops the writes and the answer of the earlier run, and counts a new run.
     pub(crate) fn begin_run(&mut self) {
         self.forget_writes();
         self.round += 1;
@@ -322,7 +323,8 @@ impl Execution {
         };
     }
 
-    /// Writes what was read of a key, after `change`. False if nothing was.
+    /// Sets a key's new value to the value that was read, modified by `change`. Returns false if no value was
+    /// read.
     pub(crate) fn edit(&mut self, index: usize, change: impl FnOnce(&mut [u8])) -> bool {
         let Some(ValueState::Value(range)) = self.read.get(index).cloned() else { return false };
         if !self.accesses[index].mode.locks() {
@@ -350,7 +352,7 @@ impl Execution {
 mod tests {
     use super::*;
 
-    /// Runs what a test wants.
+    /// A procedure that runs a test's function.
     struct Run(fn(&mut Context<'_>) -> Step);
 
     impl Procedure for Run {
