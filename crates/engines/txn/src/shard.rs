@@ -1,4 +1,4 @@
-//! Places of a node's tables: near the engine, or in the host's memory behind an index.
+//! The tables of a node: held by the engine itself, or in the host's memory behind an index on the card.
 
 use weft_waist::{Epoch, Memory};
 
@@ -13,30 +13,31 @@ use crate::room::Room;
 use crate::store::{Cached, Index, IndexParameters, Layout, Lookup, Next, Region, Report, Shape};
 use crate::transaction::TransactionId;
 
-/// Place of the tables, as seen from the engine.
+/// Where the tables are, as seen from the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
-    /// The engine runs on the host and has them in its memory.
+    /// The engine runs on the host and holds the tables in its own memory.
     Host,
-    /// The same, at addresses at which peers read it with verbs.
+    /// As `Host`, at fixed addresses, so that peers can access the tables with verbs.
     Linked {
-        /// The node, whose own shard's table comes first.
+        /// The number of this node. The table of its own shard comes first.
         node: usize,
-        /// The table of each shard.
+        /// Sizes of each shard's tables.
         shape: LinkedShape,
     },
-    /// The engine runs on a card; the table is in the host's memory, and the card has an index of it (Xenic 4.1).
+    /// The engine runs on a card. The table is in the host's memory, and the card has an index of it (Xenic
+    /// 4.1).
     Card {
-        /// The table, of all shards that the node replicates.
+        /// Sizes of the table, which holds all shards that the node replicates.
         shape: Shape,
-        /// The index.
+        /// Parameters of the index.
         index: IndexParameters,
         /// First address of the table in the host's memory: a multiple of 64.
         table_address: u64,
     },
 }
 
-/// A copy from the host's memory.
+/// A copy from the host's memory to the card's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Read {
     pub host: u64,
@@ -44,25 +45,26 @@ pub(crate) struct Read {
     pub length: u32,
 }
 
-/// Knowledge of an object without a copy.
+/// Result of a look-up without a copy from the host's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Look {
-    /// Its version, and the length of its value, which was appended; `None` if it is absent.
+    /// The version, and the length of the value, which was appended to the values; `None` if the object is
+    /// absent.
     Known(Version, Option<usize>),
-    /// Unknown.
+    /// The engine does not know; the host's table must be read.
     Miss,
 }
 
-/// Result of a copy.
+/// Result of a look-up step, after a copy from the host's memory has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sight {
     /// As [`Look::Known`].
     Known(Version, Option<usize>),
-    /// More is to be read.
+    /// Another copy is needed.
     Read(Read),
 }
 
-/// A key that is looked for in the host's memory.
+/// A look-up in the host's table that is under way.
 #[derive(Clone, Copy, Debug)]
 struct Seeker {
     operation: usize,
@@ -70,7 +72,7 @@ struct Seeker {
     key: Key,
     lookup: Lookup,
     length: usize,
-    /// The index expects the answer.
+    /// Whether the index keeps an entry for the result.
     expected: bool,
 }
 
@@ -80,11 +82,11 @@ struct Far {
     layout: Layout,
     address: u64,
     index: Index<TransactionId>,
-    /// Remaining room of the table, without logged records that are not applied.
+    /// Free room of the table. Logged records that are not applied yet are not subtracted.
     room: Room,
     seekers: Vec<Option<Seeker>>,
     free: Vec<usize>,
-    /// Landing address of copies in the card's memory, and their distance.
+    /// Address in the card's memory of the first landing buffer for copies, and the distance between buffers.
     landing: usize,
     stride: usize,
 }
@@ -96,16 +98,16 @@ enum Tables {
     Far(Box<Far>),
 }
 
-/// A node's tables.
+/// The tables of a node.
 #[derive(Debug)]
 pub struct Shards {
     placement: Placement,
     tables: Tables,
-    /// Versions of absent objects are not below this one.
+    /// The lowest version with which absent objects are read.
     floor: Version,
 }
 
-/// The longest copy of a lookup.
+/// Bytes of the longest copy that a look-up needs.
 fn stride(shape: &Shape) -> usize {
     let window = shape.displacement.unwrap_or(16) as usize + 2;
     let slots = window.max(shape.page_slots as usize + 1) * shape.slot_bytes + 64;
@@ -141,7 +143,7 @@ impl Shards {
         Self { placement, tables, floor: Version::ZERO }
     }
 
-    /// Bytes behind the log in the engine's memory.
+    /// Bytes that the tables take in the engine's memory, after the log.
     pub(crate) fn memory_bytes(parameters: &Parameters, placement: &Placement) -> usize {
         match placement {
             Placement::Host => 0,
@@ -175,7 +177,7 @@ impl Shards {
         }
     }
 
-    /// Whether the card knows this of the host's table.
+    /// Whether the card's index agrees with this report.
     pub fn knows(&self, report: &Report) -> bool {
         matches!(&self.tables, Tables::Far(far) if far.index.knows(report))
     }
@@ -186,8 +188,8 @@ impl Shards {
         }
     }
 
-    /// Remaining room of the host's table, without logged records that are not applied. `None` where the tables are
-    /// near: these grow.
+    /// Free room of the host's table. Logged records that are not applied yet are not subtracted. `None` if
+    /// the engine holds the tables itself: those can grow.
     pub fn room(&self) -> Option<Room> {
         match &self.tables {
             Tables::Far(far) => Some(far.room),
@@ -195,7 +197,8 @@ impl Shards {
         }
     }
 
-    /// Most room of the host's table that a write of `length` bytes takes, in place of one of `former` bytes, or none.
+    /// The most room in the host's table that a write of `length` bytes may take. `former`: the length of the
+    /// value that it replaces, if there is one.
     pub(crate) fn needs(&self, length: usize, former: Option<usize>) -> Room {
         match &self.tables {
             Tables::Far(far) => Room::for_write(far.layout.inline_bytes(), length, former),
@@ -203,7 +206,7 @@ impl Shards {
         }
     }
 
-    /// Whether the tables hold a value as long as this, or its absence.
+    /// Whether a value is short enough for the tables. A deletion always is.
     pub(crate) fn can_hold(&self, value: Option<&[u8]>) -> bool {
         let longest = match &self.tables {
             Tables::Far(far) => far.layout.shape().value_bytes_max,
@@ -220,7 +223,7 @@ impl Shards {
         }
     }
 
-    /// The tables that peers reach with verbs.
+    /// The tables that peers access with verbs, if the node has such tables.
     pub(crate) fn linked(&self) -> Option<&Linked> {
         match &self.tables {
             Tables::Linked(linked) => Some(linked),
@@ -228,14 +231,14 @@ impl Shards {
         }
     }
 
-    /// Calls `each` with every object in the engine's memory, of [`Placement::Linked`].
+    /// Calls `each` with every object in the engine's memory. For [`Placement::Linked`] only.
     pub fn for_each(&self, memory: &[u8], each: impl FnMut(Key, Version, &[u8])) {
         if let Tables::Linked(linked) = &self.tables {
             linked.for_each(memory, each);
         }
     }
 
-    /// Whether an object in the engine's memory is locked, of [`Placement::Linked`].
+    /// Whether any object in the engine's memory is locked. For [`Placement::Linked`] only.
     pub fn holds_locks(&self, memory: &Memory) -> bool {
         let mut locked = false;
         if let Tables::Linked(linked) = &self.tables {
@@ -244,7 +247,7 @@ impl Shards {
         locked
     }
 
-    /// All objects that are present, of [`Placement::Host`].
+    /// All objects that exist. For [`Placement::Host`] only.
     pub fn iter(&self) -> impl Iterator<Item = (Key, Version, &[u8])> {
         let near = match &self.tables {
             Tables::Near(plain) => Some(plain.iter()),
@@ -261,7 +264,7 @@ impl Shards {
         }
     }
 
-    /// Locks a key that nobody has locked. `false` if there is no room for another lock.
+    /// Locks a key that no attempt has locked. Returns `false` if there is no room for another lock.
     pub(crate) fn lock(&mut self, memory: &mut Memory, key: Key, id: TransactionId) -> bool {
         match &mut self.tables {
             Tables::Near(plain) => {
@@ -283,7 +286,7 @@ impl Shards {
         }
     }
 
-    /// Looks a key up near the engine, and appends its value to `values`.
+    /// Looks a key up without a copy from the host's memory, and appends its value to `values`.
     pub(crate) fn look(&mut self, memory: &Memory, key: Key, values: &mut Vec<u8>) -> Look {
         match &mut self.tables {
             Tables::Linked(linked) => {
@@ -293,7 +296,7 @@ impl Shards {
             Tables::Near(plain) => {
                 let (version, value) = plain.get(key);
                 values.extend_from_slice(value.unwrap_or_default());
-                // Deletions before this node held the shard are not known here.
+                // This node does not know of deletions from before it held the shard, so the floor applies.
                 let version = if value.is_none() { version.max(self.floor) } else { version };
                 Look::Known(version, value.map(<[u8]>::len))
             }
@@ -308,8 +311,8 @@ impl Shards {
         }
     }
 
-    /// Whether the host's table had what is committed of a key, at `version` (zero: absent), when it had the log up
-    /// to `applied`.
+    /// Whether a key has not changed since the host read it: the host's table, applied up to log position
+    /// `applied`, had it at `version` (zero: absent).
     pub(crate) fn is_current(&self, key: Key, version: Version, applied: u64) -> bool {
         match &self.tables {
             Tables::Far(far) => far.index.is_current(key, version, applied),
@@ -317,7 +320,7 @@ impl Shards {
         }
     }
 
-    /// The version with which an absent key is read now.
+    /// The version with which an absent key is read at present.
     pub(crate) fn absent(&self, key: Key) -> Version {
         match &self.tables {
             Tables::Far(far) => far.index.absent(key).max(self.floor),
@@ -325,8 +328,8 @@ impl Shards {
         }
     }
 
-    /// Begins to look for a key in the host's memory, for the `at`-th key of an operation: what to read, and the tag
-    /// with which it comes back. `None` if too many are looked for.
+    /// Starts a look-up in the host's table, for the `at`-th key of an operation. Returns the tag of the copy
+    /// and what to copy. `None` if too many look-ups are under way.
     pub(crate) fn seek(&mut self, key: Key, operation: usize, at: usize) -> Option<(u64, Read)> {
         let Tables::Far(far) = &mut self.tables else { panic!("what is near is not missed") };
         let number = far.free.pop()?;
@@ -336,14 +339,14 @@ impl Shards {
         Some((number as u64, far.read(number, &region)))
     }
 
-    /// For which operation, and which key of it, a copy is.
+    /// The operation, and the index of its key, that a copy belongs to.
     pub(crate) fn seeker(&self, tag: u64) -> (usize, usize) {
         let Tables::Far(far) = &self.tables else { panic!("what is near is not missed") };
         let seeker = far.seekers[tag as usize].as_ref().expect("a copy was asked for");
         (seeker.operation, seeker.at)
     }
 
-    /// Takes what a copy has brought, and appends the value to `values` if that was all.
+    /// Handles the bytes of a copy. If the look-up is complete, the value is appended to `values`.
     pub(crate) fn sought(&mut self, memory: &mut Memory, tag: u64, values: &mut Vec<u8>) -> Sight {
         let Tables::Far(far) = &mut self.tables else { panic!("what is near is not missed") };
         let number = tag as usize;
@@ -377,7 +380,7 @@ impl Shards {
         }
     }
 
-    /// Version of a key near the engine, and the length of its value.
+    /// The version and the length of a value that the engine can read without a copy from the host's memory.
     pub(crate) fn known(&self, key: Key) -> Option<(Version, usize)> {
         match &self.tables {
             Tables::Near(plain) => {
@@ -385,13 +388,13 @@ impl Shards {
                 Some((version, value?.len()))
             }
             Tables::Far(far) => far.index.known(key),
-            // Peers write these.
+            // Peers write these tables, so the version may change at any time.
             Tables::Linked(_) => None,
         }
     }
 
-    /// Whether the primary can show a write of a key that is locked: what the write changes is near. That stays so as
-    /// long as the key is locked.
+    /// Whether the primary can make a write to a locked key visible at once. For a difference it needs the
+    /// former value, which then stays available as long as the key is locked.
     pub(crate) fn can_show(&self, write: &Write<'_>) -> bool {
         match &write.content {
             Content::Whole(_) => true,
@@ -401,8 +404,8 @@ impl Shards {
         }
     }
 
-    /// The primary commits a write that it [can show](Shards::can_show), whose key is locked. A second one of the
-    /// same key changes nothing.
+    /// Makes a committed write visible at the primary, which [can show](Shards::can_show) it and holds the
+    /// key's lock. A second call with the same write changes nothing.
     pub(crate) fn commit(&mut self, memory: &mut Memory, write: &Write<'_>) {
         match (&mut self.tables, &write.content) {
             (Tables::Far(far), Content::Whole(value)) => far.index.commit(write.key, write.version, *value),
@@ -415,7 +418,7 @@ impl Shards {
         }
     }
 
-    /// Leaves what a write says in tables that the engine itself holds.
+    /// Applies a write to tables that the engine itself holds.
     pub(crate) fn apply(&mut self, memory: &mut Memory, put: &Put<'_>) {
         match &mut self.tables {
             Tables::Near(plain) => plain.put(put),
@@ -424,10 +427,10 @@ impl Shards {
         }
     }
 
-    /// Applies a write of the log to tables that the engine itself holds.
+    /// Applies a logged write to tables that the engine itself holds.
     ///
     /// # Errors
-    /// If it is a difference to something else than they have.
+    /// If the write is a difference to another value than the tables have.
     pub(crate) fn apply_write(&mut self, memory: &mut Memory, write: &Write<'_>) -> Result<(), Stray> {
         let Content::Changed(difference) = &write.content else {
             write.whole().iter().for_each(|put| self.apply(memory, put));
@@ -437,21 +440,21 @@ impl Shards {
         plain.change(write.key, write.version, difference)
     }
 
-    /// The host has applied a write that was committed here.
+    /// The host has applied a write that was committed at this card.
     pub(crate) fn unpin(&mut self, key: Key, applied: u64) {
         if let Tables::Far(far) = &mut self.tables {
             far.index.unpin(key, applied);
         }
     }
 
-    /// Writes a page of a shard, of [`Placement::Host`].
+    /// Encodes a page of a shard. For [`Placement::Host`] only.
     pub(crate) fn write_page(&self, page: PageWriter<'_>, shard: usize, from: Cursor) {
         if let Tables::Near(plain) = &self.tables {
             page.fill(plain.of_shard(shard, from.key));
         }
     }
 
-    /// Forgets all objects: the node begins to join.
+    /// Drops all objects, because the node starts to join.
     pub(crate) fn empty(&mut self, epoch: Epoch) {
         match &mut self.tables {
             Tables::Near(plain) => *plain = Plain::default(),
@@ -464,7 +467,7 @@ impl Shards {
         self.begin_epoch(epoch, true);
     }
 
-    /// A new epoch begins, and nothing is locked. `anew`: the node is the primary of other shards than before.
+    /// Starts a new epoch, without any locks. `anew`: the node now leads other shards than before.
     pub(crate) fn begin_epoch(&mut self, epoch: Epoch, anew: bool) {
         self.floor = Version::new(epoch, 0);
         match &mut self.tables {

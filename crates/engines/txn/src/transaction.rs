@@ -1,4 +1,4 @@
-//! The name of one attempt of a transaction.
+//! Identifiers of transaction attempts.
 
 use std::fmt;
 
@@ -7,8 +7,8 @@ use weft_waist::{Epoch, NodeId};
 const EPOCH_BITS: u32 = 24;
 const SEQUENCE_BITS: u32 = 36;
 
-/// Who coordinates an attempt, in which epoch, and the how many-th of its attempts it is. Never zero: an epoch begins
-/// with 1.
+/// The identifier of an attempt: its coordinator, the epoch, and the coordinator's sequence number. Never
+/// zero, since epochs start with 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TransactionId(u64);
 
@@ -27,22 +27,22 @@ impl TransactionId {
         Self((coordinator.index() as u64) << (EPOCH_BITS + SEQUENCE_BITS) | epoch | sequence)
     }
 
-    /// Of a call for which no attempt was begun.
+    /// The identifier that stands for a call of which no attempt was begun.
     pub const fn none(coordinator: NodeId) -> Self {
         Self::new(coordinator, Epoch(1), (1 << SEQUENCE_BITS) - 1)
     }
 
-    /// The identifier of these 64 bits, or `None` if they are none.
+    /// The identifier with these 64 bits, or `None` if they are invalid.
     pub const fn from_bits(bits: u64) -> Option<Self> {
         if (bits >> SEQUENCE_BITS) & ((1 << EPOCH_BITS) - 1) == 0 { None } else { Some(Self(bits)) }
     }
 
-    /// Its epoch, and its coordinator above its sequence, 40 bits.
+    /// The epoch; and the coordinator and the sequence, packed into 40 bits.
     pub(crate) const fn parts(self) -> (Epoch, u64) {
         (self.epoch(), (self.coordinator() as u64) << SEQUENCE_BITS | self.sequence())
     }
 
-    /// The identifier of these [`TransactionId::parts`], or `None` if they are none.
+    /// The identifier with these [`TransactionId::parts`], or `None` if they are invalid.
     pub(crate) const fn from_parts(epoch: Epoch, count: u64) -> Option<Self> {
         if epoch.0 >> EPOCH_BITS != 0 {
             return None;
@@ -53,7 +53,7 @@ impl TransactionId {
         )
     }
 
-    /// Its 64 bits.
+    /// The identifier as 64 bits.
     pub const fn bits(self) -> u64 {
         self.0
     }
@@ -63,12 +63,12 @@ impl TransactionId {
         (self.0 >> (EPOCH_BITS + SEQUENCE_BITS)) as usize
     }
 
-    /// Epoch in which it began.
+    /// The epoch in which the attempt began.
     pub const fn epoch(self) -> Epoch {
         Epoch((self.0 >> SEQUENCE_BITS) as u32 & ((1 << EPOCH_BITS) - 1))
     }
 
-    /// Counted by its coordinator.
+    /// The coordinator's sequence number.
     pub const fn sequence(self) -> u64 {
         self.0 & ((1 << SEQUENCE_BITS) - 1)
     }

@@ -1,4 +1,4 @@
-//! The attempts of a node as their coordinator: what each waits for, and the window that holds them.
+//! The attempts that a node coordinates: their state, and the window that holds them.
 
 use weft_time::Instant;
 use weft_waist::{NodeId, NodeSet};
@@ -8,57 +8,57 @@ use crate::procedure::Execution;
 use crate::procedure::{Access, ProcedureId};
 use crate::transaction::TransactionId;
 
-/// A key that is locked at its primary by an ATOMIC. It keeps its landing.
+/// A key that is locked at its primary by an RDMA atomic. It keeps its landing buffer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HeldLock {
     pub landing: usize,
     pub primary: usize,
     pub address: u64,
     pub index: usize,
-    /// Its READ is under way.
+    /// Whether the READ of the object is under way.
     pub reading: bool,
 }
 
-/// Event that an attempt waits for.
+/// The stage of an attempt, which says what it waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// The attempt is decided.
     Ended,
-    /// Answers to EXECUTE. `ship`: the rest then goes to the primary of this shard.
+    /// Waits for answers to EXECUTE. `ship`: afterwards the attempt is shipped to the primary of this shard.
     Executing { ship: Option<usize> },
-    /// The ends of its verbs; then it begins anew.
+    /// Waits for its outstanding verbs; then it restarts.
     Restarting,
-    /// The host runs the procedure.
+    /// Waits for its host, which runs the procedure.
     AtHost,
-    /// Answers to LOCK.
+    /// Waits for answers to LOCK.
     Locking,
-    /// Answers to VALIDATE.
+    /// Waits for answers to VALIDATE.
     Validating,
-    /// Waits for the answers to LOG messages.
+    /// Waits for answers to LOG.
     Logging,
-    /// The primaries, which get the values only now that the outcome has been told.
+    /// Waits for the primaries, which get the values after the outcome was reported.
     Committing,
-    /// The primary of another shard, and answers to its LOGs.
+    /// Waits for the primary of another shard, and for the answers to the LOG messages that it sends.
     Shipped { shard: usize },
-    /// Answers to WITHDRAW: there was no room for its writes everywhere.
+    /// Waits for answers to WITHDRAW: some replica had no room for the writes.
     Withdrawing {
         /// Nodes that have not answered.
         waiting: NodeSet,
-        /// The answer is known.
+        /// Whether the procedure's answer is known.
         answered: bool,
-        /// Resource without room.
+        /// What lacked room.
         lack: Lack,
     },
-    /// A view change has decided it; the host learns it when all nodes know.
+    /// Decided by a view change. The host is notified when all nodes know of it.
     Marked {
-        /// The decision.
+        /// The verdict.
         verdict: Verdict,
-        /// The answer is known.
+        /// Whether the procedure's answer is known.
         answered: bool,
     },
 }
 
-/// A part of the writes that not all replicas have answered for.
+/// A record for which some replicas have not answered yet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Acknowledgement {
     pub place: RecordPart,
@@ -73,41 +73,42 @@ pub(crate) struct Coordinated {
     pub token: u32,
     pub procedure: ProcedureId,
     pub execution: Execution,
-    /// Keys of the request itself; the rest was added.
+    /// Number of keys in the request itself. The procedure has added the others.
     pub named: usize,
-    /// Number of keys that are requested; those behind them are not yet.
+    /// Number of keys that were requested, in their order.
     pub asked: usize,
-    /// Keys that the host half was told.
+    /// Number of keys whose values were sent to the host half.
     pub told: usize,
-    /// The procedure has run to its end: keys still to be locked need no further run.
+    /// Whether the procedure has finished. Keys that are still to be locked need no further run.
     pub ready: bool,
-    /// The procedure has refused, for this reason: what it has read is validated, and nothing is logged.
+    /// The reason with which the procedure has aborted. Its reads are validated, and nothing is logged.
     pub refused: Option<u8>,
-    /// All was read at one moment of one shard.
+    /// Whether all keys were read in one shard at one moment.
     pub atomic: bool,
-    /// This node's own keys that are only read are requested.
+    /// Whether those of this node's own keys that are only read were requested.
     pub own_asked: bool,
-    /// The event in which keys were read here, and which, by their indices: nobody has locked them then.
+    /// The number of the event in which own keys were read, and these keys as a bit set of indices. No other
+    /// attempt had locked them then.
     pub seen: (u64, u64),
     pub rounds: u32,
-    /// Shards where it may hold locks.
+    /// Shards in which the attempt may hold locks.
     pub locked: u16,
-    /// Addresses at their primaries of keys that were READ; 0: unknown.
+    /// Address at its primary of each key that was READ; 0: unknown.
     pub addresses: Vec<u64>,
-    /// READs under way for VALIDATE.
+    /// Outstanding READs of VALIDATE.
     pub reading: usize,
-    /// Locks taken by ATOMICs.
+    /// Locks taken by RDMA atomics.
     pub held: Vec<HeldLock>,
-    /// Shards that are asked by message though others are not.
+    /// Shards whose primaries are asked by message, although this variant uses verbs.
     pub by_message: u16,
     /// Shards that have not answered.
     pub waiting: u16,
     pub acknowledgements: Vec<Acknowledgement>,
-    /// Shards that the remote primary logs, according to its reply.
+    /// The shards that the remote primary logs, according to its answer.
     pub shipped: Option<u16>,
     pub answer: Vec<u8>,
     pub repeat_at: Instant,
-    /// Number of repetitions of LOG, or of its predecessor at another primary.
+    /// Repetitions of LOG, or of SHIP.
     pub log_repeats: u32,
 }
 
@@ -151,14 +152,14 @@ impl Coordinated {
     }
 }
 
-/// The attempts of this node that are under way, or that not all nodes know to be decided.
+/// The attempts of this node that are under way, or not known to all nodes as decided.
 #[derive(Debug)]
 pub(crate) struct Window {
     slots: Vec<Coordinated>,
-    /// All attempts before this one are decided.
+    /// All attempts below this sequence are decided.
     pub base: u64,
     pub next: u64,
-    /// All attempts before this one are known to all nodes as decided.
+    /// All attempts below this sequence are known to all nodes as decided.
     pub truncated: u64,
     heard: [u64; weft_waist::NODES_MAX],
 }
@@ -213,12 +214,12 @@ impl Window {
         id.sequence() < self.base || attempt.id == Some(id) && attempt.stage == Stage::Ended
     }
 
-    /// The attempts that are not decided.
+    /// Sequences of the attempts that may be undecided.
     pub const fn open(&self) -> std::ops::Range<u64> {
         self.base..self.next
     }
 
-    /// For whom the oldest attempt waits that is not decided, by the primaries of the shards.
+    /// The nodes that the oldest undecided attempt waits for. `primaries`: the primary of each shard.
     pub fn waits_for(&self, primaries: &[Option<usize>]) -> NodeSet {
         if self.is_idle() {
             return NodeSet::EMPTY;
@@ -245,7 +246,7 @@ impl Window {
         }
     }
 
-    /// A view has ended, and everything with it.
+    /// Closes all attempts at the end of a view.
     pub fn restart(&mut self) {
         self.base = self.next;
         self.truncated = self.next;

@@ -1,4 +1,4 @@
-//! How peers reach each other's memory by verbs, and what of an engine's memory that takes.
+//! What a node needs to access a peer's memory with verbs.
 
 use weft_verbs::QueuePairNumber;
 
@@ -8,18 +8,18 @@ use crate::parameters::Parameters;
 /// Bytes of a coordinator's ring at a backup.
 pub(crate) const RING_BYTES: usize = 1 << 18;
 
-/// Access to a peer's memory.
+/// How verbs reach a peer's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wiring {
-    /// The local queue pair towards the peer.
+    /// The local queue pair that is connected to the peer.
     pub queue_pair: QueuePairNumber,
-    /// The address of byte 0 of this node's engine memory, as verbs see it.
+    /// The address, for verbs, of byte 0 of this node's engine memory.
     pub local_address: u64,
-    /// The key of a region over that memory.
+    /// The lkey of a region over that memory.
     pub lkey: u32,
     /// The address of byte 0 of the peer's engine memory.
     pub remote_address: u64,
-    /// The key of a region over that memory which peers may read and write.
+    /// The rkey of a region over that memory that peers may read and write.
     pub rkey: u32,
 }
 

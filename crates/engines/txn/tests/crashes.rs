@@ -1,5 +1,5 @@
-//! A node dies before one event after the other of a run, one run each: what was reported stays, nothing happens in
-//! part, and the others go on.
+//! A node crashes before an event of a run. One run is made for each of many events. Afterwards all reported
+//! outcomes hold, no transaction has taken effect in part, and the other nodes continue.
 
 mod network;
 
@@ -8,7 +8,7 @@ use network::{Faults, Network, Setup, before_events};
 use weft_txn::{Outcome, Variant};
 use weft_waist::{Engine, EngineState};
 
-/// Runs with a crash of `victim` before event `event`. `false` if the run ended before it.
+/// Runs with a crash of `victim` before event `event`. Returns `false` if the run ended before that event.
 fn crash(seed: u64, setup: Setup, calls: u64, victim: usize, event: u64) -> bool {
     let mut network = Network::new(seed, setup);
     network.crash_at = Some((victim, event));
@@ -47,7 +47,7 @@ fn at_every_seventh_event_with_tables_near_the_engine() {
     at_every(7, 10_000, Setup::new(3, 2, None), 40);
 }
 
-/// The same without leaving any out.
+/// Crashes a node before every single event.
 #[test]
 #[ignore = "some thousand runs"]
 fn at_every_single_event() {
@@ -62,7 +62,8 @@ fn with_loss_duplication_and_delay() {
     at_every(17, 20_000, setup, 40);
 }
 
-/// A node that is cut off tells nobody anything once its lease is over, though it does not know that others go on.
+/// A node that is cut off from the network reports nothing after its lease has ended, although it does not
+/// learn that the others continue.
 #[test]
 fn a_node_that_is_cut_off() {
     for seed in 0..60 {
@@ -73,7 +74,7 @@ fn a_node_that_is_cut_off() {
         assert!(!network.settle(before), "seed {seed}");
         let cut_off = seed as usize % 3;
         network.isolate(cut_off);
-        // It asks itself for what is its own, which takes no message.
+        // It calls transactions on its own shard, which need no message to other nodes.
         for _ in 0..200 {
             network.settle(60);
             network.call_now(cut_off, sum_of_shard(cut_off));
@@ -87,7 +88,7 @@ fn a_node_that_is_cut_off() {
     }
 }
 
-/// Two nodes die, the second while the first death is still being dealt with.
+/// Two nodes crash, the second during the recovery from the first crash.
 #[test]
 fn two_after_each_other() {
     for seed in 0..60 {
@@ -108,8 +109,9 @@ fn two_after_each_other() {
     }
 }
 
-/// FaSST tells the outcome before the primaries have the values, so a view change might abort what was told.
-/// Therefore its engines end with their view: whoever hears of another decides nothing any more, and tells nothing.
+/// FaSST reports the outcome before the primaries have the values, so a view change might abort a transaction
+/// that was reported as committed. Therefore its engines stop at a view change: they decide and report
+/// nothing more.
 #[test]
 fn a_rival_says_nothing_after_a_view_change() {
     let mut committing = 0;
@@ -128,7 +130,7 @@ fn a_rival_says_nothing_after_a_view_change() {
             |network: &Network| ["committed", "aborted", "conflicts"].map(|counter| network.counter(counter));
         let before = said(&network);
         committing += u64::from(network.alive().any(|(_, node)| !node.engine.is_quiet()));
-        // Clients ask again and again, and are told that nobody serves.
+        // Clients call again and again, and get the answer that no node serves.
         let happened = network.events >= event;
         network.settle(2_000);
         assert_eq!(said(&network), before, "node {victim} before event {event}");

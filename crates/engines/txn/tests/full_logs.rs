@@ -1,5 +1,5 @@
-//! Logs that hold hardly more than the records of one transaction: who finds room in one and none in the next must
-//! not wait for others who do the same.
+//! Logs that hold little more than the records of one transaction. Attempts that hold room in one log and
+//! find none in another must not wait for each other for ever.
 
 mod network;
 
@@ -7,14 +7,14 @@ use network::workload::{ACCOUNTS, BALANCE, long};
 use network::{Faults, Network, Setup, before_events};
 use weft_txn::{Fault, Outcome, Variant};
 
-/// All nodes replicate all shards, in logs as small as may be.
+/// All nodes replicate all shards, and logs have the smallest size possible.
 fn small(entries: Option<u32>) -> Setup {
     let mut setup = Setup::new(3, 3, entries);
     setup.parameters.log_bytes = 4 * setup.parameters.message_bytes;
     setup
 }
 
-/// A run to its end; says how many transactions were withdrawn.
+/// Runs until all is quiet. The first result is the number of withdrawn transactions.
 fn run(seed: u64, mut setup: Setup, calls: u64, crash: Option<(usize, u64)>) -> (u64, u64) {
     if seed % 4 == 3 {
         setup.faults = Faults { loss: 30, duplication: 30, late: 50 };
@@ -43,8 +43,8 @@ fn transactions_do_not_wait_for_room_in_a_circle() {
     }
 }
 
-/// The designs that Weft is compared with tell the outcome before the primaries have the values, and cannot withdraw
-/// what they have WRITTEN.
+/// The designs that Weft is compared with report the outcome before the primaries have the values, and cannot
+/// withdraw records that were written by RDMA WRITE. They must not deadlock either.
 #[test]
 fn rivals_do_not_wait_for_room_in_a_circle() {
     for variant in [Variant::FASST, Variant::DRTMH, Variant::DRTMH_NO_CACHE, Variant::DRTMR] {
@@ -57,7 +57,7 @@ fn rivals_do_not_wait_for_room_in_a_circle() {
     }
 }
 
-/// An attempt that begins anew takes another place of the window, and must wait until that is free.
+/// An attempt that restarts takes another slot of the window, and must wait until one is free.
 #[test]
 fn who_begins_anew_finds_a_window_full() {
     for seed in 0..8 {
@@ -68,7 +68,7 @@ fn who_begins_anew_finds_a_window_full() {
     }
 }
 
-/// Nobody would ever have room for it.
+/// A transaction that no log can hold is refused at once, because there would never be room for it.
 #[test]
 fn what_no_log_can_hold_is_refused_at_once() {
     for variant in

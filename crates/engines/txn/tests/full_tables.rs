@@ -1,5 +1,5 @@
-//! Tables that are filled to the brim: an insertion is refused before it is decided, at every replica or at none;
-//! nothing is lost, and what inserts nothing goes on.
+//! Tables that are filled completely. An insertion is refused before it is decided, at all replicas alike.
+//! Nothing is lost, and transactions that insert nothing still commit.
 
 mod network;
 
@@ -14,7 +14,7 @@ use weft_txn::{Fault, Key, Outcome, TransactionId, Version};
 use weft_waist::{Engine, EngineState, Event, Message, NodeSet};
 
 const NODES: usize = 3;
-/// Keys that are to be inserted into each shard: all replicas of the three have fewer slots than that.
+/// Keys that are to be inserted into each shard. No replica has as many slots for the three shards together.
 const KEYS: u64 = 80;
 const FIRST: u64 = 1_000;
 
@@ -29,7 +29,7 @@ fn small(replicas: usize, seed: u64) -> Setup {
     setup
 }
 
-/// All nodes insert keys of all shards at once, one by one and in pairs that two shards share.
+/// All nodes insert keys of all shards at once: single keys, and pairs of keys in two shards.
 fn insert(network: &mut Network) {
     let local = network.setup.local;
     for number in 0..KEYS {
@@ -43,7 +43,7 @@ fn insert(network: &mut Network) {
     }
 }
 
-/// What was inserted of all shards, as all nodes hold it.
+/// The inserted keys of all shards. All replicas must have the same ones.
 fn inserted(network: &Network) -> BTreeSet<Key> {
     let nodes = network.alive().map(|(index, _)| index);
     let objects = nodes.flat_map(|node| network.objects(node));
@@ -78,7 +78,8 @@ fn a_full_table_refuses_insertions_and_nothing_else() {
         assert!(done > 60 && full > 60, "{at}: {done} committed, {full} refused");
         let there = inserted(&network);
         assert!(there.len() >= done, "{at}: {} of {done}", there.len());
-        // What is there can be written, and deleted; then there is room again, before all hosts have carried that out.
+        // Existing keys can be written and deleted. Then there is room again, even before all hosts have
+        // applied the deletions.
         network.finished.clear();
         for shard in 0..NODES {
             network.call(shard, transfer(Key::new(shard, 0), Key::new((shard + 1) % NODES, 1)));
@@ -98,7 +99,7 @@ fn a_full_table_refuses_insertions_and_nothing_else() {
     }
 }
 
-/// Each long value takes a block; there are 128 of them at each node.
+/// Each long value takes a block, and each node has 128 of them.
 #[test]
 fn a_table_without_blocks_refuses_long_values() {
     let mut network = Network::new(1, Setup::new(NODES, NODES, Some(64)));
@@ -121,7 +122,7 @@ fn a_value_longer_than_the_tables_hold_is_a_fault() {
     assert_eq!(network.finished, [(0, Outcome::Faulty(Fault::LongValue))]);
 }
 
-/// A peer that logs or copies what no table holds is not listened to.
+/// A peer's LOG or page with a value that is too long for the tables is ignored.
 #[test]
 fn a_value_longer_than_the_tables_hold_is_kept_nowhere() {
     let mut setup = Setup::new(NODES, 2, Some(64));
@@ -148,7 +149,7 @@ fn a_value_longer_than_the_tables_hold_is_kept_nowhere() {
         Room::default(),
         [put].into_iter(),
     );
-    // The first and the last page of shard 0: cursors from the start to the end.
+    // A page of shard 0 that is both the first and the last one: its cursors are the start and the end.
     let mut page = [&header[..], &[0; 13], &[0xff; 4], &[0; 8]].concat();
     write_list(&mut page, [put].into_iter());
     for (kind, payload) in [(Kind::Log, &log), (Kind::Copied, &page)] {
@@ -171,8 +172,8 @@ fn a_node_dies_while_tables_are_full() {
     });
 }
 
-/// A copy of a table stands otherwise than the table, so it may find no room where that has been found. Then the node
-/// is lost, and the others go on without it.
+/// A copied table is laid out otherwise than the original, so it may lack room for objects that the original
+/// holds. Then the joining node is lost, and the others continue without it.
 #[test]
 fn a_node_comes_back_while_tables_are_full() {
     let (mut back, mut lost) = (0, 0);

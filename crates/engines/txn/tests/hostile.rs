@@ -1,4 +1,4 @@
-//! Messages are read as they were written, and whatever else comes is refused, never a panic.
+//! Messages decode to what was encoded. All other input is rejected, and never causes a panic.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -109,7 +109,7 @@ proptest! {
         let _ = HostMessage::parse(kind, &bytes);
     }
 
-    /// Well-formed or not, what a peer or a client says of attempts that nobody knows does no harm.
+    /// Messages of peers and clients about unknown attempts do no harm, whether they are well-formed or not.
     #[test]
     fn an_engine_survives_what_a_peer_says(
         messages in vec((0u8..19, id(), vec(any::<u8>(), 0..80), 0u64..40, any::<bool>()), 1..60),
@@ -131,7 +131,7 @@ proptest! {
     }
 }
 
-/// Refuses whatever it is asked.
+/// A procedure that always aborts.
 struct Refusal;
 
 impl Procedure for Refusal {
@@ -144,7 +144,7 @@ impl Procedure for Refusal {
     }
 }
 
-/// Stays on the host.
+/// A procedure that stays on the host.
 struct OnHost;
 
 impl Procedure for OnHost {
@@ -165,7 +165,7 @@ fn procedures() -> Procedures {
     Procedures::new(vec![Box::new(Refusal), Box::new(OnHost)])
 }
 
-/// An engine of node 0, and what it says to whom.
+/// An engine of node 0, and the messages that it sends.
 struct Node {
     engine: Transactions,
     memory: Memory,
@@ -173,12 +173,12 @@ struct Node {
 }
 
 impl Node {
-    /// A founder of three, with these objects of 1,000 bytes in its host's memory.
+    /// Node 0 of three founders. Its engine holds these objects of 1,000 bytes in its own tables.
     fn new(objects: impl IntoIterator<Item = Key>) -> Self {
         Self::of(Placement::Host, objects)
     }
 
-    /// The same, or one on a card whose index has the objects.
+    /// The same with tables at `placement`. On a card, the objects are in the index.
     fn of(placement: Placement, objects: impl IntoIterator<Item = Key>) -> Self {
         let parameters = Parameters { window: 16, log_bytes: 1 << 16, ..Parameters::new(3, 2) };
         let mut engine = Transactions::new(parameters, procedures(), placement);
@@ -205,7 +205,7 @@ impl Node {
         self.handle(Event::Configure(Configuration { node: node(0), view, lease_until }));
     }
 
-    /// Node 1 says this in an epoch.
+    /// Node 1 sends this message in `epoch`.
     fn deliver(&mut self, epoch: Epoch, kind: Kind, body: impl FnOnce(&mut Vec<u8>)) {
         let mut payload = Vec::new();
         Header { epoch, decided: 0, truncated: 0 }.encode(&mut payload);
@@ -214,7 +214,7 @@ impl Node {
         self.handle(Event::Deliver { from: node(1), message, last: true });
     }
 
-    /// What it has just sent of a kind.
+    /// The message of this kind that the engine has just sent.
     fn said(&self, wanted: Kind) -> Option<&[u8]> {
         self.effects.iter().find_map(|effect| match effect {
             Effect::Send { kind, payload, .. } if *kind == wanted as u8 => {
@@ -242,7 +242,8 @@ fn a_report_may_name_a_coordinator_that_is_none() {
     assert_eq!(node_0.engine.counted().unavailable, refused, "it serves in the new view");
 }
 
-/// The record is kept, and answered for by itself: nothing is said again of the run.
+/// After a refused shipment, a record of the attempt may still be logged. It is acknowledged by LOGGED, and
+/// the outcome of the run is not repeated.
 #[test]
 fn what_was_refused_may_be_logged_nevertheless() {
     let key = Key::new(0, 1);
@@ -289,8 +290,8 @@ fn pages_behind_the_last_are_refused_or_empty() {
     }
 }
 
-/// What is withdrawn may still take effect elsewhere, if all who have withdrawn it die: nobody else may write its
-/// keys before it ends.
+/// A withdrawn attempt may still take effect at other nodes, if all replicas that have withdrawn it crash. So
+/// no other attempt may lock its keys before it ends.
 #[test]
 fn what_is_withdrawn_keeps_its_locks_until_it_ends() {
     let key = Key::new(0, 1);
@@ -322,8 +323,8 @@ fn what_is_withdrawn_keeps_its_locks_until_it_ends() {
     assert_eq!(execute(&mut node_0, 2).0, Status::Ok);
 }
 
-/// A view change decides what has begun before it. Were it logged in the new view, nodes that join would keep what
-/// the others have aborted.
+/// A view change decides all attempts of earlier views. If such an attempt's run were logged in the new view,
+/// joining nodes would log records that the others have aborted.
 #[test]
 fn what_a_run_of_a_former_view_has_left_is_not_logged() {
     let key = Key::new(0, 1);
@@ -341,7 +342,7 @@ fn what_a_run_of_a_former_view_has_left_is_not_logged() {
     ran.extend_from_slice(&[0, 0]);
     let message = Message { kind: HostKind::Ran as u8, payload: &ran };
     let ran = Event::Call { caller: Caller::Host(1), message, last: true };
-    // Others have not reported yet.
+    // The other members have not sent their reports yet.
     node_0.configure(View {
         epoch: Epoch(2),
         full: NodeSet::first(2),
@@ -351,8 +352,8 @@ fn what_a_run_of_a_former_view_has_left_is_not_logged() {
     assert!(node_0.said(Kind::Log).is_none());
 }
 
-/// A shipped transaction that turns out to need more keys restarts. The locks that its first attempt took here do not
-/// conflict with the second.
+/// A shipped transaction that turns out to need more keys restarts. The second attempt does not conflict with
+/// the locks that the first one took on this node.
 #[test]
 fn a_restarted_transaction_does_not_conflict_with_itself() {
     let keys = [Key::new(0, 1), Key::new(1, 1)];
@@ -371,11 +372,11 @@ fn a_restarted_transaction_does_not_conflict_with_itself() {
     assert!(node_0.said(Kind::Execute).is_some());
 }
 
-/// Writes the body of a message.
+/// A function that encodes the body of a message.
 type Writer<'a> = &'a dyn Fn(&mut Vec<u8>);
 
-/// What an attempt is to have locked, run or ended its coordinator says, and nobody else: it knows what it has asked
-/// for.
+/// Requests to lock, run or end an attempt are accepted from its coordinator only. Other nodes do not know
+/// what the coordinator has requested.
 #[test]
 fn nobody_speaks_for_another_coordinator() {
     let want = Want { index: 0, access: Access { key: Key::new(0, 1), mode: Mode::Update } };
@@ -419,7 +420,7 @@ fn a_record_of_another_view_is_not_kept() {
     }
 }
 
-/// A record of one write, which changes a row of which `base` was read.
+/// Encodes LOG with one write, as a difference to version `base` of a row.
 fn changed(out: &mut Vec<u8>, id: TransactionId, key: Key, base: Version) {
     let shard = key.shard();
     let place = RecordPart { id, shard, part: 0, parts: 1 };
@@ -428,8 +429,8 @@ fn changed(out: &mut Vec<u8>, id: TransactionId, key: Key, base: Version) {
     assert!(write::log_differences(out, &place, 1 << shard, Room::default(), [replacement].into_iter()));
 }
 
-/// Who is told of changes to what it does not have does not make something up, and does not fall over: it takes no
-/// part any more.
+/// A backup that gets a difference to a value that it does not have stops: it neither makes up a value nor
+/// panics.
 #[test]
 fn a_change_of_something_else_stops_the_backup() {
     for known in [false, true] {
@@ -444,7 +445,7 @@ fn a_change_of_something_else_stops_the_backup() {
     }
 }
 
-/// Where the tables of a primary are: in its own memory, and in its host's, of which it has an index.
+/// Two placements of a primary's tables: in the engine's memory, and in the host's memory behind an index.
 fn placements() -> [Placement; 2] {
     let shape = Shape {
         slots: 128,
@@ -466,7 +467,7 @@ fn an_engine_needs_copies_if_its_tables_are_at_its_host() {
     assert_eq!((near, far), (Capabilities::CORE, Capabilities::HOST_MEMORY));
 }
 
-/// A primary, and what peers log at it.
+/// A primary, and the records that peers send it.
 struct Primary {
     node: Node,
     key: Key,
@@ -479,7 +480,8 @@ impl Primary {
         Self { node: Node::of(placement, [key]), key, attempts: 0 }
     }
 
-    /// Has another attempt lock and read the key: what it has, and the version of a write.
+    /// Another attempt locks and reads the key. Returns the attempt, the version of its write, and the value
+    /// that it has read.
     fn execute(&mut self) -> (TransactionId, Version, Vec<u8>) {
         let id = TransactionId::new(node(1), Epoch(1), self.attempts);
         self.attempts += 1;
@@ -492,7 +494,7 @@ impl Primary {
         (id, got.new, got.value.expect("it is there").to_vec())
     }
 
-    /// Whether the primary keeps these writes of the attempt, which has ended then.
+    /// Whether the primary logs these writes of the attempt. The attempt ends in any case.
     fn keeps(&mut self, id: TransactionId, writes: &[Replacement<'_>]) -> bool {
         let place = RecordPart { id, shard: 0, part: 0, parts: 1 };
         self.node.deliver(Epoch(1), Kind::Log, |out| {
@@ -517,8 +519,8 @@ fn changed_in_the_middle(row: &[u8]) -> Vec<u8> {
     row
 }
 
-/// Others read of a primary what its host has not applied yet: it has what its locks were given for, and makes the
-/// new value of that.
+/// Readers at a primary see a write that the host has not applied yet. The primary builds the value from the
+/// difference and the former value.
 #[test]
 fn a_primary_shows_what_a_write_changes() {
     for placement in placements() {

@@ -1,5 +1,5 @@
-//! What a host says to have executed by itself is taken only for what it may do; whatever else it says does no harm,
-//! and neither does what a card says to a host that has no table.
+//! A card accepts a transaction that its host has executed only if the host was allowed to execute it. Other
+//! messages of the host do no harm, nor do messages of a card to a host without a table.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -16,7 +16,7 @@ use weft_waist::{
     Caller, Configuration, Effect, Effects, Engine, Epoch, Event, Io, Memory, Message, NodeId, NodeSet, View,
 };
 
-/// A transaction that stays on the host.
+/// A procedure that stays on the host.
 struct OnHost;
 
 impl Procedure for OnHost {
@@ -37,7 +37,7 @@ fn procedures() -> Procedures {
     Procedures::new(vec![Box::new(OnHost)])
 }
 
-/// The card of node 0 of three, the primary of shard 0.
+/// The card of node 0 of three nodes, which is the primary of shard 0.
 struct Card {
     engine: Transactions,
     memory: Memory,
@@ -75,7 +75,8 @@ impl Card {
         self.engine.handle(Instant::ZERO, event, &mut io);
     }
 
-    /// How what the host says to have executed ends at once, if it does, and whether it is logged elsewhere.
+    /// The card handles the host's report. Returns the outcome, if the attempt ends at once, and whether the
+    /// card sends LOG.
     fn executed(&mut self, said: &Said) -> (Option<Status>, bool) {
         let payload = said.encode();
         let message = Message { kind: HostKind::Local as u8, payload: &payload };
@@ -99,7 +100,7 @@ impl Card {
     }
 }
 
-/// What a host says.
+/// A host's report of a transaction that it has executed.
 #[derive(Clone, Debug)]
 struct Said {
     applied: u64,
@@ -111,7 +112,7 @@ struct Said {
 }
 
 impl Said {
-    /// One object that is not there is read and written.
+    /// The report of a transaction that reads an absent object and writes it.
     fn writing(key: Key) -> Self {
         Self {
             applied: 0,
@@ -211,7 +212,7 @@ fn only_own_keys_that_nobody_holds_are_written() {
     assert!(card.executed(&Said::writing(Key::new(0, 4))).1, "what was wrong holds nothing");
 }
 
-/// A host without a table has nothing to execute over, whatever its card says.
+/// A host without a table executes nothing alone, whatever its card reports.
 #[test]
 fn a_host_without_a_table_executes_nothing_by_itself() {
     let parameters = HalfParameters { local: Local::All, ..HalfParameters::default() };

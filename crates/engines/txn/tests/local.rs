@@ -1,5 +1,5 @@
-//! Hosts execute transactions over their own tables: what happens is strictly serializable, whatever the tables lag
-//! behind.
+//! Hosts execute transactions over their own tables. The history is strictly serializable, however far the
+//! tables lag behind.
 
 mod network;
 
@@ -23,7 +23,8 @@ fn ends_well(network: &mut Network, at: &str) {
     assert_eq!(network.money(), nodes * ACCOUNTS * BALANCE, "{at}");
 }
 
-/// With large and small indexes: the more is evicted, the more the host's versions are judged by the age of its table.
+/// With large and small indexes. The smaller the index, the more often the age of the host's table decides
+/// whether a read is current.
 #[test]
 fn random_schedules() {
     let (mut executed, mut conflicts) = (0, 0);
@@ -42,7 +43,7 @@ fn random_schedules() {
     assert!(executed > 2_000 && conflicts > 100 && 4 * conflicts < 3 * executed, "{conflicts} of {executed}");
 }
 
-/// Where hosts do not, all goes through the cards.
+/// If hosts execute nothing alone, all transactions go through the cards.
 #[test]
 fn left_out() {
     let mut network = Network::new(1, Setup::new(3, 2, Some(64)));
@@ -62,7 +63,7 @@ fn a_crash_at_every_ninth_event() {
     });
 }
 
-/// A node dies in the middle, and comes back empty.
+/// A node crashes in the middle of the run, and rejoins with empty memory.
 #[test]
 fn nodes_that_come_back() {
     for seed in 0..30 {

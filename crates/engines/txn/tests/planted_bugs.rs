@@ -1,4 +1,4 @@
-//! Each planted bug is found by the checks of random schedules.
+//! The checks of random schedules find each planted bug.
 #![cfg(feature = "planted-bugs")]
 
 mod network;
@@ -10,10 +10,11 @@ use network::{Network, Setup};
 use weft_time::Duration;
 use weft_txn::PlantedBug;
 
-/// Whether a run shows that something is wrong. `crash`: with a crash in its middle.
+/// Whether a run fails a check. `crash`: a node crashes in the middle of the run.
 fn is_caught(seed: u64, bug: Option<PlantedBug>, crash: bool) -> bool {
     let outcome = catch_unwind(AssertUnwindSafe(|| {
-        // Where a card's index would stop at a write without a lock, the history tells it of tables near the engine.
+        // A card's index would panic at a write without a lock. With tables in the engine the run goes on,
+        // and the history shows the bug.
         let entries = (bug != Some(PlantedBug::UnlockBeforeLog)).then_some(64);
         let mut setup = Setup::new(3, 2, entries);
         setup.parameters.bug = bug;

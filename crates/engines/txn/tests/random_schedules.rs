@@ -1,4 +1,5 @@
-//! Random transactions over a random network are strictly serializable, lose nothing and leave nothing behind.
+//! Random transactions over a faulty network are strictly serializable. Nothing is lost, and no lock or
+//! record is left behind.
 
 mod network;
 
@@ -47,7 +48,7 @@ fn loss_duplication_and_delay() {
     }
 }
 
-/// The designs that Weft is compared with are serializable, too.
+/// The designs that Weft is compared with are serializable too. They send values with the commit.
 #[test]
 fn values_with_the_commit() {
     for seed in 0..6 {
@@ -68,7 +69,7 @@ fn reads_and_logs_by_verbs() {
         setup.parameters.variant = variants[seed as usize % 4];
         if seed >= 8 {
             setup.faults = LOSSY;
-            // Fewer landings than writes under way: a READ must not come down outside.
+            // There are fewer landing buffers than writes under way. A READ must not land outside its buffer.
             setup.parameters.operations = 12;
         }
         let network = run(seed, setup, 400);
@@ -77,8 +78,8 @@ fn reads_and_logs_by_verbs() {
     }
 }
 
-/// What is absent at another node is not locked by an ATOMIC: the attempt begins anew, and asks by message. It must
-/// not find the locks in its way that it had before.
+/// An absent object at another node cannot be locked by an RDMA atomic: the attempt restarts, and asks by
+/// message. It must not conflict with its own former locks.
 #[test]
 fn nobody_gives_way_to_itself() {
     for seed in 0..40 {
@@ -106,7 +107,7 @@ fn without_shipping() {
     }
 }
 
-/// Keys are read first, and locked once it is known what is written; wherever the tables are and the procedure runs.
+/// Keys are read first, and locked when the writes are known. With all placements of tables and procedures.
 #[test]
 fn reads_and_locks_by_requests_of_their_own() {
     for seed in 0..24u64 {
@@ -122,8 +123,8 @@ fn reads_and_locks_by_requests_of_their_own() {
     }
 }
 
-/// What is read at one moment needs no validation; but an answer in two messages may be completed by the answer to a
-/// repeated request.
+/// A read at one moment needs no validation. But if an answer takes two messages, one of them may answer a
+/// repeated request, from another moment.
 #[test]
 fn answers_in_parts_are_not_of_one_moment() {
     for seed in 0..120 {
@@ -133,14 +134,14 @@ fn answers_in_parts_are_not_of_one_moment() {
     }
 }
 
-/// An absent key has the version of its segment's latest deletion; if its lock is older, and the request came again,
-/// that is still not newer than the lock.
+/// An absent key has the version of its segment's latest deletion. That may be newer than the key's lock when
+/// a request is repeated; the version that is read must still be lower than the lock's.
 #[test]
 fn what_is_absent_is_older_than_the_lock_on_it() {
     for seed in 0..120 {
         let mut setup = Setup::new(3, 2, Some(64));
         setup.parameters.variant.multi_hop = false;
-        // Many neighbours.
+        // Many keys share a segment.
         setup.segment_slots = 16;
         setup.faults = Faults { loss: 250, ..LOSSY };
         run(seed, setup, 200);

@@ -1,6 +1,6 @@
-//! A node dies before one event after the other of a run, comes back empty, copies its shards and is full again:
-//! nothing is lost or told twice, each shard is served by its first primary in the end, and all replicas have the
-//! same objects.
+//! A node crashes before an event of a run, rejoins with empty memory, copies its shards and becomes full
+//! again. One run is made for each of many events. Nothing is lost or reported twice, in the end each shard
+//! is led by its own node, and all replicas have the same objects.
 
 mod network;
 
@@ -17,7 +17,7 @@ fn returning(seed: u64, setup: Setup) -> Network {
     network
 }
 
-/// Everybody is there, everything is served, and nothing is wrong.
+/// Checks that all nodes are full members, every shard is served, and the history is correct.
 fn check(network: &mut Network, at: &str) {
     let nodes = network.setup.parameters.nodes;
     assert_eq!(network.view.full, NodeSet::first(nodes), "{at}: not all are back");
@@ -46,7 +46,7 @@ fn check(network: &mut Network, at: &str) {
     assert!(!network.check().is_violated(), "{at}");
 }
 
-/// `false` if the run ended before the crash.
+/// Runs with a crash of `victim` before event `event`. Returns `false` if the run ended before that event.
 fn crash(seed: u64, setup: Setup, calls: u64, victim: usize, event: u64) -> bool {
     let mut network = returning(seed, setup);
     network.crash_at = Some((victim, event));
@@ -81,7 +81,7 @@ fn with_loss_duplication_and_delay() {
     at_every(37, 20_000, setup, 60);
 }
 
-/// Another node dies while the first joins: one of those that it copies from, or one that has nothing to do with it.
+/// Another node crashes while the first one joins. The first one may be copying from it, or not.
 #[test]
 fn another_dies_meanwhile() {
     for seed in 0..120 {
@@ -103,7 +103,7 @@ fn another_dies_meanwhile() {
     }
 }
 
-/// The joining node itself dies, and comes back once more.
+/// The joining node itself crashes, and rejoins once more.
 #[test]
 fn the_joining_node_dies_again() {
     for seed in 0..80 {
@@ -126,7 +126,7 @@ fn the_joining_node_dies_again() {
     }
 }
 
-/// Whoever was full in the beginning has died and come back: all that is left was copied.
+/// All founding nodes crash and rejoin one after the other, so in the end everything was copied.
 #[test]
 fn one_after_the_other() {
     for seed in 0..20 {
@@ -146,8 +146,8 @@ fn one_after_the_other() {
     }
 }
 
-/// Both replicas of a shard die before one is back: what it held is lost, nobody makes something up in its place, and
-/// callers are told.
+/// Both replicas of a shard crash before either has rejoined. The shard is lost: no node serves invented
+/// objects, and callers are notified.
 #[test]
 fn a_shard_that_nobody_holds_stays_lost() {
     for seed in 0..20 {
@@ -156,7 +156,7 @@ fn a_shard_that_nobody_holds_stays_lost() {
         network.start(3, 100);
         let first = 400 + network.random(600);
         assert!(!network.settle(first), "seed {seed}");
-        // Who comes back never serves.
+        // Nodes that rejoin now never serve.
         network.concurrency = 0;
         network.crash(1);
         network.crash(2);
@@ -169,7 +169,7 @@ fn a_shard_that_nobody_holds_stays_lost() {
         network.start(0, 0);
         assert!(network.settle(100_000), "seed {seed}");
         assert_eq!(network.finished, [(0, Outcome::Unavailable)], "seed {seed}");
-        // Nor do those who came back: they can never be full, and say so at once.
+        // Calls at the rejoined nodes end at once too, since these nodes can never become full.
         network.finished.clear();
         for index in [1, 2] {
             assert_eq!(network.view.joining.len(), 2, "seed {seed}");

@@ -1,22 +1,23 @@
-//! The table of DrTM+H (Xenic, section 4.1.4): a closed array of buckets, and linked buckets for what they have no
-//! room for.
+//! The table of DrTM+H (Xenic, section 4.1.4): a fixed array of buckets, and further buckets that are linked
+//! to full ones.
 //!
-//! Objects keep their addresses, so that a peer that knows one reads the object with one READ, locks it with one
-//! ATOMIC and writes it with WRITEs.
+//! Objects keep their addresses. So a peer that has the address of an object reads it with one READ, locks it
+//! with one RDMA atomic and writes it with WRITEs.
 //!
 //! ```text
 //! memory    bucket 0 | bucket 1 | … | linked bucket 0 | …
-//! bucket    0 next(8)       1 + the number of the linked bucket behind it; 0 = none
+//! bucket    0 next(8)       1 + the number of the linked bucket that follows; 0 = none
 //!           8               elements, bucket_slots of them
-//! element   0 lock(8)       who holds it; 0 = nobody. The target of an ATOMIC
-//!           8 version(8)    of the latest write, also of a deletion; 0 if there was none
+//! element   0 lock(8)       the attempt that holds the lock; 0 = none. The target of RDMA atomics
+//!           8 version(8)    of the latest write or deletion; 0 if there was none
 //!           16 key(8)
-//!           24 length(8)    bytes of the value; bit 63 the object is there
+//!           24 length(8)    bytes of the value; bit 63: the object exists
 //!           32 value(V)     V = the longest value, padded to 8 bytes
 //! ```
 //!
-//! Integers are little-endian, as ATOMICs take them. Nothing tells a reader that an object was read in the middle of
-//! a write: it is locked meanwhile, and the reader validates that it is not and that its version is the same.
+//! Integers are little-endian, as RDMA atomics require. A READ may see an object in the middle of a write.
+//! The object is locked during the write, so the reader validates afterwards that it is not locked and that
+//! its version has not changed.
 
 use super::layout::{mix, scale};
 use super::table::Full;
@@ -29,7 +30,7 @@ const LENGTH: usize = 24;
 const VALUE: usize = 32;
 const PRESENT: u64 = 1 << 63;
 
-/// The geometry of a chained table, and which linked buckets are free.
+/// The geometry of a chained table, and its free linked buckets.
 #[derive(Clone, Debug)]
 pub struct Chained {
     buckets: u32,
@@ -40,30 +41,30 @@ pub struct Chained {
     objects: u64,
 }
 
-/// A bucket, linked or not, as one READ takes it.
+/// A bucket of the array or a linked one, as the target of one READ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bucket {
-    /// Its address.
+    /// Address.
     pub at: u64,
-    /// Its length in bytes.
+    /// Length in bytes.
     pub length: usize,
 }
 
-/// An element, parsed.
+/// A decoded element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Element<'a> {
-    /// Holder of its lock; 0: none.
+    /// The attempt that holds the lock; 0: none.
     pub lock: u64,
-    /// Of the latest write or deletion.
+    /// Version of the latest write or deletion.
     pub version: Version,
-    /// Its key.
+    /// The key.
     pub key: u64,
-    /// Its value, if it is present.
+    /// The value, if the object exists.
     pub value: Option<&'a [u8]>,
 }
 
 impl<'a> Element<'a> {
-    /// Parses the bytes of an element. A length that cannot be is cut off.
+    /// Decodes the bytes of an element. A length that exceeds the element is cut.
     pub fn parse(bytes: &'a [u8]) -> Self {
         let length = word(bytes, LENGTH);
         let value = (length & PRESENT != 0).then(|| {
@@ -79,7 +80,7 @@ impl<'a> Element<'a> {
     }
 }
 
-/// Locks an element that is being made.
+/// The lock of an element that is being initialized.
 const NOBODY_YET: u64 = u64::MAX;
 
 impl Chained {
@@ -92,11 +93,11 @@ impl Chained {
     /// Offset of an element's value.
     pub const VALUE: u64 = VALUE as u64;
 
-    /// An empty table of `buckets` buckets and `linked` ones of `bucket_slots` elements each. Its bytes are
-    /// [`Chained::bytes`] zeros.
+    /// An empty table of `buckets` buckets and `linked` linked buckets, with `bucket_slots` elements each.
+    /// Its memory must be [`Chained::bytes`] zeros.
     ///
     /// # Panics
-    /// If there are no buckets or a bucket has no elements.
+    /// If there are no buckets, or they have no elements.
     pub fn new(buckets: u32, linked: u32, bucket_slots: u32, value_bytes_max: usize) -> Self {
         assert!(buckets > 0 && bucket_slots > 0, "a table has buckets, and they have elements");
         let value_bytes_max = value_bytes_max.next_multiple_of(8);
@@ -118,7 +119,7 @@ impl Chained {
         self.bucket_slots
     }
 
-    /// Objects in it.
+    /// Number of objects.
     pub fn objects(&self) -> u64 {
         self.objects
     }
@@ -128,14 +129,14 @@ impl Chained {
         self.numbered(scale(mix(key.bits()), self.buckets).into())
     }
 
-    /// Offset in a bucket's bytes of the element of `key`, whether the object is present or was deleted.
+    /// Offset of the element of `key` in a bucket's bytes. A deleted object has an element too.
     pub fn position(&self, bucket: &[u8], key: Key) -> Option<usize> {
         self.elements().find(|&at| {
             word(bucket, at + KEY) == key.bits() && (word(bucket, at + VERSION) != 0 || word(bucket, at) != 0)
         })
     }
 
-    /// The bucket behind the one with these bytes.
+    /// The linked bucket that follows the bucket with these bytes.
     pub fn next(&self, bucket: &[u8]) -> Option<Bucket> {
         let number = word(bucket, 0).checked_sub(1).filter(|&number| number < self.linked.into())?;
         Some(self.numbered(u64::from(self.buckets) + number))
@@ -153,11 +154,11 @@ impl Chained {
         }
     }
 
-    /// The address of the element of `key`, which is made if there is none. A new one is locked by `lock`, is not
-    /// there and has version 0: an object that is to be inserted.
+    /// The address of the element of `key`; if there is none, one is allocated. A new element is locked by
+    /// `lock`, has version 0 and holds no value: its object is to be inserted.
     ///
     /// # Errors
-    /// If there is no room; then nothing is changed.
+    /// If there is no room. Then nothing changes.
     pub fn find_or_make(&mut self, memory: &mut [u8], key: Key, lock: u64) -> Result<u64, Full> {
         assert!(lock != 0, "somebody makes it");
         if let Some(at) = self.find(memory, key) {
@@ -186,12 +187,13 @@ impl Chained {
         Ok(at)
     }
 
-    /// Writes an object, new or not, and leaves its lock as it is.
+    /// Writes an object, existing or new. Its lock does not change.
     ///
     /// # Errors
-    /// If there is no room; then nothing is changed.
+    /// If there is no room. Then nothing changes.
     ///
     /// # Panics
+    /// If the value is longer than the table allows, or the version is 0.
     /// If the value is longer than the table's values may be, or the version is 0.
     pub fn put(&mut self, memory: &mut [u8], key: Key, version: Version, value: &[u8]) -> Result<u64, Full> {
         assert!(value.len() <= self.value_bytes_max && version != Version::ZERO, "a value of the table");
@@ -208,8 +210,8 @@ impl Chained {
         Ok(at)
     }
 
-    /// Deletes an object, if it is there. Its element stays, with the deletion's version, which a reader validates,
-    /// and is the same if the object is inserted again.
+    /// Deletes an object, and returns whether it existed. Its element stays, with the deletion's version.
+    /// Readers validate that version, and a later insertion uses the same element.
     pub fn remove(&mut self, memory: &mut [u8], key: Key, version: Version) -> bool {
         let Some(at) = self.find(memory, key) else { return false };
         let at = at as usize;
@@ -220,14 +222,16 @@ impl Chained {
         was_there
     }
 
-    /// Deletes an object whose insertion may come later than its deletion: an element says so even if there was none.
+    /// Deletes an object even if its insertion has not been applied yet: an element with the deletion's
+    /// version is allocated if there is none.
     ///
     /// # Errors
-    /// If there is no room; then nothing is changed.
+    /// If there is no room. Then nothing changes.
     pub fn bury(&mut self, memory: &mut [u8], key: Key, version: Version) -> Result<(), Full> {
         if self.find(memory, key).is_none() {
             let at = self.find_or_make(memory, key, NOBODY_YET)?;
-            // An element without lock and version is free.
+            // An element with lock 0 and version 0 counts as free, so the version is written before the lock
+            // is released.
             put(memory, at as usize + VERSION, version.bits());
             put(memory, at as usize, 0);
         }
@@ -235,7 +239,7 @@ impl Chained {
         Ok(())
     }
 
-    /// Calls `each` with every object that is there: its key, version and value.
+    /// Calls `each` with the key, version and value of every object.
     pub fn for_each(&self, memory: &[u8], mut each: impl FnMut(Key, Version, &[u8])) {
         for number in 0..u64::from(self.buckets + self.next_linked) {
             let bucket = self.numbered(number);

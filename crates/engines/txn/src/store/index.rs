@@ -1,36 +1,38 @@
-//! The card's caching index (Xenic, section 4.1.3): what is known of each segment of the host's table, the objects
-//! that are cached, and what transactions do with them.
+//! The card's caching index (Xenic, section 4.1.3). For each segment of the host's table it holds where
+//! objects lie, which objects are cached, and their locks.
 //!
-//! An *entry* is one object: its version and value as of the latest commit, if known, its lock, and what keeps it
-//! from being evicted. The entries of a segment are chained; there is a fixed number of entries in all, each with
-//! room for a value, so an object that is locked can always take the value that is committed. (Xenic has some
-//! positions in each segment and chains pages of them; one pool of entries wastes none on segments that are cold.)
+//! An *entry* belongs to one object. It holds the version and the value of the latest commit, if known, the
+//! lock, and counters that keep it from being evicted. The entries of a segment are chained. The number of
+//! entries is fixed, and each has room for a value, so a locked object can always take the committed value.
+//! (Xenic has some slots in each segment and chains pages of them. One pool of entries wastes none on
+//! segments that are rarely used.)
 //!
-//! What the host has not applied yet is *pinned*: its entry is newer than the table. The rules, without which the
-//! card would read what is out of date:
+//! A write that the host has not applied yet is *pinned*: its entry is newer than the table. Two rules keep
+//! the card from using outdated data:
 //!
-//! - [`Index::commit`] pins; [`Index::unpin`] follows the host's acknowledgement, after the [`Report`]s that came
-//!   with it.
-//! - Who reads the table for the index calls [`Index::expect`] first and [`Index::fill`] with the answer. A commit in
-//!   between stays: the expectation keeps its entry.
+//! - [`Index::commit`] pins. [`Index::unpin`] follows the host's acknowledgement, after the [`Report`]s that
+//!   came with it were processed.
+//! - Before a caller reads the table for the index, it calls [`Index::expect`]; afterwards it calls
+//!   [`Index::fill`] with the result. A commit in between is not lost, because an expectation keeps the
+//!   entry.
 //!
-//! An entry without lock, pin or expectation may be evicted, by a clock hand, when a new one is needed. No other ever
-//! is: if there are only such, the newcomer is refused. What was written and never read leaves a crowded index with
-//! its last pin.
+//! An entry without lock, pin or expectation may be evicted, by the clock algorithm, when a new entry is
+//! needed. Other entries are never evicted: if there are no evictable ones, the new entry is refused. In an
+//! index that is nearly full, an object that was written and never read loses its entry with its last pin.
 
 use super::layout::Layout;
 use super::report::{Hint, Knowledge, Overflow, Precision, Report};
 use crate::key::{Key, Version};
 use crate::message::{Difference, Stray};
 
-/// No entry.
+/// Index of no entry.
 const NONE: u32 = u32::MAX;
 
-/// Entries that the clock hand looks at for one newcomer, at most.
+/// The most entries that the clock hand examines for one new entry.
 const HAND_STEPS: usize = 128;
 
-/// An index is crowded when less than one in so many of its entries is free. What is written then and not read need
-/// not stay: new rows would drive out what is read.
+/// The index counts as crowded if less than one in `CROWDED` entries is free. Then written objects that
+/// nobody reads are dropped, since new rows would otherwise evict rows that are read.
 const CROWDED: usize = 16;
 
 /// Parameters of an index.
@@ -38,7 +40,7 @@ const CROWDED: usize = 16;
 pub struct IndexParameters {
     /// Precision for a segment.
     pub precision: Precision,
-    /// Slots that are read beyond those in which an object must be as far as is known: the paper's k.
+    /// Slots that a look-up reads beyond those in which the object is expected: k in the paper.
     pub ahead: u32,
     /// Entries, each with room for one value.
     pub entries: u32,
@@ -46,23 +48,24 @@ pub struct IndexParameters {
     pub value_bytes_max: usize,
 }
 
-/// Reason for which an object is not locked.
+/// The reason why an object is not locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused<T> {
-    /// It is locked already.
+    /// This holder has locked it already.
     Locked(T),
-    /// Every entry within reach is locked, pinned or expected.
+    /// All entries that the clock hand has examined are locked, pinned or expected.
     Full,
 }
 
-/// The index's knowledge of an object.
+/// What the index has of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cached<'a> {
-    /// It is present.
+    /// The object exists, with this version and value.
     Value(Version, &'a [u8]),
-    /// It is absent; no write of it is newer than this version, which is that of the segment's latest deletion.
+    /// The object is absent. No write of it is newer than this version, that of the latest deletion in the
+    /// segment.
     Absent(Version),
-    /// Unknown: the table knows.
+    /// The index has no information; the table must be read.
     Unknown,
 }
 
@@ -78,11 +81,11 @@ struct Segment {
     knowledge: Knowledge,
     used: u8,
     page: u32,
-    /// The first of its entries.
+    /// First entry of the segment's chain.
     first: u32,
-    /// The version of the latest deletion.
+    /// The version of the latest deletion in the segment.
     deletion: Version,
-    /// Log position that the host had applied when it had the last of the segment's writes.
+    /// Log position up to which the host had applied records when it applied the latest write of the segment.
     applied: u64,
 }
 
@@ -92,15 +95,15 @@ struct Entry<T> {
     version: Version,
     lock: Option<T>,
     content: Content,
-    /// Commits that the host has not applied.
+    /// Number of commits that the host has not applied.
     pins: u16,
-    /// Reads of the table under way.
+    /// Number of reads of the table that are under way.
     expected: u16,
-    /// Whether it is in a chain.
+    /// Whether the entry is in a segment's chain.
     in_use: bool,
-    /// Whether it was looked at since the hand came by.
+    /// Whether the entry was used since the clock hand last passed it.
     recent: bool,
-    /// The next entry of the segment, or of the free ones.
+    /// The next entry of the segment, or of the list of free entries.
     next: u32,
 }
 
@@ -110,7 +113,7 @@ impl<T> Entry<T> {
     }
 }
 
-/// The index. `T` identifies the holder of a lock.
+/// The index. `T` identifies holders of locks.
 #[derive(Clone, Debug)]
 pub struct Index<T> {
     layout: Layout,
@@ -118,7 +121,7 @@ pub struct Index<T> {
     segments: Vec<Segment>,
     entries: Vec<Entry<T>>,
     values: Vec<u8>,
-    /// The first free entry.
+    /// First entry of the list of free entries.
     free: u32,
     hand: usize,
     used: u32,
@@ -126,7 +129,7 @@ pub struct Index<T> {
 }
 
 impl<T: Copy + Eq> Index<T> {
-    /// An empty index of a table of this layout: nothing is known, nothing is cached.
+    /// An empty index of a table with this layout.
     pub fn new(layout: Layout, parameters: IndexParameters) -> Self {
         assert!((1..NONE).contains(&parameters.entries), "an index has entries");
         assert!(parameters.value_bytes_max <= crate::VALUE_MAX, "no value is longer");
@@ -164,7 +167,7 @@ impl<T: Copy + Eq> Index<T> {
         index
     }
 
-    /// Forgets everything, as in a new index.
+    /// Drops everything, so that the index is as a new one.
     pub fn clear(&mut self) {
         for segment in &mut self.segments {
             segment.knowledge = Knowledge::UNKNOWN;
@@ -173,8 +176,8 @@ impl<T: Copy + Eq> Index<T> {
         self.forget_objects();
     }
 
-    /// Forgets all objects, their locks and deletions. Where the table has its objects stays known: the host tells
-    /// that of all of them, whoever their primary is.
+    /// Drops all objects with their locks, and the versions of deletions. The positions of objects in the
+    /// table are kept, because the host reports those of all shards, whoever leads them.
     pub fn forget_objects(&mut self) {
         for segment in &mut self.segments {
             (segment.first, segment.deletion, segment.applied) = (NONE, Version::ZERO, 0);
@@ -186,37 +189,37 @@ impl<T: Copy + Eq> Index<T> {
         (self.free, self.hand, self.used, self.locked) = (0, 0, 0, 0);
     }
 
-    /// Entries in use.
+    /// Number of entries in use.
     pub fn used(&self) -> u32 {
         self.used
     }
 
-    /// Objects that are locked.
+    /// Number of locked objects.
     pub fn locked(&self) -> u32 {
         self.locked
     }
 
-    /// Bytes that each segment takes for where its objects are.
+    /// Bytes for each segment that describe where its objects lie.
     pub fn hint_bytes(&self) -> usize {
         self.parameters.precision.bytes()
     }
 
-    /// Takes what the host tells about a segment.
+    /// Enters the host's report of a segment.
     pub fn report(&mut self, report: &Report) {
-        // A report of no segment of the table is a mistake of the host; it would hint at nothing.
+        // A report of a segment that does not exist is a fault of the host, and is ignored.
         let Some(segment) = self.segments.get_mut(report.segment as usize) else { return };
         segment.knowledge = report.knowledge;
         (segment.page, segment.used) = report.overflow.pack();
     }
 
-    /// Whether this is the index's knowledge of a segment.
+    /// Whether the index agrees with this report.
     pub fn knows(&self, report: &Report) -> bool {
         self.segments.get(report.segment as usize).is_some_and(|segment| {
             segment.knowledge == report.knowledge && (segment.page, segment.used) == report.overflow.pack()
         })
     }
 
-    /// First position of a lookup of this object in the table.
+    /// Where a look-up of this object in the table should start.
     pub fn hint(&self, key: Key) -> Hint {
         let home = self.layout.home(key.bits());
         let segment = self.layout.segment_of(home);
@@ -227,14 +230,14 @@ impl<T: Copy + Eq> Index<T> {
         Hint::of(segment.knowledge, overflow, precision, home, ahead)
     }
 
-    /// The index's knowledge of an object.
+    /// What the index has of an object.
     pub fn lookup(&mut self, key: Key) -> Cached<'_> {
         let Some(entry) = self.find(key) else { return Cached::Unknown };
         self.entries[entry].recent = true;
         self.cached(entry)
     }
 
-    /// The version of an object that is cached, and the length of its value.
+    /// The version and the length of an object's cached value.
     pub fn known(&self, key: Key) -> Option<(Version, usize)> {
         let entry = &self.entries[self.find(key)?];
         match entry.content {
@@ -243,21 +246,21 @@ impl<T: Copy + Eq> Index<T> {
         }
     }
 
-    /// The version that a reader of this object gets if the table does not have it: that of the latest deletion in
-    /// its segment.
+    /// The version with which this object is read if the table does not have it: that of the latest deletion
+    /// in its segment.
     pub fn absent(&self, key: Key) -> Version {
         self.segments[self.layout.segment(key.bits()) as usize].deletion
     }
 
-    /// Holder of the lock of an object.
+    /// The holder of an object's lock.
     pub fn holder(&self, key: Key) -> Option<T> {
         self.entries[self.find(key)?].lock
     }
 
-    /// Locks an object for `holder`, which may hold it already.
+    /// Locks an object for `holder`. It is no error if `holder` has locked it already.
     ///
     /// # Errors
-    /// If another holds it, or there is no entry for it.
+    /// If another holder has locked it, or no entry is free.
     pub fn lock(&mut self, key: Key, holder: T) -> Result<(), Refused<T>> {
         let entry = self.find_or_make(key).ok_or(Refused::Full)?;
         match self.entries[entry].lock {
@@ -271,7 +274,7 @@ impl<T: Copy + Eq> Index<T> {
         Ok(())
     }
 
-    /// Frees the lock of an object if `holder` holds it, and says whether it did.
+    /// Releases the lock of an object if `holder` has it, and returns whether it had.
     pub fn unlock(&mut self, key: Key, holder: T) -> bool {
         let Some(entry) = self.find(key) else { return false };
         if self.entries[entry].lock != Some(holder) {
@@ -283,8 +286,8 @@ impl<T: Copy + Eq> Index<T> {
         true
     }
 
-    /// Keeps an entry for what a read of the table will tell. Without one (false) the answer is not kept either, and
-    /// is as good.
+    /// Reserves an entry for the result of a read of the table. Returns false if no entry is free. Then the
+    /// result is valid as well, but it is not cached.
     pub fn expect(&mut self, key: Key) -> bool {
         let Some(entry) = self.find_or_make(key) else { return false };
         let Some(expected) = self.entries[entry].expected.checked_add(1) else { return false };
@@ -292,11 +295,11 @@ impl<T: Copy + Eq> Index<T> {
         true
     }
 
-    /// Ends an expectation with what the table told (`None`: the object is not there) and returns what is known now,
-    /// which is newer if something was committed meanwhile.
+    /// Ends an expectation with the result of the read (`None`: the object is absent). Returns what the index
+    /// has now, which is newer if the object was committed meanwhile.
     ///
     /// # Panics
-    /// If [`Index::expect`] did not promise it.
+    /// If [`Index::expect`] has not reserved an entry.
     pub fn fill(&mut self, key: Key, object: Option<(Version, &[u8])>) -> Cached<'_> {
         let entry = self.end_expectation(key);
         if self.entries[entry].content == Content::Unknown {
@@ -315,10 +318,11 @@ impl<T: Copy + Eq> Index<T> {
         self.drop_if_empty(entry);
     }
 
-    /// Takes a committed write (`None`: a deletion) of a locked object, and pins it until the host has applied it.
+    /// Enters a committed write of a locked object (`None`: a deletion), and pins it until the host has
+    /// applied it.
     ///
     /// # Panics
-    /// If the object is not locked, or its version becomes less.
+    /// If the object is not locked, or has a higher version already.
     pub fn commit(&mut self, key: Key, version: Version, value: Option<&[u8]>) {
         let entry = self.pin(key, version);
         self.set(entry, value.map(|value| (version, value)));
@@ -329,10 +333,10 @@ impl<T: Copy + Eq> Index<T> {
         }
     }
 
-    /// The same of a write that changes the value that is known.
+    /// Enters a committed write that is a difference to the cached value.
     ///
     /// # Errors
-    /// If that is none, or not what the write changes.
+    /// If there is no cached value, or it is not the one that the difference applies to.
     ///
     /// # Panics
     /// As [`Index::commit`].
@@ -346,8 +350,8 @@ impl<T: Copy + Eq> Index<T> {
         Ok(())
     }
 
-    /// Holds the entry of an object that is written until the host has it. A record that names an object twice writes
-    /// the same version twice.
+    /// Pins the entry of a written object until the host has applied the write. If a record names an object
+    /// twice, both writes have the same version.
     fn pin(&mut self, key: Key, version: Version) -> usize {
         let at = self.find(key).expect("a committed object has an entry");
         let entry = &mut self.entries[at];
@@ -357,9 +361,10 @@ impl<T: Copy + Eq> Index<T> {
         at
     }
 
-    /// Whether an object was as it is now, at `version` (zero: absent), in the host's table when that had the log up
-    /// to `applied`. What is committed is pinned until the host has it: so of what is not known here, the table had
-    /// the latest version unless a write of the segment was applied since.
+    /// Whether an object has not changed since the host read it at `version` (zero: absent) from the table,
+    /// applied up to log position `applied`. Commits are pinned until the host has applied them. So if the
+    /// index has nothing of an object, the table had its latest version, unless a write of the segment was
+    /// applied after that read.
     pub fn is_current(&self, key: Key, version: Version, applied: u64) -> bool {
         let known = self.find(key).map(|entry| &self.entries[entry]);
         match known.map(|entry| (entry.content, entry.version)) {
@@ -371,10 +376,11 @@ impl<T: Copy + Eq> Index<T> {
         }
     }
 
-    /// The host has applied one write of this object, and the log up to `applied`, and its reports have been taken.
+    /// The host has applied one write of this object, and the log up to `applied`. The reports that came with
+    /// this were processed.
     ///
     /// # Panics
-    /// If it was not pinned.
+    /// If the object was not pinned.
     pub fn unpin(&mut self, key: Key, applied: u64) {
         let segment = &mut self.segments[self.layout.segment(key.bits()) as usize];
         segment.applied = segment.applied.max(applied);
@@ -386,7 +392,7 @@ impl<T: Copy + Eq> Index<T> {
         }
     }
 
-    /// Commits of this object that the host has not applied.
+    /// Number of commits of this object that the host has not applied.
     pub fn pins(&self, key: Key) -> u16 {
         self.find(key).map_or(0, |entry| self.entries[entry].pins)
     }
@@ -419,7 +425,7 @@ impl<T: Copy + Eq> Index<T> {
         entry
     }
 
-    /// An entry that says nothing and keeps nothing is freed at once.
+    /// Frees an entry at once if it holds no information and nothing keeps it.
     fn drop_if_empty(&mut self, entry: usize) {
         if self.entries[entry].content == Content::Unknown && self.entries[entry].is_evictable() {
             self.release(entry);
@@ -467,8 +473,8 @@ impl<T: Copy + Eq> Index<T> {
         Some(entry as usize)
     }
 
-    /// The next entry under the clock hand that nobody needs, and nobody has looked at lately if there is such a one
-    /// within reach.
+    /// The next evictable entry under the clock hand. Entries that were not used lately are preferred, as far
+    /// as the hand goes.
     fn victim(&mut self) -> Option<usize> {
         let mut needless = None;
         for _ in 0..HAND_STEPS.min(self.entries.len()) {

@@ -1,92 +1,94 @@
-//! The bytes of a table in host memory.
+//! The layout of a table in host memory.
 //!
 //! ```text
 //! memory   slots | heads | pages | blocks            each part begins at a multiple of 64 bytes
-//! slots    record, slot_bytes each: one for each home, and a tail for what the last homes displace
+//! slots    record, slot_bytes each: one for each home, and a tail into which objects of the last homes are displaced
 //! heads    4 bytes for each segment: 1 + the number of its first overflow page; 0 if it has none
 //! page     0 segment(4)   1 + the segment that it belongs to; 0 = free
-//!          4 next(4)      1 + the number of the next page of that segment; 0 = none
+//!          8 next(4)      1 + the number of the next page of that segment; 0 = none
 //!          64             records, page_slots of them
 //! block    record, block_bytes: one value that is too long for a slot
 //! record   0 key(8)  8 version(8)
 //!          16 stamp(2)    of the latest write of this record
 //!          18 before(2)   of the latest change that wrote this slot and the one before it
 //!          20 after(2)    of the latest change that wrote this slot and the one after it
-//!          22 length(2)   bytes of the value; 0x8000 the record is in use, 0x4000 the value stands in a block
-//!          24 value       to the end of the line; of one in a block its number(4)
+//!          22 length(2)   bytes of the value; 0x8000: the record is in use; 0x4000: the value is in a block
+//!          24 value       to the end of the line; if the value is in a block, the block's number(4)
 //!          64             each further line: stamp(2) value(62)
 //! ```
 //!
-//! All integers are big-endian. A line, 64 bytes or a slot that shares one, is written at once (on a host: one
-//! MOVDIR64B or one aligned vector store) and read at once (PCIe reads host memory by cache lines). Between lines
-//! nothing is promised, which is what the stamps are for: all lines of a record carry the stamp of one write or it is
-//! torn, as FaRM has it (NSDI 2014, section 4.1); and two neighbouring slots were seen between the same changes
-//! exactly if the one's `after` is the other's `before`. Xenic uses transactional memory instead (section 4.1.2),
-//! which processors no longer have, and which does not keep a reader that takes lines out of order from missing an
-//! object that moves.
+//! All integers are big-endian. A line (64 bytes, or a slot that shares a line) is written atomically: on a
+//! host, by one MOVDIR64B or one aligned vector store. It is read atomically too, since PCIe reads host
+//! memory by cache lines. There is no atomicity between lines, hence the stamps. If the lines of a record do
+//! not all have the same stamp, the read is torn, as in FaRM (NSDI 2014, section 4.1). Two neighbouring slots
+//! were read between the same changes exactly if the first slot's `after` is the second slot's `before`.
+//! Xenic uses transactional memory instead (section 4.1.2). Processors no longer have it, and it does not
+//! help a reader that gets lines out of order: such a reader can miss an object that moves.
 //!
-//! A stamp has 16 bits: it is mistaken only if 65,536 changes fall into one read.
+//! A stamp has 16 bits, so a torn read is overlooked only if 65,536 changes happen during one read.
 
 use crate::room::Room;
 use thiserror::Error;
 
-/// Bytes that are written and read at once.
+/// Bytes that are written and read atomically.
 pub const LINE: usize = 64;
 
-/// Bytes of a record before its value.
+/// Bytes of a record that precede its value.
 pub(crate) const HEAD: usize = 24;
 
-/// Bytes of a stamp at the beginning of each further line.
+/// Bytes of the stamp at the start of each further line.
 pub(crate) const STAMP: usize = 2;
 
-/// The longest value that stands in a slot: longer ones would make swaps and lookups dear (section 4.1.2).
+/// The longest value that is stored in a slot. Longer values would make swaps and look-ups expensive (section
+/// 4.1.2).
 const INLINE_MAX: usize = 256;
 
 /// The largest slot: the smallest whole number of lines that holds [`INLINE_MAX`].
 pub(crate) const SLOT_BYTES_MAX: usize = 5 * LINE;
 
-/// Slots behind the last home where displacement has no limit.
+/// Slots after the last home if displacement has no limit.
 const TAIL_UNLIMITED: u32 = 1024;
 
-/// Bytes of the head of an overflow page: records begin at a line.
+/// Bytes of an overflow page's head. It takes a whole line, so that records are aligned to lines.
 pub(crate) const PAGE_HEAD: usize = LINE;
 
 /// Parameters of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Homes: a key's hash names one of so many slots.
+    /// Number of homes: a key's hash selects one of these slots.
     pub slots: u32,
     /// Homes of a segment, a power of two up to 16. The card's index has one entry for each segment.
     pub segment_slots: u32,
-    /// The displacement limit D_m: an object is less than so many slots from its home. `None`: no limit, no overflow.
+    /// The displacement limit D_m: an object is less than D_m slots away from its home. `None`: no limit, and
+    /// no overflow.
     pub displacement: Option<u32>,
     /// Bytes of a slot: 32 (values of 8 bytes), 64 (40), 128 (102), 192 (164), 256 (226) or 320 (256).
     pub slot_bytes: usize,
-    /// Overflow pages.
+    /// Number of overflow pages.
     pub pages: u32,
-    /// Records of an overflow page.
+    /// Records in an overflow page.
     pub page_slots: u32,
-    /// Blocks for values that are too long for a slot.
+    /// Number of blocks, for values that are too long for a slot.
     pub blocks: u32,
     /// The longest value, in bytes.
     pub value_bytes_max: usize,
 }
 
-/// Reason for which a table cannot have this shape.
+/// The reason why a shape is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum LayoutError {
-    /// A number is zero or too large.
+    /// The number with this name is zero or too large.
     #[error("{0} is out of range")]
     Range(&'static str),
-    /// Slots must not straddle lines.
+    /// The size of a slot is invalid: slots must not cross lines.
     #[error("a slot has 32, 64, 128, 192, 256 or 320 bytes")]
     SlotBytes,
-    /// An index entry covers whole segments.
+    /// The number of slots is not a multiple of the segment size.
     #[error("a segment has 1, 2, 4, 8 or 16 homes, and the homes are a multiple of it")]
     Segment,
 }
 
-/// Positions of all parts.
+/// Offsets of all parts of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     shape: Shape,
@@ -99,10 +101,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The layout of this shape.
-    ///
-    /// # Errors
-    /// The shape is invalid; the error says why.
+    /// The layout of a table with this shape.
     pub fn new(shape: Shape) -> Result<Self, LayoutError> {
         let range = |good: bool, what| if good { Ok(()) } else { Err(LayoutError::Range(what)) };
         range((1..=1 << 30).contains(&shape.slots), "slots")?;
@@ -134,7 +133,7 @@ impl Layout {
         &self.shape
     }
 
-    /// Bytes of host memory.
+    /// Bytes of host memory that the table takes.
     pub fn bytes(&self) -> u64 {
         self.end
     }
@@ -144,17 +143,17 @@ impl Layout {
         self.shape.slots / self.shape.segment_slots
     }
 
-    /// The segment of these 64 bits of a key.
+    /// The segment of a key, given its 64 bits.
     pub fn segment(&self, key: u64) -> u32 {
         self.segment_of(self.home(key))
     }
 
-    /// The longest value that stands in a slot, in bytes.
+    /// The longest value that is stored in a slot, in bytes.
     pub fn inline_bytes(&self) -> usize {
         value_bytes(self.shape.slot_bytes).min(INLINE_MAX)
     }
 
-    /// The slot that a key's hash names.
+    /// The slot that a key's hash selects.
     pub(crate) fn home(&self, key: u64) -> u32 {
         scale(mix(key), self.shape.slots)
     }
@@ -163,12 +162,12 @@ impl Layout {
         home / self.shape.segment_slots
     }
 
-    /// Slots with the tail.
+    /// Number of slots, including the tail.
     pub(crate) fn slots_all(&self) -> u32 {
         self.shape.slots + self.tail
     }
 
-    /// Behind the last slot in which an object of this home may be.
+    /// The slot after the last one in which an object of this home may be.
     pub(crate) fn window_end(&self, home: u32) -> u32 {
         self.shape.displacement.map_or(self.slots_all(), |limit| home + limit)
     }
@@ -189,7 +188,7 @@ impl Layout {
             + u64::from(page) * (self.page_bytes(self.shape.page_slots) as u64).next_multiple_of(LINE as u64)
     }
 
-    /// Bytes of a page up to and with so many of its records.
+    /// Bytes of a page up to the end of its first `records` records.
     pub(crate) fn page_bytes(&self, records: u32) -> usize {
         PAGE_HEAD + records as usize * self.shape.slot_bytes
     }
@@ -204,18 +203,18 @@ impl Layout {
     }
 }
 
-/// Bytes of the value that a record of so many bytes holds.
+/// The longest value, in bytes, that fits into a record of `record` bytes.
 pub(crate) const fn value_bytes(record: usize) -> usize {
     if record <= LINE { record - HEAD } else { LINE - HEAD + (record / LINE - 1) * (LINE - STAMP) }
 }
 
-/// Bytes of a record of whole lines for such a value.
+/// Bytes of a record of whole lines that holds a value of `value` bytes.
 const fn record_bytes(value: usize) -> usize {
     let rest = value.saturating_sub(LINE - HEAD);
     LINE + rest.div_ceil(LINE - STAMP) * LINE
 }
 
-/// Maps a hash to a number below `bound`, each about equally often.
+/// Maps a hash to a number below `bound`, with a nearly uniform distribution.
 pub(crate) const fn scale(hash: u64, bound: u32) -> u32 {
     ((hash as u128 * bound as u128) >> 64) as u32
 }
@@ -228,7 +227,7 @@ pub(crate) const fn mix(key: u64) -> u64 {
 }
 
 impl Room {
-    /// Room of an empty table.
+    /// The free room of an empty table.
     pub(crate) fn of_empty(layout: &Layout) -> Self {
         Self { pages: layout.shape().pages, blocks: layout.shape().blocks }
     }

@@ -1,18 +1,20 @@
-//! A lookup from afar: which bytes to read, and what they say.
+//! A remote look-up: it determines which bytes of the table to read, and interprets them.
 //!
-//! The reader gets the bytes of a [`Region`] some time after it has asked for it, each line as it was at some moment
-//! in between, and meanwhile the host writes. What it concludes was true at some moment between the first request and
-//! the last answer:
+//! The reader gets the bytes of a [`Region`] some time after its request. Each line shows its content at some
+//! moment in between, while the host writes. The result was true at some moment between the first request and
+//! the last answer, for these reasons:
 //!
-//! - An object that is found, whole, was there.
-//! - An object moves between neighbouring slots only, by a change that writes both. If it was missed on its way, the
-//!   two slots were seen on different sides of that change, and their stamps differ ([`super::Layout`]). So slots
-//!   whose stamps agree, among them one of a lower home (or the home itself) and one of a higher home (or the end of
-//!   the window), prove that the object is not among the slots. Pieces of the window that are read one after the
-//!   other count as well, if the stamps agree at the seam.
-//! - An object moves from the overflow to the slots, never back. So if it is in neither, the slots are read once
-//!   more. That is left out if the card knows that there is no overflow, which is so as long as it takes the host's
-//!   reports before it unpins what they are about ([`super::Index`]).
+//! - If a whole object is found, it was there.
+//! - An object moves only between neighbouring slots, by a change that writes both. If the reader has missed
+//!   an object that moved, it has seen the two slots on different sides of that change, so their stamps
+//!   differ ([`super::Layout`]). Suppose that the stamps of all slots agree, that the first slot is the home
+//!   or holds an object of a lower home, and that the last slot is the end of the window or holds an object
+//!   of a higher home. Then the object is not among the slots. The slots may be read in several pieces if the
+//!   stamps agree where the pieces meet.
+//! - An object moves from the overflow to the slots, never back. So if it is in neither, the slots are read
+//!   once more. That is not necessary if the card knows that the segment has no overflow. The card's
+//!   information is reliable because it processes the host's reports before it unpins the writes that they
+//!   belong to ([`super::Index`]).
 
 use super::layout::{Layout, PAGE_HEAD};
 use super::overflow::{PageHead, first_page};
@@ -21,32 +23,33 @@ use super::report::{Hint, Overflow};
 use super::table::block_of;
 use crate::key::{Key, Version};
 
-/// Slots that are read beyond those in which the object should be, to find it a little farther, or a higher home.
+/// Slots that are read beyond those in which the object is expected. They may show the object a little
+/// farther away, or an object of a higher home.
 const PIECE: u32 = 4;
 
-/// Slots that are read first where displacement has no limit and nothing is known.
+/// Slots that the first read covers if displacement has no limit and there is no hint.
 const UNLIMITED: u32 = 16;
 
-/// Bytes to read, in the memory of the table.
+/// A range of bytes to read from the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Region {
-    /// First byte, from the beginning of the table.
+    /// Offset of the first byte in the table.
     pub at: u64,
     /// Length in bytes.
     pub length: usize,
-    /// Records of objects among them, in use or not: what tables of such designs call objects read.
+    /// Number of records in the range, in use or not. Papers on such tables count these as objects read.
     pub objects: u32,
 }
 
-/// Next step.
+/// The next step of a look-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// Read this, and come back with the bytes.
+    /// Read this region, and call [`Lookup::take`] with its bytes.
     Read(Region),
-    /// The object was there: its version, and the bytes of its value, which has been copied to the beginning of the
+    /// The object exists: its version, and the length of its value, which was copied to the start of the
     /// buffer.
     Found(Version, usize),
-    /// The object was not there.
+    /// The object is absent.
     Absent,
 }
 
@@ -55,7 +58,7 @@ pub enum Next {
 pub struct Lookup {
     key: u64,
     home: u32,
-    /// First and last slot of the first read.
+    /// Range of slots of the first read.
     begin: u32,
     end: u32,
     overflow: Overflow,
@@ -65,7 +68,9 @@ pub struct Lookup {
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// Slots from `begin` to `end`; `seen` is the last stamp of what was read before them; `again` after the overflow.
+    /// Read the slots from `begin` to `end`. `lower`: the first slot is the home, or an object of a lower
+    /// home was seen. `seam`: the last stamp of the piece read before. `again`: the overflow was read
+    /// already.
     Slots {
         begin: u32,
         end: u32,
@@ -73,9 +78,9 @@ enum Step {
         seam: Option<u16>,
         again: bool,
     },
-    /// The word that says where the overflow begins.
+    /// Read the segment's head, which names the first overflow page.
     Head,
-    /// A page, up to so many of its records.
+    /// Read an overflow page, up to this number of records.
     Page {
         page: u32,
         records: u32,
@@ -86,18 +91,18 @@ enum Step {
 }
 
 impl Lookup {
-    /// A lookup of `key`, and what to read first.
+    /// A look-up of `key`, and the first region to read.
     pub fn new(layout: &Layout, key: Key, hint: Hint) -> (Self, Region) {
         let key = key.bits();
         let home = layout.home(key);
         let window = layout.window_end(home);
         let (begin, end) = match hint.reach {
-            // No objects of this home: its two neighbours prove it.
+            // There are no objects of this home. The two neighbouring slots can prove that.
             Some((begin, end)) if begin == end => (begin.saturating_sub(1), end + 1),
             Some(reach) => reach,
             None => (0, layout.shape().displacement.unwrap_or(UNLIMITED)),
         };
-        // The window bounds the read, whatever a report says.
+        // Whatever the hint says, the read stays within the window.
         let begin = (home + begin).min(window - 1);
         let end = (home + end).clamp(begin + 1, window);
         let step = Step::Slots { begin, end, lower: begin == home, seam: None, again: false };
@@ -110,10 +115,10 @@ impl Lookup {
         self.restarts.into()
     }
 
-    /// Takes the bytes of the region that was asked for last. `value` has room for the longest value.
+    /// Handles the bytes of the region that was requested last. `value` must have room for the longest value.
     ///
     /// # Panics
-    /// If there are not as many bytes as the region has.
+    /// If the number of bytes is not that of the region.
     pub fn take(&mut self, layout: &Layout, bytes: &[u8], value: &mut [u8]) -> Next {
         assert_eq!(bytes.len(), self.region(layout).length, "the bytes of the region");
         match self.step {
@@ -154,7 +159,7 @@ impl Lookup {
         Next::Read(self.region(layout))
     }
 
-    /// From the beginning: what was read was in the middle of a change.
+    /// Starts again, because the bytes were read in the middle of a change.
     fn restart(&mut self, layout: &Layout) -> Next {
         self.restarts = self.restarts.saturating_add(1);
         let (begin, end) = (self.begin, self.end);
@@ -191,15 +196,16 @@ impl Lookup {
         match (lower, higher) {
             (true, true) if again => Next::Absent,
             (true, true) => self.beyond_slots(layout),
-            // As far as is known it is not among the other slots, so it is in the overflow. If not, all slots are
-            // read in the end.
+            // According to the hint the object is not in further slots, so it is probably in the overflow. If
+            // it is not there either, all slots are read in the end.
             _ if !again && matches!(self.overflow, Overflow::Page { .. }) => self.beyond_slots(layout),
-            // A second, adjacent read.
+            // Read the slots that follow.
             (true, false) => {
                 let end = self.piece_end(layout, slots.end);
                 self.go(layout, Step::Slots { begin: slots.end, end, lower, seam, again })
             }
-            // From one slot before where the object should be, and if that does not tell, from the home.
+            // Read again from one slot before the expected position. If that does not decide it either, read
+            // from the home.
             (false, _) => {
                 let begin = if slots.start == self.begin { self.begin - 1 } else { self.home };
                 self.wider(layout, begin, slots.end, again)
@@ -207,18 +213,18 @@ impl Lookup {
         }
     }
 
-    /// End of a read that goes beyond `end`: a few slots later, and each time twice as many.
+    /// The end of a read that extends beyond `end`: a few slots at first, then twice as many each time.
     fn piece_end(&self, layout: &Layout, end: u32) -> u32 {
         layout.window_end(self.home).min(end + PIECE.max(end - self.home))
     }
 
-    /// Reads from `begin` to beyond `end`.
+    /// Reads slots again, from `begin` to beyond `end`.
     fn wider(&mut self, layout: &Layout, begin: u32, end: u32, again: bool) -> Next {
         let end = self.piece_end(layout, end);
         self.go(layout, Step::Slots { begin, end, lower: begin == self.home, seam: None, again })
     }
 
-    /// The object is not among the slots.
+    /// The object is not among the slots: the look-up continues in the overflow.
     fn beyond_slots(&mut self, layout: &Layout) -> Next {
         match self.overflow {
             Overflow::None => Next::Absent,
@@ -231,7 +237,8 @@ impl Lookup {
         }
     }
 
-    /// The object is not in the overflow either, unless it came from there since the slots were read.
+    /// The object is not in the overflow either. It may have moved to the slots since these were read, so
+    /// they are read again.
     fn slots_again(&mut self, layout: &Layout) -> Next {
         self.wider(layout, self.home.max(self.begin.saturating_sub(1)), self.end, true)
     }
@@ -244,11 +251,12 @@ impl Lookup {
             return self.found(layout, record, value);
         }
         if head.segment != Some(layout.segment_of(self.home)) {
-            // The card's knowledge is out of date.
+            // The hint was out of date: the page does not belong to the segment.
             self.overflow = Overflow::Unknown;
             return self.restart(layout);
         }
-        // A record that came into use behind those that were read is newer than the report, so it is not the object.
+        // A record after those that were read came into use later than the host's report, so it is not the
+        // object.
         match head.next {
             Some(next) if next < layout.shape().pages => {
                 self.go(layout, Step::Page { page: next, records: layout.shape().page_slots })

@@ -1,15 +1,16 @@
-//! Where a shard's objects are: a table in host memory that the card reads by DMA, and the card's index of it.
+//! The storage of a shard's objects: a table in host memory that the card reads by DMA, and the card's index
+//! of it.
 //!
-//! - [`Table`] is the host's half, a Robin Hood table over flat bytes ([`Layout`] tells them one by one). Only the
-//!   host writes it, line by line ([`Lines`]), in an order in which a reader that takes each line at a moment of its
-//!   own never misses an object.
-//! - [`Lookup`] is that reader: it is given bytes and says what to read next. It notices what changed under it and
-//!   reads again.
-//! - [`Index`] is the card's half: where to read ([`Hint`], from the host's [`Report`]s), the cached objects, their
-//!   locks and versions.
-//! - [`Chained`] is the table of the designs that Weft is compared with, whose objects keep their addresses.
+//! - [`Table`] is the host's part: a Robin Hood table in flat bytes ([`Layout`] defines them). Only the host
+//!   writes it, line by line ([`Lines`]). The order of the writes makes sure that a reader which sees each
+//!   line at a different moment never misses an object.
+//! - [`Lookup`] is such a reader. It gets bytes and returns what to read next. It detects changes that happen
+//!   during its reads, and then reads again.
+//! - [`Index`] is the card's part: where look-ups start ([`Hint`], from the host's [`Report`]s), and the
+//!   cached objects with their locks and versions.
+//! - [`Chained`] is the table of the designs that Weft is compared with. Its objects keep their addresses.
 //!
-//! The origin is Xenic, section 4.1. What differs, and why, stands at each module.
+//! The design is that of Xenic, section 4.1. Each module says where it differs, and why.
 
 mod chained;
 mod index;

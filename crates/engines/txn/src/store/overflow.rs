@@ -1,7 +1,8 @@
-//! A segment's overflow: a chain of pages for what has no place near its home.
+//! The overflow of a segment: a chain of pages for objects that have no slot near their home.
 //!
-//! Records do not move within pages, and only the last page of a chain is given back, when it is empty. So a reader
-//! that follows the chain while it changes skips nothing: a page that is no longer of the segment says so.
+//! Records do not move within pages, and only the last page of a chain is freed, when it is empty. So a
+//! reader that follows the chain while it changes skips no record. If a page was freed meanwhile, its head no
+//! longer names the segment.
 
 use super::layout::{Layout, PAGE_HEAD};
 use super::record::{Head, Lines, be32};
@@ -10,9 +11,9 @@ use super::report::Overflow;
 /// The head of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PageHead {
-    /// The segment that it belongs to.
+    /// The segment that the page belongs to; `None` if it is free.
     pub segment: Option<u32>,
-    /// The page behind it.
+    /// The next page of the segment.
     pub next: Option<u32>,
 }
 
@@ -30,12 +31,12 @@ impl PageHead {
     }
 }
 
-/// The first page that a segment's head names.
+/// The first page of a segment, according to the segment's head.
 pub(crate) fn first_page(head: &[u8]) -> Option<u32> {
     be32(head, 0).checked_sub(1)
 }
 
-/// The pages that are free. All records of a free page are.
+/// The free pages. All records of a free page are unused.
 #[derive(Clone, Debug)]
 pub(crate) struct Pages {
     free: Vec<u32>,
@@ -56,27 +57,28 @@ impl Pages {
         std::iter::successors(first, move |&page| PageHead::parse(&bytes[layout.page(page) as usize..]).next)
     }
 
-    /// Positions of the records of a page.
+    /// Offsets of a page's records.
     pub fn records(layout: &Layout, page: u32) -> impl DoubleEndedIterator<Item = u64> + use<> {
         let (begin, bytes) = (layout.page(page) + PAGE_HEAD as u64, layout.shape().slot_bytes as u64);
         (0..layout.shape().page_slots).map(move |record| begin + u64::from(record) * bytes)
     }
 
-    /// Overflow of a segment according to a report.
+    /// The overflow of a segment, as a report describes it.
     pub fn overflow(layout: &Layout, bytes: &[u8], segment: u32) -> Overflow {
         let Some(page) = Self::chain(layout, bytes, segment).next() else { return Overflow::None };
         let last = Self::records(layout, page).rposition_in_use(bytes);
         Overflow::Page { page, used: last.map_or(0, |last| last as u8 + 1) }
     }
 
-    /// Position of `key` among the pages of its segment.
+    /// Offset of the record of `key` in the pages of its segment.
     pub fn find(layout: &Layout, bytes: &[u8], segment: u32, key: u64) -> Option<u64> {
         Self::chain(layout, bytes, segment)
             .flat_map(|page| Self::records(layout, page))
             .find(|&at| Head::key(&bytes[at as usize..]) == Some(key))
     }
 
-    /// A free record of the segment, in a page that is in the chain already, or that [`Self::link`] will put there.
+    /// A free record for the segment. If no page of its chain has one, the second value is a free page, which
+    /// the caller must add to the chain by [`Self::link`].
     pub fn room(&self, layout: &Layout, bytes: &[u8], segment: u32) -> Option<(u64, Option<u32>)> {
         let within = Self::chain(layout, bytes, segment)
             .flat_map(|page| Self::records(layout, page))
@@ -88,7 +90,7 @@ impl Pages {
         Some((Self::records(layout, page).next()?, Some(page)))
     }
 
-    /// Puts the page that [`Self::room`] named behind the segment's last.
+    /// Appends the page that [`Self::room`] has returned to the segment's chain.
     pub fn link<L: Lines + ?Sized>(&mut self, layout: &Layout, memory: &mut L, segment: u32, page: u32) {
         assert_eq!(self.free.pop(), Some(page), "the page that was named is the next free one");
         let last = Self::chain(layout, memory.bytes(), segment).last();
@@ -96,7 +98,7 @@ impl Pages {
         Self::set_next(layout, memory, segment, last, Some(page));
     }
 
-    /// Gives back the segment's last pages, as long as they are empty.
+    /// Frees the last pages of the segment as long as they are empty.
     pub fn trim<L: Lines + ?Sized>(&mut self, layout: &Layout, memory: &mut L, segment: u32) {
         loop {
             let bytes = memory.bytes();
@@ -114,7 +116,7 @@ impl Pages {
         }
     }
 
-    /// Writes what follows the page `before`, or the segment's head if that is none.
+    /// Sets the page that follows `before`. Without `before`, sets the segment's first page.
     fn set_next<L: Lines + ?Sized>(
         layout: &Layout,
         memory: &mut L,
@@ -130,7 +132,7 @@ impl Pages {
     }
 }
 
-/// The last record in use among some.
+/// Finds the last record in use in a list of records.
 trait LastInUse {
     fn rposition_in_use(self, bytes: &[u8]) -> Option<usize>;
 }

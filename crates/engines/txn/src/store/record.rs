@@ -1,4 +1,4 @@
-//! Reading and writing records; the layout of them stands in [`super::layout`].
+//! Reading and writing of records. Their layout is defined in [`super::layout`].
 
 use super::layout::{HEAD, LINE, SLOT_BYTES_MAX, STAMP, value_bytes};
 
@@ -11,11 +11,11 @@ const IN_USE: u16 = 0x8000;
 const IN_BLOCK: u16 = 0x4000;
 const LENGTH: u16 = 0x07ff;
 
-/// Host memory as its only writer sees it: line by line.
+/// Host memory, which only one writer writes, line by line.
 pub trait Lines {
-    /// The record's bytes.
+    /// All bytes of the memory.
     fn bytes(&self) -> &[u8];
-    /// Writes within one line, at once.
+    /// Writes bytes within one line, atomically.
     fn write(&mut self, at: u64, bytes: &[u8]);
 }
 
@@ -29,7 +29,7 @@ impl Lines for [u8] {
     }
 }
 
-/// A record but for its value.
+/// A decoded record without its value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Head {
     pub key: u64,
@@ -57,7 +57,7 @@ impl Head {
         }
     }
 
-    /// The key, if the record is in use: all that most slots are looked at for.
+    /// The key, if the record is in use. Most records are examined for their key only.
     pub fn key(bytes: &[u8]) -> Option<u64> {
         (be16(bytes, LENGTH_AT) & IN_USE != 0).then(|| be64(bytes, 0))
     }
@@ -73,13 +73,13 @@ impl Head {
     }
 }
 
-/// Whether all lines of the record are of one write.
+/// Whether all lines of the record have the stamp of the same write.
 pub(crate) fn is_whole(record: &[u8]) -> bool {
     let stamp = &record[STAMP_AT..BEFORE_AT];
     record.chunks(LINE).skip(1).all(|line| &line[..STAMP] == stamp)
 }
 
-/// Copies the value of a record into the beginning of `value`.
+/// Copies the value of a record to the start of `value`.
 pub(crate) fn copy_value(record: &[u8], length: usize, value: &mut [u8]) {
     assert!(length <= value_bytes(record.len()), "the value stands in the record");
     let mut copied = 0;
@@ -92,7 +92,7 @@ pub(crate) fn copy_value(record: &[u8], length: usize, value: &mut [u8]) {
     debug_assert_eq!(copied, length);
 }
 
-/// Writes a record of `bytes` bytes, each of its lines: so that all of them have the same stamp.
+/// Writes all lines of a record of `bytes` bytes, each with the stamp of `head`.
 pub(crate) fn write<L: Lines + ?Sized>(memory: &mut L, at: u64, bytes: usize, head: &Head, value: &[u8]) {
     assert!(value.len() <= value_bytes(bytes), "the value fits into the record");
     let mut rest = value;
@@ -113,7 +113,7 @@ pub(crate) fn write<L: Lines + ?Sized>(memory: &mut L, at: u64, bytes: usize, he
     }
 }
 
-/// Writes the content of a slot, as it stands at `from`, to `to`, under the stamps of `to`'s own.
+/// Copies the content of the slot at `from` to the slot at `to`, with the stamps that the target gets.
 pub(crate) fn copy<L: Lines + ?Sized>(memory: &mut L, from: u64, to: u64, bytes: usize, stamps: [u16; 3]) {
     let mut content = [0; SLOT_BYTES_MAX];
     let content = &mut content[..bytes];

@@ -1,23 +1,24 @@
-//! What the host tells the card about a segment, and where a lookup reads because of it.
+//! The host's reports to the card about segments, and how they determine where a look-up reads.
 //!
-//! The card keeps a few bits for each segment (section 4.1.3). They come from the host: whoever applies an insertion
-//! or a deletion knows which segments it changed ([`super::Change`]) and sends a [`Report`] of each with the
-//! acknowledgement that it has been applied. In Xenic the card finds out by reading, and reads one object more each
-//! time in case it does not know yet.
+//! The card keeps a few bits for each segment (section 4.1.3). They come from the host. After an insertion or
+//! deletion the host knows which segments have changed ([`super::Change`]). It sends a [`Report`] of each
+//! with its acknowledgement. In Xenic the card learns of changes by its own reads, and so each look-up reads
+//! one object more in case the information is out of date.
 //!
-//! **Highest** is Xenic's d_i: the highest displacement in the segment, one byte. A lookup reads from the home to
-//! there.
+//! **Highest** is Xenic's d_i: the highest displacement in the segment, in one byte. A look-up reads from the
+//! home to that displacement.
 //!
-//! **Runs** takes two bytes more, and says where the objects of each home are. A Robin Hood table keeps objects in
-//! the order of their homes, so the objects of a home are neighbours, a run, and runs follow each other. Six bits:
-//! how far from the segment's first home the first run begins. Then for each home a 1 for each slot of its run, and a
-//! 0; a run begins where the one before it ends, or at its home if that is later. This is the `runend` of a quotient
-//! filter (Bender and others, VLDB 2012) in unary. Eighteen bits describe eight homes with ten objects; what does not
-//! fit is cut off, and a lookup for it reads a few slots from where it must begin.
+//! **Runs** takes two bytes more, and describes where the objects of each home are. A Robin Hood table keeps
+//! objects in the order of their homes. So the objects of a home are adjacent, and form a run. Six bits hold
+//! the distance from the segment's first home to the start of the first run. Then, for each home, there is a
+//! 1 for each slot of its run, and a 0. A run starts where the previous one ends, or at its home if that is
+//! later. This is the `runend` of a quotient filter (Bender and others, VLDB 2012) in unary. Eighteen bits
+//! describe eight homes with ten objects. Further objects are cut off; a look-up of one of them reads a few
+//! slots from the earliest possible position.
 
 use super::record::be32;
 
-/// Precision of the card's index of a segment, beside its overflow page.
+/// How precisely the card's index describes where a segment's objects lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Precision {
     /// The highest displacement: one byte a segment.
@@ -27,7 +28,7 @@ pub enum Precision {
 }
 
 impl Precision {
-    /// Bytes of a segment's entry that say where its objects are.
+    /// Bytes of the description of a segment.
     pub const fn bytes(self) -> usize {
         match self {
             Self::Highest => 1,
@@ -36,24 +37,24 @@ impl Precision {
     }
 }
 
-/// Slots that are read for a run whose end did not fit.
+/// Slots that are read for a run whose end was cut off.
 const GUESS: u32 = 3;
 
-/// Bits for the beginning of the first run; all ones: unknown.
+/// Bits for the start of the first run. All ones: unknown.
 const START_BITS: u32 = 6;
 const START_UNKNOWN: u32 = (1 << START_BITS) - 1;
 /// Bits for the runs.
 const RUN_BITS: u32 = 18;
 
-/// Knowledge of a segment's objects.
+/// The description of where a segment's objects lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Knowledge([u8; 3]);
 
 impl Knowledge {
-    /// Unknown.
+    /// No information.
     pub const UNKNOWN: Self = Self([u8::MAX; 3]);
 
-    /// Describes the objects of a segment: for each, in the order of their slots, its home and its slot, both counted
+    /// Describes a segment. `objects`: home and slot of each object, in the order of the slots. Both count
     /// from the segment's first home.
     pub fn of(precision: Precision, objects: impl Iterator<Item = (u32, u32)>) -> Self {
         match precision {
@@ -73,7 +74,7 @@ impl Knowledge {
         }
         let (mut code, mut used, mut home, mut next) = (0u32, 0, 0, start);
         for (of, slot) in objects {
-            // A zero ends each home before this one.
+            // A zero ends each home that precedes this object's home.
             while home < of {
                 (home, used) = (home + 1, used + 1);
                 next = next.max(home);
@@ -90,8 +91,8 @@ impl Knowledge {
         Self(bytes)
     }
 
-    /// From where to where to read for objects of `home`, both in slots from that home; `None` if nothing is known.
-    /// `ahead` slots are read beyond the highest known displacement.
+    /// The range of slots to read for objects of `home`, counted from that home; `None` if nothing is known.
+    /// With [`Precision::Highest`], `ahead` more slots are read.
     fn reach(self, precision: Precision, home: u32, ahead: u32) -> Option<(u32, u32)> {
         if self == Self::UNKNOWN {
             return None;
@@ -106,7 +107,7 @@ impl Knowledge {
         }
     }
 
-    /// The run of a home, in slots from the segment's first home.
+    /// The run of a home, as a range of slots counted from the segment's first home.
     fn run(word: u32, home: u32) -> (u32, u32) {
         let (mut next, mut used) = (word >> RUN_BITS, 0);
         for of in 0..=home {
@@ -131,14 +132,14 @@ impl Knowledge {
     }
 }
 
-/// Knowledge of a segment's overflow.
+/// What the card knows of a segment's overflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overflow {
-    /// Unknown: the head in host memory knows.
+    /// No information; the segment's head in host memory must be read.
     Unknown,
-    /// There is none.
+    /// The segment has no overflow.
     None,
-    /// Its first page, and the number of records up to the last one in use.
+    /// The first page, and its number of records up to the last one in use.
     Page {
         /// The page's number.
         page: u32,
@@ -148,7 +149,7 @@ pub enum Overflow {
 }
 
 impl Overflow {
-    /// In four bytes, the number first, and one.
+    /// Packs the overflow into four bytes for the page and one for the records.
     pub(crate) fn pack(self) -> (u32, u8) {
         match self {
             Self::Unknown => (u32::MAX, 0),
@@ -172,7 +173,7 @@ pub struct Report {
     /// The segment.
     pub segment: u32,
     pub(crate) knowledge: Knowledge,
-    /// Its overflow.
+    /// The segment's overflow.
     pub overflow: Overflow,
 }
 
@@ -180,7 +181,7 @@ impl Report {
     /// Bytes of an encoded report.
     pub const BYTES: usize = 12;
 
-    /// segment(4) knowledge(3) used(1) page(4), big-endian.
+    /// Encodes the report: segment(4) knowledge(3) used(1) page(4), big-endian.
     pub fn encode(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         let (page, used) = self.overflow.pack();
@@ -191,7 +192,7 @@ impl Report {
         bytes
     }
 
-    /// The report in these bytes.
+    /// Decodes a report.
     pub fn parse(bytes: &[u8; Self::BYTES]) -> Self {
         Self {
             segment: be32(bytes, 0),
@@ -201,20 +202,20 @@ impl Report {
     }
 }
 
-/// First read of a lookup.
+/// Where a look-up starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hint {
-    /// From where to where, in slots from the key's home; `None`: unknown.
+    /// Range of slots of the first read, counted from the key's home; `None`: unknown.
     pub reach: Option<(u32, u32)>,
     /// The overflow of the key's segment.
     pub overflow: Overflow,
 }
 
 impl Hint {
-    /// A hint without knowledge.
+    /// A hint without information.
     pub const NONE: Self = Self { reach: None, overflow: Overflow::Unknown };
 
-    /// For the `home`th home of a segment of which this is known.
+    /// The hint for the home with index `home` in a segment that is described so.
     pub(crate) fn of(
         knowledge: Knowledge,
         overflow: Overflow,
@@ -232,8 +233,8 @@ mod tests {
 
     use super::*;
 
-    /// Objects in the order of their slots, as a Robin Hood table has them: a gap before each is possible, as
-    /// deletions leave them.
+    /// Random objects of a segment in the order of their slots, as in a Robin Hood table. Gaps between them
+    /// are possible, as deletions leave them.
     fn segment() -> impl Strategy<Value = Vec<(u32, u32)>> {
         let objects = prop::collection::vec((0u32..8, 0u32..2), 0..14);
         (0u32..12, objects).prop_map(|(start, mut objects)| {
@@ -259,7 +260,7 @@ mod tests {
                 for &(home, slot) in &objects {
                     let (begin, end) = knowledge.reach(precision, home, 0).unwrap();
                     described += slot + 1 - objects[0].1;
-                    // A truncated range begins where it must, and may end later.
+                    // A range of a run that was cut off starts early enough, but may end too early.
                     prop_assert!(begin <= slot - home);
                     prop_assert!(slot - home < end || (precision == Precision::Runs && objects.len() > 10));
                 }

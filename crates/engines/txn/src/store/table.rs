@@ -1,15 +1,17 @@
-//! The host's table: Robin Hood hashing with a displacement limit, overflow pages and blocks (Xenic, section 4.1.2).
+//! The host's table: Robin Hood hashing with a displacement limit, overflow pages and blocks (Xenic, section
+//! 4.1.2).
 //!
-//! Objects stand in the order of their homes; a slot may be free anywhere between them. An insertion takes the first
-//! place that keeps the order, and if it is not free, what stands between there and a free slot moves by one. A
-//! deletion fills its slot from the segment's overflow, or moves what follows back. Every move begins at the free
-//! slot, so what moves stands twice for a while, and never nowhere.
+//! Objects are in the order of their homes; slots between them may be free. An insertion takes the first slot
+//! that keeps the order. If that is not free, the objects from there to a free slot move by one slot. A
+//! deletion fills its slot from the segment's overflow, or moves the objects that follow back. Every move
+//! starts at the free slot, so an object that moves is in two slots for a while, and never in none.
 //!
-//! **What overflows.** An object for which no slot is free within `probe` slots from its home, or whose insertion
-//! would displace any object to the limit. Xenic limits displacement "to limit the cost of insertion"; but at an
-//! occupancy of 90 % the next free slot is 50 slots away on average (Knuth, volume 3, section 6.4: (1 + 1 / 0.1^2) /
-//! 2), however little each of the objects between is displaced. So the distance is limited, too. Limited to D_m it
-//! gives the paper's figures; see docs/benchmarks/transactions.md.
+//! **Which objects overflow.** An object overflows if no slot is free within `probe` slots from its home, or
+//! if its insertion would displace any object up to the limit. Xenic limits displacement "to limit the cost
+//! of insertion". But at an occupancy of 90 % the next free slot is 50 slots away on average (Knuth, volume
+//! 3, section 6.4: (1 + 1 / 0.1^2) / 2), even if each object in between is displaced only a little. So the
+//! distance is limited too. With a limit of D_m, the table gives the paper's figures; see
+//! docs/benchmarks/transactions.md.
 
 use thiserror::Error;
 
@@ -20,13 +22,13 @@ use super::report::{Knowledge, Precision, Report};
 use crate::key::{Key, Version};
 use crate::room::Room;
 
-/// The table has no room for this object; nothing was changed.
+/// The table has no room for this object. Nothing was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Full {
-    /// No slot near its home and no overflow page is free.
+    /// No slot near the home and no overflow page is free.
     #[error("no slot and no overflow page is free")]
     Slots,
-    /// No block for its value is free.
+    /// No block for the value is free.
     #[error("no block is free for a long value")]
     Blocks,
 }
@@ -34,9 +36,11 @@ pub enum Full {
 /// Effect of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// Whether an object was inserted or deleted, not only written or missing.
+    /// Whether an object was inserted or deleted. False if an object was only overwritten, or if there was
+    /// none to delete.
     pub moved: bool,
-    /// The first and the last segment of which the card needs a new [`Report`]; `None` if nothing moved.
+    /// The first and the last segment of which the card needs a new [`Report`]; `None` if no object has
+    /// moved.
     pub segments: Option<(u32, u32)>,
 }
 
@@ -44,7 +48,8 @@ impl Change {
     const NOTHING: Self = Self { moved: false, segments: None };
 }
 
-/// A place for a new object: `target`, once what stands between it and the slot `free` has moved by one.
+/// The slot for a new object: `target`, after the objects from there to the slot `free` have moved by one
+/// slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct InsertionPoint {
     free: u32,
@@ -58,11 +63,11 @@ enum Found {
     Overflow(u64),
 }
 
-/// The table: state about the bytes, which are the caller's.
+/// The table's state. The caller holds its bytes.
 #[derive(Clone, Debug)]
 pub struct Table {
     layout: Layout,
-    /// Slots from its home within which an insertion looks for a free one.
+    /// Distance from its home within which an insertion looks for a free slot.
     probe: u32,
     pages: Pages,
     free_blocks: Vec<u32>,
@@ -73,7 +78,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// An empty table. Its bytes are [`Layout::bytes`] zeros.
+    /// An empty table. Its memory must be [`Layout::bytes`] zeros.
     pub fn new(layout: Layout) -> Self {
         let shape = layout.shape();
         Self {
@@ -87,7 +92,8 @@ impl Table {
         }
     }
 
-    /// The same, but an insertion looks for a free slot within so many slots from its home. Without it: 1.5 D_m.
+    /// The same table, with the distance within which insertions look for a free slot. The default is 1.5
+    /// D_m.
     #[must_use]
     pub fn with_probe(self, slots: u32) -> Self {
         Self { probe: slots, ..self }
@@ -98,7 +104,7 @@ impl Table {
         &self.layout
     }
 
-    /// Objects in it.
+    /// Number of objects.
     pub fn objects(&self) -> u64 {
         self.objects
     }
@@ -108,20 +114,21 @@ impl Table {
         self.overflowed
     }
 
-    /// Overflow pages that are free.
+    /// Number of free overflow pages.
     pub fn free_pages(&self) -> usize {
         self.pages.free()
     }
 
-    /// Room for insertions and long values anywhere in the table.
+    /// Free overflow pages and free blocks.
     pub fn room(&self) -> Room {
         Room { pages: self.pages.free() as u32, blocks: self.free_blocks.len() as u32 }
     }
 
-    /// Reads an object: its version and the bytes of its value, which is copied to the beginning of `value`.
+    /// Reads an object. Returns its version and the length of its value, which is copied to the start of
+    /// `value`.
     ///
     /// # Panics
-    /// If `value` is shorter than the object's.
+    /// If `value` is too short.
     pub fn get(&self, bytes: &[u8], key: Key, value: &mut [u8]) -> Option<(Version, usize)> {
         let slot = self.record(self.find(bytes, key.bits())?);
         let mut record = &bytes[slot as usize..][..self.layout.shape().slot_bytes];
@@ -135,13 +142,13 @@ impl Table {
         Some((Version::from_bits(head.version), head.length))
     }
 
-    /// Writes an object, new or not.
+    /// Writes an object, existing or new.
     ///
     /// # Errors
-    /// If there is no room; then nothing is changed.
+    /// If there is no room. Then nothing changes.
     ///
     /// # Panics
-    /// If the value is longer than the table's values may be.
+    /// If the value is longer than the table allows.
     pub fn put<L: Lines + ?Sized>(
         &mut self,
         memory: &mut L,
@@ -160,7 +167,7 @@ impl Table {
         }
     }
 
-    /// Deletes an object, if it is there.
+    /// Deletes an object, if it exists.
     pub fn remove<L: Lines + ?Sized>(&mut self, memory: &mut L, key: Key) -> Change {
         let key = key.bits();
         let Some(found) = self.find(memory.bytes(), key) else { return Change::NOTHING };
@@ -200,7 +207,7 @@ impl Table {
         }
     }
 
-    /// Calls `each` with every object: its key, version and value, in the order in which they stand.
+    /// Calls `each` with the key, version and value of every object, in the order of their positions.
     pub fn for_each(&self, bytes: &[u8], mut each: impl FnMut(Key, Version, &[u8])) {
         let mut value = [0; crate::VALUE_MAX];
         let slots = (0..self.layout.slots_all()).map(|slot| self.layout.slot(slot));
@@ -212,7 +219,7 @@ impl Table {
         }
     }
 
-    /// The keys of a segment's objects, ascending. An object stays in its segment whatever moves.
+    /// The keys of a segment's objects, ascending. An object never leaves its segment.
     pub fn keys(&self, bytes: &[u8], segment: u32) -> Vec<Key> {
         let first = segment * self.layout.shape().segment_slots;
         let behind = first + self.layout.shape().segment_slots;
@@ -236,7 +243,7 @@ impl Table {
         }
     }
 
-    /// The home of what stands in a slot.
+    /// The home of the object in a slot.
     fn home_at(&self, bytes: &[u8], slot: u32) -> Option<u32> {
         let key = Head::key(&bytes[self.layout.slot(slot) as usize..])?;
         let home = self.layout.home(key);
@@ -300,11 +307,11 @@ impl Table {
         Ok(Change { moved: true, segments: Some(segments) })
     }
 
-    /// The place of a new object of this home that moves nothing if it can, and least otherwise.
+    /// Where to insert a new object of this home, so that as few objects as possible move.
     fn place(&self, bytes: &[u8], home: u32) -> Option<InsertionPoint> {
         let window = self.layout.window_end(home);
-        // The last slot of what must stand before it, the last free slot before that, and the first slot of what must
-        // stand behind it.
+        // `before`: the last slot of the objects that must precede the new one. `free_before`: the last free
+        // slot before that. `behind`: the first slot of the objects that must follow.
         let (mut before, mut free, mut free_before, mut behind) = (None, None, None, None);
         for slot in home..window {
             match self.home_at(bytes, slot) {
@@ -336,8 +343,8 @@ impl Table {
         None
     }
 
-    /// Shifts the objects between source and target by one slot, and writes the new object to the target, or frees it
-    /// if there is no new object. Returns the first and the last segment that were written.
+    /// Moves the objects between the free slot and the target by one slot. Writes the new object to the
+    /// target, or frees the target if there is none. Returns the first and the last segment that changed.
     fn shift<L: Lines + ?Sized>(
         &mut self,
         memory: &mut L,
@@ -377,8 +384,8 @@ impl Table {
         (self.layout.segment_of(lowest), self.layout.segment_of(highest))
     }
 
-    /// After a deletion: brings an object of the segment's overflow into the slots, if one has a place there now.
-    /// Returns the first and the last segment that this changed.
+    /// After a deletion: moves one object from the segment's overflow to the slots, if one fits there now.
+    /// Returns the first and the last segment that changed.
     fn refill<L: Lines + ?Sized>(&mut self, memory: &mut L, segment: u32) -> Option<(u32, u32)> {
         let page = Pages::chain(&self.layout, memory.bytes(), segment).last()?;
         for at in Pages::records(&self.layout, page) {
@@ -390,7 +397,8 @@ impl Table {
             let length = if head.in_block { 4 } else { head.length };
             record::copy_value(record, length, &mut value);
             let segments = self.shift(memory, place, Some((head, &value[..length])));
-            // Only now: a reader that was told that it overflowed finds it here or, when it looks again, there.
+            // The overflow record is cleared last. A reader that does not find the object in the overflow
+            // reads the slots again, and finds it there.
             self.clear(memory, at);
             self.overflowed -= 1;
             self.pages.trim(&self.layout, memory, segment);
@@ -399,8 +407,8 @@ impl Table {
         None
     }
 
-    /// Moves what follows a free slot back by one, as many as are not at home and within the limit. Returns the
-    /// first and the last segment that this changed.
+    /// Moves the objects that follow a free slot back by one slot, up to the first one that is at home and
+    /// within the limit. Returns the first and the last segment that changed.
     fn shift_back<L: Lines + ?Sized>(&mut self, memory: &mut L, free: u32) -> Option<(u32, u32)> {
         let end = self
             .layout
@@ -428,7 +436,8 @@ impl Table {
         match (old.in_block, long) {
             (false, false) => record::write(memory, at, bytes, &head, value),
             (true, true) => {
-                // In its place, so that a full table can be written to. The slot's version is that of the insertion.
+                // Overwrites the block in place, so that a write succeeds even if no block is free. The
+                // version in the slot stays that of the insertion.
                 let block = block_of(&memory.bytes()[at as usize..][..bytes]);
                 head.in_block = false;
                 record::write(memory, self.layout.block(block), self.layout.block_bytes(), &head, value);
@@ -452,7 +461,7 @@ impl Table {
         Ok(())
     }
 
-    /// Writes a value into a free block. The caller has checked that there is one.
+    /// Writes a value into a free block. The caller has checked that one is free.
     fn fill_block<L: Lines + ?Sized>(&mut self, memory: &mut L, head: &Head, value: &[u8]) -> u32 {
         let block = self.free_blocks.pop().expect("a free block");
         let head = Head { stamp: self.next_stamp(), ..*head };
@@ -460,13 +469,14 @@ impl Table {
         block
     }
 
-    /// The block of the value of what stands there, if it is long.
+    /// The block that holds the value of the record at `at`, if the value is long.
     fn block_at(&self, bytes: &[u8], at: u64) -> Option<u32> {
         let record = &bytes[at as usize..][..self.layout.shape().slot_bytes];
         Head::parse(record).in_block.then(|| block_of(record))
     }
 
-    /// A block that is free says so: a reader with an old pointer reads again.
+    /// Frees a block. Its record is marked unused, so a reader with an outdated reference notices that, and
+    /// reads again.
     fn free_block<L: Lines + ?Sized>(&mut self, memory: &mut L, block: u32) {
         self.clear_record(memory, self.layout.block(block), self.layout.block_bytes());
         self.free_blocks.push(block);
@@ -488,10 +498,10 @@ impl Table {
         self.stamp
     }
 
-    /// Holds the bytes to what must be true of them, for tests.
+    /// Checks the table's invariants, for tests.
     ///
     /// # Panics
-    /// If they violate it.
+    /// If one is violated.
     pub fn check(&self, bytes: &[u8]) {
         let (mut objects, mut overflowed, mut highest) = (0, 0, 0);
         for slot in 0..self.layout.slots_all() {
@@ -528,7 +538,7 @@ impl Table {
     }
 }
 
-/// The block that a record names.
+/// The block that a record refers to.
 pub(crate) fn block_of(record: &[u8]) -> u32 {
     be32(record, super::layout::HEAD)
 }

@@ -1,7 +1,7 @@
 //! A small deterministic network of cards and hosts, with loss, duplication, delay and crashes.
 //!
-//! The host's memory is copied at the beginning or at the end of a copy, as chance has it. Between a card and its
-//! host nothing is lost. All that is read and written goes to the checker.
+//! A copy to or from the host's memory takes effect at its start or at its end, chosen at random. No message
+//! between a card and its host is lost. The checker gets all reads and writes.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 pub mod workload;
@@ -35,8 +35,8 @@ pub fn node(index: usize) -> NodeId {
     NodeId::new(index).unwrap()
 }
 
-/// Of each node, one run for every `step`-th event before which it dies, until `crash` says that the run has ended
-/// before that event.
+/// For each node, calls `crash` for every `step`-th event, before which the node is to crash. Stops when
+/// `crash` returns that the run ended before that event.
 pub fn before_events(step: usize, nodes: usize, mut crash: impl FnMut(usize, u64) -> bool) {
     for victim in 0..nodes {
         let events = (1 + victim as u64..).step_by(step);
@@ -45,32 +45,32 @@ pub fn before_events(step: usize, nodes: usize, mut crash: impl FnMut(usize, u64
     }
 }
 
-/// What the network does to what is sent, per mille.
+/// What the network does to messages: probabilities per mille.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Faults {
     pub loss: u64,
     pub duplication: u64,
-    /// Late by up to 30 us.
+    /// Probability of a delay of up to 30 us.
     pub late: u64,
 }
 
-/// What a cluster is made of.
+/// Parameters of a cluster.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
     pub parameters: Parameters,
-    /// Number of index entries on the card if the tables are in the host's memory; `None` if the tables are in the
-    /// memory near the engine.
+    /// Number of index entries on the card, if the tables are in the host's memory; `None` if the engine
+    /// holds the tables.
     pub entries: Option<u32>,
     pub faults: Faults,
-    /// Peers reach the tables near the engine with one-sided verbs.
+    /// Whether peers access the engine's tables with one-sided verbs.
     pub linked: bool,
-    /// Slots of the host's table in a segment.
+    /// Slots in a segment of the host's table.
     pub segment_slots: u32,
     /// Overflow pages of the host's table.
     pub pages: u32,
-    /// The longest value of the host's table.
+    /// The longest value that the host's table takes, in bytes.
     pub value_bytes_max: usize,
-    /// Hosts execute transactions without the card where they can, which is the case for half of the calls.
+    /// Whether hosts execute transactions alone if they can; half of the calls allow it.
     pub local: bool,
 }
 
@@ -146,10 +146,10 @@ pub struct Node {
     pub half: Half,
     host: Vec<u8>,
     timers: BTreeMap<u32, Instant>,
-    /// Nothing overtakes on the bus.
+    /// The time of the last event towards the host: messages on the bus keep their order.
     up: Instant,
     down: Instant,
-    /// When attempts began, by token.
+    /// When each attempt began, by its token.
     begun: BTreeMap<u32, Instant>,
 }
 
@@ -223,11 +223,11 @@ enum Due {
 }
 
 impl Due {
-    /// The node inside which it happens.
+    /// The node in which the event happens.
     fn of_node(&self) -> Option<usize> {
         match self {
             Self::Datagram { .. } | Self::Return { .. } => None,
-            // Who has come back is told nothing of what was before.
+            // A rejoined node does not get events of its former incarnation.
             Self::Configure { node, .. } => Some(*node),
             Self::Verb { node, .. } | Self::VerbEnd { node, .. } => Some(*node),
             Self::HostRead { node, .. } | Self::HostWrite { node, .. } => Some(*node),
@@ -246,17 +246,17 @@ pub struct Network {
     due: BinaryHeap<Reverse<(Instant, u64, Due)>>,
     sequence: u64,
     pub events: u64,
-    /// Print what happens.
+    /// Whether to print all events.
     pub trace: bool,
-    /// Crash this node before this event.
+    /// A node, and the event before which it crashes.
     pub crash_at: Option<(usize, u64)>,
-    /// Nothing reaches this node, and nothing comes from it.
+    /// A node that is cut off: messages to it and from it are lost.
     cut_off: Option<usize>,
-    /// A node that died comes back, empty, after so long.
+    /// Time after which a crashed node rejoins with empty memory.
     pub comes_back: Option<Duration>,
-    /// What a node that comes back has under way.
+    /// Calls that a node which rejoins keeps under way.
     pub concurrency: usize,
-    /// Calls that clients will still make, at all nodes.
+    /// Calls that clients will still make, at all nodes together.
     pub calls_left: u64,
     pub finished: Vec<(usize, Outcome)>,
     records: BTreeMap<TransactionId, Recorded>,
@@ -302,7 +302,7 @@ impl Network {
         network
     }
 
-    /// Whether a node of the founding ring replicates a shard.
+    /// Whether a founding node replicates a shard.
     fn replicates(&self, index: usize, shard: usize) -> bool {
         let nodes = self.setup.parameters.nodes;
         (index + nodes - shard) % nodes < self.setup.parameters.replicas
@@ -337,7 +337,7 @@ impl Network {
         }
     }
 
-    /// Tells an engine how it reaches its peers' memories.
+    /// Configures how an engine reaches its peers' memory.
     fn wire(&mut self, index: usize) {
         for peer in (0..self.setup.parameters.nodes).filter(|peer| *peer != index) {
             let queue_pair = QueuePairNumber(peer as u32);
@@ -372,7 +372,7 @@ impl Network {
         self.handle(index, Event::Configure(configuration));
     }
 
-    /// A node dies, and after a while the others go on without it, each when it hears of it.
+    /// A node crashes. After a while the other nodes continue without it, each when it gets the new view.
     pub fn crash(&mut self, index: usize) {
         if self.nodes[index].take().is_some() {
             self.remove(index);
@@ -382,7 +382,8 @@ impl Network {
         }
     }
 
-    /// A node is cut off, with its lease nearly over; the others go on without it. It goes on, too, as long as it may.
+    /// A node is cut off shortly before its lease ends. The others continue without it, and it continues
+    /// alone until its lease ends.
     pub fn isolate(&mut self, index: usize) {
         self.cut_off = Some(index);
         let lease_until = self.now + self.nanoseconds(5_000, 45_000);
@@ -396,10 +397,10 @@ impl Network {
         self.change_view(full, joining, (50_000, 120_000));
     }
 
-    /// A node comes back, empty, with other calls.
+    /// A node rejoins with empty memory; its clients make other calls.
     pub fn rejoin(&mut self, index: usize) {
         assert!(self.nodes[index].is_none(), "it is dead");
-        // What the former node had under way between its card and its host is no more.
+        // Drops the events that were under way between the former node's card and host.
         self.due.retain(|Reverse((_, _, due))| due.of_node() != Some(index));
         let fresh = self.fresh(index, false);
         self.nodes[index] = Some(fresh);
@@ -410,8 +411,8 @@ impl Network {
         self.drain_host(index);
     }
 
-    /// As the membership service does: who has joined and holds everything is full; without a full node there is no
-    /// view any more.
+    /// Starts a new view, as the membership service does: joining nodes that are synced become full. Without
+    /// a full node there is no further view.
     fn change_view(&mut self, full: NodeSet, joining: NodeSet, within_ns: (u64, u64)) {
         let synced = self.synced().intersection(joining);
         let full = full.union(synced);
@@ -429,13 +430,14 @@ impl Network {
         }
     }
 
-    /// The joining nodes that say in this view that they hold everything.
+    /// The joining nodes that report in this view that they are synced.
     fn synced(&self) -> NodeSet {
         let says = EngineStatus { epoch: self.view.epoch, state: EngineState::Joining { synced: true } };
         self.alive().filter(|(_, node)| node.engine.status() == says).map(|(index, _)| node(index)).collect()
     }
 
-    /// As the membership service does: a joining node whose table does not hold what it copies is not let in.
+    /// Removes joining nodes that are lost, as the membership service does: their tables lack room for the
+    /// copy.
     fn expel(&mut self) {
         let says = EngineStatus { epoch: self.view.epoch, state: EngineState::Lost };
         let lost = |&(index, running): &(usize, &Node)| {
@@ -519,7 +521,7 @@ impl Network {
                         other => panic!("this engine posts no {other:?}"),
                     };
                     let far = (far - (1 << 24)) as usize;
-                    // A lost packet is made again from memory.
+                    // A retransmitted packet is read from memory again.
                     let early = !is_read && self.chance(500);
                     let memory = &self.nodes[index].as_ref().unwrap().memory;
                     let bytes = early.then(|| memory.image()[near..near + length].to_vec());
@@ -560,7 +562,7 @@ impl Network {
                 let at = self.now + self.nanoseconds(300, 900);
                 let down = &mut self.nodes[index].as_mut().unwrap().down;
                 let at = if message.kind == HostKind::Local as u8 {
-                    // The host works on it, and other things leave before it.
+                    // The host takes its time for this message, and later ones may leave before it.
                     at.max(*down) + self.nanoseconds(0, 40_000)
                 } else {
                     *down = at.max(*down);
@@ -607,13 +609,13 @@ impl Network {
         }
     }
 
-    /// The same, in the middle of a run.
+    /// Calls a transaction in the middle of a run.
     pub fn call_now(&mut self, index: usize, request: Request) {
         self.call(index, request);
         self.drain_host(index);
     }
 
-    /// Each node keeps so many random calls under way, until there were so many in all.
+    /// Each node keeps `concurrency` random calls under way, until all nodes have made `calls`.
     pub fn start(&mut self, concurrency: usize, calls: u64) {
         (self.calls_left, self.concurrency) = (calls, concurrency);
         for index in 0..self.nodes.len() {
@@ -626,7 +628,7 @@ impl Network {
 
     fn told(&mut self, index: usize, token: u32, kind: u8, payload: &[u8]) {
         if let Ok(HostMessage::Outcome { id, status, .. }) = HostMessage::parse(kind, payload) {
-            // An engine that was not configured does not know who it is.
+            // An engine that was not configured does not know its own number.
             if id == TransactionId::none(node(id.coordinator())) {
                 return;
             }
@@ -746,7 +748,7 @@ impl Network {
         true
     }
 
-    /// Runs until nothing is left to do; `false` if that is not within so many events.
+    /// Runs until no event is left. Returns `false` if that takes more than `events` events.
     pub fn settle(&mut self, events: u64) -> bool {
         let last = self.events + events;
         while self.events < last {
@@ -757,7 +759,7 @@ impl Network {
         false
     }
 
-    /// Where everybody is, for a test that fails.
+    /// The state of all nodes, for the message of a failing test.
     pub fn describe(&self) -> String {
         let status = |(index, node): (usize, &Node)| {
             let state = node.engine.status();
@@ -776,7 +778,7 @@ impl Network {
         self.nodes.iter().enumerate().filter_map(|(index, node)| Some((index, node.as_ref()?)))
     }
 
-    /// All that is present at a node.
+    /// All objects at a node.
     pub fn objects(&self, index: usize) -> Vec<(weft_txn::Key, weft_txn::Version, Vec<u8>)> {
         let node = self.nodes[index].as_ref().expect("it lives");
         let mut objects: Vec<_> =
@@ -788,7 +790,7 @@ impl Network {
         objects
     }
 
-    /// Checks that nobody waits for anything any more, and the whole history.
+    /// Checks that nothing is under way any more, and that the whole history is correct.
     pub fn check(&self) -> serializable::Report {
         for (index, node) in self.alive() {
             assert!(node.engine.is_quiet(), "node {index} still has something under way");
@@ -799,7 +801,8 @@ impl Network {
         self.history()
     }
 
-    /// Checks that a card knows what its host's table has left, and where that has its objects.
+    /// Checks that a card has the right information on its host's table: the free room, and where objects
+    /// lie.
     fn check_hints(&self, index: usize, node: &Node) {
         if node.half.room().is_none() {
             return;
@@ -813,7 +816,7 @@ impl Network {
         reports.for_each(|report| assert!(shards.knows(&report), "node {index} does not know {report:?}"));
     }
 
-    /// What the checker says of all that happened.
+    /// The checker's report on the whole history.
     pub fn history(&self) -> serializable::Report {
         let name = |id: TransactionId| serializable::TransactionId {
             coordinator: id.coordinator() as u16,
@@ -854,7 +857,7 @@ impl Network {
         serializable::check(history, &options)
     }
 
-    /// The money in all accounts of shards that somebody still holds.
+    /// The sum of all accounts in shards that some node still holds.
     pub fn money(&self) -> u64 {
         let mut balances = BTreeMap::new();
         for (index, _) in self.alive() {

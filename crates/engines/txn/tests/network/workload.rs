@@ -13,17 +13,17 @@ fn number(value: Option<&[u8]>) -> u64 {
     value.map_or(0, |value| u64::from_be_bytes(value[..8].try_into().expect("eight bytes")))
 }
 
-/// A row: a balance, and as much text that stays as makes a difference shorter than the row.
+/// A row: a balance, and unchanging text that is long enough to make a difference shorter than the row.
 fn row(balance: u64, text: u8) -> Vec<u8> {
     [&balance.to_be_bytes()[..], &[text; 48]].concat()
 }
 
-/// A row that was read, with another balance.
+/// A row that was read, with a new balance.
 fn with_balance(row: Option<&[u8]>, balance: u64) -> Vec<u8> {
     [&balance.to_be_bytes()[..], row.map_or(&[][..], |row| &row[8..])].concat()
 }
 
-/// Moves the input from the first key to the second; refuses if there is too little.
+/// Moves the amount in the input from the first key to the second. Aborts if the first has too little.
 struct Transfer {
     on_host: bool,
 }
@@ -49,7 +49,7 @@ impl Procedure for Transfer {
     }
 }
 
-/// Answers the sum of all keys.
+/// Answers with the sum of all keys.
 struct Sum;
 
 impl Procedure for Sum {
@@ -64,7 +64,7 @@ impl Procedure for Sum {
     }
 }
 
-/// Inserts what is absent and deletes what is there.
+/// Inserts keys that are absent and deletes keys that are present.
 struct Toggle;
 
 impl Procedure for Toggle {
@@ -84,7 +84,7 @@ impl Procedure for Toggle {
     }
 }
 
-/// Adds one to the key that the first names, and writes a third blindly.
+/// Adds one to the key that the first key names, and writes a third key without reading it.
 struct Chase;
 
 impl Procedure for Chase {
@@ -105,7 +105,7 @@ impl Procedure for Chase {
     }
 }
 
-/// Writes the sum of what it reads to the last key: what write skew breaks.
+/// Writes the sum of all keys to the last one, which reveals write skew.
 struct Sums;
 
 impl Procedure for Sums {
@@ -137,7 +137,7 @@ impl Procedure for Long {
     }
 }
 
-/// One of the others, that stays on the host.
+/// Another procedure, which must stay on the host.
 struct OnHost<P>(P);
 
 impl<P: Procedure> Procedure for OnHost<P> {
@@ -152,7 +152,7 @@ impl<P: Procedure> Procedure for OnHost<P> {
     }
 }
 
-/// Where those begin.
+/// Number of the first procedure that stays on the host.
 const ON_HOST: u16 = 7;
 
 pub fn procedures() -> Procedures {
@@ -180,7 +180,7 @@ pub fn accounts(nodes: usize) -> impl Iterator<Item = Key> {
     (0..nodes).flat_map(|shard| (0..ACCOUNTS).map(move |local| Key::new(shard, local)))
 }
 
-/// All objects that are there at the beginning.
+/// All objects that are loaded at the start.
 pub fn load(nodes: usize) -> impl Iterator<Item = (Key, Vec<u8>)> {
     let pointers = (0..nodes).map(move |shard| {
         let to = Key::new((shard + 1) % nodes, SUMS + 5);
@@ -193,30 +193,30 @@ pub fn sum_of_all(nodes: usize) -> Request {
     request(SUM, b"", accounts(nodes).map(|key| (key, Mode::Read)))
 }
 
-/// Reads all accounts, and writes their sum to an object of this shard that is not there.
+/// Reads all accounts, and writes their sum to an absent object of this shard.
 pub fn sum_into_absent(nodes: usize, shard: usize) -> Request {
     let keys = accounts(nodes).map(|key| (key, Mode::Read));
     request(ProcedureId(5), b"", keys.chain([(Key::new(shard, SUMS), Mode::Update)]))
 }
 
-/// Writes so many long values of a shard: of 300 bytes, 400, and so on.
+/// Writes `keys` long values of a shard: of 300 bytes, 400 bytes, and so on.
 pub fn long(shard: usize, keys: u64) -> Request {
     request(ProcedureId(6), &[1; 8], (0..keys).map(|index| (Key::new(shard, LONG + index), Mode::Write)))
 }
 
-/// Inserts these keys where they are absent, and deletes them where they are there; `on_host`: by a procedure that
-/// stays there.
+/// Inserts these keys if they are absent, and deletes them if they are present. `on_host`: by the procedure
+/// that stays on the host.
 pub fn toggle(keys: &[Key], on_host: bool) -> Request {
     let procedure = ProcedureId(if on_host { 2 + ON_HOST } else { 2 });
     request(procedure, &[3; 8], keys.iter().map(|&key| (key, Mode::Update)))
 }
 
-/// Moves money between two accounts of shards.
+/// Moves money between two accounts, which may be in different shards.
 pub fn transfer(from: Key, to: Key) -> Request {
     request(ProcedureId(0), &1u64.to_be_bytes(), [(from, Mode::Update), (to, Mode::Update)])
 }
 
-/// Writes a value of 300 bytes.
+/// Writes a value of 300 bytes to a key.
 pub fn long_at(key: Key) -> Request {
     request(ProcedureId(6), &[1; 8], [(key, Mode::Write)])
 }
@@ -234,7 +234,8 @@ fn request(procedure: ProcedureId, input: &[u8], keys: impl IntoIterator<Item = 
     Request { procedure, input: input.to_vec(), accesses }
 }
 
-/// The same, of a procedure that stays on the host, and most often of keys of the node's own shard.
+/// A random transaction whose procedure stays on the host. Most of them have only keys of the node's own
+/// shard.
 pub fn random_on_host(nodes: usize, node: usize, mut random: impl FnMut(u64) -> u64) -> Request {
     let request = self::random(nodes, node, &mut random);
     let own = random(4) > 0;
@@ -243,7 +244,7 @@ pub fn random_on_host(nodes: usize, node: usize, mut random: impl FnMut(u64) -> 
     let distinct: std::collections::BTreeSet<Key> = keys.clone().map(|(key, _)| key).collect();
     let procedure = ProcedureId(request.procedure.0 + ON_HOST);
     if distinct.len() < request.accesses.as_slice().len() && request.procedure != SUM {
-        // Two keys have become one.
+        // Two keys are now equal.
         return Request { procedure, ..request };
     }
     self::request(procedure, &request.input, keys)
@@ -251,7 +252,7 @@ pub fn random_on_host(nodes: usize, node: usize, mut random: impl FnMut(u64) -> 
 
 /// A transaction of a random kind, called at `node`.
 pub fn random(nodes: usize, node: usize, mut random: impl FnMut(u64) -> u64) -> Request {
-    // Half of the keys are of the node's own shard, so that all ways through the protocol are taken.
+    // Half of the keys are in the node's own shard, so that all paths of the protocol are taken.
     let shard = |random: &mut dyn FnMut(u64) -> u64| {
         if random(2) == 0 { node } else { random(nodes as u64) as usize }
     };
@@ -270,7 +271,7 @@ pub fn random(nodes: usize, node: usize, mut random: impl FnMut(u64) -> u64) -> 
         }
         4 => sum_of_all(nodes),
         5 if random(2) == 0 => {
-            // All long values of a shard: more than a message holds.
+            // All long values of a shard, which exceed one message.
             let shard = shard(random);
             request(SUM, b"", (0..5).map(|index| (Key::new(shard, LONG + index), Mode::Read)))
         }

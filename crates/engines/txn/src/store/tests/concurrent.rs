@@ -1,11 +1,11 @@
-//! A reader that takes each line at a moment of its own while the host changes the table.
+//! A reader that sees each line at a different moment, while the host changes the table.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 use super::*;
 
-/// Memory that remembers every write of a line.
+/// Memory that records every write of a line.
 #[derive(Clone)]
 struct Recorded {
     bytes: Vec<u8>,
@@ -25,28 +25,29 @@ impl Lines for Recorded {
     }
 }
 
-/// Behaviour of host and reader.
+/// Variants of how host and reader behave.
 #[derive(Clone, Copy, Debug)]
 struct Conduct {
-    /// The host begins each change at its free end.
+    /// Whether the host starts each change at the free slot.
     from_free_end: bool,
-    /// The reader compares what neighbouring slots say about each other.
+    /// Whether the reader compares the stamps between neighbouring slots.
     seams: bool,
-    /// The reader looks which write each line is from.
+    /// Whether the reader compares the stamps of a record's lines.
     stamps: bool,
-    /// All lines of a read are taken at one moment.
+    /// Whether all lines of a read are seen at one moment.
     at_once: bool,
 }
 
-/// As the documentation says.
+/// The behaviour as documented.
 const RIGHT: Conduct = Conduct { from_free_end: true, seams: true, stamps: true, at_once: false };
 
-/// A table, some changes of it as lists of writes, and what each key may be while they happen.
+/// A table, a list of changes as line writes, and the possible states of each key during them.
 struct Scene {
     layout: Layout,
     /// The memory after each write.
     states: Vec<Vec<u8>>,
-    /// After which write each change is over, and the objects then. The first is the beginning.
+    /// For each change, the index of its last write, and the objects afterwards. The first item is the
+    /// initial state.
     moments: Vec<(usize, Model)>,
     hints: Vec<Index<u64>>,
 }
@@ -81,14 +82,14 @@ impl Scene {
                 state[at as usize..][..bytes.len()].copy_from_slice(&bytes);
                 states.push(state);
             }
-            // However it was written, this is what it leaves behind.
+            // Also records the state after the whole change.
             states.push(memory.bytes.clone());
             moments.push((states.len() - 1, model.clone()));
         }
         Self { layout, states, moments, hints: hints.into() }
     }
 
-    /// Possible states of `key` between the beginning of the scene and the write `until`.
+    /// The states that `key` may have had between the start of the scene and the write `until`.
     fn possible(&self, key: Key, until: usize) -> Vec<Object> {
         let over = self.moments.partition_point(|&(end, _)| end < until);
         self.moments[..=over.min(self.moments.len() - 1)]
@@ -97,7 +98,7 @@ impl Scene {
             .collect()
     }
 
-    /// A lookup that begins with the scene. `None` if it was still beginning anew when all was long over.
+    /// A look-up that starts with the scene. `None` if it still restarted long after the last change.
     fn look_up(
         &self,
         random: &mut Xoshiro256PlusPlus,
@@ -135,7 +136,7 @@ impl Scene {
         None
     }
 
-    /// Makes of the bytes what a reader takes them for that does not look.
+    /// Alters the bytes so that the reader cannot see the stamps that `conduct` tells it to ignore.
     fn overlook(&self, conduct: Conduct, region: Region, bytes: &mut [u8]) {
         let slot_bytes = self.layout.shape().slot_bytes;
         let is_slots = region.objects > 0 && region.length == region.objects as usize * slot_bytes;
@@ -154,7 +155,8 @@ impl Scene {
     }
 }
 
-/// Plays random scenes; counts lookups that said what was never so.
+/// Plays random scenes. Returns the number of look-ups with a result that was never true, and the number of
+/// all look-ups.
 fn wrong(conduct: Conduct, scenes: u32) -> (u32, u32) {
     let (mut wrong, mut lookups) = (0, 0);
     for seed in 0..scenes {
@@ -205,8 +207,8 @@ fn a_reader_never_misses_an_object_nor_sees_a_torn_one() {
     assert_eq!(wrong, 0);
 }
 
-/// What the paper's order is for: with it, a reader that takes all lines of a read at one moment needs the seams only
-/// between the reads of a lookup that takes two.
+/// The purpose of the write order. With it, a reader that sees all lines of a read at one moment must compare
+/// stamps only between two reads of the same look-up.
 #[test]
 fn the_order_of_writes_keeps_an_object_in_sight() {
     let at_once = Conduct { seams: false, at_once: true, ..RIGHT };

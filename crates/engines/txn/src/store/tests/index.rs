@@ -1,4 +1,4 @@
-//! The index beside a host that applies what was committed some time later.
+//! The index with a host that applies commits some time later.
 
 use std::collections::VecDeque;
 
@@ -11,10 +11,11 @@ enum Step {
     Lock(u64, u64),
     Unlock(u64, u64),
     Commit(u64, u64, bool),
-    /// The host applies the oldest commit and says so.
+    /// The host applies the oldest commit and acknowledges it.
     Apply,
     Expect(u64),
-    /// The oldest read of the table is answered, with the table as it was when it began or as it is now.
+    /// The oldest read of the table is answered: with the table as it was when the read began, or as it is
+    /// now.
     Answer(bool),
     LookUp(u64),
 }
@@ -46,7 +47,8 @@ fn seen(cached: Cached<'_>) -> Option<Object> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// The index returns the last committed state; locks and pins stay; only lack of room is refused.
+    /// The index returns the last committed state, and keeps locks and pins. The only refusal is for lack of
+    /// room.
     #[test]
     fn the_index_is_never_out_of_date(steps in steps()) {
         let shape = Shape {
@@ -137,7 +139,7 @@ fn an_index_of_locked_objects_refuses_the_next_one() {
     assert_eq!(index.lock(key(3), 'b'), Err(Refused::Full));
     assert!(!index.expect(key(3)));
     assert_eq!(index.lock(key(1), 'b'), Err(Refused::Locked('a')));
-    // A version of an absent object tells that something was deleted, and so that it may have been there.
+    // An absent object's version shows that something in the segment was deleted, possibly this object.
     let deletion = Version::from_bits(9);
     index.commit(key(1), deletion, None);
     assert_eq!(index.absent(key(3)), deletion);
@@ -151,7 +153,7 @@ fn an_index_of_locked_objects_refuses_the_next_one() {
     assert_eq!((index.used(), index.locked(), index.absent(key(3))), (0, 0, Version::ZERO));
 }
 
-/// An index with room for a thousand objects.
+/// An index with a thousand entries.
 fn a_thousand() -> Index<char> {
     let shape = Shape {
         slots: 2_048,
@@ -173,7 +175,8 @@ fn look_up_in_table(index: &mut Index<char>, number: u64) {
     index.fill(key(number), Some((Version::from_bits(1), b"popular")));
 }
 
-/// All entries of a full index may have been used since the clock hand passed: that is no reason to refuse.
+/// If all entries of a full index were used since the clock hand passed them, a new object must still get an
+/// entry.
 #[test]
 fn an_index_whose_objects_are_all_popular_takes_another() {
     let mut index = a_thousand();
@@ -182,7 +185,7 @@ fn an_index_whose_objects_are_all_popular_takes_another() {
     assert_eq!(index.lock(key(1_000), 'a'), Ok(()));
 }
 
-/// Inserted rows that are not read do not displace read ones.
+/// Inserted rows that nobody reads do not evict rows that are read.
 #[test]
 fn new_rows_do_not_drive_out_what_is_read() {
     let mut index = a_thousand();
@@ -197,8 +200,8 @@ fn new_rows_do_not_drive_out_what_is_read() {
     assert_eq!(known, 900);
 }
 
-/// What a host has read is judged by what is known; and of what is not, by whether the host's table was as new as the
-/// last write of the segment.
+/// If the index has an object, it decides whether the host's read is current. Otherwise the read is current
+/// if the host's table had the last write of the segment.
 #[test]
 fn what_the_host_has_read_is_current_or_not() {
     let shape = Shape {
@@ -224,14 +227,14 @@ fn what_the_host_has_read_is_current_or_not() {
     assert!(index.is_current(key(1), second, 0), "the host has it before it says so");
     index.unpin(key(1), 100);
     assert!(index.is_current(key(1), second, 100) && !index.is_current(key(1), first, 100));
-    // Others take its entry, and only the last write of its segment is known.
+    // Other objects take the entry. Now only the position of the segment's last write is known.
     for number in [2, 3] {
         index.lock(key(number), 'b').unwrap();
     }
     assert_eq!(index.lookup(key(1)), Cached::Unknown);
     assert!(!index.is_current(key(1), first, 99), "the table was read before the write was applied");
     assert!(index.is_current(key(1), second, 100));
-    // Deletions count as well.
+    // A deletion counts as a write.
     index.commit(key(2), second, None);
     assert!(index.is_current(key(2), Version::ZERO, 0) && !index.is_current(key(2), first, 0));
 }

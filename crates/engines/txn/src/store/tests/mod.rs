@@ -1,4 +1,4 @@
-//! The table, its readers and the index against models of them.
+//! Tests of the table, its readers and the index against models.
 
 mod concurrent;
 mod index;
@@ -11,10 +11,10 @@ use proptest::prelude::*;
 use super::*;
 use crate::key::{Key, Version};
 
-/// The longest value here.
+/// The longest value in these tests.
 const VALUE: usize = 300;
 
-/// Small tables of several geometries: so full that all happens that can.
+/// Small tables of several geometries. They are so full that displacement and overflow happen often.
 fn shapes() -> impl Strategy<Value = Shape> {
     let displacement = prop_oneof![Just(Some(4)), Just(Some(8)), Just(None)];
     (displacement, prop_oneof![Just(1u32), Just(4), Just(8)], prop_oneof![Just(32usize), Just(64), Just(192)])
@@ -37,7 +37,7 @@ enum Operation {
     Remove { key: u64 },
 }
 
-/// Changes of few keys: twice as many insertions as deletions fill the table.
+/// Changes of few keys. There are twice as many insertions as deletions, which fills the table.
 fn operations(count: usize) -> impl Strategy<Value = Vec<Operation>> {
     let length = prop_oneof![6 => 0usize..9, 2 => 30usize..60, 1 => 150usize..VALUE];
     let operation = prop_oneof![
@@ -47,22 +47,22 @@ fn operations(count: usize) -> impl Strategy<Value = Vec<Operation>> {
     prop::collection::vec(operation, count)
 }
 
-/// State of a key: its object, if it is present.
+/// State of a key: its version and value, if it exists.
 type Object = Option<(Version, Vec<u8>)>;
 
-/// Objects as they should be.
+/// The expected objects.
 type Model = BTreeMap<Key, (Version, Vec<u8>)>;
 
 fn key(number: u64) -> Key {
     Key::new(3, number)
 }
 
-/// A value that tells which write it is from, in every byte.
+/// A value in which every byte depends on the write's version.
 fn value(version: u64, length: usize) -> Vec<u8> {
     (0..length as u64).map(|i| (version.wrapping_mul(31) + i) as u8).collect()
 }
 
-/// Does it to table and model alike; a table that is full changes nothing.
+/// Applies an operation to the table and the model. A full table changes neither.
 fn apply<L: Lines + ?Sized>(
     table: &mut Table,
     memory: &mut L,
@@ -88,7 +88,7 @@ fn apply<L: Lines + ?Sized>(
     }
 }
 
-/// A lookup of memory that nobody changes: what was found, and how many reads it took.
+/// A look-up while nobody writes. Returns what was found, and the number of reads.
 fn look_up(layout: &Layout, bytes: &[u8], key: Key, hint: Hint) -> (Object, u32) {
     let mut buffer = [0; VALUE];
     let (mut lookup, mut region) = Lookup::new(layout, key, hint);

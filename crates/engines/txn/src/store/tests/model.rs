@@ -1,4 +1,4 @@
-//! One change after the other, without concurrent readers.
+//! Sequential changes, without concurrent readers.
 
 use super::super::overflow::Pages;
 use super::*;
@@ -28,7 +28,7 @@ proptest! {
                     (first..=last).for_each(|segment| index.report(&table.report(&memory, segment, *precision)));
                 }
             }
-            // Unreported objects have not changed.
+            // Segments that the change does not name have not changed.
             for (precision, index) in &mut indexes {
                 for segment in 0..layout.segments() {
                     let report = table.report(&memory, segment, *precision);
@@ -60,7 +60,7 @@ proptest! {
         prop_assert_eq!(listed, model);
     }
 
-    /// Reports may be of any age and of other tables: they are only where a lookup begins.
+    /// Look-ups find every object, whatever the hint says: a hint may be outdated, or of another table.
     #[test]
     fn what_was_put_is_found_whatever_the_hint(
         shape in shapes(), operations in operations(120), reach: Option<(u8, u8)>
@@ -76,7 +76,8 @@ proptest! {
             let overflow = Overflow::Page { page, used: (page % 4) as u8 };
             for number in 0..80 {
                 let hint = Hint { reach, overflow: if page == 0 { Overflow::Unknown } else { overflow } };
-                // Only of its own pages must it be told the first, and how many of its records.
+                // The hint may name any page. Only if it is a page of the object's own segment must it be the
+                // first, with the right number of records.
                 let segment = layout.segment(key(number).bits());
                 if !Pages::chain(&layout, &memory, segment).any(|own| own == page) {
                     let found = look_up(&layout, &memory, key(number), hint).0;
@@ -124,7 +125,7 @@ proptest! {
     }
 }
 
-/// Room of an aborted insertion is free again once its lock is released.
+/// The element of an aborted insertion is free again once its lock is released.
 #[test]
 fn a_chained_element_that_was_never_written_is_free() {
     let mut table = Chained::new(1, 0, 1, 8);
