@@ -1,4 +1,4 @@
-//! The lease holder on a node's host.
+//! The agent: it runs on a node's host and holds the node's lease.
 
 use weft_time::{Duration, Instant};
 use weft_waist::{Configuration, EngineState, EngineStatus, Epoch, NODES_MAX, NodeId, NodeSet, View};
@@ -11,31 +11,32 @@ use crate::message::{Datagram, Heartbeat, Message, MessageError, Token};
 use crate::planted::PlantedBug;
 use crate::profile::{Difference, Profile};
 
-/// Number of heartbeats that an agent remembers. Answers to older ones are useless.
+/// Number of heartbeats that an agent remembers. Answers to older heartbeats are ignored.
 const REMEMBERED: usize = 16;
 
-/// Intervals of an agent's reports.
+/// Intervals of an agent's heartbeats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AgentParameters {
     /// The time between heartbeats while the node holds no lease.
     pub idle_interval: Duration,
-    /// Heartbeats per lease. An unanswered one is repeated after a quarter of their interval.
+    /// Heartbeats per lease. An unanswered heartbeat is repeated after a quarter of their interval.
     pub per_lease: u32,
 }
 
 impl Default for AgentParameters {
-    /// Every 50 ms without a lease; four heartbeats a lease, so that three lost ones in a row cost nothing.
+    /// Every 50 ms without a lease; four heartbeats per lease, so that the loss of three in a row does no harm.
     fn default() -> Self {
         Self { idle_interval: Duration::from_ms(50), per_lease: 4 }
     }
 }
 
-/// The embedded service's counterpart on each node's host: one for each life of the node's engine.
+/// The client of the embedded membership service on each node's host: one agent for each incarnation of the node's
+/// engine.
 ///
-/// Drive it like this: whenever something has happened or [`Membership::next_deadline`] has come, send what
-/// [`Agent::poll_transmit`] gives, forward [`Membership::poll_configuration`] to the engine and obey
-/// [`Membership::poll_action`]. After an action the agent is silent; for [`Action::Restart`] the host makes another
-/// one.
+/// Whenever an event has occurred or [`Membership::next_deadline`] has come, the host sends the heartbeat that
+/// [`Agent::poll_transmit`] returns, forwards [`Membership::poll_configuration`] to the engine, and carries out
+/// [`Membership::poll_action`]. After an action the agent sends nothing more; for [`Action::Restart`] the host
+/// makes a new agent.
 #[derive(Clone, Debug)]
 pub struct Agent {
     node: NodeId,
@@ -45,24 +46,24 @@ pub struct Agent {
     profile: Option<Profile>,
     misfit: Option<Misfit>,
     status: EngineStatus,
-    /// The other nodes that its node hears; all, unless it is told which.
+    /// The other nodes from which this node receives beacons; all, until [`Agent::peers_heard`] is called.
     peers_heard: NodeSet,
     view: View,
     lease_until: Instant,
-    /// The length of the lease granted last, or what a peer says that leases last.
+    /// The length of the last lease granted, or the length of leases that a peer has reported.
     lease: Option<Duration>,
     refusal: Option<Reason>,
     next_token: Token,
-    /// When the latest heartbeats were sent; token `t` is at `t % REMEMBERED`.
+    /// When the latest heartbeats were sent; that of token `t` is at index `t % REMEMBERED`.
     sent: [Option<(Token, Instant)>; REMEMBERED],
     last_sent: Option<Instant>,
-    /// Something has been answered since the last heartbeat was sent.
+    /// Whether an answer has arrived since the last heartbeat was sent.
     answered: bool,
-    /// When the newest answered heartbeat was sent.
+    /// When the newest heartbeat that was answered had been sent.
     newest_answered: Option<Instant>,
-    /// The last heartbeat said that this node hears the service.
+    /// Whether the last heartbeat reported that this node receives the service's answers.
     has_told_service: bool,
-    /// Since when a heartbeat is due before its turn.
+    /// Since when a heartbeat is due outside the regular interval.
     urgent_since: Option<Instant>,
     reconfigured: bool,
     action: Option<Action>,
@@ -71,47 +72,47 @@ pub struct Agent {
     planted_bug: Option<PlantedBug>,
 }
 
-/// Reason for which a node does not belong to the cluster of the membership service it has found.
+/// Why a node does not belong to the cluster of the membership service that it has reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Misfit {
-    /// The service is another cluster's.
+    /// The service belongs to another cluster.
     #[error(
         "[cluster] name = \"{ours}\" here and \"{theirs}\" at the membership service; correct the name, or the \
          service's address"
     )]
     Cluster {
-        /// The node's cluster.
+        /// Name of the node's cluster.
         ours: ClusterName,
-        /// The service's.
+        /// Name of the service's cluster.
         theirs: ClusterName,
     },
-    /// The node is configured in another way than the others.
+    /// The node's configuration differs from that of the other nodes.
     #[error("{0}")]
     Configuration(Difference),
 }
 
-/// Reason for which an agent ignores a datagram.
+/// Why an agent ignores a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReceiveError {
-    /// It is no message.
+    /// The datagram is no valid message.
     #[error(transparent)]
     Message(#[from] MessageError),
-    /// It is for another node or another incarnation, or a message that a service does not send.
+    /// The message is for another node or another incarnation, or of a kind that a service does not send.
     #[error("the message is not for this node's agent")]
     NotForUs,
-    /// It belongs to another cluster.
+    /// The message belongs to another cluster.
     #[error("the message is another cluster's")]
     OtherCluster,
-    /// It answers a heartbeat that was not sent, is no longer remembered, or has been answered.
+    /// The message answers a heartbeat that was not sent, is too old, or has been answered.
     #[error("the message answers no heartbeat that waits for an answer")]
     Unexpected,
-    /// It describes the view of a known epoch differently.
+    /// The message has another view for an epoch whose view is known.
     #[error("the membership service contradicts itself about a view")]
     Contradiction,
 }
 
 impl Agent {
-    /// An agent for `node` in `incarnation`, whose engine is empty.
+    /// An agent for `node` in `incarnation`, with an empty engine.
     ///
     /// # Panics
     /// If a parameter is zero.
@@ -146,7 +147,7 @@ impl Agent {
         }
     }
 
-    /// The same agent with a known bug.
+    /// The same agent with a deliberate bug.
     #[cfg(feature = "planted-bugs")]
     #[must_use]
     pub fn with_planted_bug(self, bug: PlantedBug) -> Self {
@@ -159,7 +160,8 @@ impl Agent {
         Self { cluster, profile: Some(profile), ..self }
     }
 
-    /// The heartbeat to send to the service at `now`, if one is due. `now` is read before it is sent.
+    /// The heartbeat to send to the service at `now`, if one is due. The caller must read the clock before it
+    /// sends the heartbeat.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Datagram> {
         if now < self.next_deadline() {
             return None;
@@ -170,7 +172,7 @@ impl Agent {
         self.last_sent = Some(now);
         self.answered = false;
         self.urgent_since = None;
-        // A service that has lost its state may go on with it.
+        // The service has lost its state, and can continue from this view.
         let claim = Some(self.view).filter(|view| {
             self.refusal == Some(Reason::Ahead)
                 && self.status.state != EngineState::Starting
@@ -184,10 +186,10 @@ impl Agent {
         Some(Message::Heartbeat { token, heartbeat, profile }.encode(self.cluster.id()))
     }
 
-    /// Takes a datagram from the service.
+    /// Processes a datagram from the service.
     ///
     /// # Errors
-    /// Why it is ignored; it has changed nothing then.
+    /// Why the datagram is ignored; it has changed nothing then.
     pub fn receive(&mut self, now: Instant, bytes: &[u8]) -> Result<(), ReceiveError> {
         if self.ended {
             return Err(ReceiveError::NotForUs);
@@ -216,7 +218,8 @@ impl Agent {
                 self.refusal = Some(reason);
                 self.action = match reason {
                     Reason::Rejoin => Some(Action::Restart { incarnation: self.incarnation.next() }),
-                    // If another process of this node is alive, this one learns it as a newcomer.
+                    // If another process of this node is alive, this process will be refused when it reports as a
+                    // new incarnation.
                     Reason::Superseded { by } => {
                         Some(Action::Restart { incarnation: by.max(self.incarnation).next() })
                     }
@@ -250,15 +253,16 @@ impl Agent {
             }
             Message::Heartbeat { .. } | Message::Beacon { .. } => return Err(ReceiveError::NotForUs),
         }
-        // A newcomer enters no view before it has said that it hears the service.
+        // The service admits a new node to a view only after a heartbeat in which the node reports that it
+        // receives the service's answers.
         if self.refusal == Some(Reason::Waiting) && !self.has_told_service {
             self.urgent_since.get_or_insert(now);
         }
         Ok(())
     }
 
-    /// Stops a node that was never a member. One that holds data waits for a service of its own cluster: a service that
-    /// was started with a wrong name must not end all nodes.
+    /// Ends an agent whose node was never a member. A node that holds data waits for a service of its own cluster
+    /// instead: a service started with a wrong name must not stop all nodes.
     fn give_up(&mut self, misfit: Misfit) {
         self.misfit = Some(misfit);
         if self.view.epoch == Epoch(0) {
@@ -267,21 +271,22 @@ impl Agent {
         }
     }
 
-    /// The engine has stopped for good, and serves nothing any more: tells the service so, which then need not wait for
-    /// the end of the lease. [`Agent::has_left`] says when it knows. To be called once the engine has stopped, not
-    /// before.
+    /// Reports to the service that the engine has stopped for good, so that the service need not wait for the end
+    /// of the lease. [`Agent::has_left`] tells when the service has confirmed it. Call it after the engine has
+    /// stopped, not before.
     pub fn leave(&mut self, now: Instant) {
         self.status.state = EngineState::Lost;
         self.lease_until = Instant::ZERO;
         self.urgent_since.get_or_insert(now);
     }
 
-    /// Whether there is nobody to tell, or the service knows.
+    /// Whether the node has left: the service has confirmed it, or the node was never a member.
     pub fn has_left(&self) -> bool {
         self.ended || self.view.epoch == Epoch(0)
     }
 
-    /// Which other nodes this node hears. The service is told at once when that has changed.
+    /// Sets the nodes from which this node receives beacons. If they have changed, the service is notified at
+    /// once.
     pub fn peers_heard(&mut self, now: Instant, peers: NodeSet) {
         let peers = peers.without(self.node);
         if std::mem::replace(&mut self.peers_heard, peers) != peers && !self.ended {
@@ -289,12 +294,13 @@ impl Agent {
         }
     }
 
-    /// A peer says how long leases last. A node that has none yet reports as often as one that has.
+    /// Sets the length of leases that a peer has reported. With it, a node without a lease sends as many
+    /// heartbeats as one with a lease.
     pub fn learn_lease(&mut self, lease: Duration) {
         self.lease.get_or_insert(lease);
     }
 
-    /// The peers that the node hears, and the node itself if it hears the service.
+    /// The peers from which the node receives beacons, and the node itself if it receives the service's answers.
     fn hears(&self, now: Instant) -> NodeSet {
         let is_late = |sent: Instant| self.lease.is_some_and(|lease| now.saturating_since(sent) >= lease);
         match self.newest_answered {
@@ -303,7 +309,7 @@ impl Agent {
         }
     }
 
-    /// Reason for which the service refuses this node for good, if it does.
+    /// Why the service refuses this node for good, if it does.
     pub fn misfit(&self) -> Option<Misfit> {
         self.misfit
     }
@@ -313,22 +319,22 @@ impl Agent {
         self.node
     }
 
-    /// In which life.
+    /// Incarnation of the node's engine.
     pub fn incarnation(&self) -> Incarnation {
         self.incarnation
     }
 
-    /// The newest view that it knows.
+    /// The newest view that the agent has received.
     pub fn view(&self) -> View {
         self.view
     }
 
-    /// End of the lease, on the node's clock. From that instant on the node serves nothing.
+    /// End of the lease, on the node's clock. From that instant on the node serves no requests.
     pub fn lease_until(&self) -> Instant {
         self.lease_until
     }
 
-    /// Length of the last lease granted, or of leases as a peer tells it.
+    /// Length of the last lease granted, or the length of leases that a peer has reported.
     pub const fn lease(&self) -> Option<Duration> {
         self.lease
     }
@@ -338,7 +344,7 @@ impl Agent {
         if is_ours { Ok(()) } else { Err(ReceiveError::NotForUs) }
     }
 
-    /// When the heartbeat that `token` answers was sent.
+    /// Returns when the heartbeat of `token` was sent, and marks it as answered.
     fn answered(&mut self, token: Token) -> Result<Instant, ReceiveError> {
         let place = &mut self.sent[token as usize % REMEMBERED];
         let (_, sent) = place.take_if(|(known, _)| *known == token).ok_or(ReceiveError::Unexpected)?;
@@ -347,8 +353,9 @@ impl Agent {
         Ok(sent)
     }
 
-    /// A lease is counted from the sending of its own heartbeat, so that a late answer extends it by less. The promise
-    /// behind a lease is about time, not about the view that came with it: it holds across views.
+    /// A lease counts from the sending of its own heartbeat, so that a late answer extends it by less. The
+    /// service's guarantee is about time, not about the view that came with the lease: the lease remains valid in
+    /// later views.
     fn accept(&mut self, view: View, lease_until: Instant) {
         if view.epoch > self.view.epoch {
             self.view = view;
@@ -451,11 +458,11 @@ mod tests {
         let configuration = agent.poll_configuration().unwrap();
         assert_eq!(configuration.lease_until, at(130));
         assert_eq!(configuration.view.epoch, Epoch(1));
-        // The late answer to the earlier heartbeat shortens nothing and extends nothing.
+        // The late answer to the earlier heartbeat neither shortens nor extends the lease.
         agent.receive(at(50), &grant(first, 1)).unwrap();
         assert_eq!(agent.poll_configuration(), None);
         assert_eq!(agent.lease_until(), at(130));
-        // An answer that comes again is not an answer.
+        // A duplicate of an answer is ignored.
         assert_eq!(agent.receive(at(60), &grant(second, 1)), Err(ReceiveError::Unexpected));
         assert_eq!(agent.receive(at(60), &grant(99, 1)), Err(ReceiveError::Unexpected));
     }
@@ -475,7 +482,7 @@ mod tests {
             "{told}"
         );
 
-        // A node that holds data waits: the service may have been started wrongly.
+        // A node that holds data waits: the service may have been started with a wrong configuration.
         let mut member = agent();
         let first = token(&mut member, 10);
         member.receive(at(11), &grant(first, 1)).unwrap();

@@ -22,13 +22,14 @@
 //! name = "events"
 //! ```
 //!
-//! `docs/configuration.md` tells every table and key; it is written from the list by which the parser reads
-//! (`keys.rs`). Two nodes never share an address: the port of RoCE v2 is fixed, and the source address of a datagram
-//! is what tells a peer.
+//! `docs/configuration.md` describes every table and key; it is generated from the list that the parser uses
+//! (`keys.rs`). No two nodes share an address: the port of RoCE v2 is fixed, and a datagram's source address
+//! identifies the peer.
 //!
-//! What [`ClusterConfig::load`] returns has been checked as a whole: nothing in it contradicts anything else.
-//! [`ClusterConfig::node`] is what one of its nodes sees of it, [`ClusterConfig::service`] what the membership service
-//! does. Whether procedures and data types of the configured names exist only the program knows.
+//! [`ClusterConfig::load`] checks the file as a whole: the configuration that it returns is consistent.
+//! [`ClusterConfig::node`] returns the part of it that one of the nodes uses, [`ClusterConfig::service`] that of
+//! the membership service. Whether procedures and data types of the configured names exist is checked by the
+//! program.
 
 mod check;
 mod earlier;
@@ -51,18 +52,18 @@ use crate::identity::ClusterName;
 use engines::{EnginesConfig, TransactionsConfig};
 pub use reference::configuration_reference;
 
-/// The UDP port of RoCE v2, as assigned by IANA. It cannot be configured: the destination port is what makes a packet
-/// one of RoCE v2.
+/// The UDP port of RoCE v2, as assigned by IANA. It cannot be configured, because the destination port identifies
+/// a packet as RoCE v2.
 pub const ROCE_PORT: u16 = 4791;
-/// The port of metrics in a configuration that `weft init` writes.
+/// The metrics port in a configuration that `weft init` writes.
 pub const METRICS_PORT: u16 = 9479;
-/// The TCP port of Redis doors unless configured otherwise.
+/// Default TCP port for clients of Redis.
 pub const REDIS_PORT: u16 = 6379;
-/// The UDP port of Weft's datagrams unless configured otherwise.
+/// Default UDP port of Weft's datagrams.
 pub const DEFAULT_DATAGRAM_PORT: u16 = 4793;
-/// Length of a lease unless configured otherwise.
+/// Default length of a lease.
 pub const DEFAULT_LEASE: Duration = Duration::from_secs(1);
-/// The longest IP packet unless configured otherwise: that of Ethernet.
+/// Default of the longest IP packet: that of Ethernet.
 pub const DEFAULT_MTU_BYTES: u32 = 1_500;
 
 /// Bytes of an IPv4 and a UDP header.
@@ -73,35 +74,35 @@ const IP_UDP_BYTES: u32 = 28;
 pub struct ClusterConfig {
     /// The cluster's name.
     pub name: ClusterName,
-    /// The longest IP packet, in bytes, that the network between nodes and clients takes; 576 to 65,535.
+    /// The longest IP packet, in bytes, that the network between nodes and clients can carry; 576 to 65,535.
     pub mtu_bytes: u32,
-    /// The TCP port at each node's address at which its metrics are; `None` if they are not served.
+    /// The TCP port at each node's address at which its metrics are served; `None` if they are not served.
     pub metrics_port: Option<u16>,
     /// Address and host of the membership service.
     pub membership: MembershipPlace,
     /// Every node of the cluster.
     pub peers: Peers,
-    /// How the cores of each node wait, node 0 first; nodes beyond the last entry wait as [`CoresConfig::DEFAULT`].
+    /// How the cores of each node wait, indexed by node; nodes beyond the last entry use [`CoresConfig::DEFAULT`].
     pub cores: Vec<CoresConfig>,
     /// Engines of the nodes.
     pub engines: EnginesConfig,
-    /// The door for clients of Redis at each node; `None` if there is none.
+    /// The port for clients of Redis at each node; `None` if there is none.
     pub redis: Option<RedisConfig>,
 }
 
-/// A door for clients of Redis at each node.
+/// The port for clients of Redis at each node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RedisConfig {
     /// The TCP port at the node's address.
     pub port: u16,
-    /// What clients have to say; without one, only clients of the node's machine are let in.
+    /// The password that clients send; without one, only clients on the node's own machine are accepted.
     pub password: Option<String>,
-    /// How far the wall clocks of the nodes may be apart: whole milliseconds in the file.
+    /// How far the nodes' wall clocks may differ: whole milliseconds in the file.
     pub clock_skew: Duration,
 }
 
 impl RedisConfig {
-    /// How far the clocks may be apart unless configured otherwise.
+    /// Default of how far the nodes' wall clocks may differ.
     pub const DEFAULT_CLOCK_SKEW: Duration = Duration::from_secs(1);
 }
 
@@ -116,32 +117,32 @@ impl Default for RedisConfig {
 pub struct MembershipPlace {
     /// UDP address.
     pub address: SocketAddrV4,
-    /// The node whose process runs it; `None` if it has a process of its own.
+    /// The node whose process runs the service; `None` if the service has its own process.
     pub node: Option<NodeId>,
     /// Parameters of the service.
     pub serve: ServeConfig,
 }
 
-/// The configuration of a cluster as one of its nodes sees it.
+/// The part of a cluster's configuration that one of its nodes uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeConfig {
     /// The cluster's name.
     pub cluster: ClusterName,
     /// This node; one of [`NodeConfig::peers`].
     pub node: NodeId,
-    /// The longest IP packet, in bytes, that the network between nodes and clients takes; 576 to 65,535.
+    /// The longest IP packet, in bytes, that the network between nodes and clients can carry; 576 to 65,535.
     pub mtu_bytes: u32,
-    /// The TCP port at the node's address at which its metrics are; `None` if they are not served.
+    /// The TCP port at the node's address at which its metrics are served; `None` if they are not served.
     pub metrics_port: Option<u16>,
     /// Address of the membership service.
     pub membership: MembershipConfig,
     /// Every node of the cluster.
     pub peers: Peers,
-    /// Engines of the node; a record is the file of this node.
+    /// Engines of the node. A `record` in it is the name of this node's own file.
     pub engines: EnginesConfig,
-    /// How its cores wait.
+    /// How the node's cores wait.
     pub cores: CoresConfig,
-    /// Its door for clients of Redis; `None` if it has none.
+    /// The node's port for clients of Redis; `None` if it has none.
     pub redis: Option<RedisConfig>,
 }
 
@@ -159,12 +160,12 @@ pub struct MembershipConfig {
 pub struct ServeConfig {
     /// Length of a lease: whole milliseconds in the file.
     pub lease: Duration,
-    /// Where what must survive a restart of the service is stored; what is loaded from a file always has one. Without
-    /// one, a restarted service grants nothing to nodes that still run.
+    /// File for the state that the service needs after a restart; a configuration that was loaded from a file
+    /// always has one. Without it, a restarted service grants no lease to nodes that are still running.
     pub state_file: Option<PathBuf>,
 }
 
-/// The configuration of a cluster as its membership service sees it.
+/// The part of a cluster's configuration that its membership service uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceConfig {
     /// The cluster's name.
@@ -179,12 +180,12 @@ pub struct ServiceConfig {
     pub serve: ServeConfig,
 }
 
-/// Address of one node.
+/// Address and port of one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerConfig {
-    /// The address of its ports.
+    /// The node's IP address.
     pub address: Ipv4Addr,
-    /// The UDP port of its Weft datagrams.
+    /// UDP port at which the node receives Weft's datagrams.
     pub datagram_port: u16,
 }
 
@@ -194,13 +195,13 @@ impl PeerConfig {
         Self { address, datagram_port: DEFAULT_DATAGRAM_PORT }
     }
 
-    /// Address at which it takes Weft datagrams.
+    /// Address and port at which the node receives Weft's datagrams.
     pub const fn datagram_address(&self) -> SocketAddrV4 {
         SocketAddrV4::new(self.address, self.datagram_port)
     }
 }
 
-/// The nodes of a cluster: 1 to 16 of them, numbered without gaps, no two at the same address.
+/// The nodes of a cluster: 1 to 16, numbered without gaps, no two at the same address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peers(Vec<PeerConfig>);
 
@@ -209,12 +210,12 @@ pub struct Peers(Vec<PeerConfig>);
 pub struct CoresConfig {
     /// Time for which a core polls before it sleeps; zero to sleep at once.
     pub spin: Duration,
-    /// The core that the node keeps to, as the kernel numbers them; `None` for any.
+    /// The core to which the node is pinned, by the kernel's number; `None` for any.
     pub core: Option<u32>,
 }
 
 impl CoresConfig {
-    /// How cores wait unless configured otherwise.
+    /// Default of how a node's cores wait.
     pub const DEFAULT: Self = Self { spin: Duration::from_us(50), core: None };
 }
 
@@ -224,7 +225,7 @@ impl Default for CoresConfig {
     }
 }
 
-/// Reason for which a configuration cannot be used, in one line: the file, the line in it, the error, the remedy.
+/// Why a configuration cannot be used, in one line: the file, the line in it, the error, the remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {reason}", path.display())]
 pub struct ConfigError {
@@ -232,18 +233,18 @@ pub struct ConfigError {
     reason: String,
 }
 
-/// A configuration was asked for a node that it does not have.
+/// The configuration has no such node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no node {}: the configuration has nodes 0 to {}", node.index(), nodes - 1)]
 pub struct NoSuchNode {
-    /// The node that was asked for.
+    /// The requested node.
     pub node: NodeId,
     /// Number of nodes.
     pub nodes: usize,
 }
 
 impl ClusterConfig {
-    /// A cluster of the default name on Ethernet, whose membership service has a process of its own at `address`.
+    /// A cluster with the default name on Ethernet, whose membership service has its own process at `address`.
     pub fn new(peers: Peers, address: SocketAddrV4, engines: EnginesConfig) -> Self {
         let serve = ServeConfig { lease: DEFAULT_LEASE, state_file: None };
         let membership = MembershipPlace { address, node: None, serve };
@@ -255,7 +256,7 @@ impl ClusterConfig {
     /// Reads and checks a configuration file. Relative file names in it start at its folder.
     ///
     /// # Errors
-    /// The first thing that is wrong.
+    /// The first error in the file.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
         let error = |reason| ConfigError { path: path.to_owned(), reason };
         let text = std::fs::read_to_string(path).map_err(|cause| {
@@ -280,20 +281,21 @@ impl ClusterConfig {
     /// Checks the text of a configuration file.
     ///
     /// # Errors
-    /// The first thing that is wrong, in one line.
+    /// The first error in the text, in one line.
     pub fn parse(text: &str) -> Result<Self, String> {
         check::check(text)
     }
 
-    /// The text of a configuration file that reads back as this. Times are rounded down to the file's units.
+    /// The text of a configuration file that parses to this configuration. Times are rounded down to the file's
+    /// units.
     ///
     /// # Panics
-    /// If the name of a file is not UTF-8, which no file that was read can lead to.
+    /// If a file name is not UTF-8, which cannot happen in a configuration that was loaded from a file.
     pub fn to_toml(&self) -> String {
         write::write(self, false)
     }
 
-    /// As [`ClusterConfig::to_toml`], with what each table and key says beside it.
+    /// As [`ClusterConfig::to_toml`], with a comment beside each table and key.
     ///
     /// # Panics
     /// As [`ClusterConfig::to_toml`].
@@ -301,7 +303,7 @@ impl ClusterConfig {
         write::write(self, true)
     }
 
-    /// The configuration as `node` sees it.
+    /// The part of the configuration that `node` uses.
     ///
     /// # Errors
     /// There is no such node.
@@ -330,7 +332,7 @@ impl ClusterConfig {
         })
     }
 
-    /// The configuration as the membership service sees it, whoever runs it.
+    /// The part of the configuration that the membership service uses, wherever it runs.
     pub fn service(&self) -> ServiceConfig {
         ServiceConfig {
             cluster: self.name,
@@ -346,7 +348,7 @@ impl ClusterConfig {
         self.cores.get(node).copied().unwrap_or_default()
     }
 
-    /// The longest UDP payload, in bytes, that fits a packet of the network.
+    /// The longest UDP payload, in bytes, that fits into one packet of the network.
     pub const fn datagram_bytes(&self) -> usize {
         (self.mtu_bytes - IP_UDP_BYTES) as usize
     }
@@ -356,7 +358,7 @@ impl NodeConfig {
     /// Address of this node.
     ///
     /// # Panics
-    /// If [`NodeConfig::peers`] has been changed and lacks it.
+    /// If the node is not in [`NodeConfig::peers`], because that was modified.
     pub fn own(&self) -> &PeerConfig {
         self.peers.get(self.node).expect("every node is one of the peers")
     }
@@ -366,7 +368,7 @@ impl NodeConfig {
         self.engines.replicas(self.peers.len())
     }
 
-    /// The membership service, if the process of this node runs it.
+    /// The configuration of the membership service, if the process of this node runs it.
     pub fn service(&self) -> Option<ServiceConfig> {
         Some(ServiceConfig {
             cluster: self.cluster,
@@ -377,7 +379,7 @@ impl NodeConfig {
         })
     }
 
-    /// The longest UDP payload, in bytes, that fits a packet of the network.
+    /// The longest UDP payload, in bytes, that fits into one packet of the network.
     pub const fn datagram_bytes(&self) -> usize {
         (self.mtu_bytes - IP_UDP_BYTES) as usize
     }
@@ -396,7 +398,7 @@ impl Peers {
         }
     }
 
-    /// Checks the peers. The error says what is wrong, and with which node.
+    /// Checks the peers. The error is the index of the node concerned, if any, and the reason.
     fn check(peers: &[PeerConfig]) -> Result<(), (Option<usize>, String)> {
         if peers.is_empty() {
             return Err((None, "there is no [[node]]: write one for each node of the cluster".to_owned()));
@@ -439,7 +441,7 @@ impl Peers {
         self.0.len()
     }
 
-    /// Every node and where it is, in ascending order.
+    /// All nodes with their addresses, in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = (NodeId, &PeerConfig)> {
         (0..NODES_MAX).filter_map(NodeId::new).zip(&self.0)
     }

@@ -1,4 +1,4 @@
-//! State that the membership service must not forget.
+//! The state of the membership service that must survive its restart.
 
 use serde::{Deserialize, Serialize};
 use weft_waist::{Epoch, NODES_MAX, NodeId, NodeSet, View};
@@ -9,13 +9,13 @@ use crate::profile::Profile;
 
 const FORMAT: u32 = 2;
 
-/// A node's part in a view.
+/// A node's role in a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
     /// The node is no member.
     Out,
-    /// A member that is catching up.
+    /// A member that is still fetching its data.
     Joining,
     /// A member that holds all data.
     Full,
@@ -26,11 +26,11 @@ pub enum Role {
 pub struct NodeRecord {
     /// Role in the current view.
     pub role: Role,
-    /// The incarnation in the view, or the last one in any view; `None` if there was none.
+    /// The node's incarnation in the view, or its last one in any view; `None` if it was in none.
     pub incarnation: Option<Incarnation>,
 }
 
-/// All state that a membership service needs after a restart. Its text form is TOML.
+/// All state that a membership service needs after a restart. It is stored as TOML.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Durable {
     epoch: Epoch,
@@ -40,16 +40,16 @@ pub struct Durable {
     profile: Option<Profile>,
 }
 
-/// Reason for which a state file cannot be used.
+/// Why a state file cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DurableError {
-    /// It is not TOML of the expected form.
+    /// The file is not TOML of the expected form.
     #[error("{0}")]
     Syntax(String),
-    /// It is TOML, but contradicts itself.
+    /// The file's content is inconsistent.
     #[error("{0}")]
     Contradiction(&'static str),
-    /// It belongs to another cluster.
+    /// The file belongs to another cluster.
     #[error("it belongs to cluster \"{found}\", but \"{configured}\" is configured")]
     Cluster {
         /// Name in the file.
@@ -57,12 +57,12 @@ pub enum DurableError {
         /// Name in the service's configuration.
         configured: String,
     },
-    /// It belongs to a cluster of another size.
+    /// The file belongs to a cluster with another number of nodes.
     #[error("it describes {found} nodes, but {configured} are configured")]
     Nodes {
-        /// In the file.
+        /// Number in the file.
         found: usize,
-        /// In the service's parameters.
+        /// Number in the service's parameters.
         configured: usize,
     },
 }
@@ -75,7 +75,7 @@ struct Text {
     cluster: Option<String>,
     epoch: Epoch,
     halted: bool,
-    /// Profile that the nodes agree on, as in messages: bytes in hexadecimal.
+    /// The profile on which the nodes agree, encoded as in messages, in hexadecimal.
     #[serde(skip_serializing_if = "Option::is_none")]
     profile: Option<String>,
     nodes: Vec<NodeText>,
@@ -94,7 +94,7 @@ impl Durable {
     /// A snapshot of `nodes`, indexed by node.
     ///
     /// # Errors
-    /// [`DurableError::Contradiction`] if no sequence of views leads to it.
+    /// [`DurableError::Contradiction`] if no sequence of views leads to this state.
     pub fn new(epoch: Epoch, halted: bool, nodes: Vec<NodeRecord>) -> Result<Self, DurableError> {
         let contradiction = |what| Err(DurableError::Contradiction(what));
         if nodes.is_empty() || nodes.len() > NODES_MAX {
@@ -113,21 +113,21 @@ impl Durable {
         Ok(Self { epoch, halted, nodes, cluster: None, profile: None })
     }
 
-    /// The same snapshot for `cluster`, whose nodes agree on `profile`.
+    /// The same snapshot, marked with the name of `cluster` and the profile on which its nodes agree.
     #[must_use]
     pub fn of_cluster(self, cluster: ClusterName, profile: Option<Profile>) -> Self {
         Self { cluster: Some(cluster), profile, ..self }
     }
 
-    /// Profile that the nodes agree on, if it is known.
+    /// The profile on which the nodes agree, if it is known.
     pub fn profile(&self) -> Option<Profile> {
         self.profile.clone()
     }
 
-    /// Whether the service of `cluster` may go on from here.
+    /// Checks that the service of `cluster` may continue from this state.
     ///
     /// # Errors
-    /// [`DurableError::Cluster`] if it belongs to another one.
+    /// [`DurableError::Cluster`] if the state belongs to another cluster.
     pub fn check_cluster(&self, cluster: ClusterName) -> Result<(), DurableError> {
         match self.cluster {
             Some(found) if found != cluster => {
@@ -156,7 +156,7 @@ impl Durable {
         &self.nodes
     }
 
-    /// Text form of the state.
+    /// The state as TOML.
     pub fn to_toml(&self) -> String {
         let nodes = self.nodes.iter().enumerate();
         let text = Text {
@@ -172,7 +172,7 @@ impl Durable {
         toml::to_string(&text).expect("numbers, names and tables have a TOML form")
     }
 
-    /// Parses the text form.
+    /// Parses a state file.
     ///
     /// # Errors
     /// The error in one line.
@@ -216,7 +216,7 @@ fn from_hexadecimal(text: &str) -> Option<Profile> {
 }
 
 impl NodeRecord {
-    /// A node that was in no view yet.
+    /// The record of a node that has been in no view yet.
     pub const NEVER: Self = Self { role: Role::Out, incarnation: None };
 }
 

@@ -1,4 +1,4 @@
-//! Beacons between nodes, which show from which peers datagrams arrive.
+//! Beacons: datagrams between nodes by which each node detects which peers it can receive from.
 
 use weft_time::{Duration, Instant};
 use weft_waist::{NODES_MAX, NodeId, NodeSet};
@@ -6,48 +6,51 @@ use weft_waist::{NODES_MAX, NodeId, NodeSet};
 use crate::identity::ClusterId;
 use crate::message::{Datagram, Message};
 
-/// How many beacons a node sends to each other one in a lease's time. A peer is silent when all of them are lost.
+/// Number of beacons that a node sends to each other node within the length of a lease. If all of them are lost,
+/// the peer counts as silent.
 const PER_LEASE: u64 = 8;
-/// The longest interval: a lease may be long, and a node that starts must hear the others soon.
+/// The longest interval between beacons: leases may be long, but a node that starts must soon receive beacons of
+/// the others.
 const INTERVAL_MAX: Duration = Duration::from_secs(1);
-/// Interval of the beacons of a node that does not know the length of leases yet.
+/// Interval between beacons at a node that does not know the length of leases yet.
 const IDLE_INTERVAL: Duration = Duration::from_ms(50);
 
-/// The peers whose datagrams reach a node.
+/// The peers from which a node receives beacons.
 ///
-/// Every node sends a beacon to every other node several times in a lease's time, whether it is a member or not. It
-/// tells the membership service from which nodes beacons have come, and the [`Service`](crate::Service) leaves out of
-/// the view nodes that are not heard.
+/// Every node sends beacons to every other node several times within the length of a lease, whether it is a member
+/// or not. It reports to the membership service from which nodes it has received beacons. The
+/// [`Service`](crate::Service) excludes nodes from the view that do not receive each other's.
 #[derive(Clone, Debug)]
 pub struct Hearing {
     node: NodeId,
     cluster: ClusterId,
-    /// As far as the node or a peer knows.
+    /// Length of leases, as this node or a peer was granted one.
     lease: Option<Duration>,
     heard: [Option<Instant>; NODES_MAX],
     next: Instant,
 }
 
 impl Hearing {
-    /// The state of `node` before the first beacon has come.
+    /// The state of `node` before the first beacon has arrived.
     pub fn new(node: NodeId, cluster: ClusterId) -> Self {
         Self { node, cluster, lease: None, heard: [None; NODES_MAX], next: Instant::ZERO }
     }
 
-    /// How long leases last, once the node or a peer has been granted one.
+    /// Length of leases, once the node or a peer has been granted one.
     pub const fn lease(&self) -> Option<Duration> {
         self.lease
     }
 
-    /// The node has been granted a lease of this length.
+    /// Notes that the node has been granted a lease of this length.
     pub fn learn_lease(&mut self, lease: Duration) {
         if self.lease.replace(lease) != Some(lease) {
-            // Until now beacons may have been too rare for it.
+            // The interval so far may have been too long for this lease: send a beacon now.
             self.next = Instant::ZERO;
         }
     }
 
-    /// When [`Hearing::poll_transmit`] gives the next beacon, and when [`Hearing::peers`] is worth a look.
+    /// When [`Hearing::poll_transmit`] returns the next beacon, and when [`Hearing::peers`] should be polled
+    /// again.
     pub const fn next_deadline(&self) -> Instant {
         self.next
     }
@@ -61,23 +64,23 @@ impl Hearing {
         Some(Message::Beacon { node: self.node, lease: self.lease }.encode(self.cluster))
     }
 
-    /// Takes what has come from `peer`; whether it is a beacon of that node.
+    /// Processes a datagram from `peer`. Returns whether it is a beacon of that node.
     pub fn receive(&mut self, now: Instant, peer: NodeId, bytes: &[u8]) -> bool {
         let Ok((cluster, Message::Beacon { node, lease })) = Message::decode(bytes) else { return false };
         let is_ours = cluster == self.cluster && node == peer && node != self.node;
         if is_ours {
             if !self.peers(now).contains(node) {
-                // It may have just begun, and waits to hear this node.
+                // The peer may have just started, and waits for a beacon of this node: send one at once.
                 self.next = self.next.min(now);
             }
             self.heard[node.index()] = Some(now);
-            // Until the node has a lease of its own, it goes by what its peers have.
+            // Until the node is granted a lease itself, it uses the length that its peers report.
             self.lease = self.lease.or(lease);
         }
         is_ours
     }
 
-    /// Peers from which a beacon has come within a lease's time.
+    /// Peers from which a beacon has arrived within the length of a lease.
     pub fn peers(&self, now: Instant) -> NodeSet {
         let is_late = |at: Instant| self.lease.is_some_and(|lease| now.saturating_since(at) >= lease);
         let is_heard = |node: &NodeId| self.heard[node.index()].is_some_and(|at| !is_late(at));

@@ -1,10 +1,11 @@
-//! Identity of the cluster that a message belongs to.
+//! Identity of the cluster to which a message belongs.
 
 use std::fmt;
 
 use crate::text::Text;
 
-/// The name of a cluster: what tells its messages from those of others that can be reached.
+/// The name of a cluster. It distinguishes the cluster's messages from those of other clusters on the same
+/// network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClusterName(Text);
 
@@ -15,7 +16,7 @@ pub struct ClusterId(pub u64);
 impl ClusterName {
     /// The longest name.
     pub const BYTES_MAX: usize = 32;
-    /// The name of a cluster that was given none.
+    /// The default name.
     pub const DEFAULT: &str = "weft";
 
     /// A name of 1 to 32 letters, digits, dots, hyphens and underscores; `None` for any other.
@@ -30,7 +31,7 @@ impl ClusterName {
         self.0.as_str()
     }
 
-    /// The number in messages.
+    /// The number that messages carry.
     pub fn id(&self) -> ClusterId {
         ClusterId::of(self.as_str())
     }
@@ -49,8 +50,8 @@ impl fmt::Display for ClusterName {
 }
 
 impl ClusterId {
-    /// The 64-bit FNV-1a hash of the name (draft-eastlake-fnv, section 2). It tells apart clusters that meet by
-    /// mistake; it is no secret.
+    /// The 64-bit FNV-1a hash of the name (draft-eastlake-fnv, section 2). It tells apart clusters whose messages
+    /// meet by mistake; it is not a secret.
     fn of(name: &str) -> Self {
         let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
         Self(name.bytes().fold(0xcbf2_9ce4_8422_2325, step))

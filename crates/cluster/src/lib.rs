@@ -1,9 +1,9 @@
 //! Configuration, membership, leases and epochs.
 //!
-//! The *membership service* decides who takes part: it publishes numbered views and grants leases. It is embedded
-//! in one process of the cluster. Every node's host runs an [`Agent`], which holds the lease and hands the engine its
-//! membership registers. Both are pure state machines: a world passes bytes and `now` in and carries bytes out, so the
-//! simulator and the real-socket world run the same ones.
+//! The *membership service* decides which nodes are members: it publishes numbered views and grants leases. It is
+//! embedded in one process of the cluster. On every node's host an [`Agent`] holds the lease and sets the engine's
+//! membership registers. Both are pure state machines: the caller passes in received bytes and the time, and sends
+//! the bytes that they return. So the simulator and the program on real sockets run the same code.
 //!
 //! ```text
 //!   engine ←─ Configuration ─ Agent ── Heartbeat ──→ Server ─→ Service
@@ -12,28 +12,30 @@
 //!                                      Notice
 //! ```
 //!
-//! # Why a lease keeps a cut-off node harmless
+//! # Why a lease makes a partitioned node harmless
 //!
-//! A node counts its lease from the time at which it *sent* the heartbeat; the service counts the same lease from the
-//! later time at which it *received* it, and adds a margin for the two clocks' drift
-//! ([`ServiceParameters::drift_ppm`]). So the lease ends at the node before it ends at the service, and a view without
-//! the node is published only then, when the service hears another member that holds all data. Clocks need not agree on
-//! the time, only on its rate.
+//! A node counts its lease from the time at which it *sent* the heartbeat. The service counts the same lease from
+//! the later time at which it *received* the heartbeat, and adds a margin for the drift of the two clocks
+//! ([`ServiceParameters::drift_ppm`]). So the lease ends at the node before it ends at the service. The service
+//! publishes a view without the node only after that, and only once it has received a heartbeat of another member
+//! that holds all data. Clocks need not agree on the time, only on its rate.
 //!
-//! # Whose messages count
+//! # Which messages count
 //!
-//! Every message carries a number derived from the cluster's [name](ClusterName); a service answers a heartbeat of
-//! another cluster by its own name, and the node says so and ends. A node that starts tells what its configuration must
-//! have in common with those of the others ([`Profile`]); the service counts it if nobody contradicts, and else names
-//! the first [`Difference`].
+//! Every message carries a number derived from the cluster's [name](ClusterName). A service answers a heartbeat of
+//! another cluster with its own name, and the node reports that and ends. A node that starts sends the parts of
+//! its configuration that must be equal at all nodes ([`Profile`]). The service accepts the node if no other
+//! node's profile differs, and otherwise answers with the first [`Difference`].
 //!
-//! # What a host promises
+//! # What a host guarantees
 //!
-//! - It reports a greater [`Incarnation`] only when the engine of the older one has stopped for good, and reports an
-//!   engine as lost only when that serves nothing any more. The service still waits for the older lease to end, unless
-//!   the older life has said so itself: a process may be started by mistake.
-//! - It reads the clock *before* it sends a heartbeat, and the service's host reads its clock *after* it received one.
-//! - The service's host saves what [`Server::take_unsaved`] gives it before it sends anything.
+//! - A host reports a greater [`Incarnation`] only when the engine of the older one has stopped for good, and
+//!   reports an engine as lost only when that engine serves no requests any more. The service still waits until
+//!   the older incarnation's lease has ended, unless that incarnation has itself reported that it is lost: a
+//!   process may be started by mistake.
+//! - A node's host reads the clock *before* it sends a heartbeat, and the service's host reads its clock *after*
+//!   it has received one.
+//! - The service's host stores the snapshot that [`Server::take_unsaved`] returns before it sends anything.
 
 mod agent;
 mod config;

@@ -6,43 +6,44 @@ use serde::{Deserialize, Serialize};
 use weft_time::Instant;
 use weft_waist::{Configuration, EngineStatus};
 
-/// What a node's host needs from a membership service.
+/// The interface that a node's host uses of a membership service.
 ///
-/// The embedded service's [`Agent`](crate::Agent) implements it; a client of an external store such as etcd can,
-/// because nothing here says how the two talk. The host reports how its engine is doing and forwards configurations and
-/// actions; when to renew, and with whom, is the implementation's own affair.
+/// The [`Agent`](crate::Agent) of the embedded service implements it. A client of an external store such as etcd
+/// could, too, because the interface says nothing about messages. The host reports the state of its engine and
+/// carries out configurations and actions; the implementation decides when to renew the lease, and with which
+/// server.
 pub trait Membership {
     /// Reports the status of the host's engine. Call it whenever the status changes; repeating it is harmless.
     fn engine_status(&mut self, now: Instant, status: EngineStatus);
 
-    /// New content of the engine's membership registers, whenever the view or the lease has changed. Only the latest is
-    /// kept.
+    /// The new content of the engine's membership registers, if the view or the lease has changed. Only the latest
+    /// is kept.
     fn poll_configuration(&mut self) -> Option<Configuration>;
 
-    /// The next action for the host. Each action is given once.
+    /// The next action that the host must carry out. Each action is returned once.
     fn poll_action(&mut self) -> Option<Action>;
 
-    /// When the membership must be driven again, on the node's clock.
+    /// When the implementation must be polled again, on the node's clock.
     fn next_deadline(&self) -> Instant;
 
-    /// Reason for which the latest request was refused; `None` if it was granted or none has been answered.
+    /// Why the last answered request was refused; `None` if it was granted or none has been answered.
     fn refusal(&self) -> Option<Reason>;
 }
 
-/// One life of a node's engine. A node that restarts, or whose engine is emptied, takes a greater one: two
-/// engines that hold different data never share an incarnation.
+/// Number of one incarnation of a node's engine. A node that restarts, or whose engine is emptied, takes a greater
+/// one: two engines that hold different data never have the same incarnation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "u64", into = "u64")]
 pub struct Incarnation(u64);
 
 impl Incarnation {
-    /// The least incarnation.
+    /// The smallest incarnation.
     pub const FIRST: Self = Self(1);
-    /// The greatest incarnation: what a signed 64-bit integer holds, because TOML has no other.
+    /// The greatest incarnation: the largest signed 64-bit integer, because TOML has no larger integers.
     pub const LAST: Self = Self(i64::MAX as u64);
 
-    /// Incarnation `number`, or `None` outside 1 to 2^63 - 1. A process that has no number of its own
-    /// takes the wall clock's nanoseconds when it starts.
+    /// Incarnation `number`, or `None` outside 1 to 2^63 - 1. A process without a stored number takes the
+    /// nanoseconds of the wall clock at its start.
     pub const fn new(number: u64) -> Option<Self> {
         if number >= Self::FIRST.0 && number <= Self::LAST.0 { Some(Self(number)) } else { None }
     }
@@ -52,7 +53,7 @@ impl Incarnation {
         self.0
     }
 
-    /// The one after it; [`Incarnation::LAST`] has none and stays.
+    /// The next incarnation; [`Incarnation::LAST`] has none and is returned unchanged.
     #[must_use]
     pub const fn next(self) -> Self {
         if self.0 < Self::LAST.0 { Self(self.0 + 1) } else { self }
@@ -79,39 +80,41 @@ impl fmt::Display for Incarnation {
     }
 }
 
-/// An action that a membership service asks of a host, besides configuring its engine.
+/// An action that a membership service requires of a host, besides configuring its engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// The engine is no member any more. Drop it, then start an empty one and a membership with this incarnation.
+    /// The engine is no member any more. Drop it, then start an empty engine and a new membership with this
+    /// incarnation.
     Restart {
-        /// The engine's next life.
+        /// The incarnation of the new engine.
         incarnation: Incarnation,
     },
-    /// Another process runs this node, or the node does not belong to the cluster. Stop, and tell the user.
+    /// Another process runs this node, or the node does not belong to the cluster. Stop, and notify the user.
     Stop,
 }
 
-/// Reason for which a heartbeat is not granted a lease.
+/// Why a heartbeat is not granted a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reason {
-    /// The node takes part with the next view: at the beginning, once every node has reported. Ask again.
+    /// The node will be a member of the next view; the first view waits until every node has reported. Repeat the
+    /// request.
     Waiting,
-    /// The node has been removed, or its engine is lost: restart it empty with a greater incarnation.
+    /// The node has been removed, or its engine is lost: restart it, empty, with a greater incarnation.
     Rejoin,
-    /// A greater incarnation of the node is registered: go on, empty, with one that is greater still. The clock from
-    /// which this one took its incarnation may have gone back.
+    /// A greater incarnation of the node is registered: restart it, empty, with one that is greater still. The
+    /// clock from which this process took its incarnation may have been set back.
     Superseded {
-        /// The greatest that is known.
+        /// The greatest incarnation that is registered.
         by: Incarnation,
     },
-    /// The lease of an earlier life of the node may not have ended. Ask again.
+    /// The lease of an earlier incarnation of the node may not have ended. Repeat the request.
     Occupied,
     /// Another process runs the node, and is alive.
     Taken,
-    /// The node and a member do not hear each other, or the node does not hear the service: it stays out of the view
-    /// until they do.
+    /// The node and a member do not receive each other's beacons, or the node does not receive the service's
+    /// answers: it stays out of the view until they do.
     Parted,
-    /// Every engine that held all data is gone, so the data is lost. The cluster stays stopped.
+    /// All engines that held all data are gone, so the data is lost. The cluster stays stopped.
     Halted,
     /// No such node is configured.
     UnknownNode,

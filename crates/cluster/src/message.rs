@@ -25,8 +25,8 @@
 //! | other configuration | three texts, each a byte of length and its bytes: the key, the node's value, the cluster's |
 //! | beacon | 8 bytes: how long leases last in ns, as far as the node knows; 0 if it does not |
 //!
-//! A beacon goes from a node to each other one, at the port at which it takes datagrams; all other messages go between
-//! a node and the membership service.
+//! A node sends beacons to each other node, at the port at which that node receives datagrams. All other messages
+//! travel between a node and the membership service.
 
 use std::fmt;
 use std::ops::Deref;
@@ -40,7 +40,7 @@ use crate::membership::{Incarnation, Reason};
 use crate::profile::{Difference, Holder, PROFILE_BYTES_MAX, Profile};
 use crate::text::Text;
 
-/// The UDP port at which a membership service listens unless configured otherwise.
+/// Default UDP port of a membership service.
 pub const MEMBERSHIP_PORT: u16 = 4794;
 
 const MAGIC: [u8; 4] = *b"WFTM";
@@ -55,50 +55,50 @@ const BYTES_MIN: usize = HEADER_BYTES + CHECKSUM_BYTES;
 const BYTES_MAX: usize = BYTES_MIN
     + HEARS_BYTES
     + if PROFILE_BYTES_MAX > TEXTS_BYTES_MAX { PROFILE_BYTES_MAX } else { TEXTS_BYTES_MAX };
-// No message is cut into fragments by an Ethernet.
+// Every message fits into one packet of an Ethernet, so none is fragmented.
 const _: () = assert!(BYTES_MAX <= 1_500 - 20 - 8);
 /// Node number that stands for the membership service.
 const SERVICE: u8 = NODES_MAX as u8;
 
-/// A number by which an agent knows the heartbeat that an answer is for.
+/// A number in a heartbeat by which an agent matches the answer.
 pub type Token = u64;
 
 /// A node's request for a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Heartbeat {
-    /// The node that asks.
+    /// The node that requests the lease.
     pub node: NodeId,
-    /// In which life.
+    /// Incarnation of the node's engine.
     pub incarnation: Incarnation,
-    /// Status of its engine.
+    /// Status of the node's engine.
     pub status: EngineStatus,
-    /// From which nodes something has come within a lease's time; itself, if an answer of the service has. See
-    /// [`Hearing`](crate::Hearing).
+    /// The nodes from which this node has received a beacon within the length of a lease; with itself, if it has
+    /// received an answer of the service in that time. See [`Hearing`](crate::Hearing).
     pub hears: NodeSet,
-    /// The newest view that it knows, told to a service that has lost its state: see [`Service`](crate::Service).
+    /// The newest view that the node has received. It is sent only to a service that has lost its state: see
+    /// [`Service`](crate::Service).
     pub claim: Option<View>,
 }
 
-/// Anything that is said between an agent and the membership service, or between nodes about whether they hear each
-/// other.
+/// A message between an agent and the membership service, or a beacon between nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
-    /// A node asks for a lease.
+    /// A node requests a lease.
     Heartbeat {
         /// Chosen by the node.
         token: Token,
         /// The request.
         heartbeat: Heartbeat,
-        /// Profile that the nodes of its cluster must agree on. Only a starting engine sends it.
+        /// The profile on which the nodes of the cluster must agree. Only a starting engine sends it.
         profile: Option<Profile>,
     },
     /// The lease is granted.
     Grant {
         /// The node that holds the lease.
         node: NodeId,
-        /// Of which life.
+        /// Incarnation of the node's engine.
         incarnation: Incarnation,
-        /// Of the heartbeat that this answers.
+        /// Token of the heartbeat that this answers.
         token: Token,
         /// The current view; the node is a member of it.
         view: View,
@@ -107,76 +107,78 @@ pub enum Message {
     },
     /// The lease is not granted.
     Refusal {
-        /// To whom.
+        /// The node that receives the refusal.
         node: NodeId,
-        /// In which life.
+        /// Incarnation of the node's engine.
         incarnation: Incarnation,
-        /// Of the heartbeat that this answers.
+        /// Token of the heartbeat that this answers.
         token: Token,
         /// The service's epoch.
         epoch: Epoch,
         /// The reason.
         reason: Reason,
     },
-    /// A view has been published: ask for it. Only a hint, so it needs no answer and may be lost.
+    /// A view has been published: the node should request it with a heartbeat. The notice is only a hint; it has
+    /// no answer and may be lost.
     Notice {
-        /// To whom.
+        /// The node that receives the notice.
         node: NodeId,
         /// The view's epoch.
         epoch: Epoch,
     },
     /// The heartbeat came from another cluster than the service's.
     OtherCluster {
-        /// To whom.
+        /// The node that receives the answer.
         node: NodeId,
-        /// In which life.
+        /// Incarnation of the node's engine.
         incarnation: Incarnation,
-        /// Of the heartbeat that this answers.
+        /// Token of the heartbeat that this answers.
         token: Token,
-        /// The service's cluster.
+        /// Name of the service's cluster.
         name: ClusterName,
     },
-    /// The node's configuration contradicts those of the cluster.
+    /// The node's configuration differs from those of the cluster.
     OtherConfiguration {
-        /// To whom.
+        /// The node that receives the answer.
         node: NodeId,
-        /// In which life.
+        /// Incarnation of the node's engine.
         incarnation: Incarnation,
-        /// Of the heartbeat that this answers.
+        /// Token of the heartbeat that this answers.
         token: Token,
         /// The difference.
         difference: Difference,
     },
-    /// A node is there: what its peers go by when they say whom they hear.
+    /// A node shows its peers that its datagrams reach them.
     Beacon {
-        /// Which node.
+        /// The node that sends the beacon.
         node: NodeId,
-        /// How long leases last, as far as it knows: whole nanoseconds.
+        /// Length of leases, as far as the node knows it: whole nanoseconds.
         lease: Option<Duration>,
     },
 }
 
-/// Whether a datagram that was not meant for the membership service is one of its protocol, and so a beacon.
+/// Whether a datagram is a message of this protocol. A node uses it to recognise beacons among the datagrams that
+/// it receives.
 pub fn is_membership(bytes: &[u8]) -> bool {
     bytes.starts_with(&MAGIC)
 }
 
-/// Reason for which a datagram is no message.
+/// Why a datagram is no valid message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MessageError {
-    /// Its length is that of no message, or not that of its kind.
+    /// The length is not one of any message, or not one of its kind.
     #[error("a datagram of {0} bytes is no membership message")]
     Length(usize),
-    /// It does not begin with the magic number.
+    /// The datagram does not begin with the magic number.
     #[error("the datagram does not begin with the magic number of membership messages")]
     Magic,
-    /// Its version is not supported.
+    /// The version is not supported.
     #[error("version {0} of the membership protocol is not spoken here")]
     Version(u8),
-    /// The checksum does not fit.
+    /// The checksum is wrong.
     #[error("the checksum of the membership message is wrong")]
     Checksum,
-    /// A field holds a value that it cannot have.
+    /// A field, by its name, has an invalid value.
     #[error("the field `{0}` of the membership message holds an impossible value")]
     Field(&'static str),
 }
@@ -202,7 +204,7 @@ impl fmt::Debug for Datagram {
     }
 }
 
-/// The header's fields after magic and version, in their order on the wire.
+/// The header's fields after magic and version, in the order in which they are sent.
 struct Header {
     kind: u8,
     node: NodeId,
@@ -213,7 +215,7 @@ struct Header {
 }
 
 impl Message {
-    /// The bytes of the message, from a member of `cluster`.
+    /// Encodes the message, sent by a member of `cluster`.
     pub fn encode(&self, cluster: ClusterId) -> Datagram {
         let mut body = Vec::new();
         let header = match *self {
@@ -284,10 +286,10 @@ impl Message {
         Datagram { bytes: writer.bytes, length: writer.length }
     }
 
-    /// The message in a datagram, and the cluster that it belongs to.
+    /// Decodes a datagram; returns the cluster to which it belongs, and the message.
     ///
     /// # Errors
-    /// Bytes that [`Message::encode`] does not produce are refused, whoever sent them.
+    /// The bytes are none that [`Message::encode`] produces.
     pub fn decode(bytes: &[u8]) -> Result<(ClusterId, Self), MessageError> {
         let length = MessageError::Length(bytes.len());
         if !(BYTES_MIN..=BYTES_MAX).contains(&bytes.len()) {
@@ -404,13 +406,13 @@ impl Message {
     }
 }
 
-/// A lease of so many nanoseconds, if there are such.
+/// A lease of `ns` nanoseconds, if its length is valid.
 fn lease(ns: u64) -> Result<Duration, MessageError> {
     let is_one = (LEASE_MIN.as_ns()..=LEASE_MAX.as_ns()).contains(&ns);
     if is_one { Ok(Duration::from_ns(ns)) } else { Err(MessageError::Field("lease")) }
 }
 
-/// The view, if it can be one that `node` is a member of.
+/// The view, if it is consistent and `node` is a member of it.
 fn consistent(view: View, node: NodeId) -> Option<View> {
     let View { epoch, full, joining } = view;
     let is_one = epoch > Epoch(0) && !full.is_empty() && full.intersection(joining).is_empty();
@@ -440,7 +442,7 @@ pub(crate) const fn decode_state(detail: u8) -> Result<EngineState, MessageError
     })
 }
 
-/// The reason with a body.
+/// The code of the one reason that has a body.
 const SUPERSEDED: u8 = 2;
 
 pub(crate) const fn encode_reason(reason: Reason) -> u8 {
@@ -483,13 +485,13 @@ impl Writer {
     }
 }
 
-/// Takes fields off the front.
+/// Parses fields from the front of a message.
 struct Reader<'a> {
     rest: &'a [u8],
 }
 
 impl Reader<'_> {
-    /// A field that is there: the caller has checked the length of the whole.
+    /// The next `N` bytes. They must be there: the caller has checked the length of the message.
     fn take<const N: usize>(&mut self) -> [u8; N] {
         let (field, rest) = self.rest.split_first_chunk().expect("the length was checked");
         self.rest = rest;
@@ -504,7 +506,7 @@ impl Reader<'_> {
     }
 }
 
-/// One line of a conversation: `node2#7 synced at epoch 4`.
+/// One line of a log of messages: `node2#7 synced at epoch 4`.
 impl fmt::Display for Message {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -633,7 +635,7 @@ mod tests {
             mut bytes in prop::collection::vec(any::<u8>(), 0..64), length in BYTES_MIN..=BYTES_MAX,
         ) {
             let _ = Message::decode(&bytes);
-            // With a valid frame around them, the fields themselves are tried.
+            // With a valid header and checksum around them, the fields themselves are checked.
             for length in [BYTES_MIN, BYTES_MIN + 2, BYTES_MIN + 8, BYTES_MIN + 10, BYTES_MIN + VIEW_BYTES, length] {
                 bytes.resize(length, 0xa5);
                 bytes[..4].copy_from_slice(&MAGIC);

@@ -1,8 +1,8 @@
-//! What the configurations of a cluster's nodes must agree on.
+//! The profile: the parts of the nodes' configurations that must be equal in a cluster.
 //!
-//! A node that starts sends its profile with its heartbeats, and the membership service holds it against those of the
-//! others before it counts the node: nodes that disagree about the sizes of a table, the places of data or the slots
-//! of engines would answer wrong, or not at all.
+//! A node that starts sends its profile with its heartbeats. The membership service compares it with those of the
+//! other nodes before it accepts the node. Nodes that disagree about the sizes of a table, the placement of data
+//! or the slots of engines would give wrong answers, or none.
 //!
 //! | bytes | field | |
 //! |---|---|---|
@@ -18,7 +18,7 @@
 //! | 4 | `[rounds]` | period in microseconds |
 //! | 4 | `[lock]` | locks that can be held |
 //!
-//! A text is a byte of length and its bytes. What is not configured takes no bytes.
+//! A text is one byte with its length, followed by its bytes. An item that is not configured takes no bytes.
 
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -33,10 +33,10 @@ use crate::config::engines::{
 };
 use crate::text::Text;
 
-/// The bytes before the places of the nodes.
+/// Length in bytes of the fields before the addresses of the nodes.
 const FIXED_BYTES: usize = 8;
 const PLACE_BYTES: usize = 6;
-/// The longest encoding: with each engine that is there once, and objects in all other slots.
+/// Length in bytes of the longest encoding: each engine that can occur once, and objects in all other slots.
 pub(crate) const PROFILE_BYTES_MAX: usize = FIXED_BYTES
     + NODES_MAX * PLACE_BYTES
     + 12
@@ -50,20 +50,20 @@ pub(crate) const PROFILE_BYTES_MAX: usize = FIXED_BYTES
 pub struct Profile {
     mtu_bytes: u32,
     places: Vec<SocketAddrV4>,
-    /// Without a record, which is a matter of one node.
+    /// The engines, without the name of a record file, which may differ between nodes.
     engines: EnginesConfig,
 }
 
-/// Owner of the value that another profile contradicts.
+/// Which profile differs from a node's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holder {
-    /// A node that has registered before.
+    /// That of a node that has registered before.
     Node(NodeId),
-    /// The membership service, by its own configuration or its state file.
+    /// That of the membership service, from its own configuration or its state file.
     Service,
 }
 
-/// The first thing in which a node's configuration differs from those of the cluster.
+/// The first difference between a node's configuration and those of the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Difference {
     /// Key in the configuration file.
@@ -72,15 +72,15 @@ pub struct Difference {
     pub ours: Text,
     /// The cluster's value.
     pub theirs: Text,
-    /// The node that holds the cluster's value.
+    /// Whose profile has the cluster's value.
     pub holder: Holder,
 }
 
 impl Profile {
-    /// A profile of nodes at these places, node 0 first, with these engines.
+    /// A profile of nodes at these addresses, node 0 first, with these engines.
     ///
     /// # Panics
-    /// If there are no nodes or more than 16, or the engines have been changed to what no configuration may have.
+    /// If there are no nodes or more than 16, or if the engines are not as a parsed configuration would have them.
     pub fn new(engines: &EnginesConfig, mtu_bytes: u32, places: &[SocketAddrV4]) -> Self {
         assert!((1..=NODES_MAX).contains(&places.len()), "a cluster has 1 to 16 nodes");
         let mut engines = engines.clone();
@@ -102,22 +102,23 @@ impl Profile {
         self.engines.replicas(self.nodes())
     }
 
-    /// Address at which `node` takes datagrams; `None` if there is no such node.
+    /// Address and port at which `node` receives datagrams; `None` if there is no such node.
     pub fn place(&self, node: NodeId) -> Option<SocketAddrV4> {
         self.places.get(node.index()).copied()
     }
 
     /// The first difference from the profile `theirs` of `holder`; `None` if there is none.
     pub fn difference(&self, theirs: &Self, holder: Holder) -> Option<Difference> {
-        // Up to the first difference, both have the same entries: what decides which entries there are comes first.
+        // Up to the first difference, both lists have the same entries: those that determine which other entries
+        // exist come first.
         let differs = |((key, ours), (_, theirs)): ((Text, Text), (Text, Text))| {
             (ours != theirs).then_some(Difference { key, ours, theirs, holder })
         };
         self.entries().into_iter().zip(theirs.entries()).find_map(differs)
     }
 
-    /// Entries of a configuration in the order in which differences are reported: engines and number of nodes come
-    /// first.
+    /// Keys and values in the order in which differences are reported. The engines and the number of nodes come
+    /// first, because the other entries depend on them.
     fn entries(&self) -> Vec<(Text, Text)> {
         let EnginesConfig { kv, transactions, objects, logs, rounds, lock, data_dir: _ } = &self.engines;
         let presence = |is_there: bool| Text::of(if is_there { "present" } else { "absent" });
@@ -155,7 +156,7 @@ impl Profile {
         if let Some(LockConfig { locks }) = lock {
             add(&"[lock] locks", locks);
         }
-        // With other nodes, whoever has all data has other replicas.
+        // The number of nodes comes first, because the number of replicas may depend on it.
         add(&NODES_KEY, &self.nodes());
         if let Some(transactions) = transactions {
             add(&REPLICAS_KEY, &transactions.replicas);
@@ -167,7 +168,7 @@ impl Profile {
         entries
     }
 
-    /// Appends its encoding.
+    /// Appends the encoded profile.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         let EnginesConfig { kv, transactions, objects, logs, rounds, lock, data_dir: _ } = &self.engines;
         let is_durable = kv.is_some_and(|kv| kv.durable);
@@ -206,7 +207,7 @@ impl Profile {
         }
     }
 
-    /// Reads what [`Profile::encode`] wrote; `None` for anything else.
+    /// Decodes a profile; `None` if the bytes are none that [`Profile::encode`] writes.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let mut reader = Reader { rest: bytes };
         let [nodes, present, objects, logs] = reader.take()?;
@@ -255,7 +256,7 @@ impl Profile {
     }
 }
 
-/// The key of the number of nodes, and of the replicas, in a difference.
+/// Keys of a difference in the number of nodes, and in the number of replicas.
 pub(crate) const NODES_KEY: &str = "the number of [[node]]";
 pub(crate) const REPLICAS_KEY: &str = "[transactions] replicas";
 
@@ -263,7 +264,7 @@ fn period_us(rounds: &RoundsConfig) -> u32 {
     u32::try_from(rounds.period.as_ns() / 1_000).expect("a period in a configuration is at most a second")
 }
 
-/// Whether a profile may have these engines: names can be told, and are at most as long as a message has room for.
+/// Whether a profile may have these engines: their names are printable and fit into a message.
 fn is_consistent(engines: &EnginesConfig, nodes: usize) -> bool {
     let has_procedures = |engine: &TransactionsConfig| {
         Text::new(&engine.procedures).is_some() && (1..=nodes).contains(&engine.replicas)
@@ -274,7 +275,7 @@ fn is_consistent(engines: &EnginesConfig, nodes: usize) -> bool {
         && engines.logs.iter().all(|log| is_name(&log.name))
 }
 
-/// Takes fields off the front.
+/// Parses fields from the front of a profile.
 struct Reader<'a> {
     rest: &'a [u8],
 }
@@ -307,7 +308,7 @@ impl fmt::Display for Holder {
     }
 }
 
-/// As the node reports it whose configuration it is.
+/// The text that the node prints whose configuration differs.
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { key, ours, theirs, holder } = self;
@@ -316,7 +317,7 @@ impl fmt::Display for Difference {
 }
 
 impl NodeConfig {
-    /// Parameters that the nodes of the cluster must agree on.
+    /// The parameters on which the nodes of the cluster must agree.
     pub fn profile(&self) -> Profile {
         let places: Vec<_> = self.peers.iter().map(|(_, peer)| peer.datagram_address()).collect();
         Profile::new(&self.engines, self.mtu_bytes, &places)
@@ -349,7 +350,7 @@ pub(crate) mod tests {
         Profile::new(&EnginesConfig { kv, ..EnginesConfig::default() }, 1_500, &places(nodes))
     }
 
-    /// A cluster with every kind of engine.
+    /// The profile of a cluster with every kind of engine.
     fn whole(size: u64, names: &[String]) -> Profile {
         let transactions = ledger(3, size).engines.transactions;
         let (objects, logs) = names.split_at(names.len() / 2);
@@ -435,7 +436,7 @@ pub(crate) mod tests {
         assert_eq!(changed(locks), "[lock] locks is 9 here and 1024");
     }
 
-    /// No configuration has such engines, so no node sends them.
+    /// No valid configuration has such engines, so no node sends such a profile.
     #[test]
     fn engines_that_no_configuration_has_are_no_profile() {
         let decoded = |change: fn(&mut EnginesConfig)| {

@@ -1,4 +1,4 @@
-//! Configurations that the nodes of a cluster have registered.
+//! The configurations that the nodes of a cluster have registered.
 
 use weft_waist::{NODES_MAX, NodeId, NodeSet};
 
@@ -7,24 +7,25 @@ use crate::text::Text;
 
 /// The profiles of the nodes that have registered. No two of them differ.
 ///
-/// A node is held against each *other* one, so that one which was configured wrongly can come back corrected.
+/// A node's profile is compared with those of the *other* nodes only, so that a node with a wrong configuration
+/// can come back with a corrected one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Registry {
     nodes: usize,
     replicas: usize,
     profiles: [Option<Profile>; NODES_MAX],
-    /// Profile that the members had agreed on when the service was stopped.
+    /// The profile on which the members had agreed when the service was stopped.
     restored: Option<Profile>,
 }
 
 impl Registry {
-    /// Of a service for `nodes` nodes, `replicas` of which hold the same data.
+    /// The registry of a service for `nodes` nodes, `replicas` of which hold the same data.
     pub(crate) fn new(nodes: usize, replicas: usize, restored: Option<Profile>) -> Self {
         Self { nodes, replicas, profiles: [const { None }; NODES_MAX], restored }
     }
 
-    /// Notes the profile of `node`, unless it differs from that of another one, and says in what. `members` are those
-    /// that are asked first: whoever is in the view counts, before whoever has merely reported.
+    /// Registers the profile of `node`, or returns the first difference from another node's. It is compared with
+    /// the profiles of `members`, the nodes in the view, before those of nodes that have only reported.
     pub(crate) fn register(
         &mut self,
         node: NodeId,
@@ -57,7 +58,7 @@ impl Registry {
         found
     }
 
-    /// Profile that all registered nodes agree on; `None` before any has registered.
+    /// The profile on which all registered nodes agree; `None` before any has registered.
     pub(crate) fn agreed(&self) -> Option<Profile> {
         self.profiles.iter().flatten().next().or(self.restored.as_ref()).cloned()
     }

@@ -1,4 +1,4 @@
-//! The membership service behind a datagram socket.
+//! The membership service as a server of datagrams.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -20,23 +20,25 @@ use crate::service::Service;
 use crate::status::ServiceStatus;
 use crate::text::Text;
 
-/// Answers that wait for the host: far more than one call adds, so only a host that does not send loses any.
+/// Limit of the queue of answers: far more than one call adds. Answers are dropped only if the host does not send
+/// them.
 const QUEUE_MAX: usize = 64;
-/// Misfits that wait for the host to tell of them.
+/// Limit of the queue of misconfigured nodes that the host has yet to report.
 const MISFITS_MAX: usize = 16;
 
-/// A [`Service`] that takes and gives datagrams.
+/// A [`Service`] that receives and sends datagrams.
 ///
-/// `A` is how the world names the other end: a socket address, or a node. After each call, the host first stores
-/// what [`Server::take_unsaved`] gives, and then sends what [`Server::poll_transmit`] gives until there is no more.
-/// If storing fails, the host stops: what it could not store must not be acted upon.
+/// `A` identifies the other end: a socket address, or a node in the simulator. After each call, the host first
+/// stores the snapshot that [`Server::take_unsaved`] returns, and then sends the datagrams that
+/// [`Server::poll_transmit`] returns until there are no more. If storing fails, the host stops: no answer may
+/// depend on a state that is not stored.
 #[derive(Clone, Debug)]
 pub struct Server<A> {
     service: Service,
     cluster: ClusterName,
-    /// Registered profiles, where nodes must register them.
+    /// The registered profiles, if nodes must register them.
     registry: Option<Registry>,
-    /// Lives that do not fit, to tell the operator of; the latest life of each node that was told of.
+    /// Misconfigured nodes to report to the operator, and the last incarnation of each node that was reported.
     misfits: VecDeque<Refused<A>>,
     told: [Option<Incarnation>; NODES_MAX],
     addresses: [Option<A>; NODES_MAX],
@@ -44,7 +46,7 @@ pub struct Server<A> {
     counters: ServerCounters,
     #[cfg(feature = "planted-bugs")]
     planted_bug: Option<PlantedBug>,
-    /// With a planted bug: the snapshot that is stored when there is a newer one.
+    /// With a planted bug: a newer snapshot, while the previous one is stored.
     #[cfg(feature = "planted-bugs")]
     kept_back: Option<Durable>,
 }
@@ -54,29 +56,29 @@ weft_counters::counters! {
     pub struct ServerCounters {
         /// Heartbeats received.
         heartbeats,
-        /// Heartbeats of the cluster's nodes that were granted no lease.
+        /// Heartbeats of the cluster's nodes that were refused a lease.
         heartbeats_refused,
         /// Heartbeats of nodes that do not belong to the cluster.
         heartbeats_of_misfits,
-        /// Datagrams that are no heartbeat.
+        /// Datagrams that are no valid heartbeat.
         datagrams_malformed,
-        /// Answers that found no room in the queue.
+        /// Answers dropped because the queue was full.
         answers_overflowed,
     }
 }
 
-/// A node that does not belong to the cluster has reported.
+/// A heartbeat of a node that does not belong to the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused<A> {
     /// Address of the node.
     pub from: A,
     /// Number that it claims.
     pub node: NodeId,
-    /// Reason for which it does not fit, as the node sees it.
+    /// Why the node does not belong to the cluster, from the node's point of view.
     pub misfit: Misfit,
 }
 
-/// As the operator of the service reads it.
+/// The text for the operator of the service.
 impl<A: fmt::Display> fmt::Display for Refused<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "refuses node {} at {}: ", self.node.index(), self.from)?;
@@ -90,7 +92,8 @@ impl<A: fmt::Display> fmt::Display for Refused<A> {
 }
 
 impl<A: Copy> Server<A> {
-    /// A server for `service`, of a cluster without a name whose nodes do not register their configurations.
+    /// A server for `service`, of a cluster with the default name, whose nodes do not register their
+    /// configurations.
     pub fn new(service: Service) -> Self {
         Self {
             service,
@@ -108,32 +111,33 @@ impl<A: Copy> Server<A> {
         }
     }
 
-    /// The same server with a known bug.
+    /// The same server with a deliberate bug.
     #[cfg(feature = "planted-bugs")]
     #[must_use]
     pub fn with_planted_bug(self, bug: PlantedBug) -> Self {
         Self { planted_bug: Some(bug), ..self }
     }
 
-    /// The same server for the nodes of `cluster`, each of which has to tell its profile before it counts. `agreed` is
-    /// what they had agreed on when the service was stopped.
+    /// The same server for the nodes of `cluster`, each of which must send its profile before it is accepted.
+    /// `agreed` is the profile on which they had agreed when the service was stopped.
     #[must_use]
     pub fn of_cluster(self, cluster: ClusterName, agreed: Option<Profile>) -> Self {
         let (nodes, replicas) = self.service.size();
         Self { cluster, registry: Some(Registry::new(nodes, replicas, agreed)), ..self }
     }
 
-    /// Takes a datagram that was received from `from`. `now` is read after that.
+    /// Processes a datagram from `from`. The caller must read the clock for `now` after it has received the
+    /// datagram.
     ///
     /// # Errors
-    /// [`MessageError`] if it is no heartbeat; it changes nothing but a counter.
+    /// [`MessageError`] if the datagram is no valid heartbeat; only a counter changes then.
     pub fn receive(&mut self, now: Instant, from: A, bytes: &[u8]) -> Result<(), MessageError> {
         self.receive_from(now, from, None, bytes)
     }
 
-    /// As [`Server::receive`], where it is known at which address of the network the sender is: a node reports from
-    /// where its peers know it. So two processes cannot report as the same node unless one follows the other, because
-    /// an address has one owner of a port.
+    /// As [`Server::receive`], for a host that knows the sender's network address: it is checked against the
+    /// node's address in the profile. Two processes with different addresses cannot report as the same node, and
+    /// at one address only one process at a time owns the port.
     ///
     /// # Errors
     /// As [`Server::receive`].
@@ -163,7 +167,7 @@ impl<A: Copy> Server<A> {
                 None => self.register(heartbeat, profile.as_ref())?,
             }
         } else {
-            // The node knows its own name, and nobody else needs it.
+            // The node knows its own cluster's name, and the answer does not contain it.
             Some(Misfit::Cluster { ours: ClusterName::default(), theirs: self.cluster })
         };
         if let Some(misfit) = misfit {
@@ -182,7 +186,7 @@ impl<A: Copy> Server<A> {
             }
         };
         self.push(from, &answer);
-        // Notices go to whoever may have the number.
+        // Notices are sent to the address of the process that may hold the node's number.
         let contends = matches!(
             answer,
             Message::Refusal {
@@ -197,15 +201,15 @@ impl<A: Copy> Server<A> {
         if epoch != before {
             self.notify(Some(node), epoch);
         } else if was_leased && !self.service.is_leased(node) && heartbeat.status.state == EngineState::Lost {
-            // The next view waits for a sign of life of another member. Who is told that there is a view asks for it.
-            // That is said once, when the lease is given up: lost engines would ask one another for ever where no
-            // view follows, because the cluster has halted.
+            // The next view waits for a heartbeat of another member, so notify the others, who then send one.
+            // Notify them only once, when the lease is given up: if no view follows because the cluster has
+            // halted, lost engines would otherwise notify each other for ever.
             self.notify(Some(node), Epoch(epoch.0.saturating_add(1)));
         }
         Ok(())
     }
 
-    /// The difference if a node reports from another address than the one at which the others look for it.
+    /// The difference if a node reports from another address than the one that its peers have for it.
     fn displaced(&self, node: NodeId, host: Option<Ipv4Addr>, profile: Option<&Profile>) -> Option<Misfit> {
         let agreed = self.agreed();
         let theirs = *agreed.as_ref().or(profile)?.place(node)?.ip();
@@ -215,7 +219,7 @@ impl<A: Copy> Server<A> {
         Some(Misfit::Configuration(Difference { key, ours, theirs, holder: Holder::Service }))
     }
 
-    /// Holds what a starting node tells of its configuration against what the others have told.
+    /// Compares the profile of a starting node with those of the others.
     fn register(
         &mut self,
         heartbeat: Heartbeat,
@@ -227,7 +231,7 @@ impl<A: Copy> Server<A> {
             self.counters.datagrams_malformed += 1;
             return Err(MessageError::Field("profile"));
         };
-        // A number that no node has is the service's to refuse.
+        // The service itself refuses the number of a node that does not exist.
         if heartbeat.node.index() >= self.service.size().0 {
             return Ok(None);
         }
@@ -254,22 +258,22 @@ impl<A: Copy> Server<A> {
         }
     }
 
-    /// The next node to tell the operator of that does not belong to the cluster: each of its lives once.
+    /// The next misconfigured node to report to the operator. Each incarnation is reported once.
     pub fn poll_refused(&mut self) -> Option<Refused<A>> {
         self.misfits.pop_front()
     }
 
-    /// Members that are left out of the next view because they and others do not hear each other.
+    /// Members that the next view excludes because they and others do not receive each other's beacons.
     pub fn parted(&self) -> NodeSet {
         self.service.parted()
     }
 
-    /// Profile that the nodes of the cluster agree on, as far as they have registered.
+    /// The profile on which the nodes that have registered agree.
     pub fn agreed(&self) -> Option<Profile> {
         self.registry.as_ref().and_then(Registry::agreed)
     }
 
-    /// Lets time pass: see [`Service::tick`].
+    /// Advances the time: see [`Service::tick`].
     pub fn tick(&mut self, now: Instant) {
         let before = self.service.view().epoch;
         self.service.tick(now);
@@ -278,12 +282,12 @@ impl<A: Copy> Server<A> {
         }
     }
 
-    /// When [`Server::tick`] must be called if nothing is received before.
+    /// When [`Server::tick`] must be called if no datagram arrives before.
     pub fn next_deadline(&self) -> Instant {
         self.service.next_deadline()
     }
 
-    /// The snapshot to store before anything is sent.
+    /// The snapshot that must be stored before anything is sent.
     #[must_use]
     pub fn take_unsaved(&mut self) -> Option<Durable> {
         let durable = self.service.take_unsaved()?;
@@ -298,7 +302,7 @@ impl<A: Copy> Server<A> {
         })
     }
 
-    /// The next datagram to send, with its destination. There is none while a snapshot waits to be taken.
+    /// The next datagram to send, with its destination. `None` while a snapshot has yet to be taken.
     pub fn poll_transmit(&mut self) -> Option<(A, Datagram)> {
         if self.service.has_unsaved() { None } else { self.queue.pop_front() }
     }
@@ -314,7 +318,7 @@ impl<A: Copy> Server<A> {
         }
     }
 
-    /// The service itself.
+    /// The service behind this server.
     pub fn service(&self) -> &Service {
         &self.service
     }
@@ -324,7 +328,7 @@ impl<A: Copy> Server<A> {
         self.counters
     }
 
-    /// Tells every node but `except` that there is a new view, so that the change does not wait for their next
+    /// Notifies every node but `except` of a new view, so that it takes effect before their next regular
     /// heartbeats.
     fn notify(&mut self, except: Option<NodeId>, epoch: Epoch) {
         for node in (0..NODES_MAX).filter_map(NodeId::new) {
@@ -448,7 +452,7 @@ mod tests {
         }
         assert_eq!(server.service().view().epoch.0, 1);
         sent(&mut server);
-        // The same words from elsewhere renew nothing.
+        // The same heartbeat from another address renews nothing.
         let before = server.service().clone();
         server.receive_from(Instant::ZERO, 666, own(7), &heartbeat(1, 9)).unwrap();
         assert_eq!(

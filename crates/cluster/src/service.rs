@@ -14,27 +14,27 @@ use crate::status::{MemberStatus, Phase};
 pub struct ServiceParameters {
     /// Number of configured nodes, 1 to 16: nodes 0 to `nodes` - 1.
     pub nodes: usize,
-    /// How many nodes hold the same data: those of part *p* are nodes *p*, *p* + 1, … modulo `nodes`, and there are as
-    /// many parts as nodes. If it is `nodes`, each holds all.
+    /// How many nodes hold the same data. There are as many parts of the data as nodes; part *p* is held by nodes
+    /// *p*, *p* + 1, … modulo `nodes`. If `replicas` equals `nodes`, each node holds all data.
     pub replicas: usize,
     /// Length of a lease: whole nanoseconds, [`LEASE_MIN`] to [`LEASE_MAX`].
     pub lease: Duration,
-    /// By how many millionths the service's clock may run faster than a node's.
+    /// By how many parts per million the service's clock may run faster than a node's.
     pub drift_ppm: u32,
-    /// The shortest time between two views, unless a member has to go: changes that can wait are collected meanwhile,
-    /// because every view starts the transfer to joining members anew.
+    /// The shortest time between two views, unless a member has to be removed. Every view restarts the transfer to
+    /// joining members, so changes that can wait are collected meanwhile.
     pub view_interval: Duration,
 }
 
 impl ServiceParameters {
-    /// `nodes` nodes, each of which holds all data, with leases of length `lease`, and for the rest: clocks that drift
-    /// by 1,000 millionths at most, far more than a quartz or a disciplined clock does, and a quarter of a lease
-    /// between views.
+    /// Parameters for `nodes` nodes, each of which holds all data, with leases of length `lease`. Clocks drift by
+    /// at most 1,000 parts per million, far more than a quartz or a synchronised clock does; views are at least a
+    /// quarter of a lease apart.
     pub fn new(nodes: usize, lease: Duration) -> Self {
         Self { nodes, replicas: nodes, lease, drift_ppm: 1_000, view_interval: lease / 4 }
     }
 
-    /// Time after a grant, on its own clock, after which the service knows that the lease has ended at the node.
+    /// Time after a grant, on the service's clock, after which the lease has certainly ended at the node.
     fn term(&self) -> Duration {
         let margin = u128::from(self.lease.as_ps()) * u128::from(self.drift_ppm);
         let margin = margin.div_ceil(1_000_000).try_into().unwrap_or(u64::MAX);
@@ -51,58 +51,62 @@ pub struct Grant {
     pub lease: Duration,
 }
 
-/// The answer to a heartbeat: a lease, or why not.
+/// The answer to a heartbeat: a lease, or the reason for the refusal.
 pub type Answer = Result<Grant, Reason>;
 
 /// The embedded membership service.
 ///
 /// # Rules
 /// - Epoch 1 is published once all configured nodes have reported: each is full, and empty.
-/// - Epoch 2 waits until every member that is full in it has reported epoch 1. A founder that is told a later view
-///   first cannot tell itself from an engine that has forgotten everything. One that dies before that is not in epoch 2
-///   as a full member, so nobody waits for it.
-/// - A node is in a view with one incarnation. A greater one waits until the older one's lease has ended, or until the
-///   older one has said that its engine is lost; then the older is dead, and the next view has the node as joining. If
-///   the older one is still heard a lease later, two processes have the same number, and the newcomer is [turned
-///   away](Reason::Taken). Neither a process that was started by mistake nor a forged datagram ends a node that lives.
-/// - A lesser incarnation than the newest is [told](Reason::Superseded) which that is, and goes on with a greater one.
-///   So no incarnation, however large, bars a node for good.
-/// - A member whose lease has ended leaves the view, provided that of each part of the data that it replicates another
-///   member that holds it has been heard since. A lease alone is no proof of life: its holder may have died just after
-///   it was granted, and then the only copy would be the one that is being removed.
-/// - The last member that holds a part of the data is never removed. When it is known to be dead, that part is lost;
-///   the cluster goes on without it, and is halted when nothing is left.
-/// - When no member that holds a part of the data was heard within a lease's time, it is the service that was cut off.
-///   As soon as one is back, the others that replicate that part have one more lease's time to return.
-/// - A joining member that reports to be synced in the current epoch holds all data that it replicates, and becomes
-///   full. If others are joining and alive it waits for them, at most as long as it has taken itself: the view that
-///   makes it full starts their transfer anew. So nodes that come back together are full together, not one after the
-///   other, and the first of them in at most twice its time. A view that must come makes it full at once.
-/// - Members that do not hear each other, one way or both, cannot all stay: every write would wait for them. When
-///   members have said for a quarter of a lease that they do not hear others, a largest set of members stays in which
-///   all hear each other and the service, and which holds every part of the data that somebody holds: of all such sets
-///   one with the most full members, then one with the most members, then the one with the lowest numbers. (VoltDB and
-///   the survey of partial partitions by Alfatafta et al., OSDI 2020, choose a largest clique, too.) The others are
-///   [told](Reason::Parted), and are granted no lease, so they leave the view as silent members do, when their leases
-///   have ended. If there is no such set, nobody is left out.
-/// - Nobody enters a view, the first one excepted, unless it and every member that stays hear each other, and it hears
-///   the service.
-/// - A member that says that its engine is lost, or has been stopped, gives up its lease, and leaves the view in the
+/// - Epoch 2 waits until every member that will be full in it has reported epoch 1. A founder whose first view is
+///   a later one could not tell itself from an engine that has lost its memory. A founder that dies before is not
+///   a full member of epoch 2, so its report is not awaited.
+/// - A node is in a view with one incarnation. A greater one waits until the older one's lease has ended, or until
+///   the older one has reported that its engine is lost. Then the older one counts as dead, and the next view has
+///   the node as joining. If the older one still sends heartbeats a lease later, two processes have the same
+///   number, and the newer one is [refused](Reason::Taken). So neither a process that was started by mistake nor a
+///   forged datagram ends a node that is alive.
+/// - An incarnation that is smaller than the newest receives the [newest](Reason::Superseded), and continues with
+///   a greater one. So no incarnation, however large, excludes a node for good.
+/// - A member whose lease has ended leaves the view, provided that for each part of the data that it holds,
+///   another holder has sent a heartbeat since. A lease alone does not prove that its holder is alive: the holder
+///   may have died just after the grant, and then the member to be removed would have the only copy.
+/// - The last member that holds a part of the data is never removed. When it is known to be dead, that part is
+///   lost; the cluster goes on without it, and is halted when nothing is left.
+/// - If the service has received no heartbeat of any holder of a part within the length of a lease, the service
+///   itself was cut off. As soon as one holder is back, the other holders of that part have one more lease's time
+///   to return.
+/// - A joining member that reports to be synced in the current epoch holds all data that it replicates, and
+///   becomes full. Since the view that makes it full restarts the transfer to other joining members, it first
+///   waits for those that are alive, at most as long as its own transfer took. So nodes that come back together
+///   become full together, and the first of them after at most twice its time. A view that is needed for another
+///   reason makes it full at once.
+/// - Members that do not receive each other's beacons, in one direction or both, cannot all stay: every write
+///   would wait for them. When members have reported this for a quarter of a lease, the service keeps a largest
+///   set of members in which all receive each other and the service, and which holds every part of the data that
+///   any member holds. Among such sets it prefers the one with the most full members, then with the most members,
+///   then with the lowest numbers. (VoltDB and the survey of partial partitions by Alfatafta et al., OSDI 2020,
+///   choose a largest clique, too.) The other members are [refused](Reason::Parted) a lease, so they leave the
+///   view as silent members do, when their leases have ended. If there is no such set, all members stay.
+/// - A node enters a view, except the first one, only if it and every member that stays receive each other's
+///   beacons, and it receives the service's answers.
+/// - A member that reports that its engine is lost or was stopped gives up its lease, and leaves the view in the
 ///   same way.
-/// - A full member that comes back with its data, in the same incarnation, is in the next view what it was: it may have
-///   led in the epoch that it reports, and the numbers that it gave must not be given again. So a cluster whose nodes
-///   have lost power together goes on as it was, if this service has its state.
+/// - A full member that comes back with its data, in the same incarnation, has its former role in the next view. A
+///   new view is needed, because the member may have led in the epoch that it reports, and the numbers of its
+///   writes in that epoch must not be used again. So if all nodes lose power together, the cluster continues as it
+///   was, provided that this service has its state.
 /// - A node that has been removed returns empty, with a greater incarnation.
-/// - A service that has published nothing, and is told of later epochs, has lost its state. The members of the newest
-///   view tell it that view; once all of them have, and none has told of another one since, it goes on from there. None
-///   of them has then been told a later view, and a thousand epochs are left out, which it may have published and told
-///   to others. A member that has forgotten everything, or is gone, keeps the service from it: what it held may be
-///   the only copy.
+/// - A service that has published nothing, and receives later epochs in heartbeats, has lost its state. The
+///   members of the newest view claim that view. Once all of them have, and none has claimed another one since,
+///   the service continues from that view: none of them has received a later one. It skips a thousand epochs,
+///   which it may have published to other nodes before. If a member of the view has lost its memory or is gone,
+///   the service does not continue: that member's data may have been the only copy.
 ///
 /// # Use
-/// `now` comes from one clock and does not run backwards. Hand heartbeats over as soon as they are readable: the
-/// service takes the time at which it hears a node for a time at which the node is alive. [`Service::take_unsaved`]
-/// comes after every call, and *its result is stored before an answer leaves*; [`Server`] sees to that order.
+/// `now` comes from one clock and never decreases. Pass heartbeats in as soon as they arrive: the service takes
+/// the time of the call as a time at which the node was alive. Call [`Service::take_unsaved`] after every call,
+/// and *store its result before an answer is sent*; [`Server`] ensures that order.
 ///
 /// [`Server`]: crate::Server
 #[derive(Clone, Debug)]
@@ -113,7 +117,7 @@ pub struct Service {
     published: Instant,
     halted: bool,
     unsaved: bool,
-    /// Epochs that are left out before the next one.
+    /// Number of epochs to skip before the next one.
     lost_epochs: u32,
     nodes: Vec<Node>,
 }
@@ -123,50 +127,52 @@ struct Node {
     record: NodeRecord,
     /// When the node's lease has ended on every clock.
     lease_end: Instant,
-    /// When the node's engine last reported as a member and had its lease renewed.
+    /// When the node last reported as a member and had its lease renewed.
     heard: Instant,
-    /// When it was heard last, whether its lease was renewed or not; `None` if it never was as what it is now.
+    /// When the node last reported, whether its lease was renewed or not; `None` if this incarnation never did as
+    /// a member.
     spoke: Option<Instant>,
-    /// Whom it hears, itself for the service, and since when it has not heard each of the others.
+    /// The nodes whose beacons it receives (with itself, if it receives the service's answers), and since when it
+    /// has not received those of each other node.
     hears: NodeSet,
     silent_since: [Instant; NODES_MAX],
-    /// The latest epoch that its engine has reported as a member.
+    /// The latest epoch that the node has reported as a member.
     reported: Epoch,
-    /// The node has come back with its data, and no view has followed: it may have led in this epoch, up to an unknown
-    /// length.
+    /// The node has come back with its data, and no view has followed: it may have led in this epoch, and accepted
+    /// an unknown number of writes.
     restored: bool,
-    /// The latest epoch in which it reported to hold all data while joining, and when it did so first.
+    /// The latest epoch in which it reported to hold all data while joining, and when it first did so.
     synced: Option<(Epoch, Instant)>,
-    /// A life that has reported and is in no view.
+    /// An incarnation that has reported and can enter the next view.
     candidate: Option<Life>,
-    /// A life that has reported while another one may still live.
+    /// An incarnation that has reported while an older one may still be alive.
     contender: Option<Life>,
-    /// While nothing is published: what it claims to be the newest view, and when it has.
+    /// While no view is published: the node's heartbeat, the view that it claims to be the newest, and when.
     claim: Option<(Heartbeat, View, Instant)>,
 }
 
-/// A life that has reported and is in no view.
+/// An incarnation that has reported and is in no view.
 #[derive(Clone, Copy, Debug)]
 struct Life {
     incarnation: Incarnation,
-    /// First report.
+    /// Time of the first report.
     since: Instant,
-    /// Time of the last report,
+    /// Time of the last report.
     heard: Instant,
-    /// and whom it hears.
+    /// The nodes from which it receives beacons.
     hears: NodeSet,
 }
 
-/// Epochs that a service may have published, one after the other, before it lost its state and without telling any
-/// member of its last view: far more than it does while nodes report.
+/// The most epochs that a service may have published before it lost its state without any member of its last view
+/// receiving them: far more than it publishes while nodes report.
 const EPOCHS_LOST: u32 = 1 << 10;
 
-/// The greatest incarnation that a process may begin with: the wall clock's nanoseconds reach it in 2116. What lies
-/// beyond is there for those that follow one which was made up.
+/// The greatest incarnation that a process may choose: the nanoseconds of the wall clock reach it in 2116. Greater
+/// ones are only for successors of an incarnation that was made up.
 const CHOSEN_MAX: u64 = 1 << 62;
 
 impl Node {
-    /// Last report of another incarnation than `incarnation` that may still hold the node's number.
+    /// When another incarnation last reported that may still hold the node's number.
     fn holder_heard(&self, incarnation: Incarnation, now: Instant, term: Duration) -> Option<Instant> {
         match self.candidate {
             Some(life) if life.incarnation == incarnation => None,
@@ -175,7 +181,7 @@ impl Node {
         }
     }
 
-    /// Notes whom the node says that it hears.
+    /// Notes from which nodes this node receives beacons.
     fn note_hears(&mut self, hears: NodeSet, now: Instant) {
         for silent in self.hears.minus(hears).iter() {
             self.silent_since[silent.index()] = now;
@@ -183,12 +189,12 @@ impl Node {
         (self.hears, self.spoke) = (hears, Some(now));
     }
 
-    /// Whether it has not heard this one for so long.
+    /// Whether it has not received beacons of `other` for at least `patience`.
     fn misses(&self, other: NodeId, patience: Duration, now: Instant) -> bool {
         !self.hears.contains(other) && self.silent_since[other.index()] + patience <= now
     }
 
-    /// Notes a life that is in no view.
+    /// Notes a report of an incarnation that is in no view.
     fn hear_newcomer(
         &mut self,
         incarnation: Incarnation,
@@ -205,11 +211,12 @@ impl Node {
         };
         let since = match self.contender {
             Some(life) if life.incarnation == incarnation => life.since,
-            // One process at a time, as long as it reports.
+            // One new process at a time may wait, as long as it reports.
             Some(life) if life.heard + term > now => return Err(Reason::Occupied),
             _ => now,
         };
-        // Messages in flight when the newcomer began have arrived a lease later.
+        // Messages that were in flight when the new process started have arrived a lease later. So a later report
+        // means that the older process is alive.
         if holder_heard > since + term {
             self.contender = None;
             return Err(Reason::Taken);
@@ -218,7 +225,7 @@ impl Node {
         Err(Reason::Occupied)
     }
 
-    /// Lets a newcomer take the number of a holder whose lease has ended and that has not reported since.
+    /// Lets a new incarnation replace an older one whose lease has ended and that has not reported since.
     fn succeed(&mut self, now: Instant) {
         if self.record.role != Role::Out
             && self.candidate.is_none()
@@ -231,18 +238,18 @@ impl Node {
     }
 }
 
-/// The view that ought to follow the current one.
+/// The view that should follow the current one.
 struct Plan {
     full: NodeSet,
     joining: NodeSet,
-    /// Nodes that enter it with another incarnation than they had.
+    /// Nodes that enter the view with a new incarnation.
     reborn: NodeSet,
-    /// When the view is due, if no report comes before.
+    /// When the view is due, if no heartbeat changes the plan before.
     due: Instant,
 }
 
 impl Service {
-    /// A service that has published nothing.
+    /// A service that has published no view.
     ///
     /// # Panics
     /// If a parameter is outside its documented range.
@@ -277,11 +284,11 @@ impl Service {
         }
     }
 
-    /// A service that continues where `durable` was taken. Any member may hold a lease that was granted just
-    /// before, so nobody is removed for one lease's time from `now`.
+    /// A service that continues from `durable`. Any member may hold a lease that was granted just before the
+    /// service stopped, so no member is removed for one lease's time from `now`.
     ///
     /// # Errors
-    /// If the snapshot is of a cluster of another size.
+    /// If the snapshot belongs to a cluster of another size.
     ///
     /// # Panics
     /// If a parameter is outside its documented range.
@@ -306,11 +313,11 @@ impl Service {
         Ok(service)
     }
 
-    /// Takes a node's heartbeat, received at `now`, and answers it.
+    /// Processes a node's heartbeat, received at `now`, and answers it.
     pub fn heartbeat(&mut self, now: Instant, heartbeat: Heartbeat) -> Answer {
         self.now = self.now.max(now);
         let heard = self.hear(heartbeat);
-        // Whatever was said, time has passed.
+        // Whatever the heartbeat's result, time has passed.
         self.advance();
         heard?;
         let record = self.nodes[heartbeat.node.index()].record;
@@ -325,19 +332,19 @@ impl Service {
         }
     }
 
-    /// Lets time pass. Call it at [`Service::next_deadline`], or at any other time.
+    /// Advances the time. Call it at [`Service::next_deadline`]; further calls do no harm.
     pub fn tick(&mut self, now: Instant) {
         self.now = self.now.max(now);
         self.advance();
     }
 
-    /// When [`Service::tick`] may have an effect, if no report comes before.
+    /// When [`Service::tick`] may have an effect, if no heartbeat arrives before.
     pub fn next_deadline(&self) -> Instant {
         if self.halted || self.epoch == Epoch(0) {
             return Instant::FAR_FUTURE;
         }
-        // The end of a lease is no such moment by itself: what follows from it waits for the heartbeat of another node.
-        // But a life of the same node may wait for it.
+        // The end of a lease alone has no effect: the change that it allows waits for a heartbeat of another node.
+        // The exception is a new incarnation of the same node that waits for it.
         let contended = self.nodes.iter().filter(|node| node.contender.is_some() && node.candidate.is_none());
         let succession = contended.map(|node| node.lease_end).filter(|end| *end > self.now).min();
         let view = match self.plan() {
@@ -347,8 +354,8 @@ impl Service {
         succession.map_or(view, |end| view.min(end))
     }
 
-    /// The snapshot to store, if there is one that has not been taken. It must be on stable storage before any
-    /// answer leaves that was given since the one before.
+    /// The latest snapshot, if it has not been taken yet. It must be on stable storage before any answer is sent
+    /// that was returned since the previous snapshot.
     #[must_use]
     pub fn take_unsaved(&mut self) -> Option<Durable> {
         if !std::mem::take(&mut self.unsaved) {
@@ -363,17 +370,17 @@ impl Service {
         self.unsaved
     }
 
-    /// The newest published view; epoch 0 and nobody before the first.
+    /// The newest published view; before the first, epoch 0 without members.
     pub fn view(&self) -> View {
         View { epoch: self.epoch, full: self.having(Role::Full), joining: self.having(Role::Joining) }
     }
 
-    /// The life with which `node` is or was in the newest view that had it.
+    /// The incarnation of `node` in the newest view that had it.
     pub fn incarnation(&self, node: NodeId) -> Option<Incarnation> {
         self.nodes.get(node.index())?.record.incarnation
     }
 
-    /// The service's knowledge of each node at `now`.
+    /// The service's records of each node at `now`.
     pub(crate) fn members_at(&self, now: Instant) -> Vec<MemberStatus> {
         let member = |node: &Node| {
             let is_member = node.record.role != Role::Out;
@@ -388,7 +395,7 @@ impl Service {
         self.nodes.iter().map(member).collect()
     }
 
-    /// Whether a lease of `node` may hold.
+    /// Whether `node` may hold a lease.
     pub(crate) fn is_leased(&self, node: NodeId) -> bool {
         let known = self.nodes.get(node.index());
         known.is_some_and(|node| node.record.role != Role::Out && node.lease_end > self.now)
@@ -410,7 +417,7 @@ impl Service {
         }
     }
 
-    /// Notes what a heartbeat says, or refuses it outright.
+    /// Processes the content of a heartbeat, or refuses it.
     fn hear(&mut self, heartbeat: Heartbeat) -> Result<(), Reason> {
         let Heartbeat { node, incarnation, status, hears, .. } = heartbeat;
         let known = self.nodes.get_mut(node.index()).ok_or(Reason::UnknownNode)?;
@@ -438,7 +445,7 @@ impl Service {
             }
             let is_half = status.state == EngineState::Restored && known.record.role != Role::Full;
             if status.state == EngineState::Lost || is_half {
-                // The node serves nothing any more, so nobody has to wait for its lease.
+                // The node serves no requests any more, so nothing has to wait for the end of its lease.
                 known.lease_end = now;
                 return Err(Reason::Rejoin);
             }
@@ -449,14 +456,14 @@ impl Service {
             self.renew(heartbeat);
             return Ok(());
         }
-        // Whatever an engine holds that no view knows, it is not this cluster's data.
+        // The engine claims to hold data, but no view has this incarnation, so its data is not this cluster's.
         if status.state != EngineState::Starting {
             return Err(Reason::Rejoin);
         }
         known.hear_newcomer(incarnation, hears, now, term)
     }
 
-    /// Goes on with the newest view that is claimed, once all of its members claim it.
+    /// Continues from the newest view that is claimed, once all of its members claim it.
     fn adopt(&mut self) {
         let claims = self.nodes.iter().filter_map(|node| node.claim);
         let Some((_, view, _)) = claims.max_by_key(|(_, view, _)| view.epoch) else { return };
@@ -477,7 +484,7 @@ impl Service {
             let (heartbeat, _, heard) = node.claim.expect("all of them claim it");
             let role = if view.full.contains(id) { Role::Full } else { Role::Joining };
             node.record = NodeRecord { role, incarnation: Some(heartbeat.incarnation) };
-            // A lease of the service that was here before may hold.
+            // The former incarnation of this service may have granted a lease that is still valid.
             (node.lease_end, node.heard, node.reported) = (lease_end, heard, heartbeat.status.epoch);
             node.note_hears(heartbeat.hears, heard);
         }
@@ -507,7 +514,7 @@ impl Service {
         }
     }
 
-    /// Publishes the next view if it is time for one.
+    /// Publishes the next view if it is due.
     fn advance(&mut self) {
         if self.halted {
             return;
@@ -530,7 +537,7 @@ impl Service {
         }
     }
 
-    /// The next view at this moment; `None` if no node would hold the data.
+    /// The next view as of now; `None` if no node in it would hold the data.
     fn plan(&self) -> Option<Plan> {
         let view = self.view();
         let dead = self.select(|node| node.record.role != Role::Out && node.candidate.is_some());
@@ -538,8 +545,9 @@ impl Service {
         if whole.is_empty() {
             return None;
         }
-        // Of two nodes, at most one was heard after the other's lease had ended. So of each part one that holds it
-        // remains.
+        // For each part of the data, a member is removed only if another holder has sent a heartbeat after the
+        // member's lease had ended. Of two nodes, at most one has done so after the other's lease had ended. So
+        // one holder of each part remains.
         let is_survived = |member: NodeId| {
             let end = self.nodes[member.index()].lease_end;
             let mut parts = (0..self.nodes.len()).filter(|&part| self.replicas_of(part).contains(member));
@@ -552,7 +560,7 @@ impl Service {
         let present = |candidate: Life| candidate.heard + self.parameters.term() > self.now;
         let comes = self.select(|node| node.candidate.is_some_and(present));
         let stays = self.kept().minus(removed.union(dead));
-        // Those with the lowest numbers first, if newcomers do not hear each other.
+        // If new nodes do not receive each other's beacons, those with the lowest numbers enter first.
         let reborn = comes.iter().fold(NodeSet::EMPTY, |reborn, id| {
             if self.fits(id, stays, reborn) { reborn.with(id) } else { reborn }
         });
@@ -562,10 +570,10 @@ impl Service {
         let is_founded = self.epoch > Epoch(1)
             || full.iter().all(|founder| self.nodes[founder.index()].reported == Epoch(1));
         let due = if !is_founded {
-            // That waits for heartbeats, not for time.
+            // The view waits for heartbeats of the founders, not for time.
             Instant::FAR_FUTURE
         } else if !removed.union(dead).is_empty() || self.nodes.iter().any(|node| node.restored) {
-            // Writes stand still until a member that has gone is out of the view.
+            // Writes are blocked until the removed member is out of the view.
             self.published
         } else {
             let due = self.published + self.parameters.view_interval;
@@ -574,8 +582,8 @@ impl Service {
         Some(Plan { full, joining, reborn, due })
     }
 
-    /// How long members that are synced wait for these, which are still joining: twice as long as the first of them has
-    /// taken. Whoever is silent is not waited for.
+    /// Until when synced members wait for the given members, which are still joining: twice as long as the first
+    /// of them has taken. Silent members are not waited for.
     fn patience(&self, joining: NodeSet) -> Instant {
         let is_under_way = |id: NodeId| self.nodes[id.index()].lease_end > self.now;
         let whole = self.whole();
@@ -625,7 +633,8 @@ impl Service {
                 node.contender = None;
             }
         }
-        // Whether those that have just come hear the others, and these them, is known a little later.
+        // Whether the new members and the others receive each other's beacons is reported slightly later: start
+        // their time anew.
         for node in &mut self.nodes {
             plan.reborn.iter().for_each(|id| node.silent_since[id.index()] = self.now);
         }
@@ -636,15 +645,15 @@ impl Service {
         self.unsaved = true;
     }
 
-    /// The nodes that hold a part of the data when they are full.
+    /// The nodes that hold this part of the data when they are full.
     fn replicas_of(&self, part: usize) -> NodeSet {
         let ring = (0..self.parameters.replicas).map(|step| (part + step) % self.nodes.len());
         ring.filter_map(NodeId::new).collect()
     }
 
-    /// Members that hold all data that they replicate: full ones, and joining ones that are synced in this epoch and
-    /// alive. A synced one has acknowledged every write since, so it may take the place of the last full one. Engines
-    /// that are known to be dead are left out.
+    /// Members that hold all data that they replicate: full members, and joining ones that are synced in this
+    /// epoch and alive. A synced member has acknowledged every write since, so it can replace the last full one.
+    /// Engines that are known to be dead do not count.
     fn whole(&self) -> NodeSet {
         self.select(|node| {
             let synced =
@@ -654,12 +663,12 @@ impl Service {
         })
     }
 
-    /// The members that are left out because they do not hear others or are not heard by them.
+    /// The members that are excluded because they and others do not receive each other's beacons.
     pub fn parted(&self) -> NodeSet {
         self.view().members().minus(self.kept())
     }
 
-    /// What a member that is left out and the others do not hear, in words.
+    /// Which beacons between an excluded member and the others are missing, in words.
     pub fn parted_from(&self, node: NodeId) -> String {
         let number = node.index();
         let Some(known) = self.nodes.get(number) else { return "there is no such node".to_owned() };
@@ -681,16 +690,16 @@ impl Service {
         }
     }
 
-    /// The members that may stay: all, unless some do not hear others. See the rules.
+    /// The members that may stay: all, unless some do not receive the beacons of others. See the rules.
     fn kept(&self) -> NodeSet {
         let (now, patience) = (self.now, self.parameters.lease / 4);
         let members = self.view().members();
         let misses = |one: NodeId, other: NodeId| self.nodes[one.index()].misses(other, patience, now);
-        // Who is silent leaves when its lease has ended, and what it has said does not count.
+        // A silent member leaves when its lease has ended; its last report does not count here.
         let heard: NodeSet = members.iter().filter(|id| self.speaks(*id)).collect();
         let deaf: NodeSet = heard.iter().filter(|&id| misses(id, id)).collect();
         let hearing = heard.minus(deaf);
-        // For each node those that it cannot stay together with.
+        // For each node the nodes with which it cannot stay.
         let mut apart = [NodeSet::EMPTY; NODES_MAX];
         for one in hearing.iter() {
             for other in hearing.without(one).iter().filter(|&other| misses(one, other)) {
@@ -714,20 +723,21 @@ impl Service {
         let hear_each_other =
             |set: NodeSet| set.iter().all(|id| apart[id.index()].intersection(set).is_empty());
         let best = choices.filter(|&set| hear_each_other(set) && is_whole(set)).max_by_key(|set| {
-            // The lowest number is the highest bit then.
+            // Reversing the bits makes the lowest node number the highest bit.
             (set.intersection(full).len(), set.len(), set.bits().reverse_bits())
         });
         best.map_or(members, |best| members.minus(heard.minus(best)))
     }
 
-    /// Whether a member was heard within a lease's time, in the life in which it is one.
+    /// Whether the current incarnation of a member has sent a heartbeat within the length of a lease.
     fn speaks(&self, id: NodeId) -> bool {
         let node = &self.nodes[id.index()];
         node.candidate.is_none() && node.spoke.is_some_and(|at| at + self.parameters.term() > self.now)
     }
 
-    /// Whether a node that is in no view hears the service, and it and those that stay and other newcomers hear each
-    /// other. A silent member that cannot be removed, because it alone holds some data, keeps nobody out.
+    /// Whether a node can enter the view: it receives the service's answers, and it, the staying members and the
+    /// other new nodes receive each other's beacons. A silent member that cannot be removed, because it alone
+    /// holds some data, does not keep a node out.
     fn fits(&self, id: NodeId, stays: NodeSet, newcomers: NodeSet) -> bool {
         let newcomer_hears = |id: NodeId| self.nodes[id.index()].candidate.map(|life| life.hears);
         let Some(hears) = newcomer_hears(id) else { return false };
@@ -738,7 +748,7 @@ impl Service {
         hears.contains(id) && others.all(|(other, theirs)| hears.contains(other) && theirs.contains(id))
     }
 
-    /// Whether a newcomer has been waiting for a while because it and the members do not hear each other.
+    /// Whether a new node has waited for a while because it and the members do not receive each other's beacons.
     fn is_kept_out(&self, id: NodeId) -> bool {
         let patience = self.parameters.lease / 4;
         let candidate = self.nodes[id.index()].candidate;
@@ -747,8 +757,8 @@ impl Service {
             && !self.fits(id, self.kept(), NodeSet::EMPTY)
     }
 
-    /// The parts of the data of which no holder was heard within a lease's time. That somebody's lease was extended
-    /// without being heard does not count.
+    /// The parts of the data none of whose holders has sent a heartbeat within the length of a lease. A lease that
+    /// was extended without a heartbeat does not count.
     fn parts_without_holder(&self) -> Vec<usize> {
         let whole = self.whole().iter();
         let is_heard = |id: &NodeId| self.nodes[id.index()].heard + self.parameters.term() > self.now;
@@ -812,7 +822,7 @@ mod tests {
         service.heartbeat(at(ms), Heartbeat { node, incarnation, status, hears, claim: None })
     }
 
-    /// The node's life 10 says that its engine is lost, as it does before it starts over.
+    /// Incarnation 10 of the node reports that its engine is lost, as it does before it restarts.
     fn loses(service: &mut Service, ms: u64, node: usize) {
         let epoch = service.view().epoch.0;
         assert_eq!(beat(service, ms, node, 10, epoch, EngineState::Lost), Err(Reason::Rejoin));
@@ -828,7 +838,7 @@ mod tests {
         (view.epoch.0, indices(view.full), indices(view.joining))
     }
 
-    /// Epoch 1 is published at time 0, and nobody has reported it.
+    /// A service that published epoch 1 at time 0; no node has reported it.
     fn founding(nodes: usize) -> Service {
         let mut service = Service::new(parameters(nodes));
         for node in 0..nodes {
@@ -839,7 +849,7 @@ mod tests {
         service
     }
 
-    /// Nodes that are all full in epoch 1 and have said so, with leases from time 0.
+    /// Nodes that are full in epoch 1 and have reported it, with leases from time 0.
     fn running(nodes: usize) -> Service {
         let mut service = founding(nodes);
         for node in 0..nodes {
@@ -853,7 +863,7 @@ mod tests {
         let mut service = running(3);
         assert!(beat(&mut service, 50, 0, 10, 1, EngineState::Full).is_ok());
         assert!(beat(&mut service, 60, 1, 10, 1, EngineState::Full).is_ok());
-        // 100 ms and 1 % for drift.
+        // The lease ends after 100 ms and 1 % for drift.
         assert!(beat(&mut service, 100, 0, 10, 1, EngineState::Full).is_ok());
         assert_eq!(sets(&service).0, 1);
         assert!(beat(&mut service, 101, 0, 10, 1, EngineState::Full).is_ok());
@@ -870,18 +880,18 @@ mod tests {
         // All nodes and the service lose power.
         let mut service = Service::restore(parameters(3), &durable, at(1_000)).unwrap();
         let restored = EngineState::Restored;
-        // The founders are waited for, as ever.
+        // As always, epoch 2 waits for the founders' reports of epoch 1.
         for node in [0, 1, 2] {
             assert_eq!(sets(&service).0, 1);
             assert!(beat(&mut service, 1_001, node, 10, 1, restored).is_ok());
         }
         assert_eq!(sets(&service), (2, vec![0, 1, 2], vec![]));
-        // They have not led in epoch 2: no further view is needed.
+        // The nodes have not led in epoch 2, so no further view is needed.
         for node in [0, 1, 2] {
             assert!(beat(&mut service, 1_002, node, 10, 1, restored).is_ok());
         }
         assert_eq!(sets(&service).0, 2);
-        // A node that does not come back in time is left out, and has to join.
+        // A node that does not come back in time is removed, and has to join.
         for ms in [1_050, 1_104, 1_110] {
             assert!(beat(&mut service, ms, 0, 10, 2, EngineState::Full).is_ok());
             assert!(beat(&mut service, ms, 1, 10, 2, EngineState::Full).is_ok());
@@ -902,14 +912,14 @@ mod tests {
     #[test]
     fn a_lease_is_no_proof_of_life() {
         let mut service = running(2);
-        // Node 1 dies right after this, and until 191 ms its lease says nothing about that.
+        // Node 1 dies right after this heartbeat; until 191 ms its lease does not show it.
         assert!(beat(&mut service, 90, 1, 10, 1, EngineState::Full).is_ok());
         for ms in [101, 150] {
             service.tick(at(ms));
             assert_eq!(sets(&service).0, 1);
             assert_eq!(service.next_deadline(), Instant::FAR_FUTURE);
         }
-        // Node 0, whose lease has ended meanwhile, has the only copy.
+        // Node 0, whose lease has ended meanwhile, has the only copy of the data.
         for ms in [160, 190] {
             assert!(beat(&mut service, ms, 0, 10, 1, EngineState::Full).is_ok());
             assert_eq!(sets(&service).0, 1);
@@ -930,14 +940,14 @@ mod tests {
         }
         assert!(beat(&mut service, 201, 1, 11, 2, EngineState::Joining { synced: true }).is_ok());
         assert_eq!(sets(&service), (3, vec![0, 1], vec![]));
-        // No node with all data had a lease: node 0 gets one more.
+        // No node with all data had a lease, so node 0 gets one more lease's time.
         assert!(beat(&mut service, 301, 1, 11, 3, EngineState::Full).is_ok());
         assert_eq!(sets(&service).0, 3);
         assert!(beat(&mut service, 302, 1, 11, 3, EngineState::Full).is_ok());
         assert_eq!(sets(&service), (4, vec![1], vec![]));
     }
 
-    /// Part *p* of the data is at as many nodes as there are replicas, from *p* on.
+    /// A ring of nodes: part *p* of the data is on `replicas` nodes, from node *p* on.
     fn running_in_a_ring(nodes: usize, replicas: usize) -> Service {
         let mut service = Service::new(ServiceParameters { replicas, ..parameters(nodes) });
         for (epoch, state) in [(0, EngineState::Starting), (1, EngineState::Full)] {
@@ -951,14 +961,14 @@ mod tests {
     #[test]
     fn of_each_part_one_that_holds_it_remains() {
         let mut service = running_in_a_ring(5, 2);
-        // Nodes 1 and 2, the only ones with part 1, are silent, and so is node 4, whose parts others have.
+        // Nodes 1 and 2, the only holders of part 1, are silent, and so is node 4, whose parts have other holders.
         for ms in [50, 100, 150] {
             for node in [0, 3] {
                 assert!(beat(&mut service, ms, node, 10, 1, EngineState::Full).is_ok());
             }
         }
         assert_eq!(sets(&service), (2, vec![0, 1, 2, 3], vec![]));
-        // One of them is back: the other gets one more lease's time.
+        // One of them is back, so the other gets one more lease's time.
         assert!(beat(&mut service, 160, 2, 10, 1, EngineState::Full).is_ok());
         for ms in [200, 240, 260, 262] {
             assert_eq!(sets(&service).0, 2, "before {ms} ms");
@@ -994,7 +1004,7 @@ mod tests {
         let answer = beat(&mut service, 10, 2, 11, 0, EngineState::Starting);
         assert_eq!(answer, Err(Reason::Waiting));
         assert!(beat(&mut service, 20, 0, 10, 1, EngineState::Full).is_ok());
-        // Asking for the first view is not knowing it.
+        // A heartbeat that requests the first view does not show that the node has it.
         assert_eq!(beat(&mut service, 30, 1, 10, 0, EngineState::Starting).unwrap().view.epoch, Epoch(1));
         assert_eq!(service.next_deadline(), Instant::FAR_FUTURE);
         service.tick(at(40));
@@ -1006,7 +1016,7 @@ mod tests {
     #[test]
     fn a_founder_that_dies_before_it_knows_the_first_view_is_removed() {
         let mut service = founding(3);
-        // Node 0 is heard, but node 1 is still expected to learn of the first view.
+        // Node 0 reports; node 1 is still expected to report the first view.
         for ms in [50, 100] {
             assert!(beat(&mut service, ms, 0, 10, 1, EngineState::Full).is_ok());
         }
@@ -1014,7 +1024,7 @@ mod tests {
         assert!(beat(&mut service, 130, 0, 10, 1, EngineState::Full).is_ok());
         assert_eq!(sets(&service).0, 1);
         assert_eq!(service.next_deadline(), Instant::FAR_FUTURE);
-        // Both are dead, and nobody waits for their reports.
+        // Nodes 1 and 2 are dead, so their reports are not awaited.
         assert!(beat(&mut service, 201, 0, 10, 1, EngineState::Full).is_ok());
         assert_eq!(sets(&service), (2, vec![0], vec![]));
     }
@@ -1046,8 +1056,8 @@ mod tests {
         assert_eq!(sets(&service), (2, vec![0, 2], vec![]));
     }
 
-    /// Each holds its part with two others. Those who are given time because one of them is back have not been heard,
-    /// and may be dead: they do not make up for the holders of another part.
+    /// Each node holds its part together with two others. Nodes that get more time because another holder is back
+    /// have sent nothing themselves and may be dead: they do not count as holders of another part.
     #[test]
     fn of_each_part_the_silent_have_one_more_lease() {
         let mut service = running_in_a_ring(6, 3);
@@ -1088,7 +1098,7 @@ mod tests {
         loses(&mut service, 50, 0);
         assert!(beat(&mut service, 50, 0, 11, 0, EngineState::Starting).is_ok());
         assert_eq!(sets(&service), (2, vec![1], vec![0]));
-        // Too early for another view, but not for one that must be.
+        // It is too early for a view that can wait, but not for one that is needed.
         assert!(beat(&mut service, 60, 0, 11, 2, EngineState::Joining { synced: true }).is_ok());
         assert_eq!(sets(&service).0, 2);
         loses(&mut service, 61, 1);
@@ -1115,12 +1125,12 @@ mod tests {
         assert_eq!(service.next_deadline(), at(196));
         service.tick(at(196));
         assert_eq!(sets(&service), (5, vec![0], vec![1, 2, 3]));
-        // Synced in an earlier epoch is not synced.
+        // A node that reported to be synced in an earlier epoch is not synced in this one.
         assert!(beat(&mut service, 230, 1, 11, 4, EngineState::Joining { synced: true }).is_ok());
         assert_eq!(sets(&service).0, 5);
         assert!(beat(&mut service, 231, 1, 11, 5, EngineState::Joining { synced: true }).is_ok());
         assert_eq!(sets(&service).0, 5);
-        // It has taken 35 ms, and waits for the others as long.
+        // The transfer to node 1 took 35 ms, so it waits for the others as long.
         for ms in [240, 265] {
             assert!(beat(&mut service, ms, 1, 11, 5, EngineState::Joining { synced: true }).is_ok());
             assert_eq!(sets(&service).0, 5);
@@ -1130,7 +1140,7 @@ mod tests {
         assert_eq!(sets(&service), (6, vec![0, 1], vec![2, 3]));
     }
 
-    /// Nodes 1 to 3 have come back at 50 ms, and node 0 holds everything.
+    /// A service whose nodes 1 to 3 have come back at 50 ms, while node 0 holds all data.
     fn three_come_back() -> Service {
         let mut service = running(4);
         for node in 1..4 {
@@ -1165,7 +1175,7 @@ mod tests {
         for ms in [110, 140] {
             assert!(beat(&mut silent, ms, 0, 10, epoch, EngineState::Full).is_ok());
         }
-        // Nodes 2 and 3 were heard last at 60 ms; node 1 would wait until far later.
+        // Nodes 2 and 3 last reported at 60 ms; node 1 would wait for them until much later.
         assert!(beat(&mut silent, 150, 1, 11, epoch, EngineState::Joining { synced: true }).is_ok());
         assert_eq!(sets(&silent).0, epoch);
         silent.tick(at(161));
@@ -1182,7 +1192,7 @@ mod tests {
     #[test]
     fn a_newcomer_does_not_replace_a_node_that_lives() {
         let mut service = running(2);
-        // A second process with the number of node 1, which goes on reporting.
+        // A second process has the number of node 1, which still sends heartbeats.
         for ms in (10..=110).step_by(25) {
             assert_eq!(beat(&mut service, ms, 1, 11, 0, EngineState::Starting), Err(Reason::Occupied));
             for node in 0..2 {
@@ -1204,7 +1214,7 @@ mod tests {
         assert_eq!(service.next_deadline(), at(141));
         service.tick(at(140));
         assert_eq!(sets(&service).0, 1);
-        // No further report is needed for that.
+        // The view does not need a further heartbeat.
         service.tick(at(141));
         assert_eq!(sets(&service), (2, vec![0], vec![1]));
         assert!(beat(&mut service, 150, 1, 11, 2, EngineState::Joining { synced: false }).is_ok());
@@ -1221,8 +1231,8 @@ mod tests {
                 assert!(beat(&mut service, ms, node, 10, 1, EngineState::Full).is_ok());
             }
         }
-        // Once node 1 has been cut off, one that nobody contradicts is taken; node 1 itself comes back as the one after
-        // it.
+        // Once node 1 is cut off, another process with its number is accepted. Node 1 itself then comes back as
+        // the following incarnation.
         for ms in [200, 251, 260] {
             assert!(beat(&mut service, ms, 0, 10, 1, EngineState::Full).is_ok());
         }
@@ -1267,7 +1277,7 @@ mod tests {
         assert_eq!(service.phase(), Phase::Bootstrapping { missing: NodeSet::first(2) });
     }
 
-    /// The node's life 10 claims a view of nodes 0 to 2 in which the last is joining.
+    /// Incarnation 10 of the node claims a view of nodes 0 to 2 in which node 2 is joining.
     fn claims(service: &mut Service, ms: u64, node: usize, epoch: u32) -> Answer {
         let (id, incarnation) = (NodeId::new(node).unwrap(), Incarnation::new(10).unwrap());
         let joining = NodeSet::EMPTY.with(NodeId::new(2).unwrap());
@@ -1290,10 +1300,11 @@ mod tests {
         assert_eq!(sets(&service), (3, vec![0, 1], vec![2]));
         assert_eq!(service.take_unsaved().unwrap().view(), service.view());
         assert!(beat(&mut service, 4, 0, 10, 3, EngineState::Full).is_ok());
-        // A life that the service does not know has no data of this cluster.
+        // An incarnation that is in no view of the service has no data of this cluster.
         assert_eq!(beat(&mut service, 5, 3, 10, 3, EngineState::Full), Err(Reason::Rejoin));
         assert_eq!(beat(&mut service, 5, 1, 9, 3, EngineState::Full), superseded_by(10));
-        // Leases that the former service had granted may hold for one more lease's time; then silent members leave.
+        // Leases that the former service granted may be valid for one more lease's time; then silent members are
+        // removed.
         assert!(beat(&mut service, 103, 0, 10, 3, EngineState::Full).is_ok());
         assert_eq!(sets(&service).0, 3);
         assert!(beat(&mut service, 105, 0, 10, 3, EngineState::Full).is_ok());
@@ -1303,19 +1314,19 @@ mod tests {
     #[test]
     fn a_service_that_forgot_does_not_go_on_without_a_member_that_may_hold_more() {
         let mut service = Service::new(parameters(3));
-        // One node knows a later view than the others were told.
+        // Node 1 has received a later view than the others.
         for (ms, node, epoch) in [(0, 0, 3), (1, 1, 4), (2, 2, 3), (3, 0, 3)] {
             assert_eq!(claims(&mut service, ms, node, epoch), Err(Reason::Ahead));
         }
         assert_eq!(service.view().epoch, Epoch(0));
-        // It comes back empty, and its claim is void with its data.
+        // Node 1 comes back empty: its claim is void, since its data is lost.
         assert_eq!(beat(&mut service, 4, 1, 11, 0, EngineState::Starting), Err(Reason::Waiting));
         assert_eq!(claims(&mut service, 5, 0, 3), Err(Reason::Ahead));
         assert_eq!(service.view().epoch, Epoch(0));
     }
 
-    /// From 10 ms on each of these nodes, all full in epoch 1, reports every 10 ms whom it hears; until `until_ms`, or
-    /// until a view follows.
+    /// From 10 ms on, each of these nodes, all full in epoch 1, reports every 10 ms whose beacons it receives,
+    /// until `until_ms`, or until a view follows.
     fn parted_until(service: &mut Service, hears: &[&[usize]], until_ms: u64) -> u64 {
         let set = |nodes: &[usize]| nodes.iter().filter_map(|node| NodeId::new(*node)).collect::<NodeSet>();
         for ms in (10..=until_ms).step_by(10) {
@@ -1332,7 +1343,7 @@ mod tests {
     #[test]
     fn of_two_members_that_do_not_hear_each_other_one_leaves_the_view() {
         let mut service = running(3);
-        // Nodes 1 and 2 are parted; 0 hears both and both hear it.
+        // Nodes 1 and 2 do not receive each other's beacons; node 0 and both of them do.
         let at = parted_until(&mut service, &[&[0, 1, 2], &[0, 1], &[0, 2]], 400);
         assert_eq!(sets(&service), (2, vec![0, 1], vec![]));
         assert!(at <= 150, "a quarter of a lease, and the lease, and less than a heartbeat: {at} ms");
@@ -1340,7 +1351,8 @@ mod tests {
 
     #[test]
     fn of_those_that_do_not_hear_each_other_the_fewest_leave() {
-        // Node 0 is parted from 1 and 2: it goes, although its number is the lowest.
+        // Node 0 and nodes 1 and 2 do not receive each other's beacons: node 0 is removed, although its number is
+        // the lowest.
         let mut service = running(4);
         parted_until(&mut service, &[&[0, 3], &[1, 2, 3], &[1, 2, 3], &[0, 1, 2, 3]], 400);
         assert_eq!(sets(&service), (2, vec![1, 2, 3], vec![]));
@@ -1358,7 +1370,8 @@ mod tests {
         let mut service = running(2);
         parted_until(&mut service, &[&[], &[1, 0]], 400);
         assert_eq!(sets(&service), (2, vec![1], vec![]));
-        // Its next life stays out as long as it hears nothing, and as long as node 1 does not hear it.
+        // Node 0's next incarnation stays out as long as it receives no beacons, and as long as node 1 does not
+        // receive its.
         let beats = |service: &mut Service, ms, hears: NodeSet| {
             let _ = beat_hearing(service, ms, (1, 10), (2, EngineState::Full), NodeSet::first(2));
             beat_hearing(service, ms, (0, 11), (0, EngineState::Starting), hears)
@@ -1388,7 +1401,7 @@ mod tests {
         let mut service = running(2);
         parted_until(&mut service, &[&[0], &[1]], 60);
         assert_eq!(service.parted(), NodeSet::EMPTY.with(NodeId::new(1).unwrap()));
-        // Node 0 is not heard any more. Node 1 has had no lease for a while, and holds all data.
+        // Node 0 is silent. Node 1 has had no lease for a while, and holds all data.
         for ms in [100, 150] {
             let _ = beat_hearing(
                 &mut service,
@@ -1398,7 +1411,7 @@ mod tests {
                 NodeSet::first(2).without(NodeId::new(0).unwrap()),
             );
         }
-        // Nobody who held a lease was heard for a lease's time, so node 0 has one more to come back.
+        // No node with a lease has sent a heartbeat for a lease's time, so node 0 has one more to come back.
         for ms in [170, 200, 240, 275] {
             assert!(beat(&mut service, ms, 1, 10, 1, EngineState::Full).is_ok(), "at {ms} ms");
         }
@@ -1434,7 +1447,7 @@ mod tests {
         };
         assert_eq!(parts(10, [1, 3]), (2, vec![0, 1, 3], vec![]), "neither can go");
         assert_eq!(parts(500, [0, 1]), (3, vec![1, 3], vec![]), "what node 0 holds, others hold, too");
-        // Node 3 dies, and stays in the view. Node 0 comes back and does not hear it.
+        // Node 3 dies, and stays in the view. Node 0 comes back and does not receive its beacons.
         let hears = NodeSet::first(2);
         for ms in (1_000..1_200).step_by(20) {
             let _ = beat_hearing(&mut service, ms, (1, 10), (3, EngineState::Full), NodeSet::first(4));
@@ -1475,7 +1488,7 @@ mod tests {
                     3 => EngineState::Full,
                     _ => EngineState::Lost,
                 };
-                // A third hears everybody.
+                // A third of the heartbeats report beacons from all nodes.
                 let hears = if hears % 3 == 0 { NodeSet::first(16) } else { NodeSet::from_bits(hears) };
                 let answer = beat_hearing(&mut service, now, (node, life * 4), (epoch, state), hears);
                 let view = service.view();

@@ -1,4 +1,4 @@
-//! Short texts in messages and registers: of fixed size, and printable whoever sent them.
+//! Short texts in messages and registers: of fixed size, and always printable, even if the sender is hostile.
 
 use std::fmt;
 
@@ -13,12 +13,12 @@ impl Text {
     /// The longest text.
     pub const BYTES_MAX: usize = 64;
 
-    /// `text`, or `None` if it is too long or something in it cannot be printed on one line.
+    /// `text`, or `None` if it is too long or not printable on one line.
     pub fn new(text: &str) -> Option<Self> {
         Self::from_bytes(text.as_bytes())
     }
 
-    /// As [`Text::new`], from bytes that anybody may have sent.
+    /// As [`Text::new`], from bytes that an untrusted peer may have sent.
     pub fn from_bytes(text: &[u8]) -> Option<Self> {
         let is_printable = text.iter().all(|byte| matches!(byte, b' '..=b'~'));
         if text.len() > Self::BYTES_MAX || !is_printable {
@@ -29,10 +29,10 @@ impl Text {
         Some(Self { bytes, length: text.len() as u8 })
     }
 
-    /// Text of `value`, cut off at the longest text.
+    /// Text of `value`, truncated to [`Text::BYTES_MAX`].
     ///
     /// # Panics
-    /// If it has anything but printable ASCII.
+    /// If the text has characters that are not printable ASCII.
     pub(crate) fn of(value: impl fmt::Display) -> Self {
         let text = value.to_string();
         let length = text.len().min(Self::BYTES_MAX);

@@ -1,4 +1,4 @@
-//! The page of the documentation that tells every key, and the configurations among the examples.
+//! Checks the generated page of documentation that describes every key, and the configurations in `examples`.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! Checks of a file whose keys are well-formed, until nothing contradicts anything else.
+//! Checks of a file whose keys are well-formed: whether its values are consistent with each other.
 
 use std::net::Ipv4Addr;
 
@@ -16,9 +16,9 @@ use super::{
 };
 use crate::identity::ClusterName;
 
-/// Most bytes beside key and value in a datagram: the headers of the datagram and of the longest message.
+/// The most bytes in a datagram besides key and value: the headers of the datagram and of the longest message.
 const HEADERS_BYTES: u32 = 104;
-/// The shortest packets with which nodes can run transactions: a message has all keys of one, or the longest value.
+/// The least MTU for transactions: a message must hold all keys of a transaction, or the longest value.
 const TRANSACTIONS_MTU_BYTES: u32 = 1_400;
 
 /// The configuration that a text describes, or the first thing that is wrong with it.
@@ -36,7 +36,7 @@ pub(super) fn check(text: &str) -> Result<ClusterConfig, String> {
     Ok(ClusterConfig { name, mtu_bytes, metrics_port, membership, peers, cores, engines, redis })
 }
 
-/// What the door needs of a value beside what a client puts there, and one byte of it.
+/// Bytes of a value that the Redis port needs: its own header, and one byte of content.
 const REDIS_VALUE_BYTES: u32 = 10;
 
 fn check_redis(section: &Section<'_>, kv: Option<&KvConfig>) -> Result<Option<RedisConfig>, String> {
@@ -178,7 +178,7 @@ fn check_kv(section: &Section<'_>, mtu_bytes: u32) -> Result<KvConfig, String> {
     let key_bytes = section.number_u32(&keys::KEY_BYTES)?;
     let value_bytes = section.number_u32(&keys::VALUE_BYTES)?;
     let capacity_keys = section.number_u32(&keys::CAPACITY_KEYS)?;
-    // Messages are padded to whole words.
+    // Messages are padded to whole 64-bit words.
     let room = (mtu_bytes - IP_UDP_BYTES - HEADERS_BYTES - key_bytes.next_multiple_of(8)) & !7;
     if value_bytes > room {
         let reason = format_args!("mtu_bytes = {mtu_bytes} takes values of at most {room} bytes");

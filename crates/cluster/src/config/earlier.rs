@@ -1,10 +1,10 @@
-//! Files of earlier versions, one for each process: what goes where in the one file of all nodes.
+//! Files of earlier versions, which had one file per process: advice on where their keys are in today's one file.
 
 use toml::de::{DeTable, DeValue};
 
 use super::line::line_of;
 
-/// Says how to convert a file that an earlier version could read.
+/// If the file is one of an earlier version, returns an error that says how to convert it.
 pub(super) fn refuse<'i>(text: &str, root: &DeTable<'i>) -> Result<(), String> {
     let is = |name: &str, what: fn(&DeValue<'i>) -> bool| {
         let found = root.get(name);
@@ -33,7 +33,7 @@ pub(super) fn refuse<'i>(text: &str, root: &DeTable<'i>) -> Result<(), String> {
     }
 }
 
-/// Advice for a key that earlier versions had in the table, or that is often looked for in it.
+/// Advice for a key that earlier versions had in the table, or that users often look for in it.
 pub(super) fn advice(table: &str, key: &str) -> Option<&'static str> {
     Some(match (table, key) {
         ("membership", "serve") => {

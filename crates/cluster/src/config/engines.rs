@@ -1,13 +1,13 @@
-//! Engines of a cluster's cards, and their slots.
+//! The engines of a cluster, and their slots on each card.
 
 use std::fmt;
 use std::path::PathBuf;
 
 use weft_time::Duration;
 
-/// The most engines of a cluster: the slots of a card.
+/// The most engines of a cluster: the number of slots of a card.
 pub const ENGINES_MAX: usize = 16;
-/// Replicas of each shard unless configured otherwise, if there are as many nodes.
+/// Default number of replicas of each shard, if there are as many nodes.
 pub const DEFAULT_REPLICAS: usize = 3;
 /// The longest name of an object or a log, and of a data type, in bytes.
 pub const NAME_BYTES_MAX: usize = 32;
@@ -55,14 +55,14 @@ pub struct KvConfig {
     pub key_bytes: u32,
     /// The longest value, in bytes.
     pub value_bytes: u32,
-    /// For how many keys the table is built.
+    /// Number of keys for which the table is sized.
     pub capacity_keys: u32,
-    /// Every node keeps its data on a disk, too: a write is answered when all members have it there.
+    /// Whether every node also keeps its data on disk: then a write is answered when all members have flushed it.
     pub durable: bool,
 }
 
 impl KvConfig {
-    /// The sizes unless configured otherwise.
+    /// Default sizes.
     pub const DEFAULT: Self =
         Self { key_bytes: 8, value_bytes: 1_024, capacity_keys: 65_536, durable: false };
 }
@@ -76,19 +76,19 @@ impl Default for KvConfig {
 /// Parameters of nodes that run transactions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TransactionsConfig {
-    /// Name of the registered procedures; the program defines which names exist.
+    /// Name under which the program has registered the procedures; the program defines which names exist.
     pub procedures: String,
     /// Number of objects on each shard, in the procedures' own unit.
     pub size: u64,
-    /// Replicas of each shard: one more than may fail at a time.
+    /// Replicas of each shard: one more than the number of nodes that may fail at the same time.
     pub replicas: usize,
-    /// Where everything that is read and written is recorded, for a checker. In the configuration of a cluster it is
-    /// what the names of all nodes' files begin with, in that of a node ([`super::ClusterConfig::node`]) its own file.
+    /// File in which all reads and writes are recorded, for a checker. In the configuration of a cluster it is the
+    /// common prefix of all nodes' files, in that of a node ([`super::ClusterConfig::node`]) the node's own file.
     pub record: Option<PathBuf>,
 }
 
 impl TransactionsConfig {
-    /// The file of a node in which it records, given what the names of all nodes' files begin with.
+    /// The file in which a node records, from the common prefix of all nodes' files.
     #[must_use]
     pub fn record_of(record: &std::path::Path, node: usize) -> PathBuf {
         let mut name = record.as_os_str().to_owned();
@@ -102,7 +102,7 @@ impl TransactionsConfig {
 pub struct ObjectConfig {
     /// Name among the objects and logs of the cluster: 1 to 32 of a-z, 0-9, `_` and `-`.
     pub name: String,
-    /// The name of its replicated data type. Which types there are the program knows.
+    /// Name of its replicated data type. The program defines which types exist.
     pub data_type: String,
 }
 
@@ -121,7 +121,7 @@ pub struct RoundsConfig {
 }
 
 impl RoundsConfig {
-    /// The period unless configured otherwise.
+    /// Default period.
     pub const DEFAULT: Self = Self { period: Duration::from_ms(1) };
 }
 
@@ -133,13 +133,14 @@ pub struct LockConfig {
 }
 
 impl LockConfig {
-    /// The sizes unless configured otherwise.
+    /// Default sizes.
     pub const DEFAULT: Self = Self { locks: 1_024 };
 }
 
 impl EnginesConfig {
-    /// Every engine in the slot that it has in each node's card and in datagrams: the store, transactions, objects in
-    /// the order of the file, logs in the order of the file, rounds, locks. What the file leaves out has no slot.
+    /// The engines in the order of their slots, which number them in each node's card and in datagrams: the store,
+    /// transactions, objects in the order of the file, logs in the order of the file, rounds, locks. An engine
+    /// that is not configured takes no slot.
     pub fn slots(&self) -> Vec<EngineConfig<'_>> {
         let kv = self.kv.iter().map(EngineConfig::Kv);
         let transactions = self.transactions.iter().map(EngineConfig::Transactions);
@@ -150,20 +151,19 @@ impl EnginesConfig {
         kv.chain(transactions).chain(objects).chain(logs).chain(rounds).chain(lock).collect()
     }
 
-    /// How many of `nodes` nodes hold the same data, as the membership service has to know it.
+    /// How many of `nodes` nodes hold the same data, as the membership service needs it.
     ///
-    /// The service keeps in each view, of every `replicas` nodes that are neighbours, one that is full. The rule is
-    /// that of the engine with the fewest replicas: a shard of `[transactions]` is on `replicas` neighbours, the keys
-    /// of `[kv]` and the locks are on all nodes, and a view that keeps a holder of every shard has a full node, which
-    /// holds all of these.
-    /// Objects, logs and rounds ask nothing of a view: they decide by majorities of all configured nodes, and count for
-    /// themselves who of them still has its memory.
+    /// Of every `replicas` neighbouring nodes, the service keeps one that is full in each view. The engine with
+    /// the fewest replicas determines the number. A shard of `[transactions]` is on `replicas` neighbouring nodes;
+    /// the keys of `[kv]` and the locks are on all nodes. A view that has a holder of every shard has a full node,
+    /// and a full node holds all keys and locks. Objects, logs and rounds need no rule for views: they decide by
+    /// majorities of all configured nodes, and count by themselves which nodes have lost their memory.
     pub fn replicas(&self, nodes: usize) -> usize {
         self.transactions.as_ref().map_or(nodes, |transactions| transactions.replicas)
     }
 }
 
-/// As the file names it: `[kv]`, `[[log]] events`.
+/// The name as in the file: `[kv]`, `[[log]] events`.
 impl fmt::Display for EngineConfig<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -177,7 +177,7 @@ impl fmt::Display for EngineConfig<'_> {
     }
 }
 
-/// Whether an object, a log or a data type may have this name.
+/// Whether this is a valid name of an object, a log or a data type.
 pub(crate) fn is_name(name: &str) -> bool {
     let is_allowed = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-');
     (1..=NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(is_allowed)

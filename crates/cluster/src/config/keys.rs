@@ -1,5 +1,5 @@
-//! Every table and key that a file may have. The parser reads by these, and `docs/configuration.md` is written from
-//! them.
+//! Every table and key that a file may have. The parser uses this list, and `docs/configuration.md` is generated
+//! from it.
 
 use weft_waist::NODES_MAX;
 
@@ -12,7 +12,7 @@ use crate::text::Text;
 /// A table of the file.
 pub(super) struct Table {
     pub name: &'static str,
-    /// `[[name]]`: one for each, numbered in the order of the file from 0.
+    /// Whether the table is an array, `[[name]]`, whose elements are numbered from 0 in the order of the file.
     pub is_array: bool,
     pub is_required: bool,
     /// Purpose of the table, in a sentence.
@@ -57,7 +57,7 @@ pub(super) enum Default {
     Required,
     Number(u64),
     Text(&'static str),
-    /// Something that is not a value that could be written.
+    /// A default that is not a value in the file, in words.
     Told(&'static str),
 }
 
@@ -72,7 +72,7 @@ const fn number(
 
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
-/// The longest time to poll: more is a core that never sleeps in all but name.
+/// The range of the time to poll. More than the maximum would be a core that hardly ever sleeps.
 const SPIN_US: (u64, u64) = (0, 1_000_000);
 
 pub(super) const CLUSTER_NAME: Key = Key {
@@ -81,7 +81,7 @@ pub(super) const CLUSTER_NAME: Key = Key {
     default: Default::Text(ClusterName::DEFAULT),
     meaning: "distinguishes its messages from those of other clusters on the same network",
 };
-/// The MTU that every network takes (RFC 791: 576 bytes), and the most that IPv4 can express.
+/// The range of the MTU: from what every network can carry (RFC 791: 576 bytes) to the most that IPv4 can express.
 pub(super) const MTU_BYTES: Key = number(
     "mtu_bytes",
     (576, 65_535),
@@ -328,7 +328,7 @@ pub(super) const REDIS: Table = Table {
     keys: &[&REDIS_PORT_KEY, &PASSWORD, &CLOCK_SKEW_MS],
 };
 
-/// All tables, in the order in which a file has them best.
+/// All tables, in the order in which they are documented and written.
 pub(super) const TABLES: [&Table; 11] =
     [&CLUSTER, &MEMBERSHIP, &NODE, &CORES, &KV, &TRANSACTIONS, &OBJECT, &LOG, &ROUNDS, &LOCK, &REDIS];
 

@@ -1,4 +1,5 @@
-//! A file as tables and keys: all known, each value of its form, and the line of each error.
+//! Reads a file as tables and keys: checks that all are known and each value has its form, and reports errors with
+//! their lines.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::PathBuf;
@@ -18,7 +19,7 @@ pub(super) struct Document<'a> {
     root: DeTable<'a>,
 }
 
-/// A table of it.
+/// A table of the file.
 pub(super) struct Section<'d> {
     text: &'d str,
     table: &'static Table,
@@ -59,7 +60,7 @@ impl<'a> Document<'a> {
         Ok(Self { text, root })
     }
 
-    /// A table that is there at most once; without keys if it is not there.
+    /// A table that is there at most once; if the file does not have it, a section without keys.
     pub fn table(&self, table: &'static Table) -> Result<Section<'_>, String> {
         let found = self.root.get(table.name);
         let entries = found.and_then(|found| found.as_ref().as_table());
@@ -94,7 +95,7 @@ impl Section<'_> {
         self.entries.is_some()
     }
 
-    /// The table in words of the file: `[kv]`, `[[node]] 1`.
+    /// The table as the file names it: `[kv]`, `[[node]] 1`.
     fn place(&self) -> String {
         match self.number {
             Some(number) => format!("{} {number}", self.table.header()),
@@ -106,12 +107,12 @@ impl Section<'_> {
         self.entries?.get(key.name)
     }
 
-    /// Says that the whole table is wrong.
+    /// An error about the whole table.
     pub fn refuse_table(&self, reason: impl std::fmt::Display) -> String {
         format!("line {}: {}: {reason}", self.line, self.place())
     }
 
-    /// Says that a key's value is wrong.
+    /// An error about a key's value.
     pub fn refuse(&self, key: &Key, reason: impl std::fmt::Display) -> String {
         let (place, name) = (self.place(), key.name);
         match self.find(key) {
@@ -146,7 +147,7 @@ impl Section<'_> {
         Err(format!("line {line}: {place} {name}: {advice}"))
     }
 
-    /// A number, if the key is there or has a default that is one.
+    /// The number of a key that is in the file, or the key's default if that is a number.
     pub fn optional_number(&self, key: &Key) -> Result<Option<u64>, String> {
         let Form::Number { least, most } = key.form else { unreachable!("{} is a number", key.name) };
         let Some(found) = self.find(key) else {
@@ -164,7 +165,7 @@ impl Section<'_> {
         }
     }
 
-    /// A number that is required or has a default.
+    /// The number of a key that is required or has a default.
     pub fn number(&self, key: &Key) -> Result<u64, String> {
         Ok(self.optional_number(key)?.expect("such a key has a number"))
     }
@@ -174,7 +175,7 @@ impl Section<'_> {
         Ok(u32::try_from(self.number(key)?).expect("the key's range says so"))
     }
 
-    /// A text, if the key is there or has a default that is one.
+    /// The text of a key that is in the file, or the key's default if that is a text.
     pub fn optional_text(&self, key: &Key) -> Result<Option<&str>, String> {
         let Some(found) = self.find(key) else {
             return match key.default {
@@ -198,17 +199,17 @@ impl Section<'_> {
         }
     }
 
-    /// A text that is required or has a default.
+    /// The text of a key that is required or has a default.
     pub fn text(&self, key: &Key) -> Result<&str, String> {
         Ok(self.optional_text(key)?.expect("such a key has a text"))
     }
 
-    /// A value of a form that `T` reads.
+    /// The text of a key, parsed as a `T`.
     pub fn parsed<T: std::str::FromStr>(&self, key: &Key) -> Result<T, String> {
         self.text(key)?.parse().map_err(|_| self.refuse_form(key))
     }
 
-    /// The name of a file, if the key is there.
+    /// The file name of a key, if the key is in the file.
     pub fn file(&self, key: &Key) -> Result<Option<PathBuf>, String> {
         Ok(self.optional_text(key)?.map(PathBuf::from))
     }
@@ -218,7 +219,7 @@ impl Section<'_> {
     }
 }
 
-/// A piece of the file that can stand in a line of an error.
+/// A piece of the file, shortened and made printable for a line of an error message.
 fn shown(piece: &str) -> String {
     const MOST: usize = 48;
     let is_plain = |character: &char| !character.is_control();

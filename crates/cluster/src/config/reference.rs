@@ -1,11 +1,11 @@
-//! The page of the documentation that tells every table and key.
+//! Generates the part of `docs/configuration.md` that describes every table and key.
 
 use std::fmt::Write as _;
 
 use super::engines::ENGINES_MAX;
 use super::keys::{Default, Form, Key, TABLES, Table};
 
-/// A table of Markdown for every table of the file, with a line for every key: the middle of `docs/configuration.md`.
+/// A Markdown table for every table of the file, with a row for every key.
 pub fn configuration_reference() -> String {
     let mut text = String::new();
     for table in TABLES {
@@ -43,7 +43,7 @@ fn value(key: &Key) -> String {
     }
 }
 
-/// Unit in the last part of the key's name.
+/// Unit, from the ending of the key's name.
 fn unit(key: &Key) -> &'static str {
     let units = [("_bytes", "bytes"), ("_ms", "ms"), ("_us", "µs"), ("_keys", "keys")];
     units.iter().find(|(ending, _)| key.name.ends_with(ending)).map_or("", |(_, unit)| unit)

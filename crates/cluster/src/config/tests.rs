@@ -105,7 +105,7 @@ fn each_node_sees_its_own_part() {
     assert_eq!(error.to_string(), "there is no node 2: the configuration has nodes 0 to 1");
 }
 
-/// A view keeps a holder of every shard, and so one of all keys.
+/// A view always has a holder of every shard, and therefore a node that holds all keys.
 #[test]
 fn the_engine_with_the_fewest_replicas_decides_how_many_there_are() {
     let mut nodes = String::from("[membership]\naddress = \"127.0.0.9:4794\"\n");

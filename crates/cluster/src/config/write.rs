@@ -1,4 +1,4 @@
-//! A configuration as the text of a file.
+//! Writes a configuration as the text of a file.
 
 use std::fmt::{self, Write as _};
 use std::path::Path;
@@ -9,13 +9,13 @@ use super::{ClusterConfig, CoresConfig};
 /// The text of a file, line by line.
 struct Writer {
     text: String,
-    /// Whether each key stands beside what it says.
+    /// Whether each key gets a comment with its meaning.
     has_comments: bool,
-    /// Whether the table that is written is the first of its name: the others repeat no comments.
+    /// Whether the table being written is the first of its name: later ones repeat no comments.
     is_first: bool,
 }
 
-/// The text that reads back as `config`.
+/// The text that parses to `config`.
 pub(super) fn write(config: &ClusterConfig, has_comments: bool) -> String {
     let mut out = Writer { text: String::new(), has_comments, is_first: true };
     let ClusterConfig { name, mtu_bytes, metrics_port, membership, peers, cores, engines, redis } = config;
@@ -36,7 +36,7 @@ pub(super) fn write(config: &ClusterConfig, has_comments: bool) -> String {
         out.file(&keys::STATE_FILE, path);
     }
 
-    // Values that most nodes share are written once: those of the first node.
+    // A value that most nodes have in common is written once: that of the first node.
     let spin_us = |cores: &CoresConfig| cores.spin.as_ns() / 1_000;
     let usual_us = spin_us(&config.cores_of(0));
     for (node, peer) in peers.iter() {

@@ -22,8 +22,8 @@
 //! | counters | for each: value (8), name |
 //! | service | phase (1): 0 bootstrapping, 1 running, 2 halted; missing (2), view (8), replicas (1), name of the cluster, number of nodes (1), for each: incarnation (8) or 0, lease left (4), silent (4) or 2^32 - 1, reported epoch (4) |
 //!
-//! A view is its epoch (4), the set of full nodes (2) and that of joining ones (2). A text is a byte of length and its
-//! bytes.
+//! A view is its epoch (4), the set of full nodes (2) and that of joining ones (2). A text is one byte with its
+//! length, followed by its bytes.
 
 use weft_time::Duration;
 use weft_waist::{EngineStatus, Epoch, NODES_MAX, NodeId, NodeSet, View};
@@ -38,7 +38,8 @@ use crate::membership::{Incarnation, Reason};
 use crate::message::{decode_reason, decode_state, encode_reason, encode_state};
 use crate::text::Text;
 
-/// The length of each request, and the greatest of an answer: it fits the shortest packets that a cluster can have.
+/// The length of each request, and the most of an answer. It fits into the shortest packets that a cluster can be
+/// configured for.
 pub const DATAGRAM_BYTES: usize = 512;
 
 const MAGIC: [u8; 4] = *b"WFTS";
@@ -50,13 +51,13 @@ const ANSWER: u8 = 1;
 const NO_REFUSAL: u8 = u8::MAX;
 const NEVER: u32 = u32::MAX;
 
-/// Whether a datagram means to be one of these: they come to a port at which other messages arrive, too.
+/// Whether a datagram claims to be a status message. The port receives other messages, too.
 #[inline]
 pub fn is_status(bytes: &[u8]) -> bool {
     bytes.starts_with(&MAGIC)
 }
 
-/// A datagram that is no message of a status.
+/// The datagram is no valid status message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the datagram is no message of a status, or a damaged one")]
 pub struct NoStatus;
@@ -64,26 +65,26 @@ pub struct NoStatus;
 /// A request for a part of a status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StatusRequest {
-    /// Of which cluster.
+    /// Number of the cluster.
     pub cluster: ClusterId,
     /// Chosen by the client.
     pub token: u64,
-    /// The part that is asked for.
+    /// The part that is requested.
     pub part: StatusPart,
 }
 
 impl StatusRequest {
-    /// The bytes of the request.
+    /// Encodes the request.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = header(REQUEST, self.part, self.cluster, self.token);
         bytes.resize(DATAGRAM_BYTES - CHECKSUM_BYTES, 0);
         seal(bytes)
     }
 
-    /// The request in a datagram.
+    /// Decodes a request.
     ///
     /// # Errors
-    /// Bytes that [`StatusRequest::encode`] does not produce are refused, whoever sent them.
+    /// The bytes are none that [`StatusRequest::encode`] produces.
     pub fn decode(bytes: &[u8]) -> Result<Self, NoStatus> {
         let (header, body) = open(bytes, REQUEST)?;
         let is_padded = bytes.len() == DATAGRAM_BYTES && body.rest.iter().all(|byte| *byte == 0);
@@ -92,7 +93,7 @@ impl StatusRequest {
 }
 
 impl StatusAnswer {
-    /// The part that it is.
+    /// The part of the status that the answer contains.
     pub fn part(&self) -> StatusPart {
         match self {
             Self::Node(_) => StatusPart::Node,
@@ -102,8 +103,8 @@ impl StatusAnswer {
         }
     }
 
-    /// The bytes of the answer to a request with `token`. Times are rounded down to milliseconds, and of counters those
-    /// beyond a page are left out.
+    /// Encodes the answer to a request with `token`. Times are rounded down to milliseconds, and counters beyond a
+    /// page are left out.
     pub fn encode(&self, cluster: ClusterId, token: u64) -> Vec<u8> {
         let mut out = header(ANSWER, self.part(), cluster, token);
         match self {
@@ -120,10 +121,10 @@ impl StatusAnswer {
         seal(out)
     }
 
-    /// The answer in a datagram, with the cluster that it is of and the token of the request.
+    /// Decodes an answer; returns its cluster, the token of the request, and the answer.
     ///
     /// # Errors
-    /// Bytes that [`StatusAnswer::encode`] does not produce are refused, whoever sent them.
+    /// The bytes are none that [`StatusAnswer::encode`] produces.
     pub fn decode(bytes: &[u8]) -> Result<(ClusterId, u64, Self), NoStatus> {
         let (StatusRequest { cluster, token, part }, mut body) = open(bytes, ANSWER)?;
         let answer = match part {
@@ -159,7 +160,7 @@ fn seal(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// Header of a message of this kind, and its body.
+/// Checks a message of this kind and splits it into header and body.
 fn open(bytes: &[u8], kind: u8) -> Result<(StatusRequest, Body<'_>), NoStatus> {
     if !(HEADER_BYTES + CHECKSUM_BYTES..=DATAGRAM_BYTES).contains(&bytes.len()) {
         return Err(NoStatus);
@@ -251,7 +252,7 @@ fn put_service(out: &mut Vec<u8>, service: &ServiceStatus) {
     }
 }
 
-/// Takes fields off the front; `None` where there is none, or none that is valid.
+/// Parses fields from the front of a body; `None` if a field is missing or invalid.
 struct Body<'a> {
     rest: &'a [u8],
 }
@@ -299,7 +300,7 @@ impl Body<'_> {
         let engines = self.byte()?;
         let counters = u16::from_be_bytes(self.take()?);
         let incarnation = Incarnation::new(self.u64()?)?;
-        // As far as this node's own measure of time goes.
+        // Up to the longest time that a [`Duration`] can express.
         let uptime = self.u64().filter(|ms| *ms <= u64::MAX / 1_000_000_000).map(Duration::from_ms)?;
         let (view, lease, lease_left) = (self.view()?, self.ms()?, self.ms()?);
         let (reason, by) = (self.byte()?, self.u64()?);
@@ -509,7 +510,7 @@ mod tests {
             prop_assert_eq!(bytes.len(), DATAGRAM_BYTES);
             prop_assert_eq!(StatusRequest::decode(&bytes), Ok(request));
             prop_assert_eq!(StatusAnswer::decode(&bytes), Err(NoStatus));
-            // An unpadded request would be answered with more bytes than it has.
+            // An unpadded request is refused: its answer would have more bytes than it has.
             let short = seal(bytes[..HEADER_BYTES].to_vec());
             prop_assert_eq!(StatusRequest::decode(&short), Err(NoStatus));
         }

@@ -1,8 +1,8 @@
-//! What anybody may ask a node or a membership service: how it is.
+//! Status requests, which anybody may send to a node or a membership service.
 //!
-//! A request names a part of the status. It is padded to [`DATAGRAM_BYTES`], and no answer is longer: whoever forges
-//! the address of a request makes nobody send more than it sends itself (as RFC 9000, section 8.1, has it for QUIC).
-//! Nothing that is asked or answered changes anything at the node.
+//! A request names a part of the status. It is padded to [`DATAGRAM_BYTES`], and no answer is longer: an attacker
+//! who forges the source address of requests cannot use a node to amplify traffic (as RFC 9000, section 8.1,
+//! requires for QUIC). Status requests change nothing at the node.
 
 mod codec;
 
@@ -23,38 +23,38 @@ pub enum Phase {
         /// Nodes that have not reported yet.
         missing: NodeSet,
     },
-    /// There is a view.
+    /// A view has been published.
     Running,
     /// The last engine that held all data is gone: the data is lost.
     Halted,
 }
 
-/// Counters of a page.
+/// Number of counters in a page.
 pub const COUNTERS_PER_PAGE: usize = 8;
 
-/// Part of a status that is asked for.
+/// A part of a status that can be requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StatusPart {
     /// A node's [`NodeStatus`].
     Node,
     /// The [`EngineReport`] of the engine in this slot of a node's card.
     Engine(u8),
-    /// Counters, from number `page` times [`COUNTERS_PER_PAGE`] on.
+    /// Counters, starting with number `page` times [`COUNTERS_PER_PAGE`].
     Counters(u8),
     /// A membership service's [`ServiceStatus`].
     Service,
 }
 
-/// An answer.
+/// The answer to a status request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StatusAnswer {
-    /// To [`StatusPart::Node`].
+    /// Answers [`StatusPart::Node`].
     Node(NodeStatus),
-    /// To [`StatusPart::Engine`].
+    /// Answers [`StatusPart::Engine`].
     Engine(EngineReport),
-    /// To [`StatusPart::Counters`].
+    /// Answers [`StatusPart::Counters`].
     Counters(CounterPage),
-    /// To [`StatusPart::Service`].
+    /// Answers [`StatusPart::Service`].
     Service(ServiceStatus),
 }
 
@@ -63,17 +63,17 @@ pub enum StatusAnswer {
 pub struct NodeStatus {
     /// The node.
     pub node: NodeId,
-    /// In which life.
+    /// Incarnation of the node's engine.
     pub incarnation: Incarnation,
-    /// Since when its process runs: whole milliseconds.
+    /// How long its process has been running: whole milliseconds.
     pub uptime: Duration,
-    /// The newest view that it knows.
+    /// The newest view that it has received.
     pub view: View,
-    /// Length of a lease, and the rest of the node's own: whole milliseconds, 0 if it has none.
+    /// Length of a lease, and below the remaining time of the node's own: whole milliseconds, 0 if it has none.
     pub lease: Duration,
     /// See [`NodeStatus::lease`].
     pub lease_left: Duration,
-    /// Reason for which the membership service refuses it now.
+    /// Why the membership service refuses the node at present.
     pub refusal: Option<Reason>,
     /// Number of engines.
     pub engines: u8,
@@ -88,28 +88,29 @@ pub struct EngineReport {
     pub slot: u8,
     /// Name in the configuration.
     pub name: Text,
-    /// Its epoch and its state in that epoch.
+    /// The engine's epoch and state.
     pub status: EngineStatus,
-    /// Of how many shards it is the leader at this node, and how many there are; 0 of 0 where no node leads.
+    /// Number of shards that the engine leads at this node, and below the number of all shards; both 0 if the
+    /// engine has no leaders.
     pub leads: u32,
     /// See [`EngineReport::leads`].
     pub shards: u32,
-    /// Number of clients with a session, and the most there can be; 0 of 0 if it keeps no sessions.
+    /// Number of clients with a session, and below the most there can be; both 0 if the engine keeps no sessions.
     pub sessions: u32,
     /// See [`EngineReport::sessions`].
     pub sessions_max: u32,
-    /// For whom something waits at this moment.
+    /// The nodes for which a request waits at this moment.
     pub waits_for: NodeSet,
-    /// For whom it has waited longer than a lease.
+    /// The nodes for which a request has waited longer than a lease.
     pub stalled_for: NodeSet,
 }
 
-/// Some counters, in the order that the node has them.
+/// A page of counters, in the node's order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CounterPage {
-    /// The page.
+    /// Number of the page.
     pub page: u8,
-    /// At most [`COUNTERS_PER_PAGE`].
+    /// Names and values, at most [`COUNTERS_PER_PAGE`].
     pub counters: Vec<(Text, u64)>,
 }
 
@@ -124,19 +125,19 @@ pub struct ServiceStatus {
     pub view: View,
     /// Number of nodes that hold the same data.
     pub replicas: u8,
-    /// Of each node, what the service knows.
+    /// The service's record of each node.
     pub nodes: Vec<MemberStatus>,
 }
 
-/// The membership service's knowledge of a node.
+/// The membership service's record of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemberStatus {
-    /// The life with which it is or was in the newest view that had it.
+    /// The node's incarnation in the newest view that had it.
     pub incarnation: Option<Incarnation>,
-    /// Rest of its lease: whole milliseconds.
+    /// Remaining time of its lease: whole milliseconds.
     pub lease_left: Duration,
-    /// For how long it was not heard: whole milliseconds; `None` if it never was as a member.
+    /// Time since its last heartbeat as a member: whole milliseconds; `None` if there was none.
     pub silent: Option<Duration>,
-    /// The latest epoch that its engines have reported.
+    /// The latest epoch that the node has reported.
     pub reported: Epoch,
 }

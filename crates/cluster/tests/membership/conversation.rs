@@ -1,4 +1,5 @@
-//! Whole conversations, as scripts to be read. Renewals that repeat what was said before are left out.
+//! Dialogues between agents and the service, as readable scripts. Heartbeats and grants that repeat the previous
+//! ones are left out.
 
 use crate::world::{Clock, Network, World};
 use weft_cluster::ServiceParameters;

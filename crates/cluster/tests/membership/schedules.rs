@@ -1,4 +1,4 @@
-//! Random schedules: whatever crashes, is cut off, is late or drifts, leases and views keep their promises.
+//! Random schedules: whatever crashes, is cut off, is late or drifts, the guarantees of leases and views hold.
 
 use crate::world::{Clock, Network, Random, World};
 use proptest::prelude::*;
@@ -8,7 +8,7 @@ use weft_time::Duration;
 const LEASE: Duration = Duration::from_ms(100);
 const DRIFT_PPM: u32 = 20_000;
 
-/// One fault, or the end of one.
+/// Causes one fault, or ends one.
 fn disturb(world: &mut World, random: &mut Random) {
     let node = random.below(world.hosts.len() as u64) as usize;
     match random.below(12) {
@@ -23,7 +23,7 @@ fn disturb(world: &mut World, random: &mut Random) {
         }
         9 => world.crash_service(),
         10 => world.start_service(),
-        // The service is cut off from everybody, for shorter or longer than a lease.
+        // The service is cut off from all nodes, for shorter or longer than a lease.
         _ => {
             world.hosts.iter_mut().for_each(|host| host.mute = true);
             let end = world.real + random.below(LEASE.as_ps() * 3);
@@ -33,7 +33,7 @@ fn disturb(world: &mut World, random: &mut Random) {
     }
 }
 
-/// Runs one schedule; whether the data was lost in it.
+/// Runs one schedule; returns whether the data was lost in it.
 fn one_schedule(seed: u64, nodes: usize, loss_percent: u64) -> bool {
     let mut random = Random(seed);
     let drift = i64::from(DRIFT_PPM) / 2 - 200;
@@ -59,7 +59,7 @@ fn one_schedule(seed: u64, nodes: usize, loss_percent: u64) -> bool {
         world.run_until(end);
         disturb(&mut world, &mut random);
     }
-    // Everything is repaired. What was removed returns, catches up and is full again.
+    // All faults are repaired. Removed nodes return, fetch their data and become full again.
     world.unsaved_crash_percent = 0;
     world.start_service();
     for node in 0..nodes {

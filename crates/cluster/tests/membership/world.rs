@@ -1,5 +1,6 @@
-//! A small world of hosts, their agents and one membership service: real time in picoseconds, a clock of its own for
-//! everybody, and a network that loses, duplicates and delays. It checks after every step what must always hold.
+//! A small simulation of hosts, their agents and one membership service: real time in picoseconds, a clock for
+//! each of them, and a network that loses, duplicates and delays messages. After every step it checks the
+//! invariants.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +11,7 @@ use weft_cluster::{
 use weft_time::{Duration, Instant};
 use weft_waist::{EngineState, EngineStatus, Epoch, NodeId, View};
 
-/// A clock that began at `offset_ps` and gains `ppm` millionths.
+/// A clock that began at `offset_ps` and gains `ppm` parts per million.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     pub offset_ps: u64,
@@ -23,7 +24,7 @@ impl Clock {
         Instant::from_ps(self.offset_ps + u64::try_from(i128::from(real) + gained).unwrap())
     }
 
-    /// The first real time at which it shows `local`.
+    /// The first real time at which the clock shows `local`.
     fn when(self, local: Instant) -> u64 {
         if local == Instant::FAR_FUTURE {
             return u64::MAX;
@@ -38,7 +39,7 @@ impl Clock {
     }
 }
 
-/// SplitMix64: one number decides a whole run.
+/// SplitMix64: one seed determines a whole run.
 pub struct Random(pub u64);
 
 impl Random {
@@ -69,11 +70,11 @@ pub struct Network {
 pub struct Host {
     pub agent: Option<Agent>,
     pub engine: Option<EngineStatus>,
-    /// Nothing from this host arrives.
+    /// No message from this host arrives.
     pub mute: bool,
-    /// Nothing arrives at this host.
+    /// No message arrives at this host.
     pub deaf: bool,
-    /// When its engine, if it is joining, has caught up.
+    /// When the engine, if it is joining, will have fetched its data.
     synced_at: u64,
     clock: Clock,
     next_incarnation: Incarnation,
@@ -165,7 +166,7 @@ impl World {
         self.server = None;
     }
 
-    /// Starts the service from its saved state. Before its first view there is none.
+    /// Starts the service from its saved state; before its first view there is no saved state.
     pub fn start_service(&mut self) {
         if self.server.is_none() {
             let now = self.service_clock.read(self.real);
@@ -180,7 +181,7 @@ impl World {
         }
     }
 
-    /// Lets everything happen that happens up to `end`, in picoseconds.
+    /// Runs all events up to `end`, in picoseconds.
     pub fn run_until(&mut self, end: u64) {
         loop {
             let next = self.next_time();
@@ -224,7 +225,8 @@ impl World {
                 HostName::Node(node) => {
                     let host = &mut self.hosts[node];
                     if let Some(agent) = &mut host.agent {
-                        // A refused datagram is one that came late or twice, or was meant for an earlier life.
+                        // The agent refuses datagrams that arrive late or twice, or were meant for an earlier
+                        // incarnation.
                         let _ = agent.receive(host.clock.read(self.real), &bytes);
                     }
                     self.attend(node);
@@ -240,13 +242,14 @@ impl World {
         }
     }
 
-    /// Actions of the service's host after every call: save, then send.
+    /// What the service's host does after every call: store the snapshot, then send.
     fn serve(&mut self) {
         let Some(server) = &mut self.server else { return };
         if server.service().has_unsaved() {
             assert!(server.poll_transmit().is_none(), "an answer leaves before the view is saved");
         }
-        // A service may die before it has saved: then nobody has seen the view, and it never was one.
+        // A service may crash before it has stored a view: then no node has received the view, and it never
+        // existed.
         if server.service().has_unsaved() && self.random.percent(self.unsaved_crash_percent) {
             self.server = None;
             return;
@@ -279,7 +282,7 @@ impl World {
         self.check_leases();
     }
 
-    /// A full member was a member with the same incarnation before: so a returning node is joining first, and the
+    /// A full member was a member with the same incarnation before. So a returning node is joining first, and the
     /// last engine that holds the data is not removed.
     fn check_data_holders(&self, before: &View, durable: &Durable) {
         let saved = self.saved.as_ref().unwrap();
@@ -290,8 +293,8 @@ impl World {
         }
     }
 
-    /// At the moment at which a view without a node exists, and at all others: an engine that may believe in its lease
-    /// is in the newest view, in its own life.
+    /// Checks, when a view without some node is published and at all other times, that every engine whose lease
+    /// has not ended by its own clock is in the newest view, in its own incarnation.
     fn check_leases(&self) {
         let view = self.view();
         for (index, host) in self.hosts.iter().enumerate() {
@@ -304,7 +307,7 @@ impl World {
                     "an agent has a view that was not published"
                 );
             }
-            // A lost engine serves nothing, whatever lease it has.
+            // A lost engine serves no requests, whatever lease it has.
             let serves = host.engine.is_some_and(|engine| engine.state != EngineState::Lost);
             if serves && host.clock.read(self.real) < agent.lease_until() {
                 assert!(
@@ -317,11 +320,11 @@ impl World {
         }
     }
 
-    /// Actions of a node's host after every event.
+    /// What a node's host does after every event.
     fn attend(&mut self, node: usize) {
         loop {
             let catching_up = self.random.below(self.sync_max.as_ps().max(1));
-            // A former incarnation of a full member may still be in the view: its successor has nothing to copy.
+            // A former incarnation of a full member may still be in the view: its successor has no data to copy.
             let epoch = self.hosts[node].engine.map_or(Epoch(0), |engine| engine.epoch);
             let is_source = |host: &Host| {
                 host.engine.is_some_and(|engine| engine.state == EngineState::Full && engine.epoch >= epoch)
@@ -359,8 +362,8 @@ impl World {
                     self.incarnate(node, incarnation);
                     continue;
                 }
-                // A message of its former life has come so late that the service takes that one to be alive: it is
-                // started again.
+                // A late message of the node's former incarnation made the service take that one for alive: start
+                // the node again.
                 Some(Action::Stop) => {
                     let incarnation = host.next_incarnation;
                     self.incarnate(node, incarnation);
@@ -389,7 +392,7 @@ impl World {
             (HostName::Service, Message::Heartbeat { heartbeat, .. }) => heartbeat.node.index(),
             (HostName::Service, other) => panic!("an agent sends {other}"),
         };
-        // Renewals that repeat what was said before would hide the conversation.
+        // Messages that repeat the previous one are left out, so that the dialogue stays readable.
         let text = message.to_string();
         if self.said.insert((to == HostName::Service, node), text.clone()).as_ref() != Some(&text) {
             self.say(if to == HostName::Service { format!("  -> {text}") } else { format!("  <- {text}") });
