@@ -1,18 +1,21 @@
-//! The client half: calls of an object by the names of its definition, each update made at most once.
+//! The client half: calls of an object, by the names of its definition. Each update takes effect at most
+//! once.
 //!
-//! Calls travel by [`weft_session`]: on a node, [`Sessions`] stands between the datagrams of clients and the replica,
-//! and gives it each call from its host, with a token. So an update whose answer is lost is not made twice, and one
-//! that a node had when it was restarted is [`Outcome::Unknown`].
+//! Calls travel by [`weft_session`]. On a node, [`Sessions`] receives the datagrams of clients and passes
+//! each call to the replica as a call of the host, with a token. So an update whose answer was lost is not
+//! made twice. An update that was under way when its node restarted ends as [`Outcome::Unknown`].
 //!
-//! A node makes its half with [`sessions`]:
+//! A node creates its half with [`sessions`]:
 //!
-//! | the node gets | it does |
+//! | the node receives | it calls |
 //! |---|---|
-//! | a message of the object's slot of kind [`FIRST_KIND`] or above | [`Sessions::receive`]; what that begins it gives the replica as a call of the host, with the token |
+//! | a message of the object's slot of kind [`FIRST_KIND`] or above | [`Sessions::receive`]; it passes a new call to the replica as a call of the host |
 //! | a reply to a token with the bit [`TOKENS`] | [`Sessions::finish`] |
-//! | after either | [`Sessions::poll_transmit`] until it says `None`: datagrams to clients |
+//! | after either | [`Sessions::poll_transmit`] until it returns `None`: datagrams to clients |
 //!
-//! Any replica takes any call, but for one that introduces a fresh element: the element's number, divided by the
+//! Any replica takes any call, except calls that introduce a fresh element. Only one replica may introduce an
+//! element: the one whose number is the element's number modulo the number of replicas. The client sends the
+//! call there.
 //! number of replicas, leaves the number of the replica that may introduce it as the remainder, and the call is sent
 //! there.
 
@@ -22,14 +25,14 @@ use weft_time::Instant;
 
 pub use weft_session::{Begin, Body as SessionBody, CallId, Sessions, TOKENS};
 
-/// Messages between clients and nodes are of this kind or above; those of the engine are below.
+/// The lowest kind of messages between clients and nodes. Messages of the engine have lower kinds.
 pub const FIRST_KIND: u8 = weft_session::Kind::FIRST;
 
 /// The kinds of calls that clients may make.
 pub const CALLS: &[u8] = &[Call::Invoke as u8, Call::Query as u8, Call::Status as u8];
 
-/// The node's half for one replica, for at most `most` clients, in this life of the node: a number that is higher
-/// than that of any former process of it.
+/// The node's half for one replica, for at most `most` clients. `life` is the node's incarnation number,
+/// which must be higher than that of any former process of the node.
 pub fn sessions<A: Copy>(life: u64, most: usize) -> Sessions<A> {
     Sessions::new(life, most, CALLS)
 }
@@ -41,15 +44,15 @@ use crate::replica::{Answer, Ask, Call, Status};
 /// A method or query with its arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Invocation {
-    /// The call is a query, and changes nothing.
+    /// Whether the call is a query, which changes nothing.
     is_query: bool,
     number: u8,
     arguments: Arguments,
-    /// A fresh element that it introduces.
+    /// A fresh element that the call introduces.
     fresh: Option<u64>,
 }
 
-/// Reason for which an invocation is invalid.
+/// The reason why an invocation is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum InvocationError {
     /// The type has neither a method nor a query of this name.
@@ -57,12 +60,12 @@ pub enum InvocationError {
     Name {
         /// The type.
         kind: &'static str,
-        /// Name that was given.
+        /// The name that was given.
         name: String,
         /// Valid names, with parameters.
         known: String,
     },
-    /// There are more or fewer arguments than the caller chooses.
+    /// The number of arguments is not that of the parameters which the caller chooses.
     #[error("`{signature}` takes {need} arguments, not {have}")]
     Count {
         /// The method or query.
@@ -72,7 +75,7 @@ pub enum InvocationError {
         /// Arguments that it takes.
         need: usize,
     },
-    /// An argument is out of the range of its parameter.
+    /// An argument is outside its parameter's range.
     #[error("{parameter} must be {range}, not {value}")]
     Range {
         /// The parameter.
@@ -84,12 +87,12 @@ pub enum InvocationError {
     },
 }
 
-/// Whether a caller chooses the parameter; replicas fill in the others.
+/// Whether the caller chooses the value of the parameter; replicas fill in the others.
 fn is_chosen(parameter: &Parameter) -> bool {
     matches!(parameter.kind, ParameterKind::Element(_) | ParameterKind::Amount | ParameterKind::Integer)
 }
 
-/// Signature of a method or query, with the parameters that a caller gives: `withdraw(amount)`.
+/// The signature of a method or query, with the parameters that the caller chooses: `withdraw(amount)`.
 pub fn signature(name: &str, parameters: &[Parameter]) -> String {
     let chosen: Vec<_> =
         parameters.iter().filter(|parameter| is_chosen(parameter)).map(|parameter| parameter.name).collect();
@@ -103,12 +106,12 @@ pub fn signatures(definition: &Definition) -> impl Iterator<Item = String> {
 }
 
 impl Invocation {
-    /// The method or query of that name, with the arguments that a caller chooses, in the order of the definition:
-    /// elements by number, from 0.
+    /// The method or query `name`, with the arguments that the caller chooses, in the order of the
+    /// definition. Elements are given by their numbers, from 0.
     ///
     /// # Errors
-    /// What is wrong with the name or the arguments. How many elements a sort has only the replicas know; they refuse
-    /// as [`Outcome::BadRequest`] what is beyond.
+    /// If the name or the arguments are invalid. Only replicas know how many elements a sort has; they answer
+    /// [`Outcome::BadRequest`] if an element does not exist.
     pub fn new(definition: &Definition, name: &str, chosen: &[i64]) -> Result<Self, InvocationError> {
         let (is_query, number, parameters, unique) = match (definition.method(name), definition.query(name)) {
             (Some(number), _) => {
@@ -144,7 +147,7 @@ impl Invocation {
         Ok(Self { is_query, number: number as u8, arguments, fresh })
     }
 
-    /// Whether it changes nothing.
+    /// Whether the invocation is a query.
     pub const fn is_query(&self) -> bool {
         self.is_query
     }
@@ -153,22 +156,22 @@ impl Invocation {
 /// Outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The update took effect, as the commit rule of the replicas says.
+    /// The update took effect, and is as durable as the replicas' commit rule demands.
     Done,
-    /// Answer of a query from the state of the asked replica; a truth value is 0 or 1.
+    /// Answer of a query, from the state of the replica that answered; a truth value is 0 or 1.
     Value(i64),
-    /// The update is not permissible: a guard of its method does not hold. Nothing has happened.
+    /// The update is not permissible, because a guard of its method does not hold. Nothing has happened.
     Refused,
-    /// The object's type or sizes are others than the client believes. Nothing has happened.
+    /// The object's type or sizes are not those that the client expects. Nothing has happened.
     BadRequest,
     /// No replica took the call in time. Nothing has happened.
     NotBegun,
-    /// The replica that was called does not answer any more: the update took effect once or never, or may still do
-    /// so. A query changes nothing.
+    /// The replica that was called does not answer any more. The update may have taken effect once, may still
+    /// do so, or never will. A query changes nothing.
     Unknown,
 }
 
-/// A client of one object, at all of its replicas. Pure, as [`weft_session::Client`] is, and used like that.
+/// A client of one object, at all of its replicas. It is pure, and is driven like a [`weft_session::Client`].
 #[derive(Clone, Debug)]
 pub struct Client {
     session: weft_session::Client,
@@ -178,16 +181,13 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client that has called nothing.
-    ///
-    /// # Panics
-    /// As [`weft_session::Client::new`].
+    /// A client without outstanding calls.
     pub fn new(parameters: ClientParameters) -> Self {
         let replicas = parameters.nodes;
         Self { session: weft_session::Client::new(parameters), replicas, queries: Vec::new() }
     }
 
-    /// Calls under way.
+    /// Number of outstanding calls.
     pub fn outstanding(&self) -> usize {
         self.session.outstanding()
     }
@@ -197,7 +197,8 @@ impl Client {
         self.session.can_start()
     }
 
-    /// Begins a call, at `replica` only if one is named. `None` if as many are under way as may be.
+    /// Starts a call: at `replica` if it is given, otherwise at a replica of the session's choice. `None` if
+    /// the maximum number of calls is outstanding.
     ///
     /// # Panics
     /// If there is no such replica.
@@ -215,10 +216,10 @@ impl Client {
         }
     }
 
-    /// Takes a message from a node; says which call has ended, if one has.
+    /// Handles a message from a node, and returns the call that has ended, if one has.
     ///
     /// # Errors
-    /// The bytes are no message.
+    /// If the message is malformed.
     pub fn receive(
         &mut self,
         now: Instant,
@@ -248,7 +249,7 @@ impl Client {
             Some((Status::Done, _)) => Outcome::Done,
             Some((Status::Refused, _)) => Outcome::Refused,
             Some((Status::BadRequest, _)) => Outcome::BadRequest,
-            // A malformed message may have been an answer.
+            // A malformed message may have been the answer.
             Some((Status::Busy | Status::NotServing, _)) | None => Outcome::Unknown,
         };
         (completion.call, outcome)
@@ -259,13 +260,13 @@ impl Client {
         self.session.next_deadline()
     }
 
-    /// Handles what is due. Ends one call at a time, so call it until it returns `None`.
+    /// Handles expired deadlines. At most one call ends each time, so call it until it returns `None`.
     pub fn handle_deadline(&mut self, now: Instant) -> Option<(CallId, Outcome)> {
         let completion = self.session.handle_deadline(now)?;
         Some(self.end(&completion))
     }
 
-    /// The next message to send: appends its content to `out`, and returns the node and the kind.
+    /// The next message to send. Appends its content to `out`, and returns the receiving node and the kind.
     pub fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<(usize, u8)> {
         self.session.poll_transmit(out)
     }
@@ -302,7 +303,8 @@ mod tests {
             for method in &definition.methods {
                 let chosen: Vec<_> = method.parameters.iter().filter(|p| is_chosen(p)).map(|_| 5).collect();
                 let invocation = Invocation::new(definition, method.name, &chosen).unwrap();
-                // A stamp carries its maker's number, whatever the element's is.
+                // A stamp holds the number of the replica that made it, so it does not restrict which replica
+                // may take the call.
                 let is_fresh =
                     method.unique.last().is_some_and(|place| is_chosen(&method.parameters[*place]));
                 assert_eq!(invocation.fresh, is_fresh.then_some(5), "{} {}", definition.name, method.name);

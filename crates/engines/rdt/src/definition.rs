@@ -1,12 +1,13 @@
-//! What a data type is: fields, an invariant, methods with guards and effects, queries.
+//! The definition of a data type: fields, an invariant, methods with guards and effects, and queries.
 //!
-//! A method is *permissible* in a state if its guards hold there and the invariant holds after it. Guards must
-//! suffice for that: the derivation proves, for each method, that invariant and guards together keep the invariant. A
-//! call is checked where it is issued (a conflicting one at the leader of its group), and then takes effect at every
-//! replica without another check; the derivation tells what coordination makes it permissible there too.
+//! A method is *permissible* in a state if its guards hold there and the invariant holds afterwards. The
+//! guards must suffice for that: for each method, the derivation proves that the invariant and the guards
+//! together preserve the invariant. A call is checked where it is issued (a conflicting call at the leader of
+//! its group). Then it takes effect at every replica without another check. The derivation finds the
+//! coordination that makes it permissible there too.
 //!
-//! Effects are simultaneous: all values are computed in the state before. If two of them name the same place, the later
-//! one stands.
+//! Effects are simultaneous: all values are computed in the state before the call. If two effects write the
+//! same place, the later one wins.
 
 use std::ops::{Deref, DerefMut};
 
@@ -21,30 +22,30 @@ pub const METHODS_MAX: usize = 16;
 /// A data type.
 #[derive(Clone, Debug)]
 pub struct Definition {
-    /// Name: lower case, words joined by hyphens.
+    /// The type's name: lower case, words joined by hyphens.
     pub name: &'static str,
     /// Description in one line.
     pub about: &'static str,
     /// The sorts that fields and parameters mention, in the order of first mention.
     pub sorts: Vec<&'static str>,
-    /// The state. Initially all sets are empty and all numbers 0.
+    /// The state. At first all sets are empty and all numbers are 0.
     pub fields: Vec<Field>,
-    /// Invariant of every state of every replica: named conjuncts.
+    /// The invariant, which holds in every state of every replica: named conjuncts.
     pub invariant: Vec<Named>,
     /// The calls that change the state.
     pub methods: Vec<Method>,
-    /// The calls that read it.
+    /// The calls that read the state.
     pub queries: Vec<Query>,
 }
 
-/// A part of the state: a function from its indices to truth values or numbers.
+/// A part of the state: a function from indices to truth values or numbers.
 #[derive(Clone, Debug)]
 pub struct Field {
     /// Name of the field.
     pub name: &'static str,
     /// The sorts of its indices: none for a scalar, one for a set or an array, two for a relation.
     pub indices: Vec<&'static str>,
-    /// It holds numbers, not truth values.
+    /// Whether the values are numbers. Otherwise they are truth values.
     pub numeric: bool,
 }
 
@@ -64,13 +65,14 @@ pub struct Method {
     pub name: &'static str,
     /// Its parameters.
     pub parameters: Vec<Parameter>,
-    /// Parameters that together are different in any two calls of this method, ever, anywhere. Empty: no such promise.
+    /// Parameters whose combination is different in any two calls of this method, at all replicas and at all
+    /// times. Empty if there are no such parameters.
     pub unique: Vec<usize>,
-    /// Preconditions of a call.
+    /// The preconditions of a call.
     pub guards: Vec<Named>,
-    /// Effect of a call.
+    /// The effect of a call.
     pub updates: Vec<Update>,
-    /// How calls of one replica combine, if they do.
+    /// How the calls of one replica combine into a summary, if they do.
     pub summary: Option<Summary>,
 }
 
@@ -81,9 +83,9 @@ pub struct Query {
     pub name: &'static str,
     /// Its parameters.
     pub parameters: Vec<Parameter>,
-    /// Its answer.
+    /// The answer.
     pub answer: Expression,
-    /// The answer is a number, not a truth value.
+    /// Whether the answer is a number. Otherwise it is a truth value.
     pub numeric: bool,
 }
 
@@ -92,7 +94,7 @@ pub struct Query {
 pub struct Parameter {
     /// Name of the parameter.
     pub name: &'static str,
-    /// Its range, and who fills it in.
+    /// Its range, and whether the caller or the replica chooses the value.
     pub kind: ParameterKind,
 }
 
@@ -105,21 +107,22 @@ pub enum ParameterKind {
     Amount,
     /// A number from -(2^32 - 1) to 2^32 - 1, chosen by the caller.
     Integer,
-    /// A time stamp: the checking replica fills in one of its own that exceeds this number ([`crate::Stamp`]).
+    /// A time stamp. The checking replica fills in a stamp of its own that exceeds this number
+    /// ([`crate::Stamp`]).
     Stamp(Expression),
-    /// A number that the checking replica reads from its state, so that the effect does not depend on where it takes
-    /// place.
+    /// A number that the checking replica reads from its state, so that the effect is the same at all
+    /// replicas.
     Observed(Expression),
-    /// A total of amounts: not negative. Of summaries only.
+    /// A total of amounts; not negative. Only in summaries.
     Total,
-    /// A set of elements of the sort. Of summaries only.
+    /// A set of elements of the sort. Only in summaries.
     Elements(&'static str),
 }
 
 /// A change of the state.
 #[derive(Clone, Debug)]
 pub enum Update {
-    /// The field takes the value at these indices.
+    /// The field gets the value at these indices.
     At {
         /// The field.
         field: usize,
@@ -128,7 +131,7 @@ pub enum Update {
         /// The new value there.
         value: Expression,
     },
-    /// The set takes in all elements of a parameter of kind [`ParameterKind::Elements`].
+    /// All elements of a parameter of kind [`ParameterKind::Elements`] are added to the set.
     Union {
         /// The set.
         field: usize,
@@ -140,9 +143,10 @@ pub enum Update {
 /// How one replica's calls of a method combine into one cumulative call of a *bulk* method.
 #[derive(Clone, Debug)]
 pub struct Summary {
-    /// The parameters of the bulk method, each with the value that stands for a single call, and how two combine.
+    /// The parameters of the bulk method. Each has the value that a single call contributes, and a rule to
+    /// combine two values.
     pub parameters: Vec<BulkParameter>,
-    /// Effect of the bulk method.
+    /// The effect of the bulk method.
     pub updates: Vec<Update>,
 }
 
@@ -151,7 +155,7 @@ pub struct Summary {
 pub struct BulkParameter {
     /// Name and range.
     pub parameter: Parameter,
-    /// Contribution of a single call, over that call's parameters. For a set, its one element.
+    /// What a single call contributes, as an expression over its parameters. For a set, the one element.
     pub single: Expression,
     /// How the values of two calls combine.
     pub fold: Fold,
@@ -160,25 +164,25 @@ pub struct BulkParameter {
 /// How two values of a bulk parameter combine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fold {
-    /// They do not: there is one summary for each element.
+    /// The values do not combine: each element has a summary of its own.
     Key,
     /// Sum.
     Sum,
     /// Union.
     Union,
-    /// The larger stands, and the [`Fold::Carried`] values of its call with it.
+    /// The larger value wins, together with the [`Fold::Carried`] values of its call.
     Latest,
-    /// Goes with the [`Fold::Latest`] of its call.
+    /// The value belongs to the [`Fold::Latest`] value of the same call.
     Carried,
 }
 
 impl Definition {
-    /// The number of the method of this name.
+    /// The number of the method with this name.
     pub fn method(&self, name: &str) -> Option<usize> {
         self.methods.iter().position(|method| method.name == name)
     }
 
-    /// The number of the query of this name.
+    /// The number of the query with this name.
     pub fn query(&self, name: &str) -> Option<usize> {
         self.queries.iter().position(|query| query.name == name)
     }
@@ -202,32 +206,32 @@ impl Builder {
         })
     }
 
-    /// A number.
+    /// Declares a number.
     pub fn scalar(&mut self, name: &'static str) -> Scalar {
         Scalar::new(self.field(name, vec![], true))
     }
 
-    /// A set.
+    /// Declares a set.
     pub fn set<S: Sort>(&mut self, name: &'static str) -> Set<S> {
         Set::new(self.field(name, vec![S::NAME], false))
     }
 
-    /// A relation.
+    /// Declares a relation.
     pub fn relation<A: Sort, B: Sort>(&mut self, name: &'static str) -> Relation<A, B> {
         Relation::new(self.field(name, vec![A::NAME, B::NAME], false))
     }
 
-    /// An array of numbers.
+    /// Declares an array of numbers.
     pub fn array<S: Sort>(&mut self, name: &'static str) -> Array<S> {
         Array::new(self.field(name, vec![S::NAME], true))
     }
 
-    /// Adds a conjunct to the invariant of every state.
+    /// Adds a conjunct to the invariant.
     pub fn invariant(&mut self, name: &'static str, formula: Formula) {
         self.0.invariant.push(Named { name, formula: formula.0 });
     }
 
-    /// A call that changes the state.
+    /// Declares a call that changes the state.
     pub fn method(&mut self, name: &'static str, build: impl FnOnce(&mut Call)) {
         let mut call = Call(
             Method {
@@ -247,24 +251,24 @@ impl Builder {
         self.0.methods.push(method);
     }
 
-    /// A call that reads whether something holds.
+    /// Declares a query whose answer is a truth value.
     pub fn query_whether(&mut self, name: &'static str, build: impl FnOnce(&mut Parameters) -> Formula) {
         let mut parameters = Parameters::default();
         let answer = build(&mut parameters).0;
         self.query(name, parameters, answer, false);
     }
 
-    /// A call that reads a number.
+    /// Declares a query whose answer is a number.
     pub fn query_number(&mut self, name: &'static str, build: impl FnOnce(&mut Parameters) -> Number) {
         let mut parameters = Parameters::default();
         let answer = build(&mut parameters).0;
         self.query(name, parameters, answer, true);
     }
 
-    /// The definition.
+    /// The finished definition.
     ///
     /// # Panics
-    /// If there are more methods or parameters than [`METHODS_MAX`] and [`PARAMETERS_MAX`].
+    /// If there are more than [`METHODS_MAX`] methods, or more than [`PARAMETERS_MAX`] parameters of one.
     pub fn finish(self) -> Definition {
         let definition = self.0;
         assert!(definition.methods.len() <= METHODS_MAX, "too many methods");
@@ -302,46 +306,47 @@ impl Builder {
     }
 }
 
-/// The parameters of a query while it is built.
+/// The parameters of a query, under construction.
 #[derive(Debug, Default)]
 pub struct Parameters(Vec<Parameter>);
 
 impl Parameters {
-    /// An element.
+    /// Declares a parameter: an element.
     pub fn element<S: Sort>(&mut self, name: &'static str) -> Element<S> {
         Element::new(declare(&mut self.0, name, ParameterKind::Element(S::NAME)))
     }
 }
 
-/// A method while it is built; its effects are those of [`Effect`].
+/// A method under construction. It dereferences to its [`Effect`].
 #[derive(Debug)]
 pub struct Call(Method, Effect);
 
 impl Call {
-    /// A parameter: an element that the caller chooses.
+    /// Declares a parameter: an element that the caller chooses.
     pub fn element<S: Sort>(&mut self, name: &'static str) -> Element<S> {
         Element::new(declare(&mut self.0.parameters, name, ParameterKind::Element(S::NAME)))
     }
 
-    /// A parameter: an element that no other call of this method names, ever. Each replica chooses among its own
-    /// ([`crate::Type::owns`]), and the guards must refuse one that was used; the derivation proves that they do.
+    /// Declares a parameter: an element that no other call of this method ever names. Each replica uses
+    /// elements of its own ([`crate::Type::owns`]). The guards must refuse an element that was used; the
+    /// derivation proves that they do.
     pub fn fresh<S: Sort>(&mut self, name: &'static str) -> Element<S> {
         self.0.unique = vec![self.0.parameters.len()];
         self.element(name)
     }
 
-    /// A parameter: a number from 0 to 2^32 - 1.
+    /// Declares a parameter: a number from 0 to 2^32 - 1.
     pub fn amount(&mut self, name: &'static str) -> Number {
         Number(declare(&mut self.0.parameters, name, ParameterKind::Amount))
     }
 
-    /// A parameter: a number of at most 2^32 - 1 in magnitude.
+    /// Declares a parameter: a number of at most 2^32 - 1 in magnitude.
     pub fn integer(&mut self, name: &'static str) -> Number {
         Number(declare(&mut self.0.parameters, name, ParameterKind::Integer))
     }
 
-    /// A parameter that the checking replica fills in: a time stamp of its own that exceeds `clock`. No two calls
-    /// have the same stamp and the same elements as parameters declared before.
+    /// Declares a parameter that the checking replica fills in: a time stamp of its own that exceeds `clock`.
+    /// No two calls have the same stamp together with the same elements in the parameters declared before.
     pub fn stamp(&mut self, name: &'static str, clock: Number) -> Number {
         let is_element = |&index: &usize| matches!(self.0.parameters[index].kind, ParameterKind::Element(_));
         let count = self.0.parameters.len();
@@ -349,20 +354,22 @@ impl Call {
         Number(declare(&mut self.0.parameters, name, ParameterKind::Stamp(clock.0)))
     }
 
-    /// A parameter that the checking replica fills in from its own state.
+    /// Declares a parameter that the checking replica fills in from its state.
     pub fn observed(&mut self, name: &'static str, value: Number) -> Number {
         Number(declare(&mut self.0.parameters, name, ParameterKind::Observed(value.0)))
     }
 
-    /// The call may be made only if this holds. `name` says it in words.
+    /// Adds a guard: the call is permissible only if `formula` holds. `name` describes the guard in words.
     pub fn require(&mut self, name: &'static str, formula: Formula) {
         self.0.guards.push(Named { name, formula: formula.0 });
     }
 
-    /// How the calls of one replica combine: declare the bulk method's parameters and effects.
+    /// Declares how the calls of one replica combine: `build` declares the bulk method's parameters and
+    /// effects.
     ///
     /// # Panics
-    /// If the folds do not go together: at most one key; a union alone; carried values only with a latest.
+    /// If the folds cannot be combined: at most one key and one latest value are allowed, a union must be the
+    /// only parameter, and carried values need a latest value.
     pub fn summary(&mut self, build: impl FnOnce(&mut Bulk)) {
         let mut bulk = Bulk { parameters: vec![], effect: Effect::default() };
         build(&mut bulk);
@@ -388,7 +395,7 @@ impl DerefMut for Call {
     }
 }
 
-/// A bulk method while it is built; its effects are those of [`Effect`].
+/// A bulk method under construction. It dereferences to its [`Effect`].
 #[derive(Debug)]
 pub struct Bulk {
     parameters: Vec<BulkParameter>,
@@ -396,30 +403,30 @@ pub struct Bulk {
 }
 
 impl Bulk {
-    /// There is one summary for each of these elements.
+    /// Declares a key: each of these elements has a summary of its own.
     pub fn key<S: Sort>(&mut self, name: &'static str, single: &Element<S>) -> Element<S> {
         let kind = ParameterKind::Element(S::NAME);
         Element::new(self.declare(name, kind, single.expression.clone(), Fold::Key))
     }
 
-    /// The sum of what the calls contribute, which must not be negative.
+    /// Declares the sum of the calls' values, which must not be negative.
     pub fn sum(&mut self, name: &'static str, single: impl Into<Number>) -> Number {
         Number(self.declare(name, ParameterKind::Total, single.into().0, Fold::Sum))
     }
 
-    /// The set of the elements that the calls name.
+    /// Declares the set of the elements that the calls name.
     pub fn union<S: Sort>(&mut self, name: &'static str, single: &Element<S>) -> Elements<S> {
         let kind = ParameterKind::Elements(S::NAME);
         self.declare(name, kind, single.expression.clone(), Fold::Union);
         Elements { parameter: self.parameters.len() - 1, sort: std::marker::PhantomData }
     }
 
-    /// The largest of the calls' values, which must not be negative.
+    /// Declares the largest of the calls' values, which must not be negative.
     pub fn latest(&mut self, name: &'static str, single: Number) -> Number {
         Number(self.declare(name, ParameterKind::Total, single.0, Fold::Latest))
     }
 
-    /// The value of the call that has the latest.
+    /// Declares the value of the call that has the latest value.
     pub fn carried(&mut self, name: &'static str, single: Number) -> Number {
         Number(self.declare(name, ParameterKind::Integer, single.0, Fold::Carried))
     }
@@ -450,41 +457,41 @@ impl DerefMut for Bulk {
     }
 }
 
-/// A parameter of a bulk method that is a set.
+/// A parameter of a bulk method whose value is a set.
 #[derive(Clone, Copy, Debug)]
 pub struct Elements<S> {
     parameter: usize,
     sort: std::marker::PhantomData<fn() -> S>,
 }
 
-/// Effect of a call, under construction.
+/// The effect of a call, under construction.
 #[derive(Debug, Default)]
 pub struct Effect {
     updates: Vec<Update>,
 }
 
 impl Effect {
-    /// The scalar becomes `value`.
+    /// Sets the scalar to `value`.
     pub fn set(&mut self, scalar: Scalar, value: Number) {
         self.at(scalar.field, vec![], value.0);
     }
 
-    /// `amount` is added to the scalar.
+    /// Adds `amount` to the scalar.
     pub fn add(&mut self, scalar: Scalar, amount: Number) {
         self.set(scalar, scalar.get() + amount);
     }
 
-    /// `amount` is taken from the scalar.
+    /// Subtracts `amount` from the scalar.
     pub fn subtract(&mut self, scalar: Scalar, amount: Number) {
         self.set(scalar, scalar.get() - amount);
     }
 
-    /// The element is in the set.
+    /// Adds the element to the set.
     pub fn insert<S>(&mut self, set: Set<S>, element: &Element<S>) {
         self.at(set.field, vec![element.expression.clone()], Expression::Boolean(true));
     }
 
-    /// The element is in the set if it was before, or if the condition holds.
+    /// Adds the element to the set if the condition holds.
     pub fn insert_if<S>(&mut self, set: Set<S>, element: &Element<S>, condition: Formula) {
         let value = set.contains(element) | condition;
         self.at(set.field, vec![element.expression.clone()], value.0);
@@ -495,28 +502,28 @@ impl Effect {
         self.updates.push(Update::Union { field: set.field, parameter: elements.parameter });
     }
 
-    /// The element is not in the set.
+    /// Removes the element from the set.
     pub fn remove<S>(&mut self, set: Set<S>, element: &Element<S>) {
         self.at(set.field, vec![element.expression.clone()], Expression::Boolean(false));
     }
 
-    /// The pair is in the relation.
+    /// Adds the pair to the relation.
     pub fn insert_pair<A, B>(&mut self, relation: Relation<A, B>, first: &Element<A>, second: &Element<B>) {
         let indices = vec![first.expression.clone(), second.expression.clone()];
         self.at(relation.field, indices, Expression::Boolean(true));
     }
 
-    /// The array holds `value` for the element.
+    /// Sets the array's number for the element to `value`.
     pub fn set_at<S>(&mut self, array: Array<S>, element: &Element<S>, value: Number) {
         self.at(array.field, vec![element.expression.clone()], value.0);
     }
 
-    /// `amount` is added to what the array holds for the element.
+    /// Adds `amount` to the array's number for the element.
     pub fn add_at<S>(&mut self, array: Array<S>, element: &Element<S>, amount: Number) {
         self.set_at(array, element, array.at(element) + amount);
     }
 
-    /// `amount` is taken from what the array holds for the element.
+    /// Subtracts `amount` from the array's number for the element.
     pub fn subtract_at<S>(&mut self, array: Array<S>, element: &Element<S>, amount: Number) {
         self.set_at(array, element, array.at(element) - amount);
     }

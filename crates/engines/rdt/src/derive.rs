@@ -1,19 +1,23 @@
-//! What has to be proved about a definition, as questions to a solver, and what follows from the answers.
+//! The claims that must be proved about a definition, as questions to a solver, and the verdict that follows
+//! from the answers.
 //!
-//! Every question is a claim about an arbitrary state *s* in which the invariant *I* holds, and about arbitrary
-//! arguments. *P(a, s)* says that call *a* is permissible in *s*: its guards hold, and *I* holds after it.
+//! Every question is a claim about an arbitrary state *s* in which the invariant *I* holds, and about
+//! arbitrary arguments. *P(a, s)* says that call *a* is permissible in *s*: its guards hold, and *I* holds
+//! after it.
 //!
-//! | claim | says | if it is not proved |
+//! | claim | meaning | consequence if it is not proved |
 //! |---|---|---|
-//! | [`Question::Initial`] | *I* holds at first | the definition is wrong |
+//! | [`Question::Initial`] | *I* holds initially | the definition is wrong |
 //! | [`Question::Keeps`] | *I(s)* and the guards of *a* imply *I(a(s))* | the definition is wrong |
 //! | [`Question::Once`] | after *a* with unique arguments, the same call is refused | the definition is wrong |
-//! | [`Question::Commute`] | *P* of both in *s* and after each other: the orders give one state | they conflict |
-//! | [`Question::Stays`] | *P(a, s)* and *P(b, s)* imply *P(a, b(s))* | they conflict |
+//! | [`Question::Commute`] | *P* of both in *s* and after each other: both orders give the same state | the methods conflict |
+//! | [`Question::Stays`] | *P(a, s)* and *P(b, s)* imply *P(a, b(s))* | the methods conflict |
 //! | [`Question::Free`] | *P(a, s)* and *P(b, a(s))* imply *P(b, s)* | *b* depends on *a* |
 //! | [`Question::Summary`] | see [`Law`] | the method is not summarizable |
 //!
-//! They are those of Hamsaz (Houshmand and Lesani 2019) with *I(s)* as a premise everywhere and with guards as part
+//! The claims are those of Hamsaz (Houshmand and Lesani 2019), with *I(s)* as a premise of each, and with
+//! guards as a part of permissibility. A claim is proved only if the solver answers "unsatisfiable" to its
+//! negation. `docs/data-types.md` explains why these claims suffice.
 //! of what is permissible. Only "unsatisfiable" for the claim's negation is a proof. `docs/data-types.md` says why
 //! these claims suffice.
 
@@ -25,7 +29,7 @@ use crate::object::{Arguments, Bounds, Object, Type};
 use crate::smt::{Script, Universe, apply, join, tuples};
 use crate::verdict::{MethodVerdict, TypeVerdict, category};
 
-/// The sizes of the universes in which an example is looked for, in this order.
+/// The sizes of the universes in which a counterexample is searched, in this order.
 pub const EXAMPLE_SIZES: [usize; 3] = [1, 2, 3];
 
 /// A claim about a definition. Methods are numbered as in the definition.
@@ -33,37 +37,39 @@ pub const EXAMPLE_SIZES: [usize; 3] = [1, 2, 3];
 pub enum Question {
     /// The invariant holds in the initial state.
     Initial,
-    /// The guards of a method suffice to keep the invariant.
+    /// The guards of a method suffice to preserve the invariant.
     Keeps(usize),
-    /// A method with a unique element refuses the same call a second time. That nothing makes it permissible again
-    /// follows if it depends on nothing.
+    /// A method with a unique element refuses the same call a second time. If the method also depends on
+    /// nothing, no call makes it permissible again.
     Once(usize),
     /// Two calls of these methods commute.
     Commute(usize, usize),
     /// The first method's call stays permissible after one of the second's.
     Stays(usize, usize),
-    /// The first method's call, permissible after one of the second's, was so before: it does not depend on it.
+    /// If the first method's call is permissible after one of the second's, it was permissible before: it
+    /// does not depend on it.
     Free(usize, usize),
     /// A law of the method's summary.
     Summary(usize, Law),
 }
 
-/// What makes a summary right. *M* is the bulk method, *e(x)* what call *x* contributes, ⊕ how contributions combine,
-/// ⊖ the difference that [`Object::absorb`] takes; *A*, *B*, *C* are contributions of one key.
+/// The laws that make a summary correct. *M* is the bulk method and *e(x)* the contribution of call *x*. ⊕
+/// combines contributions, and ⊖ is the difference that [`Object::absorb`] applies. *A*, *B*, *C* are
+/// contributions of one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Law {
-    /// *M(e(x))* is *x*, and *e(x)* is in range.
+    /// *M(e(x))* has the effect of *x*, and *e(x)* is in range.
     Single,
     /// *M* of zero changes nothing.
     Zero,
-    /// *M(A)* and then *M(B)* is *M(A ⊕ B)*.
+    /// *M(A)* followed by *M(B)* has the effect of *M(A ⊕ B)*.
     Compose,
     /// ⊕ is associative.
     Associate,
-    /// *M((A ⊕ B) ⊖ A)* is *M(B)*. Where contributions are only added.
+    /// *M((A ⊕ B) ⊖ A)* is *M(B)*. For contributions that are only added.
     Exact,
-    /// *M(A)* twice is *M(A)* once. This and the next two replace [`Law::Exact`] where contributions may be taken in
-    /// again.
+    /// *M(A)* twice has the effect of *M(A)* once. This law and the next two replace [`Law::Exact`] for
+    /// contributions that may be applied repeatedly.
     Repeat,
     /// If *M(A)* would change nothing, it would still change nothing after any permissible call of this method.
     Stable(usize),
@@ -71,14 +77,14 @@ pub enum Law {
     Resume,
 }
 
-/// Answer of the solver about a claim.
+/// The solver's answer to a claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// The claim holds.
     Proved,
-    /// The claim does not hold, with an example if a small one was found.
+    /// The claim does not hold. A counterexample is given if a small one was found.
     Refuted(Option<Example>),
-    /// The solver did not decide it.
+    /// The solver could not decide the claim.
     Unknown,
 }
 
@@ -177,11 +183,12 @@ pub fn verdict(definition: &Definition, answers: &[(Question, Answer)]) -> TypeV
     definition.methods.iter().map(|method| method.name.to_owned()).zip(verdicts).collect()
 }
 
-/// Defects of a definition: refuted or unproved claims that every definition must fulfil before it may run.
+/// Defects of a definition: unproved claims that must hold for every definition before it may run.
 pub fn defects(definition: &Definition, answers: &[(Question, Answer)]) -> Vec<String> {
     let is_defect = |question: &Question| match *question {
         Question::Initial | Question::Keeps(_) | Question::Once(_) => true,
-        // A unique element is used once because the call refuses itself and nothing makes it permissible again.
+        // A call with a unique element must not be permissible twice: it refuses itself afterwards (`Once`),
+        // and no other call may make it permissible again (`Free`).
         Question::Free(method, _) => is_fresh(&definition.methods[method]),
         _ => false,
     };
@@ -216,14 +223,14 @@ impl Question {
         }
     }
 
-    /// The SMT-LIB text that asks for a proof: `unsat` if the claim holds, for universes of every size.
+    /// The SMT-LIB script that proves the claim: the solver answers `unsat` if the claim holds in universes
+    /// of every size.
     pub fn proof(&self, definition: &Definition) -> String {
         self.script(definition, Universe::Any)
     }
 
-    /// The SMT-LIB text that asks for a case in which the claim fails, in universes of `size` elements: after `sat`
-    /// come the values that
-    /// [`Example::read`] reads.
+    /// The SMT-LIB script that searches a counterexample in universes of `size` elements. If the solver
+    /// answers `sat`, the values that [`Example::read`] reads follow.
     pub fn example(&self, definition: &Definition, size: usize) -> String {
         self.script(definition, Universe::Of(size))
     }
@@ -254,7 +261,7 @@ impl Question {
                     a_second
                 }
                 _ => {
-                    // `a` is the one that might depend on `b`.
+                    // The claim says that `a` does not depend on `b`.
                     [b_first, a_second].iter().for_each(|formula| script.assert(formula));
                     a_first
                 }
@@ -296,7 +303,7 @@ impl Question {
         script.claim(&formula)
     }
 
-    /// The calls whose arguments an example of this question has, in order.
+    /// The methods of the calls in an example of this question, in order.
     fn calls(&self) -> Vec<usize> {
         match *self {
             Self::Initial | Self::Summary(..) => vec![],
@@ -316,7 +323,7 @@ impl Law {
     ) -> String {
         let bulk: Vec<Parameter> =
             summary.parameters.iter().map(|parameter| parameter.parameter.clone()).collect();
-        // All contributions are for one key: that of A.
+        // All contributions are for the key of A.
         let key = summary.parameters.iter().find(|parameter| parameter.fold == Fold::Key);
         let free: Vec<Parameter> = summary
             .parameters
@@ -352,7 +359,7 @@ impl Law {
                             script.define(&name, "", "Int", &single);
                             match parameter.fold {
                                 Fold::Sum => in_range.push(format!("(<= 0 {name})")),
-                                // Zero stands for no call.
+                                // A latest value of zero stands for no call.
                                 Fold::Latest => in_range.push(format!("(< 0 {name})")),
                                 _ => {}
                             }
@@ -499,28 +506,28 @@ fn difference(script: &mut Script<'_>, summary: &Summary, longer: &str, shorter:
     }
 }
 
-/// A case in which a claim about calls fails: a state and the arguments of one or two calls.
+/// A counterexample to a claim about calls: a state, and the arguments of one or two calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Example {
     /// Number of elements of each sort.
     pub size: usize,
-    /// The value of each field at each tuple of indices, in lexicographic order: a number, or 0 or 1.
+    /// The values of each field in lexicographic order of the indices. Each is a number, or 0 or 1.
     pub fields: Vec<Vec<i64>>,
-    /// The calls: methods with arguments.
+    /// The calls: the number of the method, and the arguments.
     pub calls: Vec<(usize, Arguments)>,
 }
 
-/// A solver's output cannot be read as the requested values.
+/// The solver's output is not a list of the requested values.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the solver's values cannot be read at {0:?}")]
 pub struct Unreadable(String);
 
 impl Example {
-    /// Reads the values that the solver prints after `sat` for [`Question::example`]. `None` if the question is about
-    /// summaries, for which no example is shown.
+    /// Parses the values that the solver prints after `sat` for [`Question::example`]. `None` if the question
+    /// is about summaries, for which no example is shown.
     ///
     /// # Errors
-    /// If the text is something else.
+    /// If the text is not a list of the requested values.
     pub fn read(
         question: &Question,
         definition: &Definition,
@@ -547,7 +554,7 @@ impl Example {
         Ok(Some(example))
     }
 
-    /// The type for universes of the example's size, for evaluation only.
+    /// The example's state, as an object of a type that is good for evaluation only.
     pub fn object(&self, definition: &Definition) -> Object {
         let kind = Type::underived(definition.clone(), &Bounds::uniform(self.size));
         let mut object = Object::new(&kind);
@@ -559,7 +566,8 @@ impl Example {
         object
     }
 
-    /// Evaluates the example: whether the claim indeed fails in it. This is the evaluator that runs, not the solver.
+    /// Evaluates the example, and returns whether the claim fails in it. This uses the evaluator of the
+    /// replicas, not the solver.
     pub fn violates(&self, question: &Question, definition: &Definition) -> bool {
         let before = self.object(definition);
         let permissible = |object: &Object, call: &(usize, Arguments)| {
@@ -595,7 +603,7 @@ impl Example {
         }
     }
 
-    /// The example in the type's own words, one line each: the state, the calls, the violation.
+    /// The example in the type's own terms, one line each for the state, the calls and the violation.
     pub fn tell(&self, question: &Question, definition: &Definition) -> Vec<String> {
         let before = self.object(definition);
         let mut lines = vec![format!("in      {}", state(&before))];
@@ -641,7 +649,7 @@ fn after(object: &Object, (method, arguments): &(usize, Arguments)) -> Object {
     object
 }
 
-/// An element in words: the sort's initial and a number.
+/// The name of an element: the sort's name in lower case, and a number.
 fn element(sort: &str, number: i64) -> String {
     format!("{}{number}", sort.to_lowercase())
 }
@@ -692,7 +700,7 @@ impl fmt::Display for Example {
     }
 }
 
-/// The values of `((term value) ...)`: numbers, truth values as 0 and 1, elements by number.
+/// Parses the values of `((term value) ...)`: numbers, truth values as 0 and 1, elements by number.
 fn values(text: &str) -> Result<Vec<i64>, Unreadable> {
     let spaced = text.replace('(', " ( ").replace(')', " ) ");
     let mut tokens = spaced.split_whitespace().peekable();
@@ -706,7 +714,7 @@ fn values(text: &str) -> Result<Vec<i64>, Unreadable> {
     expect(&mut tokens, "(")?;
     while tokens.peek() == Some(&"(") {
         expect(&mut tokens, "(")?;
-        // The term: a symbol, or an application without nesting.
+        // The term is a symbol, or an application without nesting.
         if tokens.next() == Some("(") {
             while tokens.next().ok_or_else(|| unreadable(None))? != ")" {}
         }

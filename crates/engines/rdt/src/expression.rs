@@ -1,15 +1,16 @@
 //! Formulas and numbers over the state of an object and the arguments of a call.
 //!
-//! [`Expression`] is the tree that everything else reads: the evaluator, the printer of SMT-LIB, later the gateware. It
-//! knows no sorts. A definition is written with the typed handles beside it ([`Formula`], [`Number`], [`Element`], and
-//! the fields), which build nothing but well-sorted trees: what mixes students with courses does not compile.
+//! [`Expression`] is the tree that the evaluator and the SMT-LIB printer read. It has no sorts. Definitions
+//! are written with typed handles ([`Formula`], [`Number`], [`Element`], and the fields), which can build
+//! only well-sorted trees: code that mixes up students and courses does not compile.
 
 use std::marker::PhantomData;
 use std::ops::{Add, BitAnd, BitOr, Not, Sub};
 
-/// An uninterpreted sort: a set of things that are only told apart. Implement it for a marker type.
+/// An uninterpreted sort: a set of elements that can only be compared for equality. Implement it for a marker
+/// type.
 pub trait Sort: 'static {
-    /// Name in the type's own words, capitalised: `Student`.
+    /// The sort's name, capitalised: `Student`.
     const NAME: &'static str;
 }
 
@@ -24,7 +25,7 @@ pub enum Expression {
     All(Vec<Expression>),
     /// Disjunction.
     Any(Vec<Expression>),
-    /// Two elements of one sort are the same.
+    /// Equality of two elements of one sort.
     Same(Box<Expression>, Box<Expression>),
     /// The first number is less than the second.
     Less(Box<Expression>, Box<Expression>),
@@ -54,13 +55,13 @@ pub enum Expression {
     Add(Box<Expression>, Box<Expression>),
     /// Difference.
     Subtract(Box<Expression>, Box<Expression>),
-    /// The second if the first holds, else the third.
+    /// The second expression if the first holds, otherwise the third.
     If(Box<Expression>, Box<Expression>, Box<Expression>),
     /// The value of a field at its indices: true or false for sets and relations, a number for scalars and arrays.
     Read {
-        /// The field.
+        /// Number of the field.
         field: usize,
-        /// One element for each of its sorts.
+        /// One element for each index of the field.
         indices: Vec<Expression>,
     },
     /// A parameter of the call.
@@ -70,7 +71,7 @@ pub enum Expression {
 }
 
 impl Expression {
-    /// The expressions that this one is made of.
+    /// The direct subexpressions.
     pub fn parts(&self) -> Vec<&Self> {
         match self {
             Self::Boolean(_) | Self::Number(_) | Self::Parameter(_) | Self::Variable(_) => vec![],
@@ -87,7 +88,7 @@ impl Expression {
         }
     }
 
-    /// The expressions that this one is made of, to be replaced.
+    /// The direct subexpressions, mutable.
     pub fn parts_mut(&mut self) -> Vec<&mut Self> {
         match self {
             Self::Boolean(_) | Self::Number(_) | Self::Parameter(_) | Self::Variable(_) => vec![],
@@ -107,12 +108,12 @@ impl Expression {
     }
 }
 
-/// Something that is true or false.
+/// A truth value.
 #[derive(Clone, Debug)]
 pub struct Formula(pub(crate) Expression);
 
-/// An integer. Parameters are below 2^32 in magnitude, so that a 64-bit field overflows, which is asserted, only after
-/// 2^31 calls of the largest.
+/// An integer. Parameters are below 2^32 in magnitude, so a 64-bit field can overflow only after 2^31 of the
+/// largest calls. Overflow is asserted against.
 #[derive(Clone, Debug)]
 pub struct Number(pub(crate) Expression);
 
@@ -134,19 +135,19 @@ impl<S> Element<S> {
         Self { expression, sort: PhantomData }
     }
 
-    /// Whether the two are the same.
+    /// Whether the two elements are the same.
     pub fn is(&self, other: &Self) -> Formula {
         Formula(Expression::Same(Box::new(self.expression.clone()), Box::new(other.expression.clone())))
     }
 }
 
 impl Formula {
-    /// Holds if this does not, or if `then` does.
+    /// The implication: if this formula holds, `then` must hold.
     pub fn implies(self, then: Self) -> Self {
         !self | then
     }
 
-    /// `then` if this holds, else `otherwise`.
+    /// `then` if this formula holds, otherwise `otherwise`.
     pub fn choose(self, then: Number, otherwise: Number) -> Number {
         Number(Expression::If(Box::new(self.0), Box::new(then.0), Box::new(otherwise.0)))
     }
@@ -194,30 +195,32 @@ impl<N: Into<Number>> Sub<N> for Number {
 }
 
 impl Number {
-    /// Whether this is at least `other`.
+    /// Whether this number is at least `other`.
     pub fn at_least(self, other: impl Into<Self>) -> Formula {
         Formula(Expression::AtMost(Box::new(other.into().0), Box::new(self.0)))
     }
 
-    /// Whether this is more than `other`.
+    /// Whether this number is greater than `other`.
     pub fn exceeds(self, other: impl Into<Self>) -> Formula {
         Formula(Expression::Less(Box::new(other.into().0), Box::new(self.0)))
     }
 
-    /// The larger of the two.
+    /// The larger of the two numbers.
     pub fn max(self, other: impl Into<Self>) -> Self {
         let other = other.into();
         self.clone().exceeds(other.clone()).choose(self, other)
     }
 }
 
-/// The formula holds for every element of `S`. `variable` names it; nested quantifiers need different names.
+/// The formula holds for every element of `S`. `variable` is the name of the bound variable; nested
+/// quantifiers need different names.
 pub fn every<S: Sort>(variable: &'static str, body: impl FnOnce(Element<S>) -> Formula) -> Formula {
     let body = Box::new(body(Element::new(Expression::Variable(variable))).0);
     Formula(Expression::Every { variable, sort: S::NAME, body })
 }
 
-/// The formula holds for some element of `S`. `variable` names it; nested quantifiers need different names.
+/// The formula holds for some element of `S`. `variable` is the name of the bound variable; nested
+/// quantifiers need different names.
 pub fn some<S: Sort>(variable: &'static str, body: impl FnOnce(Element<S>) -> Formula) -> Formula {
     let body = Box::new(body(Element::new(Expression::Variable(variable))).0);
     Formula(Expression::Some { variable, sort: S::NAME, body })
@@ -246,24 +249,25 @@ macro_rules! field {
 }
 
 field! {
-    /// A field that holds one number, at first 0.
+    /// A field that holds one number, initially 0.
     Scalar<>
 }
 field! {
-    /// A field that holds a set of elements of `S`, at first empty.
+    /// A field that holds a set of elements of `S`, initially empty.
     Set<S>
 }
 field! {
-    /// A field that holds pairs of elements, at first none. A quantifier over the second is evaluated word by word.
+    /// A field that holds pairs of elements, initially none. A quantifier over the second element is
+    /// evaluated for 64 elements at a time.
     Relation<A, B>
 }
 field! {
-    /// A field that holds one number for each element of `S`, at first 0.
+    /// A field that holds one number for each element of `S`, initially 0.
     Array<S>
 }
 
 impl Scalar {
-    /// Value of the field.
+    /// The value of the field.
     pub fn get(self) -> Number {
         Number(Expression::Read { field: self.field, indices: vec![] })
     }
@@ -285,7 +289,7 @@ impl<A, B> Relation<A, B> {
 }
 
 impl<S> Array<S> {
-    /// The number of the element.
+    /// The number that the array holds for the element.
     pub fn at(self, element: &Element<S>) -> Number {
         Number(Expression::Read { field: self.field, indices: vec![element.expression.clone()] })
     }

@@ -1,15 +1,16 @@
-//! Replicated data types that coordinate only when they must.
+//! Replicated data types whose calls are coordinated only if necessary.
 //!
-//! A type is defined once ([`definition`], in the typed terms of [`expression`]): state, methods with guards and
-//! effects, an invariant, optionally how calls combine. The definition runs ([`Type`], [`Object`]); and it is turned
-//! into questions to a solver, whose proofs decide which calls conflict, what depends on what, and which combine
-//! ([`verdict`]). The solver is run by `weft-model`; what it proved is checked in beside this crate and derived again
-//! by a test.
+//! A type is defined once ([`definition`], in the typed terms of [`expression`]): state, methods with guards
+//! and effects, an invariant, and optionally how calls combine. The definition is compiled and run ([`Type`],
+//! [`Object`]). It is also turned into questions to a solver. Its proofs decide which calls conflict, which
+//! depend on others, and which combine ([`verdict`]). `weft-model` runs the solver. The verdicts are checked
+//! in beside this crate, and a test derives them again.
 //!
-//! What the verdicts promise: if conflicting calls of a synchronization group are applied in one order everywhere,
-//! and every call only after the calls that it depends on and that its checking replica had applied, then every call
-//! is permissible wherever it is applied, the invariant holds at every step of every replica, and replicas that have
-//! applied the same calls are in the same state. `docs/data-types.md` has the argument.
+//! The verdicts guarantee the following. Suppose that all replicas apply the conflicting calls of a
+//! synchronization group in one order. Suppose also that they apply each call only after the calls that it
+//! depends on and that its checking replica had applied. Then every call is permissible wherever it is
+//! applied, the invariant holds at every step of every replica, and replicas that have applied the same calls
+//! are in the same state. `docs/data-types.md` has the proof.
 
 pub mod client;
 pub mod definition;

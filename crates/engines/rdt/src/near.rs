@@ -1,19 +1,20 @@
-//! What is left of the invariant to be checked after an effect, if it held before.
+//! Determines which parts of the invariant must be checked after an effect, if the invariant held before.
 //!
-//! An invariant that says something of all elements is a conjunction of instances. An instance changes only if it
-//! reads a place that the effect wrote. If the reads of an instance are all indexed by its own variables, those
-//! instances are found by binding the variables to the indices of the update. An invariant of another form is looked
-//! at as a whole.
+//! An invariant about all elements is a conjunction of instances. An effect can change an instance only if
+//! the instance reads a place that the effect writes. If all reads of the formula are indexed by its own
+//! variables, binding the variables to the indices of the update gives these instances. An invariant of
+//! another form is checked as a whole.
 
 use crate::definition::{Definition, Update};
 use crate::expression::Expression;
 
-/// Formulas over the parameters of an effect that together say whether the invariant holds after it, if it did before.
+/// Formulas over the parameters of an effect. If the invariant held before the effect, it holds afterwards
+/// exactly if they all hold.
 pub(crate) fn near(definition: &Definition, updates: &[Update]) -> Vec<Expression> {
     let mut found = vec![];
     for part in &definition.invariant {
         let instances = instances(&part.formula, updates);
-        // Two updates may lead to the same instance.
+        // Two updates may give the same instance.
         for instance in instances.unwrap_or_else(|| vec![part.formula.clone()]) {
             if !found.contains(&instance) {
                 found.push(instance);
@@ -23,7 +24,7 @@ pub(crate) fn near(definition: &Definition, updates: &[Update]) -> Vec<Expressio
     found
 }
 
-/// The instances of a formula that updates can change; `None` if they cannot be told apart.
+/// The instances of a formula that updates can change; `None` if they cannot be determined.
 fn instances(formula: &Expression, updates: &[Update]) -> Option<Vec<Expression>> {
     let mut variables = vec![];
     let mut body = formula;
@@ -45,7 +46,8 @@ fn instances(formula: &Expression, updates: &[Update]) -> Option<Vec<Expression>
             }
             let mut bound = vec![];
             for (variable, place) in read_at.iter().zip(places?) {
-                // One variable at two indices: the binding would have to say that both are equal.
+                // The variable is bound to two indices. The binding would need a condition that both are
+                // equal.
                 if bound.iter().any(|(name, _)| name == variable) {
                     return None;
                 }
@@ -63,8 +65,8 @@ fn instances(formula: &Expression, updates: &[Update]) -> Option<Vec<Expression>
     Some(instances)
 }
 
-/// The fields that a formula reads and the variables that they are indexed by; `None` if an index is anything else,
-/// or if the formula has quantifiers.
+/// Collects the fields that a formula reads, with the variables that index them; `None` if an index is not a
+/// variable, or if the formula has quantifiers.
 fn collect(expression: &Expression, reads: &mut Vec<(usize, Vec<&'static str>)>) -> Option<()> {
     if let Expression::Read { field, indices } = expression {
         let variable = |index: &Expression| match index {
@@ -80,7 +82,7 @@ fn collect(expression: &Expression, reads: &mut Vec<(usize, Vec<&'static str>)>)
     expression.parts().into_iter().try_for_each(|part| collect(part, reads))
 }
 
-/// The formula, which has no quantifiers, with terms in place of variables.
+/// The formula, which has no quantifiers, with its variables replaced by terms.
 fn substitute(expression: &Expression, bound: &[(&'static str, &Expression)]) -> Expression {
     if let Expression::Variable(name) = expression {
         let term = bound.iter().find(|(variable, _)| variable == name);

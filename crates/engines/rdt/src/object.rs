@@ -1,4 +1,4 @@
-//! A type made ready to run, and objects of it.
+//! A type compiled for execution, and objects of it.
 
 use std::sync::Arc;
 
@@ -12,25 +12,26 @@ use crate::verdict::{Category, Coordination, MethodSet, TypeVerdict, VerdictErro
 
 pub use crate::program::Arguments;
 
-/// The most words of a summary.
+/// The most 64-bit words of a summary.
 pub const SUMMARY_WORDS_MAX: usize = 2;
 
 /// The largest magnitude of an amount or integer: 2^32 - 1.
 pub const NUMBER_MAX: i64 = u32::MAX as i64;
 
-/// The largest magnitude of an observed number: few of them add up without overflow.
+/// The largest magnitude of an observed number. It is small enough that sums of a few do not overflow.
 const OBSERVED_MAX: i64 = 1 << 60;
 
-/// The largest sum in a summary, far beyond what calls add up to.
+/// The largest sum in a summary, far above any sum of real calls.
 const SUM_MAX: i64 = 1 << 60;
 
-/// The latest stamp; there is room for later ones.
+/// The largest stamp. Some bits are kept free so that later stamps do not overflow.
 const STAMP_MAX: i64 = i64::MAX >> 8;
 
-/// One cumulative summary: the words of one slot, of which [`SummaryShape::words`] are used. All zero means no call.
+/// The cumulative summary of one slot, of which the first [`SummaryShape::words`] words are used. All zero
+/// means no call.
 pub type SummaryWords = [i64; SUMMARY_WORDS_MAX];
 
-/// Number of elements of each sort.
+/// The number of elements of each sort.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bounds {
     general: usize,
@@ -38,32 +39,33 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// Every sort has `elements` elements.
+    /// `elements` elements of every sort.
     pub const fn uniform(elements: usize) -> Self {
         Self { general: elements, particular: vec![] }
     }
 
-    /// The sort of this name has `elements` elements.
+    /// Sets the number of elements of the sort `sort`.
     #[must_use]
     pub fn with(mut self, sort: &'static str, elements: usize) -> Self {
         self.particular.push((sort, elements));
         self
     }
 
-    /// Number of elements of the sort of this name.
+    /// The number of elements of the sort `sort`.
     pub fn of(&self, sort: &str) -> usize {
         let particular = self.particular.iter().rev().find(|(name, _)| *name == sort);
         particular.map_or(self.general, |&(_, elements)| elements)
     }
 }
 
-/// A time stamp: a time in the upper bits, the number of the replica in the lower four, so that stamps of different
-/// replicas differ and of two with one time the higher replica's is later. 0 is before all stamps.
+/// A time stamp: a time in the upper bits, and the number of the replica in the lower four. Stamps of
+/// different replicas differ; of two stamps with the same time, that of the higher replica is later. 0
+/// precedes all stamps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Stamp(pub i64);
 
 impl Stamp {
-    /// The earliest stamp of `replica` (0 to 15) that is later than `self`.
+    /// The earliest stamp of replica `replica` (0 to 15) that is later than `self`.
     ///
     /// # Panics
     /// If there is no such replica.
@@ -73,7 +75,7 @@ impl Stamp {
         Self(((self.0 >> 4) + 1) << 4 | replica as i64)
     }
 
-    /// Time of the stamp.
+    /// The stamp's time.
     pub const fn time(self) -> i64 {
         self.0 >> 4
     }
@@ -84,16 +86,16 @@ impl Stamp {
     }
 }
 
-/// The summaries of one method by one replica: how many slots, of how many words.
+/// The shape of one replica's summaries of a method: the number of slots, and the words of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SummaryShape {
     /// Number of slots: one, one for each element of the key's sort, or one for each 64 elements of a set.
     pub slots: usize,
-    /// Number of words of each: 1 or 2.
+    /// Number of words in each slot: 1 or 2.
     pub words: usize,
 }
 
-/// A data type, compiled for universes of fixed sizes, with what was derived about it.
+/// A data type, compiled for universes of fixed sizes, with the verdict derived about it.
 #[derive(Debug)]
 pub struct Type {
     definition: Definition,
@@ -107,11 +109,12 @@ pub struct Type {
 #[derive(Debug)]
 struct MethodCode {
     domain: Domain,
-    /// Parameters that the checking replica fills in: index, whether it is a stamp, and source.
+    /// Parameters that the checking replica fills in: the index, whether it is a stamp, and the program that
+    /// computes the value.
     filled: Vec<(usize, bool, Program)>,
     guards: Vec<Program>,
     effect: Program,
-    /// The invariant where the effect can change it.
+    /// The parts of the invariant that the effect can change.
     near: Vec<Program>,
     summary: Option<SummaryCode>,
 }
@@ -126,18 +129,18 @@ struct QueryCode {
 #[derive(Debug)]
 struct SummaryCode {
     shape: SummaryShape,
-    /// Number of elements that the slots of a union have room for.
+    /// Number of elements for which the slots of a union have room.
     members: usize,
-    /// The number of the element that decides which slot.
+    /// Computes the element whose number selects the slot.
     key: Option<Program>,
-    /// Of the words of a slot, in order.
+    /// For each word of a slot, how values combine and what a call contributes.
     folds: Vec<(Fold, Program)>,
     effect: Program,
-    /// The invariant where the effect can change it.
+    /// The parts of the invariant that the effect can change.
     near: Vec<Program>,
 }
 
-/// Least and greatest value of each argument.
+/// The smallest and the largest value of each argument.
 #[derive(Clone, Copy, Debug)]
 struct Domain([(i64, i64); PARAMETERS_MAX]);
 
@@ -149,7 +152,7 @@ impl Domain {
                 ParameterKind::Element(sort) => (0, layout.size(sort) as i64 - 1),
                 ParameterKind::Amount => (0, NUMBER_MAX),
                 ParameterKind::Integer => (-NUMBER_MAX, NUMBER_MAX),
-                // 0 is not filled in yet.
+                // 0 stands for a stamp that is not filled in yet.
                 ParameterKind::Stamp(_) => (0, STAMP_MAX),
                 ParameterKind::Observed(_) => (-OBSERVED_MAX, OBSERVED_MAX),
                 ParameterKind::Total | ParameterKind::Elements(_) => {
@@ -180,7 +183,7 @@ impl Type {
         Ok(Arc::new(Self::compile(definition, coordination, bounds)))
     }
 
-    /// A type of [`crate::types`] with the verdict that was checked in.
+    /// A type of [`crate::types`], with the verdict that was checked in.
     ///
     /// # Errors
     /// If there is no such type.
@@ -192,8 +195,8 @@ impl Type {
         Self::new(definition, verdict, bounds)
     }
 
-    /// Compiles a definition about which nothing was derived, for evaluation only: all of its methods count as one
-    /// synchronization group.
+    /// Compiles a definition for which there is no verdict, for evaluation only. All of its methods count as
+    /// one synchronization group.
     pub fn underived(definition: Definition, bounds: &Bounds) -> Arc<Self> {
         let all =
             Coordination { category: Category::Conflicting, group: Some(0), dependencies: MethodSet::EMPTY };
@@ -234,17 +237,17 @@ impl Type {
         Self { definition, layout, invariant, methods, queries, coordination }
     }
 
-    /// Its definition: names and parameters of fields, methods and queries.
+    /// The definition, with the names and parameters of fields, methods and queries.
     pub const fn definition(&self) -> &Definition {
         &self.definition
     }
 
-    /// Number of methods; they are numbered in the order of the definition.
+    /// Number of methods. They are numbered in the order of the definition.
     pub const fn method_count(&self) -> usize {
         self.methods.len()
     }
 
-    /// Coordination that a method needs.
+    /// The coordination that a method needs.
     pub fn coordination(&self, method: usize) -> &Coordination {
         &self.coordination[method]
     }
@@ -254,22 +257,22 @@ impl Type {
         self.coordination.iter().filter_map(|method| method.group).max().map_or(0, |last| last + 1)
     }
 
-    /// Number of elements of the sort of this name.
+    /// Number of elements of the sort `sort`.
     ///
     /// # Panics
-    /// The type has no such sort.
+    /// If the type has no such sort.
     pub fn elements(&self, sort: &str) -> usize {
         self.layout.size(sort)
     }
 
-    /// Number of words of the state.
+    /// Number of 64-bit words of the state.
     pub const fn words(&self) -> usize {
         self.layout.words()
     }
 
-    /// Whether the arguments are within the ranges of the method's parameters. What comes from a client or a peer
-    /// must be checked before anything else is done with it. A stamp or an observed number that is yet to be filled
-    /// in may be 0.
+    /// Whether the arguments are within the ranges of the method's parameters. Arguments from a client or a
+    /// peer must be checked before any other use. A stamp or an observed number that is not filled in yet may
+    /// be 0.
     #[inline]
     pub fn admits(&self, method: usize, arguments: &Arguments) -> bool {
         self.methods[method].domain.admits(arguments)
@@ -281,9 +284,9 @@ impl Type {
         self.queries[query].domain.admits(arguments)
     }
 
-    /// Whether `origin` of `nodes` replicas may make this call as far as unique parameters go: the fresh elements of
-    /// a replica are those whose number leaves the remainder `origin` when divided by `nodes`; a stamp carries its
-    /// maker's number.
+    /// Whether replica `origin` of `nodes` replicas may make this call, as far as unique parameters are
+    /// concerned. A replica's fresh elements are those whose number modulo `nodes` is its own number. A stamp
+    /// holds the number of the replica that made it.
     pub fn owns(&self, method: usize, arguments: &Arguments, origin: usize, nodes: usize) -> bool {
         let method = &self.definition.methods[method];
         let [.., last] = method.unique.as_slice() else { return true };
@@ -293,15 +296,15 @@ impl Type {
         }
     }
 
-    /// The summaries of a method that can be summarized.
+    /// The shape of a method's summaries, if the method is summarizable.
     pub fn summary(&self, method: usize) -> Option<SummaryShape> {
         self.methods[method].summary.as_ref().map(|summary| summary.shape)
     }
 
-    /// Slot of a call of a summarizable method.
+    /// The slot of a call of a summarizable method.
     ///
     /// # Panics
-    /// The method cannot be summarized.
+    /// If the method is not summarizable.
     #[inline]
     pub fn slot(&self, method: usize, arguments: &Arguments) -> usize {
         let summary = self.methods[method].summary();
@@ -309,8 +312,9 @@ impl Type {
         if summary.is_union() { element / 64 } else { element }
     }
 
-    /// Whether `new` can be the cumulative summary of a slot after `old`: there is such a slot, its words are in
-    /// range, and it says no less. What comes from a peer must be checked before it is absorbed.
+    /// Whether `new` can be the cumulative summary of a slot after `old`: the slot exists, the words are in
+    /// range, and no word is less than before. Summaries from a peer must be checked before they are
+    /// absorbed.
     pub fn extends(&self, method: usize, slot: usize, old: &SummaryWords, new: &SummaryWords) -> bool {
         let Some(summary) = &self.methods[method].summary else { return false };
         let words = summary.folds.iter().zip(old.iter().zip(new));
@@ -328,10 +332,10 @@ impl Type {
             })
     }
 
-    /// Adds a call to the cumulative summary in its slot.
+    /// Adds a call to the cumulative summary of its slot.
     ///
     /// # Panics
-    /// If the method cannot be summarized.
+    /// If the method is not summarizable.
     #[inline]
     pub fn fold(&self, method: usize, arguments: &Arguments, slot: &mut SummaryWords) {
         let summary = self.methods[method].summary();
@@ -343,10 +347,10 @@ impl Type {
         self.merge(method, &single, slot);
     }
 
-    /// Adds to a cumulative summary another one of later calls of the same slot.
+    /// Adds a cumulative summary of later calls of the same slot to a cumulative summary.
     ///
     /// # Panics
-    /// If the method cannot be summarized.
+    /// If the method is not summarizable.
     #[inline]
     pub fn merge(&self, method: usize, later: &SummaryWords, slot: &mut SummaryWords) {
         let folds = &self.methods[method].summary().folds;
@@ -379,7 +383,8 @@ impl SummaryCode {
         let mut members = 0;
         let mut key = None;
         let mut folds = vec![];
-        // The bulk method's parameters are in order the slot's number, if there is a choice, and its words.
+        // The bulk method's parameters are the number of the slot, if there are several, followed by the
+        // slot's words.
         let mut positions = vec![];
         for parameter in &summary.parameters {
             let program = Program::expression(layout, &parameter.single);
@@ -402,7 +407,7 @@ impl SummaryCode {
             folds.push((parameter.fold, program));
         }
         assert!(shape.words <= SUMMARY_WORDS_MAX, "a summary has at most two words");
-        // `Object::absorb` passes the slot's number first and its words after it.
+        // `Object::absorb` passes the slot's number first, then its words.
         let key_first = matches!(positions.first(), Some(None)) || positions.iter().all(Option::is_some);
         assert!(key_first, "the key of a summary is declared first");
         let near = near(definition, &summary.updates);
@@ -421,7 +426,7 @@ impl SummaryCode {
     }
 }
 
-/// An object: its state, and its type. Two are equal if their states are.
+/// An object: its state and its type. Two objects are equal if their states are.
 #[derive(Clone, Debug)]
 pub struct Object {
     kind: Arc<Type>,
@@ -447,19 +452,19 @@ impl Object {
         &self.kind
     }
 
-    /// Its state, for transfer and comparison. The layout is that of the type's fields in order; see the
-    /// documentation of data types.
+    /// The state, for transfer and comparison. The fields follow each other in the order of the definition;
+    /// docs/data-types.md describes the layout.
     pub fn words(&self) -> &[u64] {
         &self.words
     }
 
-    /// The state, to be overwritten by that of another object of the same type.
+    /// The state, mutable: to be overwritten with the state of another object of the same type.
     pub fn words_mut(&mut self) -> &mut [u64] {
         &mut self.words
     }
 
-    /// Fills in what the checking replica has to: stamps and observed numbers. Then the call is the same everywhere.
-    /// The elements must be admitted before.
+    /// Fills in stamps and observed numbers, as the checking replica must. Afterwards the call is the same at
+    /// all replicas. The elements must have been checked by [`Type::admits`].
     #[inline]
     pub fn prepare(&self, replica: usize, method: usize, arguments: &mut Arguments) {
         for (parameter, is_stamp, program) in &self.kind.methods[method].filled {
@@ -468,8 +473,8 @@ impl Object {
         }
     }
 
-    /// Whether the call may be made in this state. Its guards are proved to keep the invariant, so only they are
-    /// evaluated.
+    /// Whether the call is permissible in this state. Only the guards are evaluated, since they are proved to
+    /// preserve the invariant.
     #[inline]
     pub fn permissible(&self, method: usize, arguments: &Arguments) -> bool {
         let code = &self.kind.methods[method];
@@ -477,10 +482,10 @@ impl Object {
             && code.guards.iter().all(|guard| guard.evaluate(&self.words, arguments) != 0)
     }
 
-    /// Makes the call, whether it is permissible or not.
+    /// Applies the call, whether it is permissible or not.
     ///
     /// # Panics
-    /// If the arguments are not admitted.
+    /// If the arguments are out of range.
     #[inline]
     pub fn apply(&mut self, method: usize, arguments: &Arguments) {
         let code = &self.kind.methods[method];
@@ -488,11 +493,11 @@ impl Object {
         code.effect.execute(&mut self.words, arguments);
     }
 
-    /// Takes in what `new`, a replica's cumulative summary in one slot, has more than `old`, the one of the same slot
-    /// that was taken in before (all zero at first).
+    /// Applies the difference between two cumulative summaries of one slot of a replica: `new`, and `old`,
+    /// which was applied before (all zero at first).
     ///
     /// # Panics
-    /// If the method cannot be summarized, there is no such slot, or a sum shrinks; see [`Type::extends`].
+    /// If the method is not summarizable, the slot does not exist, or a sum shrinks; see [`Type::extends`].
     #[inline]
     pub fn absorb(&mut self, method: usize, slot: usize, old: &SummaryWords, new: &SummaryWords) {
         let summary = self.kind.methods[method].summary();
@@ -501,7 +506,7 @@ impl Object {
         let first = usize::from(summary.key.is_some());
         arguments[0] = slot as i64;
         for (word, (fold, _)) in summary.folds.iter().enumerate() {
-            // Difference of cumulative summaries: unions and latest values may as well be applied twice.
+            // The difference is needed for sums only: unions and latest values may be applied repeatedly.
             arguments[first + word] = match fold {
                 Fold::Sum => {
                     assert!(old[word] <= new[word], "summaries are checked when they arrive");
@@ -518,18 +523,16 @@ impl Object {
         self.broken().next().is_none()
     }
 
-    /// Whether the invariant holds, if it held before this call was applied: only what the call can have changed is
-    /// looked at, so that the invariant can be checked after each call in universes of any size.
+    /// Whether the invariant holds after this call was applied, if it held before. Only the parts that the
+    /// call can change are evaluated, so this is cheap enough after each call, whatever the sizes of the
+    /// universes.
     #[inline]
     pub fn invariant_after(&self, method: usize, arguments: &Arguments) -> bool {
         let near = &self.kind.methods[method].near;
         near.iter().all(|part| part.evaluate(&self.words, arguments) != 0)
     }
 
-    /// As [`Self::invariant_after`], after [`Self::absorb`] into this slot.
-    ///
-    /// # Panics
-    /// If the method cannot be summarized.
+    /// As [`Self::invariant_after`], after [`Self::absorb`] of this slot.
     #[inline]
     pub fn invariant_after_absorb(&self, method: usize, slot: usize) -> bool {
         let mut arguments = Arguments::default();
@@ -538,7 +541,7 @@ impl Object {
         near.iter().all(|part| part.evaluate(&self.words, &arguments) != 0)
     }
 
-    /// The parts of the invariant that do not hold, by name.
+    /// The names of the parts of the invariant that do not hold.
     pub fn broken(&self) -> impl Iterator<Item = &'static str> {
         let parts = self.kind.invariant.iter().zip(&self.kind.definition.invariant);
         parts
@@ -546,7 +549,7 @@ impl Object {
             .map(|(_, named)| named.name)
     }
 
-    /// The guards that refuse a call with admitted arguments, by name.
+    /// The names of the guards that refuse a call whose arguments are in range.
     pub fn refusing(&self, method: usize, arguments: &Arguments) -> impl Iterator<Item = &'static str> {
         let guards = self.kind.methods[method].guards.iter();
         guards
@@ -555,10 +558,10 @@ impl Object {
             .map(|(_, named)| named.name)
     }
 
-    /// Reads: a number, or 0 or 1.
+    /// The answer to a query: a number, or 0 or 1.
     ///
     /// # Panics
-    /// If the arguments are not admitted.
+    /// If the arguments are out of range.
     #[inline]
     pub fn query(&self, query: usize, arguments: &Arguments) -> i64 {
         let code = &self.kind.queries[query];
@@ -567,7 +570,7 @@ impl Object {
         if code.numeric { answer } else { -answer }
     }
 
-    /// The value of a field at these elements: a number, or 0 or 1.
+    /// The value of a field at these indices: a number, or 0 or 1.
     pub fn field(&self, field: usize, indices: &[usize]) -> i64 {
         match self.kind.layout.locate(field, indices) {
             (word, None) => self.words[word] as i64,
@@ -575,7 +578,7 @@ impl Object {
         }
     }
 
-    /// Gives a field a value at these elements: a number, or whether it holds.
+    /// Sets the value of a field at these indices: a number, or 0 or 1.
     pub fn set_field(&mut self, field: usize, indices: &[usize], value: i64) {
         match self.kind.layout.locate(field, indices) {
             (word, None) => self.words[word] = value as u64,

@@ -1,33 +1,35 @@
-//! Expressions and effects compiled to flat programs over the words of an object.
+//! Expressions and effects, compiled to flat programs over the words of an object.
 //!
-//! A program is postfix code on a small stack; truth is all ones, so that the same instructions combine single truth
-//! values and 64 of them at a time. A quantifier whose variable is only the last index of sets and relations runs
-//! over words (a *lane* is one of the 64 bits); any other runs over the elements. Nothing allocates while a program
-//! runs.
+//! A program is postfix code for a small stack machine. True is all ones, so the same instructions combine
+//! single truth values, and 64 of them at a time. A quantifier is evaluated word by word if its variable
+//! occurs only as the last index of sets and relations (a *lane* is one of the 64 bits). Any other quantifier
+//! is evaluated element by element. A program allocates nothing while it runs.
 
 use crate::definition::{Definition, Update};
 use crate::expression::Expression;
 
-/// The arguments of a call, in the order of its parameters: elements by number, numbers as such. Unused ones are 0.
+/// The arguments of a call, in the order of its parameters. Elements are given by number; unused arguments
+/// are 0.
 pub type Arguments = [i64; crate::PARAMETERS_MAX];
 
 const STACK: usize = 32;
 const VARIABLES: usize = 4;
 
-/// Position of a field in the words of an object.
+/// The position of a field in the words of an object.
 #[derive(Clone, Copy, Debug)]
 struct FieldPlace {
     base: usize,
-    /// Words from one first index to the next: of a relation, those of a row; of an array, 1.
+    /// Words from one first index to the next: those of a row in a relation, 1 in an array.
     stride: usize,
     numeric: bool,
     arity: usize,
 }
 
-/// How many elements each sort has, and where each field lies.
+/// The number of elements of each sort, and the position of each field.
 ///
-/// Words follow each other in the order of the fields: one for a scalar, one for each element of an array, the bits
-/// of a set rounded up to words, and of a relation such a row for each first element.
+/// Fields follow each other in the order of the definition. A scalar takes one word. An array takes one word
+/// for each element. A set takes one bit for each element, rounded up to words. A relation takes such a row
+/// of bits for each first element.
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
     sizes: Vec<(&'static str, usize)>,
@@ -63,7 +65,7 @@ impl Layout {
         self.words
     }
 
-    /// Position of the value of a field at these indices: its word, and its bit if it is a truth value.
+    /// The position of a field's value at these indices: the word, and the bit if the value is a truth value.
     pub(crate) fn locate(&self, field: usize, indices: &[usize]) -> (usize, Option<u32>) {
         let place = self.places[field];
         match (place.numeric, indices) {
@@ -81,25 +83,25 @@ enum Op {
     Push(i64),
     Argument(u8),
     Variable(u8),
-    /// A scalar.
+    /// Pushes a scalar.
     Word(u32),
-    /// Pops an element: its number in an array.
+    /// Pops an element, and pushes its number in an array.
     WordAt(u32),
-    /// Pops an element: whether it is in a set.
+    /// Pops an element, and pushes whether it is in a set.
     Bit(u32),
-    /// Pops the second and the first element: whether the pair is in a relation.
+    /// Pops the second and the first element, and pushes whether the pair is in a relation.
     BitAt {
         base: u32,
         stride: u32,
     },
-    /// The lanes of a set.
+    /// Pushes the lanes of a set.
     Lanes(u32),
-    /// Pops the first element: the lanes of its row.
+    /// Pops the first element, and pushes the lanes of its row.
     LanesAt {
         base: u32,
         stride: u32,
     },
-    /// Pops an element: the lane that it is, if it is in this word.
+    /// Pops an element, and pushes a word with its lane set if the lane is in the current word.
     LaneOf,
     Not,
     And,
@@ -109,9 +111,11 @@ enum Op {
     Same,
     Add,
     Subtract,
-    /// Pops the value if not, the value if so, and the condition.
+    /// Pops the value for false, the value for true, and the condition; pushes the value that the condition
+    /// selects.
     Choose,
-    /// Runs the next `length` instructions for each element; `all` must hold, or any.
+    /// Runs the next `length` instructions for each element, and combines the results: by conjunction if
+    /// `all`, otherwise by disjunction.
     Elements {
         variable: u8,
         size: u32,
@@ -125,18 +129,18 @@ enum Op {
         length: u32,
         all: bool,
     },
-    /// Pops the value.
+    /// Pops a value, and stores it in a scalar.
     StoreWord(u32),
-    /// Pops the value and the element.
+    /// Pops a value and an element, and stores the value in an array.
     StoreWordAt(u32),
-    /// Pops the value and the element.
+    /// Pops a value and an element, and stores whether the element is in a set.
     StoreBit(u32),
-    /// Pops the value, the second and the first element.
+    /// Pops a value, the second and the first element, and stores whether the pair is in a relation.
     StoreBitAt {
         base: u32,
         stride: u32,
     },
-    /// Unites a word of a set, the number of which is one argument, with another argument.
+    /// Adds elements to one word of a set: one argument is the number of the word, another its bits.
     Unite {
         base: u32,
         word: u8,
@@ -144,7 +148,7 @@ enum Op {
     },
 }
 
-/// A program's view of the state.
+/// The state that a program runs over.
 trait State {
     fn get(&self, word: usize) -> u64;
     fn set(&mut self, word: usize, value: u64);
@@ -206,22 +210,23 @@ const fn truth(holds: bool) -> i64 {
     -(holds as i64)
 }
 
-/// An expression or an effect, compiled.
+/// A compiled expression or effect.
 #[derive(Clone, Debug)]
 pub(crate) struct Program(Box<[Op]>);
 
 impl Program {
-    /// The value of an expression: a number, or 0 for false and -1 for true.
+    /// Compiles an expression. Its value is a number, or 0 for false and -1 for true.
     pub(crate) fn expression(layout: &Layout, expression: &Expression) -> Self {
         let mut compiler = Compiler { layout, ops: vec![], variables: vec![] };
         compiler.expression(expression);
         compiler.finish()
     }
 
-    /// All updates at once. For a union, argument 0 is the number of the word and argument 1 its bits.
+    /// Compiles updates that take effect simultaneously. For a union, argument 0 is the number of the word
+    /// and argument 1 its bits.
     pub(crate) fn updates(layout: &Layout, updates: &[Update]) -> Self {
         let mut compiler = Compiler { layout, ops: vec![], variables: vec![] };
-        // The last update is computed first, so that its value lies deepest and is stored last.
+        // The last update is computed first. So its value is at the bottom of the stack, and is stored last.
         for update in updates.iter().rev() {
             if let Update::At { indices, value, .. } = update {
                 indices.iter().for_each(|index| compiler.expression(index));
@@ -246,14 +251,14 @@ impl Program {
         compiler.finish()
     }
 
-    /// The value of an expression.
+    /// Evaluates an expression.
     #[inline]
     pub(crate) fn evaluate(&self, words: &[u64], arguments: &Arguments) -> i64 {
         let mut machine = self.run(ReadOnly(words), arguments);
         machine.pop()
     }
 
-    /// Carries out an effect.
+    /// Applies an effect.
     #[inline]
     pub(crate) fn execute(&self, words: &mut [u64], arguments: &Arguments) {
         let machine = self.run(words, arguments);
@@ -394,7 +399,7 @@ struct Compiler<'a> {
 
 impl Compiler<'_> {
     fn finish(self) -> Program {
-        // Every instruction pushes at most one value, so this bounds the stack.
+        // No instruction pushes more than one value, so the depth after each instruction bounds the stack.
         let deepest = self.ops.iter().scan(0i32, |depth, op| {
             *depth += effect_on_depth(*op);
             Some(*depth)
@@ -483,7 +488,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// Code for all 64 values of `variable` in a word at once.
+    /// Emits code for all 64 values of `variable` in a word at once.
     fn lanes(&mut self, expression: &Expression, variable: &'static str) {
         if !mentions(expression, variable) {
             return self.expression(expression);
@@ -534,7 +539,7 @@ fn is_lanewise(expression: &Expression, variable: &'static str) -> bool {
                 || is_variable(second) && !mentions(first, variable)
         }
         Expression::Read { indices, .. } => indices.split_last().is_some_and(|(last, others)| {
-            // The element of an array is a number, which has no lanes; comparisons are therefore not lane-wise.
+            // An array holds numbers, which have no lanes, so comparisons cannot be evaluated lane by lane.
             is_variable(last) && !others.iter().any(|index| mentions(index, variable))
         }),
         _ => false,
@@ -546,7 +551,7 @@ fn mentions(expression: &Expression, variable: &'static str) -> bool {
         || expression.parts().iter().any(|part| mentions(part, variable))
 }
 
-/// Most that an instruction grows the stack.
+/// By how much an instruction may grow the stack.
 const fn effect_on_depth(op: Op) -> i32 {
     match op {
         Op::Push(_) | Op::Argument(_) | Op::Variable(_) | Op::Word(_) | Op::Lanes(_) => 1,
@@ -555,7 +560,7 @@ const fn effect_on_depth(op: Op) -> i32 {
         Op::Add | Op::Subtract | Op::StoreWord(_) => -1,
         Op::Choose | Op::StoreWordAt(_) | Op::StoreBit(_) => -2,
         Op::StoreBitAt { .. } => -3,
-        // Pops the value of its body and pushes one.
+        // These pop the value of the body and push the result.
         Op::Elements { .. } | Op::Words { .. } => 0,
     }
 }

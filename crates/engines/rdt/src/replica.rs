@@ -1,17 +1,19 @@
-//! A replica of an object: the engine that lets each call travel as its method allows.
+//! A replica of an object: the engine that sends each call along the path that its method allows.
 //!
-//! - A **reducible** call is combined with the origin's earlier ones into a cumulative *summary*, which the origin
-//!   WRITEs to the others. They take in what it has more than what they took in before.
-//! - An **irreducible** call goes into the origin's *ring* at each replica, one by one and in order, with a vector of
-//!   what it depends on. It takes effect where all that has.
-//! - A **conflicting** call is sent to the leader of its group, which checks it and puts it into the group's log
-//!   ([`weft_smr`]). It takes effect, or is refused, everywhere in the order of the log.
+//! - A **reducible** call is combined with the origin's earlier calls into a cumulative *summary*, which the
+//!   origin WRITEs to the other replicas. They apply the difference to the summary that they have applied
+//!   before.
+//! - An **irreducible** call is written to the origin's *ring* at each replica, in order, with a vector of
+//!   the calls that it depends on. It takes effect at a replica once these have taken effect there.
+//! - A **conflicting** call is sent to the leader of its group. The leader checks it and appends it to the
+//!   group's log ([`weft_smr`]). All replicas apply or refuse it in the order of the log.
 //!
-//! A call is checked once, where it is issued; the definition's verdicts tell why that is enough. Queries are
-//! answered from the replica's own state at once. PROTOCOL.md has the protocol and why it is right:
-//! when an update is answered, what survives which crashes, how a node comes back.
+//! A call is checked once, where it is issued; the definition's verdicts say why that is enough. Queries are
+//! answered at once, from the replica's own state. PROTOCOL.md has the protocol and its proof: when an update
+//! is answered, what survives which crashes, and how a node rejoins.
 //!
-//! The origin is SafarDB (section 4), Hamband and Hamsaz. Where they are silent or unsafe this differs.
+//! The design is that of SafarDB (section 4), Hamband and Hamsaz. Where they are silent or unsafe, this
+//! engine differs.
 
 mod calls;
 mod counters;
@@ -67,36 +69,38 @@ pub(crate) fn node(index: usize) -> NodeId {
 /// Phase of a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// It is not configured.
+    /// The replica is not configured.
     Starting,
-    /// It has lost its memory, and fetches state from others.
+    /// The replica has lost its memory, and fetches state from its peers.
     Joining,
-    /// It holds everything that was answered, and serves.
+    /// The replica holds every update that was answered, and serves.
     Full,
-    /// It holds everything that it has acknowledged, but needs a snapshot for what it lacks.
+    /// The replica holds everything that it has acknowledged, but it needs a snapshot for calls that it
+    /// missed.
     Lagging,
-    /// It has state that all others have lost: it must start empty.
+    /// The replica has state that all others have lost. It must be restarted with empty memory.
     Lost,
 }
 
 /// A replica of an object, as the engine of one node.
 ///
-/// It is idle until the host has told it how all peers are reached ([`Call::Wire`], for each of
-/// [`ReplicaParameters::purposes`]) and configures it for the first time: as a full member it is a founder, in
-/// incarnation 1; as a joining member it has lost its memory. The epoch is then its incarnation: a process that comes
-/// back must be told a higher one. Later views change nothing: the replicas find out by themselves who is alive.
+/// It is idle until the host has done two things. First, for each of [`ReplicaParameters::purposes`], the
+/// host passes in the queue pairs to all peers ([`Call::Wire`]). Then it configures the replica. A full
+/// member is a founder, in incarnation 1. A joining member has lost its memory; the view's epoch becomes its
+/// incarnation number, so a restarted process must get a view with a higher epoch. Later views change
+/// nothing: the replicas find out by themselves which peers are alive.
 #[derive(Clone, Debug)]
 pub struct Replica<W = Unwatched> {
     parameters: ReplicaParameters,
     layout: Layout,
     phase: Phase,
     epoch: Epoch,
-    /// The peers that are alive.
+    /// The peers that are alive, according to heartbeats.
     alive: NodeSet,
-    /// The incarnations that are known.
+    /// The incarnation of each node that this replica knows of.
     lives: Lives,
-    /// Of these, those since whose beginning all that was written under older permissions has been looked at, and how
-    /// many ring entries of each origin were here then.
+    /// The incarnations for which this replica has examined everything that was written under older
+    /// permissions; and, by origin, the number of ring entries that were here then.
     fenced: Lives,
     received: [u64; NODES_MAX],
     pulse: Pulse,
@@ -109,27 +113,21 @@ pub struct Replica<W = Unwatched> {
     fold: Fold,
     queues: Vec<Queue>,
     join: Join,
-    /// The content of the header has changed.
+    /// Whether the header has changed and is to be written.
     unpublished: bool,
-    /// The origin whose summaries were last read on time.
+    /// The origin whose summaries were read last by the timer.
     scanned: usize,
 }
 
 impl Replica {
-    /// An engine without any configuration.
-    ///
-    /// # Panics
-    /// If the parameters are out of range; see [`ReplicaParameters::check`].
+    /// An engine that is not configured.
     pub fn new(parameters: ReplicaParameters) -> Self {
         Self::with_witness(parameters, Unwatched)
     }
 }
 
 impl<W: Witness> Replica<W> {
-    /// The same, and `witness` is told what takes effect.
-    ///
-    /// # Panics
-    /// If the parameters are out of range; see [`ReplicaParameters::check`].
+    /// The same, with a witness that is notified of each call that takes effect.
     pub fn with_witness(parameters: ReplicaParameters, witness: W) -> Self {
         if let Err(error) = parameters.check() {
             panic!("{error}");
@@ -163,27 +161,27 @@ impl<W: Witness> Replica<W> {
         }
     }
 
-    /// Its witness.
+    /// The witness.
     pub fn witness(&self) -> &W {
         &self.state.witness
     }
 
-    /// The same, to take out what it has seen.
+    /// The witness, mutable.
     pub fn witness_mut(&mut self) -> &mut W {
         &mut self.state.witness
     }
 
-    /// The object in this replica's state.
+    /// The object, in this replica's state.
     pub fn object(&self) -> &Object {
         &self.state.object
     }
 
-    /// Whether it serves.
+    /// Whether the replica serves.
     pub fn is_full(&self) -> bool {
         self.phase == Phase::Full
     }
 
-    /// A replica of a group's log.
+    /// This node's replica of a group's log.
     pub fn group(&self, number: usize) -> &Group {
         &self.groups[number]
     }
@@ -198,12 +196,12 @@ impl<W: Witness> Replica<W> {
         self.groups[group].is_leading()
     }
 
-    /// Number of groups of methods that this node leads, and number of all.
+    /// Number of groups that this node leads, and number of all groups.
     pub fn groups_led(&self) -> (usize, usize) {
         (self.groups.iter().filter(|group| group.is_leading()).count(), self.groups.len())
     }
 
-    /// Progress, for people who debug.
+    /// The replica's progress, for debugging.
     pub fn describe(&self) -> String {
         let peers: Vec<_> =
             self.others().map(|peer| (peer, &self.links[peer].state, &self.peers[peer])).collect();
@@ -231,7 +229,7 @@ impl<W: Witness> Replica<W> {
         let nodes = self.parameters.nodes;
         let index = node.index();
         if self.epoch != Epoch(0) {
-            // From now on the replicas decide the membership among themselves.
+            // Later views are ignored: the replicas determine the membership among themselves.
             return;
         }
         let fits = index < nodes && view.members().minus(NodeSet::first(nodes)).is_empty();
@@ -242,7 +240,7 @@ impl<W: Witness> Replica<W> {
             self.state.counters.configurations_ignored += 1;
             return;
         }
-        // A process that was not there when the cluster was founded joins before it is full.
+        // A process that did not exist when the cluster was founded must join first.
         let founding = view.full.contains(node);
         self.epoch = if founding { Epoch(1) } else { view.epoch };
         let incarnation = self.epoch.0;
@@ -287,7 +285,7 @@ impl<W: Witness> Replica<W> {
     ) {
         let mut machine = Machine { state: &mut self.state, group };
         act(&mut self.groups[group], &mut Ports::new(now, io.effects, io.memory, &mut machine));
-        // Entries that are no calls, too, are behind it.
+        // Log entries that are not calls count as applied too.
         let has_none = self.state.joining && !self.state.has_snapshot;
         let (applied, state) = (self.groups[group].applied(), &mut self.state.groups[group]);
         if !has_none && state.included >= state.needs && state.included < applied {
@@ -296,7 +294,7 @@ impl<W: Witness> Replica<W> {
         }
     }
 
-    /// The set of live peers, or of possible leaders, has changed.
+    /// The set of live peers, or of peers that could lead, has changed.
     fn view(&mut self, now: Instant, io: &mut Io<'_>) {
         self.alive = self.pulse.alive();
         let alive = self.alive;
@@ -306,7 +304,7 @@ impl<W: Witness> Replica<W> {
         }
     }
 
-    /// A period has passed.
+    /// The heartbeat timer has expired.
     fn period(&mut self, now: Instant, io: &mut Io<'_>) {
         io.effects.set_timer(TIMER_PULSE, now + self.parameters.pulse.period);
         let groups = self.groups.len();
@@ -327,8 +325,9 @@ impl<W: Witness> Replica<W> {
             self.view(now, io);
         }
         if self.parameters.summaries == Summaries::Unbuffered {
-            // Others rely on what this replica says to have, even if nobody looks at the object. One origin at a
-            // time: to read the summaries of all may take longer than a period.
+            // Peers rely on the counts that this replica publishes, even if no client accesses the object, so
+            // summaries are read here too. One origin at a time: to read the summaries of all may take longer
+            // than a period.
             self.scanned = (self.scanned + 1) % self.parameters.nodes;
             if self.scanned != self.me() && self.layout.slots > 0 {
                 self.scan_of(self.scanned, io);
@@ -352,7 +351,7 @@ impl<W: Witness> Replica<W> {
         }
     }
 
-    /// The replica looks at its memory.
+    /// The polling timer has expired: the replica reads what peers have written to its memory.
     fn poll(&mut self, now: Instant, io: &mut Io<'_>) {
         io.effects.set_timer(TIMER_POLL, now + self.parameters.poll);
         if self.parameters.summaries == Summaries::Buffered {
@@ -378,7 +377,7 @@ impl<W: Witness> Replica<W> {
                 }
             }
             CALL_SUMMARY => self.summary_came(payload),
-            // All rings are looked into, so the ring need not be known.
+            // All rings are examined afterwards, so the ring that was written need not be known.
             CALL_ENTRY => self.state.moved = true,
             _ => self.state.counters.malformed += 1,
         }
@@ -440,7 +439,7 @@ impl<W: Witness> Replica<W> {
         }
     }
 
-    /// A call that took effect lets others take effect.
+    /// Delivers calls that became deliverable because another call took effect.
     fn settle(&mut self, now: Instant, io: &mut Io<'_>) {
         while std::mem::take(&mut self.state.moved) {
             self.unpublished = true;
@@ -448,7 +447,7 @@ impl<W: Witness> Replica<W> {
                 self.deliver_ring(origin, io.memory);
             }
             if self.phase == Phase::Joining {
-                // Its own calls that it has found may have waited for those of others, too.
+                // A joining replica may have found own calls that wait for other origins' calls.
                 self.deliver_ring(self.me(), io.memory);
             }
             for group in 0..self.groups.len() {
@@ -464,7 +463,7 @@ impl<W: Witness> Replica<W> {
         }
     }
 
-    /// This replica cannot catch up as it is.
+    /// This replica lacks calls that peers can no longer send, or has state that others have lost.
     fn fall_behind(&mut self) {
         let is_forked = std::mem::take(&mut self.state.is_forked);
         self.state.is_behind = false;
@@ -476,7 +475,7 @@ impl<W: Witness> Replica<W> {
         }
     }
 
-    /// It has its memory, and others may rely on that.
+    /// Whether the replica has its memory, so that peers may rely on what it has acknowledged.
     fn is_member(&self) -> bool {
         matches!(self.phase, Phase::Full | Phase::Lagging)
     }
@@ -561,5 +560,5 @@ impl<W: Witness + Clone> Engine for Replica<W> {
     }
 }
 
-/// The calls of clients that wait, by number.
+/// Client calls that wait for an answer: number, caller, and the client's sequence.
 type Waiting = VecDeque<(u64, Caller, u32)>;

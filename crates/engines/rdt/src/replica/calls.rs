@@ -24,7 +24,7 @@ impl<W: Witness> Replica<W> {
                 let value = (self.waiting() + asked) as i64;
                 self.reply(caller, sequence, Status::Done, value, now, io);
             }
-            // Only the host says how peers are reached.
+            // Only the host may set up the connections to peers.
             Some(Call::Wire) if !matches!(caller, Caller::Host(_)) => {
                 self.state.counters.refused_strangers += 1;
                 self.reply(caller, 0, Status::BadRequest, 0, now, io);
@@ -37,7 +37,7 @@ impl<W: Witness> Replica<W> {
         }
     }
 
-    /// Own updates without conflicts that are not answered.
+    /// Number of own non-conflicting updates that are not answered yet.
     fn waiting(&self) -> usize {
         self.stream.waiting() + self.fold.waiting()
     }
@@ -80,7 +80,7 @@ impl<W: Witness> Replica<W> {
         self.reply(caller, ask.sequence, Status::Done, value, now, io);
     }
 
-    /// Somebody looks at the object.
+    /// A call or query is about to access the object: reads unbuffered summaries first.
     pub(super) fn access(&mut self, io: &mut Io<'_>) {
         if self.parameters.summaries == Summaries::Unbuffered {
             self.scan(io);
@@ -144,7 +144,7 @@ impl<W: Witness> Replica<W> {
         self.send_all(io);
     }
 
-    /// Answers callers that wait for the results of an event.
+    /// Sends the answers that became due in this event.
     pub(super) fn tell(&mut self, now: Instant, io: &mut Io<'_>) {
         while let Some((caller, sequence, status)) = self.state.answers.pop_front() {
             self.reply(caller, sequence.into(), status, 0, now, io);

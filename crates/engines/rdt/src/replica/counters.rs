@@ -1,4 +1,4 @@
-//! What happened, and what was refused and why.
+//! The replica's event counters: what it did, and what it refused for which reason.
 
 weft_counters::counters! {
     /// The counters of a replica.
@@ -7,63 +7,64 @@ weft_counters::counters! {
         done,
         /// Calls that were not permissible.
         refused,
-        /// Calls that there was no room for.
+        /// Calls that were refused for lack of room.
         busy,
-        /// Calls that came while the replica did not serve.
+        /// Calls that arrived while the replica did not serve.
         not_serving,
-        /// Malformed calls, and those with arguments that the type does not admit.
+        /// Calls that are malformed, or whose arguments are out of range.
         bad_requests,
         /// Queries answered.
         queries,
-        /// Own summarized calls.
+        /// Own calls that were summarized.
         summarized,
         /// Own calls that went through the ring.
         enqueued,
-        /// Own conflicting calls.
+        /// Own conflicting calls, which go to a leader.
         forwarded,
-        /// Conflicting calls that were sent to a leader again.
+        /// Conflicting calls that were sent to a leader again, because they were not decided in time.
         repeated,
-        /// Summaries of others that were taken in.
+        /// Summaries of other origins that were applied.
         absorbed,
-        /// Ring entries of others that were delivered.
+        /// Ring entries of other origins that were delivered.
         delivered,
         /// Entries of a log that took effect.
         ordered,
-        /// Times that an entry of a ring or a log had to wait for what it depends on.
+        /// Times that an entry of a ring or a log had to wait for calls that it depends on.
         blocked,
-        /// Calls whose sending had to wait until a majority had what they depend on.
+        /// Calls that were not sent at once, because no majority had the calls that they depend on.
         held,
-        /// Entries of a log that a former leader had checked, so that they have no effect.
+        /// Log entries without effect, because they were checked by a leader that no longer led.
         void,
         /// Entries of a log that repeat a call.
         repeated_entries,
         /// Leaderships of a group that began here.
         terms,
-        /// Times that a new life of some node was heard of, so that all permissions were taken back.
+        /// Times that a new incarnation of a node was detected, so that all write permissions were revoked.
         fences,
-        /// Data connections that came up.
+        /// Data connections that were established.
         connected,
         /// Data connections that failed.
         failures,
         /// READs of the header of a peer.
         header_reads,
-        /// Ring entries of dead origins, or of any while joining, that were copied from a peer.
+        /// Ring entries that were copied from a peer, because their origin is dead or this replica is
+        /// joining.
         pulled_entries,
-        /// Likewise, summaries.
+        /// Summaries that were copied from a peer for the same reasons.
         pulled_summaries,
-        /// Ring entries that a peer was to have and has not any more.
+        /// Ring entries that were to be copied from a peer, but that the peer had overwritten.
         pull_misses,
-        /// Snapshots that were handed out.
+        /// Snapshots that were made for peers.
         snapshots_given,
-        /// Snapshots that were taken over.
+        /// Snapshots that were loaded from peers.
         snapshots_taken,
-        /// Peers that were told that they cannot catch up.
+        /// Peers that were notified that they cannot catch up without a snapshot.
         outdated_peers,
         /// Entries, summaries and datagrams of peers that are malformed.
         malformed,
-        /// Configurations that do not fit.
+        /// Configurations that are inconsistent and were ignored.
         configurations_ignored,
-        /// Calls of the host that came from somebody else.
+        /// Calls reserved for the host that came from another caller.
         refused_strangers,
     }
 }

@@ -1,4 +1,4 @@
-//! Others' calls without conflicts: applying summaries, and delivering entries of rings.
+//! Other replicas' non-conflicting calls: how summaries are applied and ring entries delivered.
 
 use weft_smr::Delivery;
 use weft_waist::{Io, Memory};
@@ -9,7 +9,7 @@ use super::parameters::Path;
 use super::witness::Witness;
 
 impl<W: Witness> Replica<W> {
-    /// Position of a summary among those of its origin, if it is one of another node and of this type.
+    /// The index of a summary among those of its origin; `None` if its origin, method or slot does not exist.
     pub(super) fn place_of(&self, summary: &Summary) -> Option<usize> {
         let (origin, method) = (usize::from(summary.origin), usize::from(summary.method));
         let known = origin < self.parameters.nodes && self.state.paths.get(method) == Some(&Path::Summary);
@@ -18,8 +18,8 @@ impl<W: Witness> Replica<W> {
         ((summary.slot as usize) < slots).then(|| self.layout.place(method, summary.slot as usize))
     }
 
-    /// Takes a summary in if it is newer than what was taken in of its slot. How far it says that its origin's
-    /// summaries are complete counts in any case: a copy that came before it from somebody else does not say.
+    /// Applies a summary if it is newer than the one applied before in its slot. Its `complete` count is used
+    /// in any case, since an earlier copy from another peer does not have that count.
     pub(super) fn take_in(&mut self, summary: &Summary) {
         let Some(place) = self.place_of(summary) else {
             self.state.counters.malformed += 1;
@@ -28,7 +28,7 @@ impl<W: Witness> Replica<W> {
         let place = usize::from(summary.origin) * self.layout.slots + place;
         let here = &self.state.absorbed[place];
         let is_newer = summary.count > here.count;
-        // A summary that shrinks or leaves its range is no later one of that slot, whoever wrote it.
+        // A summary that shrinks or is out of range cannot be a later one of that slot, whoever wrote it.
         let (method, slot) = (usize::from(summary.method), summary.slot as usize);
         let is_plausible = summary.complete <= summary.count
             && summary.count <= COUNT_MAX
@@ -43,7 +43,7 @@ impl<W: Witness> Replica<W> {
         self.state.complete(usize::from(summary.origin), summary.complete);
     }
 
-    /// A peer has written a summary and says so.
+    /// A peer has written a summary and notifies this replica.
     pub(super) fn summary_came(&mut self, payload: &[u8]) {
         match Summary::parse(payload) {
             Some(summary) if usize::from(summary.origin) != self.me() => {
@@ -54,7 +54,7 @@ impl<W: Witness> Replica<W> {
         }
     }
 
-    /// Reads all summaries of the others from memory.
+    /// Reads the summaries of all other origins from memory.
     pub(super) fn scan(&mut self, io: &mut Io<'_>) {
         if self.layout.slots == 0 {
             return;
@@ -65,7 +65,7 @@ impl<W: Witness> Replica<W> {
         }
     }
 
-    /// Reads the summaries of as many of the others as one look may, in turn.
+    /// Reads the summaries of some other origins from memory, as many as the parameters allow, in rotation.
     pub(super) fn scan_some(&mut self, io: &mut Io<'_>) {
         let others = self.parameters.nodes - 1;
         let slots = self.layout.slots.max(1);
@@ -102,7 +102,7 @@ impl<W: Witness> Replica<W> {
         }
     }
 
-    /// Reads the next entry of a ring from memory, and delivers it if it is there.
+    /// Reads the next entries of an origin's ring from memory, and delivers them as far as they are there.
     pub(super) fn look_into_ring(&mut self, origin: usize, io: &mut Io<'_>) {
         let at = self.layout.entry(origin, self.state.entries[origin] + 1);
         io.memory.read(at, self.layout.entry_bytes());
@@ -112,8 +112,8 @@ impl<W: Witness> Replica<W> {
         }
     }
 
-    /// Delivers what a ring holds, as far as what it depends on has taken effect. A card keeps what came by RPC on
-    /// chip, and the next entry of each ring once it has read it.
+    /// Delivers entries of a ring as long as their dependencies have taken effect. Charges no memory access:
+    /// a card keeps entries that came by RPC on chip, and so the next entry of each ring once it has read it.
     pub(super) fn deliver_ring(&mut self, origin: usize, memory: &mut Memory) {
         let is_known = |replica: &Self| {
             replica.parameters.entries == Delivery::WriteThrough
@@ -148,9 +148,9 @@ mod tests {
     use crate::replica::{Phase, ReplicaParameters, SCANNED_MAX, Summaries};
     use crate::{Bounds, MethodSet, Type};
 
-    /// A node that joins has copied an own call of a former life, and what that depends on comes later, from its
-    /// origin. Nothing else comes then that would make the node look at its own ring again, and without the call it
-    /// does not become full.
+    /// A joining node has copied a call of its own former incarnation. The calls that it depends on arrive
+    /// later, from their origin. Nothing else arrives then that would make the node examine its own ring, and
+    /// without the call it does not become full.
     #[test]
     fn who_joins_takes_in_own_calls_when_what_they_depend_on_has_come() {
         let kind = Type::shipped("2p-set", &Bounds::uniform(4)).unwrap();
@@ -183,7 +183,7 @@ mod tests {
         assert_eq!(write(1, insert, Vector::default()), [1, 1]);
     }
 
-    /// A peer that writes nonsense is counted, changes nothing and stops nobody.
+    /// A malformed summary of a peer is counted, changes nothing and stops nothing.
     #[test]
     fn a_summary_that_cannot_follow_is_refused() {
         let kind = Type::shipped("g-counter", &Bounds::uniform(4)).unwrap();
@@ -211,7 +211,7 @@ mod tests {
         assert_eq!(replica.state.object.query(0, &Default::default()), 7);
     }
 
-    /// With more nodes a look does not take the memory longer, and each origin has its turn.
+    /// With more nodes a poll does not access memory for longer, and each origin has its turn.
     #[test]
     fn a_look_at_many_nodes_takes_no_longer() {
         for nodes in 3..=8 {
@@ -249,7 +249,8 @@ mod tests {
         }
     }
 
-    /// A copy from another peer may come before the origin's own summary, which says what the copy could not.
+    /// A copy from another peer may arrive before the origin's own summary. The `complete` count of the
+    /// latter still counts.
     #[test]
     fn what_is_complete_counts_after_a_copy_too() {
         let kind = Type::shipped("g-counter", &Bounds::uniform(4)).unwrap();

@@ -1,8 +1,9 @@
-//! Own summarized calls: they take effect at once, and so many of them are folded before they are sent.
+//! Folding of own summarized calls: they take effect here at once, and several are combined before they are
+//! sent.
 //!
-//! What is folded is not in this node's stream yet: nothing may depend on it, and no snapshot may have it in it,
-//! before the fold is closed. Then it gets its numbers, those of a summary one after the other, so that the first so
-//! many calls of the stream are in each prefix of what is sent.
+//! Folded calls are not in this node's stream yet. Until the fold is closed, no call may depend on them and
+//! no snapshot may contain them. When it is closed they get their numbers. Those of one summary are
+//! consecutive. So each summary that is sent covers a prefix of the stream.
 
 use weft_waist::{Caller, Io};
 
@@ -13,17 +14,17 @@ use super::stream::SUMMARIES;
 use super::witness::Witness;
 use crate::object::{Arguments, SummaryWords};
 
-/// Own calls that have taken effect here and are not sent yet.
+/// Own calls that have taken effect here but are not sent yet.
 #[derive(Clone, Debug)]
 pub(crate) struct Fold {
-    /// Summaries that they change, in the order of their first calls.
+    /// The summaries that the calls change, in the order of their first calls.
     summaries: Vec<Folded>,
-    /// Callers that wait for an answer, by the index of the summary in that list.
+    /// Callers that wait for an answer, with the index of their summary in that list.
     waiting: Vec<(usize, Caller, u32)>,
     calls: usize,
 }
 
-/// A summary with calls that are not sent yet.
+/// A summary whose latest calls are not sent yet.
 #[derive(Clone, Copy, Debug)]
 struct Folded {
     place: usize,
@@ -39,12 +40,12 @@ impl Fold {
         Self { summaries: Vec::with_capacity(room), waiting: Vec::with_capacity(room), calls: 0 }
     }
 
-    /// Updates that are not answered.
+    /// Number of updates that are not answered yet.
     pub fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Calls that have no numbers yet.
+    /// Number of calls that have no numbers yet.
     pub fn calls(&self) -> u64 {
         self.calls as u64
     }
@@ -55,7 +56,7 @@ impl Fold {
 }
 
 impl<W: Witness> Replica<W> {
-    /// An own call takes effect, and joins those that its method has made before.
+    /// Applies an own call, and folds it into the earlier calls of its method.
     pub(super) fn summarize(
         &mut self,
         method: usize,
@@ -89,7 +90,7 @@ impl<W: Witness> Replica<W> {
         }
     }
 
-    /// Closes the folded calls, which may then be sent.
+    /// Closes the fold: its calls get numbers, and may be sent.
     pub(super) fn close_fold(&mut self, io: &mut Io<'_>) {
         let me = self.me();
         for index in 0..self.fold.summaries.len() {
@@ -109,10 +110,10 @@ impl<W: Witness> Replica<W> {
             };
             state.absorbed[me * self.layout.slots + place] = sent;
             io.memory.write(self.layout.summary(me, place), &sent.encode());
-            // Bytes being sent must not change before they have arrived, even if the next call belongs to the same
-            // slot.
+            // The bytes of a summary must not change while they are sent, even if the next call is in the
+            // same slot. So the summary is copied to a buffer of its own.
             io.memory.write(self.layout.outgoing(count), &sent.encode());
-            // The calls that it stands for are not sent.
+            // The numbers of the calls before the last one are not sent separately.
             for number in count + 1 - calls..count {
                 io.memory.image_mut()[self.layout.outgoing(number)..][..8].fill(0);
             }
@@ -126,7 +127,8 @@ impl<W: Witness> Replica<W> {
         self.fold.calls = 0;
     }
 
-    /// Sends folded calls: something may depend on them now, or they have waited for long.
+    /// Closes the fold and sends its calls, because a call may now depend on them or they have waited long
+    /// enough.
     pub(super) fn send_folded(&mut self, io: &mut Io<'_>) {
         if !self.fold.is_empty() {
             self.close_fold(io);
