@@ -1,6 +1,7 @@
-//! How long calls take: `cargo run --release -p weft-rdt --example calls`. Nanoseconds of this machine, for universes
-//! of 64 elements, the best of many batches: filling in, checking and, if permissible, making a call; a summary that
-//! is folded and taken in; the invariant, as far as the call can have changed it, and as a whole.
+//! Measures the duration of calls: `cargo run --release -p weft-rdt --example calls`. It prints nanoseconds
+//! for universes of 64 elements, as the best of many batches. It measures filling in, checking and, if
+//! permissible, applying a call; folding and absorbing a summary; and evaluating the invariant, both where
+//! the call can have changed it and as a whole.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -12,7 +13,7 @@ const BATCHES: usize = 200;
 const CALLS: usize = 1024;
 const ELEMENTS: usize = 64;
 
-/// Nanoseconds of one of `calls` calls, in the best of many batches.
+/// Nanoseconds per call in the best of many batches of `calls` calls.
 fn best(calls: usize, mut call: impl FnMut(usize)) -> f64 {
     let batch = |_| {
         let start = Instant::now();
@@ -27,7 +28,7 @@ fn main() {
     for name in types::NAMES {
         let kind = Type::shipped(name, &Bounds::uniform(ELEMENTS)).expect("a shipped type");
         let mut object = Object::new(&kind);
-        // Every method runs in the state that all before it have made.
+        // Every method runs in the state that the earlier methods have left.
         for method in 0..kind.method_count() {
             let definition = &kind.definition().methods[method];
             let arguments: Vec<Arguments> = (0..CALLS as u64)

@@ -1,36 +1,37 @@
-//! Definitions printed as SMT-LIB 2.
+//! Prints definitions as SMT-LIB 2.
 //!
-//! A state is one function per field, named `state/field`; `s` is the state that a question begins with, `s+a` the
-//! one after call `a`, and its functions are defined from those of `s`. The parameters of call `a` are `a.parameter`.
+//! A state is one function per field, named `state/field`. `s` is the initial state of a question. `s+a` is
+//! the state after call `a`; its functions are defined from those of `s`. The parameters of call `a` are
+//! named `a.parameter`.
 //!
-//! To prove, sorts are left uninterpreted: the proof holds for universes of every size. To find an example that can be
-//! shown, sorts have few elements, every quantifier is written out, and numbers are small.
+//! For a proof, sorts are uninterpreted, so that it holds for universes of every size. For a counterexample
+//! that can be shown, sorts have few elements, quantifiers are expanded, and numbers are small.
 
 use std::fmt::Write;
 
 use crate::definition::{Definition, Method, Named, Parameter, ParameterKind, Update};
 use crate::expression::Expression;
 
-/// Number of elements of a sort.
+/// The number of elements of each sort.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Universe {
     /// Any number.
     Any,
-    /// So many of each sort.
+    /// This number for each sort.
     Of(usize),
 }
 
-/// The largest magnitude of numbers in an example.
+/// The largest magnitude of numbers in a counterexample.
 const EXAMPLE_NUMBER_MAX: i64 = 6;
 
-/// A script that is being written.
+/// An SMT-LIB script under construction.
 pub(crate) struct Script<'a> {
     definition: &'a Definition,
     universe: Universe,
     text: String,
-    /// Terms whose values make up the example.
+    /// Terms whose values make up the counterexample.
     observed: Vec<String>,
-    /// States that have been defined.
+    /// States that are defined already.
     states: Vec<String>,
 }
 
@@ -58,7 +59,7 @@ impl<'a> Script<'a> {
         script
     }
 
-    /// A call `name` with arbitrary arguments.
+    /// Declares a call `name` with arbitrary arguments.
     pub(crate) fn call(&mut self, name: &str, parameters: &[Parameter]) {
         for Parameter { name: parameter, kind } in parameters {
             let constant = format!("{name}.{parameter}");
@@ -84,7 +85,7 @@ impl<'a> Script<'a> {
         }
     }
 
-    /// Two calls of one method differ in their unique parameters.
+    /// Asserts that two calls of one method differ in their unique parameters.
     pub(crate) fn differ(&mut self, first: &str, second: &str, method: &Method) {
         let same = method.unique.iter().map(|&index| {
             let name = method.parameters[index].name;
@@ -96,12 +97,12 @@ impl<'a> Script<'a> {
         }
     }
 
-    /// Makes a parameter of a call stand for a term.
+    /// Defines a function of this name as a term.
     pub(crate) fn define(&mut self, name: &str, sorts: &str, range: &str, term: &str) {
         self.line(&format!("(define-fun {name} ({sorts}) {range} {term})"));
     }
 
-    /// The state after call `call`, with these updates, in state `from`.
+    /// Defines the state after call `call`, with these updates, in state `from`.
     pub(crate) fn after(
         &mut self,
         from: &str,
@@ -150,24 +151,24 @@ impl<'a> Script<'a> {
         to
     }
 
-    /// The invariant in a state.
+    /// The invariant in a state, as a term.
     pub(crate) fn invariant(&self, state: &str) -> String {
         self.all(&self.definition.invariant, &Scope { state, call: "", parameters: &[] })
     }
 
-    /// The guards of a method in a state.
+    /// The guards of a method in a state, as a term.
     pub(crate) fn guards(&self, state: &str, call: &str, method: &Method) -> String {
         self.all(&method.guards, &Scope { state, call, parameters: &method.parameters })
     }
 
-    /// A call is permissible in a state: its guards hold, and the invariant after it.
+    /// The term for: a call is permissible in a state. Its guards hold, and the invariant holds afterwards.
     pub(crate) fn permissible(&mut self, state: &str, call: &str, method: &Method) -> String {
         let guards = self.guards(state, call, method);
         let next = self.after(state, call, &method.parameters, &method.updates);
         format!("(and {guards} {})", self.invariant(&next))
     }
 
-    /// Two states are equal.
+    /// The term for: two states are equal.
     pub(crate) fn equal(&self, first: &str, second: &str) -> String {
         let mut equal = vec![];
         for field in &self.definition.fields {
@@ -180,7 +181,7 @@ impl<'a> Script<'a> {
         join("and", equal)
     }
 
-    /// A formula for all elements of these sorts.
+    /// The term for: a formula holds for all elements of these sorts.
     pub(crate) fn for_all(&self, sorts: &[&str], body: impl Fn(&[String]) -> String) -> String {
         if self.universe != Universe::Any {
             return join("and", self.tuples(sorts).iter().map(|tuple| body(tuple)).collect());
@@ -195,7 +196,7 @@ impl<'a> Script<'a> {
         }
     }
 
-    /// A term over the parameters of a call.
+    /// The term of an expression over the parameters of a call.
     pub(crate) fn over_call(&self, expression: &Expression, call: &str, parameters: &[Parameter]) -> String {
         self.term(expression, &Scope { state: "s", call, parameters }, &mut vec![])
     }
@@ -204,9 +205,9 @@ impl<'a> Script<'a> {
         self.line(&format!("(assert {formula})"));
     }
 
-    /// The script that asks whether the claim follows from what was asserted. With an example's universe, it also
-    /// asks for the values of the example's terms, which come in the order of [`Self::call`]s after those of the
-    /// fields.
+    /// The finished script, which asks whether the claim follows from the assertions. If the universe is
+    /// finite, it also asks for the values of the counterexample: those of the fields, then those of the
+    /// calls in the order of [`Self::call`].
     pub(crate) fn claim(mut self, claim: &str) -> String {
         self.assert(&format!("(not {claim})"));
         self.line("(check-sat)");
@@ -221,7 +222,7 @@ impl<'a> Script<'a> {
         join("and", parts.iter().map(|part| self.term(&part.formula, scope, &mut vec![])).collect())
     }
 
-    /// Registers a term whose value an example needs, and keeps it small.
+    /// Registers a term whose value a counterexample needs, and bounds it.
     fn observe(&mut self, term: String, numeric: bool) {
         if self.universe == Universe::Any {
             return;
@@ -289,7 +290,7 @@ impl<'a> Script<'a> {
         }
     }
 
-    /// All tuples of elements of these sorts; none if the universe is arbitrary.
+    /// All tuples of elements of these sorts; none if the universe has any size.
     fn tuples(&self, sorts: &[&str]) -> Vec<Vec<String>> {
         let Universe::Of(count) = self.universe else { return vec![] };
         tuples(sorts.len(), count)
@@ -313,7 +314,7 @@ pub(crate) fn tuples(length: usize, count: usize) -> Vec<Vec<usize>> {
     })
 }
 
-/// Names of fields and parameters in an expression.
+/// What an expression's fields and parameters refer to.
 struct Scope<'a> {
     state: &'a str,
     call: &'a str,

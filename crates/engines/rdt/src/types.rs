@@ -1,5 +1,5 @@
-//! The types that Weft ships: the six conflict-free and the five well-coordinated ones of SafarDB's tables A.1 and
-//! B.1, with guards that keep their invariants, and the two keyed types that YCSB and SmallBank need.
+//! The types that Weft ships: the six conflict-free and the five well-coordinated types of SafarDB's tables
+//! A.1 and B.1, with guards that preserve their invariants, and two keyed types for YCSB and SmallBank.
 
 mod auction;
 mod bank;
@@ -12,7 +12,7 @@ mod sets;
 
 use crate::definition::Definition;
 
-/// The names of all types, in the order in which tables show them.
+/// The names of all types, in the order of tables in reports.
 pub const NAMES: [&str; 13] = [
     "g-counter",
     "pn-counter",
@@ -29,7 +29,7 @@ pub const NAMES: [&str; 13] = [
     "smallbank",
 ];
 
-/// The definition of the type of this name.
+/// The definition of the type with this name.
 pub fn by_name(name: &str) -> Option<Definition> {
     Some(match name {
         "g-counter" => counters::g_counter(),

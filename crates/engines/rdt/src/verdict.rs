@@ -1,6 +1,7 @@
-//! What has been derived about the methods of a type, as it is checked in, and what coordination follows.
+//! The verdicts about the methods of each type, as they are checked in, and the coordination that follows
+//! from them.
 //!
-//! `verdicts.toml` is written by the derivation and reviewed by people. A test derives everything again.
+//! The derivation writes `verdicts.toml`, and people review it. A test derives everything again.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -9,21 +10,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::definition::{Definition, METHODS_MAX};
 
-/// Coordination that a call needs.
+/// The coordination that a call needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Category {
-    /// Conflict-free, depends on nothing, and the calls of a replica combine into one. It may always be treated as
-    /// irreducible.
+    /// Conflict-free, without dependencies, and the calls of a replica combine into one. Such a method may
+    /// also be treated as irreducible.
     Reducible,
-    /// Conflict-free: every replica takes it in any order that respects what it depends on.
+    /// Conflict-free: replicas may apply the calls in any order that respects dependencies.
     Irreducible,
-    /// Every replica takes the calls of its synchronization group in the same order.
+    /// All replicas must apply the calls of the synchronization group in the same order.
     Conflicting,
 }
 
 impl Category {
-    /// The name that tables show.
+    /// The category's name, as in tables.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Reducible => "reducible",
@@ -33,7 +34,7 @@ impl Category {
     }
 }
 
-/// A set of methods of one type, one bit each.
+/// A set of methods of one type, as a bit set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct MethodSet(u16);
 
@@ -43,7 +44,7 @@ impl MethodSet {
     /// The empty set.
     pub const EMPTY: Self = Self(0);
 
-    /// The set and `method`.
+    /// This set with `method` added.
     #[must_use]
     pub const fn with(self, method: usize) -> Self {
         Self(self.0 | 1 << method)
@@ -64,7 +65,7 @@ impl MethodSet {
         self.0.count_ones() as usize
     }
 
-    /// Bit *i* stands for method *i*.
+    /// The set as an integer: bit *i* stands for method *i*.
     pub const fn bits(self) -> u16 {
         self.0
     }
@@ -74,7 +75,7 @@ impl MethodSet {
         (0..METHODS_MAX).filter(move |&method| self.contains(method))
     }
 
-    /// Methods in this set and not in `other`.
+    /// The methods of this set that are not in `other`.
     #[must_use]
     pub const fn less(self, other: Self) -> Self {
         Self(self.0 & !other.0)
@@ -87,56 +88,58 @@ impl FromIterator<usize> for MethodSet {
     }
 }
 
-/// Derived properties of one method. Unproved claims count as conflict, dependence, or no summary.
+/// Derived properties of a method. A claim that is not proved counts as a conflict, a dependency, or the lack
+/// of a summary.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MethodVerdict {
-    /// Consequence of the rest.
+    /// The category that follows from the other properties.
     pub category: Category,
-    /// The methods, perhaps itself, that it must be ordered with, and why.
+    /// The methods, perhaps itself, that conflict with this one, and the reasons.
     #[serde(default)]
     pub conflicts: BTreeMap<String, Vec<String>>,
-    /// Methods, perhaps itself, whose earlier calls must take effect before it.
+    /// The methods, perhaps itself, whose earlier calls must take effect before a call of this one.
     #[serde(default)]
     pub depends: Vec<String>,
-    /// Its calls combine as its definition says.
+    /// Whether calls combine as the definition says.
     pub summarizable: bool,
-    /// Claims about it that the solver left open.
+    /// Claims that the solver could not decide.
     #[serde(default)]
     pub unknown: Vec<String>,
 }
 
-/// Derived properties of one type, by method.
+/// Derived properties of a type's methods, by name.
 pub type TypeVerdict = BTreeMap<String, MethodVerdict>;
 
-/// Derived properties, by type.
+/// Derived properties of all types, by name.
 pub type Verdicts = BTreeMap<String, TypeVerdict>;
 
-/// Coordination that one method needs.
+/// The coordination that a method needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Coordination {
-    /// How its calls travel.
+    /// The category, which determines the path of the calls.
     pub category: Category,
-    /// Synchronization group, from 0; of conflicting methods only.
+    /// The synchronization group, from 0. Only conflicting methods have one.
     pub group: Option<usize>,
-    /// The methods whose calls, as far as they were applied where this call was checked, must be applied before it
-    /// anywhere else. Those of its own group are left out: the group's order does that.
+    /// The methods that a call of this one depends on: those of their calls that were applied where this call
+    /// was checked must be applied before it at every replica. Methods of its own group are left out, since
+    /// the group has one order.
     pub dependencies: MethodSet,
 }
 
-/// Reason for which a verdict does not fit its definition.
+/// The reason why a verdict does not fit its definition.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VerdictError {
-    /// Verdicts are not TOML of this form.
+    /// The verdicts are not TOML of the right form.
     #[error("the verdicts cannot be read: {0}")]
     Syntax(String),
     /// There is no verdict about this type.
     #[error("there is no verdict about {0}")]
     NoType(String),
-    /// There is no verdict about this method, or one about a method that does not exist.
+    /// There is no verdict about this method, or the verdict's method does not exist.
     #[error("{0} has no method {1}, or no verdict about it")]
     NoMethod(String, String),
-    /// The parts contradict each other.
+    /// The verdict contradicts itself.
     #[error("the verdict about {0}.{1} contradicts itself")]
     Contradiction(String, String),
 }
@@ -144,20 +147,20 @@ pub enum VerdictError {
 /// The verdicts that were checked in.
 ///
 /// # Errors
-/// If they cannot be read, which a test rules out.
+/// If they cannot be parsed, which a test excludes.
 pub fn shipped() -> Result<Verdicts, VerdictError> {
     parse(include_str!("../verdicts.toml"))
 }
 
-/// Reads verdicts.
+/// Parses verdicts.
 ///
 /// # Errors
-/// If the text is not of the form of `verdicts.toml`.
+/// If the text does not have the form of `verdicts.toml`.
 pub fn parse(text: &str) -> Result<Verdicts, VerdictError> {
     toml::from_str(text).map_err(|error| VerdictError::Syntax(error.to_string()))
 }
 
-/// The text that [`parse`] reads, with the methods in the order of the definitions.
+/// Prints verdicts as text for [`parse`], with the methods in the order of the definitions.
 pub fn print(verdicts: &[(&Definition, &TypeVerdict)]) -> String {
     let quoted = |texts: &[String]| {
         let quoted: Vec<_> = texts.iter().map(|text| format!("\"{text}\"")).collect();
@@ -184,11 +187,12 @@ pub fn print(verdicts: &[(&Definition, &TypeVerdict)]) -> String {
     text
 }
 
-/// What coordination the methods of a type need, in the order of its definition.
+/// The coordination that the methods of a type need, in the order of the definition.
 ///
-/// A synchronization group is a connected component of the conflict relation, and has one log. Maximal cliques
-/// (Hamsaz) would let methods that only conflict through a third run in different orders, but then the third is in two
-/// groups and its calls need one place in two logs at once, which costs more than it saves.
+/// A synchronization group is a connected component of the conflict relation, and has one log. With maximal
+/// cliques instead (Hamsaz), two methods that conflict only through a third could run in different orders.
+/// But the third method would be in two groups, and its calls would need one position in two logs at once,
+/// which costs more than it saves.
 ///
 /// # Errors
 /// If the verdict does not fit the definition.
@@ -225,7 +229,7 @@ pub fn coordination(
     Ok(coordination)
 }
 
-/// Category of a method by its conflicts, dependencies, and summaries.
+/// The category of a method, given whether it conflicts, depends on others, and is summarizable.
 pub const fn category(conflicts: bool, depends: bool, summarizable: bool) -> Category {
     match (conflicts, depends, summarizable) {
         (true, ..) => Category::Conflicting,
@@ -234,8 +238,8 @@ pub const fn category(conflicts: bool, depends: bool, summarizable: bool) -> Cat
     }
 }
 
-/// The connected components of the conflict relation, in the order of their first methods. A method without conflicts
-/// is in none.
+/// The connected components of the conflict relation, in the order of their first methods. A method without
+/// conflicts belongs to none.
 fn groups(conflicts: &[MethodSet]) -> Vec<MethodSet> {
     let mut groups: Vec<MethodSet> = vec![];
     for (method, with) in conflicts.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What was proved about states of any kind holds in random ones, for the evaluator that runs.
+//! The claims that were proved about all states hold in random states, for the evaluator that replicas use.
 
 use std::sync::{Arc, LazyLock};
 
@@ -21,7 +21,7 @@ static TYPES: LazyLock<Vec<(Arc<Type>, Vec<MethodVerdict>)>> = LazyLock::new(|| 
     shipped.into()
 });
 
-/// A state, whether or not it can be reached, from words of randomness.
+/// A random state, reachable or not, made from random bytes.
 fn state(kind: &Arc<Type>, random: &[u8]) -> Object {
     let mut object = Object::new(kind);
     let mut random = random.iter().cycle();

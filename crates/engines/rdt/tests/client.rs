@@ -1,5 +1,6 @@
-//! Clients on a network that loses, repeats and delays, of an object whose replicas crash: an update takes effect
-//! once where its client is told so, never where it is told so, and at most once anyway.
+//! Clients call an object over a network that loses, repeats and delays messages, while replicas crash. An
+//! update takes effect exactly once if its client is told so, never if its client is told so, and at most
+//! once in any case.
 
 mod cluster;
 

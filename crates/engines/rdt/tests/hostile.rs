@@ -1,4 +1,5 @@
-//! A peer may say and write anything: nobody stops for it, and what is no message changes nothing and is counted.
+//! A peer may send and write anything. No replica stops because of it, and malformed messages change nothing
+//! and are counted.
 
 mod cluster;
 
@@ -51,7 +52,7 @@ fn run(network: &mut Network<Replica>, length: Duration) {
     network.replies.clear();
 }
 
-/// Every client makes some call, sensible or not.
+/// Every client makes a random call, valid or not.
 fn ask(network: &mut Network<Replica>) {
     for index in 0..NODES {
         let method = network.random(4) as u8;
@@ -95,14 +96,14 @@ fn what_is_no_message_changes_nothing() {
     }
 }
 
-/// Numbers at the edges of what a word holds.
+/// A random number, often at the limits of a word.
 fn strange(network: &mut Network<Replica>) -> u64 {
     let random = network.random(u64::MAX);
     [0, 1, 2, random % 64, random, 1 << 31, 1 << 32, 1 << 60, 1 << 63, u64::MAX - 1, u64::MAX]
         [random as usize % 11]
 }
 
-/// A summary, as `layout.rs` has it, of strange numbers.
+/// A summary in the layout of `layout.rs`, filled with strange numbers.
 fn summary(network: &mut Network<Replica>) -> [u8; 64] {
     let mut bytes = [0; 64];
     let count = strange(network).to_be_bytes();
@@ -117,8 +118,8 @@ fn summary(network: &mut Network<Replica>) -> [u8; 64] {
     bytes
 }
 
-/// Peers write what they like where they may write, and where their headers are READ to; they send well-formed
-/// messages with strange numbers. The replicas need not work any more, but none panics.
+/// Peers write arbitrary bytes where they have write access and into the buffers for their headers. They also
+/// send well-formed messages with strange numbers. The replicas may stop working, but none panics.
 #[test]
 fn strange_words_stop_nobody() {
     let (mut seen, mut full) = (0, 0);
@@ -127,7 +128,7 @@ fn strange_words_stop_nobody() {
         let mut parameters = small(name, NODES);
         parameters.summaries =
             [Summaries::Rpc, Summaries::Unbuffered, Summaries::Buffered][seed as usize % 3];
-        // The inboxes of headers, summaries and a part of the rings.
+        // The buffers of headers, the summaries, and a part of the rings.
         let from = 64 * (1 + NODES) + 320;
         let to = from + 320 * NODES + 64 * 32 * NODES;
         let mut network = started(seed, &parameters);
@@ -138,7 +139,8 @@ fn strange_words_stop_nobody() {
             let summary = summary(&mut network);
             let at = from + 8 * network.random((to - from) as u64 / 8 - 8) as usize;
             let with_summary = network.chance(500);
-            // A header that names a later life of the receiver itself rightly ends it.
+            // A header with a later incarnation of the receiver would rightly stop it, so that field is left
+            // alone.
             let names_lives = at < from + 320 * NODES && (16..48).contains(&((at - from) % 320));
             let at = if names_lives { at + 32 } else { at };
             let memory = network.nodes[index].as_mut().unwrap().memory.image_mut();
@@ -171,7 +173,7 @@ fn strange_words_stop_nobody() {
     assert!(seen > 1_000 && full > 60, "{seen} {full}");
 }
 
-/// What only the host may ask for changes nothing if a stranger asks, and is counted.
+/// Requests that only the host may make change nothing if they come from another caller, and are counted.
 #[test]
 fn strangers_do_not_wire_a_replica() {
     let parameters = small("account", NODES);
@@ -196,7 +198,7 @@ fn strangers_do_not_wire_a_replica() {
     let [Effect::Reply { to, kind, payload }] = all[..] else { panic!("{all:?}") };
     let answer = Answer::parse(effects.message(*kind, payload).payload).unwrap();
     assert_eq!((*to, answer.status), (caller, Status::BadRequest));
-    // Its host may.
+    // The node's own host may make them.
     effects.clear();
     tell(&mut replica, Caller::Host(1), &mut effects);
     let Some(Effect::Reply { kind, payload, .. }) = effects.iter().next() else { panic!("it is answered") };

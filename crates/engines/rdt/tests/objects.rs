@@ -1,4 +1,4 @@
-//! Objects as a replica uses them.
+//! Objects, used as a replica uses them.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ fn an_account_is_not_overdrawn() {
 
 #[test]
 fn courses_with_students_stay() {
-    // 70 elements: sets and rows take two words, the second of them in part.
+    // With 70 elements, sets and rows take two words, the second of them partly used.
     let kind = shipped("courseware", 70);
     let [add_student, add_course, delete, enroll] =
         ["addStudent", "addCourse", "deleteCourse", "enroll"].map(|name| method(&kind, name));

@@ -1,4 +1,4 @@
-//! Clusters of replicas of every type, in every configuration, without faults and with all of them.
+//! Clusters with every type and every configuration, without faults and with all faults.
 
 mod cluster;
 
@@ -9,7 +9,7 @@ use weft_rdt::{MethodSet, types};
 use weft_smr::Delivery;
 use weft_time::Duration;
 
-/// The configurations that SafarDB compares, and reducible methods on the irreducible path.
+/// The configurations that SafarDB compares, and one in which reducible calls take the irreducible path.
 fn configured(mut parameters: ReplicaParameters, which: u64) -> ReplicaParameters {
     match which % 4 {
         0 => {}
@@ -43,7 +43,7 @@ fn every_type_converges_in_every_configuration() {
     }
 }
 
-/// Runs of so many seeds, and what was seen in them.
+/// Runs all seeds, and returns the sums of counters.
 fn runs(seeds: std::ops::Range<u64>) -> std::collections::BTreeMap<&'static str, u64> {
     let mut sums = std::collections::BTreeMap::new();
     for seed in seeds {
@@ -63,7 +63,8 @@ fn runs(seeds: std::ops::Range<u64>) -> std::collections::BTreeMap<&'static str,
         }
         cluster.heal();
         let counters = cluster.counters();
-        // Nobody writes nonsense, so who refuses what is written, or gives up a follower for it, is wrong itself.
+        // No node sends malformed messages here. So a replica that counts one, or drops a peer because of
+        // one, is faulty itself.
         assert_eq!(counters["malformed"], 0, "seed {seed}");
         for (name, count) in counters {
             *sums.entry(name).or_insert(0) += count;
@@ -85,9 +86,9 @@ fn what_was_answered_survives_crashes_partitions_and_slow_nodes() {
     }
 }
 
-/// Seeds with which something was wrong once: what came of order when a node was slow (1404, 2131), entries of a log
-/// that were decided and lost (1104, 1984, 2164), or that only one dead node had, because another one said that it
-/// has them (1307), a node that was behind and took that back (2163, 2199).
+/// Seeds that failed once. The causes were the order of events at a slow node (1404, 2131); log entries that
+/// were decided and then lost (1104, 1984, 2164); log entries that only one dead node had, because another
+/// claimed to have them (1307); and a node that lagged and then reported that it did not (2163, 2199).
 #[test]
 fn what_was_found_once_is_not_found_again() {
     for seed in [1104, 1307, 1404, 1984, 2131, 2163, 2164, 2199] {
@@ -103,9 +104,10 @@ fn many_more_runs() {
     println!("{:?}", runs(from.parse().unwrap()..to.parse().unwrap()));
 }
 
-/// By commit rule `local` an answer says that the call has taken effect at its own replica. If that crashes before
-/// others have it, it is gone; nothing else is, and conflicting calls never are ([`Cluster::heal`] looks at each
-/// answer). What is left is one state, with its invariant.
+/// By commit rule `local`, an answer says that the call has taken effect at its own replica. If that replica
+/// crashes before another has the call, the call is lost. Nothing else is lost, and conflicting calls never
+/// are ([`Cluster::heal`] checks each answer). All replicas end in the same state, in which the invariant
+/// holds.
 #[test]
 fn by_the_local_rule_only_the_calls_of_a_crashed_replica_are_lost() {
     let mut lost = [0; 2];

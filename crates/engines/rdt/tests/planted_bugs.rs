@@ -1,5 +1,5 @@
-//! Each planted bug makes a run fail: proof that the checks would see it. Some show in random runs; for each of the
-//! others there is a schedule that shows it, and in which nothing is wrong without it.
+//! Each planted bug makes a run fail, which shows that the checks find it. Some bugs show in random runs. For
+//! each of the others there is a schedule that fails with the bug and passes without it.
 #![cfg(feature = "planted-bugs")]
 
 mod cluster;
@@ -12,13 +12,13 @@ use weft_rdt::replica::PlantedBug;
 use weft_smr::Role;
 use weft_time::Duration;
 
-/// What a run ends with, if not well.
+/// How a run fails, if it does.
 fn failure(run: impl FnOnce()) -> Option<String> {
     let text = catch_unwind(AssertUnwindSafe(run)).err()?.downcast::<String>();
     Some(text.map_or("a panic".into(), |text| text.chars().take(160).collect()))
 }
 
-/// What some random run ends with.
+/// The first of some random runs that fails, and how.
 fn violation(bug: Option<PlantedBug>, seeds: std::ops::Range<u64>) -> Option<(u64, String)> {
     seeds.into_iter().find_map(|seed| {
         let name = ["account", "2p-set", "auction", "g-counter"][seed as usize % 4];
@@ -48,7 +48,7 @@ fn random_runs_show_planted_bugs() {
     }
 }
 
-/// A cluster at rest, with that bug or none, to run the schedule on: well without the bug, and not with it.
+/// Runs a schedule on a cluster without faults. It must fail with the bug, and pass without it.
 fn shows(bug: PlantedBug, name: &str, nodes: usize, schedule: fn(&mut Cluster)) {
     let run = |planted| {
         let mut parameters = small(name, nodes);
@@ -66,7 +66,7 @@ fn shows(bug: PlantedBug, name: &str, nodes: usize, schedule: fn(&mut Cluster)) 
     }
 }
 
-/// A dies after it has sent a call to B only. Who is left must agree on it.
+/// A sends a call to B only, and crashes. The remaining nodes must all get the call.
 #[test]
 fn who_does_not_ask_others_for_what_the_dead_have_sent_stays_behind() {
     shows(PlantedBug::NotUniform, "g-counter", 3, |cluster| {
@@ -78,7 +78,8 @@ fn who_does_not_ask_others_for_what_the_dead_have_sent_stays_behind() {
     });
 }
 
-/// A's call is answered: A and B have it. A forgets it, and comes back where only C can be reached, which never had it.
+/// A's call is answered, since A and B have it. A loses its memory, and rejoins where it can reach only C,
+/// which never had the call.
 #[test]
 fn who_joins_with_what_one_has_forgets_what_another_has() {
     shows(PlantedBug::HastyJoin, "g-counter", 3, |cluster| {
@@ -103,8 +104,8 @@ fn who_joins_with_what_one_has_forgets_what_another_has() {
     });
 }
 
-/// A inserts, and only B hears of it. B removes what A has inserted, and all others hear of that. A and B forget it
-/// all: what was removed never comes.
+/// A inserts an element, and only B gets the call. B removes the element, and all others get that call. A and
+/// B lose their memory. So the others wait for ever for the insertion that the removal depends on.
 #[test]
 fn what_depends_on_what_is_lost_never_takes_effect() {
     shows(PlantedBug::UnstableDependencies, "2p-set", 5, |cluster| {
@@ -122,9 +123,9 @@ fn what_depends_on_what_is_lost_never_takes_effect() {
     });
 }
 
-/// A leads, and checks that what it adds it may delete; nobody hears of either. B begins to lead where A has added,
-/// and dies. When A leads again the deletion stands behind B's beginning: it was checked in a state that did not come
-/// about.
+/// A leads, and checks that it may delete an element which it has just added; no other node gets either call.
+/// B starts to lead in the slot of A's addition, and crashes. When A leads again, the deletion follows the
+/// start of B's term in the log. It was checked in a state that never existed, so it must not take effect.
 #[test]
 fn what_a_former_leader_has_checked_does_not_count() {
     shows(PlantedBug::StaleTerm, "movie", 3, |cluster| {
@@ -150,15 +151,15 @@ fn what_a_former_leader_has_checked_does_not_count() {
     });
 }
 
-/// C's call is decided, but C does not hear of it, because it grants its log to nobody. It asks the next leader for
-/// it again.
+/// C's call is decided, but C does not learn of it, because it grants access to its log to nobody. C sends
+/// the call to the next leader again.
 #[test]
 fn a_call_that_is_decided_is_not_decided_again() {
     shows(PlantedBug::ForgottenCall, "movie", 5, |cluster| {
         cluster.network.loses = |from, _, kind, payload| {
             from == 2 && kind == weft_smr::message::Kind::Granted as u8 && payload[0] == 0
         };
-        // Its leader loses the connection that it has, and gets no other one.
+        // The leader loses its present connection to C, and gets no new one.
         cluster.cut(0, &[2], true);
         cluster.run(Duration::from_us(20));
         cluster.invoke(0, "addCustomer", [3, 0, 0, 0]);

@@ -1,9 +1,10 @@
-//! The promise of the verdicts, tried: replicas that coordinate as they say, and no more.
+//! Tests what the verdicts guarantee: replicas coordinate as the verdicts demand, and no more.
 //!
-//! Every replica makes calls and takes in those of others in an order of its own, as far as groups and dependences
-//! leave it one. Conflicting calls are checked at one replica per group and applied in its order everywhere;
-//! reducible calls travel as cumulative summaries, or like irreducible ones. Then each call must be permissible
-//! wherever it is applied, the invariant must hold at every step, and all replicas must end in one state.
+//! Every replica makes calls and applies those of others in a random order, within the limits of groups and
+//! dependencies. Conflicting calls are checked at one replica per group, and applied in its order everywhere.
+//! Reducible calls travel as cumulative summaries, or like irreducible ones. Then each call must be
+//! permissible wherever it is applied, the invariant must hold at every step, and all replicas must end in
+//! one state.
 
 use std::sync::Arc;
 
@@ -26,7 +27,7 @@ impl Random {
         (self.0.next_u64() % bound as u64) as usize
     }
 
-    /// Arguments as a client at `replica` would choose them.
+    /// Random arguments, as a client at `replica` may choose them.
     fn arguments(&mut self, kind: &Type, method: usize, replica: usize) -> Arguments {
         let method = &kind.definition().methods[method];
         let mut arguments = Arguments::default();
@@ -45,31 +46,31 @@ impl Random {
     }
 }
 
-/// How many calls of each method were applied: of a conflicting method in all, of any other by origin.
+/// Number of applied calls of each method: in total for a conflicting method, by origin for others.
 type Counts = [[usize; REPLICAS]; METHODS_MAX];
 
 #[derive(Clone, Debug)]
 struct Call {
     method: usize,
     arguments: Arguments,
-    /// What the checking replica had applied of the methods that this one depends on.
+    /// How many calls of the methods that this one depends on the checking replica had applied.
     needed: Counts,
 }
 
 struct Replica {
     object: Object,
     applied: Counts,
-    /// By origin: how many of its irreducible calls were taken.
+    /// By origin: number of its irreducible calls that were applied.
     taken: [usize; REPLICAS],
-    /// By group: how many calls of its log were applied.
+    /// By group: number of calls of its log that were applied.
     logged: Vec<usize>,
-    /// By origin: how many writes of its summaries have arrived.
+    /// By origin: number of its summary writes that have arrived.
     arrived: [usize; REPLICAS],
-    /// By origin: the summaries that were taken in, by method and slot.
+    /// By origin: the summaries that were applied, by method and slot.
     summaries: Vec<Vec<Vec<SummaryWords>>>,
 }
 
-/// What is left out on purpose, to see that it is missed.
+/// Coordination that is omitted on purpose, to show that the checks notice it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Omitted {
     Nothing,
@@ -82,11 +83,11 @@ struct Cluster {
     replicas: Vec<Replica>,
     /// By origin: its irreducible calls.
     queues: Vec<Vec<Call>>,
-    /// By origin: its writes of cumulative summaries, which arrive in order: method, slot, what was written.
+    /// By origin: its writes of cumulative summaries, which arrive in order. Each has method, slot and words.
     writes: Vec<Vec<(usize, usize, SummaryWords)>>,
     /// By group: its log. Replica `group % REPLICAS` leads it.
     logs: Vec<Vec<Call>>,
-    /// Reducible calls travel as summaries.
+    /// Whether reducible calls travel as summaries.
     reduce: bool,
     omitted: Omitted,
     permitted: usize,
@@ -113,7 +114,7 @@ impl Cluster {
         Self { kind, replicas, queues, writes, logs, reduce, omitted, permitted: 0 }
     }
 
-    /// A client asks replica `at` for a call; one of a group goes to the group's leader.
+    /// A client makes a random call at replica `at`. A conflicting call goes to the leader of its group.
     fn call(&mut self, random: &mut Random, at: usize) -> Result<(), String> {
         let method = random.below(self.kind.method_count());
         let coordination = *self.kind.coordination(method);
@@ -173,7 +174,7 @@ impl Cluster {
         if broken.is_empty() { Ok(()) } else { Err(format!("{name} breaks {broken:?} at replica {at}")) }
     }
 
-    /// Replica `at` takes in one thing if it may; whether there was one.
+    /// Replica `at` applies one call or summary, if it may. Returns whether there was one.
     fn take(&mut self, random: &mut Random, at: usize) -> Result<bool, String> {
         let choices = 2 * REPLICAS + self.logs.len();
         let first = random.below(choices);
@@ -221,7 +222,7 @@ impl Cluster {
         Ok(true)
     }
 
-    /// Up to three writes arrive before the replica looks: it sees the last one of each slot.
+    /// Up to three writes arrive before the replica reads its memory: it sees only the last one of each slot.
     fn take_summaries(&mut self, random: &mut Random, at: usize, origin: usize) -> Result<bool, String> {
         let waiting = self.writes[origin].len() - self.replicas[at].arrived[origin];
         if origin == at || waiting == 0 {
@@ -287,7 +288,7 @@ fn replicas_that_coordinate_as_derived_keep_the_promise() {
     }
 }
 
-/// Whether some seed shows that something is missing.
+/// Whether some seed shows that coordination was omitted.
 fn is_missed(name: &str, omitted: Omitted) -> bool {
     (0..300).any(|seed| Cluster::new(name, true, omitted).run(seed, 200).is_err())
 }

@@ -1,23 +1,23 @@
-//! Golden conversations of replicated objects: each script in `tests/scripts` is a talk between replicas on one of
-//! the three paths of a call.
+//! Golden scripts of replicated objects. Each script in `tests/scripts` is a conversation between replicas on
+//! one of the three paths of a call.
 //!
-//! A line that begins with `>` tells the nodes what to do; the lines below it are what came of it. Lines with `#` are
-//! remarks. `WEFT_UPDATE_SCRIPTS=1 cargo test -p weft-rdt --test scripts` writes what comes of the commands into the
-//! scripts: read the difference before you commit it.
+//! A line that begins with `>` is a command to the nodes. The lines below it are the resulting messages.
+//! Lines with `#` are comments. `WEFT_UPDATE_SCRIPTS=1 cargo test -p weft-rdt --test scripts` runs the
+//! commands and writes the results into the scripts: review the difference before you commit it.
 //!
 //! ```text
 //! > nodes 3 account          three founding replicas of an account
 //! > call 1 deposit 5         node 1's host calls a method
-//! > query 2 balance          node 2's host asks
+//! > query 2 balance          node 2's host makes a query
 //! > run 20                   20 us pass
-//! > quiet 200                200 us pass, and nobody listens
-//! > crash 0                  node 0 is gone, with its memory
-//! > start 0                  node 0 comes back, empty
-//! > cut 0 2, heal 0 2        what node 0 sends to node 2 is lost; it comes again
+//! > quiet 200                200 us pass, and nothing is printed
+//! > crash 0                  node 0 crashes and loses its memory
+//! > start 0                  node 0 restarts with empty memory
+//! > cut 0 2, heal 0 2        messages from node 0 to node 2 are lost; they arrive again
 //! ```
 //!
-//! `0 -> 1: x` is a datagram, `0 => 1: x` a WRITE into node 1's memory, or a READ of it; `0 => 1,2` are two of them.
-//! Heartbeats are not shown.
+//! `0 -> 1: x` is a datagram. `0 => 1: x` is a WRITE into node 1's memory, or a READ of it. `0 => 1,2` stands
+//! for two of them. Heartbeats are not shown.
 
 mod cluster;
 #[path = "../../golden_scripts.rs"]
@@ -39,26 +39,26 @@ use weft_smr::slot::{OVERHEAD, word};
 use weft_time::{Duration, Instant};
 use weft_waist::{Configuration, Epoch, Event, NodeSet, View};
 
-/// The purpose of the data connections in this network.
+/// The purpose number of data connections in this network.
 const DATA_PURPOSE: u8 = 14;
 const SUMMARY_BYTES: usize = 64;
 const HEADER_BYTES: usize = 320;
-/// Bytes of an ordered call before its vector.
+/// Bytes of a logged call that precede its vector.
 const ORDERED_HEAD: usize = 64;
 
-/// What is said about an object.
+/// Describes messages about an object in words.
 #[derive(Clone)]
 struct ObjectWords {
     kind: Arc<Type>,
     nodes: usize,
-    /// Its first group's log, if it has one.
+    /// The layout of its first group's log, if it has one.
     log: LogPlaces,
 }
 
 impl ObjectWords {
     fn new(parameters: &ReplicaParameters) -> Self {
         let nodes = parameters.nodes;
-        // As the engine chooses them: an ordered call with its vector, and what a slot holds beside.
+        // The same sizes as the engine chooses: a logged call with its vector, and the overhead of a slot.
         let slot_bytes = (ORDERED_HEAD + 8 * nodes + 24 + OVERHEAD).next_multiple_of(64);
         let log = weft_smr::Parameters { nodes, slot_bytes, snapshot_bytes: 0, ..parameters.log.clone() };
         let logs = parameters.kind.group_count() * Group::memory_bytes(&log);
@@ -73,7 +73,7 @@ impl ObjectWords {
         format!("{}({})", method.name, arguments.join(", "))
     }
 
-    /// A vector: by origin summaries and entries, by group the log, 4 bytes each.
+    /// Prints a vector: by origin summaries and entries, by group the log, 4 bytes each.
     fn vector(&self, bytes: &[u8]) -> String {
         let numbers: Vec<u32> =
             bytes.chunks_exact(4).map(|four| u32::from_be_bytes(four.try_into().unwrap())).collect();
@@ -187,7 +187,7 @@ impl Stage {
                 call(&mut self.network, index, 0, Call::Wire as u8, &wire.encode());
             }
         }
-        // That it is wired is not worth a line.
+        // The setup of connections is not printed.
         self.lines.borrow_mut().truncate(said);
         let all = NodeSet::first(self.parameters.nodes);
         let this = NodeSet::EMPTY.with(node(index));

@@ -1,4 +1,4 @@
-//! Replicas that have taken copies of the state from different ones.
+//! Replicas that have taken snapshots from different peers.
 
 mod cluster;
 
@@ -7,25 +7,25 @@ use weft_rdt::MethodSet;
 use weft_rdt::replica::{Replica, ReplicaParameters};
 use weft_time::Duration;
 
-/// The datagram that asks for a data connection.
+/// The kind of the datagram that requests a data connection.
 const CONNECT: u8 = 10;
 
-/// Nodes of the schedule. The others are 0, 5 and 6.
+/// The nodes of the schedule. The other nodes are 0, 5 and 6.
 const A: usize = 1;
 const B: usize = 2;
 const X: usize = 3;
 const Y: usize = 4;
 
-/// A and B have made calls that they can tell nobody. X comes back with a copy of A's state, and Y with one of B's;
-/// then A and B die. X and Y, and all others, get from each other what they lack: X and Y must not have it in their
-/// objects alone, where nobody can read single calls.
+/// A and B have made calls that they can send to nobody. X rejoins with a snapshot of A's state, and Y with
+/// one of B's; then A and B crash. X, Y and all others get from each other the calls that they lack. So X and
+/// Y must not have these calls only as part of their objects, where nobody can read single calls.
 #[test]
 fn who_has_taken_a_snapshot_can_pass_on_what_was_in_it() {
     let mut cluster =
         Cluster::new(1, ReplicaParameters { reduce: MethodSet::EMPTY, ..small("g-counter", 7) });
     cluster.asking = false;
     cluster.run(Duration::from_us(100));
-    // A and B lose their connections, and make calls. From now on A can make none but to X, and B none but to Y.
+    // A and B lose their connections, and make calls. From now on A can connect only to X, and B only to Y.
     for origin in [A, B] {
         let others: Vec<usize> = (0..7).filter(|node| *node != origin).collect();
         cluster.cut(origin, &others, true);
@@ -72,9 +72,9 @@ fn who_has_taken_a_snapshot_can_pass_on_what_was_in_it() {
     cluster.heal();
 }
 
-/// Node 1's deposits have come to node 0 alone, which leads, and withdrawals that depend on them fill the log: node 2
-/// cannot make them, so nothing in the log is written over. Now node 1 has a new life. As it lives, nobody else
-/// passes its deposits on, and no log takes it in before there is room.
+/// Node 1's deposits have reached only node 0, which leads. Withdrawals that depend on them fill the log.
+/// Node 2 cannot apply these, so no log slot becomes free. Now node 1 restarts in a new incarnation. While it
+/// is alive, no other node sends its deposits to node 2; and no log can include it before there is room.
 #[test]
 fn who_joins_passes_on_what_others_wait_for() {
     let account = || small("account", 3);
@@ -90,7 +90,7 @@ fn joins_while_the_log_stands_still(parameters: ReplicaParameters) {
     let mut cluster = Cluster::new(1, parameters);
     cluster.asking = false;
     cluster.run(Duration::from_us(100));
-    // Node 2's data connections break and do not come back. So it is sent nothing of node 1's, and copies nothing
+    // Node 2's data connections fail and are not restored. So it gets none of node 1's calls, and copies none
     // from node 0.
     cluster.cut(LACKS, &[LEADER, ORIGIN], true);
     cluster.cut(ORIGIN, &[LACKS], true);

@@ -1,13 +1,14 @@
-//! Where everything lies in a replica's memory: the same at all replicas, and everything has one writer.
+//! The layout of a replica's memory. It is the same at all replicas, and every part has one writer.
 //!
 //! ```text
 //! 0       pulse                                                       weft_smr
 //! then    header(320)    written by the replica, READ by its peers:
-//!             0 incarnation(8)   8 incarnation if it is full, else 0(8)   16 lives(32), as far as what was permitted to others is here
-//!             48 by origin: its incarnation of which something has taken effect here last(4 each)
-//!             80 by origin: the first so many summarized calls are here(8 each)
-//!             144 by origin: so many ring entries have taken effect here(8 each)
-//!             208 by origin: so many ring entries were here when `lives` became what they are(8 each)
+//!             0 incarnation(8)   8 incarnation if it is full, else 0(8)
+//!             16 lives(32): the incarnations that it knows of, once all writes under older permissions were examined
+//!             48 by origin: the latest incarnation of which a call has taken effect here(4 each)
+//!             80 by origin: number of summarized calls that are here, without gaps(8 each)
+//!             144 by origin: number of ring entries that have taken effect here(8 each)
+//!             208 by origin: number of ring entries that were here when `lives` last changed(8 each)
 //!         for each peer its header as read(320)
 //!         summaries: by origin, method and slot(64 each), written by the origin
 //!             0 count(8)   8 complete(8)   16 origin(1) method(1) zero(2) slot(4)   24 words(16)
@@ -15,16 +16,17 @@
 //!         rings: by origin, entry e in place e modulo their number, written by the origin
 //!             0 number(8)   8 origin(1) method(1) zero(2) incarnation(4)   16 sequence(4) zero(4)   24 arguments(32)
 //!             56 dependencies   last 8: number(8)
-//!         outgoing: own summaries as they were sent, by count modulo the ring
-//!         staging: for each peer what is copied from it
+//!         outgoing: own summaries as they were sent, by count modulo the size of the ring
+//!         staging: for each peer a buffer for copies from it
 //!         snapshot: 0 attempt(8)   8 receiver(1) zero(7)   16 the state
 //!         groups                                                      weft_smr
 //! ```
 //!
-//! *count* numbers the summarized calls of an origin over all its methods, slots and lives. A summary was whole when
-//! it was read if its first and last words agree, and so was an entry. *complete* says that the first so many calls
-//! of the origin have arrived, in whatever slots, when this summary has: summaries are written in the order of their
-//! counts, so it is the count itself, unless a restarted origin writes its summaries anew.
+//! *count* numbers the summarized calls of an origin over all its methods, slots and incarnations. A summary
+//! was read whole if its first and last words agree; the same holds for a ring entry. *complete* says how
+//! many calls of the origin, in whatever slots, have arrived without gaps once this summary has. An origin
+//! writes summaries in the order of their counts, so *complete* is equal to *count*, unless a restarted
+//! origin writes its summaries again.
 
 use std::ops::Range;
 
@@ -39,11 +41,11 @@ use crate::object::{Arguments, SummaryWords, Type};
 
 pub(crate) const HEADER_BYTES: usize = 320;
 pub(crate) const SUMMARY_BYTES: usize = 64;
-/// The most calls of one kind that an origin makes: dependencies have no room for more.
+/// The most calls of one kind that an origin makes: dependency vectors have 32 bits for each count.
 pub(crate) const COUNT_MAX: u64 = u32::MAX as u64;
-/// Bytes copied from a peer at a time.
+/// Bytes copied from a peer by one READ.
 pub(crate) const STAGE_BYTES: usize = 4_096;
-/// Before the state in a snapshot.
+/// Bytes of a snapshot that precede the state.
 pub(crate) const SNAPSHOT_HEAD: usize = 16;
 const ENTRY_HEAD: usize = 56;
 
@@ -53,7 +55,7 @@ pub(crate) struct Layout {
     nodes: usize,
     ring: u64,
     entry: usize,
-    /// Summaries of an origin, and the first of each method.
+    /// Number of summaries of an origin; and for each method the index of its first summary.
     pub slots: usize,
     first_slot: [usize; METHODS_MAX],
     header: usize,
@@ -63,7 +65,7 @@ pub(crate) struct Layout {
     staging: usize,
     pub snapshot: usize,
     pub snapshot_bytes: usize,
-    /// Of these, what a replica saves.
+    /// Bytes of the snapshot that hold the state.
     pub state_bytes: usize,
     pub groups: usize,
     pub bytes: usize,
@@ -123,7 +125,7 @@ impl Layout {
         self.header + HEADER_BYTES * (1 + peer)
     }
 
-    /// The number of a slot among those of an origin.
+    /// The index of a slot among all slots of an origin.
     pub fn place(&self, method: usize, slot: usize) -> usize {
         self.first_slot[method] + slot
     }
@@ -144,7 +146,8 @@ impl Layout {
         self.entry
     }
 
-    /// Number of the `entries` entries from `number` on that are contiguous and fit into the staging area.
+    /// How many of `entries` ring entries, from `number` on, are contiguous in memory and fit into the
+    /// staging buffer.
     pub fn piece(&self, number: u64, entries: u64) -> u64 {
         entries.min(self.ring - number % self.ring).min((STAGE_BYTES / self.entry) as u64)
     }
@@ -164,8 +167,8 @@ impl ReplicaParameters {
         Layout::new(self).bytes
     }
 
-    /// Where in that memory the copies of the state stand that nodes give to those that come back. Nothing else is as
-    /// large, and nothing is touched as rarely.
+    /// The part of that memory where the replica stores snapshots of its state for joining nodes. No other
+    /// part is as large or as rarely used.
     pub fn snapshot_area(&self) -> Range<usize> {
         let layout = Layout::new(self);
         layout.snapshot..layout.snapshot + layout.snapshot_bytes
@@ -218,7 +221,7 @@ impl Header {
 }
 
 impl Header {
-    /// Whether it says what can be: nobody has as many calls as this before it is restarted.
+    /// Whether all counts are possible: an origin makes fewer calls than this before it is restarted.
     pub fn is_plausible(&self) -> bool {
         let counts = self.summaries.iter().chain(&self.entries).chain(&self.received);
         counts.into_iter().all(|count| *count <= COUNT_MAX)
@@ -255,7 +258,7 @@ impl Summary {
         bytes
     }
 
-    /// The summary in these bytes, if it is whole. Zeros are none.
+    /// Decodes a summary, if it was read whole. Zeros are not a summary.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         if bytes.len() != SUMMARY_BYTES || word(bytes, 0) != word(bytes, 56) || word(bytes, 0) == 0 {
             return None;
@@ -272,7 +275,7 @@ impl Summary {
     }
 }
 
-/// One call in a ring.
+/// A call in a ring.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub number: u64,
@@ -298,7 +301,7 @@ impl Entry {
         put(bytes, layout.entry - 8, self.number);
     }
 
-    /// The entry with that number, if it stands in these bytes and is whole.
+    /// Decodes the entry `number`, if these bytes hold it and it was read whole.
     pub fn parse(bytes: &[u8], number: u64, layout: &Layout) -> Option<Self> {
         if word(bytes, 0) != number || word(bytes, layout.entry - 8) != number {
             return None;

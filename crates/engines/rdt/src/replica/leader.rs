@@ -1,4 +1,4 @@
-//! Conflicting calls: bringing them to the leader of their group, and leading one.
+//! Conflicting calls: how they reach the leader of their group, and how a leader handles them.
 
 use std::collections::VecDeque;
 
@@ -13,18 +13,18 @@ use super::vector::Vector;
 use super::witness::Witness;
 use super::{Phase, Replica};
 
-/// Conflicting calls of a node that may be undecided, by group.
+/// The most conflicting calls of a node that may be undecided, in each group.
 pub(crate) const ASKED_MAX: u64 = ORDERED_WINDOW as u64;
 
-/// Calls that a leader has checked and not proposed yet, and calls that it has still to check.
+/// A leader's calls that are still to be checked, and calls that it has checked but not proposed yet.
 #[derive(Clone, Debug)]
 pub(crate) struct Queue {
     calls: VecDeque<(usize, Forward)>,
     checked: VecDeque<Ordered>,
-    /// By origin: what was taken into the queue in this leadership.
+    /// By origin: the latest calls that were accepted into the queue while this node leads.
     taken: [[(u32, u64); ORDERED_WINDOW]; NODES_MAX],
     tickets: u64,
-    /// When this node's own calls were last sent, and to whom.
+    /// When this node last sent its own calls to a leader, and to which one.
     asked_at: Instant,
     asked_of: Option<usize>,
 }
@@ -41,7 +41,7 @@ impl Queue {
         }
     }
 
-    /// Whether nothing waits for others to have what it depends on.
+    /// Whether no checked call waits until its dependencies are stable.
     pub fn is_idle(&self) -> bool {
         self.checked.is_empty()
     }
@@ -89,7 +89,7 @@ impl<W: Witness> Replica<W> {
         }
     }
 
-    /// Asks again for what was not decided for long, or if another node leads now.
+    /// Sends undecided calls to the leader again, if they wait for long or another node leads now.
     pub(super) fn ask_leader(&mut self, group: usize, now: Instant, io: &mut Io<'_>) {
         if self.phase != Phase::Full || self.state.groups[group].asked.is_empty() {
             return;
@@ -108,7 +108,7 @@ impl<W: Witness> Replica<W> {
         }
     }
 
-    /// A call has come to be checked.
+    /// A call has arrived that this node is to check as leader.
     pub(super) fn forwarded(&mut self, origin: usize, forward: &Forward, now: Instant, io: &mut Io<'_>) {
         let (group, method) = (usize::from(forward.group), usize::from(forward.method));
         let known = group < self.groups.len()
@@ -126,7 +126,7 @@ impl<W: Witness> Replica<W> {
         }
     }
 
-    /// Leads a group, if it is this node's to lead: begins, checks calls, proposes what was checked.
+    /// Leads a group, if this node is its leader: starts a term, checks calls, and proposes checked ones.
     pub(super) fn lead(&mut self, group: usize, now: Instant, io: &mut Io<'_>) {
         let leads = self.phase == Phase::Full && self.groups[group].is_leading();
         let lead = &mut self.state.groups[group].lead;
@@ -169,7 +169,7 @@ impl<W: Witness> Replica<W> {
         }
     }
 
-    /// Checks calls, each in the state in which all before it have taken effect.
+    /// Checks calls, each in the state in which all earlier ones have taken effect.
     fn check(&mut self, group: usize) {
         let Self { queues, state, .. } = self;
         let queue = &mut queues[group];
@@ -206,7 +206,7 @@ impl<W: Witness> Replica<W> {
         }
     }
 
-    /// Proposes what was checked, when a majority has what it depends on.
+    /// Proposes checked calls as soon as a majority has their dependencies.
     fn propose_checked(&mut self, group: usize, now: Instant, io: &mut Io<'_>) {
         while let Some(&ordered) = self.queues[group].checked.front() {
             if !self.is_stable(&ordered.depends, true) {
@@ -235,7 +235,7 @@ impl<W: Witness> Replica<W> {
     ) -> bool {
         let mut bytes = [0; Ordered::BYTES_MAX];
         let bytes = ordered.encode(&mut bytes, self.parameters.nodes);
-        // It may be decided at once.
+        // Counted before the proposal, which may be decided at once.
         self.state.groups[group].lead.in_flight += 1;
         let mut taken = false;
         self.with_group(group, now, io, |group, ports| taken = group.propose(ticket, bytes, ports).is_ok());

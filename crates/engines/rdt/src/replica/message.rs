@@ -1,7 +1,8 @@
 //! Calls and datagrams, byte by byte.
 //!
-//! Integers are big-endian and aligned to their size; what is marked zero is written as zero and ignored. Arguments
-//! are four 8-byte numbers. `lives` are the incarnations that the sender knows of nodes 0 to 7, 4 bytes each.
+//! Integers are big-endian and aligned to their size. Fields marked zero are written as zero and ignored.
+//! Arguments are four 8-byte numbers. `lives` are the incarnation numbers, 4 bytes each, that the sender
+//! knows of nodes 0 to 7.
 //!
 //! ```text
 //! Calls of hosts and clients
@@ -29,28 +30,29 @@ use weft_smr::{NODES_MAX, slot::word};
 
 use crate::object::Arguments;
 
-/// The purpose of the data connections.
+/// The purpose number of data connections.
 pub const DATA: u8 = 254;
 
-/// The kind of call by which the WRITE of a summary tells the replica.
+/// The kind of the RPC call that the WRITE of a summary makes.
 pub const CALL_SUMMARY: u8 = 241;
 
-/// The kind of call by which the WRITE of a ring entry tells the replica.
+/// The kind of the RPC call that the WRITE of a ring entry makes.
 pub const CALL_ENTRY: u8 = 242;
 
-/// Kind of a request or an answer of a host or client.
+/// Kinds of requests and answers of hosts and clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Call {
-    /// The host tells how a peer is reached, before the node is configured.
+    /// The host passes in a connection to a peer, before the node is configured.
     Wire = 16,
-    /// Asks for the replica's progress. The answer's value: own updates that are not answered yet.
+    /// Requests the replica's progress. The value of the answer is the number of own updates that are not
+    /// answered yet.
     Status = 20,
-    /// Make a call that changes the object. Answered once, when it is decided how it ends.
+    /// Requests a call that changes the object. It is answered once, when its outcome is decided.
     Invoke = 32,
-    /// Ask the object, as this replica knows it.
+    /// Requests a query of the object, in this replica's state.
     Query = 33,
-    /// The answer to each of these.
+    /// The answer to any of these.
     Answer = 40,
 }
 
@@ -64,15 +66,16 @@ impl Call {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Status {
-    /// Done, as the commit rule demands.
+    /// The update took effect, and is as durable as the commit rule demands; or the query was answered.
     Done = 0,
-    /// Not permissible; it has not happened.
+    /// The call is not permissible, and has not taken effect.
     Refused = 1,
-    /// There is no room for it now. Nothing has happened.
+    /// There is no room for the call at present. Nothing has happened.
     Busy = 2,
     /// The replica does not serve. Nothing has happened.
     NotServing = 3,
-    /// Malformed, or the type does not admit its arguments, or they belong to another replica. Nothing has happened.
+    /// The call is malformed, or its arguments are out of range or belong to another replica. Nothing has
+    /// happened.
     BadRequest = 4,
 }
 
@@ -85,14 +88,14 @@ impl Status {
     }
 }
 
-/// A client's request: the same bytes for [`Call::Invoke`] and [`Call::Query`].
+/// A client's request. [`Call::Invoke`] and [`Call::Query`] have the same layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ask {
-    /// Of the client's choice, at most 2^32 - 1; the answer carries it.
+    /// A number of the client's choice, at most 2^32 - 1. The answer repeats it.
     pub sequence: u64,
     /// The method or query.
     pub method: u8,
-    /// Unused ones are 0, and so are those that the replica fills in.
+    /// The arguments. Unused ones are 0, and so are those that the replica fills in.
     pub arguments: Arguments,
 }
 
@@ -112,7 +115,7 @@ impl Ask {
     /// Decodes the request.
     ///
     /// # Errors
-    /// Wrong length, a sequence of more than 32 bits.
+    /// If the length is wrong, or the sequence has more than 32 bits.
     pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
         exactly(bytes, Self::BYTES)?;
         let sequence = word(bytes, 0);
@@ -126,17 +129,17 @@ impl Ask {
 /// The answer to a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// Of the call; 0 if it cannot be read.
+    /// The sequence of the request; 0 if that cannot be decoded.
     pub sequence: u64,
-    /// Outcome.
+    /// The outcome.
     pub status: Status,
-    /// Leader of group 0, as the replica sees it.
+    /// The leader of group 0, as far as this replica knows.
     pub leader: Option<usize>,
     /// Phase of the replica: 0 starting, 1 joining, 2 full, 3 lost.
     pub state: u8,
-    /// Answer of a query.
+    /// The answer to a query.
     pub value: i64,
-    /// The life of the replica.
+    /// The replica's incarnation.
     pub incarnation: u32,
 }
 
@@ -159,7 +162,7 @@ impl Answer {
     /// Decodes the answer.
     ///
     /// # Errors
-    /// Wrong length, an unknown status.
+    /// If the length is wrong, or the status is unknown.
     pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
         exactly(bytes, Self::BYTES)?;
         Ok(Self {
@@ -173,45 +176,46 @@ impl Answer {
     }
 }
 
-/// The incarnations of all nodes.
+/// Incarnation numbers of all nodes.
 pub(crate) type Lives = [u32; NODES_MAX];
 
 const LIVES_BYTES: usize = 4 * NODES_MAX;
 
-/// A conflicting call on its way to the leader of its group.
+/// A conflicting call that is sent to the leader of its group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Forward {
     pub group: u8,
     pub method: u8,
-    /// Of its origin.
+    /// Incarnation of the origin.
     pub incarnation: u32,
-    /// Of the origin's calls in this group and life.
+    /// Number of the call among the origin's calls in this group and incarnation.
     pub number: u64,
-    /// The client's.
+    /// The client's sequence.
     pub sequence: u32,
     pub arguments: Arguments,
 }
 
-/// A datagram between replicas, besides those of the pulse and the groups.
+/// A datagram between replicas. The heartbeats and the groups have datagrams of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Datagram {
-    /// Asks for a data connection.
+    /// Requests a data connection.
     Connect(Request, Lives),
-    /// Grants it.
+    /// Grants a data connection.
     Connected(Granted, Lives),
-    /// There are lives that you do not know of.
+    /// The receiver does not know of all of these incarnations.
     Lives(Lives),
     /// A conflicting call.
     Forward(Forward),
-    /// The receiver, in this life, lacks what cannot be sent to it any more; or it has what everybody else has lost.
+    /// The receiver, in this incarnation, lacks calls that can no longer be sent to it; or (`forked`) it has
+    /// calls that all others have lost.
     Outdated { incarnation: u32, forked: bool },
-    /// Asks for a snapshot.
+    /// Requests a snapshot.
     Ask { incarnation: u32, attempt: u64 },
-    /// The snapshot is ready.
+    /// The requested snapshot is ready to be READ.
     Ready { attempt: u64, bytes: u64 },
 }
 
-/// Room for any datagram.
+/// A buffer that is large enough for any datagram.
 pub(crate) type Space = [u8; 56];
 
 impl Datagram {
@@ -223,7 +227,7 @@ impl Datagram {
     const ASK: u8 = 15;
     const READY: u8 = 16;
 
-    /// Writes it into `space` and returns its kind and its bytes.
+    /// Encodes the datagram into `space`, and returns its kind and its bytes.
     pub fn encode<'s>(&self, space: &'s mut Space) -> (u8, &'s [u8]) {
         *space = [0; 56];
         let mut control = [0; 24];
@@ -269,10 +273,10 @@ impl Datagram {
         (kind, &space[..length])
     }
 
-    /// Reads a datagram of that kind.
+    /// Decodes a datagram of this kind.
     ///
     /// # Errors
-    /// An unknown kind, a wrong length, a field that cannot be.
+    /// If the kind is unknown, the length is wrong, or a field has an invalid value.
     pub fn parse(kind: u8, bytes: &[u8]) -> Result<Self, Malformed> {
         let (need, purpose) = match kind {
             Self::CONNECT => (24 + LIVES_BYTES, DATA),

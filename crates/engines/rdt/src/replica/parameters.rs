@@ -1,4 +1,4 @@
-//! The sizes, intervals and configurations of a replica.
+//! The parameters of a replica: sizes, intervals and variants of the protocol.
 
 use std::sync::Arc;
 
@@ -13,105 +13,108 @@ use crate::verdict::{Category, MethodSet};
 /// How summaries are applied (SafarDB, section 4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Summaries {
-    /// Each access to the object reads the others' summaries from memory first.
+    /// Each access to the object first reads the other replicas' summaries from memory.
     Unbuffered,
-    /// They are periodically read into a copy on chip.
+    /// The summaries are periodically read into a copy on chip.
     Buffered,
-    /// Each WRITE of one calls the engine, which takes it in at once.
+    /// Each WRITE of a summary calls the engine, which applies it at once.
     Rpc,
 }
 
-/// When a call without conflicts is answered.
+/// When a non-conflicting update is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CommitRule {
-    /// When a majority of the replicas, its own included, has it in memory.
+    /// When a majority of the replicas, the origin included, has the update in memory.
     Majority,
-    /// When it has taken effect at its own replica: it is lost if that one crashes before another has it. No more
-    /// calls than a ring has room for are ahead of what a majority has: further ones wait.
+    /// When the update has taken effect at the origin. It is lost if the origin crashes before another
+    /// replica has it. The origin may be ahead of a majority by no more calls than a ring holds; further
+    /// calls wait.
     Local,
 }
 
-/// The most own updates without conflicts that may be unanswered.
+/// The most own non-conflicting updates that may be unanswered.
 pub const WINDOW_MAX: usize = 256;
 
 /// The most own calls that are folded before they are sent.
 pub const FOLD_MAX: usize = 64;
 
-/// The most work requests that are outstanding on a data connection.
+/// The most outstanding work requests on a data connection.
 pub(crate) const POSTS_MAX: usize = 64;
 
-/// Conflicting calls of an origin that may be undecided, by group.
+/// The most conflicting calls of an origin that may be undecided, in each group.
 pub(crate) const ORDERED_WINDOW: usize = 16;
 
-/// The most summaries of an origin that are looked through when they are read from memory.
+/// The most summaries of an origin for which they are read from memory.
 pub const SCANNED_MAX: usize = 64;
 
-/// Elements that lie in the host's memory.
+/// Which elements are in the host's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct OnHost {
-    /// Of which sort.
+    /// The elements' sort.
     pub sort: &'static str,
-    /// Elements from this number on.
+    /// The number of the first element in the host's memory; all higher ones are there too.
     pub from: usize,
 }
 
-/// Parameters of a replica. All replicas use the same.
+/// Parameters of a replica, which must be the same at all replicas.
 #[derive(Clone, Debug)]
 pub struct ReplicaParameters {
     /// The data type.
     pub kind: Arc<Type>,
-    /// Replicas, 1 to 8.
+    /// Number of replicas, 1 to 8.
     pub nodes: usize,
     /// How summaries are applied.
     pub summaries: Summaries,
     /// How a replica learns of new entries in a ring.
     pub entries: Delivery,
-    /// Reducible methods that are summarized. The others go through the ring, as do those of a type with more than
-    /// [`SCANNED_MAX`] summaries unless they come by RPC.
+    /// Reducible methods whose calls are summarized. Calls of other methods go through the ring. So do all
+    /// calls of a type with more than [`SCANNED_MAX`] summaries, unless summaries arrive by RPC.
     pub reduce: MethodSet,
-    /// Own summarized calls that are folded before they are sent, 1 to 64. They are sent at the next heartbeat at the
-    /// latest, and before anything that may depend on them. Under [`CommitRule::Majority`] they are answered only
-    /// after that.
+    /// Number of own summarized calls that are folded before they are sent, 1 to 64. A fold is sent at the
+    /// next heartbeat at the latest, and before any call that may depend on it. Under
+    /// [`CommitRule::Majority`] its calls are answered only after that.
     pub fold: usize,
-    /// Summaries that are read from memory in one look at what has come ([`Summaries::Buffered`]): those of one other
-    /// origin at least, and then of as many more as this allows; it is the turn of the next ones at the next look.
-    /// Those of many nodes together may take the memory longer than there is from one look to the next, and then
-    /// everything else waits.
+    /// Number of summaries that one poll reads from memory ([`Summaries::Buffered`]). A poll reads the
+    /// summaries of at least one origin, and of as many more as this number allows; the next poll continues
+    /// with the next origins. With many nodes, to read all summaries may take longer than the interval
+    /// between polls, and would delay everything else.
     pub scan: usize,
-    /// Elements that lie in the host's memory; nothing: all are on the card.
+    /// The elements in the host's memory; `None`: all elements are on the card.
     pub on_host: Option<OnHost>,
-    /// When a call without conflicts is answered.
+    /// When a non-conflicting update is answered.
     pub commit: CommitRule,
-    /// Own updates without conflicts that may be unanswered, 1 to 256.
+    /// The most own non-conflicting updates that may be unanswered, 1 to 256.
     pub window: usize,
-    /// Entries of a ring, and of the copies kept for lagging peers: a power of two, at least twice the window.
+    /// Entries of a ring, and of the copies kept for peers that lag: a power of two, at least twice the
+    /// window.
     pub ring: u64,
-    /// Of each group's log. The number of nodes, the bytes of a slot and of a snapshot are the engine's to choose.
+    /// Parameters of each group's log. The engine sets the number of nodes and the sizes of slots and
+    /// snapshots itself.
     pub log: weft_smr::Parameters,
-    /// Of the heartbeats. Their period is also that of everything that is done now and then; it is longer where there
-    /// are more nodes.
+    /// Parameters of the heartbeats. All periodic work has the same period, which is longer with more nodes.
     pub pulse: PulseParameters,
-    /// From one look at the memory to the next, where something is polled.
+    /// Interval of polls, if anything is polled.
     pub poll: Duration,
     /// Time until an unanswered request to a peer is repeated.
     pub retry: Duration,
-    /// Time after which an undecided conflicting call is sent to the leader again, which may not have led before.
+    /// Time after which an undecided conflicting call is sent to the leader again. That may be another node
+    /// than before.
     pub ask_again: Duration,
-    /// A known bug to run with.
+    /// A planted bug that is switched on.
     #[cfg(feature = "planted-bugs")]
     pub planted_bug: Option<PlantedBug>,
 }
 
-/// From one heartbeat to the next. Each READs from all others and answers theirs, beside what a replica does for
-/// their calls: with eight nodes 750 ns are too short on a card even if nothing fails, and nodes would hold each
-/// other for dead. So each other node adds its part from four nodes on.
+/// The interval of heartbeats. In each, a replica READs from all peers and serves their READs, besides its
+/// work for their calls. With eight nodes, 750 ns are too short for a card even if nothing fails: nodes would
+/// take each other for dead. So the interval grows with each node from the fourth on.
 fn heartbeat(nodes: usize) -> Duration {
     let for_others = Duration::from_ns(250) * (nodes as u64).saturating_sub(1);
     PulseParameters::default().period.max(for_others)
 }
 
 impl ReplicaParameters {
-    /// So many replicas of an object of that type, by RPC throughout.
+    /// Default parameters for `nodes` replicas of an object of this type, with RPC for everything.
     pub fn new(kind: Arc<Type>, nodes: usize) -> Self {
         Self {
             reduce: (0..kind.method_count()).collect(),
@@ -135,10 +138,10 @@ impl ReplicaParameters {
         }
     }
 
-    /// Whether a replica can run with these.
+    /// Checks the parameters.
     ///
     /// # Errors
-    /// The first one that is out of range.
+    /// The first parameter that is out of range.
     pub fn check(&self) -> Result<(), ReplicaParametersError> {
         let require = |holds, what| if holds { Ok(()) } else { Err(ReplicaParametersError(what)) };
         require((1..=NODES_MAX).contains(&self.nodes), "nodes must be 1 to 8")?;
@@ -152,7 +155,7 @@ impl ReplicaParameters {
         require(self.kind.group_count() <= weft_smr::GROUPS_MAX, "a type has at most six groups")
     }
 
-    /// Purposes of queue pairs. For each purpose, every ordered pair of nodes has a queue pair of its own.
+    /// The purposes of queue pairs. Each ordered pair of nodes has one queue pair for each purpose.
     pub fn purposes(&self) -> Vec<u8> {
         [PULSE, DATA].into_iter().chain(0..self.kind.group_count() as u8).collect()
     }
@@ -167,7 +170,7 @@ impl ReplicaParameters {
         self.nodes / 2 + 1
     }
 
-    /// Path of a method's calls.
+    /// The path that a method's calls take.
     pub(crate) fn path(&self, method: usize) -> Path {
         let coordination = self.kind.coordination(method);
         match coordination.category {
@@ -203,41 +206,41 @@ impl ReplicaParameters {
     }
 }
 
-/// The member of [`ReplicaParameters`] that is out of range.
+/// The parameter that is out of range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ReplicaParametersError(&'static str);
 
-/// Path of the calls of a method.
+/// The path that a method's calls take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Path {
     /// Combined into a summary.
     Summary,
     /// One by one through the origin's ring.
     Ring,
-    /// Through the log of that group.
+    /// Through the log of this group.
     Ordered(usize),
 }
 
-/// Known ways to get the replication of data types wrong. With the feature `planted-bugs` a replica can be told to
-/// have one of them, which proves that a checker would see it.
+/// Known mistakes in the replication of data types. With the feature `planted-bugs` a replica can have one of
+/// them, to show that a checker finds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PlantedBug {
-    /// Calls do not say what they depend on.
+    /// Calls carry no dependencies.
     MissingDependencies,
     /// A summary holds the latest call instead of all of them.
     DeltaSummary,
     /// A call is answered before a majority has it.
     AnswerBeforeMajority,
-    /// A call is sent although what it depends on may be lost yet.
+    /// A call is sent although calls that it depends on may still be lost.
     UnstableDependencies,
-    /// Calls checked by a leader count although it leads no longer.
+    /// Calls that a leader has checked take effect although it no longer leads.
     StaleTerm,
     /// An ordered call that was forwarded twice takes effect twice.
     ForgottenCall,
-    /// A replica that has lost its memory serves with what one other has.
+    /// A replica that has lost its memory serves with the state of only one other replica.
     HastyJoin,
-    /// Calls that a dead replica has sent to some only are not fetched from others.
+    /// Calls of a dead replica that have reached only some replicas are not copied to the others.
     NotUniform,
 }
 
@@ -254,7 +257,7 @@ impl PlantedBug {
         Self::NotUniform,
     ];
 
-    /// Name on command lines: lower case, words joined by hyphens.
+    /// The bug's name on command lines: lower case, words joined by hyphens.
     pub const fn name(self) -> &'static str {
         match self {
             Self::MissingDependencies => "missing-dependencies",

@@ -1,9 +1,10 @@
-//! Where the object's elements lie: on the card, or in the host's memory behind the bus (SafarDB section 5.4).
+//! Placement of the object's elements: on the card, or in the host's memory behind the bus (SafarDB section
+//! 5.4).
 //!
-//! The state of an object is on the card's chip and costs no access. A replica may keep the elements of a sort from
-//! some number on in the host's memory instead. Whoever looks at such an element waits for a read across the bus, and
-//! what changes it is written there. The state itself is one and the same: only where it is, and so what it costs,
-//! differs.
+//! The state of an object is on the card's chip, and access to it is free. Optionally a replica keeps the
+//! elements of a sort, from some number on, in the host's memory. A read of such an element waits for a read
+//! across the bus, and a change is written across the bus. Only the cost of accesses differs; the state
+//! itself is the same.
 
 use weft_waist::Accesses;
 
@@ -11,15 +12,15 @@ use super::parameters::{OnHost, ReplicaParameters};
 use crate::definition::{Parameter, ParameterKind};
 use crate::object::Arguments;
 
-/// Bytes of an element that are read or written at a time: a line of the host's cache.
+/// Bytes that one access reads or writes: a cache line of the host.
 const LINE_BYTES: u64 = 64;
 
-/// Places of elements, and the accesses to the host's memory in this event.
+/// Which elements are in the host's memory, and the accesses to it in the present event.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Placement {
-    /// Elements from this number on lie there.
+    /// The number of the first element in the host's memory.
     from: i64,
-    /// By method and by query: the parameters that name elements of the sort.
+    /// For each method and each query: the parameters that name elements of the sort.
     methods: Vec<Vec<usize>>,
     queries: Vec<Vec<usize>>,
     accesses: Accesses,
@@ -57,28 +58,29 @@ impl Placement {
         self.accesses.bytes += u64::from(elements) * LINE_BYTES;
     }
 
-    /// A query reads what it names.
+    /// Counts the reads of a query.
     pub fn query(&mut self, query: usize, arguments: &Arguments) {
         self.read(self.elements(&self.queries, query, arguments));
     }
 
-    /// Whoever checks a call reads what it names.
+    /// Counts the reads of the check of a call.
     pub fn check(&mut self, method: usize, arguments: &Arguments) {
         self.read(self.elements(&self.methods, method, arguments));
     }
 
-    /// A call that was checked in this event takes effect.
+    /// Counts the writes of a call that was checked in the same event.
     pub fn apply_checked(&mut self, method: usize, arguments: &Arguments) {
         self.write(self.elements(&self.methods, method, arguments));
     }
 
-    /// A call that was checked elsewhere takes effect.
+    /// Counts the reads and writes of a call that was checked by another replica.
     pub fn apply(&mut self, method: usize, arguments: &Arguments) {
         self.check(method, arguments);
         self.apply_checked(method, arguments);
     }
 
-    /// A summary of that slot is taken in: slots of a method that names elements are numbered by these.
+    /// Counts the accesses of a summary in this slot. The slots of a method that names elements have the
+    /// elements' numbers.
     pub fn absorb(&mut self, method: usize, slot: usize) {
         if self.methods.get(method).is_some_and(|named| !named.is_empty()) && slot as i64 >= self.from {
             self.read(1);
@@ -86,7 +88,7 @@ impl Placement {
         }
     }
 
-    /// The accesses of this event.
+    /// Returns the accesses of this event, and resets them.
     pub fn take(&mut self) -> Accesses {
         std::mem::take(&mut self.accesses)
     }

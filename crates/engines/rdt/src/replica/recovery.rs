@@ -1,4 +1,5 @@
-//! Recovery of state that others have and this replica lacks: of dead origins, and all of it while it joins.
+//! Recovery of state that other replicas have and this one lacks: calls of dead origins, and all state while
+//! it joins.
 
 mod copying;
 mod snapshots;
@@ -13,49 +14,50 @@ use super::stream::{ENTRIES, SUMMARIES, Stage};
 use super::witness::Witness;
 use super::{Phase, Replica, node};
 
-/// Retries of one step of joining, at most.
+/// Number of retry intervals after which a step of joining starts again.
 const PATIENCE: u64 = 8;
 
-/// Progress of a joining node.
+/// The step that a joining node is at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Step {
     /// It connects to a majority of the full replicas.
     #[default]
     Connecting,
-    /// It has asked one of them for a snapshot.
+    /// It has requested a snapshot from a donor.
     Asked { donor: usize },
-    /// It reads the snapshot.
+    /// It READs the snapshot.
     Reading { donor: usize, bytes: usize },
-    /// It fetches from each of them what goes beyond the snapshot.
+    /// It copies calls that are not in the snapshot from all full replicas.
     Collecting,
 }
 
-/// Joining, and helping others to.
+/// Progress of this node's join, and the snapshot that it has made for another joining node.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Join {
     step: Step,
     donor: usize,
     attempt: u64,
     since: Instant,
-    /// By origin: what it must have before it serves.
+    /// By origin: the counts of calls that this node must reach before it serves.
     targets: [[u64; NODES_MAX]; 2],
-    /// Replicas whose headers are in the targets.
+    /// The peers whose headers were included in the targets.
     targeted: NodeSet,
-    /// The life of this node's that had written last.
+    /// The latest former incarnation of this node of which a peer has calls.
     former: u32,
-    /// So many own calls of former lives are sent to others while this node joins. They are in its memory, and it is
-    /// not full before they are in its state.
+    /// Number of own calls of former incarnations that this node sends to others while it joins. It has them
+    /// in memory, and becomes full only after they have taken effect here.
     pub found: [u64; 2],
-    /// Peers that cannot send what this node lacks of their calls.
+    /// Peers that have answered that they can no longer send their calls that this node lacks.
     pub told_by: NodeSet,
-    /// A peer did not have the entries that it says to have had.
+    /// Whether a peer lacked entries that its header had promised.
     misses: bool,
-    /// To whom the snapshot in this node's memory was given, and when.
+    /// The receiver of the snapshot in this node's memory, the attempt, its size in bytes, and when it was
+    /// last requested.
     giving: Option<(usize, u64, usize, Instant)>,
 }
 
 impl Join {
-    /// Discards the results so far.
+    /// Starts the join again, without the results so far.
     pub fn begin_again(&mut self) {
         (self.step, self.targeted, self.misses) = (Step::Connecting, NodeSet::EMPTY, false);
         self.targets = [[0; NODES_MAX]; 2];
@@ -71,7 +73,8 @@ impl Join {
 }
 
 impl<W: Witness> Replica<W> {
-    /// Full peers that this node can read from, all of which have taken its former life's permissions back.
+    /// The full peers that this node can read from. All of them have revoked the permissions of its former
+    /// incarnation.
     fn sources(&self) -> NodeSet {
         let is_source = |peer: &usize| {
             let state = &self.peers[*peer];
@@ -80,7 +83,7 @@ impl<W: Witness> Replica<W> {
         self.others().filter(is_source).map(node).collect()
     }
 
-    /// A node that joins goes on.
+    /// Continues the join of this node.
     pub(super) fn keep_joining(&mut self, now: Instant, io: &mut Io<'_>) {
         let waited = now >= self.join.since + self.parameters.retry * PATIENCE;
         if self.phase == Phase::Lagging && !self.lags() {
@@ -105,7 +108,7 @@ impl<W: Witness> Replica<W> {
                 let donor = sources.nth(self.join.donor % sources.len()).expect("it is one of them").index();
                 self.join.attempt += 1;
                 (self.join.step, self.join.since) = (Step::Asked { donor }, now);
-                // From now on no group goes on: the snapshot may lack what is applied meanwhile.
+                // From now on no group applies entries: the snapshot may lack them.
                 self.state.has_snapshot = false;
                 let incarnation = self.state.incarnation;
                 self.send(donor, &Datagram::Ask { incarnation, attempt: self.join.attempt }, io.effects);
@@ -128,8 +131,8 @@ impl<W: Witness> Replica<W> {
         }
     }
 
-    /// It knows the state of a majority of full nodes after they knew of its incarnation: everything answered before is
-    /// in that.
+    /// Whether this node has the headers of a majority of full nodes, written after they knew of its
+    /// incarnation. Every answered call is covered by these headers.
     fn has_heard_enough(&self) -> bool {
         let enough = match self.parameters.planted(PlantedBug::HastyJoin) {
             true => 1,
@@ -140,7 +143,7 @@ impl<W: Witness> Replica<W> {
         targeted.len() >= enough && waits_for.iter().all(|peer| targeted.contains(peer))
     }
 
-    /// Checks whether it has all of that.
+    /// Becomes full if this node has everything that the headers cover.
     fn consider(&mut self, now: Instant, io: &mut Io<'_>) {
         let targeted = self.join.targeted;
         let has_all = (0..self.parameters.nodes).all(|origin| {
@@ -164,15 +167,16 @@ impl<W: Witness> Replica<W> {
         self.groups.iter_mut().for_each(|group| group.stand_aside(false));
         self.unpublished = true;
         self.state.moved = true;
-        // From now on it sends what it knows of its own calls to those that lack some.
+        // From now on it sends its own calls to the peers that lack some.
         for peer in self.others() {
             self.connect(peer, now, io);
         }
     }
 
-    /// Sends others what this node has found of its own calls. Nobody else passes these on while it lives, and
-    /// without them a log may stand still that has to go on before it takes this node in. Were others to copy them
-    /// from each other instead, they could take in what this node did not find, and will not continue.
+    /// Sends this node's calls of former incarnations to the peers that lack them. No other node does so
+    /// while this one is alive. Yet a log may be blocked until these calls arrive, and must go on before it
+    /// can include this node. If peers copied the calls from each other instead, they might get calls that
+    /// this node did not find, and that it will not continue from.
     fn pass_on(&mut self, io: &mut Io<'_>) {
         let me = self.me();
         let found = [self.state.summaries[me], self.join.targets[ENTRIES][me]];
@@ -198,7 +202,8 @@ impl<W: Witness> Replica<W> {
         }
     }
 
-    /// The state has become another's, which may lack own calls that were sent to others already.
+    /// The state was replaced by a snapshot, which may lack own calls that were already sent to others:
+    /// applies them again.
     fn find_again(&mut self, io: &mut Io<'_>) {
         let me = self.me();
         if self.join.found[SUMMARIES] > 0 {
@@ -209,7 +214,8 @@ impl<W: Witness> Replica<W> {
         self.deliver_ring(me, io.memory);
     }
 
-    /// This node's own summaries of former incarnations, to be sent again. With the latest one all others have come.
+    /// Prepares this node's own summaries of former incarnations to be sent again. The latest one says that
+    /// all calls have arrived.
     fn restore_outgoing(&mut self, latest: u64, memory: &mut Memory) {
         let first = self.me() * self.layout.slots;
         for summary in &mut self.state.absorbed[first..first + self.layout.slots] {
@@ -234,8 +240,9 @@ mod tests {
     use crate::replica::vector::Vector;
     use crate::{Bounds, Type};
 
-    /// What a group applied while a second snapshot is on its way that snapshot may lack. The log does not tell it
-    /// again, so a third one would be needed, and meanwhile another group would go on.
+    /// While a second snapshot is on its way, it may lack entries that a group applies. The log does not
+    /// repeat these, so a third snapshot would be needed, and meanwhile another group would apply further
+    /// entries, and so on.
     #[test]
     fn no_group_goes_on_while_another_snapshot_is_on_its_way() {
         let kind = Type::shipped("movie", &Bounds::uniform(4)).unwrap();

@@ -1,4 +1,4 @@
-//! State that replicas have in common: the object, its calls, and the progress of each group.
+//! The state of a replica: the object, the calls that have taken effect, and the progress of each group.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::vector::{Requires, Vector};
 use super::witness::{Counts, Witness};
 use crate::object::{Arguments, Object, Type};
 
-/// A conflicting call of this node that is not answered.
+/// A conflicting call of this node that is not answered yet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked {
     pub number: u64,
@@ -26,41 +26,41 @@ pub(crate) struct Asked {
     pub arguments: Arguments,
 }
 
-/// The last decided call in a place: its origin's incarnation and number, and whether it was refused.
+/// The last decided call in a place of the window: its incarnation and number, and whether it was refused.
 type Done = (u32, u64, bool);
 
 /// Progress of a group at this replica.
 #[derive(Clone, Debug)]
 pub(crate) struct GroupState {
-    /// Entries of the log before this are in the object.
+    /// Index of the first log entry that is not in the object.
     pub included: u64,
-    /// The log is read from this index on: before it there is only a snapshot.
+    /// Index of the first entry that can be read from the log. Earlier ones are only in snapshots.
     pub needs: u64,
-    /// Behind the beginning of the latest leadership, which is an entry.
+    /// Index after the entry that starts the latest term.
     pub term: u64,
-    /// Calls that took effect.
+    /// Number of calls that took effect.
     pub effective: u64,
     done: [[Done; ORDERED_WINDOW]; NODES_MAX],
     pub asked: VecDeque<Asked>,
     pub next_number: u64,
-    /// The next entry waits for what it depends on.
+    /// Whether the next entry waits for its dependencies.
     pub blocked: bool,
     pub lead: Lead,
 }
 
-/// The beginning of this node's leadership, and what it has checked in it.
+/// State of this node's leadership of a group.
 #[derive(Clone, Debug)]
 pub(crate) struct Lead {
-    /// It leads, and has proposed or will propose the beginning of its term.
+    /// Whether this node leads, and has proposed or will propose the start of its term.
     pub leading: bool,
     pub begun: bool,
-    /// The beginning is decided.
+    /// Whether the start of the term is decided.
     pub established: bool,
-    /// The object with all that was checked and is not decided.
+    /// The object with all checked calls applied, also those that are not decided yet.
     pub ahead: Object,
-    /// Proposals that are not decided.
+    /// Number of proposals that are not decided.
     pub in_flight: usize,
-    /// It stopped leading: its checks do not count.
+    /// Whether the leadership has ended, so that its checks are void.
     pub broken: bool,
 }
 
@@ -86,7 +86,7 @@ impl GroupState {
         }
     }
 
-    /// Whether the call, or a later one in its place, is decided.
+    /// Whether this call, or a later one in its place of the window, is decided.
     pub fn is_done(&self, origin: usize, incarnation: u32, number: u64) -> bool {
         self.done[origin][number as usize % ORDERED_WINDOW] >= (incarnation, number, false)
     }
@@ -112,15 +112,15 @@ pub(crate) struct Ordered {
 pub(crate) enum EntryContent {
     /// A call takes effect.
     Call = 1,
-    /// A call was not permissible.
+    /// A call was refused, because it was not permissible.
     Refused = 2,
-    /// A leadership begins.
+    /// The term of a leader starts.
     Term = 3,
 }
 
 impl Ordered {
     const HEAD: usize = 64;
-    /// Room for any.
+    /// Bytes of the longest entry.
     pub const BYTES_MAX: usize = Self::HEAD + Vector::bytes(NODES_MAX);
 
     pub const fn bytes(nodes: usize) -> usize {
@@ -161,7 +161,7 @@ impl Ordered {
 }
 
 impl ReplicaParameters {
-    /// The most work requests that are outstanding on a queue pair.
+    /// The most outstanding work requests on a queue pair.
     pub fn posts_max(&self, purpose: u8) -> usize {
         match purpose {
             PULSE => 2,
@@ -170,14 +170,14 @@ impl ReplicaParameters {
         }
     }
 
-    /// Of each group, for this number of nodes and the type's calls.
+    /// Parameters of each group's log, for this number of nodes and for the size of a call.
     pub(crate) fn log(&self) -> weft_smr::Parameters {
         let slot_bytes = (Ordered::bytes(self.nodes) + weft_smr::slot::OVERHEAD).next_multiple_of(64);
         weft_smr::Parameters { nodes: self.nodes, slot_bytes, snapshot_bytes: 0, ..self.log.clone() }
     }
 }
 
-/// The replicated state, and callers that wait for a decision.
+/// The replicated state, and the answers to be sent.
 #[derive(Clone, Debug)]
 pub(crate) struct State<W> {
     pub kind: Arc<Type>,
@@ -188,25 +188,25 @@ pub(crate) struct State<W> {
     pub node: usize,
     pub incarnation: u32,
     pub object: Object,
-    /// By origin: the first so many summarized calls, and so many ring entries, have taken effect.
+    /// By origin: the number of summarized calls, and of ring entries, that have taken effect.
     pub summaries: [u64; NODES_MAX],
     pub entries: [u64; NODES_MAX],
-    /// Of the summaries, those that the witness was told of.
+    /// By origin: the number of summarized calls that the witness was notified of.
     told: [u64; NODES_MAX],
-    /// By origin: its incarnation of which something has taken effect last.
+    /// By origin: the latest incarnation of which a call has taken effect.
     pub written: Lives,
-    /// By origin and place: what was taken in, on chip.
+    /// By origin and slot: the summary that was applied last.
     pub absorbed: Vec<Summary>,
     pub groups: Vec<GroupState>,
-    /// Answers of this event.
+    /// Answers to be sent at the end of the event.
     pub answers: VecDeque<(Caller, u32, Status)>,
-    /// Something took effect, so that what waits may go on.
+    /// Whether a call took effect, so that waiting calls may be deliverable.
     pub moved: bool,
-    /// The replica lacks what it can only get with a snapshot.
+    /// Whether the replica lacks calls that it can get only with a snapshot.
     pub is_behind: bool,
-    /// It has state that all others have lost.
+    /// Whether the replica has state that all others have lost.
     pub is_forked: bool,
-    /// It has lost its memory and does not serve yet; it has taken over a snapshot.
+    /// Whether the replica has lost its memory and does not serve yet; and whether it has loaded a snapshot.
     pub joining: bool,
     pub has_snapshot: bool,
     pub stale_terms_count: bool,
@@ -247,7 +247,7 @@ impl<W: Witness> State<W> {
         }
     }
 
-    /// Dependencies of a call of this method that is checked now.
+    /// The dependencies of a call of this method that is checked now.
     pub fn vector(&self, method: usize) -> Vector {
         let requires = &self.requires[method];
         let mut vector = Vector::default();
@@ -266,7 +266,7 @@ impl<W: Witness> State<W> {
         vector
     }
 
-    /// Whether all of it has taken effect here.
+    /// Whether all calls that the vector names have taken effect here.
     pub fn has(&self, vector: &Vector) -> bool {
         (0..self.nodes).all(|node| {
             self.summaries[node] >= vector.summaries[node].into()
@@ -274,7 +274,7 @@ impl<W: Witness> State<W> {
         }) && self.groups.iter().zip(&vector.groups).all(|(group, &index)| group.included >= index.into())
     }
 
-    /// A call takes effect, but for the copies of the groups in `but`.
+    /// Applies a call to the object, and to the copies of groups that this node leads, except group `but`.
     fn take_effect(&mut self, method: usize, arguments: &Arguments, but: Option<usize>) {
         self.object.apply(method, arguments);
         for (index, group) in self.groups.iter_mut().enumerate() {
@@ -285,14 +285,15 @@ impl<W: Witness> State<W> {
         self.moved = true;
     }
 
-    /// An own call without conflicts takes effect.
+    /// Applies an own non-conflicting call.
     pub fn apply_own(&mut self, sequence: u32, method: usize, arguments: &Arguments) {
         self.placement.apply_checked(method, arguments);
         self.take_effect(method, arguments, None);
         self.witness.applied(self.node, self.incarnation, sequence, method, arguments, &self.object);
     }
 
-    /// Takes in what a summary has more than what was taken in of its slot, which has that place among all.
+    /// Applies the difference between a summary and the one applied before at the same place among all
+    /// summaries.
     pub fn absorb(&mut self, summary: &Summary, place: usize) {
         let origin = usize::from(summary.origin);
         let method = usize::from(summary.method);
@@ -310,7 +311,7 @@ impl<W: Witness> State<W> {
         self.moved = true;
     }
 
-    /// All of an origin's first `count` summarized calls are applied.
+    /// Notes that an origin's first `count` summarized calls are applied.
     pub fn complete(&mut self, origin: usize, count: u64) {
         if count > self.summaries[origin] {
             self.summaries[origin] = count;
@@ -318,7 +319,7 @@ impl<W: Witness> State<W> {
         }
     }
 
-    /// The summaries that have come are taken in: tells up to which calls they go.
+    /// Notifies the witness of the summarized calls that were applied.
     pub fn tell_absorbed(&mut self, origin: usize) {
         if self.told[origin] < self.summaries[origin] {
             self.told[origin] = self.summaries[origin];
@@ -326,7 +327,8 @@ impl<W: Witness> State<W> {
         }
     }
 
-    /// Delivers the next entry of a ring, if what it depends on has taken effect.
+    /// Delivers the next entry of a ring, if its dependencies have taken effect. Returns whether it was
+    /// delivered.
     pub fn deliver(&mut self, entry: &Entry) -> bool {
         let (origin, method) = (usize::from(entry.origin), usize::from(entry.method));
         if !self.has(&entry.depends) {
@@ -358,7 +360,7 @@ impl<W: Witness> State<W> {
         self.answers.push_back((to, sequence, status));
     }
 
-    /// Answers own calls that were decided before a snapshot.
+    /// Answers own calls that were decided before the snapshot was taken.
     fn answer_decided(&mut self) {
         for index in 0..self.groups.len() {
             let group = &mut self.groups[index];
@@ -379,7 +381,7 @@ impl<W: Witness> State<W> {
 
     // Snapshots.
 
-    /// Writes all that is in the object and returns how many bytes it takes.
+    /// Saves the whole state, and returns its size in bytes.
     pub fn save(&self, into: &mut [u8]) -> usize {
         let mut at = 0;
         let mut push = |value: u64| {
@@ -408,7 +410,7 @@ impl<W: Witness> State<W> {
         at
     }
 
-    /// Progress of each group, and of each origin's ring, in a saved state of another replica.
+    /// Progress of each group, and of each origin's ring, in the saved state of another replica.
     pub fn saved(&self, from: &[u8]) -> ([u64; GROUPS_MAX], [u64; NODES_MAX]) {
         let group_words = 3 + 2 * self.nodes * ORDERED_WINDOW;
         let included = |group: usize| word(from, 8 * (3 * self.nodes + group * group_words));
@@ -418,14 +420,14 @@ impl<W: Witness> State<W> {
         (groups, std::array::from_fn(entry))
     }
 
-    /// Whether the counts in what another replica has saved are such as can be.
+    /// Whether all counts in the saved state of another replica are possible.
     pub fn is_plausible(&self, from: &[u8]) -> bool {
         let (groups, entries) = self.saved(from);
         let summaries = (0..self.nodes).map(|node| word(from, 24 * node));
         groups.into_iter().chain(entries).chain(summaries).all(|count| count <= COUNT_MAX)
     }
 
-    /// The state becomes what another replica has saved.
+    /// Replaces the state by the saved state of another replica.
     pub fn restore(&mut self, from: &[u8]) {
         let mut at = 0;
         let mut pop = || {
@@ -463,13 +465,13 @@ impl<W: Witness> State<W> {
     }
 }
 
-/// The state as the machine of one of its groups.
+/// The replicated state, as the state machine of one of its groups.
 pub(crate) struct Machine<'a, W> {
     pub state: &'a mut State<W>,
     pub group: usize,
 }
 
-/// Ticket of the beginning of a leader's term; its calls have the others.
+/// The ticket of the proposal that starts a term. Tickets of calls are lower.
 pub(crate) const TERM_TICKET: u64 = u64::MAX;
 
 impl<W: Witness> StateMachine for Machine<'_, W> {
@@ -480,7 +482,7 @@ impl<W: Witness> StateMachine for Machine<'_, W> {
             return true;
         }
         if group.included < group.needs || state.joining && !state.has_snapshot {
-            // A snapshot that goes further is on its way.
+            // A snapshot that covers this entry is on its way.
             return false;
         }
         let Some(ordered) = Ordered::parse(entry, state.nodes) else {
@@ -532,7 +534,7 @@ impl<W: Witness> StateMachine for Machine<'_, W> {
             group.effective += 1;
             state.counters.ordered += 1;
             state.placement.apply(method, &ordered.arguments);
-            // Proposals of this leadership are in the leader's copy already.
+            // The leader's own copy already includes its proposals.
             state.take_effect(method, &ordered.arguments, ticket.map(|_| *number));
             let Ordered { incarnation, sequence, ref arguments, .. } = ordered;
             state.witness.applied(origin, incarnation, sequence, method, arguments, &state.object);
@@ -549,7 +551,8 @@ impl<W: Witness> StateMachine for Machine<'_, W> {
         (lead.broken, lead.in_flight) = (true, 0);
     }
 
-    /// A log's snapshot says only from where on it goes: a replica that lacks what was before takes all from another's.
+    /// The log's own snapshot is empty: a replica that lacks earlier entries takes the whole state from
+    /// another replica.
     fn snapshot(&mut self, _: u64, _: &mut [u8]) -> usize {
         0
     }

@@ -1,4 +1,4 @@
-//! This node's own calls without conflicts: sending them, and counting acknowledgements.
+//! This node's own non-conflicting calls: sending them, and counting acknowledgements.
 
 mod connections;
 
@@ -18,79 +18,80 @@ use super::witness::Witness;
 use super::{Replica, Waiting};
 use crate::object::Arguments;
 
-/// Of these, those for own calls.
+/// The most outstanding work requests on a data connection that carry own calls.
 const UPDATES_MAX: usize = 48;
 
-/// The two numberings of a node's own calls.
+/// Indices of a node's two streams of own calls, which are numbered separately.
 pub(crate) const SUMMARIES: usize = 0;
 pub(crate) const ENTRIES: usize = 1;
 
-/// Purpose of a work request.
+/// Purpose of a work request on a data connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Posted {
-    /// READ of a peer's header, after which own calls are sent to it.
+    /// READ of the header of a newly connected peer. Afterwards own calls are sent to it.
     Greeting,
-    /// READ of its header.
+    /// READ of a peer's header.
     Header,
-    /// WRITE of the own summary with that count.
+    /// WRITE of this node's summary with this count.
     Summary(u64),
-    /// WRITE of the own ring entry with that number.
+    /// WRITE of this node's ring entry with this number.
     Entry(u64),
-    /// READ of so many ring entries of an origin from a number on.
+    /// READ of `entries` ring entries of an origin, from number `first` on.
     Ring { origin: usize, first: u64, entries: u64 },
-    /// READ of so many summaries of an origin from a place on; with the last of them so many calls are complete.
+    /// READ of `places` summaries of an origin, from place `first` on. When all of its summaries have
+    /// arrived, its first `complete` calls have.
     Summaries { origin: usize, first: usize, places: usize, complete: u64 },
-    /// READ of a part of a snapshot, up to here.
+    /// READ of a part of a snapshot, up to offset `end`.
     Snapshot { end: usize },
-    /// READ of so many ring entries of an origin from a number on, which belong to the snapshot.
+    /// READ of `entries` ring entries of an origin, from number `first` on, that belong to a snapshot.
     SnapshotRing { origin: usize, first: u64, entries: u64 },
-    /// READ of its head once more.
+    /// READ of the snapshot's head once more, to see that it has not changed.
     SnapshotEnd,
 }
 
-/// This node's progress with a peer.
+/// State of the data connection to a peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// There is no connection.
     #[default]
     Down,
-    /// There is one; its header is under way, or is to be read again later.
+    /// The connection is established. The peer's header is being read, or is to be read again.
     Greeting,
-    /// It gets new calls as they come.
+    /// The peer gets new calls as they are made.
     InStep,
 }
 
-/// A node's knowledge of a peer.
+/// What a node knows of a peer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Peer {
     pub stage: Stage,
-    /// Of own calls: the next summary and entry to send, and the first so many that are in its memory, in its present
-    /// life.
+    /// For each stream of own calls: the next number to send, and the number up to which the peer, in its
+    /// present incarnation, has acknowledged.
     pub next: [u64; 2],
     acked: [u64; 2],
-    /// It was in step in its present incarnation.
+    /// Whether the peer was in step before, in its present incarnation.
     acquainted: bool,
-    /// Its header, read when this node knew of the present incarnations only.
+    /// The peer's header, if it was read when both nodes knew of the present incarnations.
     pub header: Option<Header>,
     pub reading: bool,
     pub read_at: Instant,
-    /// Of its requests for a connection.
+    /// The highest number among the peer's connection requests.
     seen: u64,
     connection: u64,
     granted: bool,
-    /// Something is being copied from it.
+    /// Whether calls are being copied from the peer.
     pub pulling: bool,
 }
 
-/// This node's own calls.
+/// This node's own non-conflicting calls.
 #[derive(Clone, Debug)]
 pub(crate) struct Stream {
     waiting: [Waiting; 2],
     committed: [u64; 2],
-    /// Entries that are not sent before a majority has what they depend on, by number.
+    /// Entries that are not sent before a majority has their dependencies, by number.
     held: VecDeque<(u64, Vector)>,
-    /// What was found of the stream when this life began, of which life that was, and at whom it was looked for: their
-    /// incarnations.
+    /// For each stream, how many calls of former incarnations this node found when it joined; the latest of
+    /// these incarnations; and, by peer, the incarnation in which it was read.
     pub begun_behind: [u64; 2],
     pub former: u32,
     pub found_at: Lives,
@@ -109,19 +110,19 @@ impl Stream {
         }
     }
 
-    /// Whether nothing waits for others to have what it depends on.
+    /// Whether no entry waits until its dependencies are stable.
     pub fn is_idle(&self) -> bool {
         self.held.is_empty()
     }
 
-    /// The caller waits until a majority has the first so many calls.
+    /// Notes that the caller waits until a majority has the first `number` calls of a stream.
     pub fn wait(&mut self, kind: usize, number: u64, caller: Caller, sequence: u32) {
         self.waiting[kind].push_back((number, caller, sequence));
     }
 
-    /// Updates that are not answered.
+    /// Number of updates that are not answered yet.
     pub fn waiting(&self) -> usize {
-        // Under the local rule nothing waits for an answer, but entries may wait to be sent.
+        // Under the local rule no update waits for an answer, but entries may wait to be sent.
         self.waiting.iter().map(VecDeque::len).sum::<usize>().max(self.held.len())
     }
 }
@@ -132,17 +133,17 @@ impl<W: Witness> Replica<W> {
         [self.state.summaries[me], self.state.entries[me]]
     }
 
-    /// Whether there is room for another own call at all peers that matter: those that are alive, and those that
-    /// could still be sent what would be written over.
+    /// Whether there is room for another own call at all peers that matter. These are the live ones, and
+    /// others that are still in step.
     pub(super) fn has_room(&mut self, path: Path, io: &mut Io<'_>) -> bool {
         let (me, ring) = (self.me(), self.parameters.ring);
         let mut own = self.own();
-        // Folded calls have no numbers yet, and will take as many places.
+        // Folded calls have no numbers yet, but will take as many places.
         own[SUMMARIES] += self.fold.calls();
         let kind = if path == Path::Summary { SUMMARIES } else { ENTRIES };
-        // Nothing that is undecided is written over, or nobody could bring it to those that come back. By the local
-        // rule, too: else nodes that are apart would each go so far ahead that all lack something, and none is left
-        // to take it from.
+        // No call may be overwritten before a majority has it, or no node could send it to a rejoining one.
+        // That holds under the local rule too. Otherwise nodes in different partitions would go so far ahead
+        // that each lacks some calls, and no node has all.
         let mut has_room = own[kind] - self.stream.committed[kind].min(own[kind]) < ring;
         for peer in self.others() {
             let state = &self.peers[peer];
@@ -167,7 +168,7 @@ impl<W: Witness> Replica<W> {
         has_room
     }
 
-    /// An own call takes effect, and is put into the ring.
+    /// Applies an own call, and writes it into the ring.
     pub(super) fn enqueue(
         &mut self,
         method: usize,
@@ -211,8 +212,9 @@ impl<W: Witness> Replica<W> {
         }
     }
 
-    /// Whether a majority has all of it, so that it cannot be lost. `own`: what is this node's own counts as well,
-    /// and not only what was sent on the same connection before.
+    /// Whether a majority has all calls of the vector, so that they cannot be lost. `own`: this node's own
+    /// calls are counted as well. They need not be if the call that depends on them is sent on the same
+    /// connections.
     pub(super) fn is_stable(&self, vector: &Vector, own: bool) -> bool {
         if self.parameters.planted(PlantedBug::UnstableDependencies) {
             return true;
@@ -238,7 +240,7 @@ impl<W: Witness> Replica<W> {
         })
     }
 
-    /// Sends calls that were held back, if they may be sent.
+    /// Sends entries that were held back, if their dependencies are stable now.
     pub(super) fn release(&mut self, io: &mut Io<'_>) {
         let before = self.stream.held.len();
         while let Some((_, vector)) = self.stream.held.front()
@@ -261,9 +263,9 @@ impl<W: Witness> Replica<W> {
         self.commit();
     }
 
-    /// Sends a peer what it lacks.
+    /// Sends a peer the calls that it lacks.
     pub(super) fn pump(&mut self, peer: usize, io: &mut Io<'_>) {
-        // A node that joins has not begun to send before it knows what the peer has.
+        // A joining node sends nothing before it knows which calls the peer has.
         if self.peers[peer].stage != Stage::InStep || self.peers[peer].next == [0; 2] {
             return;
         }
@@ -278,7 +280,8 @@ impl<W: Witness> Replica<W> {
             self.peers[peer].next[SUMMARIES] += 1;
             let from = self.layout.outgoing(count);
             let image = &io.memory.image()[from..from + SUMMARY_BYTES];
-            // A call of a former incarnation whose slot was written again since has no summary of its own any more.
+            // If the slot of a former incarnation's call was written again, that call has no summary of its
+            // own any more.
             let Some(summary) = Summary::parse(image).filter(|summary| summary.count == count) else {
                 continue;
             };
@@ -331,7 +334,7 @@ impl<W: Witness> Replica<W> {
         }
     }
 
-    /// Something that was posted to a peer has ended.
+    /// A work request to a peer has completed.
     pub(super) fn posted_ended(
         &mut self,
         peer: usize,
@@ -377,7 +380,7 @@ impl<W: Witness> Replica<W> {
             state.acked[kind] = number;
             let before = self.stream.committed;
             self.commit();
-            // A leader may wait for its own calls to be safe.
+            // A leader may wait until its own calls are stable.
             self.state.moved |= before != self.stream.committed && !self.queues.is_empty();
         }
         self.pump(peer, io);

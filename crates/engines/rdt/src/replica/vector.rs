@@ -1,17 +1,17 @@
-//! What calls depend on: how many of each origin and group must have taken effect before.
+//! Dependency vectors: how many calls of each origin and group must have taken effect before a call may.
 
 use weft_smr::{GROUPS_MAX, NODES_MAX};
 
 use super::message::half;
 use super::parameters::{Path, PlantedBug, ReplicaParameters};
 
-/// Calls that must have taken effect before a call may.
+/// The calls that must have taken effect before a call may.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Vector {
-    /// By origin: so many summarized calls, so many ring entries.
+    /// By origin: number of summarized calls, and of ring entries.
     pub summaries: [u32; NODES_MAX],
     pub entries: [u32; NODES_MAX],
-    /// By group: the log before this index.
+    /// By group: index up to which the log must be applied.
     pub groups: [u32; GROUPS_MAX],
 }
 
@@ -43,7 +43,7 @@ impl Vector {
     }
 }
 
-/// Components of a vector that the calls of a method need.
+/// The components of a vector that calls of a method need.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Requires {
     pub summaries: bool,

@@ -1,24 +1,24 @@
-//! Observers of what takes effect at a replica: for checks only.
+//! Observers of the calls that take effect at a replica. Used by checks only.
 
 use weft_smr::{GROUPS_MAX, NODES_MAX};
 
 use crate::object::{Arguments, Object};
 
-/// Number of calls in a state.
+/// Numbers of calls in a state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// By origin: summarized calls, of all methods.
+    /// By origin: summarized calls of all methods.
     pub summaries: [u64; NODES_MAX],
-    /// By origin: calls that came through its ring.
+    /// By origin: calls through its ring.
     pub entries: [u64; NODES_MAX],
     /// By group: conflicting calls that took effect.
     pub groups: [u64; GROUPS_MAX],
 }
 
-/// Is told each call that takes effect at a replica, in order and at that moment.
+/// An observer that is notified of each call when it takes effect at a replica, in order.
 pub trait Witness {
-    /// A call took effect that the client of `origin` had given that number. The arguments are as the checking replica
-    /// has filled them in, `object` is the state afterwards.
+    /// A call took effect. `sequence` is the number that the client of `origin` has given it. The arguments
+    /// include those that the checking replica has filled in. `object` is the state afterwards.
     fn applied(
         &mut self,
         origin: usize,
@@ -29,11 +29,11 @@ pub trait Witness {
         object: &Object,
     );
 
-    /// The first `count` summarized calls of `origin`, of all methods and lives, are in `object` now; later ones may
-    /// be, too. Of its own calls a replica is told by `applied`.
+    /// The first `count` summarized calls of `origin`, over all methods and incarnations, are in `object`
+    /// now; later ones may be too. A replica's own calls are reported by `applied` instead.
     fn absorbed(&mut self, origin: usize, count: u64, object: &Object);
 
-    /// The state was replaced by another replica's.
+    /// The state was replaced by that of another replica.
     fn restored(&mut self, object: &Object, counts: &Counts);
 }
 

@@ -1,8 +1,9 @@
 //! Items for sale and auctions, after RUBiS.
 //!
-//! Users choose their names, so that registration needs an order; the number of an auction is chosen by the replica
-//! that opens it, so that opening needs none. A closed auction stays in the set of auctions and joins a second one:
-//! if closing removed it, opening would conflict with closing. An item for sale is a count, which `sellItem` raises.
+//! Users choose their names, so registrations must be ordered. The replica that opens an auction chooses its
+//! number, so openings need no order. A closed auction stays in the set of auctions, and is added to a second
+//! set: if closing removed it, opening would conflict with closing. The stock of an item is a count, which
+//! `sellItem` increases.
 
 use super::sorts;
 use crate::definition::{Builder, Definition};

@@ -1,4 +1,4 @@
-//! Bank accounts that must not be overdrawn: one, and many with two balances each.
+//! Bank accounts that must not be overdrawn: a single account, and many accounts with two balances each.
 
 use super::sorts;
 use crate::definition::{Builder, Definition};
@@ -27,9 +27,9 @@ pub(super) fn account() -> Definition {
     data.finish()
 }
 
-/// The accounts of SmallBank (OLTP-Bench), less the penalty for an overdraft: a check that is not covered is refused.
-/// What an amalgamation moves is read by the leader and travels with the call; if each replica read it for itself,
-/// every deposit would conflict with it.
+/// The accounts of SmallBank (OLTP-Bench), without the penalty for an overdraft: a check that is not covered
+/// is refused. The leader reads the amount that an amalgamation moves, and sends it with the call. If each
+/// replica read the amount itself, every deposit would conflict with an amalgamation.
 pub(super) fn smallbank() -> Definition {
     let mut data = Builder::new("smallbank", "accounts with a savings and a checking balance");
     let savings = data.array::<Account>("savings");

@@ -1,7 +1,8 @@
 //! Two sets and a relation between them: students enrolled in courses, employees assigned to projects.
 //!
-//! What is referred to may be added twice, and the second time changes nothing. A course may be deleted only when
-//! nobody is enrolled in it: without that guard the very replica that deletes it breaks the invariant.
+//! Students, courses, employees and projects may be added twice; the second time changes nothing. A course
+//! may be deleted only if nobody is enrolled in it. Without that guard, the deletion would break the
+//! invariant even at the replica that checks it.
 
 use super::sets::inserting;
 use super::sorts;

@@ -1,4 +1,4 @@
-//! Movies and customers, which have nothing to do with each other: two synchronization groups.
+//! Movies and customers, which are independent of each other: two synchronization groups.
 
 use super::sorts;
 use crate::definition::{Builder, Definition};

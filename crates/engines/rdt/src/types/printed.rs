@@ -1,6 +1,7 @@
-//! SafarDB's table B.1 as printed, to show what the derivation makes of it. These are not for use.
+//! SafarDB's table B.1 as printed, to show what the derivation finds for it. These types are not for use.
 //!
-//! Account is the same as ours. Invariants are those of the text (appendix B.1) and of Hamsaz: the table names none.
+//! The table's account is the same as the shipped type. The invariants are those of the text (appendix B.1)
+//! and of Hamsaz, since the table gives none.
 
 use super::sorts;
 use crate::definition::{Builder, Definition};
@@ -8,10 +9,10 @@ use crate::expression::every;
 
 sorts!(Student, Course, Movie, Customer, User, Auction, Item);
 
-/// The names of the printed types.
+/// The names of these types.
 pub const NAMES: [&str; 3] = ["courseware-printed", "movie-printed", "auction-printed"];
 
-/// The definition of the printed type of this name.
+/// The definition of the type with this name.
 pub fn by_name(name: &str) -> Option<Definition> {
     Some(match name {
         "courseware-printed" => courseware(),
@@ -21,7 +22,7 @@ pub fn by_name(name: &str) -> Option<Definition> {
     })
 }
 
-/// Project has the same shape.
+/// Courseware; the table's project type has the same structure.
 fn courseware() -> Definition {
     let mut data = Builder::new("courseware-printed", "courseware as in table B.1");
     let students = data.set::<Student>("students");
@@ -89,7 +90,8 @@ fn movie() -> Definition {
     data.finish()
 }
 
-/// Closing removes the auction, the plainest reading; `sellItem` adds a piece. The table keeps no bids.
+/// Closing removes the auction, which is the most literal reading; `sellItem` adds one item. The table has no
+/// bids.
 fn auction() -> Definition {
     let mut data = Builder::new("auction-printed", "auction as in table B.1");
     let users = data.set::<User>("users");

@@ -1,6 +1,6 @@
 //! Registers in which the last writer wins (Shapiro et al. 2011, specification 9).
 //!
-//! A stamp is a time and the number of the replica that made it, so that no two calls have the same; see
+//! A stamp is a time and the number of the replica that made it, so no two calls have the same stamp; see
 //! [`crate::Stamp`].
 
 use super::sorts;
@@ -32,7 +32,7 @@ pub(super) fn register() -> Definition {
     data.finish()
 }
 
-/// The record store that YCSB drives.
+/// The record store for the YCSB workloads.
 pub(super) fn ycsb() -> Definition {
     let mut data = Builder::new("ycsb", "records by key, in each of which the last writer wins");
     let value = data.array::<Key>("value");

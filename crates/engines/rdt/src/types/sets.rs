@@ -6,7 +6,7 @@ use crate::expression::{Array, Element, Set};
 
 sorts!(Item);
 
-/// `name(element)`: the element joins the set; calls combine by union.
+/// Declares `name(element)`: the element is added to the set, and calls combine by union.
 pub(super) fn inserting<S: crate::expression::Sort>(call: &mut Call, set: Set<S>, element: &Element<S>) {
     call.insert(set, element);
     call.summary(|bulk| {
@@ -52,8 +52,8 @@ pub(super) fn pn_set() -> Definition {
     data.finish()
 }
 
-/// An element may be removed once it was inserted, whether or not it has been removed already: a guard that refused
-/// the second removal would make removals conflict with each other.
+/// An element may be removed once it was inserted, even if it was removed before. A guard that refused the
+/// second removal would make removals conflict with each other.
 pub(super) fn two_phase_set() -> Definition {
     let mut data = Builder::new("2p-set", "a set from which an element is removed for ever");
     let added = data.set::<Item>("added");

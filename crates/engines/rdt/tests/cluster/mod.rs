@@ -1,6 +1,6 @@
-//! A cluster of replicas in the network of `weft-smr`'s tests, with clients and hosts, and what must hold: every call
-//! takes effect once at every replica, where it is permissible, in an order that its method allows; what was answered
-//! stays.
+//! A cluster of replicas in the simulated network of `weft-smr`'s tests, with clients and hosts, and the
+//! checks of a run: every call takes effect once at every replica, where it is permissible, in an order that
+//! its method allows; and no answered call is lost.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 #[path = "../../../smr/tests/network/mod.rs"]
@@ -20,15 +20,15 @@ use weft_smr::log::Wire;
 use weft_time::{Duration, Instant};
 use weft_waist::{Caller, Configuration, Engine, EngineState, Epoch, Event, Message, NodeSet, View};
 
-/// The token of what hosts ask; those of clients are smaller.
+/// Token flag of hosts' requests. Tokens of clients are smaller.
 const HOST: u32 = 1 << 31;
-/// Elements of each sort.
+/// Number of elements of each sort.
 const ELEMENTS: usize = 24;
 
-/// Which call: node, incarnation, the client's number.
+/// Identifies a call: node, incarnation, and the client's number.
 type Name = (usize, u32, u32);
 
-/// A call as its checking replica has made it.
+/// A call with the arguments that its checking replica has filled in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Made {
     name: Name,
@@ -36,14 +36,14 @@ struct Made {
     arguments: Arguments,
 }
 
-/// All calls that took effect somewhere, in the order in which they must everywhere.
+/// All calls that took effect at some replica, in the order that all replicas must follow.
 #[derive(Debug, Default)]
 pub struct History {
     summarized: [Vec<Made>; 8],
     entries: [Vec<Made>; 8],
     groups: [Vec<Made>; 6],
     names: BTreeSet<Name>,
-    /// Calls that a node had made and whose memory went with it.
+    /// Calls whose node made them and then lost its memory.
     pub lost: BTreeSet<Name>,
     pub effects: u64,
 }
@@ -54,8 +54,8 @@ impl History {
         list.push(made);
     }
 
-    /// The origin makes a call behind so many that it knows of: others are lost. It may be told one again after a
-    /// snapshot.
+    /// The origin makes a call after `known` earlier ones. Calls beyond those in the list are lost. After a
+    /// snapshot, the origin may report a call a second time.
     fn continue_behind(&mut self, summarized: bool, origin: usize, known: usize, made: Made) {
         let list = if summarized { &mut self.summarized[origin] } else { &mut self.entries[origin] };
         if list.get(known) == Some(&made) {
@@ -69,7 +69,7 @@ impl History {
     }
 }
 
-/// Watches one replica, and makes every call again on an object of its own.
+/// Watches one replica, and applies every call to an object of its own as well.
 #[derive(Clone, Debug)]
 pub struct Watcher {
     me: usize,
@@ -121,7 +121,7 @@ impl Witness for Watcher {
             (&history.summarized[origin], count)
         } else {
             let count = &mut self.counts.entries[origin];
-            // When it joins it is told its own calls of former lives.
+            // A joining replica also reports its own calls of former incarnations.
             if (origin, incarnation) == (self.me, self.incarnation) {
                 history.continue_behind(false, origin, *count as usize, made);
             }
@@ -172,7 +172,7 @@ pub fn kind(name: &str) -> std::sync::Arc<Type> {
     Type::shipped(name, &Bounds::uniform(ELEMENTS)).unwrap()
 }
 
-/// Sizes at which rings wrap.
+/// Sizes so small that rings wrap.
 pub fn small(name: &str, nodes: usize) -> ReplicaParameters {
     let mut parameters = ReplicaParameters::new(kind(name), nodes);
     (parameters.window, parameters.ring) = (8, 32);
@@ -189,8 +189,8 @@ pub fn small(name: &str, nodes: usize) -> ReplicaParameters {
     parameters
 }
 
-/// What a run may do beside what the network does: per mille and 20 us, a node crashes, a link is cut for a while, a
-/// node is slow for a while.
+/// Faults besides those of the network, as probabilities per mille and 20 us: a node crashes, a link is cut
+/// for a while, a node is slow for a while.
 #[derive(Clone, Copy, Debug)]
 pub struct Mischief {
     pub crash: u64,
@@ -210,14 +210,14 @@ pub struct Cluster {
     clients: Vec<Client>,
     epoch: u32,
     incarnations: Vec<u32>,
-    /// Nodes that never come back.
+    /// Nodes that never restart.
     gone: BTreeSet<usize>,
-    /// Nodes that are not full.
+    /// Nodes that are not full yet.
     forgetful: BTreeSet<usize>,
     restart_at: BTreeMap<usize, Instant>,
     heal_links_at: BTreeMap<(usize, usize), Instant>,
     pub answered: BTreeSet<Name>,
-    /// Of these, so many are lost, and may be.
+    /// Number of answered calls that are lost, as commit rule `local` allows.
     pub lost_answers: usize,
     pub statuses: BTreeMap<u8, u64>,
     pub crashes: u64,
@@ -361,7 +361,7 @@ impl Cluster {
         }
     }
 
-    /// The client of a node makes a call of the test's choice.
+    /// The client of a node makes this call.
     pub fn invoke(&mut self, index: usize, method: &str, arguments: Arguments) {
         let method = self.parameters.kind.definition().method(method).expect("the type has it");
         let sequence = self.clients[index].next;
@@ -380,7 +380,7 @@ impl Cluster {
         }
     }
 
-    /// Runs until something is so.
+    /// Runs until a condition holds.
     pub fn until(&mut self, condition: impl Fn(&Self) -> bool) {
         for _ in 0..5_000 {
             if condition(self) {
@@ -436,7 +436,7 @@ impl Cluster {
                         self.forgetful.remove(&index);
                     }
                     EngineState::Lost => {
-                        // Its host starts it again.
+                        // Its host restarts it.
                         self.lost_nodes += 1;
                         self.crash(index);
                         let after = self.network.now + Duration::from_us(50);
@@ -468,7 +468,7 @@ impl Cluster {
             if self.network.chance(mischief.cut) && victim != other {
                 let after = Duration::from_us(20 + self.network.random(400));
                 for link in [(victim, other), (other, victim)] {
-                    // Half of the cuts are of one direction.
+                    // Some cuts affect both directions.
                     if self.network.chance(700) {
                         self.network.cut.insert(link, true);
                         self.heal_links_at.insert(link, now + after);
@@ -495,7 +495,7 @@ impl Cluster {
         }
     }
 
-    /// A node dies in the middle of what it does, for ever, if the others are all there.
+    /// If all nodes are full, a random node crashes in the middle of its work, and never restarts.
     pub fn bury_one(&mut self) {
         self.undo(Instant::FAR_FUTURE);
         for _ in 0..200 {
@@ -511,15 +511,15 @@ impl Cluster {
         }
     }
 
-    /// A node dies for ever.
+    /// A node crashes and never restarts.
     pub fn bury(&mut self, victim: usize) {
         self.crash(victim);
         self.gone.insert(victim);
     }
 
-    /// All faults end. Everyone is full again, everything that was asked is answered, all are in the same state, and
-    /// nothing that was answered is missing; by commit rule `local` nothing but calls without conflicts of lives that
-    /// have ended.
+    /// Ends all faults, and then checks that all nodes are full, all calls are answered, all states are
+    /// equal, and no answered call is missing. By commit rule `local`, non-conflicting calls of crashed
+    /// incarnations may be missing.
     pub fn heal(&mut self) {
         self.undo(Instant::FAR_FUTURE);
         self.network.faults = Faults::default();
@@ -542,7 +542,7 @@ impl Cluster {
             names.extend(list[..count as usize].iter().map(|made| made.name));
         };
         for origin in 0..self.nodes() {
-            // What a dead node had told nobody is lost.
+            // Calls that a crashed node had sent to nobody are lost.
             let complete = !self.gone.contains(&origin);
             take(&history.summarized[origin], counts.summaries[origin], complete);
             take(&history.entries[origin], counts.entries[origin], complete);
@@ -552,7 +552,7 @@ impl Cluster {
         }
         let lost: Vec<Name> = self.answered.difference(&names).copied().collect();
         for name in &lost {
-            // What conflicts is in the log by now, so it is none of these.
+            // Conflicting calls are in the log when they are answered, so they are never among the lost ones.
             let (origin, incarnation, _) = *name;
             let has_crashed = self.gone.contains(&origin) || self.incarnations[origin] != incarnation;
             let may_be = self.parameters.commit == CommitRule::Local && has_crashed;
@@ -589,7 +589,7 @@ impl Cluster {
         (0..self.nodes()).map(describe).collect()
     }
 
-    /// Sums of the nodes' counters, over all their lives.
+    /// Sums of the nodes' counters, over all their incarnations.
     pub fn counters(&self) -> BTreeMap<&'static str, u64> {
         let mut sums = self.sums.clone();
         for (name, count) in self.network.nodes.iter().flatten().flat_map(|node| node.engine.counters()) {
@@ -599,7 +599,7 @@ impl Cluster {
     }
 }
 
-/// Whether a type has methods of that category.
+/// Whether a type has methods of this category.
 pub fn has(kind: &Type, category: Category) -> bool {
     (0..kind.method_count()).any(|method| kind.coordination(method).category == category)
 }

@@ -1,4 +1,4 @@
-//! Copying from others what they have of an origin's calls.
+//! Copying calls of an origin from other replicas.
 
 use weft_smr::link::Transfer;
 use weft_smr::slot::word;
@@ -12,7 +12,8 @@ use crate::replica::stream::Posted;
 use crate::replica::{Phase, Replica, Witness, node};
 
 impl<W: Witness> Replica<W> {
-    /// All live replicas must have the calls of a dead origin that any of them has.
+    /// Reads the peers' headers, to find calls of dead origins that this node lacks. All live replicas must
+    /// get the calls that any of them has.
     pub(in crate::replica) fn look_after_the_dead(&mut self, now: Instant, io: &mut Io<'_>) {
         let waits = !self.stream.is_idle() || self.queues.iter().any(|queue| !queue.is_idle());
         self.state.moved |= waits;
@@ -27,7 +28,7 @@ impl<W: Witness> Replica<W> {
         }
     }
 
-    /// The first entry of a ring that this node has not got.
+    /// The number of the first entry of a ring that is not in this node's memory.
     pub(in crate::replica) fn first_missing(&self, origin: usize, memory: &Memory) -> u64 {
         let mut number = self.state.entries[origin] + 1;
         while self.entry_in(memory, self.layout.entry(origin, number), number) {
@@ -41,7 +42,8 @@ impl<W: Witness> Replica<W> {
         Entry::parse(bytes, number, &self.layout).is_some()
     }
 
-    /// Copies from a peer whose header has arrived what it has and this node lacks.
+    /// Copies calls that a peer has and this node lacks, according to the peer's header that has just
+    /// arrived.
     pub(in crate::replica) fn pull(&mut self, peer: usize, header: &Header, io: &mut Io<'_>) {
         let is_joining = self.phase == Phase::Joining;
         if is_joining && self.join.step != Step::Collecting || self.peers[peer].pulling {
@@ -69,7 +71,7 @@ impl<W: Witness> Replica<W> {
             let first = self.first_missing(origin, io.memory);
             let last = header.entries[origin].max(header.received[origin]);
             if first <= last {
-                // The entry there is a later one, if any: this one was overwritten before it took effect here.
+                // If the slot holds a later entry, this one was overwritten before it took effect here.
                 let here = word(io.memory.image(), self.layout.entry(origin, first));
                 if here > first && !is_joining {
                     self.state.is_behind = true;
@@ -108,7 +110,7 @@ impl<W: Witness> Replica<W> {
             let from = self.layout.staging(peer) + place as usize * self.layout.entry_bytes();
             if !self.entry_in(io.memory, from, number) {
                 self.state.counters.pull_misses += 1;
-                // The peer has them only in its state: it took a snapshot, too.
+                // The peer has the entries only as part of its state, because it took a snapshot itself.
                 match self.phase {
                     Phase::Joining => self.join.begin_again(),
                     _ if number > self.state.entries[origin] => {
@@ -128,7 +130,7 @@ impl<W: Witness> Replica<W> {
 
     fn pull_on(&mut self, peer: usize, io: &mut Io<'_>) {
         if let Some(header) = self.peers[peer].header {
-            // Arrived calls are delivered first: the ring has no more room than it has.
+            // First delivers the calls that have arrived, because the ring has a fixed size.
             for origin in self.others() {
                 self.deliver_ring(origin, io.memory);
             }
@@ -157,7 +159,8 @@ impl<W: Witness> Replica<W> {
                 self.state.counters.malformed += 1;
                 continue;
             }
-            // Others of the same origin may be missing yet.
+            // Other summaries of the same origin may still be missing, so this one does not count as
+            // complete.
             let summary = Summary { complete: 0, ..summary };
             if summary.count > here {
                 io.memory.write(to, &summary.encode());

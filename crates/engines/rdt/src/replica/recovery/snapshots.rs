@@ -1,4 +1,4 @@
-//! Copies of the state: giving them, and taking them in pieces.
+//! Snapshots of the state: how a replica provides them, and how another reads them in parts.
 
 use weft_smr::link::Transfer;
 use weft_smr::slot::word;
@@ -11,9 +11,9 @@ use crate::replica::message::Datagram;
 use crate::replica::stream::Posted;
 use crate::replica::{Phase, Replica, Witness};
 
-/// Bytes of a snapshot read at a time.
+/// Bytes of a snapshot that one READ copies.
 const PART_BYTES: usize = 16 * 1024;
-/// A snapshot lies ready for so many retries.
+/// Number of retry intervals for which a snapshot is kept for its receiver.
 const GIVING: u64 = 50;
 
 impl<W: Witness> Replica<W> {
@@ -89,11 +89,11 @@ impl<W: Witness> Replica<W> {
             return;
         }
         if end < bytes {
-            // However large the snapshot is: it is waited for as long as parts of it come.
+            // Each part that arrives restarts the time-out, so a large snapshot is not aborted.
             self.join.since = now;
             self.read_part(peer, end, bytes, io);
         } else if self.peers[peer].pulling {
-            // The staging area is taken.
+            // The staging buffer is in use.
             self.join.begin_again();
         } else {
             self.peers[peer].pulling = true;
@@ -101,8 +101,9 @@ impl<W: Witness> Replica<W> {
         }
     }
 
-    /// Reads the donor's ring entries that are in the snapshot, from one of an origin on: what this replica has, it
-    /// can pass on. Otherwise two that have taken snapshots could each lack what the other has in its state alone.
+    /// READs the donor's ring entries that are part of the snapshot, starting with entry `from` of `origin`.
+    /// So this replica can send them to others. Otherwise two replicas that took different snapshots might
+    /// each lack calls that the other has only as part of its state.
     fn read_rings(&mut self, donor: usize, origin: usize, from: u64, now: Instant, io: &mut Io<'_>) {
         self.join.since = now;
         let area = self.layout.snapshot + SNAPSHOT_HEAD;
@@ -121,7 +122,7 @@ impl<W: Witness> Replica<W> {
             }
             from = 0;
         }
-        // If the snapshot was given to another one meanwhile, its head has changed.
+        // If the donor has made a snapshot for another node meanwhile, its head has changed.
         let (from, to) = (self.layout.snapshot, self.layout.staging(donor));
         let transfer = Transfer::Read { from, to, bytes: SNAPSHOT_HEAD };
         self.post(donor, Posted::SnapshotEnd, transfer, io.effects);
@@ -147,8 +148,9 @@ impl<W: Witness> Replica<W> {
         self.read_rings(peer, origin, first + entries, now, io);
     }
 
-    /// Puts a copy of a ring's entry where it belongs, if it is one and nothing later is there: what its origin has
-    /// begun to write may be there in part, or it has come back and gone on meanwhile.
+    /// Stores a copy of a ring entry in its slot, if it was read whole and the slot does not hold it or a
+    /// later one. The origin may have written part of it there, or it may have rejoined and written later
+    /// entries.
     pub(super) fn keep_entry(&self, origin: usize, number: u64, from: usize, memory: &mut Memory) -> bool {
         let to = self.layout.entry(origin, number);
         let keeps = self.entry_in(memory, from, number)
@@ -183,7 +185,7 @@ impl<W: Witness> Replica<W> {
         self.state.restore(&io.memory.image()[area + SNAPSHOT_HEAD..area + bytes]);
         self.state.counters.snapshots_taken += 1;
         for (group, state) in self.groups.iter().zip(&mut self.state.groups) {
-            // The log does not repeat entries that it was asked for already.
+            // The log does not repeat entries that were already offered to this state machine.
             state.needs = state.needs.max(group.applied());
         }
         self.store_summaries(io.memory);
@@ -191,7 +193,7 @@ impl<W: Witness> Replica<W> {
         (self.join.step, self.join.since) = (Step::Collecting, now);
     }
 
-    /// Stores the summaries of a snapshot at their places.
+    /// Writes the summaries of a snapshot to their places in memory.
     fn store_summaries(&mut self, memory: &mut Memory) {
         for origin in 0..self.parameters.nodes {
             for place in 0..self.layout.slots {
@@ -206,7 +208,8 @@ impl<W: Witness> Replica<W> {
         }
     }
 
-    /// This replica needs a snapshot for what it lacks. It keeps its state: others may rely on it.
+    /// This replica needs a snapshot for calls that it missed. It keeps its state, because others may rely on
+    /// it.
     pub(in crate::replica) fn begin_to_lag(&mut self) {
         self.phase = Phase::Lagging;
         (self.state.joining, self.state.has_snapshot) = (true, false);
@@ -215,13 +218,13 @@ impl<W: Witness> Replica<W> {
         self.join.begin_again();
         self.join.misses = misses;
         for peer in self.join.told_by.iter() {
-            // The peer has gone on since: by its old header nothing would seem to be lacking.
+            // The peer has made calls since its old header, by which this replica would seem to lack nothing.
             self.peers[peer.index()].header = None;
         }
     }
 
-    /// The object becomes what another one was, and then again what is in this memory beyond that: if that is no less
-    /// than what it was here before.
+    /// Replaces the object by a snapshot and applies the calls in this memory that the snapshot lacks. Only
+    /// if the result covers everything that has taken effect here before.
     fn catch_up(&mut self, snapshot: std::ops::Range<usize>, io: &mut Io<'_>) {
         let (groups, entries) = self.state.saved(&io.memory.image()[snapshot.clone()]);
         let before = (self.state.summaries, self.state.entries);
@@ -244,7 +247,7 @@ impl<W: Witness> Replica<W> {
         self.scan(io);
         self.scan_of(self.me(), io);
         for origin in 0..self.parameters.nodes {
-            // All applied summaries are in memory, whatever the header says of others.
+            // All summaries that were applied are in memory, whatever another replica's header says.
             self.state.summaries[origin] = self.state.summaries[origin].max(before.0[origin]);
             self.state.tell_absorbed(origin);
         }
@@ -264,8 +267,8 @@ impl<W: Witness> Replica<W> {
         self.join.begin_again();
     }
 
-    /// Whether somebody is known to have what this replica can only get with a snapshot: others may have sent the
-    /// rest since.
+    /// Whether this replica still needs a snapshot. Meanwhile other peers may have sent the calls that it
+    /// lacked.
     pub(super) fn lags(&self) -> bool {
         let is_ahead = |peer: weft_waist::NodeId| {
             let peer = peer.index();

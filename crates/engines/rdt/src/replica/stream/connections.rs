@@ -1,4 +1,4 @@
-//! The data connections: asking for them, permitting others to write, and what peers say to have.
+//! The data connections: how they are requested and granted, and how peers' headers are used.
 
 use weft_smr::link::{State as LinkState, Transfer};
 use weft_smr::message::{Granted, Request};
@@ -23,7 +23,7 @@ impl<W: Witness> Replica<W> {
         effects.send(NodeSet::EMPTY.with(node(to)), kind, &[bytes]);
     }
 
-    /// Asks a peer for a connection, anew if need be.
+    /// Requests a connection to a peer. An existing one is closed first.
     pub(in crate::replica) fn connect(&mut self, peer: usize, now: Instant, io: &mut Io<'_>) {
         self.down(peer);
         let wiring = self.wirings[peer].as_ref().expect("a configured replica is wired");
@@ -38,7 +38,7 @@ impl<W: Witness> Replica<W> {
         self.join.lost(peer);
     }
 
-    /// Gives a connection up, with all that is outstanding on it.
+    /// Closes a connection; everything outstanding on it is dropped.
     pub(super) fn disconnect(&mut self, peer: usize, effects: &mut Effects) {
         self.down(peer);
         let wiring = self.wirings[peer].as_ref().expect("a configured replica is wired");
@@ -54,8 +54,9 @@ impl<W: Witness> Replica<W> {
         }
     }
 
-    /// A peer asks for a connection. Only those who know of the same lives may write to this node, and only when it
-    /// is full: so what a majority acknowledges to one of them, all who come back later will find.
+    /// A peer requests a connection. This node grants write access only to peers that know of the same
+    /// incarnations, and only while this node is a member. So every call that a majority has acknowledged to
+    /// such a peer is found by all nodes that join later.
     pub(in crate::replica) fn requested(
         &mut self,
         from: usize,
@@ -138,12 +139,12 @@ impl<W: Witness> Replica<W> {
         }
     }
 
-    /// Takes note of newer lives. Says whether there are any: then all permissions are taken back, and given again to
-    /// those who know of them too.
+    /// Notes newer incarnations, and returns whether there are any. If so, all write permissions are revoked,
+    /// and are granted again only to peers that know of these incarnations too.
     pub(in crate::replica) fn learn(&mut self, lives: &Lives, now: Instant, io: &mut Io<'_>) -> bool {
         let me = self.me();
         if lives[me] > self.lives[me] {
-            // Its host has restarted it elsewhere.
+            // The host has started a later incarnation of this node elsewhere.
             self.state.is_forked = true;
             return true;
         }
@@ -170,9 +171,9 @@ impl<W: Witness> Replica<W> {
         is_news
     }
 
-    /// Since newer lives became known nobody has written to this node who does not know of them: in an event after
-    /// that one, all that was written before is in memory. It is taken in, or at least counted, before a newly begun
-    /// life may rely on it.
+    /// Examines everything that was written before newer incarnations became known. Since then only peers
+    /// that know of them can write to this node. So in a later event, all older writes are in memory. They
+    /// are applied, or at least counted, before a new incarnation may rely on this node's header.
     pub(in crate::replica) fn look_behind_fence(&mut self, io: &mut Io<'_>) {
         if self.fenced == self.lives {
             return;
@@ -187,7 +188,7 @@ impl<W: Witness> Replica<W> {
         self.unpublished = true;
     }
 
-    /// A peer's header has come. Says whether this node goes on with it.
+    /// A peer's header has arrived. Returns it if it is current.
     pub(super) fn header_came(&mut self, peer: usize, now: Instant, io: &mut Io<'_>) -> Option<Header> {
         self.peers[peer].reading = false;
         self.peers[peer].read_at = now;
@@ -200,7 +201,8 @@ impl<W: Witness> Replica<W> {
         if self.learn(&header.lives, now, io) {
             return None;
         }
-        // A replica that does not know of an incarnation yet may count what that incarnation has lost.
+        // A peer that does not know of an incarnation yet may still count calls that this incarnation has
+        // lost.
         let is_current = header.lives == self.lives && header.incarnation == self.lives[peer] && header.full;
         if !is_current {
             self.peers[peer].header = None;
@@ -210,7 +212,7 @@ impl<W: Witness> Replica<W> {
         Some(header)
     }
 
-    /// Sends a peer whose header is known what it lacks.
+    /// A new connection's header has arrived: sends the peer the calls that it lacks.
     pub(super) fn greeted(&mut self, peer: usize, now: Instant, io: &mut Io<'_>) {
         let Some(header) = self.header_came(peer, now, io) else { return };
         if !self.is_member() {
@@ -226,13 +228,13 @@ impl<W: Witness> Replica<W> {
             && (header.written[me] != 0 && header.written[me] != self.stream.former
                 || (0..2).any(|kind| has[kind] > self.stream.begun_behind[kind]));
         if !of_former_life && (0..2).any(|kind| has[kind] > own[kind]) {
-            // The peer claims calls that this node has not made.
+            // The peer's header counts calls that this node has not made.
             self.state.counters.malformed += 1;
             return;
         }
         if lost || !self.reaches_back(has, own, io.memory) {
             self.state.counters.outdated_peers += 1;
-            // It is waited for from now on, or it would never come into step.
+            // From now on its lack of room counts; otherwise it could never come into step.
             self.peers[peer].acquainted = true;
             let incarnation = self.lives[peer];
             self.send(peer, &Datagram::Outdated { incarnation, forked: lost }, io.effects);
@@ -248,13 +250,13 @@ impl<W: Witness> Replica<W> {
         self.commit();
     }
 
-    /// Whether a peer that has so many of this node's calls can be sent the rest, up to so many.
+    /// Whether a peer that has `has` calls of this node can be sent the others, up to `own`.
     pub(in crate::replica) fn reaches_back(&self, has: [u64; 2], own: [u64; 2], memory: &Memory) -> bool {
         (0..2).all(|kind| own[kind] - has[kind].min(own[kind]) <= self.parameters.ring)
             && self.has_entries(has[ENTRIES] + 1, memory)
     }
 
-    /// Whether this node's own ring holds its entries from a number on.
+    /// Whether this node's own ring still holds its entries from `number` on.
     fn has_entries(&self, number: u64, memory: &Memory) -> bool {
         let me = self.me();
         number > self.state.entries[me] || word(memory.image(), self.layout.entry(me, number)) == number
