@@ -2,8 +2,8 @@
 //!
 //!     cargo run --release -p weft-net --example echo [round trips [servers]]
 //!
-//! With several servers, as many as a write has replicas, a round trip goes to all of them and ends with the last
-//! answer.
+//! With several servers, as many as a write has replicas, each round trip sends to all of them and ends with the
+//! last answer.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
@@ -21,7 +21,7 @@ const POLICIES: [(&str, IdlePolicy); 4] = [
     ("sleep", IdlePolicy::SLEEP),
 ];
 
-/// Sends every datagram back.
+/// A server that sends every datagram back.
 #[derive(Default)]
 struct Server {
     pending: Vec<(SocketAddrV4, Vec<u8>)>,
@@ -48,8 +48,8 @@ impl Endpoint for Server {
 const PAYLOAD_BYTES: usize = 64;
 const PATIENCE: Duration = Duration::from_ms(100);
 
-/// Has one round trip under way at a time. One that loses a datagram is given up after
-/// a while and shows in the tail.
+/// A client with one round trip at a time. If a datagram is lost, the round trip ends after a time-out, which
+/// shows in the tail of the distribution.
 struct Client<'a> {
     servers: Vec<SocketAddrV4>,
     round_trips: usize,
@@ -70,7 +70,7 @@ impl Endpoint for Client<'_> {
         if self.answers < self.servers.len() {
             return;
         }
-        // The loop's time is that of the whole batch; a measurement wants its own.
+        // The loop reads the clock once per batch; a measurement needs the time of this datagram.
         if let Some(started) = self.started.take() {
             self.times.push(self.clock.now() - started);
         }
@@ -130,7 +130,8 @@ fn main() -> Result<(), Failure> {
     let cores = std::thread::available_parallelism()?.get();
     for (name, policy) in POLICIES {
         if policy == IdlePolicy::POLL && servers + 1 > cores {
-            // Pollers that keep a core each would wait for the scheduler, not for each other.
+            // There are more polling processes than cores, so they would wait for the scheduler, not for each
+            // other.
             println!("{name:<20} not measured: {} processes on {cores} cores", servers + 1);
             continue;
         }

@@ -1,10 +1,10 @@
-//! Measures how long an RDMA WRITE takes on each kind of port, in turn, over a virtual link between two network
-//! namespaces. It takes root, and `ip` of iproute2.
+//! Measures how long an RDMA WRITE takes on each kind of port, one kind after the other, over a virtual link
+//! between two network namespaces. It needs root, and `ip` of iproute2.
 //!
 //!     cargo run --release -p weft-net --example latency [BYTES [MESSAGES [ROUNDS]]]
 //!
-//! A card over a UDP socket has the kernel's IP stack on both sides; on packet and AF_XDP sockets a soft NIC brings its
-//! own. Both ends poll. A message is posted when the one before it has completed.
+//! A card over a UDP socket uses the kernel's IP stack on both sides; on packet and AF_XDP sockets a soft NIC uses
+//! its own. Both ends poll. Each message is posted when the previous one has completed.
 
 #[path = "../tests/interface/mod.rs"]
 mod interface;
@@ -37,11 +37,11 @@ enum Kind {
     Xdp,
 }
 
-/// The kinds, with what they are called.
+/// The kinds of ports, with their names.
 const KINDS: [(Kind, &str); 3] =
     [(Kind::Socket, "UDP socket"), (Kind::Packet, "packet socket"), (Kind::Xdp, "AF_XDP socket")];
 
-/// Client and server, as interfaces and as the last bytes of addresses.
+/// Client and server: names of their interfaces, and last bytes of their addresses.
 const ENDS: [(&str, u8); 2] = [("client", 1), ("server", 2)];
 
 fn card() -> CardConfig {
@@ -66,7 +66,7 @@ fn nic<P: FramePort>(port: P, end: usize) -> FrameDevice<SoftNic<NoEngine>, P> {
     FrameDevice::new(SoftNic::new(SoftNicConfig { hardware, address, card: card() }, Vec::new()), port)
 }
 
-/// Calls a function with the device of a kind at an end, its address and what else there is.
+/// Calls a function with a device of the given kind at the given end, the device's address, and further arguments.
 macro_rules! with_device {
     ($kind:expr, $end:literal, $function:ident $(, $argument:expr)*) => {
         match $kind {
@@ -81,7 +81,7 @@ macro_rules! with_device {
     };
 }
 
-/// One end, connected with the other, and the other's introduction.
+/// Opens one end, connects it with the other, and returns it with the other's introduction.
 fn open<D: Device>(
     device: D,
     address: Ipv4Addr,
@@ -105,7 +105,7 @@ fn open<D: Device>(
     Ok((context, own, peer, keys.lkey))
 }
 
-/// Serves until the client is done, and says so.
+/// Serves until the client has finished.
 fn serve<D: Device>(
     device: D,
     address: Ipv4Addr,
@@ -121,7 +121,8 @@ fn serve<D: Device>(
     Ok(send.send(own)?)
 }
 
-/// Times of single messages, sorted, after as many as a fifth that are not counted.
+/// Measures the times of single messages and returns them sorted; a warm-up of a fifth as many messages is not
+/// counted.
 fn measure<D: Device>(
     device: D,
     address: Ipv4Addr,
@@ -148,14 +149,14 @@ fn measure<D: Device>(
         }
     }
     times.sort_unstable();
-    // Both ends are gone before the next begins.
+    // Both ends are closed before the next measurement begins.
     drop(context);
     done.store(true, Ordering::Release);
     receive.recv()?;
     Ok(times)
 }
 
-/// The interface of one end, in the namespace of this thread.
+/// Configures the interface of one end, in this thread's network namespace.
 fn set_up(end: usize) -> io::Result<()> {
     let (interface, _) = ENDS[end];
     interface::ip(&["address", "add", &format!("{}/24", kernel_address(end)), "dev", interface])?;

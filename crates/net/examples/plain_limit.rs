@@ -1,8 +1,8 @@
-//! Measures what plain UDP reaches between two processes over loopback.
+//! Measures the rate of plain UDP datagrams between two processes over loopback.
 //!
 //!     cargo run --release -p weft-net --example plain_limit [poll|share|sleep [seconds]]
 //!
-//! The first argument says what both processes do while they have nothing to do; a core is kept by default.
+//! The first argument says how both processes wait when they are idle; by default each polls on its own core.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
@@ -28,7 +28,7 @@ fn policy(name: &str) -> Result<IdlePolicy, Failure> {
     }
 }
 
-/// The child: receives, and reports as JSON.
+/// The child process: receives, and prints its report as JSON.
 fn receive(load: &str, segmentation: &str, idle: &str) -> Result<(), Failure> {
     let stop = Stop::new()?;
     let mut receiver = PlainReceiver::new(serde_json::from_str(load)?, &stop);

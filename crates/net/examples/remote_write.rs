@@ -3,8 +3,8 @@
 //!     cargo run -p weft-net --example remote_write -- serve 127.0.0.2
 //!     cargo run -p weft-net --example remote_write -- 127.0.0.1 127.0.0.2 "a text"
 //!
-//! With a third word, the name of a TAP device that belongs to the user, the server is a soft NIC with an IP stack of
-//! its own on that device, at the address given.
+//! With the name of a TAP device as a third argument, the server is a soft NIC with its own IP stack on that
+//! device, at the given address. The TAP device must belong to the user.
 
 use std::io::Read;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -21,10 +21,11 @@ use weft_wire::ethernet::MacAddress;
 type Failure = Box<dyn std::error::Error>;
 
 const MEMORY_BYTES: u64 = 4_096;
-/// Where the programs meet before RDMA begins.
+/// TCP port on which the programs exchange introductions before they use RDMA.
 const MEETING_PORT: u16 = 18_515;
 
-/// Registers the memory, creates a queue pair and connects it with that of whoever is at the other end of `stream`.
+/// Registers the memory, creates a queue pair, and connects it with that of the program at the other end of
+/// `stream`.
 fn meet<D: Device>(
     context: &mut Context<D>,
     address: Ipv4Addr,
@@ -44,7 +45,7 @@ fn meet<D: Device>(
     Ok((own, peer, keys.lkey))
 }
 
-/// Lets one client write, and shows what it has written when it hangs up.
+/// Lets one client write, and prints the text that it has written when it closes the TCP connection.
 fn serve<D: Device>(mut context: Context<D>, address: Ipv4Addr) -> Result<(), Failure> {
     let mut stream = TcpListener::bind((Ipv4Addr::UNSPECIFIED, MEETING_PORT))?.accept()?.0;
     meet(&mut context, address, &stream)?;

@@ -2,9 +2,9 @@
 //!
 //!     cargo run --release -p weft-net --example transactions
 //!
-//! The three nodes are threads of this process, each with its own ports on loopback; across machines or processes
-//! each is a program that calls [`run_node`] with its own configuration, as `weft start` does. docs/transactions.md
-//! says what is guaranteed.
+//! The three nodes are threads of this process, each with its own ports on loopback. On separate machines or
+//! processes, each node is a program that calls [`run_node`] with its own configuration, as `weft start` does.
+//! docs/transactions.md describes the guarantees.
 
 use std::net::Ipv4Addr;
 use std::thread;
@@ -24,11 +24,11 @@ const NODES: usize = 3;
 const SEATS: u64 = 100;
 const FREE: u64 = 0;
 
-/// Why a seat is not reserved.
+/// Error codes: why a seat is not reserved.
 const NO_SUCH_SEAT: u8 = 1;
 const TAKEN: u8 = 2;
 
-/// Reserves all seats that the request names for one visitor, or none of them.
+/// A procedure that reserves all seats in the request for one visitor, or none of them.
 struct Reserve;
 
 impl Procedure for Reserve {
@@ -79,9 +79,9 @@ fn reserve(visitor: u64, seats: &[(usize, u64)]) -> Request {
     Request { procedure: ProcedureId(0), input: visitor.to_le_bytes().to_vec(), accesses }
 }
 
-/// What each node reads of the cluster's file.
+/// The configuration of each node.
 fn configs() -> Result<Vec<NodeConfig>, Failure> {
-    // Addresses of this process, so that several run side by side.
+    // The addresses depend on the process number, so that several examples can run at once.
     let base = u32::from(Ipv4Addr::new(127, 64, 0, 0)) + ((std::process::id() % (1 << 20)) << 2);
     let address = |node: usize| Ipv4Addr::from(base + node as u32);
     let mut text = format!("[membership]\naddress = \"{}:4794\"\nnode = 0\n", address(0));

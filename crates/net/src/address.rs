@@ -3,9 +3,9 @@
 use std::fmt;
 use std::net::{IpAddr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
-/// An address that a [`UdpPort`](crate::UdpPort) sends to and receives from: of IPv4 or of IPv6.
+/// An address to which a [`UdpPort`](crate::UdpPort) sends and from which it receives, of IPv4 or of IPv6.
 pub trait Address: Copy + Eq + fmt::Debug + fmt::Display + Into<SocketAddr> {
-    /// The address, if it is of this family.
+    /// The address as this type, if it is of this family.
     fn of(address: SocketAddr) -> Option<Self>;
 
     /// UDP port `port` of `address` as a destination from this address, if the families agree.
@@ -46,7 +46,7 @@ impl Address for SocketAddrV6 {
         if let SocketAddr::V6(address) = address { Some(address) } else { None }
     }
 
-    /// A link-local address is one on the link that this one is on.
+    /// A link-local destination is on the same link as this address.
     #[inline]
     fn reach(self, address: IpAddr, port: u16) -> Option<Self> {
         if let IpAddr::V6(address) = address {

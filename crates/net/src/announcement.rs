@@ -8,7 +8,7 @@ use weft_waist::{Epoch, NodeId, NodeSet, View};
 
 use crate::log;
 
-/// The process that announces.
+/// The process that logs the announcement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Announcer {
     /// The membership service publishes the view.
@@ -17,7 +17,7 @@ pub enum Announcer {
     Node(NodeId, Role),
 }
 
-/// A view is published, or a node's part in it changes.
+/// The publication of a view, or a change of a node's role in it.
 ///
 /// ```text
 /// membership epoch 3 full 0,2 joining 1 at 5123456789012 ns
@@ -25,7 +25,7 @@ pub enum Announcer {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Announcement {
-    /// The process that announces it.
+    /// The process that logs it.
     pub announcer: Announcer,
     /// The view.
     pub view: View,
@@ -57,7 +57,7 @@ impl fmt::Display for Announcement {
 }
 
 impl Announcement {
-    /// Logs it, with its parts as fields.
+    /// Logs the announcement, with its parts as fields.
     pub(crate) fn log(&self) {
         let View { epoch: Epoch(epoch), full, joining } = self.view;
         let (full, joining) = (Nodes(full), Nodes(joining));
@@ -75,7 +75,7 @@ pub(crate) fn name_of(role: Role) -> &'static str {
     ROLES.iter().find(|(_, known)| *known == role).expect("every role has a name").0
 }
 
-/// A line that announces no view.
+/// The line is no announcement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the line announces no view")]
 pub struct NoAnnouncement;
@@ -110,7 +110,7 @@ fn parse(line: &str) -> Option<Announcement> {
     Some(Announcement { announcer, view, at_ns: at.parse().ok()? })
 }
 
-/// A set as `0,2`, or `-` if it is empty.
+/// A set of nodes, printed as `0,2`, or `-` if it is empty.
 struct Nodes(NodeSet);
 
 impl fmt::Display for Nodes {

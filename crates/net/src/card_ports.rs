@@ -1,4 +1,4 @@
-//! A card behind UDP sockets: the operating system's IP stack in place of a frame port.
+//! A card behind UDP sockets: it uses the operating system's IP stack instead of a port for frames.
 
 use std::net::{IpAddr, SocketAddrV4};
 
@@ -10,9 +10,10 @@ use crate::{Address, Datagram, RocePath, UdpPort};
 
 /// Connects a [`Card`] with a port for RoCE v2 and one for Weft datagrams.
 ///
-/// The ICRC covers addresses and the IP identification. The address is the one that peers send to. Of what is sent,
-/// [`UdpPort`] tells the identification; of what arrives it is solved from the ICRC, and must be one that the peer may
-/// have chosen (see the crate's documentation).
+/// The ICRC covers the addresses and the IP identification, which a UDP socket does not show. The local address is
+/// the one to which peers send. For outgoing packets, [`UdpPort`] reports the identification that they will carry.
+/// For incoming packets it is solved from the ICRC, and must be one that the peer may have chosen (see the crate's
+/// documentation).
 #[derive(Debug)]
 pub struct CardPorts<E> {
     card: Card<E>,
@@ -20,7 +21,8 @@ pub struct CardPorts<E> {
     outgoing: Outgoing,
 }
 
-/// Datagrams on their way to a port, of which one may have been taken from where it is from and not yet by the port.
+/// Moves datagrams from a source to a port. It keeps a datagram that was taken from the source while the port was
+/// full.
 #[derive(Debug, Default)]
 pub(crate) struct Outgoing {
     to: Option<SocketAddrV4>,
@@ -28,7 +30,7 @@ pub(crate) struct Outgoing {
 }
 
 impl Outgoing {
-    /// Moves what `poll` gives to the port, until there is no more or the port takes none.
+    /// Moves the datagrams that `poll` returns to the port, until there are no more or the port is full.
     pub(crate) fn transmit(
         &mut self,
         port: &mut UdpPort,
@@ -49,7 +51,7 @@ impl Outgoing {
 }
 
 impl<E: Engine> CardPorts<E> {
-    /// `address` is that of the ports, as peers send to it.
+    /// `address` is the address of the ports to which peers send.
     pub fn new(card: Card<E>, address: impl Into<IpAddr>) -> Self {
         Self { card, path: RocePath::new(address.into()), outgoing: Outgoing::default() }
     }
@@ -59,38 +61,39 @@ impl<E: Engine> CardPorts<E> {
         &self.card
     }
 
-    /// The card, to drive its host port.
+    /// The card, for access to its host port.
     pub fn card_mut(&mut self) -> &mut Card<E> {
         &mut self.card
     }
 
-    /// RoCE v2 packets that were dropped for their identification: with it the ICRC was right, but the peer should not
-    /// have come to it yet. They are among the card's `icrc_errors`.
+    /// Number of RoCE v2 packets dropped because of their identification: the ICRC was correct with it, but the
+    /// peer cannot have reached it yet. The card's `icrc_errors` include them.
     pub fn identifications_refused(&self) -> u64 {
         self.path.identifications_refused()
     }
 
-    /// RoCE v2 packets that could not be sent because their queue pair's peer has an address of the other family.
+    /// Number of RoCE v2 packets that could not be sent because the peer of their queue pair has an address of the
+    /// other family.
     pub fn unreachable(&self) -> u64 {
         self.path.unreachable()
     }
 
-    /// A datagram has arrived on the RoCE v2 port.
+    /// Processes a datagram that has arrived on the RoCE v2 port.
     pub fn receive_roce<A: Address>(&mut self, now: Instant, datagram: Datagram<'_, A>) {
         self.path.receive(now, datagram, &mut self.card);
     }
 
-    /// A datagram has arrived on the port of Weft datagrams.
+    /// Processes a datagram that has arrived on the port of Weft datagrams.
     pub fn receive_datagram(&mut self, now: Instant, datagram: Datagram<'_>) {
         self.card.receive_datagram(now, datagram.from, datagram.bytes);
     }
 
-    /// Moves Weft datagrams to their port until there are no more or the port takes none.
+    /// Moves Weft datagrams to their port until there are no more or the port is full.
     pub fn transmit_datagrams(&mut self, port: &mut UdpPort) {
         self.outgoing.transmit(port, |datagram| self.card.poll_datagram(datagram));
     }
 
-    /// Moves RoCE v2 packets to their port until there are no more or the port takes none.
+    /// Moves RoCE v2 packets to their port until there are no more or the port is full.
     ///
     /// # Panics
     /// If the port's address is of another family than the card's.

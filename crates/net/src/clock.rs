@@ -6,9 +6,9 @@ use crate::system;
 
 /// Reads `CLOCK_MONOTONIC` and counts from an origin.
 ///
-/// All processes of one machine read the same clock. Clocks with equal origins therefore agree, and
-/// [`Clock::monotonic_ns`] gives times that may be compared across processes whatever their origins: that is what a
-/// history of operations recorded by several clients is made of.
+/// All processes of one machine read the same clock. So clocks with equal origins agree, and the times of
+/// [`Clock::monotonic_ns`] can be compared across processes whatever their origins. A history of operations
+/// recorded by several clients depends on this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clock {
     origin_ns: u64,

@@ -1,4 +1,4 @@
-//! The handshake of two programs before their queue pairs can talk, and the connection of the queue pairs.
+//! The exchange of introductions between two programs, and the connection of their queue pairs.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -10,22 +10,22 @@ use weft_verbs::{
 };
 use weft_wire::roce::{Gid, MASK_24};
 
-/// Bound on the length of an introduction.
+/// The longest line accepted as an introduction, in bytes.
 const LONGEST_LINE: usize = 128;
 
-/// Memory that its owner lets the peer reach.
+/// Memory that a program lets its peer access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RemoteMemory {
     /// Address of its first byte, with the region's rkey.
     pub start: RemoteAddress,
-    /// Bytes.
+    /// Length in bytes.
     pub length: u64,
 }
 
-/// One end of a connection: all that the other end must be told.
+/// One end of a connection: all data about it that the other end needs.
 ///
-/// As text it is one line: `LID:QPN:PSN:GID` in hexadecimal digits, as the examples of libibverbs (`ibv_rc_pingpong`)
-/// write it, with a LID of 0, and behind it, if there is memory, ` ADDRESS:LENGTH:RKEY`.
+/// Its text form is one line: `LID:QPN:PSN:GID` in hexadecimal digits, as the examples of libibverbs
+/// (`ibv_rc_pingpong`) write it, with a LID of 0. If there is memory, ` ADDRESS:LENGTH:RKEY` follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Introduction {
     /// GID of the port.
@@ -38,7 +38,7 @@ pub struct Introduction {
     pub memory: Option<RemoteMemory>,
 }
 
-/// A text is not an introduction.
+/// The text is not an introduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "no introduction: LID:QPN:PSN:GID in hexadecimal digits, and perhaps ADDRESS:LENGTH:RKEY, is expected"
@@ -61,7 +61,7 @@ impl FromStr for Introduction {
     }
 }
 
-/// A number of hexadecimal digits alone, at most `limit`.
+/// Parses a number of at most `limit` that consists of hexadecimal digits only.
 fn number(text: &str, limit: u64) -> Option<u64> {
     let is_digits = text.bytes().all(|digit| digit.is_ascii_hexdigit());
     u64::from_str_radix(text, 16).ok().filter(|number| is_digits && *number <= limit)
@@ -90,16 +90,16 @@ fn parse(text: &str) -> Option<Introduction> {
 }
 
 impl Introduction {
-    /// Tells the peer this end and returns the other. Both ends do the same; `stream` is what joins them out of band,
-    /// such as a TCP connection, and carries one line each way.
+    /// Sends this end's introduction to the peer and returns the peer's. Both ends call this. `stream` connects
+    /// them out of band, for example as a TCP connection, and transfers one line in each direction.
     ///
     /// # Errors
-    /// The stream's, or the peer says something else.
+    /// An error of the stream, or the peer's line is no introduction.
     pub fn exchange(&self, mut stream: impl Read + Write) -> io::Result<Self> {
         stream.write_all(format!("{self}\n").as_bytes())?;
         stream.flush()?;
         let mut line = Vec::new();
-        // Byte by byte, because what follows is not for this function.
+        // Read byte by byte, because bytes after the line belong to the caller.
         let mut byte = [0];
         while line.len() < LONGEST_LINE && stream.read(&mut byte)? == 1 && byte != *b"\n" {
             line.extend(byte);
@@ -109,22 +109,22 @@ impl Introduction {
     }
 }
 
-/// Local parameters of a connection. The defaults are those that programs of verbs choose.
+/// Local parameters of a connection. The defaults are common values of verbs programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectionOptions {
     /// Operations that the peer may do through the queue pair.
     pub access: AccessFlags,
-    /// The most payload bytes in a packet; both ends must say the same.
+    /// The most payload bytes in a packet; both ends must use the same value.
     pub path_mtu: PathMtu,
     /// READs and atomics outstanding, in each direction.
     pub rd_atomic: u8,
-    /// RNR time of a peer that finds no receive request: a code.
+    /// Code of the RNR delay of a peer whose SEND finds no receive request here.
     pub min_rnr_timer: u8,
-    /// Local acknowledgement time-out: a code.
+    /// Code of the local acknowledgement time-out.
     pub timeout: u8,
-    /// Attempts after the first when no answer comes.
+    /// Retransmissions after a time-out before the connection fails.
     pub retry_cnt: u8,
-    /// Attempts after the first when the peer is not ready; 7: no limit.
+    /// Retransmissions after RNR NAKs before the connection fails; 7: no limit.
     pub rnr_retry: u8,
 }
 
@@ -142,7 +142,7 @@ impl Default for ConnectionOptions {
     }
 }
 
-/// Takes a queue pair, of which `own` is what the peer was told, from RESET to RTS.
+/// Moves a queue pair from RESET to RTS; `own` is the introduction that was sent to the peer.
 ///
 /// # Errors
 /// The state of the queue pair or the device does not allow it, or the peer's port has an IPv6 address

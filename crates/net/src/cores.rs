@@ -1,13 +1,13 @@
-//! Which core a thread runs on.
+//! The core on which a thread runs.
 //!
-//! Processes that poll and share cores answer soonest when they are spread evenly. The kernel balances load in the long
-//! run, but pollers of equal weight look balanced to it wherever they are.
+//! Polling processes that share cores answer soonest if they are spread evenly over the cores. The kernel balances
+//! load in the long run, but to it pollers of equal weight look balanced wherever they are.
 
 use std::io;
 
 use crate::system;
 
-/// A core that a thread cannot have.
+/// The thread cannot run on this core.
 #[derive(Debug, thiserror::Error)]
 #[error("core {core} is not to be had: {source}; choose one of {available:?}")]
 pub struct NoSuchCore {
@@ -16,12 +16,13 @@ pub struct NoSuchCore {
     source: io::Error,
 }
 
-/// The cores that this thread may run on, as the kernel numbers them, in ascending order; empty if it does not tell.
+/// The cores on which this thread may run, by the kernel's numbers, in ascending order; empty if the kernel does
+/// not report them.
 pub fn cores() -> Vec<u32> {
     system::cores().unwrap_or_default()
 }
 
-/// Keeps this thread, and threads that it starts later, to one core.
+/// Pins this thread, and threads that it starts later, to one core.
 ///
 /// # Errors
 /// The machine does not have the core, or this process may not use it.

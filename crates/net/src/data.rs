@@ -1,4 +1,4 @@
-//! The node's data on disk.
+//! The file with a node's data.
 
 use std::net::{SocketAddrV4, UdpSocket};
 use std::path::Path;
@@ -9,13 +9,14 @@ use weft_node::{KvLog, store_parameters};
 
 use crate::FileDisk;
 
-/// Message of the disk's thread to the node's own port when a flush has ended.
+/// Message that the disk's thread sends to the node's own port when a flush has ended.
 pub(crate) const WAKE: &[u8] = b"flushed";
 
-/// Finds the log of a store in a file, or makes it. `agent` is the port that is told when a flush has ended.
+/// Opens the log of a store in a file, or creates it. A message is sent to the port `agent` when a flush has
+/// ended.
 ///
 /// # Errors
-/// The file cannot be used: why, in one line.
+/// Why the file cannot be used, in one line.
 pub(crate) fn open_log(
     path: &Path,
     engine: &weft_kv::Parameters,
@@ -29,7 +30,7 @@ pub(crate) fn open_log(
     let waker = UdpSocket::bind((*agent.ip(), 0)).map_err(|error| fail(&error))?;
     let (flushed, ended) = mpsc::channel();
     let wake = move || {
-        // Whoever waits for one of these looks for what has happened, not for how often.
+        // Lost wake-ups do no harm: the receiver checks all that has been flushed, not the number of messages.
         let _ = flushed.send(());
         let _ = waker.send_to(WAKE, agent);
     };

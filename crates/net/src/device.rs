@@ -14,15 +14,15 @@ use crate::{
     Address, BindError, CardPorts, Clock, FramePort, IdlePolicy, Poller, PortOptions, Stop, UdpPort, system,
 };
 
-/// A program's device for verbs, with its port: a card or a NIC.
+/// A device for verbs with its port, owned by one program: a card or a NIC.
 pub trait Device: AsFd {
-    /// The management calls of verbs, and the memory.
+    /// The management calls of verbs, and access to the memory.
     fn driver(&mut self) -> &mut dyn RdmaDriver;
 
-    /// The host asks for something.
+    /// Executes a command of the host.
     fn submit(&mut self, now: Instant, command: HostCommand<'_>);
 
-    /// The next thing for the host.
+    /// The next event for the host.
     fn poll_host(&mut self) -> Option<HostEvent>;
 
     /// When [`Device::handle_deadline`] must be called.
@@ -31,23 +31,23 @@ pub trait Device: AsFd {
     /// Handles what is due at `now`.
     fn handle_deadline(&mut self, now: Instant);
 
-    /// Takes what has arrived on the port; says whether there was anything.
+    /// Processes what has arrived on the port; returns whether anything had.
     ///
     /// # Errors
-    /// Only what makes the port useless.
+    /// Only errors after which the port cannot be used any more.
     fn receive(&mut self, clock: Clock) -> io::Result<bool>;
 
-    /// Hands what there is to send to the port; says whether there was anything.
+    /// Passes packets that are ready to the port; returns whether there were any.
     ///
     /// # Errors
-    /// Only what makes the port useless.
+    /// Only errors after which the port cannot be used any more.
     fn transmit(&mut self, now: Instant) -> io::Result<bool>;
 
-    /// Whether the port has taken less than there is to send.
+    /// Whether packets wait because the port was full.
     fn is_held_back(&self) -> bool;
 }
 
-/// A card without engines behind an ordinary UDP socket: RoCE v2 without any privilege.
+/// A card without engines behind an ordinary UDP socket: RoCE v2 that needs no privilege.
 #[derive(Debug)]
 pub struct SocketDevice<A = SocketAddrV4> {
     ports: CardPorts<NoEngine>,
@@ -58,19 +58,20 @@ impl SocketDevice {
     /// A card on port 4791 of an IPv4 address of this machine.
     ///
     /// # Errors
-    /// The port is in use, or the address is another machine's.
+    /// The port is in use, or the address is not one of this machine.
     pub fn open(address: Ipv4Addr, config: CardConfig, options: &PortOptions) -> Result<Self, BindError> {
         Self::on(SocketAddrV4::new(address, roce::UDP_PORT), config, options)
     }
 }
 
 impl SocketDevice<SocketAddrV6> {
-    /// A card on port 4791 of an IPv6 address of this machine; `scope` is the index of the interface of a link-local
-    /// address, and 0 for others. The ICRC covers no identification there, so it is checked in full, and the kernel
-    /// or a network card may segment on any link. Datagrams without UDP's checksum are received, too.
+    /// A card on port 4791 of an IPv6 address of this machine. `scope` is the index of the interface for a
+    /// link-local address, and 0 for others. Over IPv6 the ICRC covers no identification, so it is checked in
+    /// full, and the kernel or a network card may segment on any link. Datagrams without a UDP checksum are
+    /// received, too.
     ///
     /// # Errors
-    /// The port is in use, or the address is another machine's.
+    /// The port is in use, or the address is not one of this machine.
     pub fn open_ipv6(
         address: Ipv6Addr,
         scope: u32,
@@ -88,7 +89,7 @@ impl<A: Address> SocketDevice<A> {
         Ok(Self { ports: CardPorts::new(Card::new(config, Vec::new()), address.ip_address()), port })
     }
 
-    /// The card: what is attached to it, and which services it has.
+    /// The card, for access to its memory and services.
     pub fn card(&mut self) -> &mut Card<NoEngine> {
         self.ports.card_mut()
     }
@@ -151,18 +152,18 @@ impl<A> AsFd for SocketDevice<A> {
     }
 }
 
-/// Any NIC on any port for frames: the soft NIC on a TAP device, or the gateware on a packet socket.
+/// Any NIC on any port for frames, for example the soft NIC on a TAP device, or the gateware on a packet socket.
 #[derive(Debug)]
 pub struct FrameDevice<N, P> {
     nic: N,
     port: P,
     received: Vec<u8>,
-    /// A frame that the port has not taken yet; empty if there is none.
+    /// A frame that the port could not send yet; empty if there is none.
     outgoing: Vec<u8>,
 }
 
 impl<N: Nic + RdmaDriver, P: FramePort> FrameDevice<N, P> {
-    /// `nic` on `port`. The hardware address is the NIC's own and not that of the port's interface.
+    /// `nic` on `port`. Frames carry the NIC's own MAC address, not that of the port's interface.
     pub fn new(nic: N, port: P) -> Self {
         Self { nic, port, received: Vec::new(), outgoing: Vec::new() }
     }
@@ -214,7 +215,7 @@ impl<N: Nic + RdmaDriver, P: FramePort> Device for FrameDevice<N, P> {
             sent = true;
         }
         self.port.flush()?;
-        // This world charges no time for work.
+        // On real sockets, work costs no simulated time.
         let _ = self.nic.take_work();
         Ok(sent)
     }
@@ -230,8 +231,9 @@ impl<N, P: AsFd> AsFd for FrameDevice<N, P> {
     }
 }
 
-/// A device with the machine's clock, driven by the program's own thread: whoever waits for a completion lets the
-/// device go on, and so must a program that only lets its peer read and write.
+/// A device with the machine's clock, driven by the program's own thread. The device makes progress only during
+/// [`Context::wait`] or [`Context::progress`]; a program whose memory is only accessed by its peer must call them,
+/// too.
 #[derive(Debug)]
 pub struct Context<D> {
     device: D,
@@ -241,10 +243,10 @@ pub struct Context<D> {
 }
 
 impl<D: Device> Context<D> {
-    /// `policy` says how the thread waits.
+    /// `policy` says how the thread waits for packets.
     ///
     /// # Errors
-    /// The kernel's, if it grants no more file descriptors.
+    /// The kernel's error, if it grants no more file descriptors.
     pub fn new(device: D, policy: IdlePolicy) -> io::Result<Self> {
         let poller = Poller::new(&[device.as_fd()], &Stop::new()?, policy)?;
         system::make_timers_precise();
@@ -261,17 +263,17 @@ impl<D: Device> Context<D> {
         self.device.driver()
     }
 
-    /// Posts to a send queue; a refusal comes back as a completion in error.
+    /// Posts to a send queue. An invalid request completes with an error.
     pub fn post_send(&mut self, queue_pair: QueuePairNumber, request: WorkRequest) {
         self.device.submit(self.clock.now(), HostCommand::PostSend(queue_pair, request));
     }
 
-    /// Posts to a receive queue; a refusal comes back as a completion in error.
+    /// Posts to a receive queue. An invalid request completes with an error.
     pub fn post_receive(&mut self, queue_pair: QueuePairNumber, request: ReceiveRequest) {
         self.device.submit(self.clock.now(), HostCommand::PostReceive(queue_pair, request));
     }
 
-    /// The oldest completion that is there. Does not let the device go on.
+    /// The oldest completion, if there is one. The device makes no progress in this call.
     pub fn poll(&mut self) -> Option<Completion> {
         while let Some(event) = self.device.poll_host() {
             if let HostEvent::Completion(completion) = event {
@@ -281,10 +283,10 @@ impl<D: Device> Context<D> {
         self.completions.pop_front()
     }
 
-    /// Lets the device receive, do what is due and send, then waits for what comes next, for at most `limit`.
+    /// Lets the device receive, handle deadlines and send, then waits for the next event, for at most `limit`.
     ///
     /// # Errors
-    /// Only what makes the device useless.
+    /// Only errors after which the device cannot be used any more.
     pub fn progress(&mut self, limit: Duration) -> io::Result<()> {
         self.progress_until(self.clock.now() + limit)
     }
@@ -306,10 +308,10 @@ impl<D: Device> Context<D> {
         Ok(())
     }
 
-    /// Lets the device go on until there is a completion, for at most `limit`.
+    /// Lets the device make progress until there is a completion, for at most `limit`.
     ///
     /// # Errors
-    /// Only what makes the device useless.
+    /// Only errors after which the device cannot be used any more.
     pub fn wait(&mut self, limit: Duration) -> io::Result<Option<Completion>> {
         let limit = self.clock.now() + limit;
         loop {

@@ -1,6 +1,6 @@
 //! A file as the disk of a store.
 //!
-//! A thread carries out the operations, so that the thread of the node never waits for the disk.
+//! A separate thread executes the operations, so that the node's thread never waits for the disk.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -12,10 +12,10 @@ use std::thread::{self, JoinHandle};
 
 use weft_store::{Disk, DiskError, Operation, SECTOR};
 
-/// Bytes of one write to the file.
+/// The most bytes of one write to the file.
 const PIECE: usize = 64 * SECTOR;
 
-/// Alignment that direct I/O demands of memory: a sector.
+/// A buffer with the alignment that direct I/O requires: a sector.
 #[repr(align(4096))]
 struct Aligned([u8; PIECE]);
 
@@ -24,10 +24,10 @@ enum Request {
     Flush,
 }
 
-/// Reason for which a disk cannot be opened.
+/// Why a disk cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum FileDiskError {
-    /// The file cannot be made or opened.
+    /// The file cannot be created or opened.
     #[error("{path}: {source}")]
     File {
         /// Path of the file.
@@ -35,29 +35,29 @@ pub enum FileDiskError {
         /// Error of the kernel.
         source: io::Error,
     },
-    /// Another process has it.
+    /// Another process uses the file.
     #[error("{0} is in use by another process")]
     InUse(PathBuf),
 }
 
-/// A file of fixed length. Writes bypass the kernel's cache where the file system can do that, and a flush is
-/// `fdatasync` in either case.
+/// A file of fixed length. Writes bypass the kernel's cache where the file system allows it; in either case a
+/// flush is `fdatasync`.
 pub struct FileDisk {
-    /// For reading; it holds the lock.
+    /// The descriptor for reads; it holds the lock of the file.
     file: File,
     bytes: u64,
     requests: Option<Sender<Request>>,
     ended: Receiver<Result<(), DiskError>>,
-    /// Buffers that can be used again.
+    /// Buffers for reuse.
     spare: Receiver<Vec<u8>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl FileDisk {
-    /// Makes a file of `bytes` zeros, or opens it if it is there. The blocks of the `allocated` part are allocated once
-    /// for all: a log that is written there later cannot run out of space.
+    /// Creates a file of `bytes` zeros, or opens it if it exists. The blocks of the `allocated` range are
+    /// allocated at creation, so that a log written there later cannot run out of space.
     ///
-    /// `wake` is called by the disk's thread whenever a flush has ended.
+    /// The disk's thread calls `wake` whenever a flush has ended.
     ///
     /// # Errors
     /// [`FileDiskError`].
@@ -81,7 +81,7 @@ impl FileDisk {
             Err(std::fs::TryLockError::Error(source)) => return Err(fail(source)),
         }
         let bytes = file.metadata().map_err(fail)?.len();
-        // Some file systems, such as tmpfs, refuse it.
+        // Some file systems, such as tmpfs, do not support direct I/O.
         let direct = options.custom_flags(libc::O_DIRECT).open(path);
         let writer = direct.or_else(|_| file.try_clone()).map_err(fail)?;
         let (requests, submitted) = mpsc::channel();
@@ -93,14 +93,14 @@ impl FileDisk {
     }
 
     fn submit(&self, request: Request) {
-        // A thread that is gone has failed, and said so with the last flush that it took.
+        // If the thread has ended, it has failed, and has reported that with the last flush that it accepted.
         if let Some(requests) = &self.requests {
             let _ = requests.send(request);
         }
     }
 }
 
-/// Makes the file under another name first: a file of the right name is complete.
+/// Creates the file under another name first, so that a file with the right name is complete.
 fn create(path: &Path, bytes: u64, allocated: Range<u64>) -> io::Result<()> {
     let unfinished = path.with_extension("new");
     let file = File::create(&unfinished)?;
@@ -145,7 +145,7 @@ fn serve(
                 let has_failed = flushed.is_err();
                 let nobody_waits = outcomes.send(flushed).is_err();
                 wake();
-                // After an error the kernel's state of the file is unknown: nothing more is written.
+                // After an error the state of the file in the kernel is unknown, so nothing more is written.
                 if has_failed || nobody_waits {
                     return;
                 }

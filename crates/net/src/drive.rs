@@ -6,10 +6,11 @@ use weft_time::Instant;
 
 use crate::{Clock, Datagram, IdlePolicy, Poller, Stop, UdpPort, system};
 
-/// A program that a thread runs over its ports: a node, or a client.
+/// A state machine that a thread drives over its ports: a node, or a client.
 pub trait Endpoint {
-    /// A datagram has arrived on the port of this index. `now` was read after that: what is decided by it, such as
-    /// whether a lease still holds, is decided at a time at which the datagram was here.
+    /// Processes a datagram that has arrived on the port of this index. `now` was read after its arrival. So a
+    /// decision that depends on the time, for example whether a lease is valid, is made for a time at which the
+    /// datagram had arrived.
     fn receive(&mut self, now: Instant, port: usize, datagram: Datagram<'_>);
 
     /// When [`Endpoint::handle_deadline`] must be called, if nothing arrives before.
@@ -18,14 +19,14 @@ pub trait Endpoint {
     /// Handles what is due at `now`.
     fn handle_deadline(&mut self, now: Instant);
 
-    /// Queues what there is to send, for as long as the ports take it. Called after everything else in each round, so
-    /// what several datagrams bring about leaves together.
+    /// Queues datagrams for as long as the ports have room. It is called last in each round, so that datagrams
+    /// caused by several received ones are sent together.
     fn transmit(&mut self, now: Instant, ports: &mut [UdpPort]);
 }
 
-/// Drives `endpoint` over `ports` in this thread until `stop` is requested: receive a batch from every ready port,
-/// handle what is due, queue and send, and wait as `policy` says if there was nothing to do. What is queued when the
-/// stop comes is sent as far as the kernel takes it.
+/// Drives `endpoint` over `ports` in this thread until `stop` is requested. Each round receives a batch from every
+/// ready port, handles deadlines, queues and sends datagrams, and, if there was nothing to do, waits as `policy`
+/// says. Datagrams that are queued at the stop are sent as far as the kernel accepts them.
 ///
 /// # Errors
 /// Only errors after which no port works, such as a closed descriptor. The ports count errors that a peer or the
@@ -58,14 +59,14 @@ pub fn run(
         let refused_before = refused(ports);
         let sent_before = sent(ports);
         endpoint.transmit(now, ports);
-        // An endpoint that found a port full has more to say as soon as the port is not.
+        // An endpoint that found a port full has more datagrams as soon as the port has room.
         let has_more = refused(ports) > refused_before;
         let mut held_back = false;
         for port in ports.iter_mut() {
             port.flush()?;
             held_back |= port.queued() > 0;
         }
-        // A full port has sent meanwhile.
+        // Include the datagrams sent to make room in a full port.
         moved += (sent(ports) - sent_before) as usize;
         let look_again = moved > 0 && (poller.busy() || has_more);
         ready = if look_again {
@@ -79,7 +80,7 @@ pub fn run(
     Ok(())
 }
 
-/// How many datagrams the kernel has taken.
+/// Number of datagrams that the kernel has accepted.
 fn sent(ports: &[UdpPort]) -> u64 {
     ports.iter().map(|port| port.counters().sent).sum()
 }
@@ -100,7 +101,7 @@ mod tests {
     use super::*;
     use crate::PortOptions;
 
-    /// Requests the stop at the first datagram, and at its deadline if it has one.
+    /// An endpoint that requests the stop at the first datagram, and at its deadline if it has one.
     struct Witness<'a> {
         stop: &'a Stop,
         deadline: Option<Instant>,
@@ -165,7 +166,7 @@ mod tests {
         let mut witness = Witness::new(&stop, None);
         thread::scope(|scope| {
             scope.spawn(move || {
-                // Long enough, as a rule, for the other thread to be asleep; right in any case.
+                // By then the other thread is usually asleep; the test is valid in any case.
                 thread::sleep(std::time::Duration::from_millis(20));
                 let mut sender = port();
                 assert!(sender.push(to, b"wake up"));
@@ -190,8 +191,8 @@ mod tests {
         assert!(witness.received.is_empty() && witness.woken_at.is_none());
     }
 
-    /// Answers the first port's datagram by one to the second port that says when it was sent, and keeps that time and
-    /// the one at which it is received.
+    /// An endpoint that answers each datagram on the first port by one to the second port, and records when it
+    /// sent and received it.
     struct Chronicler<'a> {
         clock: Clock,
         stop: &'a Stop,
@@ -221,8 +222,9 @@ mod tests {
         fn transmit(&mut self, _now: Instant, _ports: &mut [UdpPort]) {}
     }
 
-    /// A lease that holds at a time before a request was sent says nothing about the request. Both ports have something
-    /// to receive when the round begins, so the datagram that is sent in its middle is received in the same round.
+    /// A lease that was valid before a request was sent says nothing about the time of the request, so received
+    /// datagrams must not be dated too early. Both ports have datagrams when the round begins, so the one sent
+    /// during the round is received in the same round.
     #[test]
     fn nothing_is_received_before_it_was_sent() {
         let (stop, clock) = (Stop::new().unwrap(), Clock::starting_now());

@@ -1,4 +1,4 @@
-//! Ports of the operating system that carry Ethernet frames, for NICs that bring their own IP stack.
+//! Operating-system ports for Ethernet frames, used by NICs with their own IP stack.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -6,35 +6,35 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use crate::system::{self, LONGEST_XDP_FRAME, XdpSocket};
 
-/// No frame is longer: a port without segmentation carries what one Ethernet frame may hold, a jumbo frame too.
+/// Upper bound of a frame's length: without segmentation, a port carries single Ethernet frames, at most jumbo
+/// frames.
 const LONGEST_FRAME: usize = 16 << 10;
 
-/// Sends and receives Ethernet frames, without preamble and frame check sequence, and never waits.
+/// Sends and receives Ethernet frames, without preamble and frame check sequence, and never blocks.
 pub trait FramePort: AsFd {
     /// Appends the next frame that has arrived to `frame`; `false` if there is none.
     ///
     /// # Errors
-    /// Only what makes the port useless.
+    /// Only errors after which the port cannot be used any more.
     fn receive(&mut self, frame: &mut Vec<u8>) -> io::Result<bool>;
 
-    /// Hands a frame to the network. `false`: it takes none for the moment. A frame that it will never take is lost, as
-    /// on any network.
+    /// Passes a frame to the network. Returns `false` if the port is full at the moment. A frame that the port can
+    /// never send is dropped, as on any network.
     ///
     /// # Errors
-    /// Only what makes the port useless.
+    /// Only errors after which the port cannot be used any more.
     fn transmit(&mut self, frame: &[u8]) -> io::Result<bool>;
 
-    /// Lets the network have the frames that were handed over and that the port has collected: called once behind
-    /// several.
+    /// Sends the frames that the port has collected. Call it once after several calls of [`FramePort::transmit`].
     ///
     /// # Errors
-    /// Only what makes the port useless.
+    /// Only errors after which the port cannot be used any more.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
 }
 
-/// A descriptor each read of which is a frame, and each write.
+/// A descriptor on which each read and each write is one frame.
 #[derive(Debug)]
 struct Frames {
     file: File,
@@ -55,7 +55,8 @@ impl Frames {
                 }
                 Err(error) => match error.raw_os_error() {
                     Some(libc::EAGAIN) => return Ok(false),
-                    // A packet socket tells once that its interface is down, and goes on when it is up again.
+                    // A packet socket reports once that its interface is down, and works again when the interface
+                    // is up.
                     Some(libc::EINTR | libc::ENETDOWN) => {}
                     _ => return Err(error),
                 },
@@ -66,12 +67,12 @@ impl Frames {
     fn transmit(&mut self, frame: &[u8]) -> io::Result<bool> {
         loop {
             match self.file.write(frame) {
-                // A frame is taken as a whole.
+                // The kernel accepts a frame only as a whole.
                 Ok(_taken) => return Ok(true),
                 Err(error) => match error.raw_os_error() {
                     Some(libc::EAGAIN | libc::ENOBUFS) => return Ok(false),
                     Some(libc::EINTR) => {}
-                    // The interface is down, or the frame is longer or shorter than it allows.
+                    // The interface is down, or the frame's length is not allowed: drop the frame.
                     Some(libc::EIO | libc::ENETDOWN | libc::EMSGSIZE | libc::EINVAL) => return Ok(true),
                     _ => return Err(error),
                 },
@@ -80,26 +81,28 @@ impl Frames {
     }
 }
 
-/// A TAP device: what the kernel sends through the interface is received here, and what is sent here arrives there.
+/// A TAP device: it receives the frames that the kernel sends through the interface, and the frames that it sends
+/// arrive there.
 ///
-/// To make the device takes root (`ip tuntap add dev weft0 mode tap user NAME`); to use one that belongs to the user
-/// takes no privilege, where `/dev/net/tun` is open to everybody, as distributions have it.
+/// Creating the device needs root (`ip tuntap add dev weft0 mode tap user NAME`). Using a device that belongs to
+/// the user needs no privilege where `/dev/net/tun` is accessible to all users, as in common distributions.
 #[derive(Debug)]
 pub struct TapPort(Frames);
 
 impl TapPort {
-    /// The TAP device of this name. If there is none it is made, for as long as the port exists, which takes root.
+    /// Opens the TAP device of this name. If it does not exist, it is created for as long as the port exists,
+    /// which needs root.
     ///
     /// # Errors
-    /// `/dev/net/tun` may not be opened, or the device belongs to somebody else or is in use.
+    /// `/dev/net/tun` cannot be opened, or the device belongs to another user or is in use.
     pub fn open(name: &str) -> io::Result<Self> {
         Self::with_tun(File::options().read(true).write(true).open("/dev/net/tun")?.into(), name)
     }
 
-    /// As [`TapPort::open`], on a descriptor of `/dev/net/tun` that somebody else has opened.
+    /// As [`TapPort::open`], on a descriptor of `/dev/net/tun` that another program has opened.
     ///
     /// # Errors
-    /// The descriptor is of something else, or the device belongs to somebody else or is in use.
+    /// The descriptor is not of `/dev/net/tun`, or the device belongs to another user or is in use.
     pub fn with_tun(tun: OwnedFd, name: &str) -> io::Result<Self> {
         system::attach_tap(tun.as_fd(), name)?;
         system::set_nonblocking(tun.as_fd())?;
@@ -107,16 +110,16 @@ impl TapPort {
     }
 }
 
-/// A packet socket: the NIC is one more station on the network of an interface. It takes the capability `CAP_NET_RAW`.
+/// A packet socket: the NIC is one more host on the network of an interface. It needs the capability
+/// `CAP_NET_RAW`.
 ///
-/// A frame that the interface has joined from several, or whose checksum it means to fill in later, is malformed to a
-/// NIC: such offloads must be off (`ethtool -K INTERFACE gro off lro off`, and `tx off` at the other end of a virtual
-/// link).
+/// Offloads must be off (`ethtool -K INTERFACE gro off lro off`, and `tx off` at the other end of a virtual link):
+/// a NIC takes frames that the interface has joined, or whose checksum is not filled in yet, for malformed.
 #[derive(Debug)]
 pub struct PacketPort(Frames);
 
 impl PacketPort {
-    /// A socket on the interface of this name.
+    /// Opens a socket on the interface of this name.
     ///
     /// # Errors
     /// There is no such interface, or the capability is missing.
@@ -125,21 +128,23 @@ impl PacketPort {
     }
 }
 
-/// An AF_XDP socket: frames in memory that is shared with the kernel, without its IP stack and, on the way in, without
-/// a system call for a thread that polls. It takes the capabilities `CAP_NET_RAW`, `CAP_NET_ADMIN` and `CAP_BPF`.
+/// An AF_XDP socket: frames in memory that is shared with the kernel. It bypasses the kernel's IP stack, and a
+/// polling thread receives without system calls. It needs the capabilities `CAP_NET_RAW`, `CAP_NET_ADMIN` and
+/// `CAP_BPF`.
 ///
-/// All frames of one queue of the interface come here, and the machine itself receives none of them: an interface for
-/// the NIC alone, or whose card steers RoCE to a queue of its own (`ethtool -N INTERFACE flow-type udp4 dst-port 4791
-/// action QUEUE`; ARP has to come there, too). On a virtual interface, `ip link add … type veth`, that is queue 0. A
-/// frame has at most 3,840 bytes, so a path MTU of 2,048. Offloads must be off as for a [`PacketPort`].
+/// The socket receives all frames of one queue of the interface, and the machine itself none of them. So use an
+/// interface that only the NIC uses, or a network card that steers RoCE to a separate queue (`ethtool -N INTERFACE
+/// flow-type udp4 dst-port 4791 action QUEUE`; ARP has to arrive there, too). On a virtual interface, `ip link add
+/// … type veth`, that is queue 0. A frame has at most 3,840 bytes, which allows a path MTU of 2,048. Offloads must
+/// be off as for a [`PacketPort`].
 #[derive(Debug)]
 pub struct XdpPort(XdpSocket);
 
 impl XdpPort {
-    /// A socket on a queue of the interface of this name.
+    /// Opens a socket on a queue of the interface of this name.
     ///
     /// # Errors
-    /// There is no such interface or queue, somebody else has it, a capability is missing, or the kernel was built
+    /// The interface or queue does not exist or is in use, a capability is missing, or the kernel was built
     /// without AF_XDP.
     pub fn open(interface: &str, queue: u32) -> io::Result<Self> {
         Ok(Self(XdpSocket::open(interface, queue)?))

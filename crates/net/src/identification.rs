@@ -1,61 +1,65 @@
-//! Which IP identifications a peer's RoCE v2 packets may carry.
+//! Which IP identifications are accepted in RoCE v2 packets of a peer.
 //!
-//! The ICRC covers the identification of an IPv4 packet, and a UDP socket does not show it. It can be solved from the
-//! ICRC ([`weft_wire::icrc::Path::solve`]), which leaves 16 of its 32 check bits: one of 2^16 damaged packets has a
-//! solution. What is known of a peer's identifications brings a part of the others back.
+//! The ICRC covers the identification of an IPv4 packet, and a UDP socket does not show it. It can be solved from
+//! the ICRC ([`weft_wire::icrc::Path::solve`]), but that uses up 16 of the 32 check bits: one of 2^16 damaged
+//! packets has a solution. Restrictions on the identifications that a peer can have chosen regain some of the lost
+//! bits.
 //!
-//! - **Fixed identifications.** Weft sends 0, and segment *i* of a segmented send carries *i*; so do other senders
-//!   that leave the identification at 0 because they forbid fragmentation (RFC 6864). A packet whose identification
-//!   is one of these two is accepted from every peer: a damaged one passes with a probability of at most 2 / 2^32 =
-//!   2^-31.
+//! - **Fixed identifications.** Weft sends identification 0, and segment *i* of a segmented send carries *i*.
+//!   Other senders that leave the identification at 0 because they forbid fragmentation (RFC 6864) do the same. A
+//!   packet with one of these two identifications is accepted from every peer: a damaged one passes with a
+//!   probability of at most 2 / 2^32 = 2^-31.
 //! - **Counted identifications.** Linux's soft RoCE takes them from a counter that all UDP traffic between two
-//!   addresses may share, and which moves on by itself, by at most one for every tick of the kernel's clock since it
-//!   was used last (`ip_idents_reserve`; a tick takes 1 ms or longer). A packet is accepted if it is at most [`STEP`]
-//!   and one for each millisecond ahead of the last that was accepted, or at most [`STEP`] behind it, because
-//!   networks reorder. Of a peer whose packets arrive every 10 ms, a damaged packet passes with a probability of
-//!   525 / 2^32 < 2^-22 (256 + 10 ahead, 256 behind, and 3 more). The tolerance is twice what the last step took, if
-//!   that is more.
+//!   addresses may share. The counter also advances by itself, by at most one for every tick of the kernel's clock
+//!   since its last use (`ip_idents_reserve`; a tick takes 1 ms or longer). A packet is accepted if it is ahead of
+//!   the last accepted one by at most [`STEP`] plus one for each millisecond, or behind it by at most [`STEP`],
+//!   because networks reorder. If a peer's packets arrive every 10 ms, a damaged packet passes with a probability
+//!   of 525 / 2^32 < 2^-22 (256 + 10 ahead, 256 behind, and 3 more). If the last step was more than half the
+//!   tolerance, the tolerance is twice that step.
 //!
-//! A peer is taken for one of the first kind or of the second by its first packet, and for one of the first kind
-//! again after [`FIXED_AFTER`] packets of that kind which its counter does not explain.
+//! A peer's first packet decides whether it has fixed or counted identifications. A peer of the second kind
+//! changes to the first after [`FIXED_AFTER`] packets with fixed identifications that its counter does not
+//! explain.
 //!
-//! **Resynchronisation.** Beyond its tolerance a packet is dropped, although its ICRC has a solution: the peer
-//! repeats it. The tolerance for the next is then sixteen times as large, so that the third packet of a peer whose
-//! counter jumped is accepted whatever it carries; of a peer of the first kind it is the second. A packet that is
-//! accepted ends that. Damaged packets widen the tolerance as well, but only those that have a solution, one of 2^16.
+//! **Resynchronisation.** A packet outside the tolerance is dropped, although its ICRC has a solution; the peer
+//! retransmits it. The tolerance for the next packet is then sixteen times as large. So if a peer's counter has
+//! jumped, its third packet is accepted in any case; for a peer with fixed identifications, the second one is. An
+//! accepted packet resets the tolerance. Damaged packets widen it as well, but only those that have a solution,
+//! one of 2^16.
 //!
-//! So the check is at its weakest, 2^-16, for the first packet of a peer, for one that ends a silence of more than a
-//! minute, and for one that follows two which were dropped for their identification. No check of an ICRC protects
-//! against a sender that means to deceive: one that can write a peer's address into a packet can write the right ICRC
-//! too. Three forged packets in a row make the peer's own next two be dropped, which its transport repeats.
+//! So the check is weakest, 2^-16, for the first packet of a peer, for a packet after more than a minute of
+//! silence, and for a packet after two that were dropped for their identification. No check of an ICRC protects
+//! against a hostile sender: if it can forge a peer's address, it can compute the right ICRC, too. Three forged
+//! packets in a row cause the peer's own next two to be dropped, and its transport retransmits them.
 
 use std::net::Ipv4Addr;
 
 use weft_time::{Duration, Instant};
 
-/// How far a counter may move on between two packets, apart from the time between them. 233 is the most that was seen
-/// of Linux 6.1.
+/// By how much a counter may advance between two packets, in addition to the time between them. The most that was
+/// observed with Linux 6.1 is 233.
 const STEP: u32 = 256;
 
-/// How many times as far after each packet that was dropped.
+/// Factor by which the tolerance grows with each dropped packet.
 const WIDENING: u32 = 16;
 
 /// The tolerance that accepts every identification.
 const EVERYTHING: u32 = 1 << 16;
 
-/// The fastest clock that a Linux kernel is built with.
+/// The shortest tick that a Linux kernel can be configured for.
 const TICK: Duration = Duration::from_ms(1);
 
-/// So many packets in a row with a fixed identification, and not explained by the counter, end the counting.
+/// After this many packets in a row with fixed identifications that the counter does not explain, the peer changes
+/// to fixed identifications.
 const FIXED_AFTER: u8 = 8;
 
-/// Peers that share a place by their address: the one that was silent for longest gives way to a new one.
+/// Number of peers in a set. A new peer replaces the one in its set that was silent for longest.
 const WAYS: usize = 4;
 
-/// Places. A peer that gave way is taken for a new one.
+/// Number of sets; a peer's address determines its set. A peer that was replaced counts as new.
 const SETS: usize = 256;
 
-/// The identifications of the peers whose packets arrived last.
+/// Records of the peers whose packets arrived last.
 #[derive(Debug)]
 pub(crate) struct Identifications {
     sets: Vec<[Option<Peer>; WAYS]>,
@@ -72,11 +76,11 @@ struct Peer {
 /// How a peer chooses identifications.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scheme {
-    /// As Weft does. `doubted`: the last packet had another, and was dropped.
+    /// The peer sends fixed identifications. `doubted`: the last packet had another one, and was dropped.
     Fixed { doubted: bool },
-    /// From a counter. `last`: the furthest that was accepted; `tolerance`: how far the next may be from it, apart
-    /// from the time between them; `dropped`: packets in a row; `fixed`: packets in a row whose identification is
-    /// fixed and not explained by the counter.
+    /// The peer counts. `last`: the furthest identification accepted; `tolerance`: how far from it the next may
+    /// be, in addition to the time between them; `dropped`: number of packets dropped in a row; `fixed`: number of
+    /// packets in a row whose identification is fixed and not explained by the counter.
     Counted { last: u16, tolerance: u32, dropped: u8, fixed: u8 },
 }
 
@@ -89,7 +93,7 @@ impl Scheme {
         }
     }
 
-    /// Whether the next packet, after `silence`, is accepted.
+    /// Whether the next packet, which arrives after `silence`, is accepted.
     fn accept(&mut self, identification: u16, is_fixed: bool, silence: Duration) -> bool {
         match self {
             Self::Fixed { doubted } if is_fixed => *doubted = false,
@@ -129,13 +133,13 @@ impl Identifications {
         Self { sets: vec![[None; WAYS]; SETS], refused: 0 }
     }
 
-    /// Packets whose ICRC had a solution that was not accepted.
+    /// Number of packets dropped because the solution of their ICRC was not accepted.
     pub(crate) fn refused(&self) -> u64 {
         self.refused
     }
 
-    /// Whether a packet that came from `source` at `now` is accepted. `identification` is what its ICRC says, `place`
-    /// its place in a segmented buffer.
+    /// Whether a packet that arrived from `source` at `now` is accepted. `identification` is the solution of its
+    /// ICRC, `place` its index in a segmented buffer.
     #[inline]
     pub(crate) fn accept(&mut self, now: Instant, source: Ipv4Addr, place: u16, identification: u16) -> bool {
         let is_fixed = identification == 0 || identification == place;
@@ -144,7 +148,7 @@ impl Identifications {
             Some(peer) => {
                 let silence = now.saturating_since(peer.accepted_at);
                 let accepted = peer.scheme.accept(identification, is_fixed, silence);
-                // What was dropped says nothing about how far the counter is.
+                // A dropped packet does not show how far the counter has advanced.
                 if accepted {
                     peer.accepted_at = now;
                 }
@@ -162,7 +166,7 @@ impl Identifications {
     }
 }
 
-/// The place of a peer. Neighbouring addresses are apart.
+/// Index of a peer's set. Neighbouring addresses have different sets.
 fn set_of(address: Ipv4Addr) -> usize {
     let mixed = address.to_bits().wrapping_mul(0x9e37_79b1);
     (mixed >> (u32::BITS - SETS.ilog2())) as usize
@@ -192,7 +196,7 @@ mod tests {
             self.identifications.accept(self.now, PEER, 0, identification)
         }
 
-        /// How many of all identifications would be accepted next.
+        /// Number of identifications that would be accepted in the next packet.
         fn tolerated(&self) -> usize {
             let accepts = |identification: &u16| {
                 let mut peer = self.identifications.sets[set_of(PEER)][0].unwrap();
@@ -202,7 +206,7 @@ mod tests {
         }
     }
 
-    /// Microseconds and identifications of a machine with rdma_rxe of Linux 6.1, a tick of 4 ms.
+    /// Arrival times and identifications recorded from a machine with rdma_rxe of Linux 6.1 and a tick of 4 ms.
     fn of_linux() -> impl Iterator<Item = (Instant, u16)> {
         include_str!("../tests/data/rxe_identifications.txt")
             .lines()
@@ -232,7 +236,7 @@ mod tests {
         assert_eq!(peering.tolerated(), 1);
         let mut peering = Peering::new();
         assert!(peering.accepts(10_000));
-        // Ahead with one tick, the same, behind, and 0.
+        // STEP and one tick ahead, the same, STEP behind, and 0.
         assert_eq!(peering.tolerated(), 2 * STEP as usize + 1 + 1 + 1);
         peering.now += Duration::from_ms(1_000);
         assert!(!peering.accepts(10_000 + 2_000) && peering.accepts(10_000 + 1_200));
@@ -285,8 +289,8 @@ mod tests {
         assert!(peering.tolerated() > 1);
     }
 
-    /// A segmented send over a real link arrives joined anew: segments carry their numbers, but not those of their
-    /// places.
+    /// The receive offload of a real link may join segments into other buffers: they carry the numbers of the
+    /// sender's segments, not their index in the received buffer.
     #[test]
     fn segments_that_were_joined_anew_are_accepted() {
         let mut peering = Peering::new();
@@ -307,8 +311,8 @@ mod tests {
     }
 
     proptest! {
-        /// What passes of packets whose identifications are random, as those of damaged packets are that have a
-        /// solution: few, while the peer's own pass.
+        /// Packets with random identifications, like those of damaged packets whose ICRC has a solution, rarely
+        /// pass, while the peer's own packets do.
         #[test]
         fn garbage_hardly_passes_between_packets_of_a_peer(
             start: u16,

@@ -1,6 +1,6 @@
 //! Real sockets and real clocks, on Linux and without root.
 //!
-//! This room holds what a real node needs below its NIC, and a real client below its library:
+//! This crate holds what a real node needs below its NIC, and a real client below its library:
 //!
 //! - [`UdpPort`]: a UDP socket with batched system calls and segmentation offload both ways;
 //! - [`FramePort`]: Ethernet frames, of a TAP device ([`TapPort`]), a packet socket ([`PacketPort`]) or an AF_XDP
@@ -14,30 +14,30 @@
 //!   NIC on a port for frames ([`FrameDevice`]); [`Introduction`] and [`connect`]: how two programs' queue pairs meet;
 //! - [`RegionEnd`]: one end of two programs that write into each other's memory;
 //! - [`Node`] and [`run_node`]: a node of a key-value cluster; [`run_membership`]: its membership service;
-//! - the door for clients of Redis at a node, if it is configured;
+//! - a server for clients of Redis at a node, if it is configured;
 //! - [`FileDisk`]: a file as the disk of a store;
 //! - [`transactions`]: a node that runs transactions;
-//! - [`plain`]: what the same system calls reach with no protocol above them, the limit that a transport is
-//!   measured against;
-//! - [`log`]: what nodes log, and how it is written;
+//! - [`plain`]: the rate of the same system calls without a protocol above them, the limit for any transport;
+//! - [`log`]: the events that nodes log, and the format of the lines;
 //! - [`process`]: child processes that never outlive their parent.
 //!
-//! The example `echo` shows a whole server and a whole client in a few lines, `remote_write` a program of verbs;
+//! The example `echo` has a whole server and a whole client in a few lines, `remote_write` a program of verbs;
 //! `plain_limit` measures this machine.
 //!
-//! Nothing here knows how a protocol works. Bytes that arrive are handed on as they are; what does not arrive as a
-//! whole datagram is dropped and counted.
+//! Nothing here depends on a protocol. Received bytes are passed on unchanged; incomplete datagrams are dropped
+//! and counted.
 //!
 //! # IP identification
 //!
-//! RoCE v2's invariant CRC covers the IP identification, which an ordinary socket neither sets nor sees. It can
-//! be known all the same. A socket that is not connected and forbids fragmentation sends identification 0
-//! (RFC 6864 leaves it free for a datagram that is never fragmented), and segment *i* of a segmented send carries
-//! *i*. [`UdpPort`] keeps to such sockets and tells the writer of each datagram the identification.
+//! RoCE v2's invariant CRC covers the IP identification, which an ordinary socket can neither set nor read. It can
+//! be predicted all the same. A socket that is not connected and forbids fragmentation sends identification 0 (RFC
+//! 6864 leaves it free for a datagram that is never fragmented), and segment *i* of a segmented send carries *i*.
+//! [`UdpPort`] uses only such sockets, and reports to the writer of each datagram the identification that it will
+//! carry.
 //!
-//! What arrives may come from any sender: Linux's soft RoCE counts its identifications up, and a real link's receive
-//! offload joins datagrams that were sent one by one. [`CardPorts`] solves the identification from the ICRC and accepts
-//! those that the peer may have chosen:
+//! Received datagrams may come from any sender: Linux's soft RoCE counts its identifications up, and the receive
+//! offload of a real link joins datagrams that were sent one by one. [`CardPorts`] solves the identification from
+//! the ICRC and accepts those that the peer may have chosen:
 //!
 //! | a damaged packet passes with a probability of at most | when |
 //! |---|---|
@@ -45,15 +45,15 @@
 //! | 2^-22 | the peer counts, and its packets arrive every 10 ms or more often |
 //! | 2^-16 | the first packet, one after a minute of silence, or after two that were dropped for their identification |
 //!
-//! Ethernet's frame check sequence and, where the sender fills it in, UDP's checksum stand before that. A peer whose
-//! counter jumps, such as one that was started again, loses two packets, which its transport repeats. No privilege is
-//! needed for any of this.
+//! Ethernet's frame check sequence and, where the sender fills it in, UDP's checksum detect most damage before
+//! that. A peer whose counter jumps, for example because it was restarted, loses two packets, which its transport
+//! retransmits. None of this needs a privilege.
 //!
 //! [`PortOptions::segmentation`] of IPv4 ports must be off on real links as long as a network card may segment: which
 //! identifications it writes is not known.
 //!
-//! Over IPv6 ([`SocketDevice::open_ipv6`]) there is no identification: the ICRC is checked in full, 2^-32, and
-//! segmentation may be on everywhere. Weft's clusters, the soft NIC and the gateware speak IPv4.
+//! IPv6 ([`SocketDevice::open_ipv6`]) has no identification: the ICRC is checked in full, 2^-32, and segmentation
+//! may be on everywhere. Weft's clusters, the soft NIC and the gateware use IPv4.
 
 #![deny(unsafe_code)]
 

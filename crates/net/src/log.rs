@@ -1,7 +1,8 @@
-//! What nodes and membership services log: one line for each event, with the wall clock and a level.
+//! The log of nodes and membership services: one line for each event, with the wall clock and a level.
 //!
-//! The events are those of the crate `tracing`; whoever runs a node installs a subscriber, such as [`subscriber`]. Only
-//! what changes rarely is logged: views, refusals, stalls, the counters at the end. Nothing is logged for a request.
+//! Events are those of the crate `tracing`; the program that runs a node installs a subscriber, such as
+//! [`subscriber`]. Only rare events are logged: views, refusals, stalls, and the counters at the end. No event is
+//! logged per request.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,20 +16,20 @@ use tracing_subscriber::registry::LookupSpan;
 
 pub use tracing::level_filters::LevelFilter as LogLevel;
 
-/// The environment variable that tells the level of nodes that are not told by an option.
+/// The environment variable with the log level, used if no option sets the level.
 pub const LEVEL_VARIABLE: &str = "WEFT_LOG";
 
-/// How a line is written.
+/// Format of a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogFormat {
     /// `2026-11-24T02:08:32.123Z INFO node 0 ready on 127.0.0.1:4793`
     #[default]
     Text,
-    /// A JSON object: `timestamp`, `level`, `message`, and what the message is made of, as fields.
+    /// A JSON object: `timestamp`, `level`, `message`, and the values in the message as fields.
     Json,
 }
 
-/// A name of no format.
+/// The text is not the name of a format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("choose text or json")]
 pub struct NoLogFormat;
@@ -45,13 +46,13 @@ impl FromStr for LogFormat {
     }
 }
 
-/// Writes what is at least as severe as `level` to what `writer` makes.
+/// A subscriber that writes events at least as severe as `level` to the output that `writer` makes.
 pub fn subscriber(
     format: LogFormat,
     level: LogLevel,
     writer: impl for<'a> MakeWriter<'a> + Send + Sync + 'static,
 ) -> Box<dyn Subscriber + Send + Sync> {
-    // That nobody reads the lines any more is no reason to stop serving, nor to complain.
+    // If the reader of the lines is gone, the node goes on without a complaint.
     let lines =
         tracing_subscriber::fmt().with_max_level(level).with_writer(writer).log_internal_errors(false);
     match format {
@@ -66,7 +67,7 @@ pub fn subscriber(
 /// The length of a time with milliseconds: `2026-11-24T02:08:32.123Z`.
 const TIME_BYTES: usize = 24;
 
-/// What a line of [`LogFormat::Text`] says, without time and level; any other line as it is.
+/// The message in a line of [`LogFormat::Text`], without time and level; any other line unchanged.
 pub fn message(line: &str) -> &str {
     let message = || {
         let (time, rest) = line.split_at_checked(TIME_BYTES)?;
@@ -77,20 +78,20 @@ pub fn message(line: &str) -> &str {
     message().unwrap_or(line)
 }
 
-/// The wall clock in UTC, with milliseconds, as RFC 3339 has it.
+/// The wall clock in UTC, with milliseconds, in the format of RFC 3339.
 struct Utc;
 
 impl FormatTime for Utc {
     fn format_time(&self, writer: &mut Writer<'_>) -> fmt::Result {
         let mut time = String::new();
         SystemTime.format_time(&mut Writer::new(&mut time))?;
-        // It has microseconds.
+        // The formatted time has microseconds: cut it to milliseconds.
         let milliseconds = time.get(..TIME_BYTES - 1).ok_or(fmt::Error)?;
         write!(writer, "{milliseconds}Z")
     }
 }
 
-/// Time, level and message: what the fields hold stands in the message, too.
+/// Formats time, level and message. The fields are left out, because the message contains their values.
 struct Text;
 
 impl<S, N> FormatEvent<S, N> for Text
@@ -113,7 +114,7 @@ where
     }
 }
 
-/// Writes an event's message, and leaves out its other fields.
+/// Writes an event's message without its other fields.
 struct Message<'a, 'b>(&'a mut Writer<'b>, fmt::Result);
 
 impl Visit for Message<'_, '_> {
@@ -131,7 +132,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// What `body` logs.
+    /// The lines that `body` logs.
     pub(crate) fn logged(format: LogFormat, level: LogLevel, body: impl FnOnce()) -> String {
         #[derive(Clone, Default)]
         struct Kept(Arc<Mutex<Vec<u8>>>);

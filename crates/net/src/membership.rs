@@ -23,7 +23,7 @@ pub enum MembershipError {
     /// Its port cannot be opened.
     #[error(transparent)]
     Bind(#[from] BindError),
-    /// The state file is there and cannot be read.
+    /// The state file exists and cannot be read.
     #[error("state file {}: cannot be read: {source}", path.display())]
     Unreadable {
         /// The file.
@@ -31,7 +31,7 @@ pub enum MembershipError {
         /// Error of the system.
         source: io::Error,
     },
-    /// The state file is there and is not of this cluster, or damaged.
+    /// The state file exists, but is damaged or belongs to another cluster.
     #[error(
         "state file {}: {source}; restore the file: to remove it and restart every node loses all data",
         path.display()
@@ -39,10 +39,10 @@ pub enum MembershipError {
     Unusable {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         source: DurableError,
     },
-    /// The state cannot be stored, and nothing may be promised that could be forgotten.
+    /// The state cannot be stored, so the service may grant nothing that it could forget.
     #[error("state file {}: cannot be written: {source}; the service does not run without, because it must not forget", path.display())]
     Unwritable {
         /// The file.
@@ -50,26 +50,26 @@ pub enum MembershipError {
         /// Error of the system.
         source: io::Error,
     },
-    /// The socket has become useless.
+    /// The socket cannot be used any more.
     #[error("the network fails: {0}")]
     Network(#[from] io::Error),
 }
 
-/// The service, where its state is stored, and what has been said of it.
+/// The service with its state file, and what has been logged about it.
 #[derive(Debug)]
 pub(crate) struct MembershipHost {
     server: Server<SocketAddrV4>,
     desk: StatusDesk,
     state_file: Option<PathBuf>,
     announced: View,
-    /// Whether it was said that the cluster has halted.
+    /// Whether it was logged that the cluster has halted.
     halted: bool,
-    /// Who was said to be left out because some nodes do not hear each other.
+    /// The nodes that were logged as excluded because they and others do not receive each other's beacons.
     parted: NodeSet,
 }
 
 impl MembershipHost {
-    /// A service that goes on where the state file ends, if there is one.
+    /// A service that continues from its state file, if there is one.
     pub(crate) fn open(config: &ServiceConfig, now: Instant) -> Result<Self, MembershipError> {
         let ServiceConfig { cluster, nodes, replicas, serve, .. } = config;
         let parameters =
@@ -101,7 +101,7 @@ impl MembershipHost {
         })
     }
 
-    /// The service that the process of a node runs, if it runs one.
+    /// The service that the process of this node runs, if it runs one.
     pub(crate) fn of_node(config: &NodeConfig, now: Instant) -> Option<Result<Self, MembershipError>> {
         Some(Self::open(&config.service()?, now))
     }
@@ -116,7 +116,7 @@ impl MembershipHost {
             }
             return;
         }
-        // The server counts what is no heartbeat.
+        // The server counts datagrams that are no heartbeat.
         let _ = self.server.receive_from(now, datagram.from, Some(*datagram.from.ip()), datagram.bytes);
     }
 
@@ -130,7 +130,7 @@ impl MembershipHost {
         }
     }
 
-    /// Stores what must not be forgotten, then queues the answers.
+    /// Stores the state that must survive a restart, then queues the answers.
     pub(crate) fn transmit(&mut self, port: &mut UdpPort) -> Result<(), MembershipError> {
         if let Some(durable) = self.server.take_unsaved()
             && let Some(path) = &self.state_file
@@ -140,13 +140,13 @@ impl MembershipHost {
         }
         self.desk.transmit(port);
         while let Some((to, datagram)) = self.server.poll_transmit() {
-            // An answer that finds no room is lost like any other datagram: the node asks again.
+            // If the port is full, the answer is lost like any other datagram: the node repeats its heartbeat.
             port.push(to, &datagram);
         }
         Ok(())
     }
 
-    /// Says what has happened since the last call.
+    /// Logs what has happened since the last call.
     pub(crate) fn report(&mut self, clock: Clock, now: Instant) {
         while let Some(refused) = self.server.poll_refused() {
             tracing::warn!(
@@ -190,7 +190,7 @@ impl MembershipHost {
     }
 }
 
-/// The state that a file holds; `None` if there is no file.
+/// The state in a file; `None` if there is no file.
 fn read_state(path: &Path) -> Result<Option<Durable>, MembershipError> {
     match std::fs::read_to_string(path) {
         Ok(text) => Durable::from_toml(&text)
@@ -201,11 +201,11 @@ fn read_state(path: &Path) -> Result<Option<Durable>, MembershipError> {
     }
 }
 
-/// As much as the state of the largest cluster takes, and more.
+/// More than the state of the largest cluster takes.
 const STATE_BYTES: usize = 4 << 10;
 
-/// Finds out whether a state can be stored: a folder that is missing or a disk that is full is better found before a
-/// node relies on it.
+/// Checks that a state can be stored: a missing folder or a full disk should be detected before a node relies on
+/// the service.
 fn check_writable(path: &Path) -> io::Result<()> {
     let partial = partial(path);
     let mut file = File::create(&partial)?;
@@ -214,15 +214,15 @@ fn check_writable(path: &Path) -> io::Result<()> {
     std::fs::remove_file(&partial)
 }
 
-/// What the file is called before it is complete.
+/// Name of the file before it is complete.
 fn partial(path: &Path) -> PathBuf {
     let mut partial = path.as_os_str().to_owned();
     partial.push(".partial");
     partial.into()
 }
 
-/// Replaces the file as a whole: after a crash it holds the state before or after, and is on the disk when this
-/// returns.
+/// Replaces the file as a whole: after a crash it holds the old state or the new one. The new state is on the disk
+/// when this function returns.
 fn write_state(path: &Path, durable: &Durable) -> io::Result<()> {
     let partial = partial(path);
     let mut file = File::create(&partial)?;
@@ -233,7 +233,7 @@ fn write_state(path: &Path, durable: &Durable) -> io::Result<()> {
     File::open(directory.unwrap_or(Path::new(".")))?.sync_all()
 }
 
-/// A membership service alone in its loop.
+/// A membership service in a process of its own.
 struct Alone<'a> {
     host: MembershipHost,
     clock: Clock,
@@ -267,11 +267,11 @@ impl Endpoint for Alone<'_> {
     }
 }
 
-/// Runs a membership service that has a process of its own until `stop` is requested. It [logs](crate::log) when it is
-/// ready (`membership ready on 127.0.0.1:4794`), and an [`Announcement`] at each view.
+/// Runs a membership service in a process of its own until `stop` is requested. It [logs](crate::log) when it is
+/// ready (`membership ready on 127.0.0.1:4794`), and an [`Announcement`] for each view.
 ///
 /// # Errors
-/// What keeps it from running: each is one line that says what to do.
+/// Why it cannot run, in one line with the remedy.
 pub fn run_membership(config: &ServiceConfig, stop: &Stop) -> Result<(), MembershipError> {
     let clock = Clock::starting_now();
     let mut ports = [UdpPort::bind(config.address, &PortOptions::default())?];
@@ -343,7 +343,7 @@ mod tests {
         .encode(ClusterName::default().id())
     }
 
-    /// Where a node reports from.
+    /// The address from which a node reports.
     fn place(node: usize) -> SocketAddrV4 {
         SocketAddrV4::new(Ipv4Addr::new(127, 0, 0, node as u8 + 1), 50_000)
     }
@@ -381,8 +381,8 @@ mod tests {
         assert!(error.contains("state.toml") && !error.contains('\n'), "{error}");
     }
 
-    /// Five nodes with three replicas of each shard: three silent neighbours are the only holders of a shard, so none
-    /// of them is removed.
+    /// Five nodes with three replicas of each shard: three neighbouring nodes that are silent are the only holders
+    /// of a shard, so none of them is removed.
     #[test]
     fn the_only_holders_of_a_shard_stay_in_the_view() {
         let folder = tempfile::tempdir().unwrap();

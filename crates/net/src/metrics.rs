@@ -1,8 +1,7 @@
-//! A node's metrics over HTTP, from a thread of its own.
+//! A node's metrics over HTTP, served by a separate thread.
 //!
-//! The node publishes what it counts a few times in the time of a lease; the thread shows what was published last. The
-//! node never waits for the thread: while somebody is being shown the values it keeps those that it has, and publishes
-//! the next time.
+//! The node publishes its counters several times in the length of a lease; the thread serves the latest ones. The
+//! node never waits for the thread: while the thread is formatting an answer, the node skips a publication.
 
 use std::fmt;
 use std::net::SocketAddrV4;
@@ -22,7 +21,8 @@ use tiny_http::{Header, Method, Response, Server};
 /// The content type of OpenMetrics 1.0.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// A node whose loop has published nothing for this long hangs. It publishes several times in the time of a lease.
+/// A node whose loop has published nothing for this long counts as hung. It publishes several times in the length
+/// of a lease.
 const HANGS_AFTER: Duration = Duration::from_secs(10);
 
 /// Why a node's metrics cannot be served.
@@ -38,23 +38,23 @@ pub struct MetricsError {
 /// A value that a node publishes.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Reading {
-    /// Its name, without `weft_` and without the unit `total` of counters.
+    /// Name of the metric, without the prefix `weft_` and without the suffix `total` of counters.
     pub name: String,
-    /// What it is.
+    /// Description of the metric.
     pub help: &'static str,
-    /// What the configuration calls the engine that it is of.
+    /// The engine to which the value belongs, by its name in the configuration.
     pub engine: Option<String>,
     pub value: Value,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Value {
-    /// Only grows while the process runs.
+    /// A value that only grows while the process runs.
     Counter(u64),
     Gauge(f64),
 }
 
-/// What a node has published.
+/// The values that a node has published.
 #[derive(Debug, Default)]
 struct Published {
     node: usize,
@@ -64,12 +64,12 @@ struct Published {
     at: Option<Instant>,
 }
 
-/// The values, between the node and the thread that shows them.
+/// The published values, shared by the node and the thread that serves them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Board(Arc<Mutex<Published>>);
 
 impl Board {
-    /// Publishes, unless somebody is being shown what was published last. `lasts` tells for how long that is valid.
+    /// Publishes values, unless the thread is reading the previous ones.
     pub(crate) fn publish(&self, node: usize, readings: Vec<Reading>, unready: String) {
         if let Ok(mut published) = self.0.try_lock() {
             *published = Published { node, readings, unready, at: Some(Instant::now()) };
@@ -81,14 +81,14 @@ impl Board {
     }
 }
 
-/// The thread that shows a board; it ends when this is dropped.
+/// The thread that serves a board's values; it ends when this value is dropped.
 pub(crate) struct MetricsServer {
     server: Arc<Server>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl MetricsServer {
-    /// Serves at this address.
+    /// Starts to serve at this address.
     pub(crate) fn start(address: SocketAddrV4, board: Board) -> Result<Self, MetricsError> {
         let error = |reason: String| MetricsError { address, reason };
         let server = Arc::new(Server::http(address).map_err(|source| error(source.to_string()))?);
@@ -122,7 +122,7 @@ fn answer(request: tiny_http::Request, board: &Board) {
         _ => (404, "text/plain", "there are /metrics, /livez and /readyz\n".to_owned()),
     };
     let header = Header::from_bytes("Content-Type", kind).expect("it is plain ASCII");
-    // Whoever asked may have gone.
+    // An error means that the client has closed the connection.
     let _ = request.respond(Response::from_string(text).with_status_code(status).with_header(header));
 }
 
@@ -130,17 +130,17 @@ fn health(wrong: Option<String>) -> (u16, &'static str, String) {
     wrong.map_or((200, "text/plain", "ok\n".to_owned()), |wrong| (503, "text/plain", wrong + "\n"))
 }
 
-/// What is wrong if the node has not published for long.
+/// An error text if the node has not published for long.
 fn hang(published: &Published) -> Option<String> {
     let Some(at) = published.at else { return Some("the node is starting".to_owned()) };
     let silent = at.elapsed();
     (silent > HANGS_AFTER).then(|| format!("the node hangs: it was silent for {} s", silent.as_secs()))
 }
 
-/// The text of OpenMetrics.
+/// The values in the OpenMetrics text format.
 fn metrics(published: &Published) -> String {
     let mut readings: Vec<_> = published.readings.clone();
-    // A family's samples stand together, under its name and help. The order of the others stays.
+    // All samples of a family follow its name and help; the families keep the order of their first samples.
     let mut names: Vec<_> = readings.iter().map(|reading| reading.name.clone()).collect();
     let mut seen = std::collections::BTreeSet::new();
     names.retain(|name| seen.insert(name.clone()));
@@ -152,7 +152,7 @@ fn metrics(published: &Published) -> String {
     text
 }
 
-/// Readings by family.
+/// Readings, iterated by family.
 #[derive(Debug)]
 struct Readings {
     node: usize,

@@ -1,5 +1,5 @@
-//! One real node over sockets: its card, the program of `weft-node` on its host, and the membership service if it
-//! runs here.
+//! One real node over sockets: its card, the host program of `weft-node`, and the membership service if it runs
+//! here.
 
 use std::io;
 use std::net::SocketAddrV4;
@@ -34,18 +34,18 @@ use crate::{
     Stop, UdpPort, keep_to_core, run,
 };
 
-/// The ports of a node, by their index. The last is there only where the membership service is embedded.
+/// Indices of a node's ports. The last one exists only where the membership service is embedded.
 const DATAGRAM: usize = 0;
 const ROCE: usize = 1;
 const AGENT: usize = 2;
 const SERVICE: usize = 3;
-/// How they are called in counters.
+/// Names of the ports in counters.
 const PORT_NAMES: [&str; 4] = ["datagram", "roce", "agent", "membership"];
 
-/// How often ports are looked at and metrics published: more often than anybody fetches these.
+/// Interval at which ports are checked and metrics published: shorter than that of any scraper.
 const PUBLISH_INTERVAL: Duration = Duration::from_ms(250);
 
-/// Why a node does not run.
+/// Why a node does not run, or has ended.
 #[derive(Debug, thiserror::Error)]
 pub enum NodeError {
     /// One of its ports cannot be opened.
@@ -57,7 +57,7 @@ pub enum NodeError {
     /// Its metrics cannot be served.
     #[error(transparent)]
     Metrics(#[from] MetricsError),
-    /// Its door for clients of Redis cannot be opened.
+    /// Its port for clients of Redis cannot be opened.
     #[error(transparent)]
     Redis(#[from] RedisError),
     /// Its engines cannot be made.
@@ -66,7 +66,7 @@ pub enum NodeError {
     /// The embedded membership service fails.
     #[error("membership service: {0}")]
     Membership(#[from] MembershipError),
-    /// What is read and written cannot be recorded.
+    /// The record of reads and writes cannot be written.
     #[error("[transactions] record = \"{}\": {source}", path.display())]
     Record {
         /// The file.
@@ -74,7 +74,7 @@ pub enum NodeError {
         /// Error of the system.
         source: io::Error,
     },
-    /// It does not belong to the cluster whose membership service it has found.
+    /// The node does not belong to the cluster of the membership service that it has reached.
     #[error(transparent)]
     Misfit(Box<Misfit>),
     /// Another process runs the same node.
@@ -83,12 +83,12 @@ pub enum NodeError {
     /// The file with its data cannot be used.
     #[error("[kv] data_dir: {0}")]
     Disk(String),
-    /// A socket has become useless.
+    /// A socket cannot be used any more.
     #[error("the network fails: {0}")]
     Network(#[from] io::Error),
 }
 
-/// A host whose card is in the same process: a command is carried out at once.
+/// A card in the same process as its host: a command is executed at once.
 struct OwnCard<'a> {
     card: &'a mut Card<NodeEngine>,
     now: Instant,
@@ -104,10 +104,10 @@ impl CardPort for OwnCard<'_> {
     }
 }
 
-/// Where a node's metrics are published, and who shows them.
+/// Where a node publishes its metrics, and the server that serves them.
 struct Metrics {
     board: Board,
-    /// Serves until it is dropped.
+    /// The server runs until this is dropped.
     _server: MetricsServer,
 }
 
@@ -121,14 +121,14 @@ impl Metrics {
 
 /// A node as an [`Endpoint`] over the ports that [`Node::open`] returns with it.
 ///
-/// It logs when it is ready, and each time that its part in the cluster changes: an [`Announcement`], or why it waits
-/// or starts over.
+/// The node logs when it is ready, and each time that its role in the cluster changes: an [`Announcement`], or why
+/// it waits or restarts.
 pub struct Node<'a> {
     clock: Clock,
     card: CardPorts<NodeEngine>,
     node: weft_node::Node<NodeHalf>,
     service_address: SocketAddrV4,
-    /// Where the other nodes take datagrams.
+    /// Addresses at which the other nodes receive Weft's datagrams.
     peers: Vec<(NodeId, SocketAddrV4)>,
     service: Option<MembershipHost>,
     record: Option<RecordFile>,
@@ -136,7 +136,7 @@ pub struct Node<'a> {
     watch: NodeMonitor,
     desk: StatusDesk,
     metrics: Option<Metrics>,
-    /// Serves until it is dropped.
+    /// The server runs until this is dropped.
     _redis: Option<RedisServer>,
     next_publish: Instant,
     oversize: OversizeMonitor,
@@ -146,8 +146,8 @@ pub struct Node<'a> {
 }
 
 impl<'a> Node<'a> {
-    /// Opens the ports of the configured node, whose engines are made of what `registry` has. It requests `stop` when
-    /// it cannot go on, and says why in [`Node::into_result`].
+    /// Opens the ports of the configured node. Its engines use the data types and procedures in `registry`. If the
+    /// node cannot go on, it requests `stop`, and [`Node::into_result`] returns the reason.
     ///
     /// # Errors
     /// A port cannot be opened, an engine cannot be made as configured, or a file cannot be used.
@@ -160,7 +160,8 @@ impl<'a> Node<'a> {
         let own = config.own();
         let mut engines = registry.engines(config)?;
         let standard = PortOptions::default();
-        // A real link's receive offload may join datagrams, which hides the identifications that the ICRC covers.
+        // The receive offload of a real link may join datagrams, which hides the identifications that the ICRC
+        // covers. So segmentation is on only on loopback.
         let roce = PortOptions { segmentation: own.address.is_loopback(), ..standard };
         let mut ports = vec![
             UdpPort::bind(own.datagram_address(), &standard)?,
@@ -238,19 +239,19 @@ impl<'a> Node<'a> {
     /// How the node has ended.
     ///
     /// # Errors
-    /// What it could not go on with.
+    /// Why the node could not go on.
     pub fn into_result(self) -> Result<(), NodeError> {
         self.failure.map_or(Ok(()), Err)
     }
 
-    /// Counters of the card, the engines and, where it is embedded, the membership service.
+    /// Counters of the card, the engines and, if it is embedded, the membership service.
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
         let service = self.service.iter().flat_map(|service| service.counters().list());
         let own = [("membership_strangers", self.strangers), ("status_refused", self.desk.refused())];
         self.card.card().counters().into_iter().chain(own).chain(service).collect()
     }
 
-    /// Answers whoever asks how the node is.
+    /// Answers a status request.
     fn answer_status(&mut self, now: Instant, datagram: Datagram<'_>) {
         let Some(request) = self.desk.take(now, datagram.bytes) else { return };
         let card = self.card.card();
@@ -265,7 +266,7 @@ impl<'a> Node<'a> {
                 let counters = page_of.filter_map(|(name, count)| Some((Text::new(name)?, count))).collect();
                 StatusAnswer::Counters(CounterPage { page, counters })
             }
-            // It is asked at the service's port.
+            // The membership service answers these, at its own port.
             StatusPart::Engine(_) | StatusPart::Service => return,
         };
         self.desk.answer(datagram.from, &request, &answer);
@@ -286,7 +287,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Publishes the metrics, if there are readers.
+    /// Publishes the metrics, if they are served.
     fn publish(&self, now: Instant, ports: &[UdpPort]) {
         if self.metrics.is_none() {
             return;
@@ -321,7 +322,7 @@ impl<'a> Node<'a> {
         self.stop.request();
     }
 
-    /// Carries news between card and host until there are none.
+    /// Passes events between card and host until there are no more.
     fn settle(&mut self, now: Instant) {
         let card = self.card.card_mut();
         loop {
@@ -343,7 +344,7 @@ impl<'a> Node<'a> {
         self.report(now);
     }
 
-    /// Puts on record what attempts have read and written, before anything about them leaves the node.
+    /// Writes records of the reads and writes of attempts, before any message about them is sent.
     fn keep_records(&mut self) -> Result<(), NodeError> {
         let Some(record) = &mut self.record else { return Ok(()) };
         let card = self.card.card_mut();
@@ -355,7 +356,7 @@ impl<'a> Node<'a> {
         record.flush().map_err(|source| NodeError::Record { path: record.path().to_owned(), source })
     }
 
-    /// Puts on record what the tables hold in the end.
+    /// Records the final content of the tables.
     fn close_records(&mut self) -> Result<(), NodeError> {
         if let Some(record) = &mut self.record {
             let memory = self.card.card().image(Target::Host);
@@ -368,7 +369,7 @@ impl<'a> Node<'a> {
         self.keep_records()
     }
 
-    /// Queues what the lease holder says and, where it is embedded, the membership service.
+    /// Queues the datagrams of the agent and, if it is embedded, of the membership service.
     fn transmit_membership(&mut self, now: Instant, ports: &mut [UdpPort]) {
         if let Some(beacon) = self.node.poll_beacon(now) {
             for (_, address) in &self.peers {
@@ -376,7 +377,7 @@ impl<'a> Node<'a> {
             }
         }
         if let Some(heartbeat) = self.node.poll_membership(now) {
-            // One that finds no room is lost like any other datagram: the next one follows soon.
+            // If the port is full, the heartbeat is lost like any other datagram: the next one follows soon.
             ports[AGENT].push(self.service_address, &heartbeat);
         }
         if let Some(service) = &mut self.service {
@@ -388,7 +389,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// What the node is in its view: what the engine is that is the farthest from serving.
+    /// The node's role in its view: that of the engine that is the farthest from serving.
     fn role(&self) -> Role {
         const ORDER: [Role; 5] = [Role::Lost, Role::Outside, Role::Joining, Role::Sealed, Role::Full];
         let card = self.card.card();
@@ -396,7 +397,7 @@ impl<'a> Node<'a> {
         let roles = slots.map(|slot| card.engine(slot).0.role());
         let rank = |role: &Role| ORDER.iter().position(|known| known == role);
         let (view, id) = (self.node.view(), self.node.id());
-        // Without an engine that follows views, the node is what the view makes it.
+        // If no engine follows views, the view alone determines the role.
         roles.min_by_key(rank).unwrap_or(match (view.full.contains(id), view.joining.contains(id)) {
             (true, _) => Role::Full,
             (false, true) => Role::Joining,
@@ -404,7 +405,7 @@ impl<'a> Node<'a> {
         })
     }
 
-    /// Says what has changed since the last call.
+    /// Logs what has changed since the last call.
     fn report(&mut self, now: Instant) {
         let at = (self.node.view(), self.role());
         if self.announced.unwrap_or((View::default(), Role::Outside)) != at {
@@ -418,7 +419,7 @@ impl<'a> Node<'a> {
         while let Some(report) = self.node.poll_report() {
             match report {
                 Report::Taken(_) => self.fail(NodeError::Taken),
-                // The node stops, so the mismatch is its last line: the error that it ends with.
+                // The node stops, so the misfit is not logged: the node ends with it as its error.
                 Report::Misfit(_, misfit) if stops => self.fail(NodeError::Misfit(Box::new(misfit))),
                 report => log(&report),
             }
@@ -438,11 +439,10 @@ fn log(report: &Report) {
     }
 }
 
-/// How long a node that stops waits for the membership service to know.
+/// How long a node that stops waits until the membership service has confirmed that it has left.
 const FAREWELL: Duration = Duration::from_ms(500);
 
-/// A node whose engines have stopped, and which tells the membership service so. Everything else that arrives is
-/// dropped.
+/// A node whose engines have stopped, and which notifies the membership service. All other datagrams are dropped.
 struct Leaving<'a, 'b> {
     node: &'a mut Node<'b>,
     until: Instant,
@@ -491,7 +491,7 @@ impl Endpoint for Node<'_> {
                 let card = &mut OwnCard { card: self.card.card_mut(), now };
                 self.node.receive_membership(now, datagram.bytes, card);
             }
-            // A flush has ended.
+            // The disk has finished a flush.
             AGENT if datagram.bytes == WAKE => {
                 let card = &mut OwnCard { card: self.card.card_mut(), now };
                 self.node.handle_deadline(now, card);
@@ -540,12 +540,13 @@ impl Endpoint for Node<'_> {
     }
 }
 
-/// Runs a node in this thread, on the configured core, until `stop` is requested. It [logs](crate::log) what [`Node`]
-/// says, beginning with `node 0 ready on 127.0.0.1:4793`, and at the end every counter that is not zero (`node 0
+/// Runs a node in this thread, on the configured core, until `stop` is requested. It [logs](crate::log) the events
+/// of [`Node`], beginning with `node 0 ready on 127.0.0.1:4793`, and at the end every counter that is not zero
+/// (`node 0 counted writes_led 12`).
 /// counted writes_led 12`).
 ///
 /// # Errors
-/// What keeps it from running: each is one line that says what to do.
+/// Why the node cannot run, in one line with the remedy.
 pub fn run_node(config: &NodeConfig, registry: &Registry<'_>, stop: &Stop) -> Result<(), NodeError> {
     config.cores.core.map_or(Ok(()), keep_to_core)?;
     let clock = Clock::starting_now();
@@ -553,7 +554,8 @@ pub fn run_node(config: &NodeConfig, registry: &Registry<'_>, stop: &Stop) -> Re
     let (mut node, mut ports) = Node::open(config, registry, clock, stop)?;
     run(&mut node, &mut ports, clock, policy, stop)?;
     if node.failure.is_none() {
-        // The engines serve nothing from here on, so the others need not wait for the end of the lease.
+        // The engines serve nothing from here on: notify the membership service, so that the others need not wait
+        // for the end of the lease.
         let now = clock.now();
         node.node.leave(now);
         let done = Stop::new()?;
@@ -580,7 +582,7 @@ pub fn run_node(config: &NodeConfig, registry: &Registry<'_>, stop: &Stop) -> Re
 
 /// The largest path MTU of RoCE v2 whose packets fit into the network's.
 fn path_mtu(config: &NodeConfig) -> PathMtu {
-    /// BTH, the longest extended headers and the ICRC.
+    /// Bytes of a packet besides its payload: BTH, the longest extended headers and the ICRC.
     const AROUND: usize = 64;
     let fits = |mtu: &PathMtu| mtu.bytes() as usize + AROUND <= config.datagram_bytes();
     [PathMtu::Bytes4096, PathMtu::Bytes2048, PathMtu::Bytes1024, PathMtu::Bytes512]
@@ -589,7 +591,7 @@ fn path_mtu(config: &NodeConfig) -> PathMtu {
         .unwrap_or(PathMtu::Bytes256)
 }
 
-/// A number that no earlier process of the node had: the wall clock's nanoseconds.
+/// A number greater than that of any earlier process of the node: the nanoseconds of the wall clock.
 fn first_incarnation() -> Incarnation {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
     u64::try_from(since).ok().and_then(Incarnation::new).unwrap_or(Incarnation::FIRST)

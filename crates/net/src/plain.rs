@@ -1,9 +1,9 @@
-//! A plain sender and a plain receiver: what the machine's UDP reaches with no protocol above it.
+//! A plain sender and a plain receiver: the rate of the machine's UDP without a protocol above it.
 //!
-//! They run on the same [`UdpPort`] and the same loop as everything else, so their rates are the limit that a
-//! transport on this crate can approach. The sender keeps a window of datagrams under way and the receiver reports how
-//! far it has come, because an overrun receiver would measure losses instead of rates. Nothing is retransmitted, and
-//! the receiver's count is what counts.
+//! They use the same [`UdpPort`] and the same loop as nodes and clients, so their rates are the limit for any
+//! transport on this crate. The sender keeps a window of datagrams in flight and the receiver reports how far it
+//! has come; otherwise the receiver would be overrun and losses would be measured instead of rates. Nothing is
+//! retransmitted, and the result is what the receiver counts.
 
 use std::net::SocketAddrV4;
 
@@ -12,48 +12,48 @@ use weft_time::{Duration, Instant};
 
 use crate::{Datagram, Endpoint, Stop, UdpPort};
 
-/// The shortest datagram: it begins with its number, 8 bytes, big-endian.
+/// Bytes of the shortest datagram: its number, big-endian.
 pub const SHORTEST_DATAGRAM: usize = 8;
 
-/// The number that says "that was all", and the report that answers it.
+/// The number that marks the end of the load, and the end's confirmation.
 const LAST: u64 = u64::MAX;
 
-/// How long a sender waits for a report before it takes what is under way for lost.
+/// How long a sender waits for a report before it assumes that the datagrams in flight are lost.
 const PATIENCE: Duration = Duration::from_ms(20);
 
-/// How often the end is announced to a receiver that does not answer.
+/// How often the end is sent to a receiver that does not confirm it.
 const FAREWELLS: u32 = 50;
 
-/// What to send.
+/// Parameters of a sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlainLoad {
     /// The UDP payload of each datagram, at least [`SHORTEST_DATAGRAM`] bytes.
     pub datagram_bytes: usize,
-    /// How many datagrams may be under way.
+    /// The most datagrams in flight.
     pub window: u64,
     /// How long to send.
     pub duration: Duration,
 }
 
-/// What a sender has done.
+/// The result of a sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SenderReport {
     /// Datagrams sent.
     pub datagrams: u64,
-    /// How often no report came and what was under way was given up.
+    /// How often a report failed to arrive, so that the datagrams in flight were assumed to be lost.
     pub stalls: u64,
 }
 
-/// What a receiver has seen.
+/// The result of a receiver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReceiverReport {
     /// Datagrams received.
     pub datagrams: u64,
-    /// Their UDP payload.
+    /// Bytes of UDP payload received.
     pub bytes: u64,
-    /// From the first datagram to the last.
+    /// Time from the first datagram to the last.
     pub elapsed: Duration,
-    /// Datagrams that were sent and had not arrived when a later one did.
+    /// Datagrams that had not arrived when a later one did.
     pub lost: u64,
 }
 
@@ -69,7 +69,8 @@ impl ReceiverReport {
     }
 }
 
-/// Sends [`PlainLoad`] on port 0 and requests the stop when the receiver has confirmed the end, or does not answer.
+/// An endpoint that sends a [`PlainLoad`] on port 0, and requests the stop when the receiver has confirmed the
+/// end, or does not answer.
 #[derive(Debug)]
 pub struct PlainSender<'a> {
     load: PlainLoad,
@@ -77,10 +78,10 @@ pub struct PlainSender<'a> {
     stop: &'a Stop,
     /// The number of the next datagram.
     next: u64,
-    /// Numbers below this one are no longer under way.
+    /// Datagrams with numbers below this one are no longer in flight.
     reported: u64,
     end: Option<Instant>,
-    /// When to give up waiting for a report.
+    /// When to stop waiting for a report.
     patience: Instant,
     farewells: u32,
     farewell_due: bool,
@@ -88,10 +89,10 @@ pub struct PlainSender<'a> {
 }
 
 impl<'a> PlainSender<'a> {
-    /// A sender to `to`. Its time starts with the first transmission.
+    /// A sender to `to`. Its duration starts with the first transmission.
     ///
     /// # Panics
-    /// If the load's datagrams are shorter than [`SHORTEST_DATAGRAM`] or its window is empty.
+    /// If the load's datagrams are shorter than [`SHORTEST_DATAGRAM`] or its window is 0.
     pub fn new(load: PlainLoad, to: SocketAddrV4, stop: &'a Stop) -> Self {
         assert!(load.datagram_bytes >= SHORTEST_DATAGRAM && load.window > 0);
         Self {
@@ -108,7 +109,7 @@ impl<'a> PlainSender<'a> {
         }
     }
 
-    /// What has been done so far.
+    /// The result so far.
     pub fn report(&self) -> SenderReport {
         SenderReport { datagrams: self.next, stalls: self.stalls }
     }
@@ -165,7 +166,7 @@ impl Endpoint for PlainSender<'_> {
         }
         while self.next - self.reported < self.load.window {
             let next = self.next;
-            // The rest of the buffer stays as it is: a limit is not to be lowered by filling it.
+            // The remainder of the buffer is not written, because filling it would lower the rate.
             let taken = ports[0].push_with(self.to, self.load.datagram_bytes, |_, buffer| {
                 buffer[..SHORTEST_DATAGRAM].copy_from_slice(&next.to_be_bytes());
             });
@@ -177,14 +178,15 @@ impl Endpoint for PlainSender<'_> {
     }
 }
 
-/// Counts what a [`PlainSender`] sends to port 0, and requests the stop when the sender says that it was all.
+/// An endpoint that counts the datagrams of a [`PlainSender`] on port 0, and requests the stop when the sender has
+/// sent its end.
 #[derive(Debug)]
 pub struct PlainReceiver<'a> {
     stop: &'a Stop,
-    /// A report is due after this many datagrams.
+    /// Number of datagrams after which a report is due.
     report_every: u64,
     sender: Option<SocketAddrV4>,
-    /// One more than the greatest number seen.
+    /// One more than the greatest number received.
     reached: u64,
     reported: u64,
     over: bool,
@@ -195,7 +197,7 @@ pub struct PlainReceiver<'a> {
 }
 
 impl<'a> PlainReceiver<'a> {
-    /// A receiver for a sender of this load; it reports four times a window.
+    /// A receiver for a sender of this load; it reports four times per window.
     pub fn new(load: PlainLoad, stop: &'a Stop) -> Self {
         Self {
             stop,
@@ -211,7 +213,7 @@ impl<'a> PlainReceiver<'a> {
         }
     }
 
-    /// What has been seen so far.
+    /// The result so far.
     pub fn report(&self) -> ReceiverReport {
         ReceiverReport {
             datagrams: self.datagrams,
@@ -259,7 +261,7 @@ impl Endpoint for PlainReceiver<'_> {
     }
 }
 
-/// The number that a datagram begins with; `None` if it is too short.
+/// The number at the start of a datagram; `None` if it is too short.
 fn number(datagram: Datagram<'_>) -> Option<u64> {
     datagram.bytes.first_chunk().map(|bytes| u64::from_be_bytes(*bytes))
 }
@@ -292,7 +294,7 @@ mod tests {
                 run(&mut sender, &mut [port()], clock, IdlePolicy::SHARE, &stop_sender).unwrap();
             });
             let (sent, received) = (sender.report(), receiver.report());
-            // Far more than one window: the reports have opened it again and again.
+            // The sender sent far more than one window, so reports have opened it again and again.
             assert!(sent.datagrams > 2 * load.window);
             assert_eq!((received.datagrams, received.lost), (sent.datagrams, 0));
             assert_eq!(received.bytes, received.datagrams * datagram_bytes as u64);
@@ -307,7 +309,7 @@ mod tests {
         let nobody = port().local_address();
         let mut sender = PlainSender::new(load, nobody, &stop);
         run(&mut sender, &mut [port()], Clock::starting_now(), IdlePolicy::SLEEP, &stop).unwrap();
-        // How often it has given up depends on how long the thread had to wait for its core.
+        // The number of stalls depends on how long the thread had to wait for its core.
         assert!(sender.report().datagrams >= load.window);
     }
 }

@@ -8,32 +8,34 @@ use weft_time::{Duration, Instant};
 
 use crate::{Clock, Stop, UdpPort, system};
 
-/// While the kernel refuses datagrams, nothing wakes a sleeper when it would take them: look again after this long.
+/// While the kernel refuses datagrams, no event signals that it has room again, so the thread wakes after this
+/// time.
 const RETRY_HELD_BACK: Duration = Duration::from_us(50);
 
-/// What a thread does while there is nothing to do.
+/// What a thread does while it is idle.
 ///
-/// Polling answers soonest and occupies a core. Yielding the core between two looks lets several pollers share
-/// one, at the cost of the others' turns; it never lets the core fall asleep, which is what makes waking slow.
+/// Polling gives the shortest latency and occupies a core. If a poller yields the core after each check, several
+/// pollers can share it, each waiting while the others have it; the core never goes idle, from which it would be
+/// slow to wake.
 ///
-/// A core that is offered to a thread which computes is away for that thread's whole slice of time, some milliseconds,
-/// while a sleeper is woken at once: the scheduler lets it run before threads that have used their share. So a thread
-/// that yields and finds itself kept waiting sleeps for a while where it would poll, and polls again when nobody
-/// contends for the core any more.
+/// If a thread yields to one that computes, it does not get the core back for that thread's whole time slice, some
+/// milliseconds. A sleeping thread is woken at once, because the scheduler prefers it to threads that have used
+/// their share. So a thread whose yields take long sleeps for a while where it would poll, and polls again when no
+/// other thread contends for the core any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdlePolicy {
     /// How long to poll after the last packet before going to sleep.
     pub poll: Duration,
-    /// Whether to offer the core to other threads between two looks.
+    /// Whether to offer the core to other threads after each check.
     pub yield_core: bool,
 }
 
 impl IdlePolicy {
-    /// Sleep at once: for a thread that shares its core with much else.
+    /// Sleep at once: for a thread that shares its core with many others.
     pub const SLEEP: Self = Self { poll: Duration::ZERO, yield_core: false };
     /// Poll for ever: for a thread that has a core to itself.
     pub const POLL: Self = Self { poll: Duration::from_ps(u64::MAX), yield_core: false };
-    /// Poll for ever, offering the core to others between two looks: for pollers that share cores.
+    /// Poll for ever, offering the core to others after each check: for pollers that share cores.
     pub const SHARE: Self = Self { poll: Duration::from_ps(u64::MAX), yield_core: true };
 
     /// Poll for `poll`, offering the core to others, then sleep.
@@ -42,33 +44,33 @@ impl IdlePolicy {
     }
 }
 
-/// A yield that takes longer than this was to a thread that computes. Pollers that share a core, each with a batch of
-/// packets, give it back in tens of microseconds; a slice of Linux's scheduler is 700 us or more.
+/// A yield that takes longer than this went to a thread that computes. Pollers that share a core, each with a
+/// batch of packets, return it within tens of microseconds; a time slice of Linux's scheduler is 700 us or more.
 const KEPT_WAITING: Duration = Duration::from_us(500);
-/// How long a thread that was kept waiting does not poll: the first time, and at most when it is kept waiting again and
-/// again. A trial costs a slice, so at most one in a hundred milliseconds is lost where the core stays crowded.
+/// How long a thread does not poll after a long yield: the first time, and at most after repeated ones. Each trial
+/// costs a time slice, so at most one in a hundred milliseconds is lost where the core stays crowded.
 const SHORTEST_PAUSE: Duration = Duration::from_ms(20);
 const LONGEST_PAUSE: Duration = Duration::from_ms(1_280);
 
-/// Whether others contend for this thread's core, as far as its yields tell.
+/// Whether other threads contend for this thread's core, judged by the duration of its yields.
 #[derive(Clone, Copy, Debug)]
 struct Crowding {
-    /// Until when it does not poll.
+    /// Until when the thread does not poll.
     until: Instant,
-    /// For how long it did not poll last.
+    /// Length of the last pause in polling.
     pause: Duration,
 }
 
 impl Crowding {
     const NONE: Self = Self { until: Instant::ZERO, pause: Duration::ZERO };
 
-    /// Takes in that a yield has lasted from `before` to `after`.
+    /// Notes a yield that lasted from `before` to `after`.
     fn note(&mut self, before: Instant, after: Instant) {
         if after.saturating_since(before) >= KEPT_WAITING {
             self.pause = (self.pause * 2).clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
             self.until = after + self.pause;
         } else if after >= self.until + self.pause {
-            // It has polled for as long as it had not.
+            // The thread has polled for as long as its last pause was: the next pause is the shortest again.
             self.pause = Duration::ZERO;
         }
     }
@@ -78,7 +80,7 @@ impl Crowding {
     }
 }
 
-/// Which ports have something to receive: a set of indices.
+/// The ports that have something to receive, as a set of indices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ready(u64);
 
@@ -88,20 +90,20 @@ impl Ready {
         self.0 >> port & 1 == 1
     }
 
-    /// Adds the port that is watched under this key; other keys are not a port's.
+    /// Adds the port that is watched under this key; keys beyond the ports are ignored.
     fn add(&mut self, key: u64) {
         if key < Poller::MOST_PORTS as u64 {
             self.0 |= 1 << key;
         }
     }
 
-    /// Whether no port has.
+    /// Whether no port has something to receive.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 }
 
-/// Watches the ports of one thread.
+/// Waits for packets on all ports of one thread.
 #[derive(Debug)]
 pub struct Poller {
     watched: OwnedFd,
@@ -114,10 +116,10 @@ impl Poller {
     /// The most ports that one poller watches.
     pub const MOST_PORTS: usize = 63;
 
-    /// Watches `ports`, by their index, and `stop`.
+    /// Watches `ports`, by their indices, and `stop`.
     ///
     /// # Errors
-    /// The kernel's, if it grants no more file descriptors.
+    /// The kernel's error, if it grants no more file descriptors.
     ///
     /// # Panics
     /// If there are more than [`Poller::MOST_PORTS`] ports.
@@ -131,7 +133,7 @@ impl Poller {
         Ok(Self { watched, policy, idle_since: None, crowding: Crowding::NONE })
     }
 
-    /// Which ports have something to receive. Does not wait.
+    /// The ports that have something to receive. Does not wait.
     ///
     /// # Errors
     /// None that a working kernel gives.
@@ -141,15 +143,15 @@ impl Poller {
         Ok(ready)
     }
 
-    /// Notes that there was something to do: the polling time starts anew. Returns whether there is any, so that the
-    /// ports deserve another look before [`Poller::idle`].
+    /// Notes that the thread had work, so that its polling time starts again. Returns whether the policy polls, so
+    /// that the thread should check the ports once more before [`Poller::idle`].
     pub fn busy(&mut self) -> bool {
         self.idle_since = None;
         self.policy.poll > Duration::ZERO
     }
 
-    /// Passes the time as the policy says. Returns at the latest when a packet arrives, the stop is requested, a signal
-    /// is handled or `deadline` has come; while it polls, after every look. Tells which ports have something to
+    /// Waits as the policy says, at the longest until a packet arrives, the stop is requested, a signal is handled
+    /// or `deadline` has come; while polling, returns after every check. Returns the ports that have something to
     /// receive. `held_back` says that the kernel has refused datagrams for the moment.
     ///
     /// # Errors
@@ -172,7 +174,7 @@ impl Poller {
         } else {
             until_deadline
         };
-        // Rounded up: woken before the deadline, the thread would have to sleep once more.
+        // Rounded up: if the thread woke before the deadline, it would have to sleep once more.
         let limit_ns = limit.map(|time| time.as_ps().div_ceil(1_000));
         let mut ready = Ready::default();
         system::sleep(self.watched.as_fd(), limit_ns, |key| ready.add(key))?;
@@ -181,10 +183,10 @@ impl Poller {
 }
 
 impl Stop {
-    /// Sleeps until the flag is raised, at most for `limit`; whether it is raised.
+    /// Sleeps until the stop is requested, for at most `limit`; returns whether it is requested.
     ///
     /// # Errors
-    /// The kernel's, if it grants no more file descriptors.
+    /// The kernel's error, if it grants no more file descriptors.
     pub fn wait(&self, limit: Duration) -> io::Result<bool> {
         let (clock, no_ports): (_, [UdpPort; 0]) = (Clock::starting_now(), []);
         let mut poller = Poller::new(&no_ports, self, IdlePolicy::SLEEP)?;
@@ -211,7 +213,7 @@ mod tests {
         assert!(crowding.lets_poll(at(499)), "another poller had a batch");
         crowding.note(at(1_000), at(4_000));
         assert!(!crowding.lets_poll(at(23_999)) && crowding.lets_poll(at(24_000)));
-        // Again at the first trial, and again: each pause is twice the one before.
+        // The first trial fails again, and so do later ones: each pause is twice the one before.
         crowding.note(at(24_000), at(27_000));
         assert!(!crowding.lets_poll(at(66_999)) && crowding.lets_poll(at(67_000)));
         let mut now = 67_000;

@@ -8,35 +8,38 @@ use std::os::fd::{AsFd, BorrowedFd};
 use crate::Address;
 use crate::system::{self, Messages, Piece, Sending};
 
-/// The longest payload of a UDP datagram over IPv4: 65,535 bytes less the two headers. Over IPv6 no more is sent
-/// either.
+/// The longest payload of a UDP datagram over IPv4: 65,535 bytes less the two headers. The same limit is used for
+/// IPv6.
 pub const LONGEST_DATAGRAM: usize = 65_535 - 20 - 8;
 
-/// Receive datagrams over IPv6 without a checksum (linux/udp.h).
+/// Socket option: receive datagrams over IPv6 without a checksum (linux/udp.h).
 const UDP_NO_CHECK6_RX: libc::c_int = 102;
 
-/// The most segments that every kernel with segmentation takes in one send (`UDP_MAX_SEGMENTS` before Linux 6.9).
+/// The most segments of one send that every kernel with segmentation accepts (`UDP_MAX_SEGMENTS` before Linux
+/// 6.9).
 const MOST_SEGMENTS: u16 = 64;
 
-/// How to open a [`UdpPort`].
+/// Options of a [`UdpPort`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortOptions {
-    /// Send runs of datagrams of equal size as one buffer that the kernel cuts up (`UDP_SEGMENT`), and receive such
-    /// runs as one buffer (`UDP_GRO`). See the crate's documentation for what this means for the IP identification.
+    /// Send runs of datagrams of equal size as one buffer that the kernel segments (`UDP_SEGMENT`), and receive
+    /// such runs as one buffer (`UDP_GRO`). The crate's documentation says what this means for the IP
+    /// identification.
     pub segmentation: bool,
-    /// Receive datagrams over IPv6 whose sender has left out UDP's checksum, as Linux's soft RoCE does. IPv4 always
-    /// does.
+    /// Receive datagrams over IPv6 without a UDP checksum, such as Linux's soft RoCE sends. Over IPv4 they are
+    /// always received.
     pub accept_zero_checksum: bool,
     /// The longest datagram that is sent or received, in bytes of UDP payload, at most [`LONGEST_DATAGRAM`].
     pub longest_datagram: usize,
-    /// How many buffers one system call fills or empties.
+    /// Number of buffers that one system call can fill or send.
     pub batch: usize,
-    /// What the kernel may keep for the socket in each direction, in bytes. A kernel that grants less is not an error.
+    /// Size of the kernel's buffer for the socket in each direction, in bytes. A smaller one is not an error.
     pub kernel_buffer_bytes: usize,
 }
 
 impl Default for PortOptions {
-    /// Segmentation, checksums over IPv6, datagrams of any length, 32 buffers a batch and 4 MiB in the kernel.
+    /// Segmentation, checksums required over IPv6, datagrams of any length, batches of 32 buffers and 4 MiB in the
+    /// kernel.
     fn default() -> Self {
         Self {
             segmentation: true,
@@ -51,31 +54,31 @@ impl Default for PortOptions {
 /// Why a port could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
-    /// Another socket has the address.
+    /// Another socket uses the address.
     #[error(
         "UDP {address} is in use: stop the process that has it (`ss -ulpn 'sport = :{port}'` names it) or choose another \
          address", port = address.port()
     )]
     InUse {
-        /// The address asked for.
+        /// The requested address.
         address: SocketAddr,
     },
     /// No interface of this machine has the address.
     #[error("no interface of this machine has {}: choose one of `ip address`", address.ip())]
     NotLocal {
-        /// The address asked for.
+        /// The requested address.
         address: SocketAddr,
     },
-    /// Ports below a limit (1024 as a rule) are for root.
+    /// The port is below the limit for ordinary users (1024 by default).
     #[error("UDP {address} is reserved for root: choose a port from 1024 on")]
     Reserved {
-        /// The address asked for.
+        /// The requested address.
         address: SocketAddr,
     },
-    /// Anything else.
+    /// Another error of the kernel.
     #[error("UDP {address} cannot be opened: {source}")]
     Other {
-        /// The address asked for.
+        /// The requested address.
         address: SocketAddr,
         /// Error of the kernel.
         source: io::Error,
@@ -93,13 +96,13 @@ impl BindError {
     }
 }
 
-/// A datagram that is longer than the path allows; fragmentation is forbidden.
+/// A datagram was longer than its path allows; fragmentation is forbidden.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{length} bytes to {to} exceed what the path takes in one datagram: lower the path MTU in the configuration"
 )]
 pub struct OversizedDatagram {
-    /// Where it should have gone.
+    /// Its destination.
     pub to: SocketAddr,
     /// Its length in bytes of UDP payload.
     pub length: usize,
@@ -108,75 +111,77 @@ pub struct OversizedDatagram {
 /// A received datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Datagram<'a, A = SocketAddrV4> {
-    /// Where it came from.
+    /// Its source.
     pub from: A,
     /// Its UDP payload.
     pub bytes: &'a [u8],
-    /// The IPv4 identification that it carried, as inferred from its place in a segmented buffer.
+    /// The IPv4 identification that it carried, inferred from its index in a segmented buffer.
     pub identification: u16,
 }
 
-/// A piece of a datagram that stays where it lies.
+/// A piece of a datagram that is sent from the memory where it is, without a copy.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LeftOut {
-    /// Bytes of the datagram before it.
+    /// Number of the datagram's bytes before the piece.
     pub(crate) place: usize,
     /// Its length in bytes.
     pub(crate) length: usize,
-    /// What its owner calls it.
+    /// Number by which its owner identifies the piece.
     pub(crate) number: usize,
 }
 
-/// What came of [`UdpPort::push_composed`].
+/// Result of [`UdpPort::push_composed`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Composed {
-    /// A datagram is queued, or dropped for its length.
+    /// A datagram is queued, or was dropped because it is too long.
     Queued,
-    /// There was none.
+    /// There was no datagram.
     Nothing,
-    /// Everything is full, and the kernel takes nothing for the moment: come back after a [`UdpPort::flush`].
+    /// The port is full, and the kernel accepts nothing for the moment: repeat the call after a
+    /// [`UdpPort::flush`].
     Full,
 }
 
 weft_counters::counters! {
-    /// What a port has done, in datagrams unless the name says otherwise.
+    /// Counters of a port, in datagrams unless the name says otherwise.
     pub struct Counters {
-        /// Handed to the caller.
+        /// Datagrams received and passed to the caller.
         received,
-        /// System calls that brought at least one datagram.
+        /// System calls that received at least one datagram.
         receive_calls,
-        /// Dropped because they were longer than a buffer or came without an address.
+        /// Datagrams dropped because they were longer than a buffer or had no source address.
         malformed,
-        /// Taken by the kernel.
+        /// Datagrams sent, that is, accepted by the kernel.
         sent,
-        /// System calls that took at least one datagram.
+        /// System calls that sent at least one datagram.
         send_calls,
-        /// Times that the kernel could take no more for the moment.
+        /// Times that the kernel could accept no more for the moment.
         held_back,
-        /// Attempts to queue that found everything full.
+        /// Attempts to queue a datagram while the port was full.
         not_queued,
-        /// Dropped because they were longer than the path allows.
+        /// Datagrams dropped because they were longer than their path allows.
         oversized,
-        /// Dropped because the kernel has no way to the destination or refuses it.
+        /// Datagrams dropped because the kernel has no route to the destination or refuses it.
         refused,
-        /// Reports that a peer's port is closed, which are ignored: a dead peer is no error of this socket.
+        /// Ignored reports that a peer's port is closed: a dead peer is not an error of this socket.
         unreachable,
     }
 }
 
-/// Datagrams to one destination that leave in one buffer, each of `segment` bytes but the last.
+/// A train: datagrams to one destination that are sent as one buffer, each of `segment` bytes but the last.
 #[derive(Clone, Copy, Debug)]
 struct Train<A> {
     to: A,
     length: usize,
-    /// Of that, the bytes in the train's buffer; the others are pieces.
+    /// Number of the train's bytes that are in its buffer; the others are in pieces.
     own: usize,
     segment: usize,
     segments: u16,
 }
 
 impl<A> Train<A> {
-    /// Whether a datagram may be appended if it is not longer than the others; it has at most `longest` bytes.
+    /// Whether a further datagram of at most `longest` bytes may be appended, provided that it is not longer than
+    /// the others.
     #[inline]
     fn is_open(&self, longest: usize, capacity: usize) -> bool {
         self.takes(self.segment, capacity) && self.length + longest <= capacity
@@ -195,8 +200,8 @@ impl<A> Train<A> {
 
 /// A non-blocking UDP socket over IPv4, or over IPv6 ([`Address`]), that is not connected and forbids fragmentation.
 ///
-/// Datagrams are queued with [`UdpPort::push`] and leave with [`UdpPort::flush`]. Datagrams to one destination keep
-/// their order; between destinations there is none. All memory is allocated when the port is opened.
+/// [`UdpPort::push`] queues datagrams and [`UdpPort::flush`] sends them. Datagrams to one destination keep their
+/// order; between destinations there is no order. All memory is allocated when the port is opened.
 pub struct UdpPort<A = SocketAddrV4> {
     socket: UdpSocket,
     local: A,
@@ -204,23 +209,23 @@ pub struct UdpPort<A = SocketAddrV4> {
     segmentation: bool,
     incoming: Messages,
     outgoing: Messages,
-    /// What the buffers of `outgoing` hold, from the first; those before `sent` have left.
+    /// The trains in the buffers of `outgoing`, from the first buffer; trains before `sent` have been sent.
     trains: Vec<Train<A>>,
     sent: usize,
-    /// What of the trains is not in the buffers.
+    /// Pieces of the trains that are not in the buffers.
     pieces: Vec<Piece>,
     oversized: Option<OversizedDatagram>,
     counters: Counters,
 }
 
 impl<A: Address> UdpPort<A> {
-    /// Opens the socket. Port 0 lets the kernel choose one; see [`UdpPort::local_address`].
+    /// Opens the socket. With port 0 the kernel chooses a port; see [`UdpPort::local_address`].
     ///
     /// # Errors
-    /// [`BindError`] says what to do.
+    /// [`BindError`], whose text says what to do.
     ///
     /// # Panics
-    /// If the options ask for no buffers or for longer datagrams than there are.
+    /// If the options have no buffers, or a longest datagram outside 1 to [`LONGEST_DATAGRAM`].
     pub fn bind(address: A, options: &PortOptions) -> Result<Self, BindError> {
         assert!(options.batch > 0, "a batch has at least one buffer");
         assert!((1..=LONGEST_DATAGRAM).contains(&options.longest_datagram), "no datagram has this length");
@@ -250,25 +255,27 @@ impl<A: Address> UdpPort<A> {
         self.local
     }
 
-    /// Whether runs of datagrams are sent and received as one: asked for, and the kernel is willing.
+    /// Whether runs of datagrams are sent and received as one buffer: it was requested, and the kernel supports
+    /// it.
     pub fn segmentation(&self) -> bool {
         self.segmentation
     }
 
-    /// What has happened so far.
+    /// The counters so far.
     pub fn counters(&self) -> Counters {
         self.counters
     }
 
-    /// How many datagrams the kernel has dropped since the socket was opened, because nobody fetched them in time.
+    /// Number of datagrams that the kernel has dropped since the socket was opened because its receive buffer was
+    /// full.
     ///
     /// # Errors
-    /// The kernel's, if it is older than this statistic (Linux 4.12).
+    /// The kernel's error, if it is older than this statistic (Linux 4.12).
     pub fn receive_buffer_drops(&self) -> io::Result<u32> {
         system::receive_buffer_drops(self.as_fd())
     }
 
-    /// The first datagram that was longer than its path allows, once.
+    /// The first datagram that was longer than its path allows. It is returned once.
     pub fn take_oversized(&mut self) -> Option<OversizedDatagram> {
         self.oversized.take()
     }
@@ -276,7 +283,7 @@ impl<A: Address> UdpPort<A> {
     /// Receives one batch without waiting and calls `handle` with each datagram in order; returns how many there were.
     ///
     /// # Errors
-    /// Only what makes the socket useless.
+    /// Only errors after which the socket cannot be used any more.
     pub fn receive(&mut self, mut handle: impl FnMut(Datagram<'_, A>)) -> io::Result<usize> {
         let messages = loop {
             match self.incoming.receive(self.socket.as_fd()) {
@@ -305,7 +312,7 @@ impl<A: Address> UdpPort<A> {
                 continue;
             }
             let bytes = self.incoming.bytes(index, length);
-            // An empty datagram is one datagram, not none.
+            // An empty message is one empty datagram, not none.
             let count = length.div_ceil(segment.max(1)).max(1);
             for place in 0..count {
                 let bytes = &bytes[place * segment..length.min((place + 1) * segment)];
@@ -318,18 +325,18 @@ impl<A: Address> UdpPort<A> {
         Ok(datagrams)
     }
 
-    /// Queues a copy of `bytes` for `to`; the answer is that of [`UdpPort::push_with`].
+    /// Queues a copy of `bytes` for `to`; returns as [`UdpPort::push_with`].
     pub fn push(&mut self, to: A, bytes: &[u8]) -> bool {
         self.push_with(to, bytes.len(), |_, buffer| buffer.copy_from_slice(bytes))
     }
 
-    /// Queues a datagram of `length` bytes for `to`, which `write` writes in place. It is told the IP identification
-    /// that the datagram will carry, and a buffer with unspecified content.
+    /// Queues a datagram of `length` bytes for `to`, which `write` writes in place. `write` gets the IP
+    /// identification that the datagram will carry, and a buffer with unspecified content.
     ///
-    /// `false`, with `write` not called, if everything is full and the kernel takes nothing for the moment: the caller
-    /// keeps the datagram and comes back after a [`UdpPort::flush`]. A datagram that is longer than
-    /// [`PortOptions::longest_datagram`] will never leave; it is dropped and counted, also with `write` not called, and
-    /// the answer is `true`.
+    /// Returns `false`, without calling `write`, if the port is full and the kernel accepts nothing for the
+    /// moment: the caller keeps the datagram and repeats the call after a [`UdpPort::flush`]. A datagram that is
+    /// longer than [`PortOptions::longest_datagram`] can never be sent: it is dropped and counted, also without
+    /// calling `write`, and the result is `true`.
     pub fn push_with(&mut self, to: A, length: usize, write: impl FnOnce(u16, &mut [u8])) -> bool {
         if length > self.longest_datagram {
             self.note_oversized(OversizedDatagram { to: to.into(), length }, 1);
@@ -347,13 +354,13 @@ impl<A: Address> UdpPort<A> {
         true
     }
 
-    /// Queues a datagram whose destination and length are known only once it is written, without another copy in most
-    /// cases.
+    /// Queues a datagram whose destination and length are known only once it is written, in most cases without
+    /// another copy.
     ///
-    /// `compose` appends the datagram, of at most `longest` bytes, to the buffer that it is given and says where it
-    /// goes; then `complete` is told the destination and the IP identification that the datagram will carry, and may
-    /// change its bytes. `compose` is not called if everything is full: [`Composed::Full`]. A datagram that is longer
-    /// than [`PortOptions::longest_datagram`] is dropped and counted, with `complete` not called.
+    /// `compose` appends the datagram, of at most `longest` bytes, to the buffer that it gets, and returns the
+    /// destination. Then `complete` gets the destination and the IP identification that the datagram will carry,
+    /// and may change its bytes. If the port is full, `compose` is not called: [`Composed::Full`]. A datagram that
+    /// is longer than [`PortOptions::longest_datagram`] is dropped and counted, without calling `complete`.
     pub fn push_composed(
         &mut self,
         longest: usize,
@@ -366,9 +373,9 @@ impl<A: Address> UdpPort<A> {
         })
     }
 
-    /// As [`UdpPort::push_composed`], but `compose` may leave a piece of the datagram where it lies and name it. From
-    /// then on, and until [`UdpPort::flush_parts`], datagrams are queued by this alone, and a port that is full says so
-    /// without a try to empty it. Both closures are given `context`.
+    /// As [`UdpPort::push_composed`], but `compose` may leave a piece of the datagram in its memory and return the
+    /// piece's number. From then on until [`UdpPort::flush_parts`], only this method may queue datagrams, and a
+    /// full port returns at once, without trying to send. Both closures get `context`.
     pub(crate) fn push_parts<C>(
         &mut self,
         longest: usize,
@@ -376,7 +383,7 @@ impl<A: Address> UdpPort<A> {
         compose: impl FnOnce(&mut C, &mut Vec<u8>) -> Option<(A, Option<LeftOut>)>,
         complete: impl FnOnce(&mut C, A, u16, &mut [u8]),
     ) -> Composed {
-        // Whatever is composed, it may need a train of its own.
+        // The datagram may need a new train.
         if self.trains.len() == self.outgoing.count() {
             if self.has_parts() {
                 return Composed::Full;
@@ -386,7 +393,7 @@ impl<A: Address> UdpPort<A> {
                 return Composed::Full;
             }
         }
-        // The guess that the datagram continues the last train is right as a rule.
+        // Guess that the datagram continues the last train, which is usually right.
         let (guess, start) = match self.trains[self.sent..].last() {
             Some(train) if self.segmentation && train.is_open(longest, self.outgoing.capacity()) => {
                 (self.trains.len() - 1, train.own)
@@ -416,17 +423,17 @@ impl<A: Address> UdpPort<A> {
         Composed::Queued
     }
 
-    /// Whether something is queued that only [`UdpPort::flush_parts`] can send.
+    /// Whether datagrams are queued that only [`UdpPort::flush_parts`] can send.
     pub(crate) fn has_parts(&self) -> bool {
         !self.pieces.is_empty()
     }
 
-    /// The train that a datagram joins, or begins if there is room for another; `None` if there is not.
+    /// The train that a datagram joins, or a new one if there is room; `None` if there is none.
     #[inline]
     fn train_for(&mut self, to: A, length: usize) -> Option<usize> {
         let capacity = self.outgoing.capacity();
         if self.segmentation {
-            // Only the latest train to a destination may grow, or datagrams would overtake each other.
+            // Only the latest train to a destination may grow. Otherwise a datagram could overtake an earlier one.
             let latest = self.trains[self.sent..].iter().rposition(|train| train.to == to);
             let latest = latest.map(|place| place + self.sent);
             if let Some(index) = latest.filter(|&index| self.trains[index].takes(length, capacity)) {
@@ -440,35 +447,35 @@ impl<A: Address> UdpPort<A> {
         Some(self.trains.len() - 1)
     }
 
-    /// The number of datagrams that are queued and have not left.
+    /// Number of datagrams that are queued and not sent.
     pub fn queued(&self) -> usize {
         self.trains[self.sent..].iter().map(|train| usize::from(train.segments)).sum()
     }
 
-    /// Hands what is queued to the kernel; returns how many datagrams it took. What it cannot take for the moment stays
-    /// queued; what it never will is dropped and counted.
+    /// Sends the queued datagrams; returns how many the kernel accepted. Those that it cannot accept for the
+    /// moment stay queued; those that it never will are dropped and counted.
     ///
     /// # Errors
-    /// Only what makes the socket useless.
+    /// Only errors after which the socket cannot be used any more.
     pub fn flush(&mut self) -> io::Result<usize> {
         assert!(!self.has_parts(), "what was left out has to be there");
         self.send(|_| unreachable!("nothing was left out"))
     }
 
-    /// As [`UdpPort::flush`], with what [`UdpPort::push_parts`] has left out: `outside` has the pieces by their
-    /// numbers. What the kernel does not take for the moment is copied, so that nothing is left out any more.
+    /// As [`UdpPort::flush`], for datagrams of [`UdpPort::push_parts`]: `outside` returns the pieces by their
+    /// numbers. Pieces of datagrams that the kernel does not accept for the moment are copied into the buffers.
     ///
     /// # Errors
-    /// Only what makes the socket useless.
+    /// Only errors after which the socket cannot be used any more.
     pub(crate) fn flush_parts<'a>(&mut self, outside: impl Fn(usize) -> &'a [u8]) -> io::Result<usize> {
-        // Trains to several destinations grow in turn.
+        // Trains to several destinations have grown in turn, so their pieces are mixed.
         self.pieces.sort_unstable_by_key(|piece| (piece.message, piece.place));
         let sent = self.send(&outside);
         self.copy_parts(outside);
         sent
     }
 
-    /// Copies what was left out of the trains that have not left.
+    /// Copies the pieces of unsent trains into their buffers.
     fn copy_parts<'a>(&mut self, outside: impl Fn(usize) -> &'a [u8]) {
         self.pieces.sort_unstable_by_key(|piece| (piece.message, piece.place));
         for index in self.sent..self.trains.len() {
@@ -513,9 +520,9 @@ impl<A: Address> UdpPort<A> {
         Ok(datagrams)
     }
 
-    /// Sends until nothing is queued; whether that succeeded.
+    /// Sends until nothing is queued; returns whether that succeeded.
     fn make_room(&mut self) -> bool {
-        // An error that makes the socket useless comes back on the caller's next flush.
+        // An error that makes the socket unusable occurs again in the caller's next flush.
         let _ = self.flush();
         self.trains.is_empty()
     }
@@ -528,7 +535,7 @@ impl<A: Address> UdpPort<A> {
         self.counters.oversized += datagrams;
     }
 
-    /// Deals with the kernel's refusal of the first queued message; whether to go on.
+    /// Handles the kernel's refusal of the first queued message; returns whether to go on.
     fn handle_send_error(&mut self, error: io::Error) -> io::Result<bool> {
         let train = self.trains[self.sent];
         match error.raw_os_error() {
@@ -537,7 +544,7 @@ impl<A: Address> UdpPort<A> {
                 return Ok(false);
             }
             Some(libc::EINTR) => return Ok(true),
-            // Tells of an earlier datagram; the message itself has not been tried.
+            // The error concerns an earlier datagram; the kernel has not tried this message.
             Some(code) if reports_a_peer(code) => {
                 self.counters.unreachable += 1;
                 return Ok(true);
@@ -546,8 +553,9 @@ impl<A: Address> UdpPort<A> {
                 let datagram = OversizedDatagram { to: train.to.into(), length: train.segment };
                 self.note_oversized(datagram, u64::from(train.segments));
             }
-            // A device without checksum offload, or a kernel with another limit, takes no segmented buffers. These
-            // datagrams are lost: sent one by one they would not carry the identification that their writer was told.
+            // A device without checksum offload, or a kernel with another limit, cannot send segmented buffers.
+            // These datagrams are lost: sent one by one, they would not carry the identifications that their
+            // writers were given.
             Some(libc::EINVAL | libc::EIO | libc::EOPNOTSUPP) if train.segments > 1 => {
                 self.counters.refused += u64::from(train.segments);
                 self.segmentation = false;
@@ -584,12 +592,12 @@ impl<A: fmt::Debug> fmt::Debug for UdpPort<A> {
     }
 }
 
-/// Whether an error tells of a peer, in an ICMP message that an earlier datagram caused.
+/// Whether an error reports a peer's ICMP message about an earlier datagram.
 fn reports_a_peer(code: i32) -> bool {
     matches!(code, libc::ECONNREFUSED | libc::ECONNRESET | libc::EHOSTDOWN)
 }
 
-/// Sets the socket's options; returns whether the kernel segments.
+/// Sets the socket's options; returns whether the kernel supports segmentation.
 fn configure(socket: &UdpSocket, is_ipv6: bool, options: &PortOptions) -> io::Result<bool> {
     socket.set_nonblocking(true)?;
     let (level, name, value) = if is_ipv6 {
@@ -605,12 +613,12 @@ fn configure(socket: &UdpSocket, is_ipv6: bool, options: &PortOptions) -> io::Re
     for (forced, ordinary) in
         [(libc::SO_RCVBUFFORCE, libc::SO_RCVBUF), (libc::SO_SNDBUFFORCE, libc::SO_SNDBUF)]
     {
-        // The forced form passes the limit of net.core.[rw]mem_max and is root's; the ordinary one stops at it.
+        // The forced option may exceed net.core.[rw]mem_max but needs root; the ordinary one is limited to it.
         if system::set_option(socket.as_fd(), libc::SOL_SOCKET, forced, bytes).is_err() {
             system::set_option(socket.as_fd(), libc::SOL_SOCKET, ordinary, bytes)?;
         }
     }
-    // A kernel without the option cannot segment; reading it changes nothing.
+    // A kernel without this option cannot segment; reading the option has no effect.
     Ok(options.segmentation
         && system::option(socket.as_fd(), libc::SOL_UDP, libc::UDP_SEGMENT).is_ok()
         && system::set_option(socket.as_fd(), libc::SOL_UDP, libc::UDP_GRO, 1).is_ok())
@@ -632,7 +640,7 @@ mod tests {
         UdpPort::bind(LOOPBACK, &PortOptions { segmentation, ..PortOptions::default() }).unwrap()
     }
 
-    /// A received datagram that has left its buffer.
+    /// A received datagram, copied from its buffer: source, bytes, identification.
     type Owned = (SocketAddrV4, Vec<u8>, u16);
 
     /// Waits for `count` datagrams.
@@ -687,7 +695,7 @@ mod tests {
         assert_eq!(receiver.counters().receive_calls, 1);
     }
 
-    /// Over IPv6 all is the same; there is no identification.
+    /// As over IPv4, but without identifications.
     #[test]
     fn a_run_of_equal_datagrams_over_ipv6() {
         let loopback = SocketAddrV6::new(Ipv6Addr::LOCALHOST, 0, 0, 0);
@@ -877,8 +885,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
-        /// Whatever is queued arrives: whole, in order at each destination, and with the identification that its writer
-        /// was told.
+        /// Every queued datagram arrives: whole, in order at each destination, and with the identification that
+        /// its writer was given.
         #[test]
         fn what_is_queued_arrives(
             datagrams in prop::collection::vec(
@@ -931,8 +939,8 @@ mod tests {
             }
         }
 
-        /// A datagram whose middle lies elsewhere is like any other: it arrives as its parts say, in order, with the
-        /// identification that its writer was told, also if the kernel first takes nothing.
+        /// A datagram with a piece outside the buffers is like any other: its parts arrive as one datagram, in
+        /// order, with the identification that its writer was given, also if the kernel first accepts nothing.
         #[test]
         fn what_is_left_out_arrives(
             datagrams in prop::collection::vec(

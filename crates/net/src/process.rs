@@ -1,4 +1,4 @@
-//! Child processes of one's own executable.
+//! Child processes that run this program's own executable.
 //!
 //! A child never outlives its parent: it is killed when its [`ChildProcess`] is dropped, also by a panic, and the
 //! kernel kills it when the parent ends in any other way.
@@ -15,20 +15,20 @@ use weft_time::Duration;
 
 use crate::{log, system};
 
-/// How many lines of a child's standard error are kept for its obituary.
+/// Number of lines of a child's standard error that are kept for error texts.
 const KEPT_LINES: usize = 20;
 
-/// How often a child is asked whether it has ended.
+/// Interval at which a child is checked for whether it has ended.
 const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_millis(1);
 
-/// How long the last lines of an ended child may take to come through, on a machine that is busy with other things. A
-/// grandchild that inherited the pipe could keep it open for ever.
+/// How long to wait for the last lines of a child that has ended, on a busy machine. Without a limit, a grandchild
+/// that inherited the pipe could keep it open for ever.
 const LAST_WORDS: std::time::Duration = std::time::Duration::from_secs(2);
 
-/// What goes wrong with a child. Each error ends with what the child last wrote to its standard error.
+/// An error of a child. Its text ends with the last lines that the child wrote to its standard error.
 #[derive(Debug, thiserror::Error)]
 pub enum ProcessError {
-    /// It could not be started.
+    /// The child could not be started.
     #[error("{name} cannot be started: {source}")]
     Start {
         /// The child's name.
@@ -36,19 +36,19 @@ pub enum ProcessError {
         /// Error of the kernel.
         source: io::Error,
     },
-    /// It ended before it wrote the expected line.
+    /// The child ended before it wrote the expected line.
     #[error("{name} ended ({status}) before it wrote \"{prefix}\"{stderr}")]
     EndedEarly {
         /// The child's name.
         name: String,
         /// Exit status.
         status: ExitStatus,
-        /// The beginning of the line that was waited for.
+        /// The prefix of the expected line.
         prefix: String,
         /// Last lines of its standard error.
         stderr: String,
     },
-    /// It ended while it was still needed.
+    /// The child ended while it was still needed.
     #[error("{name} ended ({status}) in the middle of its work{stderr}")]
     Ended {
         /// The child's name.
@@ -58,7 +58,7 @@ pub enum ProcessError {
         /// Last lines of its standard error.
         stderr: String,
     },
-    /// It takes no more input.
+    /// The child accepts no more input.
     #[error("{name} does not listen any more{stderr}")]
     Deaf {
         /// The child's name.
@@ -66,19 +66,19 @@ pub enum ProcessError {
         /// Last lines of its standard error.
         stderr: String,
     },
-    /// It did not write the expected line in time.
+    /// The child did not write the expected line in time.
     #[error("{name} has not written \"{prefix}\" within {limit}{stderr}")]
     Silent {
         /// The child's name.
         name: String,
-        /// The beginning of the line that was waited for.
+        /// The prefix of the expected line.
         prefix: String,
         /// The time limit.
         limit: Duration,
         /// Last lines of its standard error.
         stderr: String,
     },
-    /// It ended without success.
+    /// The child ended without success.
     #[error("{name} failed ({status}){stderr}")]
     Failed {
         /// The child's name.
@@ -88,7 +88,7 @@ pub enum ProcessError {
         /// Last lines of its standard error.
         stderr: String,
     },
-    /// It did not end in time.
+    /// The child did not end in time.
     #[error("{name} has not ended within {limit}{stderr}")]
     StillRunning {
         /// The child's name.
@@ -100,16 +100,16 @@ pub enum ProcessError {
     },
 }
 
-/// The executable that is running, as a command to add arguments to. It is the same program even if its file has been
-/// replaced in the meantime.
+/// The running executable, as a command to which arguments are added. It is the same program even if its file has
+/// been replaced in the meantime.
 pub fn own_executable() -> Command {
     let mut command = Command::new("/proc/self/exe");
-    // The user's log level is not meant for these processes.
+    // The log level that the user has set is not for these processes.
     command.env_remove(log::LEVEL_VARIABLE);
     command
 }
 
-/// A child process whose standard output is read line by line; of log lines, the messages.
+/// A child process whose standard output is read line by line. Of log lines only the message is returned.
 #[derive(Debug)]
 pub struct ChildProcess {
     name: String,
@@ -121,10 +121,10 @@ pub struct ChildProcess {
 }
 
 impl ChildProcess {
-    /// Starts `command` with empty standard input; `name` is what errors call it.
+    /// Starts `command` with empty standard input; `name` stands for the child in error texts.
     ///
-    /// The kernel ties the child's life to the calling *thread*: call from one that lives as long as the child is
-    /// wanted.
+    /// The kernel kills the child when the calling *thread* ends: call this from a thread that lives as long as
+    /// the child is needed.
     ///
     /// # Errors
     /// [`ProcessError::Start`].
@@ -132,7 +132,7 @@ impl ChildProcess {
         Self::start_with_input(name, command, Stdio::null())
     }
 
-    /// As [`ChildProcess::start`], for a child that reads lines from [`ChildProcess::tell`].
+    /// As [`ChildProcess::start`], for a child that reads the lines sent with [`ChildProcess::tell`].
     ///
     /// # Errors
     /// [`ProcessError::Start`].
@@ -155,7 +155,7 @@ impl ChildProcess {
         let input = child.stdin.take();
         let (output, errors) = (child.stdout.take().expect("piped"), child.stderr.take().expect("piped"));
         let (sender, lines) = mpsc::channel();
-        // Read without a pause whether or not anybody asks, so that a child never waits for its reader.
+        // Output is always read, whether or not a caller wants it, so that the child never blocks on a full pipe.
         thread::spawn(move || {
             for_each_line(output, |line| drop(sender.send(log::message(&line).to_owned())))
         });
@@ -178,7 +178,7 @@ impl ChildProcess {
         self.child.id()
     }
 
-    /// Writes a line to the standard input of a child that was started to listen.
+    /// Writes a line to the standard input of a child that was started with [`ChildProcess::start_listening`].
     ///
     /// # Errors
     /// [`ProcessError::Ended`], [`ProcessError::Deaf`].
@@ -187,7 +187,7 @@ impl ChildProcess {
         if matches!(told, Some(Ok(()))) {
             return Ok(());
         }
-        // A child that has just died closes its input a little before its status can be had.
+        // A child that has just died closes its input slightly before its exit status is available.
         let name = self.name.clone();
         match self.wait_until(Instant::now() + LAST_WORDS) {
             Some(status) => Err(ProcessError::Ended { name, status, stderr: self.last_words() }),
@@ -195,7 +195,7 @@ impl ChildProcess {
         }
     }
 
-    /// The next line, if one comes within `limit`; zero takes what is there.
+    /// The next line, if one arrives within `limit`; with a limit of zero, one that has arrived already.
     ///
     /// # Errors
     /// [`ProcessError::Ended`] if the child has ended and all its lines have been taken.
@@ -213,7 +213,7 @@ impl ChildProcess {
         }
     }
 
-    /// Waits for a line that begins with `prefix`, discarding others, and returns the rest of it.
+    /// Waits for a line that begins with `prefix`, discarding others, and returns the remainder of it.
     ///
     /// # Errors
     /// [`ProcessError::EndedEarly`], [`ProcessError::Silent`].
@@ -227,7 +227,7 @@ impl ChildProcess {
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => break,
-                // Its standard output is closed, usually because it has ended.
+                // The child's standard output is closed, usually because the child has ended.
                 Err(RecvTimeoutError::Disconnected) => {
                     let (name, prefix) = (self.name.clone(), prefix.to_owned());
                     let Some(status) = self.wait_until(end) else { break };
@@ -239,8 +239,7 @@ impl ChildProcess {
         Err(ProcessError::Silent { name, prefix, limit, stderr: self.last_words() })
     }
 
-    /// Waits for the child to end with success; returns the lines of its standard output that were not waited for.
-    ///
+    /// Waits for the child to end with success; returns the lines of its standard output that were not taken.
     /// # Errors
     /// [`ProcessError::Failed`], [`ProcessError::StillRunning`].
     pub fn finish(&mut self, limit: Duration) -> Result<Vec<String>, ProcessError> {
@@ -259,7 +258,7 @@ impl ChildProcess {
         Ok(rest)
     }
 
-    /// Asks the child to stop (SIGTERM) and waits for it to end with success, as [`ChildProcess::finish`].
+    /// Requests the child to stop (SIGTERM) and waits for it to end with success, as [`ChildProcess::finish`].
     ///
     /// # Errors
     /// As [`ChildProcess::finish`].
@@ -268,14 +267,14 @@ impl ChildProcess {
         self.finish(limit)
     }
 
-    /// Ends the child as a crash would (SIGKILL), and waits until it is gone.
+    /// Ends the child as a crash would (SIGKILL), and waits until it has ended.
     pub fn kill(&mut self) {
-        // Fails only for a child that has been waited for.
+        // This fails only for a child that has been waited for.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 
-    /// Freezes the child (SIGSTOP): it is alive and does nothing, as in a very long pause.
+    /// Freezes the child (SIGSTOP): it is alive but does nothing, as in a very long pause.
     pub fn pause(&mut self) {
         self.signal(libc::SIGSTOP);
     }
@@ -291,7 +290,7 @@ impl ChildProcess {
     }
 
     fn signal(&mut self, signal: i32) {
-        // A child that has ended needs no signal, and its number may be somebody else's.
+        // A child that has ended needs no signal, and its number may have been given to another process.
         if self.status().is_none() {
             let _ = system::signal_child(&self.child, signal);
         }
@@ -307,7 +306,7 @@ impl ChildProcess {
         }
     }
 
-    /// The last lines of standard error, as the end of a sentence.
+    /// The last lines of standard error, as the end of an error text.
     fn last_words(&mut self) -> String {
         let end = Instant::now() + LAST_WORDS;
         while self.status().is_some() && !self.error_reader.is_finished() && Instant::now() < end {
@@ -331,7 +330,7 @@ fn standard(time: Duration) -> std::time::Duration {
     std::time::Duration::from_nanos(time.as_ns())
 }
 
-/// Calls `handle` with each line, whatever bytes it is made of, until the pipe closes.
+/// Calls `handle` with each line, whatever bytes it has, until the pipe closes.
 fn for_each_line(pipe: impl Read, mut handle: impl FnMut(String)) {
     let mut reader = BufReader::new(pipe);
     let mut line = Vec::new();
@@ -354,7 +353,7 @@ mod tests {
     }
 
     fn is_alive(process: &str) -> bool {
-        // A killed process that nobody has waited for is still listed, as a zombie.
+        // A killed process that was not waited for is still listed, as a zombie.
         std::fs::read_to_string(format!("/proc/{process}/stat"))
             .is_ok_and(|stat| !stat.rsplit(')').next().unwrap().trim_start().starts_with('Z'))
     }
@@ -434,7 +433,8 @@ mod tests {
         assert!(!is_alive(&id));
     }
 
-    /// The thread that started a child stands for a parent that ends without dropping anything.
+    /// A child is tied to the thread that started it, so that thread stands for a parent that ends without
+    /// dropping anything.
     #[test]
     fn the_child_of_a_vanished_parent_is_killed() {
         let child = thread::spawn(|| shell("exec sleep 100")).join().unwrap();

@@ -1,4 +1,4 @@
-//! Metrics of a node.
+//! The metrics of a node.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ fn counter(name: String, help: &'static str, engine: Option<&str>, count: u64) -
     Reading { name, help: help.trim(), engine: engine.map(str::to_owned), value: Value::Counter(count) }
 }
 
-/// Counters with the help of each, under a prefix.
+/// Counters with their help, their names under a prefix.
 fn counters(
     prefix: &str,
     list: impl IntoIterator<Item = (&'static str, u64)>,
@@ -32,7 +32,7 @@ fn find(known: &[(&'static str, &'static str)], name: &str) -> &'static str {
     known.iter().find(|(counter, _)| *counter == name).map_or("", |(_, help)| help)
 }
 
-/// Of the node as a whole; `is_full`: it is a full member, as far as it knows.
+/// Metrics of the node as a whole. `is_full`: whether the node believes to be a full member.
 pub(crate) fn of_node(status: &NodeStatus, is_full: bool) -> [Reading; 4] {
     [
         gauge("epoch", "Epoch of the newest view that the node knows.", None, status.view.epoch.0.into()),
@@ -47,13 +47,13 @@ pub(crate) fn of_node(status: &NodeStatus, is_full: bool) -> [Reading; 4] {
     ]
 }
 
-/// Of the card and its transport.
+/// Metrics of the card and its transport.
 pub(crate) fn of_card(list: Vec<(&'static str, u64)>) -> Vec<Reading> {
     let known: Vec<_> = weft_nic::Card::<NodeEngine>::counter_help().collect();
     counters("card", list, |name| find(&known, name))
 }
 
-/// Of a port: `name` says which.
+/// Metrics of a port; `name` identifies it.
 pub(crate) fn of_port(name: &str, port: &UdpPort) -> Vec<Reading> {
     let mut readings =
         counters(&format!("{name}_port"), port.counters().list(), |name| find(Counters::HELP, name));
@@ -63,12 +63,12 @@ pub(crate) fn of_port(name: &str, port: &UdpPort) -> Vec<Reading> {
     readings
 }
 
-/// Of the membership service that the node runs.
+/// Metrics of the membership service that the node runs.
 pub(crate) fn of_service(service: ServerCounters) -> Vec<Reading> {
     counters("membership", service.list(), |name| find(ServerCounters::HELP, name))
 }
 
-/// Of an engine.
+/// Metrics of an engine.
 pub(crate) fn of_engine(engine: &NodeEngine, report: &EngineReport) -> Vec<Reading> {
     let name = Some(report.name.as_str());
     let is_full = u8::from(report.status.state == EngineState::Full);
@@ -92,7 +92,7 @@ pub(crate) fn of_engine(engine: &NodeEngine, report: &EngineReport) -> Vec<Readi
         NodeEngine::Rounds(_) => "rounds",
         NodeEngine::Lock(_) => "lock",
     };
-    // Parts of an engine that are alike count under the same names.
+    // Similar parts of an engine have counters of the same names, which are added up.
     let mut sums: BTreeMap<&'static str, u64> = BTreeMap::new();
     engine.counters().into_iter().for_each(|(name, count)| *sums.entry(name).or_default() += count);
     let own = sums.into_iter();

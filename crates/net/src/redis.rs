@@ -1,5 +1,5 @@
-//! A door for clients of Redis, in a thread of the node's process: connections over TCP on one side, datagrams to the
-//! nodes on the other, and [`Door`] between them.
+//! The server for clients of Redis, in a thread of the node's process. It has TCP connections to the clients and
+//! exchanges datagrams with the nodes; [`Door`] translates between them.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -18,24 +18,26 @@ use weft_wire::datagram::Datagram;
 
 use crate::{BindError, Clock, KV_SLOT, PortOptions, Stop, UdpPort, system};
 
-/// The door's clients of the store: 1,024 requests under way, as many as a leader has room for.
+/// The server's own clients of the store. Together they have up to 1,024 requests outstanding, as many as a leader
+/// accepts.
 const SESSIONS: u32 = 64;
-/// When the door gives a request up.
+/// Time-out of a request to the store.
 const GIVE_UP: Duration = Duration::from_secs(5);
-/// The most clients at a time.
+/// The most connected clients.
 const CLIENTS_MAX: usize = 10_000;
-/// How long no new clients are looked for when the system grants no more.
+/// How long to accept no new clients after the system has refused more descriptors.
 const LISTEN_AGAIN: Duration = Duration::from_ms(100);
-/// How many times sockets are looked at before what they have brought leaves: every look finds up to 16 of them.
+/// The most times that sockets are polled before requests are sent to the nodes: each poll reports up to 16
+/// sockets.
 const LOOKS: usize = 64;
 
-/// What is watched besides connections, whose keys come behind these.
+/// Keys of the watched descriptors other than connections; the keys of connections follow these.
 const STOP: u64 = 0;
 const NODES: u64 = 1;
 const LISTENER: u64 = 2;
 const CONNECTIONS: u64 = 3;
 
-/// Why a node has no door.
+/// Why a node has no server for clients of Redis.
 #[derive(Debug, thiserror::Error)]
 #[error("[redis] port: TCP {address} cannot be opened: {source}; choose another port, or remove [redis]")]
 pub struct RedisError {
@@ -43,7 +45,7 @@ pub struct RedisError {
     source: io::Error,
 }
 
-/// The thread that serves the door; it ends when this is dropped.
+/// The thread of the server; it ends when this value is dropped.
 pub(crate) struct RedisServer {
     stop: Arc<Stop>,
     thread: Option<JoinHandle<()>>,
@@ -56,7 +58,7 @@ impl fmt::Debug for RedisServer {
 }
 
 impl RedisServer {
-    /// Opens the door of a node whose cluster has a store.
+    /// Starts the server at a node whose cluster has a key-value store.
     pub(crate) fn start(config: &NodeConfig, redis: &RedisConfig) -> Result<Self, RedisError> {
         let address = SocketAddrV4::new(config.own().address, redis.port);
         let error = |source| RedisError { address, source };
@@ -118,8 +120,8 @@ impl Drop for RedisServer {
     }
 }
 
-/// A number from which on no other client has any, higher than those of earlier ones: quarters of the wall clock's
-/// nanoseconds, as `weft-client` counts them.
+/// The first number for the server's clients of the store, higher than those of earlier clients: quarters of a
+/// nanosecond of the wall clock, as `weft-client` uses.
 fn first_client() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     (since.as_nanos() as u64) << 2 | u64::from(std::process::id() & 3)
@@ -131,13 +133,13 @@ fn unix_ms() -> u64 {
 
 struct Connection {
     stream: TcpStream,
-    /// Whether the kernel says when there is something to read, and when there is room to write.
+    /// Whether the kernel reports when the stream is readable, and when it is writable.
     watches: (bool, bool),
 }
 
 struct Server {
     door: Door,
-    /// Where the nodes take datagrams.
+    /// Addresses at which the nodes receive Weft's datagrams.
     nodes: Vec<SocketAddrV4>,
     has_password: bool,
     watched: OwnedFd,
@@ -145,7 +147,7 @@ struct Server {
     port: UdpPort,
     egress: Egress,
     connections: HashMap<ConnectionId, Connection>,
-    /// When new clients are looked for again, if they are not now.
+    /// When to accept new clients again, if they are not accepted now.
     listens_at: Option<Instant>,
     clock: Clock,
     bytes: Vec<u8>,
@@ -173,7 +175,7 @@ impl Server {
             let limit_ns = until.map(|time| time.as_ps().div_ceil(1_000));
             keys.clear();
             system::sleep(self.watched.as_fd(), limit_ns, |key| keys.push(key))?;
-            // What many sockets bring at once leaves together.
+            // Requests that arrive on many sockets at once are sent to the nodes together.
             for _ in 0..LOOKS {
                 let found = keys.len();
                 for key in keys.drain(..) {
@@ -188,7 +190,7 @@ impl Server {
             if self.door.next_deadline().is_some_and(|deadline| deadline <= now.instant) {
                 self.door.handle_deadline(now);
             }
-            // Answers that are there are written when the nodes have their requests.
+            // Requests are sent to the nodes first, then answers that are ready are written to the clients.
             let mut ready = Vec::new();
             while let Some(id) = self.door.poll_ready(now) {
                 ready.push(id);
@@ -231,7 +233,8 @@ impl Server {
                 Ok(accepted) => accepted,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
-                // No more descriptors, as a rule: who is connected matters more than who wants to be.
+                // Usually there are no more descriptors: keep the existing connections, and accept no new ones for
+                // a while.
                 Err(_) => {
                     self.watch_listener(false);
                     self.listens_at = Some(self.clock.now() + LISTEN_AGAIN);
@@ -285,7 +288,7 @@ impl Server {
         }
     }
 
-    /// Writes what there is for a client, and says what is to be watched of it from here on.
+    /// Writes the output for a client, and updates which events of its socket are watched.
     fn write(&mut self, id: ConnectionId) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         let Some(output) = self.door.output(id) else { return };
@@ -326,13 +329,13 @@ impl Server {
     fn transmit(&mut self) {
         let mut payload = Vec::new();
         while let Some((node, kind)) = self.door.poll_transmit(&mut payload) {
-            // What is too long for a datagram was refused before: the configuration has checked the sizes.
+            // The payload fits into a datagram, because the configuration's sizes have been checked.
             self.egress.push(self.nodes[node.index()], KV_SLOT, kind, &payload);
             payload.clear();
         }
         let mut datagram = payload;
         while let Some(to) = self.egress.poll(&mut datagram) {
-            // What a full port does not take is asked again after a while.
+            // A request that a full port drops is repeated after a time-out.
             self.port.push(to, &datagram);
             datagram.clear();
         }

@@ -1,4 +1,4 @@
-//! One end of two programs that write into each other's memory.
+//! One end of a connection between two programs that write into each other's memory.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -17,50 +17,50 @@ use crate::{
     connect,
 };
 
-/// Requests that wait at an end, in each direction.
+/// Outstanding work requests of an end, in each direction.
 const DEPTH: u32 = 256;
-/// Receive requests, each for the news of one WRITE.
+/// Receive requests, each for the immediate value of one WRITE.
 const RECEIVES: u32 = DEPTH / 2;
 const WINDOW_PACKETS: u32 = 256;
-/// Packets that came too early and are kept.
+/// Packets that arrived out of order and are kept.
 const REORDER_PACKETS: usize = 1_024;
 /// Packets that are sent as one buffer.
 const BURST_PACKETS: u32 = 16;
 
-/// Memory of a region.
+/// Where the memory of a region is.
 #[derive(Debug)]
 pub enum RegionMemoryKind {
-    /// The card's own, of so many bytes.
+    /// Memory of the card itself, of this many bytes.
     Own(u64),
-    /// Another device's, with its bytes.
+    /// Memory of another device, and its length in bytes.
     Attached(Box<dyn AttachedMemory>, u64),
 }
 
-/// What a program hears of.
+/// An event for the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heard {
     /// A WRITE of this end has been acknowledged.
     Written,
-    /// The peer has written something, and says so with this value. All that it had written before is in the memory.
+    /// The peer has sent this value. All data that it had written before is in the memory.
     Told(u32),
 }
 
-/// Reason for which an end cannot go on.
+/// Why an end cannot go on.
 #[derive(Debug, thiserror::Error)]
 pub enum RegionEndError {
-    /// The port.
+    /// The port cannot be opened.
     #[error(transparent)]
     Bind(#[from] BindError),
-    /// The kernel.
+    /// An error of the kernel.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The card.
+    /// An error of the card.
     #[error(transparent)]
     Card(#[from] ApiError),
-    /// A request has failed, and the connection with it.
+    /// A work request has failed, and with it the connection.
     #[error("a request ended with {}: the peer is gone, or refuses it", .0.name())]
     Failed(CompletionStatus),
-    /// A WRITE outside a region.
+    /// A WRITE is not completely within a region.
     #[error("{length} bytes at {offset} do not lie in the region of {bytes} bytes")]
     Outside {
         /// First byte of the WRITE.
@@ -70,12 +70,12 @@ pub enum RegionEndError {
         /// Bytes of the region.
         bytes: u64,
     },
-    /// There is nobody yet.
+    /// The end is not connected yet.
     #[error("this end has no peer yet")]
     Alone,
 }
 
-/// A card on a UDP socket with one region, which is all of its memory, and one queue pair.
+/// A card on a UDP socket with one region, which is all its memory, and one queue pair.
 #[derive(Debug)]
 pub struct RegionEnd {
     context: Context<SocketDevice>,
@@ -86,13 +86,13 @@ pub struct RegionEnd {
 }
 
 impl RegionEnd {
-    /// WRITEs that can be under way at a time.
+    /// The most outstanding WRITEs.
     pub const DEPTH: u32 = DEPTH;
 
-    /// A card on port 4791 of an address of this machine; `policy` says how its thread waits.
+    /// Opens a card on port 4791 of an address of this machine; `policy` says how its thread waits.
     ///
     /// # Errors
-    /// The port is in use, or the address is another machine's.
+    /// The port is in use, or the address is not one of this machine.
     pub fn open(
         address: Ipv4Addr,
         memory: RegionMemoryKind,
@@ -140,22 +140,22 @@ impl RegionEnd {
         self.context.device().card().detach()
     }
 
-    /// What the peer must be told of this end.
+    /// The introduction of this end for the peer.
     pub const fn introduction(&self) -> Introduction {
         self.own
     }
 
-    /// Lets all that the peer writes pass a pipeline on its way into the region.
+    /// Passes all data that the peer writes through a pipeline on its way into the region.
     pub fn preprocess(&mut self, pipeline: Pipeline) {
         let card = self.context.device().card();
         let value = card.load_pipeline(pipeline);
         card.serve(self.own.number, Setting { map: MapKind::Preprocess, tap: TapKind::None, value });
     }
 
-    /// Connects with a peer. Both ends must say the same `path_mtu`.
+    /// Connects with a peer. Both ends must use the same `path_mtu`.
     ///
     /// # Errors
-    /// This end has a peer already.
+    /// This end is connected already.
     pub fn connect(&mut self, peer: &Introduction, path_mtu: PathMtu) -> Result<(), RegionEndError> {
         let options = ConnectionOptions { path_mtu, ..ConnectionOptions::default() };
         connect(self.context.driver(), &self.own, peer, &options)?;
@@ -168,20 +168,20 @@ impl RegionEnd {
         self.context.post_receive(self.own.number, ReceiveRequest { id: 0, local: LocalBuffer::default() });
     }
 
-    /// The memory of the region, without the transport's checks; the address is an offset.
+    /// Reads the memory of the region directly, without the transport; `offset` counts from its start.
     ///
     /// # Errors
-    /// The bytes do not lie in it.
+    /// The bytes are not completely in the region.
     pub fn read(&mut self, offset: u64, length: usize) -> Result<&[u8], RegionEndError> {
         let place = inside(&self.memory, offset, length as u64)?;
         let outside = RegionEndError::Outside { offset, length: length as u64, bytes: self.memory.length };
         self.context.driver().memory().read(weft_verbs::Target::Host, place, length).map_err(|_| outside)
     }
 
-    /// Stores bytes in the region of this end.
+    /// Stores bytes in this end's region directly, without the transport.
     ///
     /// # Errors
-    /// They do not fit.
+    /// The bytes do not fit into the region.
     pub fn store(&mut self, offset: u64, bytes: &[u8]) -> Result<(), RegionEndError> {
         let place = inside(&self.memory, offset, bytes.len() as u64)?;
         let outside =
@@ -189,11 +189,12 @@ impl RegionEnd {
         self.context.driver().memory().write(weft_verbs::Target::Host, place, bytes).map_err(|_| outside)
     }
 
-    /// WRITEs a part of this region to the peer's, and tells the peer of it if there is a value. The bytes must stay as
-    /// they are until that has been heard of, and at most [`RegionEnd::DEPTH`] of them may be under way.
+    /// WRITEs a part of this region to the peer's; with a value, also notifies the peer. The bytes must not change
+    /// until [`Heard::Written`] has been returned for them. At most [`RegionEnd::DEPTH`] WRITEs may be
+    /// outstanding.
     ///
     /// # Errors
-    /// The bytes do not lie in both regions, or there is no peer.
+    /// The bytes are not completely in both regions, or this end is not connected.
     pub fn write(
         &mut self,
         from: u64,
@@ -210,18 +211,18 @@ impl RegionEnd {
         Ok(())
     }
 
-    /// Tells the peer a value.
+    /// Sends a value to the peer.
     ///
     /// # Errors
-    /// There is no peer.
+    /// This end is not connected.
     pub fn tell(&mut self, value: u32) -> Result<(), RegionEndError> {
         self.write(0, 0, 0, Some(value))
     }
 
-    /// What is heard of next. Lets the card go on once, for at most `limit`, if there is nothing yet.
+    /// The next event. If there is none yet, lets the card make progress once, for at most `limit`.
     ///
     /// # Errors
-    /// A request has failed, or the port is useless.
+    /// A work request has failed, or the port cannot be used any more.
     pub fn poll(&mut self, limit: Duration) -> Result<Option<Heard>, RegionEndError> {
         let completion = match self.context.poll() {
             Some(completion) => Some(completion),
@@ -233,7 +234,7 @@ impl RegionEnd {
         completion.map(|completion| self.hear(&completion)).transpose()
     }
 
-    /// What is heard of next, within `limit`.
+    /// The next event, if one occurs within `limit`.
     ///
     /// # Errors
     /// As [`RegionEnd::poll`].
@@ -254,7 +255,7 @@ impl RegionEnd {
     }
 }
 
-/// Address of bytes of a region.
+/// Address of a range of bytes in a region.
 fn inside(memory: &RemoteMemory, offset: u64, length: u64) -> Result<u64, RegionEndError> {
     let RemoteMemory { start, length: bytes } = *memory;
     let fits = offset.checked_add(length).is_some_and(|end| end <= bytes);
@@ -280,7 +281,7 @@ mod tests {
         ends
     }
 
-    /// Lets both go on until the second hears something else than that its own WRITEs have arrived.
+    /// Drives both ends until the second receives a value, and returns the value.
     fn told([one, other]: &mut [RegionEnd; 2]) -> u32 {
         for _ in 0..10_000 {
             one.poll(Duration::from_us(20)).unwrap();

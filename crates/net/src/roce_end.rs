@@ -1,4 +1,4 @@
-//! What sends and receives RoCE v2 packets, between the IP stack of the operating system and a UDP socket.
+//! Sends and receives RoCE v2 packets over a UDP socket, on the operating system's IP stack.
 
 use std::net::IpAddr;
 
@@ -12,23 +12,23 @@ use crate::identification::Identifications;
 use crate::port::LeftOut;
 use crate::{Address, Composed, Datagram, UdpPort};
 
-/// Bound on a RoCE v2 packet of the largest path MTU, with its ICRC: all extended headers together do not reach 64
+/// Upper bound of a RoCE v2 packet of the largest path MTU, with its ICRC: all headers together have fewer than 64
 /// bytes.
 const LONGEST_PACKET: usize = 4_096 + 64;
 
-/// One end of a RoCE v2 path: a card, or what else holds queue pairs.
+/// The owner of queue pairs at one end of a RoCE v2 path: a card, for example.
 pub trait RoceEnd {
-    /// Takes a packet, from its base transport header to its last pad byte, whose ICRC was right.
+    /// Processes a packet, from its base transport header to its last pad byte, whose ICRC was correct.
     fn receive_roce(&mut self, now: Instant, from: IpAddr, packet: &[u8]);
 
     /// Counts a packet whose ICRC was wrong.
     fn count_icrc_error(&mut self);
 
-    /// Appends the next packet to `out`, without its ICRC, and says where it goes; `None` if there is none.
+    /// Appends the next packet to `out`, without its ICRC, and returns its destination; `None` if there is none.
     fn poll_roce(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<Transmit>;
 
-    /// As [`RoceEnd::poll_roce`], but the payload of a long packet, without pad bytes, may stay where it lies: who can
-    /// say where, has it by [`RoceEnd::payload`] until it is next asked for something else than packets and payloads.
+    /// As [`RoceEnd::poll_roce`], but the payload of a long packet, without pad bytes, may stay in its memory.
+    /// [`RoceEnd::payload`] then returns it, until a method other than these is called.
     fn poll_roce_headers(
         &mut self,
         now: Instant,
@@ -37,7 +37,7 @@ pub trait RoceEnd {
         Some((self.poll_roce(now, out)?, None))
     }
 
-    /// A payload that [`RoceEnd::poll_roce_headers`] has left where it lies.
+    /// A payload that [`RoceEnd::poll_roce_headers`] has left in its memory.
     fn payload(&self, _place: PayloadPlace) -> &[u8] {
         unreachable!("no payload was left where it lies")
     }
@@ -69,35 +69,37 @@ impl<E: Engine> RoceEnd for Card<E> {
     }
 }
 
-/// Connects a [`RoceEnd`] with a [`UdpPort`]: computes ICRCs, and checks those of what arrives.
+/// Connects a [`RoceEnd`] with a [`UdpPort`]: computes the ICRCs of outgoing packets, and checks those of incoming
+/// ones.
 #[derive(Debug)]
 pub struct RocePath {
     address: IpAddr,
     identifications: Identifications,
     unreachable: u64,
-    /// Payloads that the port is about to send from where they lie.
+    /// Payloads that the port is about to send from their memory.
     payloads: Vec<PayloadPlace>,
 }
 
 impl RocePath {
-    /// `address` is that of the port, as peers send to it.
+    /// `address` is the address of the port to which peers send.
     pub fn new(address: IpAddr) -> Self {
         let identifications = Identifications::new();
         Self { address, identifications, unreachable: 0, payloads: Vec::new() }
     }
 
-    /// Packets that were dropped for their identification: with it the ICRC was right, but the peer should not have
-    /// come to it yet.
+    /// Number of packets dropped because of their identification: the ICRC was correct with it, but the peer
+    /// cannot have reached it yet.
     pub fn identifications_refused(&self) -> u64 {
         self.identifications.refused()
     }
 
-    /// Packets that could not be sent because their queue pair's peer has an address of the other family.
+    /// Number of packets that could not be sent because the peer of their queue pair has an address of the other
+    /// family.
     pub fn unreachable(&self) -> u64 {
         self.unreachable
     }
 
-    /// Hands a datagram to `end` if its ICRC is right.
+    /// Passes a datagram to `end` if its ICRC is correct.
     pub fn receive<A: Address>(&mut self, now: Instant, datagram: Datagram<'_, A>, end: &mut impl RoceEnd) {
         let source_port = datagram.from.udp_port();
         match (datagram.from.ip_address(), self.address) {
@@ -124,7 +126,7 @@ impl RocePath {
         }
     }
 
-    /// Moves packets of `end` to the port until there are no more or the port takes none.
+    /// Moves packets of `end` to the port until there are no more or the port is full.
     ///
     /// # Panics
     /// If the port's address is of another family than this path's.
@@ -178,7 +180,7 @@ impl RocePath {
             }
             let had_parts = port.has_parts();
             if had_parts {
-                // What makes the socket useless comes back with the next flush.
+                // An error that makes the socket unusable occurs again in the next flush.
                 let _ = port.flush_parts(|number| context.0.payload(self.payloads[number]));
                 self.payloads.clear();
             }

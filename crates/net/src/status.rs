@@ -9,12 +9,13 @@ use weft_time::{Duration, Instant};
 
 use crate::UdpPort;
 
-/// So many requests are answered in [`PERIOD`], whoever asks: an answer takes some microseconds, so together they take
-/// less than a hundredth of a core. A status takes a request for each engine and for eight counters each.
+/// Number of requests that are answered in each [`PERIOD`], from all senders together. An answer takes some
+/// microseconds, so together they take less than a hundredth of a core. A complete status takes one request for
+/// each engine and one for every eight counters.
 const ANSWERS: u32 = 64;
 const PERIOD: Duration = Duration::from_ms(50);
 
-/// Takes requests at a port at which other messages arrive, too, and sends the answers.
+/// Handles status requests at a port that receives other messages, too, and sends the answers.
 #[derive(Debug)]
 pub(crate) struct StatusDesk {
     cluster: ClusterId,
@@ -30,7 +31,7 @@ impl StatusDesk {
         Self { cluster, queue, period_end: Instant::ZERO, left: ANSWERS, refused: 0 }
     }
 
-    /// The request in a datagram, if it is one that is to be answered.
+    /// The request in a datagram, if it is a status request that may be answered now.
     pub(crate) fn take(&mut self, now: Instant, bytes: &[u8]) -> Option<StatusRequest> {
         if now >= self.period_end {
             (self.period_end, self.left) = (now + PERIOD, ANSWERS);
@@ -49,7 +50,7 @@ impl StatusDesk {
         self.queue.push_back((to, answer.encode(self.cluster, request.token)));
     }
 
-    /// Queues the answers as far as the port takes them.
+    /// Queues the answers as far as the port has room.
     pub(crate) fn transmit(&mut self, port: &mut UdpPort) {
         while let Some((to, bytes)) = self.queue.front() {
             if !port.push(*to, bytes) {
@@ -59,7 +60,7 @@ impl StatusDesk {
         }
     }
 
-    /// Requests that were none, of another cluster, or one too many.
+    /// Number of requests refused: malformed, of another cluster, or over the limit.
     pub(crate) fn refused(&self) -> u64 {
         self.refused
     }

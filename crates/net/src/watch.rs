@@ -1,4 +1,4 @@
-//! Watches a running node for whom it waits, and logs what lasts longer than a lease.
+//! Monitors a running node for stalls: logs waits for a peer, or for a lease, that last longer than a lease.
 
 use weft_cluster::status::EngineReport;
 use weft_cluster::{DEFAULT_LEASE, NodeConfig, Text};
@@ -9,10 +9,10 @@ use weft_waist::{Engine, NodeId};
 
 use crate::{OversizedDatagram, UdpPort};
 
-/// Looks in the time of a lease.
+/// Number of checks per length of a lease.
 const LOOKS_PER_LEASE: u64 = 4;
 
-/// The watch over the engines of a node and over its lease.
+/// Monitors the engines of a node, and its lease.
 #[derive(Debug)]
 pub(crate) struct NodeMonitor {
     node: NodeId,
@@ -21,7 +21,7 @@ pub(crate) struct NodeMonitor {
     engines: Vec<String>,
     stalls: Stalls,
     next_look: Instant,
-    /// Since when there is no lease, and whether that was logged.
+    /// Since when the node has no lease, and whether that was logged.
     without_lease: Option<(Instant, bool)>,
 }
 
@@ -43,7 +43,7 @@ impl NodeMonitor {
         self.next_look
     }
 
-    /// Looks, if it is time to.
+    /// Checks for stalls, if a check is due.
     pub(crate) fn look(&mut self, now: Instant, node: &Node<NodeHalf>, card: &Card<NodeEngine>) {
         if now < self.next_look {
             return;
@@ -103,8 +103,8 @@ impl NodeMonitor {
         }
     }
 
-    /// A lease that is not renewed is a stall, too: the node waits for the membership service. Before the first lease
-    /// its reports say why it waits.
+    /// A lease that is not renewed is a stall, too: the node waits for the membership service. Before the first
+    /// lease the node's reports say why it waits, so nothing is logged here.
     fn look_at_lease(&mut self, now: Instant, lease: Duration, node: &Node<NodeHalf>) {
         let number = self.node.index();
         if now < node.lease_until() {
@@ -123,7 +123,7 @@ impl NodeMonitor {
     }
 }
 
-/// A time in seconds, to the millisecond.
+/// A time in seconds, rounded to the millisecond.
 struct Seconds(f64);
 
 impl Seconds {
@@ -132,7 +132,7 @@ impl Seconds {
     }
 }
 
-/// Looks for datagrams longer than the path MTU. They are lost, and their requests wait without limit.
+/// Checks for datagrams longer than the path MTU. They are lost, and requests that need them wait without limit.
 #[derive(Debug)]
 pub(crate) struct OversizeMonitor {
     node: NodeId,
@@ -144,7 +144,7 @@ impl OversizeMonitor {
         Self { node, is_logged: false }
     }
 
-    /// Logs the first one, whichever port it was for.
+    /// Logs the first such datagram of any port.
     pub(crate) fn look(&mut self, ports: &mut [UdpPort]) {
         let oversized = ports.iter_mut().find_map(UdpPort::take_oversized);
         if let Some(OversizedDatagram { to, length }) = oversized.filter(|_| !self.is_logged) {

@@ -1,4 +1,4 @@
-//! Real nodes on loopback: whom a cluster takes, and what happens when nodes come and go.
+//! Real nodes on loopback: which nodes a cluster accepts, and what happens when nodes start and stop.
 
 mod common;
 
@@ -35,14 +35,15 @@ fn nodes_that_do_not_fit_are_refused_and_told_why() {
     let line = first.wait_for("refuses node 1");
     assert!(line.ends_with("[kv] value_bytes is 128 there and 64 at node 0"), "{line}");
 
-    // The one that belongs there is taken, as if the others had never been.
+    // The correct second node is accepted, unaffected by the ones refused before.
     let mut second = Running::start(&config, 1);
     second.wait_for(" as full ");
     second.end().unwrap();
     first.end().unwrap();
 }
 
-/// What a stranger says in the name of a node that lives: neither is the node ended, nor kept from coming back.
+/// A stranger sends heartbeats in the name of a node that is alive. The node is neither ended nor kept from coming
+/// back.
 #[test]
 fn a_forged_incarnation_neither_ends_a_node_nor_bars_it() {
     let (folder, addresses) = (tempfile::tempdir().unwrap(), Addresses::new());
@@ -66,7 +67,7 @@ fn a_forged_incarnation_neither_ends_a_node_nor_bars_it() {
         forger.push(own.membership.address, &message.encode(own.cluster.id()));
     }
     forger.flush().unwrap();
-    // Once it has stopped, what has been forged has no lease, and the node is back at once.
+    // Once node 1 has stopped, the forged incarnation has no lease, and node 1 is back at once.
     std::thread::sleep(std::time::Duration::from_millis(300));
     nodes[1].end().unwrap();
     nodes[1] = Running::start(&config, 1);
@@ -76,7 +77,7 @@ fn a_forged_incarnation_neither_ends_a_node_nor_bars_it() {
     }
 }
 
-/// The lease lasts longer than the test waits, so the view changes because the node says that it leaves.
+/// The lease lasts longer than the test waits, so the view changes only because the node reports that it leaves.
 #[test]
 fn a_node_that_stops_is_out_of_the_view_before_its_lease_ends() {
     let (folder, addresses) = (tempfile::tempdir().unwrap(), Addresses::new());
@@ -95,8 +96,8 @@ fn a_node_that_stops_is_out_of_the_view_before_its_lease_ends() {
     }
 }
 
-/// Without a membership service nobody leaves the view, so a write waits for a node that has gone: longer than a lease,
-/// which is told, with the engine and the node that it waits for.
+/// Without a membership service no node leaves the view, so a write waits for a node that is gone. After more than
+/// a lease the stall is logged, with the engine and the node that it waits for.
 #[test]
 fn a_stall_of_more_than_a_lease_is_logged() {
     let (folder, addresses) = (tempfile::tempdir().unwrap(), Addresses::new());
@@ -115,7 +116,7 @@ fn a_stall_of_more_than_a_lease_is_logged() {
         nodes[1].end().unwrap();
         let client = Client::open(&Cluster::from(&config)).unwrap();
         let kv = client.kv().unwrap();
-        // Of so many keys, the node that is left leads some.
+        // The remaining node leads some of these keys.
         let writes: Vec<_> = (0..16_u64).map(|key| kv.put(&key.to_be_bytes(), b"value")).collect();
         nodes[0].wait_for("node 0 stalls: [kv] has been waiting 3");
         nodes[0].wait_for("node 0 stalls: its lease has ended");
@@ -124,8 +125,8 @@ fn a_stall_of_more_than_a_lease_is_logged() {
     });
 }
 
-/// Whoever asks is told of each node and of the membership service; one that is gone is named, and the asker gets no
-/// more bytes than it sends.
+/// A status lists each node and the membership service, and names a node that is gone. Answers are never longer
+/// than the requests.
 #[test]
 fn a_status_names_what_is_wrong() {
     let (folder, addresses) = (tempfile::tempdir().unwrap(), Addresses::new());
@@ -135,7 +136,7 @@ fn a_status_names_what_is_wrong() {
         node.wait_for(" as full ");
     }
     let patience = weft_time::Duration::from_secs(20);
-    // A founder says that it is full a moment before its lease has been renewed in that view.
+    // A founder reports that it is full slightly before its lease has been renewed in that view.
     let whole = loop {
         let status = weft_client::status(&config, patience).unwrap();
         if status.problems(&config).is_empty() {
@@ -167,7 +168,8 @@ fn a_status_names_what_is_wrong() {
     assert_eq!(problems.len(), 4, "{problems:?}");
 }
 
-/// A shell loop starts a client for each command: none is kept waiting because the nodes remember those before it.
+/// A shell loop starts a client for each command: none has to wait because the nodes still hold the sessions of
+/// earlier ones.
 #[test]
 fn ten_thousand_short_lived_clients_in_a_row_are_served() {
     let (folder, addresses) = (tempfile::tempdir().unwrap(), Addresses::new());
@@ -180,21 +182,21 @@ fn ten_thousand_short_lived_clients_in_a_row_are_served() {
     for number in 0..10_000_u64 {
         let client = Client::open(&cluster).unwrap();
         let written = client.kv().unwrap().put(&(number % 100).to_be_bytes(), b"value");
-        // Balance of an account, by its number.
+        // Procedure 2 reads the balance of an account.
         let balance =
             client.transactions().unwrap().call(ProcedureId(2), &[(Key::new(0, 7), Mode::Read)], &[]);
         written.wait().unwrap_or_else(|error| panic!("client {number}: {error}"));
         balance.wait().unwrap_or_else(|error| panic!("client {number}: {error}"));
     }
-    // They have said that they leave; a goodbye may be lost.
+    // The clients have sent messages that they leave; some of these may be lost.
     let status = weft_client::status(&config, give_up).unwrap();
     let remembered = status.nodes[0].as_ref().unwrap().engines[0].sessions;
     assert!(remembered < 1_000, "the store remembers {remembered} clients");
     node.end().unwrap();
 }
 
-/// The membership service comes back without its state file: its nodes tell it the view that they are in, and the data
-/// and their incarnations stay.
+/// The membership service restarts without its state file: its nodes claim the view that they are in, and data and
+/// incarnations are kept.
 #[test]
 fn a_service_that_has_lost_its_state_goes_on_when_all_members_have_told_it_the_view() {
     let (folder, addresses) = (tempfile::tempdir().unwrap(), Addresses::new());
@@ -222,8 +224,8 @@ fn a_service_that_has_lost_its_state_goes_on_when_all_members_have_told_it_the_v
     std::thread::scope(|scope| {
         let stop = &second;
         let service = scope.spawn(|| run_membership(&config.service(), stop));
-        // Leases that were granted before hold for a while: what is asked counts from when the service grants them
-        // again.
+        // Leases that were granted before remain valid for a while: the assertions start when the service grants
+        // leases again.
         let is_running = || {
             let status = weft_client::status(&config, weft_time::Duration::from_ms(200)).unwrap();
             status.service.is_some_and(|service| service.view.epoch.0 > 0)

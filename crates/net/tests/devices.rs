@@ -1,7 +1,8 @@
 //! Devices of all kinds against each other, connected by introductions.
 //!
-//! With a TAP device on one side the other is the kernel's IP stack behind it, or a NIC on a packet socket of the same
-//! interface; these need root, for a network namespace of their own, and elsewhere say so and do nothing.
+//! With a TAP device on one side, the other side is the kernel's IP stack behind it, or a NIC on a packet socket
+//! of the same interface. These tests need root, for a network namespace of their own; otherwise they say so and
+//! do nothing.
 
 mod interface;
 
@@ -43,7 +44,7 @@ fn frames<P: FramePort>(port: P, address: Ipv4Addr) -> FrameDevice<SoftNic<NoEng
     FrameDevice::new(SoftNic::new(config, Vec::new()), port)
 }
 
-/// One end, before it is connected.
+/// One end of a connection, before it is connected.
 struct End<D> {
     context: Context<D>,
     keys: RegionKeys,
@@ -73,7 +74,8 @@ impl<D: Device> End<D> {
         memory.read(Target::Host, (place * LENGTH) as u64, LENGTH).unwrap().to_vec()
     }
 
-    /// WRITEs its first third to the second of the peer, and READs that of the peer into its last.
+    /// WRITEs the first third of its memory to the second third of the peer's, and READs the peer's first third
+    /// into its own last.
     fn post(&mut self, peer: &Introduction) {
         let RemoteMemory { start, .. } = peer.memory.unwrap();
         let (number, lkey) = (self.introduction.number, self.keys.lkey);
@@ -86,7 +88,7 @@ impl<D: Device> End<D> {
     }
 }
 
-/// Both ends write to and read from each other, in this thread.
+/// Both ends write to and read from each other, driven by this thread.
 fn exchange<A: Device, B: Device>(mut one: End<A>, mut other: End<B>, path_mtu: PathMtu) {
     let introductions = [one.introduction, other.introduction].map(|end| end.to_string().parse().unwrap());
     let options = ConnectionOptions { path_mtu, ..ConnectionOptions::default() };
@@ -116,7 +118,7 @@ fn exchange<A: Device, B: Device>(mut one: End<A>, mut other: End<B>, path_mtu: 
 
 #[test]
 fn cards_over_ordinary_sockets() {
-    // Addresses of this process alone.
+    // The addresses depend on the process number, so that no other process uses them.
     let [high, low] = (std::process::id() as u16).to_be_bytes();
     for (segmentation, path_mtu) in [(true, PathMtu::Bytes4096), (false, PathMtu::Bytes1024)] {
         let [one, other] = [1, 2].map(|last| {
@@ -127,7 +129,7 @@ fn cards_over_ordinary_sockets() {
     }
 }
 
-/// Two queue pairs of one card, because everybody has one IPv6 address at least.
+/// Two queue pairs of one card, because a machine may have only one IPv6 address.
 #[test]
 fn a_card_over_ipv6() {
     let options = PortOptions::default();
@@ -158,7 +160,7 @@ fn a_card_over_ipv6() {
     assert!(counters.contains(&("malformed", 0)) && counters.contains(&("other_family", 0)));
 }
 
-/// A peer of the other family is nobody that a port could reach.
+/// A peer with an address of the other family cannot be reached: packets to it are counted.
 #[test]
 fn a_peer_of_the_other_family_is_counted() {
     let [high, low] = (std::process::id() as u16).to_be_bytes();
@@ -179,7 +181,7 @@ fn a_peer_of_the_other_family_is_counted() {
     assert_eq!(refused, Err(ApiError::NoIpv4(Ipv6Addr::LOCALHOST)));
 }
 
-/// A TAP device in a namespace of this thread, of which the kernel's side has an address.
+/// A TAP device in a network namespace of this thread; the kernel's side has an address.
 fn tap() -> Option<TapPort> {
     let opened = interface::enter_namespace().and_then(|()| {
         let port = TapPort::open("weft0")?;
@@ -203,7 +205,8 @@ fn a_nic_on_a_tap_device_and_a_nic_on_a_packet_socket() {
     exchange(End::new(one, TAP, 1), End::new(other, PACKET, 2), PathMtu::Bytes1024);
 }
 
-/// An AF_XDP socket on one end of a virtual link in a namespace of this thread; the ends are `one` and `other`.
+/// An AF_XDP socket on one end of a virtual link in a network namespace of this thread; the ends are `one` and
+/// `other`.
 fn xdp() -> Option<XdpPort> {
     let opened = interface::enter_namespace().and_then(|()| {
         interface::virtual_link("one", "other")?;
@@ -226,8 +229,8 @@ fn a_nic_on_an_af_xdp_socket_and_a_nic_on_a_packet_socket() {
     exchange(End::new(one, XDP, 1), End::new(other, PACKET, 2), PathMtu::Bytes1024);
 }
 
-/// More frames than there are places: none is damaged, doubled or out of order, and those that find no place are kept
-/// by the caller or lost, never others.
+/// More frames than a ring has entries: none is damaged, duplicated or out of order. A frame that finds no room
+/// stays with the caller or is lost, and no other frame is.
 #[test]
 fn the_rings_of_an_af_xdp_socket_go_round() {
     let Some(mut one) = xdp() else { return };

@@ -1,5 +1,5 @@
-//! Several engines in the slots of one card, over real sockets: each serves its clients, and a node that comes back
-//! gets all of their data.
+//! Several engines in the slots of one card, over real sockets: each serves its clients, and a node that comes
+//! back gets all data of all engines.
 
 mod common;
 
@@ -10,7 +10,7 @@ use weft_txn::{Key, Mode, Outcome, ProcedureId};
 
 use common::{Addresses, Running};
 
-/// Rounds are long: this machine may be busy with other things.
+/// The rounds are long, because this machine may be busy.
 const ENGINES: &str = "[kv]\nvalue_bytes = 64\ncapacity_keys = 1000\n\
     [transactions]\nprocedures = \"ledger\"\nsize = 100\n\
     [[object]]\nname = \"visits\"\ntype = \"pn-counter\"\n\
@@ -19,7 +19,7 @@ const ENGINES: &str = "[kv]\nvalue_bytes = 64\ncapacity_keys = 1000\n\
     [rounds]\nperiod_us = 200000\n\
     [lock]\n";
 
-/// Of the ledger.
+/// Procedure of the ledger that adds to an account.
 const DEPOSIT: ProcedureId = ProcedureId(1);
 
 #[test]
@@ -48,7 +48,7 @@ fn all_engines_serve_and_a_node_that_comes_back_is_full_again() {
         let audit = client.log("audit").unwrap();
         let content = format!("round {round}").into_bytes();
         let number = round as i64;
-        // What is asked at each engine is under way at the same time.
+        // Calls to all engines are outstanding at the same time.
         let written = kv.put(b"round\0\0\0", &content);
         let deposited =
             transactions.call(DEPOSIT, &[(Key::new(round, 7), Mode::Update)], &5_i64.to_le_bytes());
@@ -62,21 +62,23 @@ fn all_engines_serve_and_a_node_that_comes_back_is_full_again() {
         assert_eq!(deposited.wait().unwrap().outcome, Outcome::Committed { answer: balance.clone() });
         let index = appended.wait().unwrap();
 
-        // A node leaves, and comes back as a new process does: with nothing.
+        // A node leaves, and comes back as a new process without data.
         node.end().unwrap();
         let read = audit.read(index).wait().unwrap();
         assert!(matches!(&read, Read::Entry(entry) if entry.content == content), "{read:?}");
         *node = Running::start(&config, round);
         node.wait_for(" as full ");
         assert_eq!(kv.get(b"round\0\0\0").wait().unwrap().unwrap().value, content);
-        // A new client: the next call of one that has called the former process is answered with nobody knows.
+        // Use a new client: a client that has called the former process would get an unknown outcome for its next
+        // call.
         let transactions = Client::open(&cluster).unwrap().transactions().unwrap();
         let read = transactions.call(ProcedureId(2), &[(Key::new(round, 7), Mode::Read)], &[]);
         assert_eq!(read.wait().unwrap().outcome, Outcome::Committed { answer: balance });
         let replica = visits.at(round).unwrap();
         assert_eq!(replica.query("value", &[]).wait().unwrap(), 5 * (number + 1));
         assert_eq!(till.at(round).unwrap().query("balance", &[]).wait().unwrap(), 3 * (number + 1));
-        // Whichever node leads, the lock is held as it was granted, and later grants have larger tokens.
+        // Whichever node leads, the lock is held with the token that was granted, and later grants have larger
+        // tokens.
         assert_eq!(acquire("deploy"), None);
         assert_eq!(locks.renew("deploy", token).wait().unwrap().map(|lease| lease.token), Some(token));
         assert_eq!(locks.renew("deploy", token + 1).wait().unwrap(), None);

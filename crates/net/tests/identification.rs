@@ -1,8 +1,8 @@
-//! The IP identification that really leaves the machine, and those that arrive.
+//! The IP identifications of packets that this machine really sends, and of packets that it receives.
 //!
-//! A TUN interface hands every IP packet that the kernel sends through it to these tests, already cut into segments,
-//! and brings the kernel what they write. It needs root, for a network namespace of its own; elsewhere the tests say so
-//! and do nothing.
+//! A TUN interface passes every IP packet that the kernel sends through it to these tests, already segmented, and
+//! packets that they write to the kernel. This needs root, for a network namespace; otherwise the tests say so and
+//! do nothing.
 
 mod interface;
 
@@ -22,7 +22,8 @@ use weft_wire::udp::Udp;
 const HERE: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 const THERE: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::new(10, 77, 0, 2), 4791);
 
-/// A network namespace with one interface, 10.77.0.1/24, whose packets the file carries.
+/// Enters a network namespace with one interface, 10.77.0.1/24, whose packets are read from and written to the
+/// file.
 fn open_tunnel() -> io::Result<File> {
     interface::enter_namespace()?;
     let tunnel = interface::open_tun("weft0")?;
@@ -30,7 +31,7 @@ fn open_tunnel() -> io::Result<File> {
     Ok(tunnel)
 }
 
-/// Identification, whether fragmentation is forbidden, and UDP payload of the next packet to [`THERE`].
+/// The next packet to [`THERE`]: its identification, whether fragmentation is forbidden, and its UDP payload.
 fn next_packet(tunnel: &mut File) -> (u16, bool, Vec<u8>) {
     let mut packet = [0; 2048];
     loop {
@@ -78,7 +79,8 @@ fn datagrams_carry_the_identification_that_their_writer_was_told() {
         }
     }
 
-    // 1472 bytes fill the MTU of 1500; one more is refused, alone and in a run, and is reported once.
+    // A payload of 1472 bytes fills the MTU of 1500. One byte more is refused, alone and in a run, and is reported
+    // once.
     assert!(port.push(THERE, &[7; 1473]));
     assert!(port.push(THERE, &[8; 1473]));
     assert_eq!(port.flush().unwrap(), 0);
@@ -121,7 +123,7 @@ fn roce_packet(identification: u16) -> Vec<u8> {
     [&ipv4.to_bytes(Udp::BYTES + packet.len())[..], &udp.to_bytes(packet.len()), &packet].concat()
 }
 
-/// A card behind an ordinary socket, and what arrives there.
+/// A card behind an ordinary socket that receives the packets.
 struct Listener {
     tunnel: File,
     port: UdpPort,
@@ -130,7 +132,7 @@ struct Listener {
 }
 
 impl Listener {
-    /// Whether a packet reaches the transport.
+    /// Whether a packet is passed to the transport.
     fn hears(&mut self, packet: &[u8]) -> bool {
         let before = [self.count("roce_received"), self.count("icrc_errors")];
         self.now += Duration::from_us(50);
@@ -168,7 +170,8 @@ fn a_socket_hears_a_peer_whose_identifications_vary() {
     for number in 0..200 {
         assert!(listener.hears(&roce_packet(61_811_u16.wrapping_add(number * 37))));
     }
-    // The last was 3,638. With its identification changed after the ICRC was made, a packet is damaged like any other.
+    // The last identification was 3,638. A packet whose identification is changed after the ICRC was computed
+    // counts as damaged.
     let mut damaged = 0;
     for bit in (20 + 8) * 8..roce_packet(0).len() * 8 {
         let mut packet = roce_packet(3_700);
@@ -176,7 +179,7 @@ fn a_socket_hears_a_peer_whose_identifications_vary() {
         damaged += usize::from(bit / 8 != 20 + 8 + 4 && listener.hears(&packet));
     }
     assert_eq!(damaged, 0, "a flipped bit was not noticed");
-    // An identification far away with the right ICRC: a forged packet, or a peer that was started again.
+    // A distant identification with the right ICRC: a forged packet, or a peer that was restarted.
     assert!(!listener.hears(&roce_packet(40_000)));
     assert!(listener.hears(&roce_packet(3_701)) && listener.hears(&roce_packet(3_702)));
     assert_eq!(listener.card.identifications_refused(), 1);

@@ -1,4 +1,4 @@
-//! The metrics of a running node, as a scraper gets them.
+//! The metrics of a running node, as a scraper fetches them.
 
 mod common;
 
@@ -16,7 +16,7 @@ const ENGINES: &str = "[kv]\nvalue_bytes = 64\ncapacity_keys = 1000\n\
     [[log]]\nname = \"audit\"\n[[log]]\nname = \"events\"\n\
     [rounds]\nperiod_us = 200000\n";
 
-/// The status and the body of an answer.
+/// The status code and the body of an answer.
 fn get(address: SocketAddrV4, path: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).unwrap();
     write!(stream, "GET {path} HTTP/1.0\r\nHost: node\r\n\r\n").unwrap();
@@ -60,7 +60,7 @@ fn everything_counted_is_shown_with_help() {
     assert_eq!(get(address, "/readyz"), (200, "ok\n".to_owned()));
     assert_eq!(get(address, "/").0, 404);
     node.end().unwrap();
-    // The library's thread that accepts connections closes the port a moment later.
+    // The thread of the HTTP library that accepts connections closes the port slightly later.
     let end = Instant::now() + Duration::from_secs(10);
     while TcpStream::connect(address).is_ok() {
         assert!(Instant::now() < end, "the port stays open when the node has ended");

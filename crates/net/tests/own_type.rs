@@ -1,4 +1,4 @@
-//! The example of a data type of a program's own runs.
+//! Runs the example of a program with a data type of its own.
 
 #[path = "../examples/own_type/main.rs"]
 mod own_type;

@@ -1,4 +1,4 @@
-//! A node that runs transactions, over real sockets, and what it says to calls that are right and wrong.
+//! A node that runs transactions, over real sockets: its answers to correct and to incorrect calls.
 
 use std::net::Ipv4Addr;
 use std::thread;
@@ -18,7 +18,7 @@ const BALANCE: u16 = 2;
 const ACCOUNTS: u64 = 10;
 
 fn config(host: u8, record: Option<&std::path::Path>) -> NodeConfig {
-    // Addresses that no other test process has.
+    // Addresses that no other test process uses.
     let own = std::process::id().to_be_bytes();
     let address = Ipv4Addr::new(127, 32 + (own[2] & 15), own[3], host);
     let mut text = format!(
@@ -108,7 +108,8 @@ fn what_no_node_takes_has_not_begun() {
     assert!(matches!(ended, Err(Error::NotBegun { .. })), "{ended:?}");
 }
 
-/// Leaves the input at all keys, and deletes them if there is none; answers how many there were.
+/// A procedure that writes the input to all keys, or deletes them if the input is empty; returns how many of them
+/// existed.
 struct Set;
 
 impl Procedure for Set {
@@ -132,7 +133,7 @@ impl Procedure for Set {
     }
 }
 
-/// A store that is empty in the beginning, and made for a few objects.
+/// A store that is empty at first, and has room for few objects.
 struct Few;
 
 impl Application for Few {
@@ -151,8 +152,8 @@ impl Application for Few {
     fn load(&self, _: usize, _: &mut dyn FnMut(Key, &[u8])) {}
 }
 
-/// Fills a store until it has no room, and again after all has been deleted. Meanwhile whatever inserts nothing goes
-/// on.
+/// Fills a store until it has no room, and again after all has been deleted. While the store is full, transactions
+/// that insert nothing succeed.
 #[test]
 fn a_full_store_says_so_and_goes_on() {
     let (config, stop) = (config(3, None), Stop::new().unwrap());

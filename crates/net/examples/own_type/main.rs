@@ -1,10 +1,10 @@
-//! A data type of a program's own: defined, served by three nodes, and called.
+//! A program with a data type of its own: it defines the type, serves it on three nodes, and calls it.
 //!
 //!     cargo run --release -p weft-net --example own_type
 //!
-//! The three nodes are threads of this process, each with its own ports on loopback; across machines each is a program
-//! that calls [`run_node`] with its own part of the configuration, as `weft start` does. docs/own-types.md goes through
-//! it step by step.
+//! The three nodes are threads of this process, each with its own ports on loopback. On separate machines, each
+//! node is a program that calls [`run_node`] with its own part of the configuration, as `weft start` does.
+//! docs/own-types.md explains this example step by step.
 
 mod stock;
 
@@ -22,7 +22,8 @@ type Failure = Box<dyn std::error::Error>;
 
 const NODES: usize = 3;
 
-/// The cluster's file, on addresses of this process, so that several run side by side.
+/// The cluster's configuration. The addresses depend on the process number, so that several examples can run at
+/// once.
 fn config() -> Result<ClusterConfig, Failure> {
     let base = u32::from(Ipv4Addr::new(127, 96, 0, 0)) + ((std::process::id() % (1 << 18)) << 3);
     let address = |node: usize| Ipv4Addr::from(base + 1 + node as u32);
@@ -34,7 +35,7 @@ fn config() -> Result<ClusterConfig, Failure> {
     Ok(ClusterConfig::parse(&text)?)
 }
 
-/// Starts the nodes, calls the object, and stops them: a test calls this, too.
+/// Starts the nodes, calls the object, and stops the nodes. A test calls this function, too.
 pub fn main() -> Result<(), Failure> {
     let config = config()?;
     let stop = Stop::new()?;
@@ -43,7 +44,7 @@ pub fn main() -> Result<(), Failure> {
     let nodes = nodes.collect::<Result<Vec<_>, _>>()?;
     thread::scope(|scope| {
         for node in &nodes {
-            // The nodes' side: the type under the name that the configuration gives.
+            // On the nodes: registers the type under the name that the configuration uses.
             let (registry, stop) = (Registry::new().with_type("stock", kind.clone()), &stop);
             scope.spawn(move || {
                 if let Err(error) = run_node(node, &registry, stop) {
@@ -59,12 +60,13 @@ pub fn main() -> Result<(), Failure> {
 }
 
 fn call(config: &ClusterConfig) -> Result<(), Failure> {
-    // The clients' side: the definition under the same name.
+    // On the client: registers the definition under the same name.
     let cluster = Cluster { give_up: Duration::from_secs(10), ..Cluster::from(config) };
     let client = Client::open(&cluster.with_type("stock", stock::definition()))?;
     let shop = client.object("shop")?.at(0)?;
     println!("restock 5: {:?}", shop.update("restock", &[5]).wait()?);
-    // All at one replica, which knows what it has done. Sales conflict, so their order is decided by a log.
+    // All sales are made at one replica, which has its own restocks. Sales conflict with each other, so a log
+    // decides their order.
     for (amount, expected) in [(3, Update::Done), (3, Update::Refused), (2, Update::Done)] {
         let sold = shop.update("sell", &[amount]).wait()?;
         println!("sell {amount}: {sold:?}");

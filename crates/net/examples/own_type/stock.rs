@@ -1,4 +1,4 @@
-//! The stock of a shop: a data type of this program's own.
+//! The stock of a shop, as a replicated data type that this program defines.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use weft_rdt::definition::Builder;
 use weft_rdt::verdict::{self, VerdictError};
 use weft_rdt::{Bounds, Definition, Type};
 
-/// What the type is: fields, an invariant, methods and queries.
+/// The definition of the type: fields, an invariant, methods and queries.
 pub fn definition() -> Definition {
     let mut data = Builder::new("stock", "what a shop has in stock, and what it has sold");
     let stored = data.scalar("stored");
@@ -31,14 +31,14 @@ pub fn definition() -> Definition {
     data.finish()
 }
 
-/// What the solver has derived about it: `cargo test -p weft-model --test own_type` compares, and writes it with
+/// The solver's verdict about the type: `cargo test -p weft-model --test own_type` compares it, and writes it with
 /// `WEFT_UPDATE_VERDICTS=1`.
 pub const VERDICTS: &str = include_str!("stock.toml");
 
-/// The type, coordinated as its verdict says.
+/// The type, with the coordination that its verdict requires.
 pub fn stock() -> Result<Arc<Type>, VerdictError> {
     let verdicts = verdict::parse(VERDICTS)?;
     let verdict = verdicts.get("stock").ok_or_else(|| VerdictError::NoType("stock".to_owned()))?;
-    // It has no elements, so that there is nothing to bound.
+    // The type has no elements, so there is nothing to bound.
     Type::new(definition(), verdict, &Bounds::uniform(1))
 }

@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use super::check;
 
-/// Lets reads and writes of a descriptor return at once.
+/// Makes reads and writes of a descriptor non-blocking.
 pub(crate) fn set_nonblocking(descriptor: BorrowedFd<'_>) -> io::Result<()> {
     // SAFETY: takes no pointers.
     let flags = check(unsafe { libc::fcntl(descriptor.as_raw_fd(), libc::F_GETFL) })?;
@@ -16,11 +16,12 @@ pub(crate) fn set_nonblocking(descriptor: BorrowedFd<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// Attaches a descriptor of `/dev/net/tun` to the TAP device of this name; frames on it have no header of the kernel's.
+/// Attaches a descriptor of `/dev/net/tun` to the TAP device of this name. Its frames have no additional header of
+/// the kernel.
 pub(crate) fn attach_tap(tun: BorrowedFd<'_>, name: &str) -> io::Result<()> {
     // SAFETY: all-zero is a valid ifreq.
     let mut request: libc::ifreq = unsafe { zeroed() };
-    // The last byte stays zero.
+    // The name must leave room for a terminating zero.
     if name.len() >= request.ifr_name.len() || name.bytes().any(|byte| byte == 0) {
         return Err(io::Error::from_raw_os_error(libc::EINVAL));
     }
@@ -33,8 +34,8 @@ pub(crate) fn attach_tap(tun: BorrowedFd<'_>, name: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// A packet socket that carries all frames of the interface of this name, those for other stations too, and not those
-/// that the machine itself sends there.
+/// A packet socket that receives all frames of the interface of this name, including those for other hosts, but
+/// not those that this machine sends.
 pub(crate) fn packet_socket(name: &str) -> io::Result<OwnedFd> {
     let name = CString::new(name)?;
     // SAFETY: the pointer is valid for reads up to the terminating zero.

@@ -26,7 +26,7 @@ union SocketAddress {
 }
 
 impl SocketAddress {
-    /// The address as the kernel takes it, and its length.
+    /// The address in the kernel's representation, and its length.
     #[inline]
     fn new(address: SocketAddr) -> (Self, usize) {
         // SAFETY: all-zero is a valid address of both families.
@@ -55,26 +55,26 @@ impl SocketAddress {
     }
 }
 
-/// A part of a message that is to be sent which lies outside the message's buffer.
+/// A part of an outgoing message that is not in the message's buffer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Piece {
-    /// The message.
+    /// Index of the message.
     pub(crate) message: usize,
-    /// Bytes of the buffer before it.
+    /// Number of the buffer's bytes before the piece.
     pub(crate) place: usize,
     /// Its length in bytes.
     pub(crate) length: usize,
-    /// What its owner calls it.
+    /// Number by which its owner identifies the piece.
     pub(crate) number: usize,
 }
 
-/// What is sent as one message.
+/// Parameters of one outgoing message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sending {
     pub(crate) to: SocketAddr,
-    /// Bytes of the buffer.
+    /// Number of bytes in the buffer.
     pub(crate) length: usize,
-    /// Cut into datagrams of so many bytes.
+    /// Length of the datagrams into which the kernel segments the message, if it does.
     pub(crate) segment: Option<u16>,
 }
 
@@ -87,12 +87,12 @@ pub(crate) struct Messages {
     // from `Vec::as_mut_ptr`, which the shared and exclusive borrows taken through the vectors do not end. A buffer
     // that is sent from may grow; its pointer is set for every message.
     headers: Vec<libc::mmsghdr>,
-    /// As many for each message as it may have parts. Read and written by way of the headers only.
+    /// `parts` entries for each message. Read and written only through the headers.
     _vectors: Vec<libc::iovec>,
     parts: usize,
     addresses: Vec<SocketAddress>,
     controls: Vec<Control>,
-    /// Not shorter than their content. Only buffers for receiving must keep their length.
+    /// Buffers, at least as long as their content. Only buffers for receiving must keep their length.
     buffers: Vec<Vec<u8>>,
     capacity: usize,
 }
@@ -148,7 +148,7 @@ impl Messages {
         &self.buffers[index][..length]
     }
 
-    /// The bytes from `start` on, `length` of them, of the buffer of a message that is to be sent.
+    /// `length` bytes from `start` on of the buffer of an outgoing message.
     #[inline]
     pub(crate) fn bytes_mut(&mut self, index: usize, start: usize, length: usize) -> &mut [u8] {
         let buffer = &mut self.buffers[index];
@@ -158,7 +158,7 @@ impl Messages {
         &mut buffer[start..start + length]
     }
 
-    /// The buffer of a message that is to be sent, cut off at `start`, to be appended to.
+    /// The buffer of an outgoing message, truncated to `start` bytes, so that bytes can be appended.
     #[inline]
     pub(crate) fn tail(&mut self, index: usize, start: usize) -> &mut Vec<u8> {
         let buffer = &mut self.buffers[index];
@@ -166,8 +166,8 @@ impl Messages {
         buffer
     }
 
-    /// Copies what the buffer of message `from` holds from `start` on to `place` in that of message `to`; both are to
-    /// be sent.
+    /// Copies the bytes from `start` on of the buffer of message `from` to offset `place` in that of message `to`.
+    /// Both messages are outgoing.
     pub(crate) fn copy_tail(&mut self, from: usize, start: usize, to: usize, place: usize) {
         let buffers = self.buffers.get_disjoint_mut([from, to]);
         let [source, destination] = buffers.expect("two different messages");
@@ -175,7 +175,7 @@ impl Messages {
         destination.extend_from_slice(&source[start..]);
     }
 
-    /// Makes a message ready to be received into.
+    /// Prepares a message for receiving.
     pub(crate) fn prepare_receive(&mut self, index: usize) {
         let header = &mut self.headers[index].msg_hdr;
         header.msg_namelen = size_of::<SocketAddress>() as libc::socklen_t;
@@ -183,7 +183,7 @@ impl Messages {
         header.msg_flags = 0;
     }
 
-    /// Receives as many messages as are waiting, at most all, without blocking; returns how many.
+    /// Receives the messages that are waiting, as many as fit, without blocking; returns their number.
     pub(crate) fn receive(&mut self, socket: BorrowedFd<'_>) -> io::Result<usize> {
         // SAFETY: every header points to one iovec, which points to a buffer of the length that it states, to an
         // address of `msg_namelen` bytes and to a control buffer of `msg_controllen` bytes (`prepare_receive`); the
@@ -200,7 +200,7 @@ impl Messages {
         Ok(received as usize)
     }
 
-    /// The number of bytes of a received message; `None` if it did not fit its buffer or its control messages theirs.
+    /// The number of bytes of a received message; `None` if it was truncated because a buffer was too short.
     pub(crate) fn received_length(&self, index: usize) -> Option<usize> {
         let message = &self.headers[index];
         let truncated = message.msg_hdr.msg_flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) != 0;
@@ -228,7 +228,8 @@ impl Messages {
         }
     }
 
-    /// The length of the segments that a received message was joined from; `None` if it is a single datagram.
+    /// The length of the segments from which the kernel joined a received message; `None` if it is a single
+    /// datagram.
     pub(crate) fn received_segment(&self, index: usize) -> Option<usize> {
         let header = &self.headers[index].msg_hdr;
         // SAFETY: `msg_control` points to `msg_controllen` initialised bytes that are aligned as a cmsghdr must be; the
@@ -246,9 +247,9 @@ impl Messages {
         usize::try_from(length).ok().filter(|&length| length > 0)
     }
 
-    /// Sends the messages from `first` up to `end` without blocking; returns how many the kernel took. `sending` says
-    /// what each is. `pieces`, in the order of messages and places, lie outside the buffers; `outside` has them by
-    /// their numbers.
+    /// Sends the messages from `first` up to `end` without blocking; returns how many the kernel accepted.
+    /// `sending` returns the parameters of each. `pieces`, in the order of messages and offsets, are outside the
+    /// buffers; `outside` returns them by their numbers.
     pub(crate) fn send<'a>(
         &mut self,
         socket: BorrowedFd<'_>,
@@ -272,8 +273,8 @@ impl Messages {
         Ok(sent as usize)
     }
 
-    /// Copies a message's pieces into its buffer, of which it has the first `length` bytes, where they belong. Returns
-    /// how long it is then.
+    /// Copies a message's pieces into its buffer, at their offsets. `length` is the number of bytes in the buffer
+    /// before. Returns the message's length.
     pub(crate) fn bring_in<'a>(
         &mut self,
         index: usize,
@@ -293,7 +294,7 @@ impl Messages {
         self.buffers[index].len()
     }
 
-    /// Makes a message ready to be sent. Its pieces begin at `next`, which is moved behind them.
+    /// Prepares a message for sending. Its pieces begin at index `next`, which is moved behind them.
     fn prepare_send<'a>(
         &mut self,
         index: usize,

@@ -1,4 +1,4 @@
-//! Every call of the operating system that the standard library does not offer: the only unsafe code of this crate.
+//! The system calls that the standard library does not offer: the only unsafe code of this crate.
 
 #![allow(unsafe_code)]
 
@@ -19,7 +19,7 @@ pub(crate) use interfaces::{attach_tap, packet_socket, set_nonblocking};
 pub(crate) use messages::{Messages, Piece, Sending};
 pub(crate) use xdp::{LONGEST_XDP_FRAME, XdpSocket};
 
-/// A system call's result: -1 means that `errno` tells the error.
+/// Converts a system call's result: -1 means that `errno` has the error.
 fn check(result: c_int) -> io::Result<c_int> {
     if result == -1 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
@@ -97,7 +97,7 @@ pub(crate) fn watch_set() -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
-/// Adds `watched` to the set, for when it becomes readable; `key` names it.
+/// Adds `watched` to the set: it is reported with `key` when it becomes readable.
 pub(crate) fn watch(set: BorrowedFd<'_>, watched: BorrowedFd<'_>, key: u64) -> io::Result<()> {
     let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: key };
     // SAFETY: the pointer is valid for a read of one event.
@@ -107,7 +107,7 @@ pub(crate) fn watch(set: BorrowedFd<'_>, watched: BorrowedFd<'_>, key: u64) -> i
     Ok(())
 }
 
-/// Says anew for what a descriptor of the set is watched: to become readable, and to become writable.
+/// Changes the events for which a descriptor of the set is watched: readable, writable, or both.
 pub(crate) fn watch_again(
     set: BorrowedFd<'_>,
     watched: BorrowedFd<'_>,
@@ -124,7 +124,7 @@ pub(crate) fn watch_again(
     Ok(())
 }
 
-/// The most descriptors that one call reports; others are reported by the next.
+/// The most descriptors that one call reports; the next call reports others.
 pub(crate) const EVENTS_AT_ONCE: usize = 16;
 
 /// Calls `found` with the key of each watched descriptor that is readable, without waiting.
@@ -140,8 +140,8 @@ pub(crate) fn readable(set: BorrowedFd<'_>, mut found: impl FnMut(u64)) -> io::R
     Ok(())
 }
 
-/// Sleeps until a watched descriptor is readable, a signal arrives or the time, in nanoseconds, is over. Then as
-/// [`readable`].
+/// Sleeps until a watched descriptor is readable, a signal arrives or the time, in nanoseconds, is over. Then
+/// reports as [`readable`].
 pub(crate) fn sleep(
     set: BorrowedFd<'_>,
     limit_ns: Option<u64>,
@@ -169,7 +169,7 @@ pub(crate) fn sleep(
     match check(count as c_int) {
         Ok(count) => events[..count as usize].iter().for_each(|event| found(event.u64)),
         Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-        // Linux before 5.11 can wait for a set with such a fine limit only from outside.
+        // Linux before 5.11 can wait with such a fine limit only by `ppoll` on the set's descriptor.
         Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => {
             let mut poll = libc::pollfd { fd: set.as_raw_fd(), events: libc::POLLIN, revents: 0 };
             // SAFETY: the first pointer is valid for one pollfd; the others as above.
@@ -183,7 +183,7 @@ pub(crate) fn sleep(
     Ok(())
 }
 
-/// The cores that this thread may run on, in ascending order.
+/// The cores on which this thread may run, in ascending order.
 pub(crate) fn cores() -> io::Result<Vec<u32>> {
     // SAFETY: all-zero is a valid, empty set.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
@@ -194,7 +194,7 @@ pub(crate) fn cores() -> io::Result<Vec<u32>> {
     Ok((0..libc::CPU_SETSIZE as u32).filter(contains).collect())
 }
 
-/// Keeps this thread, and threads and children that it starts later, to one core.
+/// Pins this thread, and threads and children that it starts later, to one core.
 pub(crate) fn keep_to_core(core: u32) -> io::Result<()> {
     if core >= libc::CPU_SETSIZE as u32 {
         return Err(io::Error::from_raw_os_error(libc::EINVAL));
@@ -210,7 +210,7 @@ pub(crate) fn keep_to_core(core: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Lets this thread's timers fire when they are due. The kernel otherwise groups them within 50 us.
+/// Makes this thread's timers precise. By default the kernel delays them by up to 50 us to group them.
 pub(crate) fn make_timers_precise() {
     // SAFETY: takes no pointers. It cannot fail with these arguments.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) };
@@ -218,8 +218,8 @@ pub(crate) fn make_timers_precise() {
 
 static STOP_ACTION: OnceLock<fn()> = OnceLock::new();
 
-/// Calls `action` on the first SIGINT and on the first SIGTERM, and lets SIGHUP, SIGUSR1 and SIGUSR2 pass. It must keep
-/// to what a signal handler may do.
+/// Calls `action` on the first SIGINT and on the first SIGTERM, and ignores SIGHUP, SIGUSR1 and SIGUSR2. `action`
+/// may only do what is allowed in a signal handler.
 pub(crate) fn on_stop_signals(action: fn()) -> io::Result<()> {
     extern "C" fn handle(_signal: c_int) {
         // SAFETY: a thread's errno is always there. The interrupted code may be about to read it, so it is put back.
@@ -242,8 +242,8 @@ pub(crate) fn on_stop_signals(action: fn()) -> io::Result<()> {
         check(unsafe { libc::sigaction(signal, &raw const disposition, ptr::null_mut()) })?;
     }
     extern "C" fn pass(_signal: c_int) {}
-    // A terminal that closes, or a tool that asks for a configuration to be read again, ends no node. A handler, unlike
-    // SIG_IGN, is not inherited by programs that the process starts.
+    // The node goes on if its terminal closes, or if a tool sends a signal to reload its configuration. A handler,
+    // unlike SIG_IGN, is not inherited by programs that the process starts.
     for signal in [libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2] {
         // SAFETY: as above.
         let mut disposition: libc::sigaction = unsafe { std::mem::zeroed() };
@@ -255,7 +255,7 @@ pub(crate) fn on_stop_signals(action: fn()) -> io::Result<()> {
     Ok(())
 }
 
-/// Has the kernel kill the child when the thread that starts it ends, however that comes about.
+/// Makes the kernel kill the child when the thread that starts it ends for any reason.
 pub(crate) fn die_with_parent(command: &mut Command) {
     // SAFETY: takes no pointers.
     let parent = unsafe { libc::getpid() };
@@ -273,7 +273,7 @@ pub(crate) fn die_with_parent(command: &mut Command) {
     unsafe { command.pre_exec(arrange) };
 }
 
-/// Sends a signal to a child that has not been waited for, so that its number is still its own.
+/// Sends a signal to a child that has not been waited for, so that its number cannot belong to another process.
 pub(crate) fn signal_child(child: &std::process::Child, signal: c_int) -> io::Result<()> {
     // SAFETY: takes no pointers.
     check(unsafe { libc::kill(child.id() as libc::pid_t, signal) })?;

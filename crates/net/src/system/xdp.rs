@@ -1,5 +1,5 @@
-//! AF_XDP sockets: rings of frames in memory that the kernel and this process share, and the program of eight words
-//! that steers an interface's frames there. Layouts and numbers are those of linux/if_xdp.h and linux/bpf.h.
+//! AF_XDP sockets: rings of frames in memory that the kernel and this process share, and a BPF program that
+//! redirects an interface's frames to the socket. Layouts and numbers are those of linux/if_xdp.h and linux/bpf.h.
 
 use std::ffi::{CString, c_int, c_void};
 use std::io;
@@ -13,18 +13,18 @@ use super::check;
 
 /// Bytes of a chunk of the shared memory, which holds one frame.
 const CHUNK_BYTES: usize = 4_096;
-/// What a driver keeps free before a frame (`XDP_PACKET_HEADROOM`).
+/// Bytes that a driver keeps free before a frame (`XDP_PACKET_HEADROOM`).
 const HEADROOM: usize = 256;
-/// Chunks for each direction.
+/// Number of chunks for each direction.
 const CHUNKS: u32 = 1_024;
-/// Entries in each ring, a power of two. The kernel announces a frame before it announces that it has taken the chunk
-/// for the frame out of a ring, so rings have more entries than there are chunks.
+/// Entries in each ring, a power of two. The kernel announces a received frame before it announces that it has
+/// taken the frame's chunk from the fill ring. So rings need more entries than there are chunks.
 const RING_ENTRIES: u32 = 2 * CHUNKS;
 
 /// The longest frame that is received or sent.
 pub(crate) const LONGEST_XDP_FRAME: usize = CHUNK_BYTES - HEADROOM;
 
-/// A range of memory that the kernel knows, too.
+/// A range of memory that is shared with the kernel.
 #[derive(Debug)]
 struct Mapping {
     start: ptr::NonNull<u8>,
@@ -35,7 +35,7 @@ struct Mapping {
 unsafe impl Send for Mapping {}
 
 impl Mapping {
-    /// Maps `length` bytes: of `file` from `offset` on, or fresh ones.
+    /// Maps `length` bytes: of `file` from `offset` on, or of new memory.
     fn new(length: usize, file: Option<(BorrowedFd<'_>, libc::off_t)>) -> io::Result<Self> {
         let (flags, descriptor, offset) = match file {
             Some((file, offset)) => (libc::MAP_SHARED | libc::MAP_POPULATE, file.as_raw_fd(), offset),
@@ -51,7 +51,7 @@ impl Mapping {
         Ok(Self { start, length })
     }
 
-    /// The place of a value of this type, which lies in the mapping and is aligned there.
+    /// Pointer to a value of type `T` in the mapping; the offset must be aligned for it.
     fn place<T>(&self, offset: usize) -> *mut T {
         assert!(offset.is_multiple_of(align_of::<T>()));
         assert!(offset.checked_add(size_of::<T>()).is_some_and(|end| end <= self.length));
@@ -59,7 +59,7 @@ impl Mapping {
         unsafe { self.start.as_ptr().add(offset).cast() }
     }
 
-    /// A range of bytes; the caller sees to it that the kernel does not have them at the same time.
+    /// A range of bytes. The caller ensures that the kernel does not use them at the same time.
     fn bytes(&mut self, offset: usize, length: usize) -> &mut [u8] {
         assert!(offset.checked_add(length).is_some_and(|end| end <= self.length));
         // SAFETY: the range lies in the mapping, whose bytes are initialised, and the exclusive borrow covers it.
@@ -74,13 +74,13 @@ impl Drop for Mapping {
     }
 }
 
-/// One ring of entries of type `T`: one side puts them in, the other takes them out, and the kernel is one of both.
+/// A ring of entries of type `T`, with one producer and one consumer. The kernel is one of the two.
 #[derive(Debug)]
 struct Ring<T> {
     mapping: Mapping,
-    /// Where its parts lie in the mapping.
+    /// Offsets of the ring's parts in the mapping.
     offsets: libc::xdp_ring_offset,
-    /// This side's index: of the next entry that it puts in or takes out.
+    /// Index of the next entry that this process produces or consumes.
     next: u32,
     entries: PhantomData<T>,
 }
@@ -101,7 +101,7 @@ impl<T: Copy> Ring<T> {
         self.mapping.place(self.offsets.desc as usize + (index % RING_ENTRIES) as usize * size_of::<T>())
     }
 
-    /// Takes the next entry that the kernel has put in.
+    /// Takes the next entry that the kernel has produced.
     fn take(&mut self) -> Option<T> {
         if self.word(self.offsets.producer).load(Ordering::Acquire) == self.next {
             return None;
@@ -114,7 +114,7 @@ impl<T: Copy> Ring<T> {
         Some(entry)
     }
 
-    /// Puts an entry in for the kernel. There is room: fewer entries exist than a ring holds.
+    /// Produces an entry for the kernel. There is always room, because fewer entries exist than a ring holds.
     fn put(&mut self, entry: T) {
         assert!(
             self.next.wrapping_sub(self.word(self.offsets.consumer).load(Ordering::Acquire)) < RING_ENTRIES
@@ -125,7 +125,7 @@ impl<T: Copy> Ring<T> {
         self.word(self.offsets.producer).store(self.next, Ordering::Release);
     }
 
-    /// Whether the kernel has not yet taken all entries.
+    /// Whether the kernel has not yet consumed all entries.
     fn is_pending(&self) -> bool {
         self.word(self.offsets.consumer).load(Ordering::Acquire) != self.next
     }
@@ -135,17 +135,18 @@ impl<T: Copy> Ring<T> {
     }
 }
 
-/// An AF_XDP socket on one queue of an interface, whose frames all come here as long as it exists.
+/// An AF_XDP socket on one queue of an interface. As long as it exists, it receives all frames of the queue.
 #[derive(Debug)]
 pub(crate) struct XdpSocket {
-    /// What brings frames here; it goes first.
+    /// The BPF program, its map and its link, which redirect frames. Fields are dropped in order, so they are
+    /// closed first.
     _steering: [OwnedFd; 3],
     frames: Mapping,
     fill: Ring<u64>,
     received: Ring<libc::xdp_desc>,
     sending: Ring<libc::xdp_desc>,
     sent: Ring<u64>,
-    /// Chunks that nothing is sent from.
+    /// Chunks that are not in use for sending.
     free: Vec<u64>,
     socket: OwnedFd,
 }
@@ -219,7 +220,7 @@ impl XdpSocket {
         Ok(Self { _steering, frames, fill, received, sending, sent, free, socket })
     }
 
-    /// Appends the next frame that has arrived to `frame`; whether there was one.
+    /// Appends the next frame that has arrived to `frame`; returns whether there was one.
     pub(crate) fn receive(&mut self, frame: &mut Vec<u8>) -> bool {
         let Some(place) = self.received.take() else {
             if self.fill.needs_wakeup() {
@@ -244,7 +245,7 @@ impl XdpSocket {
         true
     }
 
-    /// Puts a frame into the ring; whether there was room. [`XdpSocket::flush`] sends it.
+    /// Puts a frame into the ring; returns whether there was room. [`XdpSocket::flush`] sends it.
     pub(crate) fn transmit(&mut self, frame: &[u8]) -> bool {
         while let Some(chunk) = self.sent.take() {
             self.free.push(chunk);
@@ -255,9 +256,9 @@ impl XdpSocket {
         true
     }
 
-    /// Lets the kernel send what is in the ring, as much as it takes for the moment.
+    /// Makes the kernel send the frames in the ring, as many as it can for the moment.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
-        // A call sends a few frames, and says so if there are more.
+        // Each call sends a few frames, and reports an error if there are more.
         for _ in 0..RING_ENTRIES {
             if !self.sending.is_pending() || !self.sending.needs_wakeup() {
                 break;
@@ -270,7 +271,7 @@ impl XdpSocket {
                 let error = io::Error::last_os_error();
                 match error.raw_os_error() {
                     Some(libc::EAGAIN | libc::EINTR) => {}
-                    // The device takes none for the moment, or is down.
+                    // The device cannot send for the moment, or is down.
                     Some(libc::EBUSY | libc::ENOBUFS | libc::ENETDOWN) => break,
                     _ => return Err(error),
                 }
@@ -301,8 +302,9 @@ fn set<T>(socket: BorrowedFd<'_>, option: c_int, value: &T) -> io::Result<()> {
     Ok(())
 }
 
-/// Steers the frames that arrive on a queue of an interface to `socket` for as long as the descriptors that come back
-/// are open: a map of sockets, a program that looks there, and its link to the interface. Frames of other queues pass.
+/// Redirects the frames that arrive on a queue of an interface to `socket`, for as long as the returned
+/// descriptors are open: a map of sockets, a BPF program that looks up the socket in it, and the program's link to
+/// the interface. Frames of other queues take the normal path.
 fn steer(interface: u32, queue: u32, socket: BorrowedFd<'_>) -> io::Result<[OwnedFd; 3]> {
     const MAP_CREATE: c_int = 0;
     const MAP_UPDATE_ELEMENT: c_int = 2;
@@ -311,24 +313,25 @@ fn steer(interface: u32, queue: u32, socket: BorrowedFd<'_>) -> io::Result<[Owne
     const MAP_OF_SOCKETS: u32 = 17;
     const PROGRAM_XDP: u32 = 6;
     const ATTACH_XDP: u32 = 37;
-    /// In the stack's general path, for interfaces whose driver cannot run programs.
+    /// Flag: run the program in the kernel's generic path, for interfaces whose driver cannot run programs.
     const GENERIC: u32 = 1 << 1;
 
     let map = descriptor(bpf(MAP_CREATE, &[MAP_OF_SOCKETS, 4, 4, queue.saturating_add(1)])?);
     let [key, value] = [queue, socket.as_raw_fd() as u32];
     let element = [u64::from(map.as_raw_fd() as u32), (&raw const key) as u64, (&raw const value) as u64, 0];
     bpf(MAP_UPDATE_ELEMENT, &element)?;
-    // One word each: code, destination and source register, offset, and the immediate value above them.
+    // An instruction is one word: code, destination and source register, offset, and the immediate value in the
+    // upper half.
     let instruction = |code: u64, registers: u64, offset: u64, value: u32| {
         code | registers << 8 | offset << 16 | u64::from(value) << 32
     };
     let program = [
         instruction(0x61, 0x12, 16, 0), // r2 = the queue (xdp_md.rx_queue_index)
-        instruction(0x18, 0x11, 0, map.as_raw_fd() as u32), // r1 = the map,
-        0,                              // whose address takes two words
+        instruction(0x18, 0x11, 0, map.as_raw_fd() as u32), // r1 = the map:
+        0,                              // the second half of a two-word instruction
         instruction(0xb7, 0x03, 0, 2),  // r3 = XDP_PASS, if there is no socket
         instruction(0x85, 0, 0, 51),    // bpf_redirect_map(r1, r2, r3)
-        instruction(0x95, 0, 0, 0),     // return what that says
+        instruction(0x95, 0, 0, 0),     // return the result
     ];
     let licence = c"Apache-2.0";
     let load = [
@@ -342,8 +345,7 @@ fn steer(interface: u32, queue: u32, socket: BorrowedFd<'_>) -> io::Result<[Owne
     Ok([map, program, link])
 }
 
-/// The system call `bpf`; the attributes are a C structure of words of this size, without what would be zero at its
-/// end.
+/// The system call `bpf`. The attributes are a C structure of words of this size; trailing zeros may be left out.
 fn bpf<T>(command: c_int, attributes: &[T]) -> io::Result<c_int> {
     // SAFETY: the pointer is valid for reads of the length given, and the kernel writes to none of the commands used
     // here; the pointers among the attributes are those of values that live until the call returns.

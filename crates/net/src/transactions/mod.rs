@@ -1,8 +1,8 @@
-//! The record of what transactions did at a node, for a checker.
+//! Transactions at a node: the record of what they did, for a checker.
 //!
-//! What nodes serve is an [`Application`], which their program registers ([`weft_node::Registry`]); clients
-//! (`weft-client`) call, at any node. The example `transactions` shows all of it, and docs/transactions.md says what
-//! is guaranteed.
+//! Nodes serve the [`Application`] that their program registers ([`weft_node::Registry`]); clients (`weft-client`)
+//! can call any node. The example `transactions` shows all of it, and docs/transactions.md describes the
+//! guarantees.
 
 mod record;
 
@@ -10,5 +10,5 @@ pub(crate) use record::RecordFile;
 pub use record::{Objects, Record, read_record};
 pub use weft_node::{Application, Ledger, LedgerRefusal};
 
-/// The slot of the engine that runs transactions where it is the only one.
+/// The slot of the transactions engine in a cluster that has no other engine.
 pub const TRANSACTIONS_SLOT: u8 = 0;

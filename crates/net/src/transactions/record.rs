@@ -1,5 +1,5 @@
-//! A file of all that attempts of transactions have read and written at a node, and of what its tables hold in the
-//! end: for a checker.
+//! A file with all that transaction attempts have read and written at a node, and with the final content of its
+//! tables: for a checker.
 //!
 //! ```text
 //! life      'L'                                                    a process begins
@@ -8,9 +8,9 @@
 //! item      key(8) version(8) length(2) value                      length 0xffff: absent
 //! ```
 //!
-//! All integers are big-endian. What an attempt did is in the file before any message about it leaves the node, so
-//! what anybody was told of has its record even if the process was killed. A process that was killed may leave a
-//! piece of a record, which the next one cuts off.
+//! All integers are big-endian. The reads and writes of an attempt are in the file before any message about it is
+//! sent. So if a client or node has received such a message, the record exists, even if the process was killed. A
+//! killed process may leave an incomplete record, which the next process cuts off.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -27,21 +27,21 @@ const ABSENT: u16 = u16::MAX;
 /// The objects of a node: key, version, value.
 pub type Objects = Vec<(Key, Version, Vec<u8>)>;
 
-/// Content of a file of records.
+/// The content of a record file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
-    /// Attempts of all processes that wrote to the file.
+    /// The attempts of all processes that have written to the file.
     pub attempts: Vec<Recorded>,
-    /// Content of the last process's tables when it stopped. `None`: it was killed.
+    /// The content of the last process's tables when it stopped. `None` if it was killed.
     pub objects: Option<Objects>,
 }
 
 impl Record {
-    /// What the bytes say, and how many of them are whole records: a process that was killed leaves a piece behind
-    /// them.
+    /// Parses a record file; returns the records and the number of bytes that they take. A killed process may
+    /// leave an incomplete record behind them.
     ///
     /// # Errors
-    /// If they are something else than records and a piece of one.
+    /// If the bytes are no record file.
     pub fn parse(bytes: &[u8]) -> Result<(Self, usize), Malformed> {
         let mut record = Self::default();
         let mut reader = Reader(bytes);
@@ -56,7 +56,7 @@ impl Record {
         Ok((record, bytes.len()))
     }
 
-    /// Takes in the next record; the first one begins a life.
+    /// Parses the next record. The first record must mark the start of a process.
     fn take(&mut self, reader: &mut Reader<'_>, is_first: bool) -> Result<(), Malformed> {
         match reader.u8()? {
             LIFE => self.objects = None,
@@ -80,7 +80,8 @@ impl Record {
 /// Reads a file of records.
 ///
 /// # Errors
-/// It cannot be read, or is something else. A piece at the end, of a process that was killed, is no error.
+/// The file cannot be read, or is no record file. An incomplete record at the end, left by a killed process, is no
+/// error.
 pub fn read_record(path: &Path) -> io::Result<Record> {
     Ok(read_whole(path)?.0)
 }
@@ -111,7 +112,7 @@ fn read_item(reader: &mut Reader<'_>) -> Result<Item, Malformed> {
     Ok((key, version, value))
 }
 
-/// The file that a node writes.
+/// The record file that a node writes.
 #[derive(Debug)]
 pub(crate) struct RecordFile {
     path: PathBuf,
@@ -120,7 +121,8 @@ pub(crate) struct RecordFile {
 }
 
 impl RecordFile {
-    /// Opens the file, behind the records of earlier processes of the node. A file of another kind is left unchanged.
+    /// Opens the file to append to the records of earlier processes of the node. A file of another kind is left
+    /// unchanged.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let mut file = OpenOptions::new().create(true).read(true).append(true).open(path)?;
         let (_, whole) = read_whole(path)?;
@@ -149,7 +151,7 @@ impl RecordFile {
         write_item(&mut self.bytes, key, version, Some(value));
     }
 
-    /// Hands the records to the operating system, which keeps them if this process ends.
+    /// Writes the buffered records to the operating system, which keeps them even if this process ends.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         if !self.bytes.is_empty() {
             self.file.write_all(&self.bytes)?;

@@ -1,4 +1,4 @@
-//! Nodes in threads, on loopback addresses of their own.
+//! Nodes in threads, each test on its own loopback addresses.
 
 #![allow(dead_code, reason = "no test uses all of it")]
 
@@ -16,10 +16,10 @@ use weft_net::{NodeError, Stop, run_node};
 use weft_node::{Ledger, Registry};
 use weft_waist::NodeId;
 
-/// How long anything may take that comes at all, on a machine that is busy with other things.
+/// Time-out for any expected event, on a busy machine.
 pub const PATIENCE: std::time::Duration = std::time::Duration::from_secs(60);
 
-/// Eight loopback addresses that no other test has, in this process or in another one.
+/// Eight loopback addresses that no other test uses, in this process or in another one.
 #[derive(Clone, Copy)]
 pub struct Addresses(u32);
 
@@ -49,13 +49,13 @@ impl Addresses {
     }
 }
 
-/// Passes on what is logged, line by line: each event is written at once.
+/// A writer that passes on log lines: each event is written by one call.
 struct Lines(Sender<String>);
 
 impl Write for Lines {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         for line in std::str::from_utf8(bytes).unwrap().lines() {
-            // A test that has ended receives no more.
+            // A test that has ended receives no more lines.
             let _ = self.0.send(log::message(line).to_owned());
         }
         Ok(bytes.len())
@@ -101,7 +101,7 @@ impl Running {
         }
     }
 
-    /// Waits until it ends by itself.
+    /// Waits until the node ends by itself; returns its result.
     pub fn result(&mut self) -> Result<(), NodeError> {
         self.thread.take().expect("it ends once").join().unwrap()
     }

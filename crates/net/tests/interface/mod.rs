@@ -1,6 +1,6 @@
-//! Interfaces in a network namespace of the test's own thread. It takes root.
+//! Interfaces in a network namespace of the test's own thread. This needs root.
 
-// Each test file uses a part.
+// Each test file uses only a part of this module.
 #![allow(dead_code)]
 
 use std::ffi::c_int;
@@ -41,7 +41,7 @@ pub fn enter_namespace() -> io::Result<()> {
     Ok(())
 }
 
-/// Makes a TUN interface of this name, which carries IP packets.
+/// Creates a TUN interface of this name, which carries IP packets.
 pub fn open_tun(name: &str) -> io::Result<File> {
     let tunnel = File::options().read(true).write(true).open("/dev/net/tun")?;
     let mut device = request(name);
@@ -51,7 +51,7 @@ pub fn open_tun(name: &str) -> io::Result<File> {
     Ok(tunnel)
 }
 
-/// Gives an interface an address in a network of 24 bits and sets it up, with an MTU of 1500.
+/// Gives an interface an address in a network with a 24-bit prefix and brings it up, with an MTU of 1500.
 pub fn set_up(name: &str, own: Ipv4Addr) -> io::Result<()> {
     // SAFETY: takes no pointers; the descriptor that comes back is nobody else's.
     let socket = unsafe { OwnedFd::from_raw_fd(check(libc::socket(libc::AF_INET, libc::SOCK_DGRAM, 0))?) };
@@ -70,11 +70,12 @@ pub fn set_up(name: &str, own: Ipv4Addr) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes a virtual link with these two ends, both up, and without what only the kernel's stack can finish.
+/// Creates a virtual link with these two ends, both up, with the offloads off that only the kernel's stack can
+/// complete.
 pub fn virtual_link(one: &str, other: &str) -> io::Result<()> {
     ip(&["link", "add", one, "type", "veth", "peer", "name", other])?;
     for end in [one, other] {
-        // Nobody's neighbour discovery in between.
+        // Keep the kernel's neighbour discovery packets off the link.
         let _ = std::fs::write(format!("/proc/sys/net/ipv6/conf/{end}/disable_ipv6"), "1");
         ip(&["link", "set", end, "up"])?;
     }
