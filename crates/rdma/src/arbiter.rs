@@ -1,10 +1,10 @@
-//! The order in which queue pairs send.
+//! The arbiter, which decides the order in which queue pairs send.
 
 use std::collections::VecDeque;
 
-/// Round robin over the queue pairs that have something to send.
+/// Round-robin arbitration among the queue pairs that have something to send.
 ///
-/// Only active queue pairs are in the list, so a turn costs the same however many idle ones there are.
+/// Only active queue pairs are in the list, so idle ones cost nothing.
 #[derive(Debug)]
 pub(crate) struct Arbiter {
     order: VecDeque<u32>,
@@ -16,7 +16,7 @@ impl Arbiter {
         Self { order: VecDeque::with_capacity(queue_pairs), active: vec![false; queue_pairs] }
     }
 
-    /// Puts queue pair `index` at the end of the list unless it is in it.
+    /// Appends queue pair `index` to the list, unless it is in the list already.
     #[inline]
     pub(crate) fn activate(&mut self, index: usize) {
         if !std::mem::replace(&mut self.active[index], true) {
@@ -24,7 +24,7 @@ impl Arbiter {
         }
     }
 
-    /// Takes the first of the list out of it.
+    /// Removes the first queue pair from the list and returns it.
     #[inline]
     pub(crate) fn next(&mut self) -> Option<usize> {
         let index = self.order.pop_front()? as usize;

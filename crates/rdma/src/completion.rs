@@ -1,4 +1,4 @@
-//! The queue that holds completions.
+//! The completion queue.
 
 use std::collections::VecDeque;
 
@@ -6,7 +6,7 @@ use weft_verbs::{ApiError, Completion, QueuePairNumber};
 
 /// All completions of one NIC, oldest first, in bounded space.
 ///
-/// Posting reserves the place that the completion will need, so the queue cannot overrun.
+/// A post reserves an entry for the completion of its request, so the queue cannot overrun.
 #[derive(Debug)]
 pub(crate) struct CompletionQueue {
     entries: VecDeque<Completion>,
@@ -19,7 +19,7 @@ impl CompletionQueue {
         Self { entries: VecDeque::with_capacity(depth), depth, reserved: 0 }
     }
 
-    /// Sets one place aside for a request that is being posted.
+    /// Reserves an entry for a request that is being posted.
     #[inline]
     pub(crate) fn reserve(&mut self) -> Result<(), ApiError> {
         if self.entries.len() + self.reserved >= self.depth {
@@ -29,20 +29,20 @@ impl CompletionQueue {
         Ok(())
     }
 
-    /// Gives `places` back: their requests ended without a completion.
+    /// Releases `places` reserved entries, whose requests ended without a completion.
     #[inline]
     pub(crate) fn release(&mut self, places: usize) {
         self.reserved = self.reserved.checked_sub(places).expect("only reserved places are released");
     }
 
-    /// Turns one reserved place into a completion.
+    /// Fills one reserved entry with a completion.
     #[inline]
     pub(crate) fn push(&mut self, completion: Completion) {
         self.release(1);
         self.entries.push_back(completion);
     }
 
-    /// Takes out all completions of one queue pair.
+    /// Removes all completions of one queue pair.
     pub(crate) fn forget(&mut self, queue_pair: QueuePairNumber) {
         self.entries.retain(|completion| completion.queue_pair != queue_pair);
     }

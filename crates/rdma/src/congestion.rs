@@ -1,23 +1,23 @@
-//! How many packets a queue pair may have on the wire.
+//! Congestion control: how many packets a queue pair may have outstanding.
 //!
 //! The transport is clocked by acknowledgements (BALBOA 4.4): a packet that is sent takes one place of the
-//! window, an acknowledged one gives it back. How large the window is decides an implementation of
-//! [`CongestionControl`], one for each queue pair.
+//! window, and its acknowledgement frees the place. An implementation of [`CongestionControl`] decides the
+//! size of the window, one for each queue pair.
 
 use std::fmt::Debug;
 
 use weft_time::Instant;
 
-/// Sign of a loss.
+/// How a loss was detected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
-    /// The peer, or the order of its responses, told of a gap.
+    /// By a gap: the peer has reported it, or the order of the peer's responses shows it.
     Gap,
-    /// No packet arrived within the acknowledgement time-out.
+    /// By a time-out: no packet arrived within the acknowledgement time-out.
     TimeOut,
 }
 
-/// Decides a queue pair's window.
+/// Decides the size of a queue pair's window.
 pub trait CongestionControl: Debug + Send {
     /// Packets that may be outstanding. The transport uses at least 1 and at most `window_packets`.
     fn window(&self) -> u32;
@@ -25,17 +25,17 @@ pub trait CongestionControl: Debug + Send {
     /// `packets` more packets have been acknowledged.
     fn on_ack(&mut self, now: Instant, packets: u32);
 
-    /// A packet was lost, and everything from it on is sent again.
+    /// A packet was lost; the requester sends it and all later packets again.
     fn on_loss(&mut self, now: Instant, loss: Loss);
 
-    /// A packet of this queue pair met congestion on its way: the peer said so by a congestion notification.
+    /// A packet of this queue pair met congestion; the peer has reported that by a congestion notification.
     fn on_mark(&mut self, now: Instant);
 }
 
-/// Makes the congestion control of a fresh connection from `window_packets`.
+/// Creates the congestion control of a new connection, given `window_packets`.
 pub type CongestionControlFactory = fn(u32) -> Box<dyn CongestionControl>;
 
-/// The whole window, always: for lossless networks, as BALBOA does it.
+/// The window always has its full size. For lossless networks, as in BALBOA.
 #[derive(Clone, Copy, Debug)]
 pub struct FixedWindow(u32);
 
@@ -45,7 +45,7 @@ impl FixedWindow {
         Self(packets)
     }
 
-    /// The same, as a [`CongestionControlFactory`].
+    /// A fixed window, as a [`CongestionControlFactory`].
     pub fn boxed(packets: u32) -> Box<dyn CongestionControl> {
         Box::new(Self(packets))
     }
@@ -63,8 +63,8 @@ impl CongestionControl for FixedWindow {
     fn on_mark(&mut self, _: Instant) {}
 }
 
-/// One packet more for each window that is acknowledged, half the window for each loss or mark, one packet
-/// after a time-out: additive increase, multiplicative decrease.
+/// Additive increase, multiplicative decrease: the window grows by one packet for each window that is
+/// acknowledged, and is halved for each loss or mark. After a time-out it is one packet.
 #[derive(Clone, Copy, Debug)]
 pub struct AdditiveIncrease {
     limit: u32,
@@ -73,12 +73,12 @@ pub struct AdditiveIncrease {
 }
 
 impl AdditiveIncrease {
-    /// Begins with the whole window of `limit` packets.
+    /// The window starts with its full size of `limit` packets.
     pub const fn new(limit: u32) -> Self {
         Self { limit, window: limit, acknowledged: 0 }
     }
 
-    /// The same, as a [`CongestionControlFactory`].
+    /// Additive increase, as a [`CongestionControlFactory`].
     pub fn boxed(limit: u32) -> Box<dyn CongestionControl> {
         Box::new(Self::new(limit))
     }

@@ -1,15 +1,17 @@
-//! What happened, and what was dropped and why.
+//! Counters of the transport: packets handled, and packets dropped by cause.
 
 weft_counters::counters! {
-    /// Counters of one NIC, since it began. Names that Linux's soft RoCE (`rxe`) has mean the same here.
+    /// Counters of one NIC since its start. Those whose names Linux's soft RoCE (`rxe`) also has count the
+    /// same events.
     pub struct Counters {
-        /// Packets made.
+        /// Packets sent.
         sent_pkts,
-        /// Packets taken in, before any check.
+        /// Packets received, counted before any check.
         rcvd_pkts,
-        /// Requests that had been carried out before.
+        /// Duplicate requests: the responder had executed them before.
         duplicate_request,
-        /// Requests from behind a gap; the first of each gap is answered with a sequence-error NAK.
+        /// Requests that arrived beyond a gap in the PSNs. The first beyond each gap is answered with a
+        /// sequence-error NAK.
         out_of_seq_request,
         /// Receiver-not-ready NAKs that arrived.
         rcvd_rnr_err,
@@ -17,15 +19,15 @@ weft_counters::counters! {
         send_rnr_err,
         /// Sequence-error NAKs that arrived.
         rcvd_seq_err,
-        /// Acknowledgements that were merged into a later one or into a response.
+        /// Acknowledgements that were coalesced with a later one or with a response.
         ack_deferred,
-        /// Queue pairs that gave up after `retry_cnt` attempts.
+        /// Queue pairs that entered the ERROR state after `retry_cnt` retries.
         retry_exceeded_err,
-        /// Queue pairs that gave up after `rnr_retry` attempts.
+        /// Queue pairs that entered the ERROR state after `rnr_retry` retries.
         retry_rnr_exceeded_err,
         /// Times that a requester went back to an earlier packet.
         completer_retry_err,
-        /// Queue pairs whose own requests could not be made for a local reason.
+        /// Requests that failed for a local reason before they were sent.
         send_err,
         /// SEND requests posted.
         rdma_sends,
@@ -34,59 +36,59 @@ weft_counters::counters! {
 
         /// Acknowledgement time-outs.
         ack_timeout,
-        /// Responses whose place was taken by a later one: an implied NAK.
+        /// Implied NAKs: a later response arrived in place of the expected one.
         implied_nak_seq_err,
-        /// Refusals sent: invalid request.
+        /// NAKs sent: invalid request.
         sent_invalid_request,
-        /// Refusals sent: remote access error.
+        /// NAKs sent: remote access error.
         sent_access_error,
-        /// Refusals sent: remote operational error.
+        /// NAKs sent: remote operational error.
         sent_operational_error,
-        /// Refusals that arrived: invalid request.
+        /// NAKs received: invalid request.
         rcvd_invalid_request,
-        /// Refusals that arrived: remote access error.
+        /// NAKs received: remote access error.
         rcvd_access_error,
-        /// Refusals that arrived: remote operational error.
+        /// NAKs received: remote operational error.
         rcvd_operational_error,
         /// Accesses refused because no region has the key.
         violation_key,
         /// Accesses refused because the region belongs to another protection domain.
         violation_domain,
-        /// Accesses refused because they leave the region.
+        /// Accesses refused because they exceed the region.
         violation_bounds,
         /// Accesses refused because the region's flags do not allow them.
         violation_permission,
-        /// WRITEs that called an engine.
+        /// WRITEs into RPC regions, each of which called an engine.
         rpc_calls,
-        /// Packets that met congestion on their way, by the congestion field of their IP headers, and notifications
-        /// of the peer.
+        /// Packets that a switch has marked as having met congestion, and congestion notifications received.
         congestion_marks,
         /// Congestion notifications sent.
         np_cnp_sent,
 
-        /// Dropped: no such queue pair.
+        /// Dropped: the queue pair does not exist.
         drop_unknown_queue_pair,
-        /// Dropped: not from the address to which the queue pair is connected.
+        /// Dropped: the source is not the address to which the queue pair is connected.
         drop_wrong_source,
         /// Dropped: the state of the queue pair does not allow the packet.
         drop_wrong_state,
-        /// Dropped: another partition.
+        /// Dropped: the partition is another one.
         drop_partition_key,
-        /// Dropped: the headers contradict the opcode.
+        /// Dropped: the headers do not match the opcode.
         drop_malformed,
-        /// Dropped: further requests behind a gap that has been reported.
+        /// Dropped: further requests beyond a gap that was reported already.
         drop_out_of_sequence,
-        /// Dropped: a duplicate READ or atomic whose saved state is gone, or is not what the request says.
+        /// Dropped: a duplicate READ or atomic that the responder no longer has, or that differs from the
+        /// original request.
         drop_unknown_duplicate,
-        /// Dropped: a response or acknowledgement of something that was never sent.
+        /// Dropped: a response or acknowledgement to a request that was never sent.
         drop_ghost_response,
-        /// Dropped: a response or acknowledgement of something that is already acknowledged.
+        /// Dropped: a response or acknowledgement to a request that is acknowledged already.
         drop_stale_response,
-        /// Dropped: a syndrome that a reliable connection does not know.
+        /// Dropped: a syndrome that is reserved for reliable connections.
         drop_reserved_syndrome,
-        /// Dropped without NAK: the host-facing path has no credit for the payload.
+        /// Dropped without a NAK: the path to the host has no credit for the payload.
         drop_no_credit,
-        /// Dropped without NAK: the queue of calls to engines is full.
+        /// Dropped without a NAK: the queue of calls to engines is full.
         drop_rpc_queue_full,
     }
 }

@@ -1,28 +1,27 @@
 //! Reliable-connection queue pairs and memory regions as one pure state machine.
 //!
-//! [`Transport`] holds all queue pairs, memory regions and the completion queue of one NIC and speaks the
+//! [`Transport`] holds all queue pairs, memory regions and the completion queue of one NIC. It implements the
 //! reliable-connection service of the InfiniBand Architecture Specification (volume 1, chapter 9) as RoCE v2
-//! carries it. It has no socket, no clock and no memory of its own: a world passes in the time, the packets
-//! and the memory, and takes out packets, completions and deadlines.
+//! transports it. It has no socket, no clock and no memory of its own. A world passes in the time, packets
+//! and memory, and takes out packets, completions and deadlines.
 //!
 //! # Contract
 //!
-//! - Whenever anything was passed in ([`Transport::receive`], [`Transport::post_send`],
-//!   [`Transport::handle_deadline`], ...), there may be packets to send: call [`Transport::poll_transmit`]
-//!   until it returns `None`, as fast as the wire takes them. Each call makes one packet; queue pairs take
-//!   turns of [`Config::burst_packets`].
-//! - Completions and calls of engines queue up in bounded space: [`Transport::poll_completion`] and
-//!   [`Transport::poll_rpc`]. A full call queue drops packets without a NAK, and retransmission recovers; a
-//!   full completion queue refuses further posts.
-//! - [`Transport::next_deadline`] says when [`Transport::handle_deadline`] must be called at the latest. A late call
-//!   is not an error. `now` never runs backwards.
-//! - [`Transport::receive`] takes packets whose ICRC has been checked. Everything else about them is untrusted.
-//! - The memory of a posted request belongs to the transport until the request completes. A lost packet is
-//!   made again from that memory and not from a copy, so whoever changes it before changes what the peer
-//!   gets.
+//! - After any input ([`Transport::receive`], [`Transport::post_send`], [`Transport::handle_deadline`], ...)
+//!   there may be packets to send. Call [`Transport::poll_transmit`] until it returns `None`, as fast as the
+//!   wire takes them. Each call makes one packet; queue pairs take turns of [`Config::burst_packets`].
+//! - Completions and calls of engines wait in bounded queues: [`Transport::poll_completion`] and
+//!   [`Transport::poll_rpc`]. If the call queue is full, packets are dropped without a NAK, and
+//!   retransmission recovers. If the completion queue is full, further posts are refused.
+//! - [`Transport::next_deadline`] returns when [`Transport::handle_deadline`] must be called at the latest. A
+//!   late call is no error. `now` never decreases.
+//! - [`Transport::receive`] takes packets whose ICRC was checked. Everything else about them is untrusted.
+//! - The local memory of a posted request belongs to the transport until the request completes. The transport
+//!   keeps no copy: a lost packet is made again from that memory. If a program changes the memory earlier,
+//!   the peer may receive the changed bytes.
 //! - Requests of one queue pair complete once each, in the order in which they were posted.
 //!
-//! Nothing on the way of a packet allocates: queues are allocated when the NIC or the queue pair is created.
+//! The packet path does not allocate: queues are allocated when the NIC or the queue pair is created.
 //!
 //! # Example
 //!
@@ -63,7 +62,7 @@
 //! let request = WorkRequest::new(1, Operation::Write { remote, immediate: None }, local);
 //! transports[0].post_send(Instant::ZERO, numbers[0], request).unwrap();
 //!
-//! // The world: what one end sends, the other receives.
+//! The world: each packet that one end sends is received by the other.
 //! let mut bytes = Vec::new();
 //! for end in [0, 1] {
 //!     transports[end].poll_transmit(Instant::ZERO, &mut memories[end], &mut bytes).unwrap();
@@ -79,38 +78,43 @@
 //!
 //! # Choices where the specification leaves one
 //!
-//! - Multi-byte words of atomic operations lie in memory in little-endian order.
-//! - A queue pair that refuses a request (any NAK but a sequence error or receiver-not-ready) enters the ERROR
-//!   state once the NAK is queued; the NAK still leaves. So does one whose own request fails.
-//! - Retries are counted down by time-outs as long as that of verbs, sequence-error NAKs and implied NAKs alike and
-//!   counted afresh whenever a further packet is acknowledged.
-//! - A time-out follows measured round trips, as TCP's does (RFC 6298), and is never longer than that of verbs. It
-//!   doubles when nothing comes of it. A shorter one than that of verbs is no attempt, so a peer has the time that
-//!   verbs promise it.
-//! - A gap is reported again when the packet that told of it comes a second time: the peer has gone back, and what it
-//!   went back for has been lost again. A requester takes a response that comes a second time in the same way.
-//! - The acknowledgement of a duplicate ends before the next READ or atomic, because Linux's soft RoCE takes one
-//!   with the PSN of a READ or atomic for its completion. One with a later PSN is an implied NAK to everybody.
-//! - A READ or atomic has one response due at most: what is asked for again takes its place.
-//! - A sequence-error NAK in the wait after a receiver-not-ready NAK only acknowledges what lies before it:
-//!   Linux's soft RoCE sends both for a SEND of several packets.
-//! - A NIC with [`Config::reorder_packets`] keeps requests that come too early and carries them out in their turn,
-//!   never before: programs poll memory. Its sequence-error NAK has the AckReq bit of the base transport header,
-//!   which requesters ignore in answers, if what came behind is kept. A requester that understands it sends the
-//!   missing packet alone and waits for the acknowledgement of all; any other goes back, and finds that what it sends
-//!   again is acknowledged.
-//! - The same bit in the response of a READ or atomic says that a READ of a part that is missing is answered besides
-//!   what is still due of the whole. Then a requester takes responses that come too early, each to its place in local
-//!   memory, and asks for nothing but what is missing. Without the bit it goes back, since other responders end the
-//!   stream.
-//! - A request refused with receiver-not-ready is not kept, and neither is what comes behind it until it comes again:
-//!   its requester sends all of that again.
+//! - Multi-byte words of atomic operations are little-endian in memory.
+//! - A queue pair that refuses a request (any NAK but a sequence error or receiver-not-ready) enters the
+//!   ERROR state once the NAK is queued; the NAK is still sent. A queue pair whose own request fails enters
+//!   the ERROR state too.
+//! - The retry counter is decremented by full-length time-outs (those of verbs), by sequence-error NAKs and
+//!   by implied NAKs alike. It is reset whenever a further packet is acknowledged.
+//! - The time-out follows measured round trips, as TCP's does (RFC 6298), and never exceeds that of verbs. It
+//!   doubles if there is no progress. A time-out shorter than that of verbs does not count as a retry, so a
+//!   peer has the time that verbs guarantee.
+//! - A gap is reported again when the packet that revealed it arrives a second time: the peer has gone back,
+//!   and the missing packet was lost again. A requester treats a response that arrives a second time in the
+//!   same way.
+//! - The acknowledgement of a duplicate covers nothing from the next READ or atomic on. Linux's soft RoCE
+//!   takes an acknowledgement with the PSN of a READ or atomic for its completion; an acknowledgement with a
+//!   later PSN is an implied NAK to every requester.
+//! - A READ or atomic has at most one response due: if it is requested again, the new response replaces the
+//!   old one.
+//! - A sequence-error NAK that arrives during the wait after a receiver-not-ready NAK only acknowledges the
+//!   packets before it. Linux's soft RoCE sends both NAKs for a SEND of several packets.
+//! - A NIC with [`Config::reorder_packets`] keeps requests that arrive beyond a gap, and executes them in PSN
+//!   order, never earlier, because programs poll memory. If it has kept later packets, its sequence-error NAK
+//!   has the AckReq bit of the base transport header set, which other requesters ignore in answers. A
+//!   requester that understands the bit sends the missing packet alone and waits for the acknowledgement of
+//!   all. Any other requester goes back, and the packets that it sends again are acknowledged.
+//! - The same bit in the response to a READ or atomic tells that the responder answers a READ of a missing
+//!   part without ending the stream of the whole. Then a requester stores responses that arrive out of order
+//!   at their places in local memory, and requests only missing ones. Without the bit it goes back, since
+//!   other responders end the stream.
+//! - A request that is refused with receiver-not-ready is not kept, nor are requests beyond it until it
+//!   arrives again: its requester sends all of them again.
 //! - A WRITE with immediate into an RPC region consumes no receive request.
 //! - End-to-end credits are not used: acknowledgements carry credit code 31.
-//! - The congestion bits of the base transport header are sent as zeros and ignored, as annex A17 has it for RoCE v2:
-//!   the field of the IP header says what a packet met, which the NIC passes on ([`Transport::receive_marked`]), and
-//!   a congestion notification tells the sender. Its backward bit is set and means nothing.
-//! - With [`Config::rate_control`], requests say that they may be marked; responses and notifications do not.
+//! - The congestion bits of the base transport header are sent as zeros and ignored, as annex A17 specifies
+//!   for RoCE v2. Congestion is marked in the IP header, and the NIC passes that on
+//!   ([`Transport::receive_marked`]). A congestion notification reports it to the sender. The backward bit of
+//!   a notification is set and has no meaning.
+//! - With [`Config::rate_control`], requests allow switches to mark them; responses and notifications do not.
 
 mod arbiter;
 mod completion;

@@ -1,26 +1,26 @@
-//! The memory behind the regions, which lies outside the state machine.
+//! The memory behind the regions. It is not a part of the state machine.
 
 use weft_verbs::{QueuePairNumber, Target};
 
-/// The memory could not carry out an access: outside what is installed, or an uncorrectable error.
+/// The memory could not perform an access: the address is not installed, or there was an uncorrectable error.
 ///
-/// A peer's access then ends with the NAK "remote operational error", a local one with
+/// A peer's access then ends with the NAK "remote operational error", a local access with
 /// `IBV_WC_LOC_QP_OP_ERR`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryFault;
 
-/// Where payload belongs that arrives with a request.
+/// Identifies the position of payload that arrives with a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
     /// The queue pair on which it arrives.
     pub queue_pair: QueuePairNumber,
-    /// Offset of its first byte in the message.
+    /// Offset in the message of the payload's first byte.
     pub offset: u64,
 }
 
-/// The memories of one NIC. The transport has checked key, domain, bounds and permission before it asks.
+/// The memories of one NIC. Before each access the transport checks key, domain, bounds and permission.
 ///
-/// A world implements this to charge time for each access.
+/// A world implements this trait to charge time for each access.
 pub trait RegionMemory {
     /// The `length` bytes of `target` from `address` on.
     ///
@@ -31,29 +31,30 @@ pub trait RegionMemory {
     /// Stores `bytes` in `target` from `address` on.
     ///
     /// # Errors
-    /// [`MemoryFault`] if the memory cannot take all of them; it has then taken none.
+    /// [`MemoryFault`] if the memory cannot store all of them; then it has stored none.
     fn write(&mut self, target: Target, address: u64, bytes: &[u8]) -> Result<(), MemoryFault>;
 
-    /// Payload of a SEND or WRITE on its way to memory: as many bytes as have arrived, which may be changed ones in
-    /// `changed`. It is asked once for each packet that is carried out.
+    /// Transforms the payload of a SEND or WRITE before it is stored. Returns as many bytes as have arrived:
+    /// unchanged, or changed ones in `changed`. It is called once for each packet that is executed.
     fn pass<'a>(&mut self, _part: Part, bytes: &'a [u8], _changed: &'a mut Vec<u8>) -> &'a [u8] {
         bytes
     }
 }
 
-/// One array of bytes for each target, addressed from 0 and without cost: for tests and the soft NIC.
+/// One array of bytes for each target, addressed from 0, with accesses that cost nothing. For tests and the
+/// soft NIC.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlatMemory {
     arrays: [Vec<u8>; Target::ALL.len()],
 }
 
 impl FlatMemory {
-    /// `bytes` zero bytes behind each target.
+    /// `bytes` zero bytes for each target.
     pub fn new(bytes: usize) -> Self {
         Self::with_sizes(|_| bytes)
     }
 
-    /// As many zero bytes behind each target as `bytes_of` says.
+    /// For each target, as many zero bytes as `bytes_of` returns.
     pub fn with_sizes(bytes_of: impl Fn(Target) -> usize) -> Self {
         Self { arrays: Target::ALL.map(|target| vec![0; bytes_of(target)]) }
     }
@@ -63,13 +64,13 @@ impl FlatMemory {
         &self.arrays[target as usize]
     }
 
-    /// The bytes of one target as they are kept, to lend them: whoever takes them puts as many back before the next
-    /// access.
+    /// The vector that holds the bytes of a target, to be borrowed or replaced. Before the next access it
+    /// must have the same length again.
     pub fn bytes_mut(&mut self, target: Target) -> &mut Vec<u8> {
         &mut self.arrays[target as usize]
     }
 
-    /// All bytes of a target, to be filled in.
+    /// All bytes of a target, mutable.
     pub fn image_mut(&mut self, target: Target) -> &mut [u8] {
         &mut self.arrays[target as usize]
     }

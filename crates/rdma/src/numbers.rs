@@ -1,17 +1,18 @@
-//! Numbers of queue pairs and keys of regions, assigned alike by every NIC so that twins agree.
+//! Numbers of queue pairs and keys of regions. Every NIC assigns them in the same way, so soft NIC and
+//! gateware agree.
 
 use weft_verbs::{QueuePairNumber, RegionKeys};
 use weft_wire::roce::MASK_24;
 
-/// Bits that tell `places` places apart.
+/// Bits of an index that has `places` values.
 const fn bits_of(places: usize) -> u32 {
     usize::BITS - places.saturating_sub(1).leading_zeros()
 }
 
-/// Numbers of queue pairs.
+/// Allocates numbers of queue pairs.
 ///
-/// A number is `generation << index_bits | index`: the index finds the queue pair without a search, and the generation
-/// makes the numbers of queue pairs that follow each other in one place differ, so that packets of an earlier
+/// A number is `generation << index_bits | index`. The index finds the queue pair without a search. The
+/// generation is different for successive queue pairs with the same index, so packets of an earlier
 /// connection do not reach a later one.
 #[derive(Debug)]
 pub struct QueuePairNumbers {
@@ -26,7 +27,7 @@ impl QueuePairNumbers {
         Self::with_index_bits(places, bits_of(places))
     }
 
-    /// As [`QueuePairNumbers::new`], with an index of more bits than `places` need, as a table of fixed size has it.
+    /// As [`QueuePairNumbers::new`], with more index bits than `places` needs, as for a table of fixed size.
     ///
     /// # Panics
     /// If the bits are too few for the places, or leave none for the generation.
@@ -38,10 +39,11 @@ impl QueuePairNumbers {
         Self { generations: vec![0; places], free: (0..places as u32).rev().collect(), index_bits }
     }
 
-    /// A number that is not in use; `None` if all places are.
+    /// A number that is not in use; `None` if all are.
     pub fn allocate(&mut self) -> Option<QueuePairNumber> {
         let index = self.free.pop()?;
-        // Numbers 0 and 1 are the specification's own, so the first generation is 1, or 2 if the index has no bits.
+        // The specification reserves the numbers 0 and 1, so generations start with 1, or with 2 if the index
+        // has no bits.
         let generations = (MASK_24 >> self.index_bits) + 1;
         let least = if self.index_bits == 0 { 2 } else { 1 };
         let generation = &mut self.generations[index as usize];
@@ -49,12 +51,12 @@ impl QueuePairNumbers {
         Some(QueuePairNumber(*generation << self.index_bits | index))
     }
 
-    /// The queue pair of this number is gone: its place may be used again.
+    /// Releases the number of a queue pair that was destroyed.
     pub fn release(&mut self, number: QueuePairNumber) {
         self.free.push(self.index(number) as u32);
     }
 
-    /// Index that a number refers to. It may lie beyond the table.
+    /// The index in a number. It may be outside the table.
     #[inline]
     pub const fn index(&self, number: QueuePairNumber) -> usize {
         (number.0 & ((1 << self.index_bits) - 1)) as usize
@@ -66,13 +68,13 @@ impl QueuePairNumbers {
     }
 }
 
-/// Keys of regions.
+/// Allocates keys of regions.
 ///
-/// A key is `tag << index_bits | index`: the index finds the region without a search, and the tag, drawn
-/// anew for every registration, keeps a key of an earlier registration from opening a later one.
+/// A key is `tag << index_bits | index`. The index finds the region without a search. The tag is drawn anew
+/// for every registration, so a key of an earlier registration does not open a later one.
 #[derive(Debug)]
 pub struct KeyNumbers {
-    /// The keys that each place had last.
+    /// The latest keys of each index.
     before: Vec<RegionKeys>,
     free: Vec<u32>,
     index_bits: u32,
@@ -80,12 +82,12 @@ pub struct KeyNumbers {
 }
 
 impl KeyNumbers {
-    /// For at most `places` regions, 1 to 65,536; `seed` decides the tags.
+    /// For at most `places` regions, 1 to 65,536. The tags are drawn from `seed`.
     pub fn new(places: usize, seed: u64) -> Self {
         Self::with_index_bits(places, bits_of(places), seed)
     }
 
-    /// As [`KeyNumbers::new`], with an index of more bits than `places` need, as a table of fixed size has it.
+    /// As [`KeyNumbers::new`], with more index bits than `places` needs, as for a table of fixed size.
     ///
     /// # Panics
     /// If the bits are too few for the places, or leave none for the tag.
@@ -98,7 +100,7 @@ impl KeyNumbers {
         Self { before, free: (0..places as u32).rev().collect(), index_bits, tags: seed }
     }
 
-    /// Keys that are not in use; `None` if all places are.
+    /// Keys that are not in use; `None` if all indices are.
     pub fn allocate(&mut self) -> Option<RegionKeys> {
         let index = self.free.pop()?;
         let before = self.before[index as usize];
@@ -109,12 +111,12 @@ impl KeyNumbers {
         Some(keys)
     }
 
-    /// The region of these keys is gone: its place may be used again.
+    /// Releases the keys of a region that was deregistered.
     pub fn release(&mut self, keys: RegionKeys) {
         self.free.push(self.index(keys.rkey) as u32);
     }
 
-    /// Index that an lkey or rkey refers to. It may lie beyond the table.
+    /// The index in an lkey or rkey. It may be outside the table.
     #[inline]
     pub const fn index(&self, key: u32) -> usize {
         (key & ((1 << self.index_bits) - 1)) as usize
@@ -128,7 +130,7 @@ impl KeyNumbers {
     /// A key for `index` that differs from the one before.
     fn draw(&mut self, index: u32, before: u32) -> u32 {
         loop {
-            // The splitmix64 generator: one addition, two multiplications, well mixed.
+            // The splitmix64 generator: one addition and two multiplications give well-mixed bits.
             self.tags = self.tags.wrapping_add(0x9e37_79b9_7f4a_7c15);
             let mut word = self.tags;
             word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

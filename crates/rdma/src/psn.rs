@@ -1,27 +1,27 @@
 //! Packet sequence numbers.
 //!
-//! On the wire a PSN has 24 bits and wraps. Inside, sequence numbers are counted in 64 bits, so that they
-//! compare as plain integers; [`extend`] recovers the full number from the 24 bits that arrive.
+//! On the wire a PSN has 24 bits and wraps. Internally, sequence numbers have 64 bits, so they compare as
+//! plain integers. [`extend`] recovers the 64 bits from the 24 bits on the wire.
 
 use weft_wire::roce::MASK_24;
 
 /// Size of the 24-bit PSN space.
 const ROUND: u64 = 1 << 24;
 
-/// A full sequence number for the first packet of a connection whose PSN on the wire is `psn`.
+/// The 64-bit sequence number of the first packet of a connection whose PSN on the wire is `psn`.
 ///
-/// It begins in the second round, so that half a round of "earlier" numbers exists before it.
+/// It lies in the second round of PSNs, so that there is half a round of lower numbers.
 pub(crate) fn initial(psn: u32) -> u64 {
     ROUND + u64::from(psn & MASK_24)
 }
 
-/// The 24 bits that travel.
+/// The 24 bits of the sequence number that are on the wire.
 pub(crate) fn wire(sequence: u64) -> u32 {
     (sequence % ROUND) as u32
 }
 
-/// The sequence number with the low 24 bits `psn` that lies in the half round before `near` or in the
-/// half round from `near` on (clause 9.7.2: the valid and the duplicate region).
+/// The sequence number whose low 24 bits are `psn`, and that is less than half a round before `near`, or at
+/// most half a round after it (clause 9.7.2: the duplicate and the valid region).
 pub(crate) fn extend(psn: u32, near: u64) -> u64 {
     let ahead = u64::from(psn.wrapping_sub(wire(near)) & MASK_24);
     if ahead < ROUND / 2 { near + ahead } else { (near + ahead).saturating_sub(ROUND) }

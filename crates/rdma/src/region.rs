@@ -1,11 +1,11 @@
-//! The table of registered regions, and the check of every access.
+//! The table of registered regions, and the check that every access must pass.
 
 use weft_verbs::{AccessFlags, ApiError, ProtectionDomain, Region, RegionKeys, Target};
 
 use crate::memory::{MemoryFault, RegionMemory};
 use crate::numbers::KeyNumbers;
 
-/// Reason for which an access is refused.
+/// The reason why an access is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Violation {
     UnknownKey,
@@ -14,24 +14,25 @@ pub(crate) enum Violation {
     Forbidden,
 }
 
-/// An access that has been checked.
+/// The permission for an access that has passed the check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Grant {
     pub(crate) target: Target,
     pub(crate) write_through: bool,
     pub(crate) rpc: Option<u8>,
-    /// From an address of the region to that in the target's own memory, modulo 2^64.
+    /// What must be added to an address of the region to get the address in the target's own memory, modulo
+    /// 2^64.
     offset: u64,
 }
 
 impl Grant {
-    /// Where `address` of the region lies in the target's own memory.
+    /// The address in the target's own memory of the region's address `address`.
     #[inline]
     pub(crate) fn place(self, address: u64) -> u64 {
         address.wrapping_add(self.offset)
     }
 
-    /// Writes where the region says: to the target and, if the region writes through, to HBM.
+    /// Writes to the region's target and, if the region is write-through, to HBM as well.
     #[inline]
     pub(crate) fn store(
         self,
@@ -48,7 +49,7 @@ impl Grant {
     }
 }
 
-/// Attributes that an access is checked against.
+/// An access that is to be checked.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request {
     pub(crate) key: u32,
@@ -62,13 +63,13 @@ pub(crate) struct Request {
 #[derive(Clone, Copy, Debug, Default)]
 struct RegionEntry {
     region: Option<Region>,
-    /// What [`Grant::offset`] becomes.
+    /// The offset for [`Grant::offset`].
     offset: u64,
     lkey: u32,
     rkey: u32,
 }
 
-/// All regions of one NIC, by the indices in their keys.
+/// All regions of one NIC, indexed by the index in their keys.
 #[derive(Debug)]
 pub(crate) struct RegionTable {
     slots: Vec<RegionEntry>,
@@ -107,14 +108,14 @@ impl RegionTable {
         Ok(())
     }
 
-    /// Checks a peer's access, whose key is an rkey.
+    /// Checks a peer's access. The key is an rkey.
     #[inline]
     pub(crate) fn check_remote(&self, request: Request) -> Result<Grant, Violation> {
         let slot = self.slots.get(self.numbers.index(request.key)).filter(|slot| slot.rkey == request.key);
         check(slot, request)
     }
 
-    /// Checks the owner's access, whose key is an lkey.
+    /// Checks a local access. The key is an lkey.
     #[inline]
     pub(crate) fn check_local(&self, request: Request) -> Result<Grant, Violation> {
         let slot = self.slots.get(self.numbers.index(request.key)).filter(|slot| slot.lkey == request.key);

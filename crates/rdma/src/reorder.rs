@@ -1,18 +1,19 @@
-//! Requests that came too early, kept until the gap before them is filled.
+//! Requests that arrived beyond a gap. They are kept until the missing ones have arrived.
 //!
-//! All queue pairs of a NIC share one pool of places, allocated with the NIC. A queue pair's kept packets form a list
-//! in the order of their PSNs. Nothing of them is carried out before its turn: programs poll memory, so no byte may
+//! All queue pairs of a NIC share one pool of entries, which is allocated with the NIC. The packets kept for
+//! a queue pair form a list in the order of their PSNs. No byte of a packet is stored before its turn:
+//! programs poll memory, so bytes must not become visible before bytes that were sent earlier.
 //! land before what was sent before it.
 
 use weft_wire::roce::{AtomicEth, Bth, Packet, Reth};
 
-/// Index that stands for no place.
+/// Index of no entry.
 const NONE: u32 = u32::MAX;
 
-/// Payload bytes that a place is allocated with: the longest path MTU.
+/// Payload bytes that each entry is allocated with: the longest path MTU.
 const PAYLOAD_BYTES: usize = 4_096;
 
-/// A request that was kept.
+/// A request that is kept.
 #[derive(Debug)]
 pub(crate) struct Kept {
     bth: Bth,
@@ -23,7 +24,7 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    /// It, as it arrived.
+    /// The packet, as it arrived.
     pub(crate) fn packet(&self) -> Packet<'_> {
         Packet {
             reth: self.reth,
@@ -36,15 +37,15 @@ impl Kept {
 
 #[derive(Debug)]
 struct Place {
-    /// The next of the same queue pair, or the next free one.
+    /// The next entry of the same queue pair, or the next free entry.
     next: u32,
     sequence: u64,
     kept: Option<Kept>,
-    /// A buffer while nothing is kept.
+    /// The buffer, while the entry is free.
     spare: Vec<u8>,
 }
 
-/// The places of all queue pairs of one NIC.
+/// The entries of all queue pairs of one NIC.
 #[derive(Debug)]
 pub(crate) struct ReorderPool {
     places: Vec<Place>,
@@ -52,7 +53,7 @@ pub(crate) struct ReorderPool {
 }
 
 impl ReorderPool {
-    /// With this many places; with none, it keeps nothing.
+    /// A pool of `places` entries; without entries, no packets are kept.
     pub(crate) fn new(places: usize) -> Self {
         let place = |index: usize| Place {
             next: if index + 1 < places { index as u32 + 1 } else { NONE },
@@ -77,7 +78,7 @@ impl ReorderPool {
     }
 }
 
-/// Packets kept for one queue pair.
+/// The packets that are kept for one queue pair.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reorder {
     first: u32,
@@ -93,14 +94,14 @@ impl Reorder {
         self.first == NONE
     }
 
-    /// Sequence number of the first that is kept.
+    /// Sequence number of the first packet that is kept.
     pub(crate) fn first(&self, pool: &ReorderPool) -> Option<u64> {
         (self.first != NONE).then(|| pool.sequence(self.first))
     }
 
-    /// Keeps a packet, unless it is kept already. Says whether it is kept now.
+    /// Keeps a packet, unless it is kept already. Returns whether it is kept now.
     pub(crate) fn keep(&mut self, sequence: u64, packet: &Packet<'_>, pool: &mut ReorderPool) -> bool {
-        // Mostly it comes behind all others.
+        // Usually the packet follows all others.
         let mut before = NONE;
         if self.last != NONE && pool.sequence(self.last) <= sequence {
             before = self.last;
@@ -143,7 +144,7 @@ impl Reorder {
         true
     }
 
-    /// Takes out the packet whose turn it is, and forgets those whose turn is over.
+    /// Removes the packet `expected` and returns it. Packets with lower sequence numbers are dropped.
     pub(crate) fn take(&mut self, expected: u64, pool: &mut ReorderPool) -> Option<(u32, Kept)> {
         while self.first(pool)? < expected {
             let (place, kept) = self.pop(pool);
@@ -152,7 +153,7 @@ impl Reorder {
         (self.first(pool)? == expected).then(|| self.pop(pool))
     }
 
-    /// The place of a packet that was taken out is free again.
+    /// Frees the entry of a packet that was taken out.
     pub(crate) fn give_back(&self, place: u32, kept: Kept, pool: &mut ReorderPool) {
         let free = pool.free;
         let entry = &mut pool.places[place as usize];
@@ -161,7 +162,7 @@ impl Reorder {
         pool.free = place;
     }
 
-    /// Forgets everything.
+    /// Drops all packets.
     pub(crate) fn clear(&mut self, pool: &mut ReorderPool) {
         while !self.is_empty() {
             let (place, kept) = self.pop(pool);
@@ -202,7 +203,7 @@ mod tests {
     }
 
     proptest! {
-        /// Two queue pairs with one pool keep what a sorted map keeps, and every place comes back.
+        /// Two queue pairs with one pool keep the same packets as a sorted map, and every entry is freed.
         #[test]
         fn packets_come_out_in_order_and_once(steps in prop::collection::vec((0..2usize, 0..40u64, 0..8u8), 1..200)) {
             const PLACES: usize = 6;

@@ -11,7 +11,7 @@ use crate::reorder::ReorderPool;
 use crate::rpc::RpcQueue;
 use crate::shared_receive::SharedReceives;
 
-/// Regions, queues towards the user, counters and credits.
+/// Regions, the completion and call queues, counters and credits.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) regions: RegionTable,
@@ -19,32 +19,32 @@ pub(crate) struct Shared {
     pub(crate) rpc: RpcQueue,
     pub(crate) receives: SharedReceives,
     pub(crate) counters: Counters,
-    /// Requests that came too early.
+    /// Requests that arrived beyond a gap.
     pub(crate) reorder: ReorderPool,
-    /// Payload bytes that the host-facing path can take; `None` if it never runs short.
+    /// Payload bytes that the path to the host can take at present; `None` if it has no limit.
     pub(crate) host_credits: Option<u64>,
     pub(crate) partition_key: u16,
     pub(crate) acknowledge_interval: u32,
-    /// Whether queue pairs limit their rate.
+    /// Whether queue pairs limit their rates.
     pub(crate) rate_control: bool,
-    /// Payload that was changed on its way to memory.
+    /// Buffer for payload that was changed before it is stored.
     pub(crate) changed: Vec<u8>,
 }
 
 impl Shared {
-    /// Checks a peer's access and counts a refusal.
+    /// Checks a peer's access, and counts a refusal.
     #[inline]
     pub(crate) fn check_remote(&mut self, request: Request) -> Result<Grant, Violation> {
         self.regions.check_remote(request).inspect_err(|&violation| self.count_violation(violation))
     }
 
-    /// Checks an access of the owner and counts a refusal.
+    /// Checks a local access, and counts a refusal.
     #[inline]
     pub(crate) fn check_local(&mut self, request: Request) -> Result<Grant, Violation> {
         self.regions.check_local(request).inspect_err(|&violation| self.count_violation(violation))
     }
 
-    /// Spends credits for `bytes` that go to `target`; says whether there were enough (BALBOA 4.3).
+    /// Spends credits for `bytes` that go to `target`. Returns whether there were enough (BALBOA 4.3).
     #[inline]
     pub(crate) fn spend_credits(&mut self, target: Target, bytes: usize) -> bool {
         let Some(credits) = self.host_credits.as_mut().filter(|_| target == Target::Host) else {
@@ -62,7 +62,7 @@ impl Shared {
         }
     }
 
-    /// Stores payload of a request where its region says, as the memory passes it.
+    /// Stores payload of a request in its region, after [`RegionMemory::pass`] has transformed it.
     #[inline]
     pub(crate) fn store(
         &mut self,
@@ -76,7 +76,7 @@ impl Shared {
         grant.store(memory, address, passed)
     }
 
-    /// Counts a refusal that this NIC sends.
+    /// Counts a NAK that this NIC sends.
     pub(crate) fn count_sent_nak(&mut self, code: NakCode) {
         match code {
             NakCode::PsnSequenceError => {}

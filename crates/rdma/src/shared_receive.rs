@@ -1,4 +1,4 @@
-//! Receive requests that several queue pairs take from.
+//! Shared receive queues: receive requests that several queue pairs take.
 
 use std::collections::VecDeque;
 
@@ -57,7 +57,7 @@ impl SharedReceives {
         Ok(())
     }
 
-    /// Takes the oldest request. The queue pair that takes it completes it.
+    /// Removes the oldest request and returns it. The queue pair that takes it completes it.
     pub(crate) fn take(&mut self, number: SharedReceiveQueueNumber) -> Option<ReceiveRequest> {
         self.queues.get_mut(number.0 as usize)?.as_mut()?.requests.pop_front()
     }

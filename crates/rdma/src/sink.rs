@@ -1,13 +1,13 @@
-//! Where packets go as they are made.
+//! The destination of packets that the transport makes.
 
 use weft_wire::roce::Packet;
 
-/// Takes packets as they are made.
+/// A destination of packets.
 pub trait PacketSink {
-    /// Takes one, which has no ICRC yet.
+    /// Takes a packet, which has no ICRC yet.
     fn put(&mut self, packet: &Packet<'_>);
 
-    /// Bytes of all packets that were taken, from the base transport header to the pad bytes.
+    /// Total bytes of all packets so far, from the base transport header to the pad bytes.
     fn bytes(&self) -> usize;
 }
 

@@ -1,12 +1,12 @@
-//! One timer per queue pair, earliest first.
+//! Timers, one for each queue pair, ordered by deadline.
 
 use weft_time::Instant;
 
-/// The timer is not in the heap.
+/// Position of a timer that does not run.
 const ABSENT: u32 = u32::MAX;
 
-/// A binary heap of deadlines that knows where each queue pair's entry is, so that moving a deadline takes
-/// logarithmic time and no entry is ever stale. Space is allocated once.
+/// A binary heap of deadlines that keeps the position of each queue pair's entry. So a deadline is moved in
+/// logarithmic time, and the heap has no stale entries. Its memory is allocated once.
 #[derive(Debug)]
 pub(crate) struct Timers {
     heap: Vec<(Instant, u32)>,
@@ -105,7 +105,8 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Any sequence of settings leaves the earliest deadline in front, equal ones by number.
+        /// After any sequence of settings the earliest deadline is first; of equal deadlines, the one with
+        /// the lowest queue pair index.
         #[test]
         fn the_earliest_is_first(settings in prop::collection::vec((0..20usize, prop::option::of(0..50u64)), 1..200)) {
             let mut timers = Timers::new(20);

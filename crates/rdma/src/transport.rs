@@ -26,51 +26,53 @@ use crate::shared_receive::{SharedReceiveQueueNumber, SharedReceives};
 use crate::sink::PacketSink;
 use crate::timers::Timers;
 
-/// The most queue pairs and regions of one NIC, so that an index leaves room for the rest of its number.
+/// The most queue pairs and regions of one NIC, so that an index leaves some bits of the number or key for
+/// the generation or tag.
 const TABLE_MAX: usize = 1 << 16;
 
-/// Sizes of a NIC's tables, and its behaviour.
+/// The configuration of a NIC: table sizes and behaviour.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Queue pairs; at most 65,536.
+    /// Number of queue pairs; at most 65,536.
     pub max_queue_pairs: usize,
-    /// Regions; at most 65,536.
+    /// Number of regions; at most 65,536.
     pub max_regions: usize,
-    /// Requests and completions that can exist at a time, over all queue pairs.
+    /// The most requests and completions that exist at a time, over all queue pairs.
     pub completion_queue_depth: usize,
-    /// Calls of engines that can wait.
+    /// The most calls of engines that may be queued.
     pub rpc_queue_depth: usize,
-    /// Requests in one send or receive queue, at most.
+    /// The most requests in one send or receive queue.
     pub max_queue_depth: u32,
-    /// READs and atomics outstanding on one queue pair, in each direction, at most.
+    /// The most outstanding READs and atomics on one queue pair, in each direction.
     pub max_rd_atomic: u8,
-    /// Packets outstanding on one queue pair, at most; 1 to 2^20.
+    /// The most outstanding packets on one queue pair; 1 to 2^20.
     pub window_packets: u32,
-    /// A requester asks for an acknowledgement at least once in so many packets.
+    /// A requester requests an acknowledgement at least once in this number of packets.
     pub acknowledge_interval: u32,
-    /// The shortest time-out that measured round trips may come to. A time-out is at most that of verbs, which is also
-    /// what a queue pair begins with.
+    /// The lower bound of time-outs that follow measured round trips. A queue pair starts with the time-out
+    /// of verbs, which is also the upper bound.
     pub timeout_floor: Duration,
-    /// Requests that came too early and can be kept at a time, over all queue pairs, of up to 4,096 bytes each, until
-    /// the gap before them is filled. With none, a requester has to send all of them again. Peers are told, so that
-    /// those that understand it send nothing again but what is missing.
+    /// The most requests that are kept if they arrive beyond a gap, over all queue pairs, with up to 4,096
+    /// bytes each. With 0, a requester must send all packets beyond a gap again. Otherwise answers tell peers
+    /// of this ability, so that those that understand it send only missing packets again.
     pub reorder_packets: usize,
-    /// Packets that a queue pair sends in its turn before the next has one; at least 1. More than 1 is for ports that
-    /// send runs of packets of equal size at once. The packets of one message behind its first are such a run, and so
-    /// are the first packets of messages on several queue pairs: a turn ends between them.
+    /// Packets that a queue pair sends before the next queue pair has its turn; at least 1. More than 1 is
+    /// for ports that send runs of packets of equal size at once. The packets of one message after its first
+    /// form such a run, and so do the first packets of messages on several queue pairs. A turn ends between
+    /// these.
     pub burst_packets: u32,
-    /// Congestion control, which decides the window of a queue pair.
+    /// Creates the congestion control of each queue pair.
     pub congestion_control: CongestionControlFactory,
-    /// Whether queue pairs limit their rate when they are told of congestion, by DCQCN ([`crate::rate`]), and tell
-    /// switches that requests may be marked. Without it no queue pair waits, whatever the network is like.
+    /// Whether queue pairs limit their rates by DCQCN ([`crate::rate`]) when they receive congestion
+    /// notifications, and allow switches to mark their requests. Without it, queue pairs ignore congestion.
     pub rate_control: bool,
-    /// Payload bytes that the host-facing path takes before some are returned
-    /// ([`Transport::return_host_credits`]); `None` if it never runs short.
+    /// Payload bytes that the path to the host takes before credits must be returned
+    /// ([`Transport::return_host_credits`]); `None` if it has no limit.
     pub host_credit_bytes: Option<u64>,
-    /// The partition of all queue pairs.
+    /// The partition key of all queue pairs.
     pub partition_key: u16,
-    /// From where the keys of regions are drawn. Not a secret against a determined attacker: keys are 32 bits,
-    /// of which the index takes some.
+    /// The seed of region keys. It does not protect against a determined attacker: keys have 32 bits, of
+    /// which the index takes some.
     pub key_seed: u64,
 }
 
@@ -97,7 +99,7 @@ impl Default for Config {
     }
 }
 
-/// Destination of a packet.
+/// Where a packet goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transmit {
     /// The peer's address; the UDP destination port is [`weft_wire::roce::UDP_PORT`].
@@ -106,25 +108,27 @@ pub struct Transmit {
     pub source_port: u16,
     /// The local queue pair that sends.
     pub queue_pair: QueuePairNumber,
-    /// The type of service of the IP header.
+    /// The type of service for the IP header.
     pub type_of_service: u8,
 }
 
-/// The type of service of congestion notifications: class selector 6, which switches serve first, and not to be marked.
+/// The type of service of congestion notifications: class selector 6, which switches serve first, and not
+/// markable.
 pub const NOTIFICATION_TYPE_OF_SERVICE: u8 = 48 << 2;
 
-/// The transport of one NIC. The crate's documentation has the contract.
+/// The transport of one NIC. The crate's documentation has its contract.
 #[derive(Debug)]
 pub struct Transport {
     config: Config,
-    /// By the indices in their numbers.
+    /// The queue pairs, indexed by the index in their numbers.
     slots: Vec<Option<QueuePair>>,
     numbers: QueuePairNumbers,
     arbiter: Arbiter,
-    /// The queue pair that is sending now, which is not in the arbiter's queue, and its remaining packets.
+    /// The queue pair whose turn it is, with the number of packets that it may still send. It is not in the
+    /// arbiter's list.
     turn: Option<(usize, u32)>,
     timers: Timers,
-    /// Queue pairs, by index, whose peers await a congestion notification; each at most once.
+    /// Indices of queue pairs whose peers are to get a congestion notification; each index at most once.
     notifications: VecDeque<usize>,
     shared: Shared,
 }
@@ -133,7 +137,7 @@ impl Transport {
     /// A transport without queue pairs and regions.
     ///
     /// # Panics
-    /// If a figure of `config` is outside the range that its documentation gives.
+    /// If a value of `config` is out of range.
     pub fn new(config: Config) -> Self {
         assert!((1..=TABLE_MAX).contains(&config.max_queue_pairs), "1 to 65,536 queue pairs");
         assert!((1..=TABLE_MAX).contains(&config.max_regions), "1 to 65,536 regions");
@@ -164,10 +168,10 @@ impl Transport {
         }
     }
 
-    /// Creates a queue pair in state RESET.
+    /// Creates a queue pair in the state RESET.
     ///
     /// # Errors
-    /// All queue pairs are in use, or an attribute exceeds the configuration.
+    /// If all queue pairs are in use, or an attribute exceeds the configuration.
     pub fn create_queue_pair(
         &mut self,
         attributes: QueuePairAttributes,
@@ -187,7 +191,8 @@ impl Transport {
     /// Changes the state or the attributes of a queue pair.
     ///
     /// # Errors
-    /// The queue pair does not exist, its state does not allow the change, or an attribute is out of range.
+    /// If the queue pair does not exist, its state does not allow the change, or an attribute is out of
+    /// range.
     pub fn modify_queue_pair(&mut self, number: QueuePairNumber, change: Modify) -> Result<(), ApiError> {
         let index = self.find(number).ok_or(ApiError::UnknownQueuePair(number))?;
         let resources = self.config.max_rd_atomic.into();
@@ -217,10 +222,11 @@ impl Transport {
         Ok(())
     }
 
-    /// Takes a queue pair from RESET to RTS: what a connection manager does once both ends know each other.
+    /// Takes a queue pair from RESET to RTS, as a connection manager does after both ends have exchanged
+    /// their numbers.
     ///
     /// # Errors
-    /// As [`Transport::modify_queue_pair`]; the queue pair is then in the last state that it reached.
+    /// As [`Transport::modify_queue_pair`]. Then the queue pair is in the last state that it reached.
     pub fn connect(
         &mut self,
         number: QueuePairNumber,
@@ -233,10 +239,10 @@ impl Transport {
         self.modify_queue_pair(number, Modify::ReadyToSend(send))
     }
 
-    /// Takes a queue pair away, with its requests and without completions for them.
+    /// Destroys a queue pair. Its requests are dropped without completions.
     ///
     /// # Errors
-    /// The queue pair does not exist.
+    /// If the queue pair does not exist.
     pub fn destroy_queue_pair(&mut self, number: QueuePairNumber) -> Result<(), ApiError> {
         let index = self.find(number).ok_or(ApiError::UnknownQueuePair(number))?;
         let mut queue_pair = self.slots[index].take().expect("found above");
@@ -247,10 +253,10 @@ impl Transport {
         Ok(())
     }
 
-    /// What a queue pair is like now.
+    /// The present state and attributes of a queue pair.
     ///
     /// # Errors
-    /// The queue pair does not exist.
+    /// If the queue pair does not exist.
     pub fn query_queue_pair(&self, number: QueuePairNumber) -> Result<QueuePairInformation, ApiError> {
         let index = self.find(number).ok_or(ApiError::UnknownQueuePair(number))?;
         Ok(self.slots[index].as_ref().expect("found above").information())
@@ -271,13 +277,13 @@ impl Transport {
     /// Registers a region.
     ///
     /// # Errors
-    /// All regions are in use, or the region leaves the address space.
+    /// If all regions are in use, or the region exceeds the address space.
     pub fn register_region(&mut self, region: Region) -> Result<RegionKeys, ApiError> {
         self.shared.regions.register(region)
     }
 
-    /// Registers a region whose first byte lies at `place` of the target's own memory, apart from the address under
-    /// which peers see it.
+    /// Registers a region whose first byte is at address `place` of the target's own memory. The address that
+    /// peers use can be different.
     ///
     /// # Errors
     /// As [`Transport::register_region`].
@@ -285,27 +291,27 @@ impl Transport {
         self.shared.regions.register_at(region, place)
     }
 
-    /// Changes what is allowed in a region, from the next packet on.
+    /// Changes the access flags of a region. The change applies from the next packet on.
     ///
     /// # Errors
-    /// No region has these keys.
+    /// If no region has these keys.
     pub fn modify_region(&mut self, keys: RegionKeys, access: AccessFlags) -> Result<(), ApiError> {
         self.shared.regions.modify(keys, access)
     }
 
-    /// Takes a region away, from the next packet on, and returns what it was.
+    /// Deregisters a region, and returns it. Accesses are refused from the next packet on.
     ///
     /// # Errors
-    /// No region has these keys.
+    /// If no region has these keys.
     pub fn deregister_region(&mut self, keys: RegionKeys) -> Result<Region, ApiError> {
         self.shared.regions.deregister(keys)
     }
 
-    /// Queues a work request. On a queue pair in ERROR it completes at once, flushed.
+    /// Posts a work request. On a queue pair in the state ERROR it completes at once as flushed.
     ///
     /// # Errors
-    /// The queue pair does not exist or is not in RTS or ERROR, a queue is full, or the request can never be
-    /// carried out.
+    /// If the queue pair does not exist or is not in RTS or ERROR, a queue is full, or the request can never
+    /// be executed.
     pub fn post_send(
         &mut self,
         _now: Instant,
@@ -319,31 +325,31 @@ impl Transport {
         Ok(())
     }
 
-    /// Queues a receive request. On a queue pair in ERROR it completes at once, flushed.
+    /// Posts a receive request. On a queue pair in the state ERROR it completes at once as flushed.
     ///
     /// # Errors
-    /// The queue pair does not exist or is in RESET, or a queue is full.
+    /// If the queue pair does not exist or is in RESET, or a queue is full.
     pub fn post_receive(&mut self, number: QueuePairNumber, request: ReceiveRequest) -> Result<(), ApiError> {
         let index = self.find(number).ok_or(ApiError::UnknownQueuePair(number))?;
         self.slots[index].as_mut().expect("found above").post_receive(request, &mut self.shared)
     }
 
-    /// Makes a queue of at most `depth` receive requests that queue pairs share.
+    /// Creates a shared receive queue for at most `depth` receive requests.
     pub fn create_shared_receive_queue(&mut self, depth: u32) -> SharedReceiveQueueNumber {
         self.shared.receives.create(depth)
     }
 
-    /// Takes a shared receive queue away, with its requests and without completions for them.
+    /// Destroys a shared receive queue. Its requests are dropped without completions.
     pub fn destroy_shared_receive_queue(&mut self, number: SharedReceiveQueueNumber) {
         let Shared { receives, completions, .. } = &mut self.shared;
         receives.destroy(number, completions);
     }
 
-    /// Lets a queue pair, to which nothing has been posted, take its receive requests from a shared queue: one when a
-    /// message needs one.
+    /// Makes a queue pair take its receive requests from a shared queue, one when a message needs one. No
+    /// receive requests must have been posted to the queue pair itself.
     ///
     /// # Errors
-    /// The queue pair does not exist.
+    /// If the queue pair does not exist.
     pub fn share_receives(
         &mut self,
         number: QueuePairNumber,
@@ -354,10 +360,10 @@ impl Transport {
         Ok(())
     }
 
-    /// Queues a receive request for any queue pair that shares the queue.
+    /// Posts a receive request for any queue pair that shares the queue.
     ///
     /// # Errors
-    /// There is no such queue, or it or the completion queue is full.
+    /// If the queue does not exist, or it or the completion queue is full.
     pub fn post_shared_receive(
         &mut self,
         number: SharedReceiveQueueNumber,
@@ -367,20 +373,20 @@ impl Transport {
         receives.post(number, request, completions)
     }
 
-    /// Takes the oldest receive request out of a shared queue, for who receives by another service. The transport
-    /// completes it no more.
+    /// Removes the oldest receive request from a shared queue, for a receiver of another service (such as
+    /// datagrams). The transport does not complete this request.
     pub fn take_shared_receive(&mut self, number: SharedReceiveQueueNumber) -> Option<ReceiveRequest> {
         let request = self.shared.receives.take(number)?;
         self.shared.completions.release(1);
         Some(request)
     }
 
-    /// Receive requests in a shared queue.
+    /// Number of receive requests in a shared queue.
     pub fn shared_receives_queued(&self, number: SharedReceiveQueueNumber) -> usize {
         self.shared.receives.queued(number)
     }
 
-    /// Takes a packet from `source`, without a congestion mark and with a correct ICRC.
+    /// Handles a packet from `source` that has a correct ICRC and no congestion mark.
     pub fn receive(
         &mut self,
         now: Instant,
@@ -391,7 +397,8 @@ impl Transport {
         self.receive_marked(now, source, packet, false, memory);
     }
 
-    /// As [`Transport::receive`]; `marked` says whether a switch has set "congestion experienced" in the IP header.
+    /// As [`Transport::receive`]. `marked`: whether a switch has set "congestion experienced" in the IP
+    /// header.
     pub fn receive_marked(
         &mut self,
         now: Instant,
@@ -419,8 +426,8 @@ impl Transport {
         self.settle(index);
     }
 
-    /// Gives the next packet to `out`, without ICRC, and says where it goes; a vector is appended to. Returns `None`,
-    /// and leaves `out` as it is, if there is nothing to send now.
+    /// Passes the next packet, without ICRC, to `out` (a vector gets it appended), and returns its
+    /// destination. Returns `None`, and does not change `out`, if there is nothing to send now.
     pub fn poll_transmit(
         &mut self,
         now: Instant,
@@ -445,7 +452,7 @@ impl Transport {
                 queue_pair: queue_pair.number(),
                 type_of_service: if is_request && self.config.rate_control { CONGESTION_CAPABLE } else { 0 },
             };
-            // The first packets of several queue pairs are a run of equal size, too.
+            // First packets are a run of their own size, so the turn ends before and after one.
             if sent && left > 1 && !queue_pair.is_beside_first() {
                 self.timers.set(index, queue_pair.deadline());
                 self.turn = Some((index, left - 1));
@@ -458,7 +465,7 @@ impl Transport {
         }
     }
 
-    /// The congestion notification that is due, if there is one: before all else.
+    /// Makes the congestion notification that is due, if there is one. It precedes all other packets.
     fn transmit_notification(&mut self, out: &mut impl PacketSink) -> Option<Transmit> {
         let index = self.notifications.pop_front()?;
         let queue_pair =
@@ -490,35 +497,35 @@ impl Transport {
         }
     }
 
-    /// The oldest completion.
+    /// Removes the oldest completion and returns it.
     pub fn poll_completion(&mut self) -> Option<Completion> {
         self.shared.completions.pop()
     }
 
-    /// Takes out the completions of a queue pair that wait to be polled: with a reset, nothing of its earlier life is
-    /// left.
+    /// Removes the completions of a queue pair that are not polled yet. Together with a reset this removes
+    /// all traces of its former connection.
     pub fn forget_completions(&mut self, number: QueuePairNumber) {
         self.shared.completions.forget(number);
     }
 
-    /// The oldest call of an engine.
+    /// Removes the oldest call of an engine and returns it.
     pub fn poll_rpc(&mut self) -> Option<RpcWrite> {
         self.shared.rpc.pop()
     }
 
-    /// The host-facing path has taken `bytes` of payload and can take as many more.
+    /// The path to the host has taken `bytes` of payload, and can take as many more.
     pub fn return_host_credits(&mut self, bytes: u64) {
         if let (Some(credits), Some(limit)) = (&mut self.shared.host_credits, self.config.host_credit_bytes) {
             *credits = credits.saturating_add(bytes).min(limit);
         }
     }
 
-    /// The configuration it was made with.
+    /// The configuration.
     pub const fn config(&self) -> &Config {
         &self.config
     }
 
-    /// Counters since the NIC began.
+    /// Counters since the NIC was created.
     pub fn counters(&self) -> &Counters {
         &self.shared.counters
     }
@@ -527,7 +534,7 @@ impl Transport {
         find(&self.slots, &self.numbers, number)
     }
 
-    /// Brings the timer and the turn of a queue pair in line with what it wants after a change.
+    /// Updates the timer and the arbitration of a queue pair after an event.
     #[inline]
     fn settle(&mut self, index: usize) {
         let Some(queue_pair) = &self.slots[index] else { return };
@@ -539,7 +546,7 @@ impl Transport {
     }
 }
 
-/// The place of a queue pair, from its number alone.
+/// The index of a queue pair, if it exists.
 #[inline]
 fn find(slots: &[Option<QueuePair>], numbers: &QueuePairNumbers, number: QueuePairNumber) -> Option<usize> {
     let index = numbers.index(number);

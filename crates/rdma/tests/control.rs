@@ -1,4 +1,4 @@
-//! Control of queue pairs by users and their host: states, attributes, limits, errors, congestion marks.
+//! Control of queue pairs by their users: states, attributes, limits, errors, congestion marks.
 
 mod common;
 
@@ -17,7 +17,7 @@ fn write(peer: &Node) -> Operation {
     Operation::Write { remote: peer.remote(0x2000), immediate: None }
 }
 
-/// Carries everything between the two that they have to say; `mark` says which packets meet congestion.
+/// Delivers all packets in both directions. `mark` decides which packets a switch marks.
 fn exchange(nodes: &mut [Node; 2], now: Instant, mark: impl Fn(&mut Packet<'_>) -> bool) {
     loop {
         let mut quiet = true;
@@ -121,7 +121,7 @@ fn what_cannot_be_carried_out_or_kept_is_refused_and_changes_nothing() {
     }
     assert_eq!(node.transport.post_send(NOW, number, request), Err(ApiError::CompletionQueueFull));
     assert_eq!(node.transport.query_queue_pair(number).unwrap().send_queued, 3);
-    // The places come back with the queue pair.
+    // The reserved completion entries are released with the queue pair.
     node.transport.destroy_queue_pair(number).unwrap();
     assert_eq!(node.transport.post_send(NOW, number, request), Err(ApiError::UnknownQueuePair(number)));
     assert!(node.transport.poll_transmit(NOW, &mut node.memory, &mut Vec::new()).is_none());
@@ -134,7 +134,7 @@ fn what_cannot_be_carried_out_or_kept_is_refused_and_changes_nothing() {
     assert_eq!(node.transport.post_send(NOW, number, request), Err(ApiError::QueueFull(1)));
 }
 
-/// A queue pair that is taken away in the middle of traffic leaves the others alone, and its number dies with it.
+/// A queue pair that is destroyed under traffic does not disturb the others, and its number becomes invalid.
 #[test]
 fn a_queue_pair_can_be_destroyed_under_traffic() {
     let mut nodes =
@@ -155,7 +155,8 @@ fn a_queue_pair_can_be_destroyed_under_traffic() {
     assert_eq!(nodes[0].transport.next_deadline(), None);
 }
 
-/// The flushed completions of an ERROR state that the user asked for: send queue, then receive queue, in order.
+/// If the user requests the ERROR state, all requests complete as flushed: first the send queue, then the
+/// receive queue, each in order.
 #[test]
 fn error_flushes_all_requests_in_order() {
     let [mut node, peer] = connected(&Config::default(), &Connection::default());
@@ -180,8 +181,9 @@ fn time_out_code_zero_waits_for_ever() {
     assert_eq!(node.transport.next_deadline(), None);
 }
 
-/// A mark on the way comes back as a notification and halves the window; acknowledged packets widen it again, a
-/// time-out narrows it to one packet. The congestion bits of the base transport header mean nothing.
+/// A mark on a packet returns as a notification, which halves the window. Acknowledged packets increase it
+/// again, and a time-out reduces it to one packet. The congestion bits of the base transport header have no
+/// effect.
 #[test]
 fn congestion_marks_and_losses_reach_the_congestion_control() {
     let config =
@@ -230,8 +232,8 @@ fn congestion_marks_and_losses_reach_the_congestion_control() {
     assert_eq!(nodes[0].completions().len(), 4);
 }
 
-/// A switch with four paths that hashes ports gives each of them a fair share of connections, whatever numbers queue
-/// pairs have.
+/// A switch with four paths that hashes ports gives each path a fair share of connections, whatever the
+/// numbers of the queue pairs are.
 #[test]
 fn source_ports_spread_over_paths() {
     for (first, step, peer, peer_step) in [(0x11, 1, 0x11, 1), (0x400, 0x200, 0x400, 0x200), (2, 2, 64, 0)] {
@@ -249,7 +251,7 @@ fn source_ports_spread_over_paths() {
     }
 }
 
-/// The UDP source port is constant for a connection and lies in the dynamic range.
+/// The UDP source port is constant for a connection and in the dynamic range.
 #[test]
 fn source_ports_spread_connections_and_stay_with_them() {
     let [mut node, peer] = connected(&Config::default(), &Connection::default());

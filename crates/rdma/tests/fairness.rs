@@ -1,4 +1,4 @@
-//! Queue pairs share the wire evenly, and answers and requests do not starve each other.
+//! Queue pairs share the wire fairly, and responses and requests do not starve each other.
 
 mod common;
 
@@ -56,7 +56,7 @@ fn post(end: &mut End, peer: RegionKeys, index: usize, now: Instant, read: bool,
     end.transport.post_send(now, end.queue_pairs[index], request).unwrap();
 }
 
-/// Sends one packet from `ends[side]`, if it has one, and says which queue pair it came from and what it was.
+/// Sends one packet from `ends[side]`, if it has one. Returns its queue pair and its opcode.
 fn step(ends: &mut [End; 2], side: usize, now: Instant) -> Option<(QueuePairNumber, Opcode)> {
     let mut out = Vec::new();
     let end = &mut ends[side];
@@ -68,15 +68,15 @@ fn step(ends: &mut [End; 2], side: usize, now: Instant) -> Option<(QueuePairNumb
     Some((transmit.queue_pair, packet.bth.opcode))
 }
 
-/// Jain's index: 1 if all have the same share, 1/n if one has it all.
+/// Jain's fairness index: 1 if all shares are equal, 1/n if one of n has everything.
 fn jain(shares: &[u64]) -> f64 {
     let sum: f64 = shares.iter().map(|&share| share as f64).sum();
     let squares: f64 = shares.iter().map(|&share| (share as f64).powi(2)).sum();
     sum * sum / (shares.len() as f64 * squares)
 }
 
-/// 32 of 500 queue pairs always have messages queued, of 1 to 16 packets, some of them many more messages
-/// than others. In each turn the wire takes one packet.
+/// 32 of 500 queue pairs always have messages of 1 to 16 packets queued; some have many more messages than
+/// others. In each step the wire takes one packet.
 #[test]
 fn thirty_two_busy_of_five_hundred_share_the_wire_evenly() {
     let mut ends = ends();
@@ -103,8 +103,8 @@ fn thirty_two_busy_of_five_hundred_share_the_wire_evenly() {
     assert!(jain(&shares) >= 0.99, "{} {shares:?}", jain(&shares));
 }
 
-/// A turn ends after a burst, before and behind the first packet of a longer message, or if the queue pair has nothing
-/// more, and what is posted or acknowledged meanwhile does not put it in line twice.
+/// A turn ends after a burst, before and after the first packet of a longer message, or if the queue pair has
+/// no more packets. Posts and acknowledgements during a turn do not put the queue pair into the list twice.
 #[test]
 fn a_turn_may_have_several_packets() {
     let mut ends = ends_with(Config { burst_packets: 4, ..Config::default() });
@@ -125,7 +125,8 @@ fn a_turn_may_have_several_packets() {
     assert_eq!(std::iter::from_fn(|| ends[0].transport.poll_completion()).count(), 4);
 }
 
-/// On one connection both ends READ and WRITE without pause: each kind of packet gets its part of the wire.
+/// On one connection both ends READ and WRITE continuously. Both kinds of packets get their share of the
+/// wire.
 #[test]
 fn responses_and_requests_of_one_queue_pair_take_turns() {
     let mut ends = ends();

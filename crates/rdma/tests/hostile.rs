@@ -1,4 +1,5 @@
-//! A peer that sends whatever it likes: nothing panics, and no byte outside what it was granted changes.
+//! A peer that sends arbitrary packets. Nothing panics, and no byte changes outside the memory that was
+//! granted to the peer.
 
 mod common;
 
@@ -11,7 +12,7 @@ use weft_time::{Duration, Instant};
 use weft_verbs::{AccessFlags, Operation, ReceiveRequest, Region, RegionKeys, Target};
 use weft_wire::roce::{Aeth, AtomicEth, Bth, Congestion, NakCode, Opcode, Packet, Reth, Syndrome};
 
-/// The only memory that the peer may write, and that which answers and messages fill.
+/// The only memory that the peer may write; and the memory that receives responses and messages.
 const BOX: (u64, u64) = (0x1000, 0x400);
 const SINK: (u64, u64) = (0x3000, 0x400);
 
@@ -31,7 +32,7 @@ fn syndrome() -> impl Strategy<Value = Syndrome> {
     ]
 }
 
-/// Addresses in and around the box, and the extremes.
+/// Addresses in and around the granted memory, and extreme ones.
 fn address() -> impl Strategy<Value = u64> {
     prop_oneof![0xf00..0x1500u64, (0x200..0x280u64).prop_map(|word| word * 8), any::<u64>(), Just(u64::MAX)]
 }
@@ -40,7 +41,8 @@ fn length() -> impl Strategy<Value = u32> {
     prop_oneof![0..0x500u32, any::<u32>(), Just(8), Just(256), Just(1 << 31)]
 }
 
-/// The PSN relative to what fits, the right key or another, and what a packet has beyond its opcode.
+/// A packet's PSN relative to the expected one, whether its key is right, and fields that do not match its
+/// opcode.
 #[derive(Clone, Debug)]
 struct Attack {
     opcode: Opcode,
@@ -80,7 +82,7 @@ fn attack() -> impl Strategy<Value = Attack> {
         })
 }
 
-/// A victim, whose peer the attacks play.
+/// The node under attack. The test plays its peer.
 struct Victim {
     node: Node,
     source: Ipv4Addr,
@@ -93,7 +95,7 @@ impl Victim {
     fn new() -> Self {
         let [mut node, peer] =
             connected(&Config { max_queue_pairs: 4, ..Config::default() }, &Connection::default());
-        // No region is open to the peer.
+        // The peer gets no access to the whole memory.
         node.transport.modify_region(node.keys, AccessFlags::NONE).unwrap();
         let region = |(address, length), access| Region::host(address, length, access);
         let keys = node.transport.register_region(region(BOX, AccessFlags::ALL)).unwrap();
@@ -106,7 +108,7 @@ impl Victim {
     fn suffer(&mut self, attack: &Attack) {
         let node = &mut self.node;
         let information = node.transport.query_queue_pair(node.queue_pair).unwrap();
-        // Now and then the victim itself has something to do.
+        // The node under attack sometimes posts a request itself.
         let (at, length) = SINK;
         let local = node.local(at, length as u32 / 2);
         let remote = node.remote(0x40);
@@ -203,7 +205,8 @@ proptest! {
     }
 }
 
-/// Packets for nobody, from elsewhere or of another partition are dropped, each under its own counter.
+/// Packets for an unknown queue pair, from another source or of another partition are dropped, each with its
+/// own counter.
 #[test]
 fn what_is_not_for_a_queue_pair_is_dropped_and_counted() {
     let [mut node, peer] = connected(&Config::default(), &Connection::default());
@@ -238,7 +241,8 @@ fn what_is_not_for_a_queue_pair_is_dropped_and_counted() {
     assert_eq!(node.transport.counters().drop_wrong_state, 1);
 }
 
-/// A message must end before the next begins, have the length that it announced, and full packets but the last.
+/// A message must end before the next begins, must have the length that it announced, and all its packets but
+/// the last must be full.
 #[test]
 fn opcodes_and_lengths_that_do_not_follow_are_invalid_requests() {
     use Opcode::{
@@ -288,7 +292,7 @@ fn opcodes_and_lengths_that_do_not_follow_are_invalid_requests() {
     }
 }
 
-/// A peer that has more READs outstanding than was agreed is refused.
+/// A peer that has more READs outstanding than agreed is refused.
 #[test]
 fn more_reads_than_agreed_are_an_invalid_request() {
     let [mut node, peer] =

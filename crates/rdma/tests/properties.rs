@@ -1,5 +1,5 @@
-//! Whatever a network does to packets, each work request completes once and in order, and memory is what a
-//! model that carries the requests out one after the other says.
+//! Under all network faults, each work request completes once and in order, and the memory is the same as in
+//! a model that executes the requests one after the other.
 
 mod common;
 
@@ -17,8 +17,8 @@ use weft_verbs::{
 };
 use weft_wire::roce::Packet;
 
-/// Addresses on each node: its constant source, the target of its peer's operations, and its landing area for responses
-/// and messages.
+/// Addresses on each node: data that does not change, the target of the peer's operations, and buffers for
+/// responses and messages.
 const SOURCE: usize = 0x0000;
 const TARGET: usize = 0x8000;
 const SINKS: usize = 0x1_0000;
@@ -28,7 +28,7 @@ const SLOT: usize = 0x800;
 const SLOTS: usize = AREA / SLOT;
 const OPERATIONS: u64 = 60;
 
-/// Faults of the network, each in thousandths of all packets.
+/// Probabilities of network faults, in thousandths of all packets.
 #[derive(Clone, Copy, Debug)]
 struct Faults {
     loss: u64,
@@ -36,18 +36,19 @@ struct Faults {
     reordering: u64,
 }
 
-/// Expected result of an operation.
+/// The expected result of an operation.
 enum Expected {
     Nothing,
     Data(Vec<u8>),
 }
 
-/// One node's view of the conversation, and the model of its target area.
+/// One node's requests that are outstanding, and the model of its target area.
 struct Player {
     model: Vec<u8>,
     posted: u64,
     outstanding: VecDeque<(u64, Expected)>,
-    /// Messages that this node must receive, in order: content if it lies in the receive slot, immediate data.
+    /// Messages that this node must receive, in order: the content if the message is a SEND, and the
+    /// immediate data.
     messages: VecDeque<(Option<Vec<u8>>, Option<u32>)>,
     receives_posted: u64,
     receives_done: u64,
@@ -62,7 +63,7 @@ struct World {
     flying: Vec<(Instant, u64, usize, Vec<u8>)>,
     order: u64,
     mtu: u64,
-    /// Whether each request waits for the READs and atomics before it.
+    /// Whether each request waits for earlier READs and atomics.
     fenced: bool,
 }
 
@@ -128,7 +129,7 @@ impl World {
         self.below(1_000) < thousandths
     }
 
-    /// Posts one random work request of node `side` and carries it out in the model.
+    /// Posts a random work request of node `side`, and executes it in the model.
     fn post(&mut self, side: usize) {
         let id = self.players[side].posted;
         if id == OPERATIONS || self.players[side].outstanding.len() == SLOTS {
@@ -150,11 +151,12 @@ impl World {
         let choice = self.below(6);
         let value = self.random.next_u64();
         let immediate = (value.is_multiple_of(2)).then_some(value as u32);
-        // A request that completes silently frees its entry with the next signalled one, so not all entries can be
-        // silent.
+        // An unsignalled request frees its entry only when a later signalled one completes, so not all
+        // entries may be unsignalled.
         let silent = self.below(4) == 0 && self.players[side].outstanding.len() + 1 < SLOTS;
 
-        // A READ that is repeated may see what a later request writes, unless that waits for it.
+        // A repeated READ may see the effect of a later request, unless that one is fenced. So without fences
+        // only constant data is checked.
         let constant = (!self.fenced).then(|| {
             let image = self.nodes[1 - side].memory.image(Target::Host);
             image[SOURCE + at..SOURCE + at + length].to_vec()
@@ -219,7 +221,7 @@ impl World {
         player.receives_posted += 1;
     }
 
-    /// Gives all packets that node `side` has to the network.
+    /// Passes all packets of node `side` to the network.
     fn transmit(&mut self, side: usize) {
         loop {
             let mut bytes = Vec::new();
@@ -259,7 +261,7 @@ impl World {
                     player.receives_done += 1;
                 }
                 _ => loop {
-                    // Unsignalled requests before it have completed.
+                    // Earlier unsignalled requests have completed too.
                     let (id, expected) =
                         player.outstanding.pop_front().expect("only what is outstanding completes");
                     if let Expected::Data(data) = expected {
@@ -345,7 +347,7 @@ proptest! {
     }
 }
 
-/// The property above would be worth little if the network did not force every kind of recovery.
+/// Checks that the faults cause every kind of recovery. Otherwise the property above would prove little.
 #[test]
 fn the_faults_force_every_kind_of_recovery() {
     let mut sums = std::collections::BTreeMap::new();

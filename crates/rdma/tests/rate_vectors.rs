@@ -1,14 +1,13 @@
-//! The rate machine, event by event, as the gateware's block test replays it: `rtl/rdma/vectors/rate_machine.txt` is
-//! written by
-//! `UPDATE=1 cargo test -p weft-rdma --test rate_vectors` and read by `rtl/rdma/test_rate_machine.py`. So the twins
-//! compute the same bits.
+//! The vectors by which the gateware's block test replays the rate machine event by event. `UPDATE=1 cargo
+//! test -p weft-rdma --test rate_vectors` writes `rtl/rdma/vectors/rate_machine.txt`, and
+//! `rtl/rdma/test_rate_machine.py` reads it. So Rust and gateware compute the same bits.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
 use weft_rdma::rate::{RateMachine, STEP_BYTES};
 
-/// A generator of its own, so that the file depends on nothing else (SplitMix64).
+/// A random number generator of its own (SplitMix64), so that the file depends on nothing else.
 struct Draws(u64);
 
 impl Draws {
@@ -21,8 +20,8 @@ impl Draws {
     }
 }
 
-/// Runs of different temper, from many notifications to few: what happens, and the state and the time of a byte
-/// afterwards.
+/// Runs with many notifications to few. Each line has an event, and afterwards the state of the machine and
+/// the time of a byte.
 fn vectors() -> String {
     let mut text =
         String::from("# event bytes current target alpha timer_steps byte_steps bytes byte_time\n");
@@ -31,7 +30,7 @@ fn vectors() -> String {
     for (run, calm) in [2, 4, 8, 16, 32, 64, 128].into_iter().enumerate() {
         let mut machine = RateMachine::default();
         text.push_str("fresh\n");
-        // Long runs of periods alone and of bytes alone reach the saturated counts.
+        // Long runs of only timer periods, or of only bytes, saturate the counts of steps.
         let bytes_of_three = [1, 1, 2, 3, 3, 2, 1][run];
         for _ in 0..400 {
             let (event, bytes) = if !machine.is_limited() || draws.below(calm) == 0 {
@@ -39,7 +38,7 @@ fn vectors() -> String {
                 notifications += 1;
                 ("notification", 0)
             } else if draws.below(3) < bytes_of_three {
-                // Near the end of a step now and then.
+                // Sometimes near the end of a step.
                 let left = STEP_BYTES - machine.bytes;
                 let bytes =
                     if left < 4_200 && draws.below(2) == 0 { left } else { 70 + draws.below(4_130) as u32 };
@@ -56,7 +55,7 @@ fn vectors() -> String {
                 machine.byte_time()
             )
             .unwrap();
-            // Steps of bytes come once in hundreds of packets: the count jumps.
+            // A byte step takes hundreds of packets, so the counter is set forward.
             if event == "bytes" && draws.below(3) == 0 && machine.is_limited() {
                 machine.bytes = STEP_BYTES - 1 - draws.below(4_000) as u32;
                 writeln!(text, "set {}", machine.bytes).unwrap();

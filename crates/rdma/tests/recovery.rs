@@ -1,4 +1,4 @@
-//! Reactions of a requester to reports of loss while it recovers already.
+//! How a requester handles reports of loss while it is already recovering.
 
 mod common;
 
@@ -12,7 +12,7 @@ const PSN: u32 = 100;
 const MTU: u32 = 256;
 const TIMEOUT: u8 = 8;
 
-/// A requester whose peer the tests play.
+/// A requester; the tests play its peer.
 struct Requester {
     node: Node,
     peer: Node,
@@ -32,7 +32,7 @@ impl Requester {
         requester
     }
 
-    /// The PSNs of what it sends.
+    /// The PSNs of the packets that it sends.
     fn requests(&mut self) -> Vec<u32> {
         let Node { transport, memory, .. } = &mut self.node;
         let mut bytes = Vec::new();
@@ -95,7 +95,8 @@ fn a_stale_stream_restarts_the_time_out_and_costs_one_retry() {
         assert_eq!(requester.requests(), []);
         assert_eq!(requester.node.transport.next_deadline(), Some(requester.now + timeout));
     }
-    // The repeated request is lost; its answer is late, and its first packet is missing.
+    // The repeated request is lost. The responses to the first one arrive late, and the first of them is
+    // missing.
     requester.pass(timeout);
     assert_eq!(requester.requests(), [PSN]);
     for packet in 1..4 {
@@ -105,7 +106,7 @@ fn a_stale_stream_restarts_the_time_out_and_costs_one_retry() {
     }
     assert_eq!(requester.counters().completer_retry_err, 2);
     assert_eq!(requester.counters().implied_nak_seq_err, 1);
-    // Another response that is missing is another matter.
+    // The loss of another response is a new gap.
     requester.respond(0);
     requester.respond(2);
     assert_eq!(requester.requests(), [PSN + 1]);
@@ -143,7 +144,7 @@ fn nothing_but_its_end_or_progress_ends_the_wait_for_a_receiver() {
     assert_eq!(requester.counters().rcvd_seq_err, 1);
     assert_eq!(requester.counters().implied_nak_seq_err, 0);
     assert_eq!(requester.counters().completer_retry_err, 1, "for the receiver");
-    // The first response is progress, and the gap behind it is one again.
+    // The first response is progress, so the gap after it is a new one.
     requester.respond(0);
     requester.nak(PSN + 1, Syndrome::Nak(NakCode::PsnSequenceError));
     assert_eq!(requester.requests(), [PSN + 1]);

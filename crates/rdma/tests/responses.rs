@@ -1,4 +1,4 @@
-//! Responses that a responder owes, packet by packet: one for each READ or atomic that it keeps, and one
+//! The answers of a responder, packet by packet: one response for each READ or atomic that it keeps, and one
 //! acknowledgement.
 
 mod common;
@@ -9,17 +9,17 @@ use weft_time::Instant;
 use weft_verbs::{AccessFlags, QueuePairState, Target};
 use weft_wire::roce::{AtomicEth, Bth, Congestion, NakCode, Opcode, Packet, Reth, Syndrome};
 
-/// The first PSN of the requester, and the path MTU.
+/// The requester's first PSN, and the path MTU.
 const FIRST: u32 = 500;
 const MTU: u32 = 256;
 
-/// A responder, and the requests that it is sent.
+/// A responder; the tests play its peer.
 struct Responder {
     node: Node,
     peer: Node,
 }
 
-/// An answer: its opcode, its PSN, and why it refuses.
+/// An answer: its opcode, its PSN, and the code of a NAK.
 type Answer = (Opcode, u32, Option<NakCode>);
 
 impl Responder {
@@ -46,13 +46,14 @@ impl Responder {
         self.node.transport.receive(Instant::ZERO, source, &packet, &mut self.node.memory);
     }
 
-    /// A WRITE of no bytes.
+    /// Sends a WRITE of no bytes.
     fn write(&mut self, psn: u32) {
         let reth = |rkey| Reth { address: 0, rkey, length: 0 };
         self.take(Opcode::WriteOnly, psn, |packet, rkey| packet.reth = Some(reth(rkey)));
     }
 
-    /// Packets from number `from` to the end of a READ of `packets` packets at `address` whose first PSN is `psn`.
+    /// Sends a READ request for the packets from number `from` to the end of a READ of `packets` packets,
+    /// whose first PSN is `psn`.
     fn read(&mut self, psn: u32, packets: u32, from: u32) {
         let reth = |rkey| Reth { address: u64::from(from * MTU), rkey, length: (packets - from) * MTU };
         self.take(Opcode::ReadRequest, psn + from, |packet, rkey| packet.reth = Some(reth(rkey)));
@@ -63,7 +64,7 @@ impl Responder {
         self.take(Opcode::FetchAdd, psn, |packet, rkey| packet.atomic = Some(atomic(rkey)));
     }
 
-    /// At most `limit` answers.
+    /// The next answers, at most `limit`.
     fn answers(&mut self, limit: usize) -> Vec<Answer> {
         let Node { transport, memory, .. } = &mut self.node;
         let answer = || {
@@ -136,7 +137,7 @@ fn a_fresh_request_takes_the_place_of_a_duplicate_that_waits() {
     assert_eq!(responder.answers(1), [(ReadResponseFirst, FIRST, None)]);
     responder.add(FIRST + 2);
     assert_eq!(responder.answers(9), [(AtomicAcknowledge, FIRST + 2, None)]);
-    // Duplicates of it find no kept response.
+    // Duplicates of it find no kept request.
     responder.read(FIRST, 2, 0);
     assert_eq!(responder.answers(9), []);
     assert_eq!(responder.node.transport.counters().drop_unknown_duplicate, 1);
@@ -163,7 +164,7 @@ fn only_a_response_that_was_never_complete_fails_the_connection() {
     responder.revoke();
     let refusal = (Acknowledge, FIRST + 1, Some(NakCode::RemoteAccessError));
     let refusal_of_the_fresh = (Acknowledge, FIRST + 2, Some(NakCode::RemoteAccessError));
-    // The refusal of the duplicate means nothing; that of the READ behind it takes its place.
+    // The refusal of the duplicate is replaced by that of the new READ after it.
     assert_eq!(responder.answers(9), [refusal_of_the_fresh]);
     assert_eq!(responder.state(), QueuePairState::Error);
     assert_eq!(responder.node.transport.counters().sent_access_error, 2);
@@ -185,7 +186,8 @@ fn only_a_response_that_was_never_complete_fails_the_connection() {
     assert_eq!(responder.state(), QueuePairState::Error);
 }
 
-/// Each line: which WRITEs (W), READs (R) and atomics (A) came, which of them come again, and the answers to these.
+/// Each line: the WRITEs (W), READs (R) and atomics (A) that arrive, which of them are repeated, and the
+/// answers to the repetitions.
 #[test]
 fn a_duplicate_is_acknowledged_up_to_the_next_read_or_atomic() {
     let cases: [(&str, &[u32], &[u32]); 9] = [
@@ -195,10 +197,10 @@ fn a_duplicate_is_acknowledged_up_to_the_next_read_or_atomic() {
         ("WWRW", &[1], &[1]),
         ("WRWA", &[2], &[2]),
         ("WRWA", &[0], &[0]),
-        // Two acknowledgements are one, with the greater PSN.
+        // Two acknowledgements are merged into one, with the higher PSN.
         ("WRWA", &[0, 2], &[2]),
         ("WRWA", &[2, 0], &[2]),
-        // The response leaves first.
+        // The response is sent first.
         ("WRW", &[0, 1], &[1, 0]),
     ];
     for (requests, again, expected) in cases {
@@ -222,16 +224,16 @@ fn the_acknowledgement_that_waits_becomes_that_of_the_latest_request() {
     responder.write(FIRST);
     responder.read(FIRST + 1, 1, 0);
     responder.answers(9);
-    // A fresh WRITE raises it past the READ, and a duplicate does not bring it back.
+    // A new WRITE advances the acknowledgement past the READ, and a duplicate does not move it back.
     responder.write(FIRST);
     responder.write(FIRST + 2);
     responder.write(FIRST);
     assert_eq!(responder.answers(9), [(Acknowledge, FIRST + 2, None)]);
-    // A fresh READ takes its place.
+    // A new READ replaces the acknowledgement.
     responder.write(FIRST);
     responder.read(FIRST + 3, 1, 0);
     assert_eq!(responder.answers(9), [(ReadResponseOnly, FIRST + 3, None)]);
-    // A refusal stays.
+    // A NAK stays pending.
     responder.write(FIRST + 5);
     responder.write(FIRST);
     assert_eq!(responder.answers(9), [(Acknowledge, FIRST + 4, Some(NakCode::PsnSequenceError))]);

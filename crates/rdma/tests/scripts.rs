@@ -1,33 +1,33 @@
-//! Golden conversations: each file in `tests/scripts` says what two queue pairs do, command by command and packet
-//! by packet. `UPDATE=1 cargo test -p weft-rdma --test scripts` writes the files anew; read the difference.
+//! Golden scripts: each file in `tests/scripts` shows the commands to two queue pairs, and their packets one
+//! by one. `UPDATE=1 cargo test -p weft-rdma --test scripts` rewrites the files; review the difference.
 //!
 //! | rule (InfiniBand Architecture Specification, volume 1, chapter 9, unless said otherwise) | script or test |
 //! |---|---|
 //! | a message is FIRST, MIDDLE..., LAST or ONLY by its length and the path MTU | `write_segmented` |
 //! | only the first packet of a WRITE names the memory | `write_segmented` |
-//! | immediate data comes with the last packet and consumes a receive request | `write_immediate` |
+//! | immediate data is in the last packet and consumes a receive request | `write_immediate` |
 //! | PSN and MSN wrap at 24 bits | `psn_wrap`, `psn::tests` |
-//! | one acknowledgement speaks for everything before it | `write_segmented`, `window` |
+//! | one acknowledgement covers everything before it | `write_segmented`, `window` |
 //! | a response acknowledges the requests before it, and none overtakes it | `read_acknowledges_earlier_writes` |
 //! | a gap is reported once; the requester goes back to it | `nak_sequence_go_back_n` |
-//! | what is not acknowledged in time is sent again | `time_out_go_back_n` |
-//! | what is in time is measured; only the time-out of verbs is an attempt (Weft) | `time_out_measured`, `round_trip::tests` |
-//! | a gap is reported again when the packet that told of it comes again (Weft) | `lost_again` |
-//! | what comes behind a gap is kept, if the NAK says so, and only the gap is filled (Weft) | `kept`, `reorder::tests`, `properties.rs` |
-//! | only missing responses are asked for again, if responses say so (Weft) | `read_repaired`, `early::tests`, `properties.rs` |
-//! | a missing response is asked for again from where it is missing | `read_response_lost`, `psn_wrap` |
-//! | duplicate SENDs and WRITEs are acknowledged again and not carried out | `lost_acknowledgement`, `rpc_region` |
-//! | that acknowledgement stays before the next READ or atomic (soft RoCE takes it literally) | `acknowledgement_before_response`, `responses.rs` |
-//! | duplicate READs are carried out again | `read_response_lost` |
-//! | a READ or atomic has one response due, and those leave in the order of PSNs | `duplicate_responses`, `responses.rs` |
-//! | duplicate atomics are answered from what was saved | `atomic_duplicate` |
-//! | receiver not ready: wait, then try again; packets behind are dropped | `send_receiver_not_ready` |
-//! | a gap reported in that wait changes nothing (soft RoCE does it) | `nak_sequence_receiver_not_ready`, `recovery.rs` |
-//! | `rnr_retry` limits that | `receiver_not_ready_retry_exceeded` |
-//! | what is left of an older stream of responses costs no further retry | `read_time_out`, `recovery.rs` |
-//! | `retry_cnt` limits attempts; the first request fails, the others are flushed | `retry_exceeded_flush` |
+//! | packets that are not acknowledged in time are sent again | `time_out_go_back_n` |
+//! | round trips are measured; only a time-out of verbs counts as a retry (Weft) | `time_out_measured`, `round_trip::tests` |
+//! | a gap is reported again when the packet that revealed it arrives again (Weft) | `lost_again` |
+//! | packets beyond a gap are kept if the NAK says so, and only the gap is filled (Weft) | `kept`, `reorder::tests`, `properties.rs` |
+//! | only missing responses are requested again if responses announce it (Weft) | `read_repaired`, `early::tests`, `properties.rs` |
+//! | a missing response is requested again from where it is missing | `read_response_lost`, `psn_wrap` |
+//! | duplicate SENDs and WRITEs are acknowledged again and not executed | `lost_acknowledgement`, `rpc_region` |
+//! | that acknowledgement stops before the next READ or atomic (soft RoCE takes it literally) | `acknowledgement_before_response`, `responses.rs` |
+//! | duplicate READs are executed again | `read_response_lost` |
+//! | a READ or atomic has one response due, and responses are sent in the order of PSNs | `duplicate_responses`, `responses.rs` |
+//! | duplicate atomics are answered from the saved result | `atomic_duplicate` |
+//! | receiver not ready: wait, then try again; later packets are dropped | `send_receiver_not_ready` |
+//! | a gap that is reported during that wait changes nothing (soft RoCE does so) | `nak_sequence_receiver_not_ready`, `recovery.rs` |
+//! | `rnr_retry` limits these retries | `receiver_not_ready_retry_exceeded` |
+//! | the rest of an older stream of responses costs no further retry | `read_time_out`, `recovery.rs` |
+//! | `retry_cnt` limits retries; the first request fails, the others are flushed | `retry_exceeded_flush` |
 //! | key, domain, bounds and permission of a region | `access_violation`, `region::tests` |
-//! | permissions change while traffic flows | `permission_revoked` |
+//! | permissions change under traffic | `permission_revoked` |
 //! | invalid requests: alignment, length, order of opcodes, too many READs | `invalid_requests`, `hostile.rs` |
 //! | a failure that is not the requester's fault | `invalid_requests`, `local_errors` |
 //! | local protection errors keep the order of completions | `local_errors` |
@@ -37,10 +37,10 @@
 //! | a WRITE into an RPC region is one call of its engine (Weft) | `rpc_region` |
 //! | marked packets are answered with one notification in 50 us (annex A17.9.3, DCQCN 3.1) | `congestion_notification` |
 //! | a notification limits the rate of the queue pair (DCQCN 3.3) | `rate_limited`, `rate` |
-//! | targets and writing through (Weft) | `write_through` |
+//! | targets and write-through (Weft) | `write_through` |
 //! | unknown queue pair, other source, other partition, wrong state | `hostile.rs` |
-//! | legal transitions of states, ranges of attributes | `control.rs` |
-//! | queue pairs share the wire evenly | `fairness.rs` |
+//! | legal state transitions, ranges of attributes | `control.rs` |
+//! | queue pairs share the wire fairly | `fairness.rs` |
 
 mod common;
 #[path = "common/script.rs"]

@@ -25,10 +25,10 @@ use crate::sink::PacketSink;
 use requester::{Fault, Requester};
 use responder::Responder;
 
-/// The UDP source port of a connection, which switches hash to spread connections over paths (annex A17.3.1): from the
-/// dynamic range, constant for a connection. Both numbers count, multiplied so that every bit of the port depends on
-/// all bits of both: the product of the two numbers, as Linux has it, leaves half of four paths empty where both sides
-/// count alike.
+/// The UDP source port of a connection, by which switches hash connections to paths (annex A17.3.1). It is in
+/// the dynamic range and constant for a connection. It is a hash of both queue pair numbers in which every
+/// bit of the port depends on all bits of both. Linux uses the product of the numbers; that leaves half of
+/// four paths unused if both sides count alike.
 pub fn source_port(number: QueuePairNumber, destination: QueuePairNumber) -> u16 {
     let pair = (u64::from(number.0) << 24) | u64::from(destination.0);
     0xc000 | (pair.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 50) as u16
@@ -39,7 +39,7 @@ pub fn source_port(number: QueuePairNumber, destination: QueuePairNumber) -> u16
 struct Setup {
     number: QueuePairNumber,
     domain: ProtectionDomain,
-    /// Operations that peers may do through this queue pair.
+    /// The operations that the peer may perform through this queue pair.
     access: AccessFlags,
     destination: IpAddr,
     destination_qp: QueuePairNumber,
@@ -48,7 +48,7 @@ struct Setup {
     min_rnr_timer: u8,
     /// The local acknowledgement time-out; `None` if the requester waits without limit.
     timeout: Option<Duration>,
-    /// The shortest time-out that measured round trips may come to.
+    /// The lower bound of time-outs that follow measured round trips.
     timeout_floor: Duration,
     retry_cnt: u8,
     rnr_retry: u8,
@@ -56,7 +56,7 @@ struct Setup {
 }
 
 impl Setup {
-    /// A base transport header towards the peer.
+    /// A base transport header for a packet to the peer.
     #[inline]
     fn header(&self, shared: &Shared, opcode: Opcode, sequence: u64) -> Bth {
         Bth {
@@ -72,21 +72,21 @@ impl Setup {
         }
     }
 
-    /// Packets that `length` bytes need; a message without payload needs one.
+    /// Number of packets for `length` bytes; a message without payload takes one.
     #[inline]
     fn packets(&self, length: u32) -> u32 {
         length.div_ceil(self.mtu).max(1)
     }
 }
 
-/// Gives `packet` to `out`.
+/// Passes `packet` to `out`, and counts it.
 #[inline]
 fn emit(packet: &Packet<'_>, shared: &mut Shared, out: &mut impl PacketSink) {
     out.put(packet);
     shared.counters.sent_pkts += 1;
 }
 
-/// Kind of packet that a queue pair has built.
+/// Kind of the packet that a queue pair has made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sent {
     Nothing,
@@ -104,7 +104,7 @@ pub(crate) struct QueuePair {
     responder: Responder,
     rate: ReactionPoint,
     marks: NotificationPoint,
-    /// The responder has the next turn if both have something to send.
+    /// Whether the responder has the next turn if both responder and requester have something to send.
     responder_turn: bool,
     resets: u32,
 }
@@ -227,7 +227,7 @@ impl QueuePair {
         Ok(())
     }
 
-    /// Forgets all requests without completions.
+    /// Drops all requests without completions.
     pub(crate) fn reset(&mut self, shared: &mut Shared) {
         let requests = self.requester.clear() + self.responder.clear(shared);
         shared.completions.release(requests);
@@ -249,7 +249,7 @@ impl QueuePair {
         Ok(())
     }
 
-    /// Takes receive requests from a shared queue from now on.
+    /// From now on takes receive requests from a shared queue.
     pub(crate) fn share_receives(&mut self, source: SharedReceiveQueueNumber) {
         self.responder.share(source);
     }
@@ -269,7 +269,7 @@ impl QueuePair {
         Ok(())
     }
 
-    /// Takes a packet; says whether its sender is to be told that it was marked.
+    /// Handles a packet. Returns whether its sender must be notified that the packet was marked.
     pub(crate) fn receive(
         &mut self,
         now: Instant,
@@ -312,13 +312,13 @@ impl QueuePair {
         marked && self.marks.on_marked(now)
     }
 
-    /// Whether [`QueuePair::transmit`] has anything to do.
+    /// Whether [`QueuePair::transmit`] has a packet to make.
     #[inline]
     pub(crate) fn wants_to_send(&self) -> bool {
         self.responder.has_output() || self.requester_ready()
     }
 
-    /// Makes at most one packet; says which.
+    /// Makes at most one packet, and returns its kind.
     pub(crate) fn transmit(
         &mut self,
         now: Instant,
@@ -355,7 +355,8 @@ impl QueuePair {
         }
     }
 
-    /// Whether the next packet is of another length than the one that was made last, because a message begins.
+    /// Whether the next packet differs in length from the last one because one of them is the first of a
+    /// message.
     #[inline]
     pub(crate) fn is_beside_first(&self) -> bool {
         self.requester.is_beside_first()
@@ -380,7 +381,8 @@ impl QueuePair {
             && self.requester.ready(&self.setup)
     }
 
-    /// Ends all requests: the oldest work request with `fault`, if there is one, the rest flushed.
+    /// Enters the ERROR state and ends all requests: the oldest work request with `fault`, if there is one,
+    /// the others as flushed.
     fn enter_error(&mut self, fault: Option<Fault>, shared: &mut Shared) {
         self.state = QueuePairState::Error;
         self.rate = ReactionPoint::default();

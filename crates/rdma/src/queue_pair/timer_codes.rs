@@ -1,10 +1,10 @@
-//! The times that stand behind the codes of a queue pair's attributes.
+//! The durations of the timer codes in a queue pair's attributes.
 
 use weft_time::Duration;
 use weft_wire::roce::rnr_timer_ns;
 
-/// The local acknowledgement time-out of a code from 1 to 31: 4.096 us times 2 to the power of the code (clause
-/// 9.9.2.1.2). `None`, no time-out, for code 0.
+/// The local acknowledgement time-out for a code from 1 to 31: 4.096 us times 2 to the power of the code
+/// (clause 9.9.2.1.2). `None`, no time-out, for code 0.
 pub const fn local_ack_timeout(code: u8) -> Option<Duration> {
     match code {
         0 => None,
@@ -12,7 +12,7 @@ pub const fn local_ack_timeout(code: u8) -> Option<Duration> {
     }
 }
 
-/// Waiting time of a requester after a receiver-not-ready NAK with timer code 0 to 31 (table 45).
+/// The time for which a requester waits after a receiver-not-ready NAK with timer code 0 to 31 (table 45).
 pub const fn rnr_timer(code: u8) -> Duration {
     Duration::from_ns(rnr_timer_ns(code))
 }

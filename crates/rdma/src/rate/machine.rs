@@ -1,7 +1,7 @@
-//! The rate of one queue pair by DCQCN (Zhu et al., "Congestion Control for Large-Scale RDMA Deployments", SIGCOMM
-//! 2015, sections 3.1 and 3.3), in integers: `rtl/rdma/rate_machine.sv` computes the same bits.
+//! The rate of one queue pair by DCQCN (Zhu et al., "Congestion Control for Large-Scale RDMA Deployments",
+//! SIGCOMM 2015, sections 3.1 and 3.3), in integers. `rtl/rdma/rate_machine.sv` computes the same bits.
 
-/// The rate of the port, 100 Gb/s. The unit of all rates is a byte in 65,536 ns, 122 kb/s.
+/// The rate of the port, 100 Gb/s. The unit of all rates is one byte in 65,536 ns, about 122 kb/s.
 pub const LINE_RATE: u32 = 819_200;
 
 /// The lowest rate of a queue pair, about 100 Mb/s.
@@ -10,18 +10,19 @@ pub const RATE_MIN: u32 = 819;
 /// Bits per second of a rate of one unit.
 pub const BITS_PER_S: f64 = 8e9 / 65_536.0;
 
-/// The estimate of congestion is less than one, in 65,536ths; a notification takes half of it of the rate.
+/// The maximum of the congestion estimate, in 65,536ths. A notification reduces the rate by half of the
+/// estimate.
 const ALPHA_MAX: u32 = 0xffff;
 
-/// The weight of one notification, or of one period without, is 2^-6 (`g`; the paper has 2^-8). With this and the two
-/// increases, which are four times those of the paper, eight clients share a port of 100 Gb/s within milliseconds; see
-/// docs/benchmarks/congestion.md.
+/// The weight of one notification, or of one period without a notification, is 2^-6 (`g`; 2^-8 in the paper).
+/// With this weight, and with increases that are four times those of the paper, eight clients reach equal
+/// shares of a port of 100 Gb/s within milliseconds; see docs/benchmarks/congestion.md.
 const GAIN_SHIFT: u32 = 6;
 
 /// Fast recovery steps before the rate increases further (`F`).
 const RECOVERY_STEPS: u8 = 5;
 
-/// Steps are counted up to here.
+/// The largest count of steps.
 const STEPS_MAX: u8 = 15;
 
 /// Additive increase of the target, 160 Mb/s (`R_AI`).
@@ -30,22 +31,22 @@ const ADDITIVE: u32 = 1_311;
 /// Hyper increase of the target, 1.6 Gb/s times the steps since it began (`R_HAI`).
 const HYPER: u32 = 13_107;
 
-/// So many bytes on the wire are a step (`B`): 1 MiB, because at 100 Gb/s a tenth of the 10 MB of the paper takes as
-/// long as a period of the timer.
+/// Bytes on the wire after which the byte counter makes a step (`B`): 1 MiB. At 100 Gb/s, a tenth of the
+/// paper's 10 MB takes as long as a period of the timer.
 pub const STEP_BYTES: u32 = 1 << 20;
 
-/// The rate machine of a queue pair. At the line rate nothing is limited, and nothing is counted.
+/// The rate machine of a queue pair. At the line rate it limits and counts nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateMachine {
-    /// The rate now (`R_C`): [`RATE_MIN`] to [`LINE_RATE`].
+    /// The current rate (`R_C`): [`RATE_MIN`] to [`LINE_RATE`].
     pub current: u32,
     /// The target rate (`R_T`).
     pub target: u32,
-    /// The estimate of congestion, in 65,536ths.
+    /// The congestion estimate, in 65,536ths.
     pub alpha: u32,
-    /// Periods of the timer since the last notification, at most 15 (`T`).
+    /// Timer periods since the last notification, at most 15 (`T`).
     pub timer_steps: u8,
-    /// Times [`STEP_BYTES`] since the last notification, at most 15 (`BC`).
+    /// Steps of [`STEP_BYTES`] since the last notification, at most 15 (`BC`).
     pub byte_steps: u8,
     /// Bytes since the last step.
     pub bytes: u32,
@@ -65,18 +66,18 @@ impl Default for RateMachine {
 }
 
 impl RateMachine {
-    /// Whether it is below the line rate.
+    /// Whether the rate is below the line rate.
     #[inline]
     pub fn is_limited(&self) -> bool {
         self.current < LINE_RATE
     }
 
-    /// Time of a byte, in 2^-14 ns.
+    /// Time for one byte, in 2^-14 ns.
     pub fn byte_time(&self) -> u32 {
         (1 << 30) / self.current
     }
 
-    /// A congestion notification has come: cuts the rate.
+    /// Handles a congestion notification: reduces the rate.
     pub fn on_notification(&mut self) {
         self.target = self.current;
         let cut = (u64::from(self.current) * u64::from(self.alpha)) >> 17;
@@ -87,14 +88,14 @@ impl RateMachine {
         self.bytes = 0;
     }
 
-    /// A period has passed without a notification.
+    /// Handles a timer period without a notification.
     pub fn on_timer(&mut self) {
         self.alpha -= self.alpha.div_ceil(1 << GAIN_SHIFT);
         self.timer_steps = (self.timer_steps + 1).min(STEPS_MAX);
         self.increase();
     }
 
-    /// So many bytes have been sent, at most [`STEP_BYTES`].
+    /// Handles the transmission of `bytes` bytes, at most [`STEP_BYTES`].
     #[inline]
     pub fn on_bytes(&mut self, bytes: u32) {
         self.bytes += bytes;
@@ -105,8 +106,8 @@ impl RateMachine {
         }
     }
 
-    /// Fast recovery, additive or hyper increase, as the steps say. At the line rate the limit ends, and the next
-    /// notification meets a fresh machine.
+    /// Makes a step of fast recovery, additive increase or hyper increase, depending on the counts of steps.
+    /// At the line rate the machine returns to its initial state.
     fn increase(&mut self) {
         let (fewer, more) = (self.timer_steps.min(self.byte_steps), self.timer_steps.max(self.byte_steps));
         if fewer > RECOVERY_STEPS {
@@ -147,7 +148,7 @@ mod tests {
     fn apply(machine: &mut RateMachine, event: Event) {
         match event {
             Event::Notification => machine.on_notification(),
-            // At the line rate nothing is counted.
+            // At the line rate the machine gets no such events.
             _ if !machine.is_limited() => {}
             Event::Timer => machine.on_timer(),
             Event::Bytes(bytes) => machine.on_bytes(bytes),
@@ -155,8 +156,8 @@ mod tests {
     }
 
     proptest! {
-        /// Never above the line rate, never below the least, never above its target, and only notifications slow it
-        /// down.
+        /// The rate is never above the line rate, never below the minimum, and never above its target. Only
+        /// notifications reduce it.
         #[test]
         fn a_rate_stays_within_its_bounds(events in events()) {
             let mut machine = RateMachine::default();
@@ -174,7 +175,7 @@ mod tests {
             }
         }
 
-        /// From wherever it is, a queue pair that receives no more notifications comes back to the line rate.
+        /// From any state, a queue pair that gets no more notifications returns to the line rate.
         #[test]
         fn a_rate_recovers(events in events()) {
             let mut machine = RateMachine::default();

@@ -1,9 +1,9 @@
 //! Rates of queue pairs: the reaction point and the notification point of DCQCN.
 //!
-//! A receiver of packets that a switch has marked tells their sender so, once in [`NOTIFICATION_INTERVAL`] for each
-//! queue pair (`notification.rs`); the sender limits the rate of that queue pair (`pace.rs`). A queue pair
-//! at the line rate is not limited and costs nothing. Only requests are limited: responses follow from the requests of
-//! the peer, and are not marked.
+//! A receiver of packets that a switch has marked notifies their sender, at most once in
+//! [`NOTIFICATION_INTERVAL`] for each queue pair (`notification.rs`). The sender then limits the rate of that
+//! queue pair (`pace.rs`). A queue pair at the line rate is not limited and costs nothing. Only requests are
+//! limited. Responses are not marked, since the peer's requests determine their rate.
 
 mod machine;
 mod notification;

@@ -2,18 +2,18 @@
 
 use weft_time::{Duration, Instant};
 
-/// The least time between two notifications of one queue pair (`N` of DCQCN, section 3.1).
+/// The minimum time between two notifications of one queue pair (`N` of DCQCN, section 3.1).
 pub const NOTIFICATION_INTERVAL: Duration = Duration::from_us(50);
 
 /// The notification point of one queue pair.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct NotificationPoint {
-    /// Before this time none is sent.
+    /// No notification is sent before this time.
     quiet_until: Instant,
 }
 
 impl NotificationPoint {
-    /// A marked packet has come; says whether its sender must be told.
+    /// A marked packet has arrived. Returns whether its sender must be notified now.
     pub(crate) fn on_marked(&mut self, now: Instant) -> bool {
         let due = now >= self.quiet_until;
         if due {

@@ -4,28 +4,29 @@ use weft_time::{Duration, Instant};
 
 use super::machine::RateMachine;
 
-/// Bytes on the wire around a packet, from the preamble to the UDP header and from the ICRC to the gap.
+/// Bytes on the wire that surround a packet: from the preamble to the UDP header, and from the ICRC to the
+/// inter-packet gap.
 pub const FRAMING_BYTES: u32 = 70;
 
-/// A queue pair that had nothing to send may catch up for so long.
+/// A queue pair that was idle may send at once what it could have sent in this time.
 pub const BURST_NS: u64 = 1_024;
 
-/// The period of the timer of rates, and of the estimate of congestion (`T` and `K` of DCQCN, section 5.2).
+/// The period of the rate timer and of the congestion estimate (`T` and `K` of DCQCN, section 5.2).
 pub const PERIOD: Duration = Duration::from_us(55);
 
-/// Times of the pace are in 2^-14 ns.
+/// Times in this module are in units of 2^-14 ns.
 const FRACTION_BITS: u32 = 14;
 
-/// The reaction point of one queue pair.
+/// The reaction point of one queue pair: limits its rate.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ReactionPoint {
     machine: RateMachine,
     byte_time: u64,
     /// When the next packet is due.
     next: u64,
-    /// The next packet must wait until [`ReactionPoint::deadline`] has been handled.
+    /// Whether the next packet must wait until [`ReactionPoint::deadline`] was handled.
     blocked: bool,
-    /// The end of the period of the timer; while limited.
+    /// The end of the present timer period, while the rate is limited.
     period_ends: Instant,
 }
 
@@ -45,7 +46,7 @@ impl ReactionPoint {
         self.machine.current
     }
 
-    /// A congestion notification has come.
+    /// Handles a congestion notification.
     pub(crate) fn on_notification(&mut self, now: Instant) {
         if !self.machine.is_limited() {
             self.next = pace_time(now);
@@ -55,7 +56,7 @@ impl ReactionPoint {
         self.period_ends = now + PERIOD;
     }
 
-    /// A packet of so many bytes from the base transport header to the pad has been sent.
+    /// A packet was sent that has `bytes` bytes from the base transport header to the pad.
     #[inline]
     pub(crate) fn on_sent(&mut self, now: Instant, bytes: u32) {
         if !self.machine.is_limited() {
@@ -70,7 +71,7 @@ impl ReactionPoint {
         self.blocked = self.machine.is_limited() && self.next > now;
     }
 
-    /// When [`ReactionPoint::handle_deadline`] has an effect.
+    /// When [`ReactionPoint::handle_deadline`] must be called.
     #[inline]
     pub(crate) fn deadline(&self) -> Option<Instant> {
         if !self.machine.is_limited() {
@@ -94,7 +95,8 @@ impl ReactionPoint {
 mod tests {
     use super::*;
 
-    /// Sends packets of 1,000 bytes on the wire as fast as the reaction point allows; returns how many left in `time`.
+    /// Sends packets of 1,000 bytes on the wire as fast as the reaction point allows. Returns how many were
+    /// sent in `time`.
     fn sent_within(point: &mut ReactionPoint, begin: Instant, time: Duration) -> u64 {
         let (mut now, mut sent) = (begin, 0);
         while now < begin + time {
@@ -116,7 +118,7 @@ mod tests {
             point.on_notification(Instant::ZERO);
         }
         let rate = point.rate();
-        // Less than a period of the timer, in which the rate stays.
+        // Less than a period of the timer, so that the rate is constant.
         let sent = sent_within(&mut point, Instant::ZERO, Duration::from_us(50)) * 1_000;
         let due = u64::from(rate) * 50_000 / 65_536;
         assert!(sent.abs_diff(due) <= 2_000, "{sent} bytes instead of {due}");

@@ -1,6 +1,6 @@
-//! The language of the conversations: commands as they are read, packets and completions as they are printed.
+//! The language of the scripts: it parses commands and prints packets and completions.
 //!
-//! The conformance suite speaks it too, between whole NICs.
+//! The conformance suite uses it too, between whole NICs.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -70,18 +70,18 @@ pub fn target(text: &str) -> Target {
     }
 }
 
-/// Fate of a packet on the wire.
+/// What happens to a packet on the wire.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
     Lose,
     Duplicate,
-    /// Arrives after everything else of its round.
+    /// The packet arrives after all others of its round.
     Delay,
-    /// A switch marks it: congestion experienced.
+    /// A switch marks the packet: congestion experienced.
     Mark,
 }
 
-/// The packet of the command `nak`: a NAK "PSN sequence error" for a queue pair.
+/// The packet that the command `nak` injects: a NAK "PSN sequence error" for a queue pair.
 pub fn sequence_nak(destination: QueuePairNumber, psn: u32) -> Packet<'static> {
     let bth = Bth {
         opcode: Opcode::Acknowledge,
@@ -100,11 +100,11 @@ pub fn sequence_nak(destination: QueuePairNumber, psn: u32) -> Packet<'static> {
 
 pub const NAMES: [char; 2] = ['A', 'B'];
 
-/// A packet in one line. Keys differ between builds of the tables and are left out.
+/// Prints a packet in one line. Keys are left out, because they depend on the sizes of the tables.
 pub fn describe(packet: &Packet<'_>) -> String {
     let mut line = format!("{} psn={}", name(packet.bth.opcode), packet.bth.psn);
     if packet.bth.acknowledge {
-        // Responses announce by it that their sender keeps out-of-order packets.
+        // The AckReq bit in a response announces that its sender keeps out-of-order packets.
         line.push_str(if packet.bth.opcode.is_response() { " keeps" } else { " ack?" });
     }
     if packet.bth.solicited {
@@ -139,7 +139,7 @@ pub fn describe(packet: &Packet<'_>) -> String {
     line
 }
 
-/// The specification's spelling: `WRITE_LAST_WITH_IMMEDIATE`.
+/// The opcode in the specification's spelling: `WRITE_LAST_WITH_IMMEDIATE`.
 pub fn name(opcode: Opcode) -> String {
     let mut name = String::new();
     for letter in format!("{opcode:?}").chars() {
@@ -151,7 +151,7 @@ pub fn name(opcode: Opcode) -> String {
     name
 }
 
-/// A completion in one line.
+/// Prints a completion in one line.
 pub fn describe_completion(completion: &Completion) -> String {
     let mut line = format!("#{} {}", completion.id, completion.status.name());
     if completion.status == CompletionStatus::Success {

@@ -11,7 +11,7 @@ use weft_verbs::{
     ReadyToReceive, ReadyToSend, Region, RegionKeys, RemoteAddress, WorkRequest,
 };
 
-/// Bytes behind each target of a NIC.
+/// Bytes of each target's memory.
 pub const MEMORY_BYTES: usize = 0x2_0000;
 
 /// One NIC whose memory is a single region of host memory.
@@ -32,12 +32,12 @@ impl Node {
         Self { transport, memory: FlatMemory::new(MEMORY_BYTES), address, keys, queue_pair }
     }
 
-    /// Local memory of this node.
+    /// A local buffer in this node's memory.
     pub fn local(&self, address: u64, length: u32) -> LocalBuffer {
         LocalBuffer { address, length, lkey: self.keys.lkey }
     }
 
-    /// Memory of this node, as its peer names it.
+    /// An address in this node's memory, with the rkey that its peer uses.
     pub fn remote(&self, address: u64) -> RemoteAddress {
         RemoteAddress { address, rkey: self.keys.rkey }
     }
@@ -55,7 +55,7 @@ impl Node {
 #[derive(Clone, Copy, Debug)]
 pub struct Connection {
     pub path_mtu: PathMtu,
-    /// First PSN in each direction.
+    /// First PSN of each direction.
     pub psn: [u32; 2],
     pub timeout: u8,
     pub retry_cnt: u8,
@@ -110,7 +110,7 @@ pub fn connected(config: &Config, with: &Connection) -> [Node; 2] {
     connected_pair([config, config], with)
 }
 
-/// Two nodes whose queue pairs are connected, each with a configuration of its own.
+/// Two nodes whose queue pairs are connected, each with its own configuration.
 pub fn connected_pair(configs: [&Config; 2], with: &Connection) -> [Node; 2] {
     let mut nodes = [Node::new(1, configs[0].clone()), Node::new(2, configs[1].clone())];
     let ends = [0, 1].map(|side| (nodes[side].address, nodes[side].queue_pair));

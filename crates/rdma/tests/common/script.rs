@@ -1,5 +1,5 @@
-//! Conversations between two queue pairs, as text: lines that begin with `>` are commands, `#` comments, and
-//! everything else is what follows from the commands.
+//! Scripts of conversations between two queue pairs. Lines that begin with `>` are commands, lines with `#`
+//! are comments, and all other lines are the expected output of the commands.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -21,7 +21,7 @@ use language::{Fate, NAMES, Words, access, describe, describe_completion, number
 /// The most rounds of one `run`: far more than any script needs.
 const ROUNDS_MAX: usize = 200;
 
-/// Runs the commands of `script` and returns it with the output that belongs to them.
+/// Runs the commands of `script`, and returns the script with the actual output.
 pub fn replay(script: &str) -> String {
     let mut pair = None;
     let mut out = String::new();
@@ -46,7 +46,7 @@ struct Pair {
     now: Instant,
     regions: BTreeMap<(usize, String), RegionKeys>,
     next_id: [u64; 2],
-    /// Fate of the packets that each side sends next, by distance.
+    /// For each side, what happens to its next packets; the key counts packets from now on.
     fates: [BTreeMap<u64, Fate>; 2],
     sent: [u64; 2],
 }
@@ -79,7 +79,7 @@ impl Pair {
         };
         let mut nodes = connected(&config, &with);
         for (side, node) in nodes.iter_mut().enumerate() {
-            // Recognizable content, different on each side.
+            // Recognizable content, which is different on each side.
             for (index, byte) in node.memory.image_mut(Target::Host).iter_mut().enumerate() {
                 *byte = (index * 7 + index / 256 + 100 * side) as u8;
             }
@@ -172,7 +172,7 @@ impl Pair {
         }
     }
 
-    /// Puts a NAK "PSN sequence error" on the wire that the side itself would not send.
+    /// Injects a NAK "PSN sequence error" that the side itself would not send.
     fn nak(&mut self, words: &Words<'_>, out: &mut String) {
         let side = words.side;
         let (own, peer) = (self.nodes[side].address, &mut self.nodes[1 - side]);
@@ -234,7 +234,7 @@ impl Pair {
         id
     }
 
-    /// Lets the two talk until neither has anything to say or to wait for.
+    /// Runs until neither side has packets to send or timers to wait for.
     fn run(&mut self, out: &mut String) {
         for _ in 0..ROUNDS_MAX {
             if self.round(out) {
@@ -242,7 +242,7 @@ impl Pair {
             }
             let deadlines = self.nodes.iter().filter_map(|node| node.transport.next_deadline());
             let Some(next) = deadlines.min() else { return };
-            // Events due within a round are handled at its end.
+            // Events that became due during a round are handled at its end.
             let next = next.max(self.now);
             writeln!(out, "  .. {} pass", next - self.now).unwrap();
             self.now = next;
@@ -254,7 +254,7 @@ impl Pair {
         panic!("the conversation does not end:\n{out}");
     }
 
-    /// Each side in turn says all that it has to say, which takes a microsecond to arrive.
+    /// Each side sends all of its packets, which take a microsecond to arrive.
     fn round(&mut self, out: &mut String) -> bool {
         let mut any = false;
         for side in 0..2 {

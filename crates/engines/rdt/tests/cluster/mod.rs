@@ -468,7 +468,7 @@ impl Cluster {
             if self.network.chance(mischief.cut) && victim != other {
                 let after = Duration::from_us(20 + self.network.random(400));
                 for link in [(victim, other), (other, victim)] {
-                    // Some cuts affect both directions.
+                    // About half of the cuts affect both directions.
                     if self.network.chance(700) {
                         self.network.cut.insert(link, true);
                         self.heal_links_at.insert(link, now + after);

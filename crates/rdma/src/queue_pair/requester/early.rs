@@ -1,11 +1,11 @@
-//! Responses that arrived out of order and lie in memory already.
+//! Responses that arrived out of order and are already stored in memory.
 
-/// Distance from the expected response within which a later one is kept.
+/// Responses are stored out of order only within this distance from the expected one.
 const SPAN: u64 = 512;
 
 const WORDS: usize = SPAN as usize / 64;
 
-/// A ring of one bit for each sequence number.
+/// A ring of bits, one for each sequence number.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Early {
     words: [u64; WORDS],
@@ -17,7 +17,7 @@ impl Early {
         self.count == 0
     }
 
-    /// Whether a response can be noted while `expected` is due.
+    /// Whether the response `sequence` is within the ring's range while `expected` is due.
     pub(super) fn reaches(expected: u64, sequence: u64) -> bool {
         sequence - expected < SPAN
     }
@@ -37,7 +37,7 @@ impl Early {
         self.words[word] |= bit;
     }
 
-    /// Forgets a response; says whether it had come.
+    /// Clears the bit of a response, and returns whether it was set.
     pub(super) fn take(&mut self, sequence: u64) -> bool {
         let (word, bit) = Self::bit(sequence);
         let came = self.words[word] & bit != 0;
@@ -46,7 +46,8 @@ impl Early {
         came
     }
 
-    /// Number of the `packets` responses from `first` on that are missing before the first that has arrived.
+    /// Number of the `packets` responses from `first` on that are missing, up to the first one that has
+    /// arrived.
     pub(super) fn missing(&self, first: u64, packets: u32) -> u32 {
         if self.is_empty() {
             return packets;

@@ -1,8 +1,8 @@
-//! The requester: makes request packets from work requests and completes them by the answers.
+//! The requester: makes request packets from work requests, and completes these by the peer's answers.
 //!
-//! Everything that was posted lies in one queue in the order of its PSNs. A cursor stands at the next packet
-//! to send. Going back N is moving the cursor back to the oldest packet that is not acknowledged; packets
-//! are made again from memory, so nothing else needs to be kept.
+//! All posted requests are in one queue, in the order of their PSNs. A cursor points to the next packet to
+//! send. Going back N means to move the cursor back to the oldest unacknowledged packet. Packets are made
+//! again from memory, so no copies are kept.
 
 mod early;
 mod receive;
@@ -25,11 +25,11 @@ use round_trip::RoundTrip;
 /// The longest message of the specification, 2^31 bytes (clause 9.3.3.1).
 const MESSAGE_BYTES_MAX: u32 = 1 << 31;
 
-/// The most packets of one message: with a window's worth of others beside it, still less than the half
-/// round in which PSNs can be told apart.
+/// The most packets of one message. Together with a window of other packets this is less than half the PSN
+/// space, within which PSNs can be compared.
 const MESSAGE_PACKETS_MAX: u32 = 1 << 22;
 
-/// Reason for which the oldest work request fails, and the queue pair with it.
+/// The reason why the oldest work request, and with it the queue pair, fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fault {
     pub(super) status: CompletionStatus,
@@ -46,29 +46,30 @@ impl From<CompletionStatus> for Fault {
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     request: WorkRequest,
-    /// Sequence number of its first packet; for a READ of its first response.
+    /// Sequence number of its first packet; for a READ, of its first response.
     first: u64,
-    /// Packets, for a READ of its response.
+    /// Number of its packets; for a READ, of its response's packets.
     packets: u32,
-    /// Responses that have arrived.
+    /// Number of response packets that have arrived.
     received: u32,
 }
 
 impl Entry {
-    /// One past its last sequence number.
+    /// The sequence number after its last one.
     fn end(&self) -> u64 {
         self.first + u64::from(self.packets)
     }
 }
 
-/// The next packet to send: which request, counted since the connection began, and which packet of it.
+/// The next packet to send: the serial number of its request since the connection started, and the packet's
+/// index in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Cursor {
     serial: u64,
     packet: u32,
 }
 
-/// Event that the requester waits for.
+/// The event that the requester's timer limits the wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wait {
     Acknowledgement,
@@ -79,8 +80,8 @@ enum Wait {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Implied {
     missing: u64,
-    /// The first response from behind it. What comes again has been asked for again: so the missing one, which was
-    /// asked for before it, has been lost once more.
+    /// The first later response that arrived. If it arrives again, the peer has answered the repeated
+    /// request. That covers the missing response too, so the missing response was lost again.
     witness: Option<u64>,
 }
 
@@ -91,41 +92,44 @@ pub(super) struct Requester {
     /// Serial number of the oldest entry.
     first_serial: u64,
     cursor: Cursor,
-    /// A local failure of the request at the cursor, which shows once all earlier ones have completed.
+    /// The local failure of the request at the cursor. It is reported once all earlier requests have
+    /// completed.
     failed: Option<Fault>,
-    /// READs and atomics that have been sent and not completed, by serial number.
+    /// Serial numbers of READs and atomics that were sent and are not complete.
     awaited: VecDeque<u64>,
     /// Sequence number of the next request to be posted.
     next: u64,
-    /// One past the highest sequence number ever sent.
+    /// The sequence number after the highest one ever sent.
     sent: u64,
-    /// The oldest sequence number that is not acknowledged.
+    /// The oldest unacknowledged sequence number.
     unacknowledged: u64,
-    /// The missing response for which the requester has gone back already.
+    /// The missing response for which the requester has already gone back.
     implied: Option<Implied>,
-    /// The oldest packet that is not acknowledged is sent again, and nothing else, before the packet at the cursor.
+    /// Whether the oldest unacknowledged packet is to be sent again, alone, before the packet at the cursor.
     repair: bool,
-    /// And that has not happened before. A READ of a part is measured then, so that time-outs follow the way also while
-    /// there are only repairs. If the first copy was late and not lost, the estimate is too short for once.
+    /// Whether this repair is the first one for that packet. Then a READ of a part is measured, so that
+    /// time-outs follow the round trip even while there are only repairs. If the first copy was late and not
+    /// lost, one estimate is too short.
     first_repair: bool,
-    /// The peer answers a READ of a part that is missing without ending what it sends of the rest.
+    /// Whether the peer answers a READ of a missing part without ending the stream of the whole.
     peer_repairs: bool,
-    /// Responses behind the one that is due.
+    /// Responses that arrived before the expected one.
     early: Early,
     retries: u8,
     rnr_retries: u8,
     timer: Option<(Wait, Instant)>,
-    /// The timer runs for as long as verbs say, and not for as long as an answer may take.
+    /// Whether the timer runs for the time-out of verbs, and not for a shorter one from measured round trips.
     whole: bool,
     round_trip: RoundTrip,
-    /// One past the last packet for which an acknowledgement was requested since the requester last went back.
+    /// The sequence number after the last packet that has requested an acknowledgement since the requester
+    /// last went back.
     asked: u64,
-    /// Packets since one asked for an acknowledgement.
+    /// Packets sent since the last one that requested an acknowledgement.
     since_request: u32,
     congestion: Box<dyn CongestionControl>,
     window_limit: u32,
-    /// Window that the congestion control allows, within the limit. It changes only with events of the congestion
-    /// control.
+    /// The window that the congestion control allows, within the limit. Only events of the congestion control
+    /// change it.
     window: u32,
 }
 
@@ -160,7 +164,7 @@ impl Requester {
         }
     }
 
-    /// Begins a connection whose first request has the PSN `sq_psn`.
+    /// Starts a connection whose first request has the PSN `sq_psn`.
     pub(super) fn start(&mut self, sq_psn: u32, setup: &Setup, congestion: Box<dyn CongestionControl>) {
         assert!(self.entries.is_empty(), "nothing can be posted before the queue pair is ready to send");
         self.next = psn::initial(sq_psn);
@@ -185,12 +189,13 @@ impl Requester {
         self.entries.len()
     }
 
-    /// Packets that may be outstanding.
+    /// Number of packets that may be outstanding.
     pub(super) fn window(&self) -> u32 {
         self.window
     }
 
-    /// The only way to the congestion control, which keeps the window up to date.
+    /// Passes an event to the congestion control, and updates the window. All events go through this
+    /// function.
     fn tell_congestion_control(&mut self, tell: impl FnOnce(&mut Box<dyn CongestionControl>)) {
         tell(&mut self.congestion);
         self.window = self.congestion.window().clamp(1, self.window_limit);
@@ -201,8 +206,8 @@ impl Requester {
         self.at_cursor().map_or(self.next, |entry| entry.first + u64::from(self.cursor.packet))
     }
 
-    /// Whether the next packet and the one that was made last differ in length because a message of several packets
-    /// begins: its first packet says where the message goes.
+    /// Whether the next packet and the last one differ in length because one of them is the first of a
+    /// message: only the first packet has the header with the remote address.
     #[inline]
     pub(super) fn is_beside_first(&self) -> bool {
         self.cursor.packet <= 1
@@ -265,7 +270,7 @@ impl Requester {
         if outstanding >= u64::from(self.window()) {
             return false;
         }
-        // A request that waits behind a fence, or for a responder resource, waits before its first packet.
+        // A request that must wait for a fence, or for a responder resource, waits before its first packet.
         let begins = self.cursor.packet == 0;
         if begins
             && entry.request.fence
@@ -278,7 +283,7 @@ impl Requester {
             || self.awaited.len() < setup.max_rd_atomic
     }
 
-    /// Completes everything: the oldest request with `fault`, if there is one, the others flushed.
+    /// Completes all requests: the oldest with `fault`, if there is one, the others as flushed.
     pub(super) fn flush(&mut self, fault: Option<Fault>, setup: &Setup, shared: &mut Shared) {
         let mut fault = fault.unwrap_or(CompletionStatus::WorkRequestFlushed.into());
         while let Some(entry) = self.entries.pop_front() {
@@ -289,7 +294,7 @@ impl Requester {
         self.stop();
     }
 
-    /// Forgets everything without completions; returns how many requests there were.
+    /// Drops all requests without completions, and returns their number.
     pub(super) fn clear(&mut self) -> usize {
         let count = self.entries.len();
         self.entries.clear();
@@ -307,8 +312,8 @@ impl Requester {
         self.early = Early::default();
     }
 
-    /// Takes everything before `end` as acknowledged, but nothing that waits for a response. Says whether
-    /// there is such a response before `end`: it is missing.
+    /// Marks packets before `end` as acknowledged, but not beyond a response that has not arrived. Returns
+    /// whether such a response precedes `end`: then it is missing.
     fn advance(&mut self, now: Instant, end: u64, setup: &Setup, shared: &mut Shared) -> Result<bool, Fault> {
         let missing = self.next_response().filter(|&response| response < end);
         let end = missing.unwrap_or(end);
@@ -328,7 +333,8 @@ impl Requester {
                     shared.completions.release(1);
                 }
             }
-            // After going back, the acknowledgement of what was sent before can overtake the cursor.
+            // After the requester has gone back, an acknowledgement of packets that were sent before may
+            // overtake the cursor.
             if self.cursor.serial < self.first_serial || self.next_to_send() < end {
                 self.rewind();
             }
@@ -351,7 +357,7 @@ impl Requester {
         Some(entry.first + u64::from(entry.received))
     }
 
-    /// Moves the cursor to the oldest packet that is not acknowledged.
+    /// Moves the cursor to the oldest unacknowledged packet.
     fn rewind(&mut self) {
         let packet = self.entries.front().map_or(0, |entry| (self.unacknowledged - entry.first) as u32);
         self.cursor = Cursor { serial: self.first_serial, packet };
@@ -359,7 +365,8 @@ impl Requester {
         self.repair = false;
         self.round_trip.went_back();
         self.asked = self.unacknowledged;
-        // The first packet that is sent again asks for an acknowledgement: perhaps all that is missing is one.
+        // The first packet that is sent again requests an acknowledgement, because perhaps only an
+        // acknowledgement was lost.
         self.since_request = self.window_limit;
     }
 
@@ -374,7 +381,8 @@ impl Requester {
 
     fn wait_for_acknowledgement(&mut self, now: Instant, setup: &Setup) {
         let Some(ceiling) = setup.timeout else { return };
-        // The peer does not acknowledge without being asked.
+        // If no outstanding packet has requested an acknowledgement, the peer need not send one, so the
+        // longer time-out applies.
         let asked = self.asked > self.unacknowledged;
         let timeout = if asked { self.round_trip.timeout(setup.timeout_floor, ceiling) } else { ceiling };
         self.whole = timeout == ceiling;
@@ -386,7 +394,7 @@ impl Requester {
         self.entries.get((self.cursor.serial - self.first_serial) as usize)
     }
 
-    /// The packet to send next: of which entry, counted from the oldest, and which packet of it.
+    /// The packet to send next: the index of its entry, from the oldest, and the packet's index in the entry.
     #[inline]
     fn next_packet(&self) -> (usize, u32) {
         if self.repair {
@@ -396,13 +404,13 @@ impl Requester {
         ((self.cursor.serial - self.first_serial) as usize, self.cursor.packet)
     }
 
-    /// Whether the request at the cursor is a READ or atomic that has been sent before.
+    /// Whether the request at the cursor is a READ or atomic that was sent before.
     fn is_awaited(&self) -> bool {
         self.awaited.back().is_some_and(|&last| self.cursor.serial <= last)
     }
 }
 
-/// The local memory of packet `packet` of `entry`; for a READ, of all packets from there on.
+/// The local memory of packet `packet` of `entry`; for a READ, of this packet and all later ones.
 #[inline]
 fn part_of(entry: &Entry, packet: u32, mtu: u32) -> LocalBuffer {
     let LocalBuffer { address, length, lkey } = entry.request.local;
@@ -413,7 +421,7 @@ fn part_of(entry: &Entry, packet: u32, mtu: u32) -> LocalBuffer {
     LocalBuffer { address: address.wrapping_add(u64::from(offset)), length, lkey }
 }
 
-/// Checks the local memory of a packet; nothing needs to be checked for no bytes.
+/// Checks access to the local memory of a packet. A packet without payload needs no check.
 #[inline]
 fn check_local(
     part: LocalBuffer,

@@ -1,4 +1,4 @@
-//! Taking responses, acknowledgements and time-outs.
+//! Handling of responses, acknowledgements and time-outs.
 
 use weft_time::Instant;
 use weft_verbs::{AccessFlags, CompletionStatus, LocalBuffer};
@@ -15,7 +15,7 @@ use crate::shared::Shared;
 const RNR_RETRY_WITHOUT_LIMIT: u8 = 7;
 
 impl Requester {
-    /// Takes a response or an acknowledgement.
+    /// Handles a response or an acknowledgement.
     pub(in crate::queue_pair) fn receive(
         &mut self,
         now: Instant,
@@ -67,7 +67,7 @@ impl Requester {
         setup: &Setup,
         shared: &mut Shared,
     ) -> Result<(), Fault> {
-        // A negative acknowledgement says that everything before its PSN was carried out.
+        // A negative acknowledgement confirms that everything before its PSN was executed.
         let end = if matches!(syndrome, Syndrome::Ack { .. }) { sequence + 1 } else { sequence };
         if matches!(syndrome, Syndrome::Nak(NakCode::InvalidRdRequest) | Syndrome::RnrNak { timer: 32.. }) {
             shared.counters.drop_reserved_syndrome += 1;
@@ -95,8 +95,8 @@ impl Requester {
             }
             Syndrome::Nak(NakCode::PsnSequenceError) => {
                 shared.counters.rcvd_seq_err += 1;
-                // A responder may report the gap behind the packet for which it is not ready, as Linux's soft RoCE
-                // does.
+                // A responder that is not ready for a packet may also report a gap beyond that packet, as
+                // Linux's soft RoCE does.
                 if self.waits_for(Wait::ReceiverReady) {
                     return Ok(());
                 }
@@ -140,14 +140,14 @@ impl Requester {
                     self.take_early(expected, sequence, atomic, payload, setup, shared, memory)?;
                     return self.repair_response(now, expected, Some(sequence), shared);
                 }
-                // The stream is alive, though stale. It ends, so a request for the missing response that is lost is
-                // still found.
+                // The peer is sending, but from before the requester went back. So the timer is restarted.
+                // That stream ends, so the time-out still detects the loss of the repeated request.
                 if self.has_gone_back_for(expected) && self.waits_for(Wait::Acknowledgement) {
                     self.wait_for_acknowledgement(now, setup);
                 }
                 return self.go_back_for_response(now, Some(sequence), shared);
             }
-            // A response in the place of a request that is answered by an acknowledgement.
+            // A response was received where an acknowledgement was expected.
             _ => {
                 shared.counters.drop_malformed += 1;
                 return Ok(());
@@ -164,7 +164,7 @@ impl Requester {
         self.take_in(now, setup, shared)
     }
 
-    /// The oldest response that was due is there.
+    /// Counts the expected response as received.
     fn count_response(&mut self) {
         let entry = &mut self.entries[0];
         entry.received += 1;
@@ -173,7 +173,7 @@ impl Requester {
         }
     }
 
-    /// Takes over responses that arrived early and are next now. Missing ones behind them are requested.
+    /// Counts responses that arrived out of order and are next now. Missing ones after them are requested.
     fn take_in(&mut self, now: Instant, setup: &Setup, shared: &mut Shared) -> Result<(), Fault> {
         while !self.early.is_empty() {
             let Some(due) = self.next_response().filter(|&due| self.early.take(due)) else { break };
@@ -189,8 +189,8 @@ impl Requester {
         }
     }
 
-    /// Puts a response where it belongs before its turn, if that is known. What is wrong with it shows when its turn
-    /// comes: then it is asked for again.
+    /// Stores a response that arrived out of order, if its place in memory is known. An invalid response is
+    /// not stored; it is requested again when it is the next one.
     #[allow(clippy::too_many_arguments, reason = "one step of receive, split off for its length")]
     fn take_early(
         &mut self,
@@ -210,7 +210,8 @@ impl Requester {
         let Some(&entry) = found.filter(|entry| sequence >= entry.first) else {
             return Ok(());
         };
-        // What an earlier request is still to bring to the same place must not take the place of this.
+        // An earlier request still writes to the same memory. It must not overwrite this response, so this
+        // one is not stored now.
         let mut earlier = self.awaited.iter().map(awaited).take_while(|earlier| earlier.first < entry.first);
         if earlier.any(|earlier| overlap(&earlier.request.local, &entry.request.local)) {
             return Ok(());
@@ -224,7 +225,8 @@ impl Requester {
         Ok(())
     }
 
-    /// The acknowledgement time-out has passed, or the wait after a receiver-not-ready NAK.
+    /// Handles a timer that has expired: the acknowledgement time-out, or the wait after a receiver-not-ready
+    /// NAK.
     pub(in crate::queue_pair) fn handle_deadline(
         &mut self,
         now: Instant,
@@ -238,16 +240,17 @@ impl Requester {
             }
             Some((Wait::Acknowledgement, _)) => {
                 shared.counters.ack_timeout += 1;
-                // A stale stream of responses must not cost another retry.
+                // The missing response is noted, so that responses sent before the time-out do not cost
+                // another retry.
                 let missing = self.next_response();
                 self.implied = missing.map(|missing| Implied { missing, witness: None });
-                // A time-out that is shorter than that of verbs is no attempt that `retry_cnt` limits.
+                // Only full-length time-outs are retries that `retry_cnt` limits.
                 if self.whole {
                     self.spend_retry(shared)?;
                 } else {
                     self.round_trip.timed_out();
                 }
-                // The later responses have arrived or are on their way: only the missing ones are requested.
+                // Later responses have arrived, or are on their way, so only the missing ones are requested.
                 if self.peer_repairs && missing == Some(self.unacknowledged) && !self.early.is_empty() {
                     self.begin_repair(now, Loss::TimeOut, shared);
                 } else {
@@ -258,9 +261,9 @@ impl Requester {
         }
     }
 
-    /// A later answer shows that a response is missing: an implied NAK (clause 9.7.5.2.7). Goes back once for each
-    /// response that is missing, and again when `response`, the first from behind it, has come again; if all that is
-    /// lost, too, the time-out helps.
+    /// A later answer shows that a response is missing: an implied NAK (clause 9.7.5.2.7). Goes back once for
+    /// each missing response, and once more when `response`, the first later one, arrives again. If that is
+    /// lost too, the time-out recovers.
     fn go_back_for_response(
         &mut self,
         now: Instant,
@@ -287,8 +290,8 @@ impl Requester {
         self.retry(now, Loss::Gap, shared)
     }
 
-    /// A response is missing, and the peer sends it without ending what it sends of the rest. Asks for it once; if
-    /// that is lost, the time-out helps.
+    /// A response is missing, and the peer can send it without ending the stream. Requests it once; if that
+    /// is lost, the time-out recovers.
     fn repair_response(
         &mut self,
         now: Instant,
@@ -301,15 +304,14 @@ impl Requester {
         }
         self.implied = Some(Implied { missing, witness: response });
         shared.counters.implied_nak_seq_err += 1;
-        // Requests before it are not answered: the peer will tell what it lacks.
+        // Requests before the missing response are not acknowledged either. The peer reports what it lacks.
         if missing != self.unacknowledged {
             return Ok(());
         }
         self.repair(now, shared)
     }
 
-    /// The peer lacks the oldest packet that is not acknowledged, and nothing else: spends one retry and sends that
-    /// again.
+    /// The peer lacks only the oldest unacknowledged packet: spends one retry and sends it again.
     fn repair(&mut self, now: Instant, shared: &mut Shared) -> Result<(), Fault> {
         self.spend_retry(shared)?;
         self.begin_repair(now, Loss::Gap, shared);
@@ -321,7 +323,7 @@ impl Requester {
         self.tell_congestion_control(|control| control.on_loss(now, loss));
         self.round_trip.went_back();
         self.timer = None;
-        // A requester that has gone back sends it anyway.
+        // A requester that has already gone back sends the packet anyway.
         self.repair = self.next_to_send() > self.unacknowledged;
         self.first_repair = loss == Loss::Gap;
     }
@@ -346,7 +348,7 @@ impl Requester {
         Ok(())
     }
 
-    /// Goes back to the oldest packet that is not acknowledged.
+    /// Goes back to the oldest unacknowledged packet.
     fn go_back(&mut self, now: Instant, loss: Loss, shared: &mut Shared) {
         shared.counters.completer_retry_err += 1;
         self.tell_congestion_control(|control| control.on_loss(now, loss));
@@ -360,13 +362,13 @@ fn overlap(one: &LocalBuffer, other: &LocalBuffer) -> bool {
     one.address < end(other) && other.address < end(one)
 }
 
-/// Whether a response has the kind and the length that packet `packet` of `entry` wants.
+/// Whether a response has the kind and the length that packet `packet` of `entry` must have.
 fn fits(entry: &Entry, packet: u32, atomic: bool, payload: &[u8], setup: &Setup) -> bool {
     let length = part_of(entry, packet, setup.mtu).length.min(setup.mtu);
     entry.request.operation.is_atomic() == atomic && payload.len() == length as usize
 }
 
-/// Puts the payload of a response where it belongs. Says whether there was credit for it.
+/// Stores the payload of a response in the request's local memory. Returns whether there was credit for it.
 fn store(
     entry: &Entry,
     packet: u32,

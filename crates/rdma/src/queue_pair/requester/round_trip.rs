@@ -1,14 +1,14 @@
-//! How long an answer may take: an estimate from measured round trips.
+//! The time-out of a requester, estimated from measured round trips.
 //!
-//! One packet at a time is measured, from the moment it is sent to that of the answer which acknowledges it, and
-//! never one that was sent more than once: nobody could tell which of the two was answered. Mean and mean deviation
-//! are kept as TCP keeps them (RFC 6298), in integers. A time-out without an answer doubles the next one, up to the
-//! time-out of verbs, which is the ceiling; a new measurement ends that.
+//! One packet at a time is measured, from its transmission to the answer that acknowledges it. A packet that
+//! was sent more than once is not measured, because the answer could be to either copy. Mean and mean
+//! deviation are maintained as in TCP (RFC 6298), in integers. A time-out without an answer doubles the next
+//! one, up to the time-out of verbs, which is the ceiling. A new measurement resets the doubling.
 
 use weft_time::{Duration, Instant};
 
-/// Estimates from here on are as good as none, and the ceiling takes their place: 2^24 cycles of 4 ns, as far as the
-/// gateware counts.
+/// The largest estimate that is used; above it the ceiling applies. It is 2^24 cycles of 4 ns, the range of
+/// the gateware's counter.
 const LIMIT: Duration = Duration::from_ns(4 << 24);
 
 /// The requester's estimate of the round trip to its peer.
@@ -16,13 +16,13 @@ const LIMIT: Duration = Duration::from_ns(4 << 24);
 pub(super) struct RoundTrip {
     /// The packet that is being measured, and when it was sent.
     measured: Option<(u64, Instant)>,
-    /// Mean and mean deviation.
+    /// Mean and mean deviation of the round trip.
     estimate: Option<(Duration, Duration)>,
     doublings: u32,
 }
 
 impl RoundTrip {
-    /// A packet that asks for an answer is sent for the first time.
+    /// A packet that requests an answer is sent for the first time.
     #[inline]
     pub(super) fn sent(&mut self, now: Instant, sequence: u64) {
         if self.measured.is_none() {
@@ -30,12 +30,12 @@ impl RoundTrip {
         }
     }
 
-    /// Packets are sent again: an answer could be that to either.
+    /// Packets are sent again, so an answer could be to either copy.
     pub(super) fn went_back(&mut self) {
         self.measured = None;
     }
 
-    /// Everything before `end` has been answered.
+    /// All packets before `end` were answered.
     #[inline]
     pub(super) fn answered(&mut self, now: Instant, end: u64) {
         let Some((_, sent)) = self.measured.filter(|&(sequence, _)| sequence < end) else { return };
@@ -52,7 +52,7 @@ impl RoundTrip {
         });
     }
 
-    /// After how long without an answer packets are sent again: at least `floor`, at most `ceiling`.
+    /// The time without an answer after which packets are sent again: at least `floor`, at most `ceiling`.
     pub(super) fn timeout(&self, floor: Duration, ceiling: Duration) -> Duration {
         let Some((mean, deviation)) = self.estimate else { return ceiling };
         let timeout = (mean + deviation * 4).max(floor);
@@ -60,7 +60,7 @@ impl RoundTrip {
         if timeout < LIMIT { timeout.min(ceiling) } else { ceiling }
     }
 
-    /// A time-out shorter than the ceiling has passed: the next one is twice as long.
+    /// A time-out shorter than the ceiling has expired: the next one is twice as long.
     pub(super) fn timed_out(&mut self) {
         self.doublings += 1;
     }

@@ -11,7 +11,7 @@ use crate::shared::Shared;
 use crate::sink::PacketSink;
 
 impl Requester {
-    /// Makes the packet at the cursor. Returns false if it cannot be made.
+    /// Makes the next packet. Returns false if it cannot be made.
     pub(in crate::queue_pair) fn transmit(
         &mut self,
         now: Instant,
@@ -49,12 +49,12 @@ impl Requester {
         let last = packet + 1 == entry.packets;
         let again = sequence < self.sent;
         if repair {
-            // The cursor stays where it is.
+            // A repair does not move the cursor.
         } else if entry.request.operation.has_response() {
             if !self.is_awaited() {
                 self.awaited.push_back(self.cursor.serial);
             }
-            // The response takes the place of all its packets at once.
+            // A READ takes the sequence numbers of all its response packets at once.
             self.cursor = Cursor { serial: self.cursor.serial + 1, packet: 0 };
             self.sent = self.sent.max(entry.end());
         } else {
@@ -125,15 +125,15 @@ impl Requester {
         Ok(true)
     }
 
-    /// After how many packets an acknowledgement is due. Four times in a window, so that one that is halved
-    /// on its way does not leave the requester waiting for an acknowledgement that nobody was asked for.
+    /// After how many packets an acknowledgement is requested: at least four times per window. So even after
+    /// the window was halved, the requester does not wait for an acknowledgement that it has not requested.
     #[inline]
     fn acknowledge_interval(&self, shared: &Shared) -> u32 {
         shared.acknowledge_interval.min(self.window() / 4).max(1)
     }
 
-    /// A request cannot be made: the one at the cursor, or the oldest. It fails when all before it have completed, so
-    /// that completions keep their order.
+    /// A request cannot be made: the one at the cursor, or the oldest. It fails after all earlier ones have
+    /// completed, so that completions keep their order.
     fn fail(&mut self, index: usize, status: CompletionStatus, shared: &mut Shared) -> Result<bool, Fault> {
         shared.counters.send_err += 1;
         if index == 0 {

@@ -1,4 +1,4 @@
-//! Carrying out one request packet whose turn it is.
+//! Execution of a request packet that is next in PSN order.
 
 use weft_verbs::{AccessFlags, Completion, CompletionOpcode, CompletionStatus, LocalBuffer};
 use weft_wire::roce::{NakCode, Opcode, Packet, Reth};
@@ -14,7 +14,7 @@ use crate::shared::Shared;
 const MESSAGE_BYTES_MAX: u32 = 1 << 31;
 
 impl Responder {
-    /// Carries out the packet whose turn it is. Returns how many sequence numbers it takes.
+    /// Executes the packet. Returns how many sequence numbers it takes.
     pub(super) fn carry_out(
         &mut self,
         packet: &Packet<'_>,
@@ -23,7 +23,7 @@ impl Responder {
         memory: &mut impl RegionMemory,
     ) -> Result<u32, Refusal> {
         let opcode = packet.bth.opcode;
-        // A message must end before the next begins, and only one that began goes on.
+        // A message must end before the next begins, and a MIDDLE or LAST packet must continue one.
         if opcode.starts_message() != (self.inbound == Inbound::Idle) {
             return Err(Refusal::Nak(NakCode::InvalidRequest));
         }
@@ -37,7 +37,7 @@ impl Responder {
             },
             Opcode::WriteFirst | Opcode::WriteOnly | Opcode::WriteOnlyWithImmediate => {
                 let reth = packet.reth.expect("the packet is well formed");
-                // The whole range is checked at once, so that no part of a WRITE that leaves its region lands.
+                // The whole range is checked first, so that a WRITE that exceeds its region stores nothing.
                 let whole = if reth.length > 0 {
                     allow(setup, AccessFlags::REMOTE_WRITE, shared)?;
                     Some(check(&reth, AccessFlags::REMOTE_WRITE, setup, shared).map_err(Refusal::Nak)?)
@@ -118,7 +118,8 @@ impl Responder {
         Ok(1)
     }
 
-    /// `whole` is the grant for all of a WRITE that begins; what was allowed then may not be at a later packet.
+    /// `whole` is the grant for the whole of a WRITE that starts. Later packets are checked again, since the
+    /// permission may have been revoked.
     #[allow(clippy::too_many_arguments, reason = "one step of carry_out, split off for its length")]
     fn carry_out_write(
         &mut self,
@@ -139,7 +140,8 @@ impl Responder {
             return Err(Refusal::Nak(NakCode::InvalidRequest));
         }
         let part = Reth { address: reth.address.wrapping_add(u64::from(done)), length, ..reth };
-        // A WRITE of no bytes needs no permission (clause 9.7.4.1.5), but it can call an engine where it has one.
+        // A WRITE of no bytes needs no permission (clause 9.7.4.1.5). If it has permission, it may call an
+        // engine.
         let grant = if whole.is_some() {
             whole
         } else if length > 0 {
@@ -255,19 +257,19 @@ impl Responder {
         Ok(1)
     }
 
-    /// A peer that has more READs and atomics outstanding than was agreed makes an invalid request.
+    /// If a peer has more READs and atomics outstanding than agreed, its request is invalid.
     fn claim_resource(&self) -> Result<(), Refusal> {
         if self.resources.has_room() { Ok(()) } else { Err(Refusal::Nak(NakCode::InvalidRequest)) }
     }
 
-    /// Queues the response to a READ or atomic and keeps what its duplicates need.
+    /// Queues the response to a READ or atomic, and keeps what is needed to answer duplicates.
     fn respond(&mut self, packets: u32, body: Body) {
         self.count_message();
         self.resources.keep(self.expected, packets, body);
     }
 }
 
-/// Checks what the queue pair as a whole lets its peer do.
+/// Checks the operations that the queue pair allows its peer.
 fn allow(setup: &Setup, needs: AccessFlags, shared: &mut Shared) -> Result<(), Refusal> {
     if setup.access.contains(needs) {
         return Ok(());
@@ -276,7 +278,8 @@ fn allow(setup: &Setup, needs: AccessFlags, shared: &mut Shared) -> Result<(), R
     Err(Refusal::Nak(NakCode::InvalidRequest))
 }
 
-/// A FIRST or MIDDLE packet is full, a LAST one holds something, and none holds more than the path carries.
+/// FIRST and MIDDLE packets must be full, LAST packets must not be empty, and no packet may exceed the path
+/// MTU.
 fn check_payload_length(packet: &Packet<'_>, setup: &Setup) -> Result<(), Refusal> {
     let mtu = setup.mtu as usize;
     let length = packet.payload.len();

@@ -1,8 +1,8 @@
-//! The responder: carries out the peer's requests in the order of their PSNs and answers them.
+//! The responder: executes the peer's requests in the order of their PSNs, and answers them.
 //!
-//! Answers leave in the order of their PSNs too: first the responses of READs and atomics that are due, then the one
-//! acknowledgement that may be pending. Since an acknowledgement speaks for everything before it, a
-//! later one takes the place of an earlier one: that is all the coalescing there is.
+//! Answers are sent in the order of PSNs too: first the due responses of READs and atomics, then the
+//! acknowledgement that may be pending. An acknowledgement covers everything before it, so a later one
+//! replaces an earlier one. There is no other coalescing.
 
 mod carry_out;
 mod resources;
@@ -29,28 +29,28 @@ const NO_CREDITS: Syndrome = Syndrome::Ack { credits: 31 };
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Refused;
 
-/// Reason for which a request in PSN order is not carried out.
+/// The reason why a request in PSN order is not executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Refusal {
-    /// As if the packet had never arrived; counted.
+    /// The packet is dropped as if it had never arrived, and counted.
     Drop,
     /// No receive request is posted.
     NotReady,
     /// The responder sends a NAK with this code, and the connection ends.
     Nak(NakCode),
-    /// As `Nak`, and the receive request that the message would have filled fails.
+    /// As `Nak`, and the receive request that the message was to fill fails.
     NakReceive(NakCode, CompletionStatus),
 }
 
-/// The message of which the next packet is expected.
+/// The message to which the next packet belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Inbound {
     Idle,
-    /// A SEND of which `done` bytes lie in the oldest receive request.
+    /// A SEND of which `done` bytes are in the oldest receive request's memory.
     Send {
         done: u32,
     },
-    /// A WRITE of which `done` bytes are written.
+    /// A WRITE of which `done` bytes are stored.
     Write {
         reth: Reth,
         done: u32,
@@ -59,25 +59,26 @@ enum Inbound {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Acknowledgement {
-    /// Of everything up to and with a PSN, which is never that of a READ or atomic: there are requesters that take the
-    /// acknowledgement of such a PSN for the response itself.
+    /// Acknowledges everything up to this PSN, which is never that of a READ or atomic: some requesters take
+    /// an acknowledgement with such a PSN for the response itself.
     Positive { sequence: u64 },
     Negative {
         syndrome: Syndrome,
         sequence: u64,
-        /// Packets behind the gap are kept: only the packet of this PSN is missing.
+        /// Whether packets beyond the gap are kept, so that only the packet with this PSN is missing.
         kept: bool,
     },
 }
 
-/// State of the expected packet: the evidence that it was lost.
+/// What is known about the expected packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Gap {
     /// No later packet has arrived.
     None,
-    /// The peer has been told to send it again; until it arrives, later packets are kept or dropped.
+    /// Its loss was reported to the peer. Until it arrives, later packets are kept or dropped.
     Reported,
-    /// There was no receive request for it. The peer sends it and all that follows again, so later packets are dropped.
+    /// There was no receive request for it. The peer sends it and all later packets again, so later packets
+    /// are dropped.
     NotReady,
 }
 
@@ -85,18 +86,19 @@ enum Gap {
 pub(super) struct Responder {
     receives: VecDeque<ReceiveRequest>,
     depth: usize,
-    /// Where it takes receive requests from, one when one is needed, in place of those posted to it.
+    /// The shared queue from which receive requests are taken, one when a message needs one; `None` if they
+    /// are posted to this queue pair.
     source: Option<SharedReceiveQueueNumber>,
     /// Sequence number of the next packet in order.
     expected: u64,
-    /// Messages carried out, 24 bits.
+    /// Number of messages executed, 24 bits (MSN).
     msn: u32,
     inbound: Inbound,
     gap: Gap,
-    /// The request that told of the gap. If it comes again, the peer has gone back, and what it went back for has
-    /// been lost once more.
+    /// The later request that revealed the gap. If it arrives again, the peer has gone back, and the missing
+    /// packet was lost again.
     witness: Option<u64>,
-    /// One past the highest sequence number that arrived out of order.
+    /// The sequence number after the highest one that arrived out of order.
     early: u64,
     reorder: Reorder,
     resources: Resources,
@@ -121,7 +123,7 @@ impl Responder {
         }
     }
 
-    /// Begins a connection whose first request has the PSN `rq_psn`.
+    /// Starts a connection whose first request has the PSN `rq_psn`.
     pub(super) fn start(&mut self, rq_psn: u32, resources: usize) {
         self.expected = psn::initial(rq_psn);
         self.msn = 0;
@@ -141,13 +143,13 @@ impl Responder {
         self.receives.len()
     }
 
-    /// Takes receive requests from a shared queue from now on.
+    /// From now on takes receive requests from a shared queue.
     pub(super) fn share(&mut self, source: SharedReceiveQueueNumber) {
         self.receives.reserve(1);
         self.source = Some(source);
     }
 
-    /// The receive request for the next message, which is there or is taken from the shared queue.
+    /// The receive request for the next message. It is taken from the shared queue if necessary.
     fn next_receive(&mut self, shared: &mut Shared) -> Option<ReceiveRequest> {
         if self.receives.is_empty() {
             self.receives.push_back(shared.receives.take(self.source?)?);
@@ -173,7 +175,7 @@ impl Responder {
         }
     }
 
-    /// Forgets everything without completions; returns how many receive requests there were.
+    /// Drops all requests without completions, and returns the number of receive requests.
     pub(super) fn clear(&mut self, shared: &mut Shared) -> usize {
         self.reorder.clear(&mut shared.reorder);
         let count = self.receives.len();
@@ -183,7 +185,7 @@ impl Responder {
         count
     }
 
-    /// Forgets the answers that are due.
+    /// Drops the answers that are due.
     pub(super) fn forget_output(&mut self) {
         self.resources.forget_responses();
         self.acknowledgement = None;
@@ -194,7 +196,7 @@ impl Responder {
         self.resources.has_response() || self.acknowledgement.is_some()
     }
 
-    /// Takes a request packet.
+    /// Handles a request packet.
     pub(super) fn receive(
         &mut self,
         packet: &Packet<'_>,
@@ -226,14 +228,15 @@ impl Responder {
                 return Ok(());
             }
         }
-        // The peer takes the rest as arrived unless it is told, and what was sent before that rest has arrived.
+        // Another gap follows. The peer has sent the packets before the later ones that are here, so they are
+        // lost. Without a report the peer would consider them received.
         if gap == Gap::Reported && shared.reorder.exists() && self.expected < self.early {
             self.report_gap(self.reorder.first(&shared.reorder), !self.reorder.is_empty());
         }
         Ok(())
     }
 
-    /// Takes the request that is next in PSN order. Returns whether it was carried out.
+    /// Handles the request that is next in PSN order. Returns whether it was executed.
     fn receive_in_turn(
         &mut self,
         packet: &Packet<'_>,
@@ -253,7 +256,8 @@ impl Responder {
                 Ok(true)
             }
             Err(Refusal::Drop) => {
-                // A packet that was withheld, not lost, is left to the time-out.
+                // The packet is not lost but could not be accepted. No gap is reported; the peer's time-out
+                // recovers.
                 self.witness = None;
                 Ok(false)
             }
@@ -278,7 +282,7 @@ impl Responder {
         }
     }
 
-    /// Makes one packet of the oldest answer that is due. Returns false if it turned into a refusal.
+    /// Makes one packet of the oldest due answer. Returns false if the answer turned into a NAK.
     pub(super) fn transmit(
         &mut self,
         setup: &Setup,
@@ -308,7 +312,7 @@ impl Responder {
                     (false, false) => Opcode::ReadResponseMiddle,
                     (false, true) => Opcode::ReadResponseLast,
                 };
-                // The permission may have gone since the request came.
+                // The permission may have been revoked since the request arrived.
                 let offset = response.sent * setup.mtu;
                 let part = Reth {
                     address: reth.address + u64::from(offset),
@@ -341,9 +345,9 @@ impl Responder {
         emit(&packet, shared, out);
     }
 
-    /// A READ that was accepted cannot be answered any more. The requester learns it at the packet that is
-    /// missing. A duplicate may be one that the requester no longer waits for: then the refusal means nothing
-    /// to it, and the connection goes on.
+    /// A READ that was accepted can no longer be answered. The NAK has the PSN of the first missing response
+    /// packet. For a duplicate, the requester may no longer wait for the response; then it ignores the NAK,
+    /// and the connection continues.
     fn abandon_response(
         &mut self,
         response: Response,
@@ -362,18 +366,18 @@ impl Responder {
         }
     }
 
-    /// Brings the acknowledgement that is due in line with a request that was just carried out.
+    /// Updates the pending acknowledgement after a request was executed.
     #[inline]
     fn acknowledge(&mut self, packet: &Packet<'_>) {
         self.acknowledgement = match self.acknowledgement {
-            // The gap is smaller than the refusal says that is about to leave, but what came behind it has
-            // been dropped all the same.
+            // The pending NAK names a packet that has arrived since. But packets beyond it were dropped, so
+            // the NAK now names the next missing packet.
             Some(Acknowledgement::Negative { kept, .. }) if self.expected < self.early => {
                 self.gap = Gap::Reported;
                 let syndrome = Syndrome::Nak(NakCode::PsnSequenceError);
                 Some(Acknowledgement::Negative { syndrome, sequence: self.expected, kept })
             }
-            // A response acknowledges by itself.
+            // The response acknowledges the request.
             _ if asks_for_response(packet.bth.opcode) => None,
             None if !packet.bth.acknowledge => None,
             _ => Some(Acknowledgement::Positive { sequence: self.expected - 1 }),
@@ -384,7 +388,7 @@ impl Responder {
         self.acknowledgement = Some(Acknowledgement::Negative { syndrome, sequence, kept: false });
     }
 
-    /// Tells the peer that the expected packet has not arrived.
+    /// Reports to the peer that the expected packet has not arrived.
     fn report_gap(&mut self, witness: Option<u64>, kept: bool) {
         self.gap = Gap::Reported;
         self.witness = witness;
@@ -392,8 +396,8 @@ impl Responder {
         self.acknowledgement = Some(Acknowledgement::Negative { syndrome, sequence: self.expected, kept });
     }
 
-    /// A request from behind a gap: the first tells of it, and tells again if it comes again. It is kept if there is
-    /// room.
+    /// Handles a request from beyond a gap. The first such request causes a report of the gap, and again if
+    /// it arrives again. The request is kept if there is room.
     fn receive_ahead(&mut self, sequence: u64, packet: &Packet<'_>, setup: &Setup, shared: &mut Shared) {
         self.early = self.early.max(sequence + 1);
         shared.counters.out_of_seq_request += 1;
@@ -406,8 +410,8 @@ impl Responder {
         }
     }
 
-    /// A request that was carried out before (clause 9.7.4.1.4, table 33): SENDs and WRITEs are only
-    /// acknowledged again, READs carried out again, atomics answered from what was saved.
+    /// Handles a request that was executed before (clause 9.7.4.1.4, table 33): SENDs and WRITEs are only
+    /// acknowledged again, READs are executed again, and atomics are answered from the saved result.
     fn receive_duplicate(&mut self, sequence: u64, packet: &Packet<'_>, setup: &Setup, shared: &mut Shared) {
         shared.counters.duplicate_request += 1;
         if !asks_for_response(packet.bth.opcode) {
@@ -417,14 +421,14 @@ impl Responder {
         }
     }
 
-    /// Acknowledges a duplicate, and with it what was carried out behind it, but only up to the next READ or atomic:
-    /// the requester that sends this again has had no response from behind it (clause 9.7.5.1.3).
+    /// Acknowledges a duplicate, and later executed requests with it, but only up to the next READ or atomic.
+    /// The requester repeats the duplicate, so it has received no response from beyond it (clause 9.7.5.1.3).
     fn acknowledge_again(&mut self, duplicate: u64) {
         let end = self.resources.first_behind(duplicate).unwrap_or(self.expected);
         let sequence = match self.acknowledgement {
             None => end - 1,
             Some(Acknowledgement::Positive { sequence }) => sequence.max(end - 1),
-            // A refusal that is still due says as much about what was carried out.
+            // The pending NAK also acknowledges what was executed.
             Some(Acknowledgement::Negative { .. }) => return,
         };
         self.acknowledgement = Some(Acknowledgement::Positive { sequence });
@@ -448,7 +452,7 @@ impl Responder {
     }
 }
 
-/// The check that a peer's access needs.
+/// The check that a peer's access must pass.
 fn access(reth: &Reth, needs: AccessFlags, setup: &Setup) -> Request {
     Request {
         key: reth.rkey,
@@ -459,13 +463,13 @@ fn access(reth: &Reth, needs: AccessFlags, setup: &Setup) -> Request {
     }
 }
 
-/// Checks a peer's access. The error is the NAK for the peer.
+/// Checks a peer's access. The error is the code of the NAK to the peer.
 #[inline]
 fn check(reth: &Reth, needs: AccessFlags, setup: &Setup, shared: &mut Shared) -> Result<Grant, NakCode> {
     shared.check_remote(access(reth, needs, setup)).map_err(|_| NakCode::RemoteAccessError)
 }
 
-/// The memory that one packet of a READ response carries.
+/// Reads the memory for one packet of a READ response.
 fn read_part<'a>(
     part: &Reth,
     setup: &Setup,
@@ -480,7 +484,7 @@ fn read_part<'a>(
     memory.read(grant.target, grant.place(part.address), part.length as usize).map_err(fault)
 }
 
-/// Whether the packet has exactly the extended headers that its opcode calls for.
+/// Whether the packet has exactly the extended headers that its opcode requires.
 #[inline]
 fn is_well_formed(packet: &Packet<'_>) -> bool {
     let opcode = packet.bth.opcode;

@@ -1,8 +1,9 @@
-//! Responder resources (clause 9.7.4.2): what is kept of the latest READs and atomics to answer their duplicates, and
+//! Responder resources (clause 9.7.4.2): the latest READs and atomics, kept to answer duplicates of them, and
 //! the responses that are due.
 //!
-//! They lie in the order of their PSNs, and each has at most one response due: what a requester asks for again takes
-//! the place of what it asked for before, so a responder never sends more than one stream of data for a READ.
+//! They are in the order of their PSNs, and each has at most one response due. If a requester repeats a
+//! request, the new response replaces the old one. So a responder never sends more than one stream of data
+//! for a READ.
 
 use std::collections::VecDeque;
 
@@ -28,7 +29,7 @@ pub(super) struct Response {
     pub(super) packets: u32,
     pub(super) sent: u32,
     pub(super) body: Body,
-    /// The request has never been answered in full.
+    /// Whether the request was never answered in full.
     pub(super) fresh: bool,
 }
 
@@ -38,7 +39,7 @@ struct Resource {
     packets: u32,
     body: Body,
     due: Option<Response>,
-    /// Part of a READ that the requester asked for again while the rest is under way. It is sent first.
+    /// Part of a READ that the requester has requested again while the rest is being sent. It is sent first.
     repair: Option<Response>,
 }
 
@@ -51,14 +52,14 @@ impl Resource {
 #[derive(Debug, Default)]
 pub(super) struct Resources {
     kept: VecDeque<Resource>,
-    /// Most READs and atomics that are kept.
+    /// The most READs and atomics that are kept.
     limit: usize,
     /// Number of responses that are due.
     due: usize,
 }
 
 impl Resources {
-    /// Begins a connection whose peer may have `limit` READs and atomics outstanding.
+    /// Starts a connection whose peer may have `limit` READs and atomics outstanding.
     pub(super) fn start(&mut self, limit: usize) {
         self.kept.clear();
         self.kept.reserve(limit);
@@ -66,15 +67,15 @@ impl Resources {
         self.due = 0;
     }
 
-    /// Whether there is room for a further READ or atomic. There is none while all kept ones are unanswered.
+    /// Whether there is room for another READ or atomic. There is none while all kept ones are unanswered.
     pub(super) fn has_room(&self) -> bool {
-        // Responses leave oldest first, so that none behind the oldest has been answered if that has not.
+        // Responses are sent oldest first. So if the oldest request is unanswered, all are.
         let waits = |oldest: &Resource| oldest.due.is_some_and(|response| response.fresh);
         self.kept.len() < self.limit || self.kept.front().is_some_and(|oldest| !waits(oldest))
     }
 
-    /// Keeps a READ or atomic that was just carried out, in place of the oldest if need be. The requester has completed
-    /// that one, or it would have more outstanding than was agreed. All of the response becomes due.
+    /// Keeps a READ or atomic that was just executed; the oldest one is dropped if necessary. The requester
+    /// has completed that one, or it would have more outstanding than agreed. The whole response becomes due.
     pub(super) fn keep(&mut self, first: u64, packets: u32, body: Body) {
         assert!(self.has_room(), "a request without room is refused");
         if self.kept.len() == self.limit {
@@ -86,8 +87,8 @@ impl Resources {
         self.due += 1;
     }
 
-    /// Makes the response to a duplicate due, in place of the one that may be due for the same request. Returns false
-    /// if nothing is kept of the request, or not what the duplicate says.
+    /// Schedules the response to a duplicate. It replaces a response to the same request that is still due.
+    /// Returns false if the request is not kept, or differs from the duplicate.
     pub(super) fn repeat(&mut self, sequence: u64, again: Option<Reth>, setup: &Setup) -> bool {
         let Some(resource) = self.kept.iter_mut().find(|resource| resource.covers(sequence)) else {
             return false;
@@ -103,8 +104,8 @@ impl Resources {
         };
         let fresh = resource.due.is_some_and(|response| response.fresh);
         let end = sequence + u64::from(packets);
-        // The missing range ends before what has been sent; the rest has arrived. A requester that went back asks for
-        // all of it.
+        // The requested range ends before the packets that are still to be sent, so the requester lacks only
+        // this range. A requester that went back would request everything up to the end.
         if resource.due.is_some_and(|response| end <= response.first + u64::from(response.sent)) {
             self.due += usize::from(resource.repair.is_none());
             resource.repair = Some(Response { first: sequence, packets, sent: 0, body, fresh: false });
@@ -116,7 +117,7 @@ impl Resources {
         true
     }
 
-    /// Sequence number of the oldest READ or atomic behind `sequence`.
+    /// Sequence number of the oldest READ or atomic after `sequence`.
     pub(super) fn first_behind(&self, sequence: u64) -> Option<u64> {
         self.kept.iter().map(|resource| resource.first).find(|&first| first > sequence)
     }
@@ -126,7 +127,7 @@ impl Resources {
         self.due > 0
     }
 
-    /// The oldest response that is due.
+    /// The oldest due response.
     pub(super) fn response(&self) -> Option<Response> {
         if self.due == 0 {
             return None;
@@ -134,7 +135,7 @@ impl Resources {
         self.kept.iter().find_map(|resource| resource.repair.or(resource.due))
     }
 
-    /// Takes note that one packet of the oldest response has been sent.
+    /// Notes that one packet of the oldest due response was sent.
     pub(super) fn sent_one(&mut self) {
         let due = self.oldest();
         let response = due.as_mut().expect("it is due");
@@ -145,13 +146,13 @@ impl Resources {
         }
     }
 
-    /// Forgets the oldest response that is due, but not what its duplicates need.
+    /// Drops the oldest due response. Its request is still kept for duplicates.
     pub(super) fn forget_response(&mut self) {
         *self.oldest() = None;
         self.due -= 1;
     }
 
-    /// Forgets all responses that are due.
+    /// Drops all due responses.
     pub(super) fn forget_responses(&mut self) {
         self.kept.iter_mut().for_each(|resource| (resource.due, resource.repair) = (None, None));
         self.due = 0;
@@ -166,7 +167,7 @@ impl Resources {
     }
 }
 
-/// Whether `again` asks for a part of the READ `original`, from its packet `packet` on.
+/// Whether `again` requests a part of the READ `original`, from its packet `packet` on.
 fn is_part(original: &Reth, again: &Reth, packet: u64, mtu: u32) -> bool {
     let offset = packet * u64::from(mtu);
     again.rkey == original.rkey
