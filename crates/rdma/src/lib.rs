@@ -62,7 +62,7 @@
 //! let request = WorkRequest::new(1, Operation::Write { remote, immediate: None }, local);
 //! transports[0].post_send(Instant::ZERO, numbers[0], request).unwrap();
 //!
-//! The world: each packet that one end sends is received by the other.
+//! // The world: each packet that one end sends is received by the other.
 //! let mut bytes = Vec::new();
 //! for end in [0, 1] {
 //!     transports[end].poll_transmit(Instant::ZERO, &mut memories[end], &mut bytes).unwrap();
