@@ -6,10 +6,10 @@
 //   waits for ready.
 // - Byte 0 of a frame or of a memory word is in bits 7:0 of a beat. Fields of headers are kept in host order here (the
 //   most significant bit on the left), whatever their order on the wire.
-// - Time is an input, counted in clock cycles: no block keeps a clock of its own, so that a simulator may skip cycles
+// - Time is an input, counted in clock cycles. No block keeps a clock of its own, so a simulator may skip the cycles
 //   in which nothing happens.
 
-// Sizes of a build. A flow that wants others defines these.
+// Sizes of a build. A build flow that needs other sizes defines these macros before this file.
 `ifndef WEFT_QUEUE_PAIRS
 `define WEFT_QUEUE_PAIRS 512
 `endif
@@ -23,16 +23,16 @@ package weft_pkg;
 
   localparam int unsigned BeatBytes = 64;
   localparam int unsigned BeatBits = 8 * BeatBytes;
-  // Queue pairs, regions, and the requests that one queue can hold. Powers of two.
+  // Number of queue pairs and of memory regions in the card. Powers of two.
   localparam int unsigned QueuePairs = `WEFT_QUEUE_PAIRS;
   localparam int unsigned Regions = `WEFT_REGIONS;
   localparam int unsigned SendQueueDepth = 64;
   localparam int unsigned ReceiveQueueDepth = 64;
-  // READs and atomics that a peer may have outstanding on one queue pair, and whose outcome is kept.
+  // READs and atomics that a peer may have outstanding on one queue pair, and whose results are kept for duplicates.
   localparam int unsigned ResponderResources = 16;
   // Request packets that one queue pair may have on the wire.
   localparam int unsigned WindowPackets = 64;
-  // Bytes of one place in the retransmission buffer: the longest payload and one beat for its alignment, rounded up.
+  // Bytes of one slot of the retransmission buffer: the longest payload plus one beat for its alignment, rounded up.
   localparam int unsigned RetransmissionSlotBytes = 8192;
 
   typedef logic [$clog2(QueuePairs)-1:0] qp_index_t;
@@ -52,8 +52,8 @@ package weft_pkg;
   // Clock cycles since power-on.
   typedef logic [47:0] cycles_t;
 
-  // Whether `a` is before `b` in the 24-bit circle: the half round before `b` is earlier, `b` and the half round
-  // after it are not (InfiniBand volume 1, clause 9.7.2).
+  // Whether `a` precedes `b` in the circular 24-bit PSN space. The 2^23 PSNs behind `b` precede it; `b` itself and
+  // the PSNs after it do not (InfiniBand volume 1, clause 9.7.2).
   function automatic logic psn_before(psn_t a, psn_t b);
     psn_t difference = a - b;
     return difference[23];
@@ -63,12 +63,12 @@ package weft_pkg;
 
   typedef struct packed {
     logic                last;
-    // Unused bytes at the end of a last beat.
+    // Number of unused bytes at the end of the last beat.
     logic [5:0]          empty;
     logic [BeatBits-1:0] data;
   } beat_t;
 
-  // The unused bytes at the end of a beat whose used bytes are marked from byte 0 on without a hole.
+  // Number of unused bytes at the end of a beat. `keep` marks the used bytes, which begin at byte 0 and leave no gap.
   function automatic logic [5:0] unused_bytes(logic [BeatBytes-1:0] keep);
     logic [5:0] unused = '0;
     for (int unsigned i = 0; i + 1 < BeatBytes; i++) begin
@@ -101,26 +101,26 @@ package weft_pkg;
     AtomicAcknowledge      = 8'h12,
     CompareSwap            = 8'h13,
     FetchAdd               = 8'h14,
-    // Not of the reliable connection (annex A17.9.3).
+    // Congestion notification packet (CNP): not an opcode of the reliable connection (annex A17.9.3).
     CongestionNotification = 8'h81
   } opcode_e;
 
   // Syndromes of acknowledgements (clause 9.7.5.2.1).
   localparam logic [7:0] SyndromeAck = 8'h1f;  // no end-to-end credits
-  localparam logic [2:0] SyndromeRnrPrefix = 3'b001;  // with the timer code in the low 5 bits
+  localparam logic [2:0] SyndromeRnrPrefix = 3'b001;  // upper 3 bits; the low 5 bits hold the timer code
   localparam logic [7:0] SyndromeSequenceError = 8'h60;
   localparam logic [7:0] SyndromeInvalidRequest = 8'h61;
   localparam logic [7:0] SyndromeRemoteAccess = 8'h62;
   localparam logic [7:0] SyndromeRemoteOperational = 8'h63;
   localparam logic [7:0] SyndromeInvalidReadRequest = 8'h64;
 
-  // What the receive path has read in the headers of a RoCE packet whose ICRC is right and whose lengths agree. Fields
-  // that the opcode does not have are undefined.
+  // Header fields that the receive path parsed from a RoCE packet. Its ICRC is right and its lengths are consistent.
+  // Fields that the opcode does not have are undefined.
   typedef struct packed {
     logic [7:0]    opcode;
     logic          solicited;
     logic          acknowledge_request;
-    logic          marked;               // the IP header says "congestion experienced"
+    logic          marked;               // the IP header says "congestion experienced" (ECN)
     logic [15:0]   partition_key;
     qpn_t          destination_qp;
     psn_t          psn;
@@ -133,14 +133,14 @@ package weft_pkg;
     logic [31:0]   immediate;
     logic [7:0]    syndrome;             // of AETH
     logic [23:0]   msn;                  // of AETH
-    logic [6:0]    payload_offset;       // of the payload's first byte in the frame: 54 to 82
-    logic [12:0]   payload_bytes;        // without pad and ICRC; up to 8191, what the path MTU allows is checked later
+    logic [6:0]    payload_offset;       // offset of the payload's first byte in the frame: 54 to 82
+    logic [12:0]   payload_bytes;        // without pad and ICRC; up to 8191, checked against the path MTU later
   } roce_header_t;
 
-  // Attributes of a queue pair: what the driver writes before it starts the queue pair, and nobody else.
+  // Attributes of a queue pair. Only the driver writes them, before it starts the queue pair.
 
   typedef struct packed {
-    qpn_t          number;              // this queue pair's, as it appears on the wire; its low bits are its index
+    qpn_t          number;              // of this queue pair, as on the wire; its low bits are its index
     qpn_t          destination_qp;
     ipv4_address_t destination;
     mac_address_t  destination_mac;
@@ -164,14 +164,14 @@ package weft_pkg;
     logic local_write;
   } access_t;
 
-  // What the driver or an engine asks of a queue pair's state machines.
+  // Commands of the driver or of an engine to the state machines of a queue pair.
   typedef enum logic [2:0] {
-    ControlReset,    // forget everything, without completions
-    ControlInit,     // take receive requests; argument: access in the low 4 bits
+    ControlReset,    // drop all requests and state, without completions
+    ControlInit,     // accept receive requests; argument: access in the low 4 bits
     ControlReceive,  // INIT to RTR; argument: the PSN of the first request expected
     ControlSend,     // RTR to RTS; argument: the PSN of the first request to send
-    ControlAccess,   // change what the peer may do; argument: access in the low 4 bits
-    ControlError     // end all requests flushed
+    ControlAccess,   // change the peer's access rights; argument: access in the low 4 bits
+    ControlError     // flush all requests
   } control_e;
 
   typedef struct packed {
@@ -189,27 +189,27 @@ package weft_pkg;
     TargetHost     = 2'd3
   } target_e;
 
-  // Where the payload of a packet to send comes from: a target, or the retransmission buffer.
+  // Where the payload of a packet to send is read from: a target of regions, or the retransmission buffer.
   typedef struct packed {
-    logic    retransmission;  // the address is one in the retransmission buffer; target is ignored
+    logic    retransmission;  // the address is in the retransmission buffer; target is ignored
     target_e target;
   } source_t;
 
   typedef struct packed {
     logic            valid;
-    logic [31:0]     lkey;           // both keys have the region's index in their low bits
+    logic [31:0]     lkey;           // the region's index is in the low bits of both keys
     logic [31:0]     rkey;
     logic [15:0]     domain;
     address_t        base;
     logic [48:0]     length;
     access_t access;
     target_e         target;
-    logic            write_through;  // writes go to the same address of HBM too
-    logic            rpc;            // each completed WRITE calls engine `slot`
+    logic            write_through;  // writes also go to the same address of HBM
+    logic            rpc;            // each completed WRITE is a call of the engine in `slot`
     logic [3:0]      slot;
   } region_t;
 
-  // Why an access is refused; the first that applies.
+  // Why an access is refused. Checks are made in this order; the first that fails is reported.
   typedef enum logic [2:0] {
     AccessGranted,
     AccessUnknownKey,
@@ -219,12 +219,12 @@ package weft_pkg;
   } access_verdict_e;
 
   typedef struct packed {
-    logic        remote;   // `key` is an rkey, otherwise an lkey
+    logic        remote;   // `key` is an rkey; otherwise it is an lkey
     logic [31:0] key;
     logic [15:0] domain;
     logic [63:0] address;
     logic [31:0] bytes;
-    access_t     needs;    // all of these
+    access_t     needs;    // the region must grant all of these rights
   } access_request_t;
 
   typedef struct packed {
@@ -235,8 +235,8 @@ package weft_pkg;
     logic [3:0]      slot;
   } access_grant_t;
 
-  // One packet's worth of memory. A transfer covers `bytes` from `address` on and has as many beats as 64-byte words
-  // it touches: beats lie as in memory, so the first byte is at `address % 64` of the first beat.
+  // A memory transfer of one packet. It covers `bytes` from `address` on, with one beat for each 64-byte word that it
+  // touches. Beats are aligned as in memory: the first byte is at `address % 64` of the first beat.
   typedef struct packed {
     address_t       address;
     payload_bytes_t bytes;    // 1 to 4096
@@ -313,23 +313,24 @@ package weft_pkg;
     logic [7:0]  vendor_error;
   } completion_t;
 
-  // Queues in the host's memory (work_queues.sv): what the registers say, and what they read.
+  // Queues in the host's memory (work_queues.sv): the registers that the host writes, and those that it reads.
   typedef struct packed {
     logic        enable;
-    logic        interrupt_enable;     // asserted while a completion is there that the host has not taken
+    // the interrupt is asserted while a completion waits that the host has not consumed
+    logic        interrupt_enable;
     logic [3:0]  post_size;            // log2 of the entries
     logic [3:0]  completion_size;
     address_t    post_base;            // multiples of 64
     address_t    completion_base;
     logic [15:0] post_produced;        // entries that the host has written since the queues were enabled
-    logic [15:0] completion_consumed;  // entries that the host has taken
+    logic [15:0] completion_consumed;  // entries that the host has consumed
   } queue_registers_t;
 
   typedef struct packed {
     logic        running;
-    logic        overrun;              // the host announced more entries than the queue has
+    logic        overrun;              // the host announced more entries than the post queue has
     logic        fault;                // memory answered with an error
-    logic [15:0] post_consumed;        // entries that may be written anew
+    logic [15:0] post_consumed;        // entries read by the card: the host may overwrite them
     logic [15:0] completion_produced;  // entries that the host may read
   } queue_readings_t;
 
@@ -358,7 +359,7 @@ package weft_pkg;
 
   typedef struct packed {
     logic [6:0]   unused_phase;
-    logic         phase;          // of this pass through the queue: 1 in the first
+    logic         phase;          // of this pass through the queue: 1 in the first pass, then it alternates
     logic [327:0] unused;
     logic [7:0]   vendor_error;
     logic [6:0]   unused_flags;
@@ -371,7 +372,7 @@ package weft_pkg;
     logic [63:0]  id;
   } completed_entry_t;
 
-  // A completed WRITE into an RPC region.
+  // A completed WRITE into an RPC region, which calls the engine in `slot`.
   typedef struct packed {
     logic [3:0]  slot;
     qp_index_t   qp;
@@ -382,23 +383,23 @@ package weft_pkg;
     logic [31:0] immediate;
   } rpc_call_t;
 
-  // A beat of a packet of a WRITE into an RPC region, as it goes into memory.
+  // One beat, as it is written to memory, of a packet of a WRITE into an RPC region.
   typedef struct packed {
     qp_index_t   qp;
-    logic        begins;   // the packet is its message's first
-    logic        ends;     // the packet is its message's last: its call follows
+    logic        begins;   // the packet is the first of its message
+    logic        ends;     // the packet is the last of its message: its call follows
     address_t    address;  // of the beat's byte 0: a multiple of 64
     write_beat_t beat;
   } rpc_beat_t;
 
-  // What happens to a received packet. Requester and responder decide it; the placement block carries it out, in the
-  // order of the packets, and passes on what follows only when the payload is visible in memory. So
-  // nobody is told of data that is not there yet, and a READ sees the WRITEs before it.
+  // What is done with a received packet. Requester and responder decide; the placement block executes their decisions
+  // in packet order. It forwards the consequences (completion, call, answer) only when the payload is visible in
+  // memory. So no receiver is notified of data that is not in memory yet, and a READ sees the WRITEs before it.
 
-  // The responder tells the responses block what the peer is due.
+  // Commands of the responder to the responses block: what to answer to the peer.
   typedef enum logic [2:0] {
     AnswerNone,
-    AnswerAcknowledge,  // everything up to and including `psn`, unless a later answer says so first
+    AnswerAcknowledge,  // acknowledge up to and including `psn`; may be merged into a later answer
     AnswerRefuse,       // a NAK with `syndrome` for `psn`
     AnswerRead,         // `length` bytes at `address`; the first response packet has `psn`
     AnswerAtomic        // `original`, with `psn`
@@ -406,23 +407,24 @@ package weft_pkg;
 
   typedef struct packed {
     answer_e         kind;
-    logic            duplicate;  // of a request that was carried out before
+    logic            duplicate;  // the request is a duplicate, already executed
     psn_t            psn;
-    psn_t            next;       // unless a duplicate: of the request behind this one
-    psn_t            msn;        // messages carried out so far
+    psn_t            next;       // PSN of the request behind this one; undefined for duplicates
+    psn_t            msn;        // messages executed so far
     logic [7:0]      syndrome;
-    resource_index_t resource;   // where a READ or atomic, and what an atomic found, is kept for its duplicates
+    // slot that keeps this READ or atomic, and an atomic's original value, for duplicates
+    resource_index_t resource;
     logic [63:0]     address;
     logic [31:0]     rkey;
     logic [31:0]     length;
     logic [63:0]     original;   // filled in by the placement block, also for duplicates
   } answer_t;
 
-  // The requester tells the completer how far a send queue has come.
+  // Messages of the requester to the completer: how far a send queue has come.
   typedef enum logic [1:0] {
     AdvanceNone,
     AdvanceTo,     // requests that end at or before `psn` (exclusive) have succeeded
-    AdvanceFault,  // as AdvanceTo; then the oldest request fails with `status` and the others are flushed
+    AdvanceFault,  // as AdvanceTo; then the oldest request fails with `status` and all later ones are flushed
     AdvanceFlush   // all requests are flushed
   } advance_e;
 
@@ -435,24 +437,25 @@ package weft_pkg;
 
   typedef struct packed {
     qp_index_t   qp;
-    logic        complete;    // a receive request ends
+    logic        complete;    // a receive request completes
     completion_t completion;
     logic        call;
     rpc_call_t   rpc;
     answer_t     answer;
     advance_t    advance;
-    logic        marker;      // a change of permission takes effect for all that follows
+    logic        marker;      // a change of access rights, which applies to all packets behind it
   } consequence_t;
 
   typedef enum logic [1:0] {
     PlaceNothing,
     PlaceWrite,       // the payload goes to memory
-    PlaceFetchAdd,    // the 8-byte word at `address` is read, what it held kept in resource `answer.resource`, ...
-    PlaceCompareSwap  // ... and changed
+    PlaceFetchAdd,    // add to the 8-byte word at `address`; its original value goes to resource `answer.resource`
+    PlaceCompareSwap  // the same with a compare and swap
   } place_e;
 
   typedef struct packed {
-    logic           packet;         // takes the next packet out of the receive buffer; otherwise there is none
+    // consumes the next packet of the receive buffer; otherwise the decision is about no packet
+    logic           packet;
     place_e         place;
     target_e        target;
     logic           write_through;
@@ -461,8 +464,8 @@ package weft_pkg;
     logic [6:0]     offset;         // of the payload in the frame
     logic [63:0]    swap_or_add;
     logic [63:0]    compare;
-    logic           snoop;          // the payload goes to the engines' dispatcher too
-    logic           begins;         // the packet is its message's first
+    logic           snoop;          // the payload also goes to the engines' dispatcher
+    logic           begins;         // the packet is the first of its message
     consequence_t   consequence;
   } placement_t;
 
@@ -477,16 +480,16 @@ package weft_pkg;
   typedef struct packed {
     source_t source;
     transfer_t transfer;
-    logic keep;  // what is read is copied to the retransmission buffer, at `keep_address`
-    // A multiple of RetransmissionSlotBytes; the copy begins at `transfer.address % 64` behind it.
+    logic keep;  // the data read is also copied to the retransmission buffer, at `keep_address`
+    // A multiple of RetransmissionSlotBytes; the copy's first byte is at this address plus `transfer.address % 64`.
     address_t keep_address;
   } read_command_t;
 
-  // Channels of AXI4, 512 bits wide, without identifiers: all is in order. Bursts are incrementing, of whole words, and
-  // do not cross 4 KiB.
+  // Channels of AXI4, 512 bits wide, without identifiers, so all transactions stay in order. Bursts are incrementing,
+  // consist of whole words, and do not cross 4 KiB.
   typedef struct packed {
     address_t   address;  // a multiple of 64
-    logic [7:0] length;   // beats less one
+    logic [7:0] length;   // number of beats, less one
   } axi_address_t;
 
   typedef struct packed {
@@ -514,7 +517,8 @@ package weft_pkg;
     payload_bytes_t bytes;                // of payload; 0: none
     source_t        source;
     address_t       source_address;
-    logic           keep;                 // the payload is copied to the retransmission buffer, at `keep_address`
+    // the payload is also copied to the retransmission buffer, at `keep_address`
+    logic           keep;
     address_t       keep_address;
   } transmit_t;
 
@@ -524,12 +528,12 @@ package weft_pkg;
   // Bytes of a frame or datagram: up to jumbo frames.
   typedef logic [13:0] frame_bytes_t;
 
-  // Who takes the datagrams to a local UDP port.
+  // An entry of the table of UDP sockets: the receiver of datagrams to a local UDP port.
   typedef struct packed {
-    logic          valid;   // otherwise the port is closed again: its datagrams go to the host
+    logic          valid;   // otherwise the socket is closed: datagrams to the port go to the host
     logic [15:0]   port;
-    logic [3:0]    slot;    // of the engine
-    socket_index_t socket;  // what the engine calls it
+    logic [3:0]    slot;    // the engine's slot
+    socket_index_t socket;  // the engine's number for this socket
   } socket_entry_t;
 
   // A datagram that an engine receives; its payload follows, byte 0 first.
@@ -540,7 +544,7 @@ package weft_pkg;
     logic [15:0]   source_port;
     logic [15:0]   destination_port;
     frame_bytes_t  bytes;             // of payload; 0: no beat follows
-    cycles_t       timestamp;         // when the first beat of the frame came in
+    cycles_t       timestamp;         // cycle in which the frame's first beat arrived
   } datagram_received_t;
 
   // A datagram to send; its payload follows, byte 0 first.
@@ -549,11 +553,11 @@ package weft_pkg;
     logic [15:0]   destination_port;
     logic [15:0]   source_port;
     frame_bytes_t  bytes;             // of payload; 0: no beat follows
-    logic          stamp;             // say when its first beat left, with `tag`
+    logic          stamp;             // report, with `tag`, the cycle in which the first beat leaves
     logic [7:0]    tag;
   } datagram_send_t;
 
-  // What the sniffer takes.
+  // Filter of the sniffer.
   typedef struct packed {
     logic          receive;
     logic          transmit;
@@ -591,7 +595,7 @@ package weft_pkg;
     logic frames_to_host;
     logic frames_from_host;
     logic drop_host_queue_full;
-    logic drop_host_frame_size;  // the host gave a frame that is longer than any may be
+    logic drop_host_frame_size;  // the host sent a frame longer than the maximum
   } host_frames_events_t;
 
   // Events of transmit_merge.
@@ -615,7 +619,7 @@ package weft_pkg;
     logic placement_stall;  // a cycle in which a verdict waited for memory or for a consumer of consequences
   } placement_events_t;
 
-  // What the responder tells of a queue pair.
+  // State of a queue pair's responder, as the driver reads it.
   typedef enum logic [1:0] {
     ResponderReset,
     ResponderInit,
@@ -632,7 +636,7 @@ package weft_pkg;
 
   // Events of responder.
   typedef struct packed {
-    logic rcvd_pkts;                // requests; the others are request_side's
+    logic rcvd_pkts;                // request packets; request_side counts the responses
     logic duplicate_request;
     logic out_of_seq_request;
     logic send_rnr_err;
@@ -655,23 +659,24 @@ package weft_pkg;
     logic drop_unknown_duplicate;
     logic drop_no_credit;
     logic drop_rpc_queue_full;
-    logic drop_receive_request;     // one that the driver should not have posted; not a counter of the soft twin
+    // a receive request that the driver should not have posted; the soft twin has no such counter
+    logic drop_receive_request;
   } responder_events_t;
 
   // Frames that are not RoCE.
 
   typedef enum logic [1:0] {
-    OtherArp,       // a request or a reply, for Ethernet and IPv4, about whatever address
+    OtherArp,       // a request or reply for Ethernet and IPv4, about any address
     OtherEcho,      // an echo request to this port's address
-    OtherDatagram,  // a UDP datagram to this port's address, to any port but that of RoCE v2
-    OtherHost       // what the port does not serve itself
+    OtherDatagram,  // a UDP datagram to this port's address, to any UDP port except RoCE v2's
+    OtherHost       // all other frames: the host handles them
   } other_class_e;
 
-  // What the receive path tells about one of them. All checksums in its headers are right.
+  // Description of a frame that is not RoCE, from the receive path. All checksums in its headers are right.
   typedef struct packed {
     other_class_e  kind;
-    frame_bytes_t  bytes;             // of the whole frame, with padding
-    cycles_t       timestamp;         // when the first beat came in
+    frame_bytes_t  bytes;             // of the whole frame, including padding
+    cycles_t       timestamp;         // cycle in which the first beat arrived
     mac_address_t  source_mac;
     ipv4_address_t source;            // of an echo or a datagram
     logic [15:0]   source_port;       // of a datagram
@@ -681,13 +686,14 @@ package weft_pkg;
 
   // Events of receive_path.
   typedef struct packed {
-    logic frames_received;           // all that end, good or not
+    logic frames_received;           // every frame that ends, good or bad
     logic frames_for_others;
-    logic frames_malformed;          // wrong header, length or checksum below RoCE, or longer than any frame may be
+    // wrong header, length or checksum below RoCE, or longer than the longest frame allowed
+    logic frames_malformed;
     logic icrc_errors;
     logic roce_malformed;
     logic roce_received;
-    logic drop_receive_error;        // the MAC said so
+    logic drop_receive_error;        // the MAC marked the frame as bad
     logic drop_receive_buffer_full;  // a good RoCE packet found no room
     logic drop_other_buffer_full;    // another good frame found no room
   } receive_path_events_t;
@@ -708,7 +714,7 @@ package weft_pkg;
     logic np_cnp_sent;  // congestion notifications
   } transmit_path_events_t;
 
-  // What the driver may ask of a queue pair's requester.
+  // State of a queue pair's requester, as the driver reads it.
   typedef enum logic [1:0] {
     RequesterReset,
     RequesterReady,  // ready to send
@@ -724,7 +730,7 @@ package weft_pkg;
 
   // Events of request_side.
   typedef struct packed {
-    logic rcvd_pkts;                // responses; the others are responder's
+    logic rcvd_pkts;                // response packets; responder counts the requests
     logic rcvd_rnr_err;
     logic rcvd_seq_err;
     logic retry_exceeded_err;
@@ -737,11 +743,11 @@ package weft_pkg;
     logic rcvd_invalid_request;
     logic rcvd_access_error;
     logic rcvd_operational_error;
-    logic violation_key;            // of the own user
+    logic violation_key;            // an access by the local user, not the peer (also the next three)
     logic violation_domain;
     logic violation_bounds;
     logic violation_permission;
-    logic congestion_marks;         // marked packets, and notifications
+    logic congestion_marks;         // packets with a congestion mark, and congestion notifications
     logic drop_unknown_queue_pair;
     logic drop_wrong_source;
     logic drop_wrong_state;
@@ -750,12 +756,12 @@ package weft_pkg;
     logic drop_ghost_response;
     logic drop_stale_response;
     logic drop_reserved_syndrome;
-    logic post_overflow;            // a request that the driver should not have posted; these three are not
-    logic post_invalid;             // counters of the soft twin, which refuses such calls
+    logic post_overflow;            // driver error; the soft twin refuses such calls and does not count these three
+    logic post_invalid;
     logic post_wrong_state;
   } request_side_events_t;
 
-  // A RoCE packet's headers inside the receive path: extended headers as they lie in the frame.
+  // Header fields of a RoCE packet inside the receive path. Extended headers keep the frame's byte order.
   typedef struct packed {
     logic [7:0]    opcode;
     logic          solicited;
@@ -765,26 +771,26 @@ package weft_pkg;
     qpn_t          destination_qp;
     psn_t          psn;
     ipv4_address_t source;
-    logic [2:0]    words;                // of extended headers, each of 4 bytes
-    logic          original;             // AtomicAckETH is there
-    logic          far_immediate;        // the immediate value lies behind a RETH
+    logic [2:0]    words;                // length of the extended headers, in units of 4 bytes
+    logic          original;             // has an AtomicAckETH
+    logic          far_immediate;        // the immediate value is behind a RETH
     logic [223:0]  extended;             // the first byte on the left
   } roce_packet_t;
 
   // Between the blocks of the requester side.
 
-  // Requests of one queue pair are counted; the low bits are a request's place in the queue, one bit more tells a full
-  // queue from an empty one.
+  // Serial number of a request on its queue pair. The low bits are the request's index in the queue; the extra top
+  // bit distinguishes a full queue from an empty one.
   typedef logic [$clog2(SendQueueDepth):0] send_serial_t;
 
-  // The end of a queue.
+  // State of the tail of a send queue.
   typedef struct packed {
     logic         open;      // requests may be posted
-    send_serial_t tail;      // of the next request to be posted
-    psn_t         next_psn;  // of its first packet
+    send_serial_t tail;      // serial number of the next request to be posted
+    psn_t         next_psn;  // PSN of that request's first packet
   } send_tail_t;
 
-  // What of a request decides about its packets.
+  // Fields of a request that determine its packets.
   typedef struct packed {
     operation_e  operation;
     logic        signaled;
@@ -798,7 +804,7 @@ package weft_pkg;
     psn_t        limit;          // one past its last PSN
   } send_plan_t;
 
-  // What of a request goes into headers as it is.
+  // Fields of a request that are copied into headers unchanged.
   typedef struct packed {
     logic [63:0] remote_address;
     logic [31:0] rkey;
@@ -806,7 +812,7 @@ package weft_pkg;
     logic [63:0] compare;
   } send_wire_t;
 
-  // What a request's completion needs.
+  // Fields of a request that its completion needs.
   typedef struct packed {
     logic [63:0] id;
     operation_e  operation;
@@ -815,13 +821,13 @@ package weft_pkg;
     psn_t        limit;
   } send_end_t;
 
-  // What a request may have to wait for before its first packet.
+  // Fields of a request that say whether its first packet must wait for earlier requests.
   typedef struct packed {
     logic fence;
     logic has_response;
   } send_wait_t;
 
-  // What the requester decides of a placement.
+  // The requester's decision about a placement.
   typedef struct packed {
     qp_index_t      qp;
     logic           packet;
@@ -835,7 +841,7 @@ package weft_pkg;
     advance_t       advance;
   } requester_verdict_t;
 
-  // What the requester decides of a packet to send.
+  // The requester's decision about a packet to send.
   typedef struct packed {
     qp_index_t      qp;
     opcode_e        opcode;

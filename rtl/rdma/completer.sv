@@ -1,12 +1,13 @@
 // Completes work requests in the order in which they were posted.
 //
-// An advance says how far a send queue has come. The completer walks the queue from its oldest request on and makes a
-// completion of each that has ended, if it is signaled or did not succeed. Latency: 4 cycles from an advance to its
-// first completion. Throughput: one advance takes 1 cycle and one more for each request looked at; an advance that
-// ends where a request ends looks at no further one. Order: that of advances. Stalls: its input while it walks, and
-// two advances ahead; the walk while completions are not taken.
+// An advance says up to which PSN a send queue has succeeded. The completer walks the queue from its oldest request
+// and makes a completion for each request that has ended, if the request is signaled or failed. Latency: 4 cycles
+// from an advance to its first completion. Throughput: 1 cycle for each advance and 1 for each request that the walk
+// examines; an advance that ends exactly at the end of a request examines no further one. Order: that of the
+// advances. Stalls: the input stalls during a walk, once two more advances are held; a walk stalls while its
+// completions are not accepted.
 //
-// It owns the heads of the queues. After reset they are cleared, one a cycle, until `ready_o`.
+// This block owns the heads of the queues. After reset it clears them, one a cycle, until `ready_o` is high.
 module completer
   import weft_pkg::*;
 (
@@ -17,7 +18,7 @@ module completer
   input  logic      advance_valid_i,
   output logic      advance_ready_o,
   input  qp_index_t advance_qp_i,
-  // AdvanceFlush with StatusSuccess forgets all requests without completions: the queue pair was reset.
+  // AdvanceFlush with StatusSuccess drops all requests without completions: the queue pair was reset.
   input  advance_t  advance_i,
 
   output logic         head_write_o,
@@ -37,7 +38,7 @@ module completer
   input  logic        completion_ready_i,
   output completion_t completion_o,
 
-  // A queue was forgotten: a pulse.
+  // Pulse: all requests of a queue were dropped.
   output logic forgotten_o,
   output logic idle_o
 );
@@ -45,17 +46,17 @@ module completer
   localparam int unsigned IndexBits = $bits(qp_index_t);
   localparam int unsigned CompletionDepth = 32;
 
-  // The next head to clear; the highest bit says that all are cleared.
+  // Index of the next head to clear after reset; the highest bit is set when all are cleared.
   logic [IndexBits:0] clear_q;
 
   assign ready_o = clear_q[IndexBits];
 
-  // The next advance, whose queue's ends have just been read.
+  // The next advance. The head and tail of its queue have just been read.
   logic               next_valid_q;
   qp_index_t          next_qp_q;
   advance_t           next_q;
   send_serial_t       next_head;
-  // The advance that is being carried out: looks at the request `serial`, whose data is there if `look`.
+  // The advance being executed: it examines the request `serial`, whose data has been read if `look`.
   logic               walk_valid_q;
   logic               look_q;
   logic               fault_shown_q;
@@ -78,7 +79,7 @@ module completer
   logic         [5:0] level;
   logic               completion_valid;
 
-  // An advance of the queue pair whose head is about to be written must wait for that.
+  // An advance of the queue pair whose head is about to be written must wait until the write is done.
   assign accept = advance_valid_i && advance_ready_o;
   assign advance_ready_o = ready_o && (!next_valid_q || load)
       && !(next_valid_q && next_qp_q == advance_qp_i)
@@ -87,12 +88,12 @@ module completer
   assign tail_index_o = advance_qp_i;
 
   assign forget = walk_q.kind == AdvanceFlush && walk_q.status == StatusSuccess;
-  // Whether the request has ended successfully.
+  // Whether the request has completed successfully.
   assign ended = !psn_before(walk_q.psn, end_i.limit) && walk_q.kind != AdvanceFlush && !fault_shown_q;
   assign takes = ended || walk_q.kind inside {AdvanceFault, AdvanceFlush};
   assign following = serial_q + 1'b1;
 
-  // The walk: the first request is read, then each is looked at while the one behind it is read.
+  // The walk: the first request is read; then each request is examined while the next one is read.
   always_comb begin
     push = 1'b0;
     last = 1'b0;
@@ -111,7 +112,8 @@ module completer
   assign end_index_o = walk_qp_q;
   assign end_serial_o = look_q ? following : serial_q;
 
-  // With each request, since a driver may post another one as soon as it sees the completion.
+  // The head is written with each request, because a driver may post another request as soon as it sees the
+  // completion.
   assign head_write_o = !ready_o || (step && (look_q ? takes : forget));
   assign head_index_o = ready_o ? walk_qp_q : clear_q[IndexBits-1:0];
   always_comb begin
@@ -124,7 +126,7 @@ module completer
     completion = '0;
     completion.qp = walk_qp_q;
     completion.id = end_i.id;
-    // ibv_wc_opcode has the numbers of operation_e.
+    // The numbers of ibv_wc_opcode are those of operation_e.
     completion.opcode = {5'd0, end_i.operation};
     if (!(end_i.operation inside {OperationSend, OperationWrite})) completion.bytes = end_i.length;
     if (ended) begin
@@ -195,7 +197,7 @@ module completer
     .clk_i,
     .rst_ni,
     .in_valid_i (push && step),
-    // `room` looks at the level.
+    // Flow control is by `room`, which is computed from the FIFO's level.
     // verilator lint_off PINCONNECTEMPTY
     .in_ready_o (),
     // verilator lint_on PINCONNECTEMPTY

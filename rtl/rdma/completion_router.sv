@@ -1,5 +1,6 @@
-// Merges the completions of requests and of receive requests, and gives each to the owner of its queue pair, the host
-// or an engine; those of the card's own SENDs, whose tags have the highest bit, to the engine's side whoever owns it.
+// Merges the completions of send requests and receive requests, and gives each to the owner of its queue pair, which
+// is the host or an engine. Completions of SENDs that the card itself posted (tags with the highest bit set) go to
+// the engine port whoever owns the queue pair.
 //
 // Latency: 3 cycles. Throughput: one completion every cycle. Order: kept for each source and owner. Stalls: when the
 // owner of the oldest completion is not ready.
@@ -14,7 +15,7 @@ module completion_router
   input  logic        receive_valid_i,
   output logic        receive_ready_o,
   input  completion_t receive_i,
-  // The queue pair table: data one cycle after the read.
+  // Read port of the queue pair table: data one cycle after the read.
   output logic        table_read_o,
   output qp_index_t   table_index_o,
   input  queue_pair_t table_data_i,
@@ -29,7 +30,7 @@ module completion_router
   logic              merged_valid;
   logic              merged_ready;
   completion_t       merged;
-  logic              looking_q;  // the table's answer arrives in this cycle
+  logic              looking_q;  // the table's data arrives in this cycle
   completion_t       looking_completion_q;
   logic              out_valid;
   logic              out_ready;
@@ -44,7 +45,8 @@ module completion_router
   routed_t routed;
   logic    of_card;
 
-  // IBV_WC_RECV is 128.
+  // The card's own SENDs have the highest bit of the tag set. The opcode's bit 7 marks receive completions
+  // (IBV_WC_RECV is 128).
   assign of_card = looking_completion_q.id[63] && !looking_completion_q.opcode[7];
 
   arbiter #(
@@ -64,7 +66,7 @@ module completion_router
     .grant_o    ()
   );
 
-  // Room for what is held and for what the table is being asked for.
+  // Room for the completions in the FIFO and for the one whose table entry is being read.
   assign merged_ready  = level + 3'(looking_q) < 3'd4;
   assign table_read_o  = merged_valid && merged_ready;
   assign table_index_o = merged.qp;

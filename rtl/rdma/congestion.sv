@@ -1,13 +1,14 @@
-// The hook for congestion control: how many packets a queue pair may have outstanding after an event. Pure logic; the
-// two numbers that it keeps lie in the requester's state.
+// The congestion window: how many packets a queue pair may have outstanding after an event. Pure logic; the
+// requester's state holds the two numbers that persist.
 //
-// The transport is clocked by acknowledgements (BALBOA 4.4): a packet that is sent takes one place of the window, an
-// acknowledged one gives it back. With `AdditiveIncrease` the window grows by one packet for each window that is
-// acknowledged, and shrinks to half for a mark or a gap, to one packet after a time-out; otherwise it is fixed, for
-// lossless networks. What happens at once counts in the order mark, acknowledgement, loss.
+// Acknowledgements clock the transport (BALBOA 4.4): a packet that is sent takes one credit of the window, and its
+// acknowledgement returns the credit. With `AdditiveIncrease` the window grows by one packet for each acknowledged
+// window, is halved on a congestion mark or a gap, and shrinks to one packet after a time-out. Otherwise the window
+// is fixed, for lossless networks. If several happen in one event, they apply in the order mark, acknowledgement,
+// loss.
 //
-// One event makes the window grow by two packets at most, which is what can be due unless it has just shrunk; what is
-// left then counts with the next acknowledgement.
+// One event lets the window grow by at most two packets. More can only be due when the window has just shrunk; the
+// excess counts with the next acknowledgement.
 module congestion
   import weft_pkg::*;
 #(

@@ -1,8 +1,8 @@
-// Gives each received packet to the state machine that it is for: responses, acknowledgements and congestion
-// notifications to the requester, requests to the responder. The placement block is told the order.
+// Routes each received packet to its state machine: responses, acknowledgements and congestion notifications to the
+// requester, requests to the responder. It reports the order of the packets to the placement block.
 //
-// Latency: none. Throughput: one packet every cycle. Order: kept towards each side. Stalls: when the side in question
-// or the placement block has no room.
+// Latency: none. Throughput: one packet every cycle. Order: kept on each side. Stalls: when the requester, the
+// responder (whichever the packet is for) or the placement block has no room.
 module dispatch
   import weft_pkg::*;
 (
@@ -16,7 +16,7 @@ module dispatch
   output logic         response_valid_o,
   input  logic         response_ready_i,
   output roce_header_t header_o,
-  // One bit for each packet: it goes to the requester.
+  // One bit for each packet: set if the packet goes to the requester.
   output logic         order_valid_o,
   input  logic         order_ready_i,
   output logic         order_requester_o

@@ -1,10 +1,10 @@
-// Puts headers and payload together to frames, in which the place of the ICRC is zeros.
+// Joins headers and payload into frames. The ICRC field is zero.
 //
-// The payload's beats come aligned: the first byte lies where it lies in its beat of the frame, and all other bytes are
-// zeros. A frame begins only when its whole payload is there, so that it never has to wait within.
+// The beats of the payload arrive aligned: each byte is at its position in the frame's beat, and all other bytes are
+// zero. A frame begins only when its whole payload has arrived, so it never stalls inside.
 //
-// Latency: 0 cycles. Throughput: one beat every cycle, with none between frames. Order: kept. Stalls: while there is no
-// `room_i`, and between frames while a payload is not complete.
+// Latency: 0 cycles. Throughput: one beat every cycle, without a gap between frames. Order: kept. Stalls: while
+// `room_i` is low, and between frames while a payload is incomplete.
 module frame_builder
   import weft_pkg::*;
   import transmit_pkg::*;
@@ -17,26 +17,26 @@ module frame_builder
   input  logic                         header_valid_i,
   output logic                         header_ready_o,
   input  header_t                      header_i,
-  // The front of the payloads is the front of a complete one, if a frame is not under way.
+  // Valid between frames: the payload at the front of the queue is complete.
   input  logic                         payload_complete_i,
   output logic                         payload_begin_o,
-  // What is at the front.
+  // The beat at the front of the payload queue.
   input  logic                         payload_valid_i,
   output logic                         payload_ready_o,
   input  logic          [BeatBits-1:0] payload_i,
   input  logic                         payload_last_i,
   input  logic                         room_i,
   output logic                         beat_valid_o,
-  // While it is not valid, its data means nothing.
+  // Undefined while `beat_valid_o` is low.
   output beat_t                        beat_o,
-  // The ICRC of the beat's frame begins in the beat before the last.
+  // The ICRC of this beat's frame begins in the last beat but one.
   output logic                         straddles_o,
-  // It begins in this beat, which is not the last.
+  // The ICRC begins in this beat, and this beat is not the last.
   output logic                         straddled_o
 );
 
   localparam int unsigned FixedBytes = 54;  // Ethernet, IPv4, UDP, BTH
-  // Extended headers in the first beat.
+  // Bits of extended headers that fit in the first beat.
   localparam int unsigned NearBits = BeatBits - 8 * FixedBytes;
 
   typedef logic [8*FixedBytes-1:0] fixed_t;
@@ -51,8 +51,8 @@ module frame_builder
 
   logic       first_q;
   logic       second_q;
-  logic [6:0] left_q;  // beats behind this one, unless it is the first
-  logic       more_q;  // this one has payload, unless it is the first
+  logic [6:0] left_q;  // beats behind this one; undefined for the first beat
+  logic       more_q;  // this beat has payload; undefined for the first beat
   logic [6:0] left;
   logic       last;
   logic       go;
@@ -61,7 +61,7 @@ module frame_builder
   assign left = first_q ? header_i.beats : left_q;
   assign last = left == '0;
   assign go = header_valid_i && room_i && (!first_q || !header_i.packet.has_payload || payload_complete_i);
-  // From a register: the ICRC's long path begins here.
+  // Taken from a register, because the long combinational path of the ICRC starts here.
   assign with_payload = first_q ? header_i.payload_first : more_q;
 
   assign header_ready_o = go && last;
@@ -118,12 +118,12 @@ module frame_builder
         16'h0000,  // no checksum
         header_i.packet.opcode,
         header_i.packet.solicited,
-        !notification,  // migration: migrated
+        !notification,  // the migration bit: set ("migrated"), except in notifications
         header_i.packet.pad,
         4'd0,  // version
         16'hffff,  // partition key
         1'b0,
-        notification,  // backward congestion (annex A17.9.3)
+        notification,  // BECN, backward congestion (annex A17.9.3)
         6'd0,
         header_i.destination_qp,
         header_i.packet.acknowledge_request,

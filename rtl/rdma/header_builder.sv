@@ -1,6 +1,6 @@
-// Looks up the queue pair of each packet and works out what its frame's headers hold.
+// Looks up the queue pair of each packet and computes the header fields of its frame.
 //
-// Latency: 2 cycles. Throughput: one packet every cycle. Order: kept. Stalls: when the output does.
+// Latency: 2 cycles. Throughput: one packet every cycle. Order: kept. Stalls: when the output stalls.
 module header_builder
   import weft_pkg::*;
   import transmit_pkg::*;
@@ -9,7 +9,7 @@ module header_builder
   input  logic          rst_ni,
   // This NIC's address.
   input  ipv4_address_t address_i,
-  // Requests may be marked.
+  // Requests are sent as ECN-capable.
   input  logic          rate_control_i,
   input  logic          packet_valid_i,
   output logic          packet_ready_o,
@@ -17,7 +17,7 @@ module header_builder
   // The table's data must come one cycle after the read and stay until the next.
   output logic          table_read_o,
   output qp_index_t     table_index_o,
-  // Many attributes are none of a header's.
+  // Headers use only some of the attributes.
   /* verilator lint_off UNUSEDSIGNAL */
   input  queue_pair_t   table_data_i,
   /* verilator lint_on UNUSEDSIGNAL */
@@ -27,19 +27,19 @@ module header_builder
   output logic          idle_o
 );
 
-  // Adds in one's complement, but for the last carry.
+  // One's complement addition, without the last end-around carry.
   function automatic logic [16:0] fold(logic [17:0] sum);
     return 17'(sum[15:0]) + 17'(sum[17:16]);
   endfunction
 
-  // The sum of what is the same in the IPv4 headers of all packets: version and length, do-not-fragment, time to live
-  // and protocol, and this NIC's address.
+  // Partial checksum of the fields that are equal in all IPv4 headers: version and length, do-not-fragment, time to
+  // live, protocol, and this NIC's address.
   logic [16:0] constant_q;
   always_ff @(posedge clk_i) begin
     constant_q <= fold(18'h0c511 + 18'(address_i[31:16]) + 18'(address_i[15:0]));
   end
 
-  // While the table is read: the lengths.
+  // First stage, during the table read: computes lengths.
 
   logic           lookup_valid_q;
   logic           lookup_ready;
@@ -67,14 +67,14 @@ module header_builder
     end
   end
 
-  // With the table's data.
+  // Second stage, when the table's data has arrived.
 
   logic           header_valid_q;
   header_t        header_q;
   logic    [17:0] sum;
 
   assign lookup_ready = !header_valid_q || header_ready_i;
-  // At most 3 * 65535 and the constant's carry.
+  // The sum is at most 3 * 65535 plus the constant's carry.
   assign sum = lookup_sum_q + 18'(table_data_i.destination[31:16]) + 18'(table_data_i.destination[15:0]);
 
   always_ff @(posedge clk_i) begin
@@ -89,7 +89,7 @@ module header_builder
       header_q.partial_sum <= fold(sum);
       header_q.payload_first <= lookup_packet_q.has_payload && !lookup_packet_q.second;
       header_q.beats <= lookup_beats_q;
-      // The frame has 58 bytes and the words.
+      // A frame without payload has 58 bytes and the words of its extended headers.
       header_q.empty <= {4'd1 - lookup_packet_q.words[3:0], 2'b10};
     end
   end

@@ -1,21 +1,23 @@
-// Fills in the ICRC of frames, in whose last four bytes it finds zeros, and pads those below Ethernet's shortest.
+// Writes the ICRC into the last four bytes of each frame, which are zero on arrival, and pads frames that are shorter
+// than Ethernet's minimum.
 //
-// Beats wait in a small memory until the ICRC of their frame will be known when it is needed, which is a fixed time:
-// so a frame that comes without gaps leaves without gaps, unless the output stalls.
+// Beats wait in a small memory for a fixed time, after which the ICRC of their frame is known. So a frame that
+// arrives without gaps leaves without gaps, unless the output stalls.
 //
-// Latency: 4 cycles; 5 for a frame whose ICRC begins in the beat before the last, since that beat has to wait for the
-// last. Throughput: one beat every cycle, with none between frames. Order: kept. Stalls: its input, by `room_o`,
-// while 32 beats are inside; that suffices for full throughput.
+// Latency: 4 cycles; 5 for a frame whose ICRC begins in the last beat but one, because that beat has to wait for the
+// last. Throughput: one beat every cycle, without a gap between frames. Order: kept. Stalls: `room_o` is low while 32
+// beats are inside; 32 suffice for full throughput.
 module icrc_insert
   import weft_pkg::*;
 (
   input  logic  clk_i,
   input  logic  rst_ni,
   output logic  room_o,
-  // Only while there is room.
+  // Valid only while `room_o` is high.
   input  logic  beat_valid_i,
   input  beat_t beat_i,
-  // The ICRC of the beat's frame begins in the beat before the last; it does in this one.
+  // `straddles_i`: the ICRC of this beat's frame begins in the last beat but one. `straddled_i`: it begins in this
+  // beat.
   input  logic  straddles_i,
   input  logic  straddled_i,
   output logic  frame_valid_o,
@@ -28,8 +30,8 @@ module icrc_insert
   localparam int unsigned IndexBits = $clog2(Depth);
   typedef logic [IndexBits:0] pointer_t;
 
-  // Ethernet's shortest frame has 60 bytes and a check sequence. Only one of ours is shorter, by two bytes: a SEND
-  // without payload. What lies behind the end of a beat is zeros.
+  // Ethernet's shortest frame has 60 bytes and a frame check sequence. The only shorter frame that the transport
+  // sends is a SEND without payload, which lacks two bytes. The bytes behind the end of a beat are zero.
   localparam logic [5:0] EmptyShortest = 6'd4;
 
   typedef struct packed {
@@ -38,7 +40,7 @@ module icrc_insert
     beat_t beat;
   } stored_t;
 
-  // Beats.
+  // The memory of waiting beats.
 
   (* ram_style = "distributed" *)
   stored_t  memory                                            [Depth];
@@ -49,7 +51,7 @@ module icrc_insert
   pointer_t level;
   stored_t  front;
   logic     pop;
-  // Beats that came one, two and more cycles ago; those that leave after four cycles, and after five.
+  // Beats that arrived one, two and more cycles ago. `early` beats leave after four cycles, `late` beats after five.
   logic     early_1_q;
   logic     early_2_q;
   logic     early_3_q;
@@ -101,7 +103,8 @@ module icrc_insert
     end
   end
 
-  // The ICRC of each frame. It is known in the cycle that needs it, or earlier: then it waits in a FIFO.
+  // The ICRC of each frame. It is known no later than the cycle that needs it. An ICRC that is known earlier waits in
+  // a FIFO.
 
   logic        crc_valid;
   logic [31:0] crc_new;
@@ -136,7 +139,7 @@ module icrc_insert
   ) i_waiting (
     .clk_i,
     .rst_ni,
-    // An ICRC that is taken in its first cycle does not enter the FIFO.
+    // An ICRC that is used in the cycle in which it becomes known does not enter the FIFO.
     .in_valid_i (crc_valid && !(take && !waiting_valid)),
     .in_ready_o (waiting_ready),
     .in_i       (crc_new),

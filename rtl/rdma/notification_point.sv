@@ -1,27 +1,27 @@
-// The notification point of all queue pairs: says, at most once in an interval, which queue pair is to send its peer a
-// congestion notification packet (CNP).
+// The notification point of all queue pairs: decides which queue pair sends its peer a congestion notification packet
+// (CNP), at most one in each interval.
 //
 // Latency: 4 cycles from a marked packet to its notification. Throughput: a marked packet in 2 cycles. Order: kept.
-// Stalls: never; of what comes faster, or while the notifications are not taken, some is forgotten, which the next
-// marked packet makes good.
+// Stalls: never. Marks that arrive faster, or while notifications are not accepted, may be dropped; the next marked
+// packet triggers the notification instead.
 //
-// After reset the times are cleared, one a cycle, until `ready_o`.
+// After reset the times of the last notifications are cleared, one a cycle, until `ready_o` is high.
 module notification_point
   import weft_pkg::*;
 #(
-  // 50 us of 4 ns (DCQCN, section 3.1).
+  // 50 us in cycles of 4 ns (DCQCN, section 3.1).
   parameter int unsigned Interval = 12_500
 ) (
   input  logic      clk_i,
   input  logic      rst_ni,
   output logic      ready_o,
   input  cycles_t   now_i,
-  // Pulses: a request, and a response, was marked.
+  // Pulses: a request (or a response) carried a congestion mark.
   input  logic      request_i,
   input  qp_index_t request_qp_i,
   input  logic      response_i,
   input  qp_index_t response_qp_i,
-  // A pulse: the queue pair is reset.
+  // Pulse: the queue pair was reset.
   input  logic      forget_i,
   input  qp_index_t forget_qp_i,
   output logic      notify_valid_o,
@@ -33,7 +33,7 @@ module notification_point
   localparam int unsigned IndexBits = $bits(qp_index_t);
   localparam int unsigned Sources = 3;
 
-  // The next time to clear; the highest bit says that all are.
+  // Index of the next time to clear after reset; the highest bit is set when all are cleared.
   logic      [IndexBits:0] clear_q;
   logic      [Sources-1:0] valid;
   logic      [Sources-1:0] ready;
@@ -74,7 +74,7 @@ module notification_point
     );
   end
 
-  // One in two cycles: what is read has been written.
+  // One in two cycles, so the write of the previous one precedes the next read.
   assign take = ready_o && !look_q && room && valid != '0;
   assign ready = !take ? '0 : valid[0] ? 3'b001 : valid[1] ? 3'b010 : 3'b100;
   assign chosen = valid[0] ? qp[0] : valid[1] ? qp[1] : qp[2];

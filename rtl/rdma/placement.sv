@@ -1,30 +1,31 @@
-// Carries out what responder and requester decide about received packets: moves payloads from the receive buffer to
-// memory, does atomics, and passes on what follows when the data is visible.
+// Executes the verdicts of responder and requester on received packets: moves payloads from the receive buffer to
+// memory, performs atomics, and forwards the consequences when the data is visible.
 //
-// Verdicts with a packet are taken in the order of the packets, which the order bits say; those without as soon as they
-// are at the head of their stream, and before those with one. From there on all is in one order: writes, snoops and
-// consequences. An atomic waits until all writes before it are visible and holds up what is behind it until it has read
-// its word; the results of atomics are kept for duplicates by queue pair and responder resource.
+// Verdicts with a packet are taken in packet order, which the order bits give. Verdicts without a packet are taken as
+// soon as they are at the head of their stream, before those with one. From there on one order holds for writes,
+// snoops and consequences. An atomic waits until all writes before it are visible, and stalls everything behind it
+// until it has read its word. The results of atomics are kept for duplicates, indexed by queue pair and responder
+// resource.
 //
 // Latency: 5 cycles from verdict and frame to the beat of a 64-byte write at the memory port; 1 cycle from
 // `written_i` to the consequence; 2 cycles from a verdict with nothing to write to its consequence; an atomic takes
-// the word's read and 5 cycles more. Throughput: a frame's beat every cycle with no cycle between frames, a verdict
-// every cycle. Stalls: verdicts while an atomic is under way, while 512 packets wait for their turn, or when memory
-// takes no more writes; everything behind a packet whose completion, call, answer or advance is not taken. Then the
-// receive buffer fills up and packets are lost at its door. A consumer must take what is for it without waiting for
-// another of these ports.
+// the read of its word and 5 cycles more. Throughput: one beat of a frame every cycle without a gap between frames,
+// and one verdict every cycle. Stalls: verdicts stall during an atomic, while 512 packets wait for their turn, or
+// when memory accepts no more writes. Everything behind a packet stalls while its completion, call, answer or advance
+// is not accepted; then the receive buffer fills up and arriving packets are dropped. To avoid deadlock, a consumer
+// must accept its consequences without waiting for another of these ports.
 //
 // Source: InfiniBand volume 1, clauses 9.7.5.1.2 and 9.8 (an acknowledgement follows the effect), 9.4.5 (atomics).
 //
-// A responder's verdict never carries an `advance`, a requester's never a completion, call, answer, snoop or
-// atomic: those fields are ignored.
+// A responder's verdict never carries an `advance`. A requester's verdict never carries a completion, call, answer,
+// snoop or atomic. The block ignores these fields.
 module placement
   import weft_pkg::*;
 (
   input logic clk_i,
   input logic rst_ni,
 
-  // Whose the next packet is, one bit for each header: 0 the responder's, 1 the requester's.
+  // Which state machine the next packet went to, one bit for each header: 0 is the responder, 1 the requester.
   input  logic order_valid_i,
   output logic order_ready_o,
   input  logic order_requester_i,
@@ -34,7 +35,7 @@ module placement
   input  placement_t responder_i,
   input  logic       requester_valid_i,
   output logic       requester_ready_o,
-  /* verilator lint_off UNUSEDSIGNAL */  // what only the responder decides
+  /* verilator lint_off UNUSEDSIGNAL */  // fields that only the responder uses
   input  placement_t requester_i,
   /* verilator lint_on UNUSEDSIGNAL */
 
@@ -60,7 +61,7 @@ module placement
   input  logic                  word_data_valid_i,
   input  logic           [63:0] word_data_i,
 
-  // The writes into an engine's region, beat by beat, before the call.
+  // Beats of writes into an engine's RPC region, before the call.
   output logic      snoop_valid_o,
   input  logic      snoop_ready_i,
   output rpc_beat_t snoop_o,
@@ -83,7 +84,7 @@ module placement
   output logic        marker_o,
   output qp_index_t   marker_qp_o,
 
-  // Bytes of a write to the host whose consequences have been passed on, and who decided it.
+  // Bytes of a write to the host whose consequences have been forwarded, and whether the requester decided it.
   output logic           credit_return_valid_o,
   output payload_bytes_t credit_return_o,
   output logic           credit_return_requester_o,
@@ -93,7 +94,7 @@ module placement
 );
 
   localparam int unsigned QueueDepth = 16;
-  // Where no payload begins: the verdict says what to write.
+  // An offset at which no payload begins. It means that the verdict itself holds the word to write.
   localparam logic [6:0] OffsetOfWord = 7'd127;
 
   typedef struct packed {
@@ -121,15 +122,15 @@ module placement
 
   typedef enum logic [2:0] {
     StateIdle,
-    StateRead,     // asks for the word
-    StateWait,     // for the word
+    StateRead,     // requests the word
+    StateWait,     // waits for the word
     StateCompute,
-    StateRecall,   // reads what was kept
+    StateRecall,   // reads the kept result of the original
     StateRecalled,
     StateFinish
   } state_e;
 
-  // The verdict whose turn it is.
+  // The verdict to take next.
 
   logic                  from_requester;
   logic                  verdict_valid;
@@ -146,7 +147,7 @@ module placement
   logic                  room;
   logic                  take;
 
-  // While an atomic is under way, its verdict stays at the head of the responder's.
+  // During an atomic its verdict stays at the head of the responder's stream.
   assign from_requester = state_q == StateIdle && !(responder_valid_i && !responder_i.packet)
       && ((requester_valid_i && !requester_i.packet) || order_requester_i);
   assign verdict_packet = from_requester ? requester_i.packet : responder_i.packet;
@@ -176,11 +177,11 @@ module placement
   logic [63:0] sum_q;
   logic        equal_q;
   logic [63:0] kept;
-  // Writes that have been taken and are not visible.
+  // Writes that memory has accepted and that are not visible yet.
   logic [ 9:0] unwritten_q;
 
   assign atomic = place == PlaceFetchAdd || place == PlaceCompareSwap;
-  // A duplicate, which is answered as the original was.
+  // A duplicate of an atomic, which gets the same answer as the original.
   assign recall = !from_requester && place == PlaceNothing && responder_i.consequence.answer.kind == AnswerAtomic;
   assign word   = atomic || offset == OffsetOfWord;
   assign writes = place == PlaceWrite || place == PlaceFetchAdd || (place == PlaceCompareSwap && equal_q);
@@ -241,7 +242,7 @@ module placement
     end
   end
 
-  // Taking a verdict: into four queues at once.
+  // Taking a verdict pushes into four queues at once.
 
   logic                                 controls_ready;
   logic                                 runs_ready;
@@ -263,7 +264,7 @@ module placement
 
   assign room = controls_ready && runs_ready && writes_ready && snoops_ready && retire_ready;
 
-  /* verilator lint_off UNUSEDSIGNAL */  // the place of the last byte in its beat
+  /* verilator lint_off UNUSEDSIGNAL */  // the last byte's position within its beat
   logic [12:0] last_byte;
   /* verilator lint_on UNUSEDSIGNAL */
   assign last_byte = 13'(offset) + bytes - 13'd1;
@@ -395,7 +396,7 @@ module placement
     .idle_o          (retire_idle)
   );
 
-  // Frames to memory.
+  // Payloads of frames on their way to memory.
 
   logic                       payload_valid;
   logic                       payload_ready;
@@ -442,7 +443,8 @@ module placement
     .out_last_o     (aligned.last)
   );
 
-  // The engine takes a beat before memory does, or with it, so that no write is visible that it has not seen.
+  // The engine takes a beat before memory does or in the same cycle, so no write becomes visible before the engine
+  // has seen it.
   logic       snoop_done_q;
   logic [6:0] snoop_index_q;
 

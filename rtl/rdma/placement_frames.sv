@@ -1,7 +1,7 @@
-// Cuts payloads out of frames: feeds the beats that hold a payload to the realigner and drops the others.
+// Extracts payloads from frames: feeds the beats that hold payload to the realigner and drops the others.
 //
-// Latency: 0 cycles for a beat. Throughput: a beat every cycle, with no cycle between frames. Order: the controls'.
-// Stalls: frames while there is no control, and with the realigner in beats that hold payload.
+// Latency: 0 cycles for a beat. Throughput: one beat every cycle, without a gap between frames. Order: that of the
+// controls. Stalls: frames wait for their control; beats that hold payload stall when the realigner does.
 module placement_frames
   import weft_pkg::*;
 (
@@ -10,10 +10,10 @@ module placement_frames
 
   input  logic        control_valid_i,
   output logic        control_ready_o,
-  // A word that comes from the verdict, in a beat of its own before the frame.
+  // The word of the verdict, if any, is sent in a beat of its own before the frame.
   input  logic        control_word_i,
   input  logic [63:0] control_value_i,
-  // There is a frame, and its beats from `first` to `last` hold payload if `move`.
+  // `frame`: this control has a frame. `move`: its beats from `first` to `last` hold payload.
   input  logic        control_frame_i,
   input  logic        control_move_i,
   input  logic        control_first_i,
@@ -32,7 +32,7 @@ module placement_frames
 
   logic       word_done_q;
   logic [6:0] index_q;
-  // The last beat with payload has gone.
+  // The last beat with payload has been forwarded.
   logic       past_q;
   logic       word;
   logic       frame;
@@ -63,7 +63,7 @@ module placement_frames
         index_q <= index_q + 1'b1;
         if (index_q == control_last_i) past_q <= 1'b1;
       end
-      // The receive path has checked the lengths.
+      // The receive path has checked the lengths, so the frame is never too short.
       assert (!(frame_ends && control_move_i) || past_q || index_q == control_last_i);
       assert (!control_valid_i || control_word_i || control_frame_i);
     end

@@ -1,8 +1,8 @@
-// Holds the consequences of packets until their writes are visible, and passes them on in order.
+// Holds the consequences of packets until their writes are visible, and forwards them in order.
 //
-// Latency: 2 cycles when nothing is in front; after the write of the packet in front is visible, 1 cycle.
-// Throughput: a packet every cycle. Order: the packets', among all consumers. Stalls: all that follows while a consumer
-// does not take what is in front; its input when 512 packets wait.
+// Latency: 2 cycles when the queue is empty; otherwise 1 cycle after the write of the packet in front is visible.
+// Throughput: one packet every cycle. Order: that of the packets, across all consumers. Stalls: a consumer that does
+// not accept the front consequence stalls all others; the input stalls while 512 packets wait.
 module placement_retire
   import weft_pkg::*;
 (
@@ -62,8 +62,8 @@ module placement_retire
   retire_t          head;
   logic             head_valid;
   logic             empty;
-  // Writes that are visible and whose consequences have not been passed on. Those that are not behind `Depth` packets
-  // are in flight outside.
+  // Writes that are visible and whose consequences have not been forwarded: at most `Depth` for the packets in this
+  // queue, plus those in flight outside it.
   logic       [9:0] written_q;
   logic             turn;
   logic             retire;

@@ -1,10 +1,10 @@
-// The attributes of all queue pairs, for several readers at once: one replica of the table for each.
+// The attributes of all queue pairs, with one replica of the table for each reader.
 //
-// Latency of a read: 1 cycle; the output holds its value until the next read of the port. Throughput: one read a cycle
-// and port, one write a cycle. A read in the cycle of a write returns the old attributes, one in the next cycle the new
-// ones. Never stalls. An entry whose `number` is 0 is no queue pair, and its other attributes mean nothing. After reset
-// all numbers are cleared, one a cycle: until `ready_o`, after `QueuePairs` cycles, the table must not be written or
-// read.
+// Latency of a read: 1 cycle; the output holds its value until the next read of the port. Throughput: one read a
+// cycle and port, one write a cycle. A read in the same cycle as a write returns the old attributes; a read in the
+// next cycle returns the new ones. Never stalls. An entry whose `number` is 0 is unused, and its other attributes are
+// undefined. After reset all numbers are cleared, one a cycle. The table must not be read or written until `ready_o`
+// is high, after `QueuePairs` cycles.
 module queue_pair_table
   import weft_pkg::*;
 #(

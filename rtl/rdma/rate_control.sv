@@ -1,26 +1,27 @@
-// The reaction point of all queue pairs: limits the rate of those that were told of congestion. Twin of
-// crates/rdma/src/rate/pace.rs.
+// The reaction point of all queue pairs: limits the rate of queue pairs that received congestion notifications. Twin
+// of crates/rdma/src/rate/pace.rs.
 //
 //   scheduler -> turns (blocked?) -> requester -> packets -> charges -> time of the next packet, rate_machine
 //   notifications, ends of periods -> rate_machine; limited queue pairs circulate in a ring until their time has come
 //
-// A queue pair at the line rate is not in the ring, and its turns and packets pass by: it costs nothing. A limited
-// one whose next packet is not due is blocked: the requester sends nothing in its turns, and it is activated when the
-// packet is due. A packet is charged after the requester has made it, so a second one may leave before the first
-// blocks the queue pair; it is charged as well, and the mean is right.
+// A queue pair at the line rate is not in the ring; its turns and packets pass without delay. A limited queue pair
+// whose next packet is not due is blocked: the requester sends nothing in its turns, and the queue pair is activated
+// when the packet is due. A packet is charged only after the requester has made it, so a second packet may leave
+// before the first charge blocks the queue pair. The second is charged as well, so the mean rate is right.
 //
-// Latency: a turn passes in the same cycle; a charge blocks 7 cycles after its packet; a packet that is due leaves at
-// most 6 cycles for each limited queue pair later, 36 for each whose period ends meanwhile, and up to a microsecond is
-// caught up with. Throughput: a charge in 9 cycles. Order: none. Stalls: turns, while eight charges wait.
+// Latency: a turn passes in the same cycle; a charge blocks 7 cycles after its packet. A packet that is due leaves
+// late by at most 6 cycles for each limited queue pair, and 36 for each whose period ends meanwhile; later packets
+// make up for a delay of up to a microsecond. Throughput: a charge in 9 cycles. Order: none. Stalls: turns stall
+// while eight charges wait.
 //
-// After reset the states are cleared, one a cycle, until `ready_o`.
+// After reset the states are cleared, one a cycle, until `ready_o` is high.
 module rate_control
   import weft_pkg::*;
   import rate_pkg::*;
 #(
-  // 55 us of 4 ns (DCQCN, section 5.2).
+  // 55 us in cycles of 4 ns (DCQCN, section 5.2).
   parameter int unsigned Period = 13_750,
-  // 1,024 ns: so long a queue pair that had nothing to send may catch up.
+  // 1,024 ns in cycles: the longest backlog that a queue pair may catch up after it was idle.
   parameter int unsigned Burst  = 256
 ) (
   input  logic             clk_i,
@@ -33,20 +34,20 @@ module rate_control
   input  qp_index_t        turn_i,
   output logic             turn_valid_o,
   input  logic             turn_ready_i,
-  // The next packet of the queue pair whose turn it is is not due. Known later than the turn: no choice of events may
-  // wait for it.
+  // The next packet of this turn's queue pair is not due. This signal is valid later in the cycle than the turn, so
+  // the arbitration between events must not depend on it.
   output logic             turn_blocked_o,
-  // Pulses: a request packet has been made, of so many words of 4 bytes behind its base transport header.
+  // Pulse: a request packet was made. `sent_words_i` counts its 4-byte words behind the base transport header.
   input  logic             sent_i,
   input  qp_index_t        sent_qp_i,
   input  logic      [10:0] sent_words_i,
-  // A pulse: a congestion notification has come.
+  // Pulse: a congestion notification was received.
   input  logic             notification_i,
   input  qp_index_t        notification_qp_i,
-  // A pulse: the queue pair changes its state. Not twice in eight cycles.
+  // Pulse: the queue pair changes its state, so its rate returns to the line rate. At most one pulse in eight cycles.
   input  logic             forget_i,
   input  qp_index_t        forget_qp_i,
-  // To the scheduler.
+  // Activations for the scheduler.
   output logic             activate_valid_o,
   input  logic             activate_ready_i,
   output qp_index_t        activate_o,
@@ -58,10 +59,10 @@ module rate_control
 );
 
   localparam int unsigned IndexBits = $bits(qp_index_t);
-  // Preamble, Ethernet, IPv4, UDP, BTH, ICRC, frame check sequence and gap.
+  // Bytes of a packet beside its words: preamble, Ethernet, IPv4, UDP, BTH, ICRC, frame check sequence and gap.
   localparam logic [12:0] Framing = 13'd82;
 
-  // Times in cycles, of which the low 32 bits suffice: a limited queue pair is back at the line rate long before they
+  // Times in cycles. The low 32 bits suffice, because a limited queue pair is back at the line rate long before they
   // wrap.
   typedef logic [31:0] time_t;
 
@@ -126,7 +127,7 @@ module rate_control
     now_q <= now_i[31:0];
   end
 
-  // Which queue pairs are limited, and which are blocked: eight to a word.
+  // Flags of the queue pairs: limited, and blocked. Eight to a word.
 
   (* ram_style = "distributed" *)
   logic [7:0] limited   [QueuePairs/8];
@@ -160,7 +161,7 @@ module rate_control
     end
   end
 
-  // What waits.
+  // Pending work.
 
   logic                    waits;
   logic                    comes;
@@ -189,7 +190,7 @@ module rate_control
     charge_in_q <= '{qp: sent_qp_i, words: sent_words_i};
   end
 
-  // Behind the gate of turns there are at most eight packets under way.
+  // At most eight packets are in flight behind the gate that stops turns.
   always_ff @(posedge clk_i) begin
     room <= charge_level < 6'd8;
   end
@@ -211,7 +212,7 @@ module rate_control
     .level_o    (charge_level)
   );
 
-  // A notification that finds no room is lost like one on the wire.
+  // A notification that finds the FIFO full is dropped, with the effect of a notification lost on the wire.
   fifo #(
     .T    (qp_index_t),
     .Depth(16)
@@ -250,7 +251,7 @@ module rate_control
     // verilator lint_on PINCONNECTEMPTY
   );
 
-  // Each limited queue pair, once.
+  // The ring: each limited queue pair is in it once.
   fifo #(
     .T    (qp_index_t),
     .Depth(QueuePairs)
@@ -268,7 +269,8 @@ module rate_control
     .level_o    (ring_level)
   );
 
-  // Rounds of the ring begin when the earliest of all deadlines has come; in a round the next one is found.
+  // A round through the ring starts when the earliest of all deadlines is reached. The round also finds the next
+  // earliest deadline.
 
   logic  [IndexBits:0] left_q;
   logic                known_q;
@@ -304,7 +306,7 @@ module rate_control
     if (write && entry_q.limited && (!known_q || earlier(deadline, earliest_q))) earliest_q <= deadline;
   end
 
-  // One event after the other.
+  // Events are processed one after the other.
 
   always_comb begin
     if (forget_valid) kind = KindForget;

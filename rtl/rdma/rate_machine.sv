@@ -1,21 +1,21 @@
 // The rate of one queue pair after an event, by DCQCN (SIGCOMM 2015, sections 3.1 and 3.3): bit by bit what
 // crates/rdma/src/rate/machine.rs computes.
 //
-// The state comes in with the event; when done, the state afterwards and the time of a byte hold until the next start.
-// A state at the line rate is the fresh one, whatever else it says. Latency: 30 cycles if the rate changes, 4 if not.
-// Throughput: one event at a time. Stalls: never.
+// The state is an input together with the event. When done, the new state and the time of one byte are stable until
+// the next start. A state whose rate is the line rate counts as the initial state; its other fields are ignored.
+// Latency: 30 cycles if the rate changes, 4 if not. Throughput: one event at a time. Stalls: never.
 module rate_machine
   import rate_pkg::*;
 (
   input  logic               clk_i,
   input  logic               rst_ni,
-  // Not while it is busy.
+  // Must be low while the machine is busy.
   input  logic               start_i,
   input  rate_event_e        event_i,
   input  logic        [12:0] bytes_i,
   input  rate_state_t        state_i,
   input  byte_time_t         byte_time_i,
-  // A pulse.
+  // Pulse.
   output logic               done_o,
   output rate_state_t        state_o,
   output byte_time_t         byte_time_o
@@ -42,9 +42,10 @@ module rate_machine
   byte_time_t               byte_time_q;
   logic        [      35:0] product_q;
   logic        [StepBits:0] bytes_sum_q;
-  // Of the increase.
+  // Operand of the rate increase.
   rate_t                    more_q;
-  // A byte takes 2^30 / rate: the first ten digits are zero, whatever the rate.
+  // The time of a byte is 2^30 / rate. The first ten digits of the quotient are always zero, because every rate is
+  // large enough.
   rate_t                    remainder_q;
   logic        [       4:0] digits_q;
   logic        [      20:0] shifted;

@@ -1,9 +1,9 @@
-// Types and constants of rates: those of crates/rdma/src/rate.
+// Types and constants of rate control, as in crates/rdma/src/rate.
 package rate_pkg;
 
   import weft_pkg::*;
 
-  // A rate, in bytes in 65,536 ns.
+  // A rate, in units of one byte per 65,536 ns.
   typedef logic [19:0] rate_t;
 
   localparam rate_t LineRate = 20'd819_200;
@@ -13,19 +13,19 @@ package rate_pkg;
   localparam logic [3:0] RecoverySteps = 4'd5;
   localparam rate_t Additive = 20'd1_311;
   localparam rate_t Hyper = 20'd13_107;
-  // Times a step: 2 to the power of this many bytes.
+  // The number of bytes that makes one increase step is 2 to the power of this.
   localparam int unsigned StepBits = 20;
-  // How long a byte takes, in 2^-16 cycles of 4 ns.
+  // The time that one byte takes, in 2^-16 cycles of 4 ns.
   typedef logic [20:0] byte_time_t;
 
-  // What happens to a rate.
+  // Events that change a rate.
   typedef enum logic [1:0] {
     RateNotification,
     RatePeriod,        // a period without a notification
     RateBytes          // bytes were sent
   } rate_event_e;
 
-  // The rate machine of a queue pair; at the line rate nothing else counts.
+  // The rate state of a queue pair. At the line rate only `current` is defined.
   typedef struct packed {
     rate_t               current;
     rate_t               target;

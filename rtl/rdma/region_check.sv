@@ -1,20 +1,20 @@
 // One port of `region_table`: a replica of the regions and the pipeline that checks against it.
 //
-// Latency: a request of cycle t is answered in cycle t+3. Throughput: one a cycle. Never stalls. A request sees what
-// was written before its cycle.
+// Latency: 3 cycles. Throughput: one a cycle. Never stalls. A request sees every write of earlier cycles.
 module region_check
   import weft_pkg::*;
 (
   input  logic            clk_i,
-  // All regions have been invalidated after reset.
+  // High when all regions have been invalidated after reset.
   input  logic            ready_i,
   input  logic            write_i,
   input  region_index_t   write_index_i,
-  // The permission comes below, and the low bits of the keys are the index.
+  // The access rights are written by the port below, and the low bits of the keys are the index, so neither is read
+  // here.
   // verilator lint_off UNUSEDSIGNAL
   input  region_t         write_data_i,
   // verilator lint_on UNUSEDSIGNAL
-  // Permissions lie in a RAM of their own, so that one can be changed without the rest.
+  // Access rights are in a RAM of their own, so they can be changed separately.
   input  logic            access_write_i,
   input  region_index_t   access_index_i,
   input  access_t         access_data_i,
@@ -25,10 +25,10 @@ module region_check
 
   localparam int unsigned IndexBits = $bits(region_index_t);
 
-  // What of a region a check needs besides the permission.
+  // The fields of a region that a check needs besides the access rights.
   typedef struct packed {
     logic                valid;
-    // Without the index, which is the address in the RAM.
+    // Without the index, which is the RAM address.
     logic [31:IndexBits] lkey;
     logic [31:IndexBits] rkey;
     logic [15:0]         domain;
@@ -57,7 +57,7 @@ module region_check
           slot: write_data_i.slot
       };
 
-  // Cycle t+1: the region, and what is wanted of it.
+  // Cycle t+1: the region has been read.
   entry_t          entry;
   access_t         access;
   access_request_t request_q;
@@ -96,7 +96,7 @@ module region_check
     if (request_valid_i) request_q <= request_i;
   end
 
-  // Cycle t+2: where in the region the access begins, and where it must begin at the latest to end inside.
+  // Cycle t+2: computes the offset of the access in the region and the largest offset at which it would still fit.
   logic                 check_q;
   logic                 known_q;
   logic                 same_domain_q;
@@ -108,7 +108,7 @@ module region_check
   logic          [48:0] offset;
   logic          [49:0] latest;
 
-  // The bit above the difference is set if there was a borrow.
+  // A set top bit of the difference means a borrow.
   assign offset = {1'b0, request_q.address[47:0]} - {1'b0, entry.base};
   assign latest = {1'b0, entry.length} - 50'(request_q.bytes);
 

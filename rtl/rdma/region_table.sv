@@ -1,13 +1,14 @@
-// The memory regions, and the check of each access against them: key, protection domain, bounds, permission, in this
-// order (InfiniBand volume 1, clauses 10.6 and 9.7.4.1.5). The first that fails is the verdict.
+// The memory regions, and the check of each access against them: key, protection domain, bounds, access rights, in
+// this order (InfiniBand volume 1, clauses 10.6 and 9.7.4.1.5). The verdict is the first check that fails.
 //
-// Latency: a request of cycle t is answered in cycle t+3. Throughput: one check a cycle and port. Order: kept. Never
-// stalls a check. An address that does not fit in 48 bits is out of bounds.
+// Latency: a request of cycle t is answered in cycle t+3. Throughput: one check a cycle and port. Order: kept. A
+// check never stalls. An address that does not fit in 48 bits is out of bounds.
 //
-// A change of permission of cycle t is in force for all requests from cycle t+1 on; one in cycle t still meets the old
-// permission. So is a write of a region, which waits (`write_ready_o`) in a cycle with a change of permission, because
-// both write the permissions. After reset all regions are made invalid, one a cycle: until `ready_o`, after `Regions`
-// cycles, there must be no change of permission, and every check finds no region.
+// A change of access rights in cycle t applies to all requests from cycle t+1 on; a request in cycle t itself meets
+// the old rights. The same holds for a write of a region. A region's write waits (`write_ready_o` is low) in a cycle
+// with a change of access rights, because both write the rights. After reset all regions are invalidated, one a
+// cycle. Until `ready_o` is high, after `Regions` cycles, access rights must not be changed, and every check fails
+// with an unknown key.
 module region_table
   import weft_pkg::*;
 #(
@@ -30,7 +31,7 @@ module region_table
 
   localparam int unsigned IndexBits = $bits(region_index_t);
 
-  // The region to invalidate next; the highest bit says that all are.
+  // Index of the next region to invalidate after reset; the highest bit is set when all are invalid.
   logic          [IndexBits:0] clear_q;
   logic                        write;
   region_index_t               write_index;

@@ -1,10 +1,11 @@
-// Brings the commands that change a queue pair's state to the send queue, the requester and the completer, one at a
-// time.
+// Passes the commands that change a queue pair's state to the send queue, the requester and the completer, one
+// command at a time.
 //
-// The send queue learns of a command first, so that no request is posted to a queue that is being closed. Reset is
-// done when the completer has forgotten the requests, since the placement may hold older news of them. Latency: about
-// 15 cycles, reset: as long as the placement takes. Throughput: one command at a time. Order: as they come; a failure
-// that the responder found goes before a command of the driver. Stalls: while a command is carried out.
+// The send queue gets a command first, so that no request is posted to a queue that is being closed. A reset is done
+// when the completer has dropped the requests, because the placement block may still hold older advances of the queue
+// pair. Latency: about 15 cycles; a reset takes as long as the placement block needs for those advances. Throughput:
+// one command at a time. Order: of arrival; a failure that the responder found goes before a command of the driver.
+// Stalls: while a command is executed.
 module request_control
   import weft_pkg::*;
 (
@@ -49,7 +50,7 @@ module request_control
   assign take = ready_i && step_q == StepIdle;
   assign fail_ready_o = take;
   assign control_ready_o = take && !fail_valid_i;
-  // The others are the responder's.
+  // The other operations concern the responder.
   assign concerns = control_i.operation inside {ControlReset, ControlSend, ControlError};
   assign command_o = command_q;
   assign queue_valid_o = step_q == StepQueue;

@@ -4,15 +4,15 @@
 //   headers, time-outs, commands ------> requester -> verdicts -> (placement) -> advances -> completer -> completions
 //
 // Latency: 12 cycles from a post to its packet, 8 from a header to its verdict, 4 from an advance to its completion.
-// Throughput: one post in 3 cycles; together one turn or header a cycle, of one queue pair one in 8; one advance with
-// one completion in 2 cycles. Order and stalls: see the blocks. For 513 cycles after reset it takes nothing.
+// Throughput: one post in 3 cycles; one turn or header a cycle, of the same queue pair one in 8 cycles; one advance
+// with one completion in 2 cycles. Order and stalls: see the blocks. For 513 cycles after reset it accepts nothing.
 module request_side
   import weft_pkg::*;
 #(
   parameter logic        [15:0] PartitionKey        = 16'hffff,
-  // Packets after which an acknowledgement is asked for.
+  // An acknowledgement is requested at least once in this many packets.
   parameter int unsigned        AcknowledgeInterval = 16,
-  // 0: always the whole window; 1: additive increase, multiplicative decrease.
+  // 0: the window is constant; 1: additive increase, multiplicative decrease.
   parameter bit                 AdditiveIncrease    = 1'b0,
   // Packets that a queue pair may have outstanding: 1 to WindowPackets.
   parameter int unsigned        WindowLimit         = WindowPackets
@@ -20,24 +20,24 @@ module request_side
   input logic    clk_i,
   input logic    rst_ni,
   input cycles_t now_i,
-  // Queue pairs that are told of congestion limit their rate.
+  // Queue pairs that receive congestion notifications limit their rate.
   input logic    rate_control_i,
 
   input  logic          post_valid_i,
   output logic          post_ready_o,
   input  work_request_t post_i,
-  // With `ready`: the post is dropped.
+  // Valid with `ready`: the post is dropped.
   output logic          post_refused_o,
-  // From the driver. Done is a pulse when all that comes later meets the new state.
+  // Commands of the driver. Done is a pulse when every later event meets the new state.
   input  logic          control_valid_i,
   output logic          control_ready_o,
   input  control_t      control_i,
   output logic          control_done_o,
-  // The responder refused a request: this queue pair enters ERROR.
+  // The responder found a fault: this queue pair enters ERROR.
   input  logic          fail_valid_i,
   output logic          fail_ready_o,
   input  qp_index_t     fail_i,
-  // A request of ours failed: the responder of this queue pair must enter ERROR.
+  // A request of this side failed: the responder of this queue pair must enter ERROR.
   output logic          fail_valid_o,
   input  logic          fail_ready_i,
   output qp_index_t     fail_o,
@@ -46,7 +46,7 @@ module request_side
   output logic         header_ready_o,
   input  roce_header_t header_i,
 
-  // The table of queue pairs: data one cycle after read. One port for packets, one for posts.
+  // Read ports of the queue pair table, one for packets and one for posts: data one cycle after the read.
   output logic            table_read_o,
   output qp_index_t       table_index_o,
   input  queue_pair_t     table_data_i,
@@ -61,7 +61,7 @@ module request_side
   output logic       verdict_valid_o,
   input  logic       verdict_ready_i,
   output placement_t verdict_o,
-  // Comes back from the placement when all before it is visible.
+  // Advances return from the placement block when everything before them is visible.
   input  logic       advance_valid_i,
   output logic       advance_ready_o,
   input  qp_index_t  advance_qp_i,
@@ -85,11 +85,11 @@ module request_side
   output logic             query_done_o,
   output requester_query_t query_o,
 
-  // Pulse: a marked response of this queue pair has come.
+  // Pulse: a response of this queue pair arrived with a congestion mark.
   output logic                 marked_o,
   output qp_index_t            marked_qp_o,
   output request_side_events_t events_o,
-  // Nothing inside: no request, packet or event. Timers may run.
+  // Nothing is in progress: no request, packet or event. Timers may run.
   output logic                 idle_o
 );
 
@@ -168,7 +168,7 @@ module request_side
   logic                 notified;
   qp_index_t            congested_qp;
   logic                 sent;
-  // Only what decides the length counts.
+  // Only the fields that determine the length are read.
   // verilator lint_off UNUSEDSIGNAL
   requester_packet_t    sent_packet;
   // verilator lint_on UNUSEDSIGNAL
@@ -281,7 +281,7 @@ module request_side
 
   assign post_activate_ready = activate_b_ready && !rate_activate_valid;
 
-  // The words of a packet behind its base transport header.
+  // Number of 4-byte words behind the packet's base transport header.
   logic [10:0] sent_words;
   assign sent_words = sent_packet.bytes[12:2] + 11'(sent_packet.bytes[1:0] != '0) + 11'(transmit_pkg::extension_words(
       sent_packet.opcode
@@ -315,7 +315,7 @@ module request_side
   );
   assign marked_qp_o = congested_qp;
 
-  // The earliest of both.
+  // The earlier of the two deadlines.
   assign armed_o = timers_armed || rate_armed;
   assign earliest_valid_o = armed_o && (!timers_armed || timers_earliest_valid) && (!rate_armed || rate_earliest_valid);
   assign earliest_o = rate_armed && (!timers_armed || rate_earliest < timers_earliest) ?

@@ -1,22 +1,24 @@
-// The requester of all queue pairs: makes request packets from work requests, and judges the answers.
+// The requester of all queue pairs: makes request packets from work requests, and evaluates responses and
+// acknowledgements.
 //
-// One pipeline of seven stages takes every event of a queue pair: a turn to send, a response or acknowledgement, a
-// time-out, a command, a question. Everything that was posted lies in the send queue in the order of its PSNs. A
-// cursor stands at the next packet to send. Going back N is moving the cursor back to the oldest packet that is not
-// acknowledged. Which request that is in is not known then: the cursor's serial number becomes that of the oldest
-// request which has not completed (`resync`), and the next turns skip those that end before the cursor. So an
-// acknowledgement that overtakes the cursor needs no search either.
+// One pipeline of seven stages processes all events of all queue pairs: a turn to send, a response or
+// acknowledgement, a time-out, a command, a query. The send queue holds the posted requests in the order of their
+// PSNs. A cursor points at the next packet to send. Going back N means moving the cursor back to the oldest
+// unacknowledged packet. The request of that packet is not known at that moment. Therefore the cursor's serial number
+// is set to that of the oldest request that has not completed (`resync`), and the next turns skip the requests that
+// end before the cursor. An acknowledgement that overtakes the cursor is handled in the same way, so neither case
+// needs a search.
 //
 // Latency: 8 cycles from an event to its packet, verdict and activation. Throughput: one event a cycle; events of one
-// queue pair follow each other every 8 cycles, since an event waits while another one of its queue pair is in the
-// pipeline. Order: headers keep theirs, and so do verdicts; of one queue pair all events do. Commands go first, then
-// questions and time-outs; headers and turns alternate. Stalls: all inputs while the verdicts of what is in flight
-// might find no place, turns also for the packets; never the region check. After reset the states are cleared, one a
-// cycle, until `ready_o`.
+// queue pair follow each other every 8 cycles, since an event waits while another event of its queue pair is in the
+// pipeline. Order: headers stay in order, and so do verdicts; all events of one queue pair stay in order. Commands
+// have the highest priority, then queries and time-outs; headers and turns alternate. Stalls: all inputs while the
+// verdict queue might not have room for the events in flight; turns also while packets might not; the region check
+// never stalls. After reset the states are cleared, one a cycle, until `ready_o` is high.
 //
-// What is sent again from the host's memory comes from the retransmission buffer (BALBOA 4.2): a first transmission
-// keeps a copy in the slot of its queue pair and PSN. The window keeps PSNs with payload distinct modulo the number
-// of slots.
+// Payload from the host's memory is retransmitted from the retransmission buffer (BALBOA 4.2): its first transmission
+// stores a copy in the slot of its queue pair and PSN. The window ensures that outstanding PSNs with payload use
+// different slots, that is, differ modulo the number of slots.
 //
 // Sources: InfiniBand volume 1, clauses 9.7.5 (responses), 9.7.6 (retries), 9.7.8 (ordering, READ resources), 9.9.2
 // (faults).
@@ -37,18 +39,18 @@ module requester
   input  logic             turn_valid_i,
   output logic             turn_ready_o,
   input  qp_index_t        turn_i,
-  // Rate control allows no packet in this turn. It activates the queue pair when it does.
+  // Rate control allows no packet in this turn. It activates the queue pair again when it allows the next packet.
   input  logic             turn_blocked_i,
   input  logic             header_valid_i,
   output logic             header_ready_o,
-  // Responses have none of a request's headers.
+  // Responses do not have a request's header fields.
   // verilator lint_off UNUSEDSIGNAL
   input  roce_header_t     header_i,
   // verilator lint_on UNUSEDSIGNAL
   input  logic             expired_valid_i,
   output logic             expired_ready_o,
   input  qp_index_t        expired_i,
-  // ControlReset, ControlSend or ControlError; done is a pulse when its effect is there.
+  // ControlReset, ControlSend or ControlError. Done is a pulse when the command has taken effect.
   input  logic             command_valid_i,
   output logic             command_ready_o,
   input  control_t         command_i,
@@ -58,17 +60,17 @@ module requester
   output logic             query_done_o,
   output requester_query_t query_o,
 
-  // Reads: 1 cycle.
+  // Read ports: data after 1 cycle.
   output logic         table_read_o,
   output qp_index_t    table_index_o,
-  // The rest is the responder's and the transmit path's.
+  // The other attributes are for the responder and the transmit path.
   // verilator lint_off UNUSEDSIGNAL
   input  queue_pair_t  table_data_i,
   // verilator lint_on UNUSEDSIGNAL
   output logic         ends_read_o,
   output qp_index_t    ends_index_o,
   input  send_serial_t ends_head_i,
-  // Whether the queue is open matters to posts.
+  // The flag `open` is only used for posts.
   // verilator lint_off UNUSEDSIGNAL
   input  send_tail_t   ends_tail_i,
   // verilator lint_on UNUSEDSIGNAL
@@ -87,12 +89,12 @@ module requester
   // The region table: the grant three cycles after the request.
   output logic            check_valid_o,
   output access_request_t check_o,
-  // A requester calls no engine.
+  // A requester calls no engine, so the grant's RPC fields are unused.
   // verilator lint_off UNUSEDSIGNAL
   input  access_grant_t   grant_i,
   // verilator lint_on UNUSEDSIGNAL
 
-  // Effects.
+  // Outputs.
   output logic       activate_valid_o,
   output qp_index_t  activate_o,
   output logic       timer_set_o,
@@ -109,11 +111,11 @@ module requester
   input  logic       fail_ready_i,
   output qp_index_t  fail_o,
 
-  // Pulses: of this queue pair, a marked packet or a notification has come.
+  // Pulses: a marked packet (or a notification) arrived for the queue pair `congested_qp_o`.
   output logic                 marked_o,
   output logic                 notified_o,
   output qp_index_t            congested_qp_o,
-  // A pulse: this packet has been made, which leaves in its turn.
+  // Pulse: this packet was made. It is sent later, in order.
   output logic                 sent_o,
   output requester_packet_t    sent_packet_o,
   output request_side_events_t events_o,
@@ -138,27 +140,29 @@ module requester
     EventQuery
   } event_e;
 
-  // What is known of one queue pair.
+  // The requester's state of one queue pair.
   typedef struct packed {
     requester_state_e state;
-    // The next packet to send, and the request that it belongs to: exactly, or if `resync` that one or an earlier one.
+    // PSN of the next packet to send, and the serial number of its request. While `resync`, the serial number may be
+    // that of an earlier request.
     psn_t             cursor;
     send_serial_t     cursor_serial;
     logic             resync;
-    // The cursor stands behind the first packet of its request.
+    // The first packet of the request at the cursor has been sent.
     logic             begun;
     // The oldest PSN that is not acknowledged.
     psn_t             unacknowledged;
     // One past the highest PSN ever sent.
     psn_t             sent;
-    // READs and atomics that have been sent and not completed: how many, where the ring of them begins, and of the
-    // oldest the serial number and the PSN of the response that is due.
+    // The ring of READs and atomics that have been sent and not completed: their number, the ring's first index, and
+    // for the oldest one its serial number and the PSN of its next response.
     logic [4:0]       awaited;
     resource_index_t  awaited_first;
     send_serial_t     response_serial;
     psn_t             response;
-    // The missing response for which the requester has gone back already; and the first response from behind it. If
-    // that comes again, the missing one, which was asked for before it, has been lost once more.
+    // `implied`: a missing response for which the requester has already gone back. `witness`: the first response
+    // behind the gap that arrived after that. If the witness arrives again, the missing response, which was requested
+    // before it, has been lost once more.
     logic             implied_valid;
     psn_t             implied;
     logic             witness_valid;
@@ -167,26 +171,27 @@ module requester
     logic [2:0]       rnr_retries;
     wait_e            timer;
     cycles_t          deadline;
-    // The timer runs for as long as verbs say, and not for as long as an answer may take.
+    // The timer runs for the whole time-out of the attributes, and not for the shorter measured time-out.
     logic             whole;
-    // One past the last packet that an answer has been asked for since the requester last went back.
+    // One past the last packet, since the requester last went back, for which an answer was requested.
     psn_t             asked;
-    // Packets since one asked for an acknowledgement.
+    // Packets sent since the last one that requested an acknowledgement.
     logic [6:0]       since_request;
-    // The request at the cursor cannot be made. Its first PSN; it fails when all before it have completed.
+    // The request at the cursor cannot be executed. It fails when all requests before it have completed. The field
+    // below is its first PSN.
     logic             failed;
     psn_t             failed_first;
     logic [6:0]       window;
     logic [7:0]       window_acknowledged;
   } state_t;
 
-  // One of the awaited.
+  // An entry of the ring of READs and atomics that have not completed.
   typedef struct packed {
     send_serial_t serial;
     psn_t         first;
   } awaited_t;
 
-  // What of a header goes along.
+  // The header fields that travel through the pipeline.
   typedef struct packed {
     logic        notification;
     logic        acknowledge;
@@ -198,7 +203,7 @@ module requester
     logic [12:0] bytes;
   } answer_header_t;
 
-  // What of the attributes goes along.
+  // The attributes that travel through the pipeline.
   typedef struct packed {
     logic [15:0] domain;
     logic [2:0]  path_mtu;
@@ -208,7 +213,7 @@ module requester
     logic [2:0]  rnr_retry;
   } attributes_t;
 
-  // The next state to clear; the highest bit says that all are cleared.
+  // Index of the next state to clear after reset; the highest bit is set when all are cleared.
   logic [IndexBits:0] clear_q;
 
   assign ready_o = clear_q[IndexBits];
@@ -218,19 +223,19 @@ module requester
     else if (!ready_o) clear_q <= clear_q + 1'b1;
   end
 
-  // Stage 0: one event whose queue pair is not in the pipeline enters it; its state, attributes and queue ends are
-  // read.
+  // Stage 0: accepts one event whose queue pair is not in the pipeline. The queue pair's state and attributes and its
+  // queue's head and tail are read.
 
   localparam int unsigned Stages = 7;
   localparam int unsigned OutputDepth = 32;
-  // Places that must be free before an event enters: its own, one for each event in flight, and one since levels are
-  // those of the cycle before.
+  // Output slots that must be free before an event enters: one for itself, one for each event in flight, and one
+  // because the level is that of the previous cycle.
   localparam int unsigned Reserve = Stages + 2;
-  // Packets that may wait or be in the pipeline before a turn enters.
+  // The limit for packets that wait or are in the pipeline when a turn enters.
   localparam int unsigned TransmitDepth = 5;
 
   logic      [Stages:1] valid_q;
-  // Those of them that are turns.
+  // The valid stages that hold a turn.
   logic      [Stages:1] turns_q;
   qp_index_t [Stages:1] qp_q;
   logic      [     5:0] verdict_level;
@@ -259,7 +264,7 @@ module requester
   event_e               enter_event;
   qp_index_t            enter_qp;
 
-  // No event of this queue pair is in the pipeline.
+  // Whether no event of this queue pair is in the pipeline.
   function automatic logic free(qp_index_t qp, logic [Stages:1] valids, qp_index_t [Stages:1] qps);
     free = 1'b1;
     for (int stage = 1; stage <= Stages; stage++) begin
@@ -269,8 +274,9 @@ module requester
 
   assign header_qp = header_i.destination_qp[IndexBits-1:0];
   assign room = ready_o && room_q;
-  // As many as keep the transmit path busy, and no more: what waits here is sent in vain if a packet before it is lost.
-  // In the cycle before there were as many, or one less, which has entered since.
+  // Only as many packets are made in advance as keep the transmit path busy: if a packet is lost, all that wait
+  // behind it are sent in vain. The comparisons are registered and thus describe the previous cycle. If a turn has
+  // entered since (`turns_q[1]`), the comparison with the lower limit applies.
   assign transmit_used = transmit_level + 6'($countones(turns_q));
   assign transmit_room = turns_q[1] ? !transmit_tight_q : transmit_room_q;
   assign command_free = command_valid_i && room && free(command_i.qp, valid_q, qp_q);
@@ -278,7 +284,8 @@ module requester
   assign expired_free = expired_valid_i && room && free(expired_i, valid_q, qp_q);
   assign header_free = header_valid_i && room && free(header_qp, valid_q, qp_q);
   assign turn_free = turn_valid_i && room && transmit_room && free(turn_i, valid_q, qp_q);
-  // Whether its queue pair is free is not asked: that would be a long path. It costs a header a cycle if it is not.
+  // This does not test whether the turn's queue pair is free, to keep the path short. If it is not free, a header
+  // waits one cycle in vain.
   assign turn_waits = turn_valid_i && transmit_room;
 
   always_comb begin
@@ -286,7 +293,7 @@ module requester
     enter_event = EventCommand;
     enter_qp = command_i.qp;
     if (command_free) begin
-      // As above.
+      // The defaults above are those of a command.
     end else if (query_free) begin
       enter_event = EventQuery;
       enter_qp = query_index_q;
@@ -328,7 +335,7 @@ module requester
       query_wanted_q <= 1'b0;
       query_busy_q   <= 1'b0;
     end else begin
-      // A question ends in stage 1.
+      // A query ends in stage 1.
       valid_q <= {valid_q[Stages-1:2], valid_q[1] && event1_q != EventQuery, enter};
       turns_q <= {turns_q[Stages-1:1], turn_ready_o};
       header_turn_q <= !header_ready_o;
@@ -373,7 +380,7 @@ module requester
     .read_data_o    (state1)
   );
 
-  // The original values of atomics need no place in the pipeline: it never stalls.
+  // Original values of atomics, in a ring indexed by time. This works because the pipeline never stalls.
   logic [ 2:0] step_q;
   (* ram_style = "distributed" *)
   logic [63:0] original[8];
@@ -387,8 +394,8 @@ module requester
     if (header_ready_o) original[step_q] <= header_i.swap_or_add;
   end
 
-  // Stage 1: the state is there. Distances from the oldest unacknowledged PSN are taken, the request is read: the one
-  // at the cursor for a turn, that of the oldest response due for a header.
+  // Stage 1: the state has been read. Distances from the oldest unacknowledged PSN are computed, and a request is
+  // read: for a turn the one at the cursor, for a header the one that the oldest missing response belongs to.
 
   control_t              command1_q;
   answer_header_t        header1_q;
@@ -396,7 +403,7 @@ module requester
   logic           [15:0] partition1_q;
   ipv4_address_t         source1_q;
   send_serial_t          serial1;
-  // Only the sign matters.
+  // Only the sign bit is read.
   // verilator lint_off UNUSEDSIGNAL
   send_serial_t          lag1;
   // verilator lint_on UNUSEDSIGNAL
@@ -423,7 +430,8 @@ module requester
   end
 
   assign lag1 = ends_head_i - state1.cursor_serial;
-  // A head that has moved on is a better place to look from; what lies before it may be gone.
+  // While `resync`, the search starts at the queue's head if the head is past the cursor's serial number, because
+  // requests before the head may have been overwritten.
   assign serial1 = state1.resync && !lag1[$bits(send_serial_t)-1] ? ends_head_i : state1.cursor_serial;
 
   assign plan_read_o = valid_q[1];
@@ -432,15 +440,15 @@ module requester
   assign wait_read_o = valid_q[1];
   assign wait_serial_o = event1_q == EventTurn ? serial1 + 1'b1 : serial1;
 
-  // Refusals that need no look at PSNs, in their order.
+  // Reasons to drop a packet that do not depend on PSNs, in the order of the checks.
   logic unknown1;
   logic partition1;
   logic wrong_state1;
   logic wrong_source1;
 
-  // The lowest numbers are the specification's own: an entry that holds one is no queue pair.
+  // The specification reserves the lowest queue pair numbers: an entry with such a number is unused.
   assign unknown1 = table_data_i.number != destination1_q || destination1_q[23:$bits(qp_index_t)] == '0;
-  // Keys match if their low 15 bits do and one of the two is a full member's (clause 10.9.3).
+  // Keys match if their low 15 bits are equal and at least one of the two has full membership (clause 10.9.3).
   assign partition1 = !header1_q.notification
       && (partition1_q[14:0] != PartitionKey[14:0] || !(partition1_q[15] || PartitionKey[15]));
   assign wrong_state1 = !header1_q.notification && state1.state != RequesterReady;
@@ -477,7 +485,7 @@ module requester
     .read_data_o    (awaited2)
   );
 
-  // What goes through all stages from the second on.
+  // Data of an event that is used in all stages from the second on.
   typedef struct packed {
     event_e         kind;
     control_t       command;
@@ -494,13 +502,13 @@ module requester
   common_t common4_q;
   common_t common5_q;
   common_t common6_q;
-  // What a stage does not look at any more falls away in synthesis.
+  // Synthesis removes the fields that this stage does not read.
   // verilator lint_off UNUSEDSIGNAL
   common_t common7_q;
   // verilator lint_on UNUSEDSIGNAL
 
   typedef struct packed {
-    // Distances from the oldest PSN that is not acknowledged.
+    // Distances from the oldest unacknowledged PSN.
     psn_t psn;
     psn_t sent;
     psn_t response;
@@ -513,7 +521,7 @@ module requester
   distances_t distances2_q;
   distances_t distances3_q;
   distances_t distances4_q;
-  // What a stage does not look at any more falls away in synthesis.
+  // Synthesis removes the fields that this stage does not read.
   // verilator lint_off UNUSEDSIGNAL
   distances_t distances5_q;
   // verilator lint_on UNUSEDSIGNAL
@@ -562,7 +570,7 @@ module requester
       live2_q <= event1_q == EventHeader && !unknown1 && !partition1 && !wrong_state1 && !wrong_source1;
       exists2_q <= serial1 != ends_tail_i.tail;
       blocked2_q <= blocked1_q;
-      // A packet that has been sent before is sent again; a READ or atomic then is awaited already.
+      // The packet has been sent before, so this is a retransmission. A READ or atomic is then in the ring already.
       sent_before2_q <= psn_before(state1.cursor, state1.sent);
       response_before2_q <= state1.awaited != '0 && psn_before(state1.response, state1.cursor);
       expired2_q <= event1_q == EventTimeOut && state1.timer != WaitNothing && state1.deadline <= now_i;
@@ -570,7 +578,8 @@ module requester
     end
   end
 
-  // Stage 2: the request is there. May the packet at the cursor be sent? What kind of answer is it?
+  // Stage 2: the request has been read. Decides whether the packet at the cursor may be sent, and what kind of answer
+  // arrived.
 
   psn_t        to_limit2;
   psn_t        packet2;
@@ -599,7 +608,7 @@ module requester
     return operation inside {OperationRead, OperationCompareSwap, OperationFetchAdd};
   endfunction
 
-  // Cycles of 4 ns that a requester waits after a receiver-not-ready NAK (clause 9.7.5.2.8, table 45).
+  // Time in cycles of 4 ns that a requester waits after a receiver-not-ready NAK (clause 9.7.5.2.8, table 45).
   function automatic logic [28:0] rnr_cycles(logic [4:0] code);
     unique case (code)
       5'd0: return 29'd163840000;
@@ -650,9 +659,9 @@ module requester
     endcase
   end
 
-  // The request lies before the cursor.
+  // The request ends before the cursor.
   assign skip2 = to_limit2 == '0 || to_limit2[23];
-  // A request that waits behind a fence, or for a responder resource, waits before its first packet.
+  // A fence, and a shortage of responder resources, can only hold up the first packet of a request.
   assign fenced2 = base2_q == plan_i.first && plan_i.fence && response_before2_q;
   assign full2 = has_response2 && !sent_before2_q && common2_q.state.awaited >= common2_q.attributes.max_rd_atomic;
   assign may_send2 = common2_q.state.state == RequesterReady && common2_q.state.timer != WaitReceiverReady
@@ -669,7 +678,7 @@ module requester
       || (common2_q.header.syndrome[7:5] == 3'b011 && common2_q.header.syndrome[4:0] <= 5'd4);
   assign reserved2 = common2_q.header.syndrome == SyndromeInvalidReadRequest;
   assign answered2 = in_range2 && common2_q.header.acknowledge && known2 && !reserved2;
-  // A negative acknowledgement says that everything before its PSN was carried out.
+  // A negative acknowledgement confirms that every request before its PSN was executed.
   assign end2 = common2_q.header.syndrome[7:5] == 3'b000 ? distances2_q.psn + 1'b1 : distances2_q.psn;
   assign due2 = common2_q.state.awaited != '0;
   assign missing2 = due2 && distances2_q.response < end2;
@@ -681,7 +690,7 @@ module requester
 
   send_plan_t        plan3_q;
   send_plan_t        plan4_q;
-  // What a stage does not look at any more falls away in synthesis.
+  // Synthesis removes the fields that this stage does not read.
   // verilator lint_off UNUSEDSIGNAL
   send_plan_t        plan5_q;
   // verilator lint_on UNUSEDSIGNAL
@@ -716,7 +725,7 @@ module requester
       awaited3_q <= awaited2;
       go3_q <= common2_q.kind == EventTurn && ready2;
       skip3_q <= common2_q.kind == EventTurn && may_send2 && common2_q.state.resync && skip2;
-      // The search has reached the end of the queue.
+      // The search for the cursor's request has reached the end of the queue.
       settled3_q <= common2_q.kind == EventTurn && common2_q.state.state == RequesterReady && common2_q.state.resync
           && !exists2_q;
       last3_q <= to_limit2 == 24'd1;
@@ -724,7 +733,7 @@ module requester
       has_response3_q <= has_response2;
       sent_before3_q <= sent_before2_q;
       response_before3_q <= response_before2_q;
-      // All requests before this one are acknowledged.
+      // All earlier requests are acknowledged.
       at_head3_q <= distances2_q.cursor <= packet2;
       offset3_q <= offset2;
       live3_q <= live2_q;
@@ -739,7 +748,7 @@ module requester
     end
   end
 
-  // Stage 3: the memory of the packet; how far an answer goes; faults of a response.
+  // Stage 3: computes the packet's memory address, how far an answer acknowledges, and the faults of a response.
 
   logic [63:0] address3;
   logic [31:0] rest3;
@@ -756,9 +765,9 @@ module requester
   assign address3 = plan3_q.local_address + 64'(offset3_q);
   assign rest3 = plan3_q.length - offset3_q;
   assign part3 = last3_q ? rest3[12:0] : mtu3;
-  // A READ that is sent needs memory for all that is still to come.
+  // For a READ, the region must have room for all the data that is still missing.
   assign needed3 = go3_q && has_response3_q ? rest3 : 32'(part3);
-  // The failure of the request at the cursor comes first.
+  // The failure of the request at the cursor takes precedence.
   assign stopped3 = common3_q.state.failed && distances3_q.failed <= distances3_q.psn;
   assign bad_response3 = common3_q.header.atomic != (plan3_q.operation != OperationRead);
   assign bad_length3 = part3 != common3_q.header.bytes;
@@ -766,7 +775,7 @@ module requester
   always_comb begin
     advance3 = '0;
     if (answered3_q) advance3 = missing3_q ? distances3_q.response : end3_q;
-    // If it is good, a response acknowledges all before it and itself (clause 9.7.5.1.3).
+    // A valid response acknowledges itself and everything before it (clause 9.7.5.1.3).
     else if (expected3_q) advance3 = distances3_q.psn + 1'b1;
     else if (gap3_q) advance3 = distances3_q.response;
   end
@@ -801,7 +810,7 @@ module requester
     end
   end
 
-  // What a packet carries, from stage 4 on.
+  // Data of a packet to send, from stage 4 on.
   typedef struct packed {
     logic        go;
     logic        again;
@@ -810,14 +819,14 @@ module requester
     logic        has_response;
     logic        new_awaited;
     logic        at_head;
-    logic        request;        // for an acknowledgement
-    logic        more;           // another packet may follow
+    logic        request;        // asks for an acknowledgement
+    logic        more;           // another packet may follow in the next turn
     psn_t        next_cursor;
     psn_t        next_sent;
     logic [31:0] offset;
     logic [47:0] address;
     logic [12:0] bytes;
-    logic [31:0] length;         // of the RETH
+    logic [31:0] length;         // for the RETH
     operation_e  operation;
     logic        has_immediate;
     logic        solicited;
@@ -827,7 +836,7 @@ module requester
   packet_t packet4_q;
   packet_t packet5_q;
   packet_t packet6_q;
-  // What a stage does not look at any more falls away in synthesis.
+  // Synthesis removes the fields that this stage does not read.
   // verilator lint_off UNUSEDSIGNAL
   packet_t packet7_q;
   // verilator lint_on UNUSEDSIGNAL
@@ -835,7 +844,7 @@ module requester
 
   assign next_cursor3 = has_response3_q ? plan3_q.limit : common3_q.state.cursor + 1'b1;
 
-  // What has been found out about an answer or a time-out, from stage 4 on.
+  // Findings about an answer or a time-out, from stage 4 on.
   typedef struct packed {
     logic       live;
     logic       answered;
@@ -845,7 +854,7 @@ module requester
     logic       stopped;
     logic       bad_response;
     logic       bad_length;
-    logic       pop;              // the response is the last of its request
+    logic       pop;              // the response is the last one of its request
     logic       expired;
     logic       skip;
     logic       settled;
@@ -854,14 +863,14 @@ module requester
     psn_t       advance;
     awaited_t   awaited;
     send_wait_t waits;
-    // End of the wait after an RNR NAK.
+    // When the wait after an RNR NAK ends.
     cycles_t    deadline;
   } finding_t;
 
   finding_t finding4_q;
   finding_t finding5_q;
   finding_t finding6_q;
-  // What a stage does not look at any more falls away in synthesis.
+  // Synthesis removes the fields that this stage does not read.
   // verilator lint_off UNUSEDSIGNAL
   finding_t finding7_q;
   // verilator lint_on UNUSEDSIGNAL
@@ -915,14 +924,14 @@ module requester
     end
   end
 
-  // Stage 4: comparisons. For a packet: where the cursor is afterwards.
+  // Stage 4: comparisons. For a packet: the cursor after it.
 
   logic       advances5_q;
   logic       reaches_failed5_q;
   logic       behind5_q;
   logic       beyond5_q;
   logic       implied_same5_q;
-  // An answer has been asked for that has not come.
+  // An answer was requested and has not arrived.
   logic       asked5_q;
   logic       witness_same5_q;
   psn_t       cursor_distance5_q;
@@ -934,8 +943,8 @@ module requester
   logic [6:0] interval5_q;
 
   assign next_response4 = common4_q.state.awaited == '0 ? common4_q.state.cursor : common4_q.state.response;
-  // Four times in a window, so that one that is halved on its way does not leave the requester waiting for an
-  // acknowledgement that nobody was asked for.
+  // An acknowledgement is requested at least four times in a window. So even if the window is halved meanwhile, the
+  // requester never waits for an acknowledgement that no packet requested.
   always_comb begin
     interval4 = {2'd0, common4_q.state.window[6:2]};
     if (interval4 > 7'(AcknowledgeInterval)) interval4 = 7'(AcknowledgeInterval);
@@ -965,7 +974,7 @@ module requester
     end
   end
 
-  // Stage 5: decisions. May another packet follow this one, and does this one ask for an acknowledgement?
+  // Stage 5: decisions. Whether another packet follows this one, and whether this one requests an acknowledgement.
 
   logic               ends5;
   send_serial_t       next_serial5;
@@ -999,10 +1008,11 @@ module requester
 
   assign retries5 = advances5_q ? common5_q.attributes.retry_count : common5_q.state.retries;
   assign rnr_retries5 = advances5_q ? common5_q.attributes.rnr_retry : common5_q.state.rnr_retries;
-  // The syndrome counts, unless a response before it is missing or the request at the cursor fails now.
+  // The syndrome is evaluated unless an earlier response is missing or the request at the cursor fails now.
   assign answer5 = finding5_q.answered && !finding5_q.missing && !reaches_failed5_q;
-  // While the requester waits for the receiver, everything is sent again anyway. Some responders tell it of the gap
-  // that the refused request leaves as well; that must neither end the wait nor cost a retry.
+  // While the requester waits after an RNR NAK, it will retransmit everything anyway. Some responders also report a
+  // sequence error, for the gap that the refused request leaves. That report must neither end the wait nor cost a
+  // retry.
   assign waits5 = common5_q.state.timer == WaitReceiverReady && !advances5_q;
   assign implied5 = ((finding5_q.answered && finding5_q.missing) || finding5_q.gap) && !reaches_failed5_q && !waits5;
   assign go_back5 = implied5 && (!implied_same5_q || (finding5_q.gap && witness_same5_q));
@@ -1011,27 +1021,27 @@ module requester
   assign refused5 = answer5 && common5_q.header.syndrome[7:5] == 3'b011 && !sequence5;
   assign time_out5 = finding5_q.expired && common5_q.state.timer == WaitAcknowledgement;
   assign retry5 = go_back5 || (sequence5 && !waits5) || time_out5;
-  // A time-out that is shorter than that of verbs is no attempt that `retry_count` limits.
+  // A time-out shorter than that of the attributes does not count against `retry_count`.
   assign spends5 = retry5 && (common5_q.state.whole || !time_out5);
   assign exceeded5 = spends5 && retries5 == '0;
   assign rnr_exceeded5 = rnr5 && common5_q.attributes.rnr_retry != RnrRetryWithoutLimit && rnr_retries5 == '0;
   assign header_fault5 = reaches_failed5_q && !finding5_q.expected;
 
   typedef struct packed {
-    logic         fault;            // whatever the region check says
+    logic         fault;            // regardless of the region check
     status_e      status;
     logic [7:0]   vendor_error;
-    logic         own;              // the fault lies in the response itself, which then does not count
+    logic         own;              // the fault is in the response itself, which then acknowledges nothing
     logic         advances;
     logic         rewind;
     logic         beyond;
     logic         asked;
     logic         implied;
-    logic         implied_first;    // not gone back for yet
-    logic         retry;            // and it is allowed
+    logic         implied_first;    // the requester has not yet gone back for it
+    logic         retry;            // the requester goes back, and a retry is left
     logic         gap;
     logic         time_out;
-    logic         rnr;              // and it is allowed
+    logic         rnr;              // RNR NAK, and a retry is left
     logic [2:0]   retries;
     logic [2:0]   rnr_retries;
     psn_t         unacknowledged;
@@ -1043,7 +1053,7 @@ module requester
 
   decision_t decision5;
   decision_t decision6_q;
-  // What a stage does not look at any more falls away in synthesis.
+  // Synthesis removes the fields that this stage does not read.
   // verilator lint_off UNUSEDSIGNAL
   decision_t decision7_q;
   // verilator lint_on UNUSEDSIGNAL
@@ -1090,14 +1100,14 @@ module requester
     decision5.rnr_retries = decision5.rnr && common5_q.attributes.rnr_retry != RnrRetryWithoutLimit
         ? rnr_retries5 - 1'b1 : rnr_retries5;
     decision5.unacknowledged = common5_q.state.unacknowledged + finding5_q.advance;
-    // Of a cursor that does not move, from the new oldest PSN.
+    // Distance of the cursor, if it does not move, from the new oldest PSN.
     decision5.cursor_distance = distances5_q.cursor - finding5_q.advance;
     decision5.next_serial = next_serial5;
     decision5.since = since5;
     decision5.next_awaited = next_awaited5_q;
   end
 
-  // Parts that only go to headers are read late, so that they do not lie in flip-flops before.
+  // Fields that are only copied into headers are read late, so that no flip-flops hold them in earlier stages.
   assign wire_read_o   = valid_q[5] && packet5_q.go;
   assign wire_index_o  = qp_q[5];
   assign wire_serial_o = common5_q.serial;
@@ -1113,11 +1123,11 @@ module requester
     end
   end
 
-  // Stage 6: the state afterwards, unless the region check refuses.
+  // Stage 6: computes the state after the event, on the assumption that the region check grants access.
 
   state_t            next6;
   state_t            next7_q;
-  logic              waiting6;  // behind a fence, or for a responder resource, as far as known now
+  logic              waiting6;  // behind a fence, or for a responder resource, as far as known in this stage
   logic              candidate6;
   logic              candidate7_q;
   logic              timer_set6;
@@ -1131,7 +1141,7 @@ module requester
   logic              retreat7;
   logic       [ 6:0] window6;
   logic       [ 7:0] window_acknowledged6;
-  // What a stage does not look at any more falls away in synthesis.
+  // Synthesis removes the fields that this stage does not read.
   // verilator lint_off UNUSEDSIGNAL
   send_wire_t        wire7_q;
   // verilator lint_on UNUSEDSIGNAL
@@ -1208,7 +1218,7 @@ module requester
           if (asks6 && (!decision6_q.asked || psn_before(common6_q.state.asked, packet6_q.next_cursor))) begin
             next6.asked = packet6_q.next_cursor;
           end
-          // Nobody answers what has not been asked for yet.
+          // The timer starts only when an answer is requested, because the responder sends none before.
           if ((common6_q.state.timer == WaitNothing || (asks6 && !decision6_q.asked))
               && common6_q.attributes.timeout != '0) begin
             timer_set6 = 1'b1;
@@ -1230,7 +1240,7 @@ module requester
         next6.unacknowledged = decision6_q.unacknowledged;
         next6.retries = decision6_q.retries;
         next6.rnr_retries = decision6_q.rnr_retries;
-        // The ring of what is awaited.
+        // Update of the ring of READs and atomics.
         if (finding6_q.expected) begin
           next6.response = common6_q.state.response + 1'b1;
           if (finding6_q.pop) begin
@@ -1253,17 +1263,19 @@ module requester
           next6.cursor_serial = common6_q.head;
           next6.resync = 1'b1;
           next6.failed = 1'b0;
-          // The first packet that is sent again asks for an acknowledgement: perhaps all that is missing is one.
+          // The first retransmitted packet asks for an acknowledgement, because possibly only the acknowledgement was
+          // lost.
           next6.since_request = 7'(WindowLimit);
           next6.asked = decision6_q.unacknowledged;
         end
         if (common6_q.kind == EventTimeOut) begin
-          // The scanner offers a deadline until it is changed, and may have offered one that has changed meanwhile.
+          // The scanner offers a deadline until it is changed, and its offer may be older than the last change; so
+          // the timer is set again in either case.
           timer_set6 = 1'b1;
           if (finding6_q.expired) begin
             next6.timer = WaitNothing;
             if (common6_q.state.timer == WaitAcknowledgement) begin
-              // What is left of a stream of responses that is still on its way must not spend another retry.
+              // Late responses of the interrupted stream that are still in flight must not cost another retry.
               next6.implied_valid = common6_q.state.awaited != '0;
               next6.implied = common6_q.state.response;
               next6.witness_valid = 1'b0;
@@ -1282,7 +1294,8 @@ module requester
           next6.deadline = decision6_q.asked ? soon6 : whole_deadline6;
           next6.whole = decision6_q.asked ? soon_whole6 : 1'b1;
         end else if (finding6_q.gap && common6_q.state.timer == WaitAcknowledgement) begin
-          // The stream of responses is alive. What is left of an old one ends, so a lost request is found all the same.
+          // Responses still arrive, so the timer restarts. An interrupted stream of responses ends, so a lost request
+          // is still detected.
           timer_set6 = 1'b1;
           next6.deadline = decision6_q.asked ? soon6 : whole_deadline6;
           next6.whole = decision6_q.asked ? soon_whole6 : 1'b1;
@@ -1292,7 +1305,8 @@ module requester
           advance6.kind = AdvanceFault;
           if (decision6_q.own) advance6.psn = decision6_q.unacknowledged - 1'b1;
         end
-        // The request at the cursor, and what it may wait for: the oldest response due has changed with this one.
+        // Whether the request at the cursor still has to wait. Computed anew, because this response changed the
+        // oldest missing response.
         waiting6 = !next6.resync && !next6.begun
             && ((finding6_q.waits.fence && next6.awaited != '0
                  && (finding6_q.expected && finding6_q.pop
@@ -1318,7 +1332,7 @@ module requester
             next6.asked = common6_q.command.argument;
             next6.retries = common6_q.attributes.retry_count;
             next6.rnr_retries = common6_q.attributes.rnr_retry;
-            // Something may have been posted already.
+            // Requests may have been posted already.
             next6.resync = 1'b1;
           end
           ControlReset: begin
@@ -1337,7 +1351,8 @@ module requester
       end
       default: ;
     endcase
-    // Whether a turn makes sense now, but for the window. After going back it does as long as there are requests.
+    // Whether a turn is useful now, apart from the window. After going back it is useful as long as there are
+    // requests.
     candidate6 = next6.state == RequesterReady && !next6.failed && next6.timer != WaitReceiverReady && !waiting6
         && (next6.resync ? next6.cursor_serial != common6_q.tail : finding6_q.exists);
     if (common6_q.kind == EventTurn) begin
@@ -1362,7 +1377,7 @@ module requester
     end
   end
 
-  // Stage 7: the grant is there. All effects.
+  // Stage 7: the grant has arrived. All effects take place here.
 
   logic     denied7;
   logic     fault7;
@@ -1374,7 +1389,7 @@ module requester
   assign fault7 = (common7_q.kind inside {EventHeader, EventTimeOut} && decision7_q.fault)
       || (denied7 && (finding7_q.expected || packet7_q.at_head));
   assign sends7 = common7_q.kind == EventTurn && packet7_q.go && !denied7;
-  // The request at the cursor has to wait for its failure.
+  // The packet was denied: its request, at the cursor, fails when all requests before it have completed.
   assign retreat7 = common7_q.kind == EventTurn && denied7;
   assign write7 = valid_q[7];
 
@@ -1413,7 +1428,7 @@ module requester
   assign ring_place7  = common7_q.state.awaited_first + common7_q.state.awaited[3:0];
   assign ring_data7   = '{serial: common7_q.serial, first: packet7_q.plan_first};
 
-  // The window counts from the new oldest PSN; after going back nothing is outstanding.
+  // The window is counted from the new oldest PSN. After going back nothing is outstanding.
   assign window_open7 = next7_q.resync || decision7_q.cursor_distance < 24'(next7_q.window);
 
   logic      activate_q;
@@ -1567,7 +1582,7 @@ module requester
     congested_qp_o <= qp_q[2];
   end
 
-  // Events, counted where they are known.
+  // Counter events, each raised where it is detected.
   request_side_events_t events_q;
 
   assign events_o = events_q;

@@ -1,8 +1,9 @@
-// Holds the requester's packets and decides where their payload is read.
+// Queues the requester's packets and decides where their payload is read from.
 //
-// The first time, payload from the host's memory is copied to the retransmission buffer on its way; when it is sent
-// again it comes from there (BALBOA 4.2). Sources on the card are read again from where they are. Latency: 1 cycle.
-// Throughput: one a cycle. Order: kept. Never stalls: who pushes must know from the level that there is room.
+// On the first transmission, payload from the host's memory is also copied to the retransmission buffer; a
+// retransmission reads the copy (BALBOA 4.2). Payload in memory on the card is read again from its place. Latency: 1
+// cycle. Throughput: one a cycle. Order: kept. Never stalls: the producer must check the level for room before it
+// pushes.
 module requester_packets
   import weft_pkg::*;
 #(

@@ -1,7 +1,7 @@
-// Holds the requester's verdicts and writes them out as placements.
+// Queues the requester's verdicts and expands them into placements.
 //
-// Latency: 1 cycle. Throughput: one a cycle. Order: kept. Never stalls: who pushes must know from the level that
-// there is room.
+// Latency: 1 cycle. Throughput: one a cycle. Order: kept. Never stalls: the producer must check the level for room
+// before it pushes.
 module requester_verdicts
   import weft_pkg::*;
 #(
@@ -26,7 +26,7 @@ module requester_verdicts
     .clk_i,
     .rst_ni,
     .in_valid_i (push_i),
-    // Who pushes looks at the level.
+    // The producer checks the level before it pushes.
     // verilator lint_off PINCONNECTEMPTY
     .in_ready_o (),
     // verilator lint_on PINCONNECTEMPTY

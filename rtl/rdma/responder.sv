@@ -1,59 +1,58 @@
-// The receiving half of the responder: decides about each request packet whether it is carried out, refused, answered
-// again or dropped, and keeps the state of all queue pairs as receivers (InfiniBand volume 1, clauses 9.7.4 and
-// 9.7.5).
+// The receiving half of the responder. It decides for each request packet whether it is executed, refused, answered
+// again or dropped, and keeps the receive state of all queue pairs (InfiniBand volume 1, clauses 9.7.4 and 9.7.5).
 //
-// Latency: a verdict follows its header after 7 cycles. A change of permission by an engine counts for all packets
-// that are accepted from the second cycle after it was taken on, if none of its queue pair is in the pipeline,
-// otherwise up to 6 cycles later. Throughput: one packet a cycle of different queue pairs, one in 7 cycles of the
-// same; one receive request in 3 cycles, one control in 9. Ordering: verdicts are in the order of the headers; what
-// concerns one queue pair is in the order in which it was accepted. A RESET waits until the receive requests that a
-// fault has flushed are told. Stalls headers: while the output is full, while the queue pair of the next has another
-// packet in the pipeline, for up to 20 cycles to look up a duplicate of a queue pair that keeps READs or atomics,
-// while more than 8 queue pairs wait to be flushed, and in the first `QueuePairs` cycles after reset, in which all
-// queue pairs are put into state RESET.
+// Latency: a verdict follows its header after 7 cycles. A change of access rights by an engine is accepted with the
+// packets, and applies to all packets accepted from the second cycle after it; up to 6 cycles later if a packet of
+// its queue pair is in the pipeline. Throughput: one packet a cycle of different queue pairs, one in 7 cycles of the
+// same; one receive request in 3 cycles, one control in 9. Ordering: verdicts are in the order of the headers; the
+// events of one queue pair are processed in the order in which they were accepted. A RESET waits until the
+// completions of receive requests that a fault flushed have been reported. Headers stall while the output is full;
+// while the next header's queue pair has another packet in the pipeline; for up to 20 cycles to look up a duplicate
+// on a queue pair that keeps READs or atomics; while more than 8 queue pairs wait to be flushed; and in the first
+// `QueuePairs` cycles after reset, in which all queue pairs are put into state RESET.
 //
-// A duplicate SEND or WRITE is acknowledged up to the oldest READ or atomic behind it, exclusively. The requester sends
-// it again because it has completed nothing from there on, and there are requesters that take an acknowledgement of a
-// READ's own PSN for its completion, though its data never came. What is no longer kept has been completed: the
-// requester may not have more READs and atomics outstanding than there are resources.
+// A duplicate SEND or WRITE is acknowledged up to, and excluding, the oldest READ or atomic behind it. The requester
+// retransmits because it has completed nothing from there on. Some requesters take an acknowledgement of a READ's own
+// PSN as its completion, although its data never came. A READ or atomic that is no longer kept has completed, because
+// the requester may not have more READs and atomics outstanding than there are resources.
 //
-// Stages, with an interlock instead of forwarding:
+// Pipeline stages. An interlock keeps events of one queue pair apart, so no forwarding is needed:
 //   0  accept; read state, attributes, answered READs
 //   1  compare PSN, source, state; read or write the ring of receive requests
-//   2  ask for access; look up a duplicate (waits)
-//   3  what can be said without the grant
-//   4  the state that follows an accepted packet
-//   5  the grant is there: decide
-//   6  write the state back; verdict into the output queue
+//   2  request the access check; look up a duplicate (waits)
+//   3  decide all that does not depend on the grant
+//   4  compute the state that follows an accepted packet
+//   5  the grant has arrived: decide
+//   6  write the state back; push the verdict into the output queue
 module responder
   import weft_pkg::*;
   import responder_pkg::*;
 #(
-  // Payload bytes that may be on their way to the host; 0: any number.
+  // Payload bytes that may be in flight to the host; 0: no limit.
   parameter int unsigned        HostCreditBytes = 32768,
-  // Calls of engines that may be on their way or waiting.
+  // Calls of engines that may be in flight or queued.
   parameter int unsigned        RpcCredits      = 16,
   parameter logic        [15:0] PartitionKey    = 16'hffff
 ) (
   input logic clk_i,
   input logic rst_ni,
 
-  // From the driver. Done is a pulse when all later packets meet the new state; a change of access is followed by a
-  // marker among the verdicts too.
+  // Commands of the driver. Done is a pulse when all later packets meet the new state. A change of access rights also
+  // puts a marker among the verdicts.
   input  logic      control_valid_i,
   output logic      control_ready_o,
   input  control_t  control_i,
   output logic      control_done_o,
-  // From an engine: as ControlAccess, with priority.
+  // Commands of an engine: like ControlAccess, with priority.
   input  logic      permission_valid_i,
   output logic      permission_ready_o,
   input  qp_index_t permission_qp_i,
   input  access_t   permission_access_i,
-  // The requester or the responses found a fault: this queue pair enters ERROR.
+  // The requester or the responses block found a fault: this queue pair enters ERROR.
   input  logic      fail_valid_i,
   output logic      fail_ready_o,
   input  qp_index_t fail_i,
-  // A request was refused: the requester of this queue pair must enter ERROR.
+  // The responder refused a request: the requester of this queue pair must enter ERROR.
   output logic      fail_valid_o,
   input  logic      fail_ready_i,
   output qp_index_t fail_o,
@@ -65,10 +64,10 @@ module responder
   output logic             header_ready_o,
   input  roce_header_t     header_i,
 
-  // The table of queue pairs: data one cycle after read.
+  // Read port of the queue pair table: data one cycle after the read.
   output logic            table_read_o,
   output qp_index_t       table_index_o,
-  /* verilator lint_off UNUSEDSIGNAL */  // what only the sending side needs
+  /* verilator lint_off UNUSEDSIGNAL */  // fields that only the requester uses
   input  queue_pair_t     table_data_i,
   /* verilator lint_on UNUSEDSIGNAL */
   // The region table: the grant three cycles after the request.
@@ -79,15 +78,15 @@ module responder
   // Payload bytes that have reached the host.
   input logic           credit_return_valid_i,
   input payload_bytes_t credit_return_i,
-  // One call has left the queue of calls: a pulse.
+  // Pulse: one call has left the queue of calls.
   input logic           rpc_free_i,
-  // The first response to a READ or atomic has been sent, given up or forgotten: a pulse, exactly one for each request.
+  // Pulse, exactly one for each READ or atomic: its first response has been sent, abandoned or dropped.
   input logic           answered_valid_i,
   input qp_index_t      answered_qp_i,
 
-  // An AnswerAcknowledge that is a `duplicate` takes the place of no refusal that is due. Any other answer whose
-  // `syndrome` is SyndromeSequenceError, though no refusal, is of a packet with a gap behind it: if a refusal is still
-  // due, it becomes one of the packet after it.
+  // An AnswerAcknowledge with `duplicate` set does not replace a pending refusal. Any other answer, not itself a
+  // refusal, whose `syndrome` is SyndromeSequenceError belongs to a packet with a gap behind it: if a refusal is
+  // still pending, the refusal's PSN becomes that of the next packet.
   output logic       verdict_valid_o,
   input  logic       verdict_ready_i,
   output placement_t verdict_o,
@@ -99,7 +98,7 @@ module responder
   output responder_query_t query_o,
 
   output responder_events_t events_o,
-  // Of the packet that `congestion_marks` counts.
+  // The queue pair of the packet that `congestion_marks` counts.
   output qp_index_t         marked_qp_o,
   output logic              idle_o
 );
@@ -107,7 +106,7 @@ module responder
   localparam int unsigned VerdictDepth = 16;
   localparam int unsigned ListDepth = 16;
 
-  // What has been read in the cycle before.
+  // Data of the reads made in the cycle before.
   state_t                                   read_state;
   resource_count_t                          read_answered;
   receive_t                                 read_receive;
@@ -122,22 +121,22 @@ module responder
   work_t                                    s3_q;
   work_t                                    s4_q;
   work_t                                    s5_q;
-  /* verilator lint_off UNUSEDSIGNAL */  // what earlier stages have used up
+  /* verilator lint_off UNUSEDSIGNAL */  // fields that only earlier stages read
   work_t                                    s6_q;
   /* verilator lint_on UNUSEDSIGNAL */
   qp_index_t                                s2_qp;
 
-  // Stage 2 waits for the lookup of a duplicate; so do those before it.
+  // Stage 2 waits for the lookup of a duplicate; stages 0 and 1 wait with it.
   logic                                     wait_lookup;
-  // Stage 6 has a RESET that must wait until the receive requests are flushed.
+  // Stage 6 holds a RESET that must be repeated once the receive requests are flushed.
   logic                                     s6_again;
 
   // Stage 0.
 
-  // The queue pair to put into state RESET next; the highest bit says that all are.
+  // Index of the next queue pair to put into state RESET; the highest bit is set when all are.
   logic            [  $clog2(QueuePairs):0] clear_q;
   logic                                     ready;
-  // Verdicts in the output queue, and places for those in the pipeline.
+  // Verdicts in the output queue, plus slots reserved for verdicts still in the pipeline.
   logic            [$clog2(VerdictDepth):0] reserved_q;
   logic                                     open;
   logic                                     quiet;
@@ -156,7 +155,7 @@ module responder
   logic                                     intake_idle;
 
   assign ready = clear_q[$clog2(QueuePairs)];
-  // Everything in the pipeline could still add to the lists.
+  // The list must also hold every queue pair that an event in the pipeline could still add.
   assign quiet = ready && flush_level <= 5'd8;
 
   responder_intake u_intake (
@@ -283,7 +282,7 @@ module responder
     s1_lookup = 1'b0;
     if (!s1_packet) s1_outcome = OutcomeNone;
     else if (!s1_meaning.known) s1_outcome = OutcomeMalformed;
-    // The lowest numbers are the specification's own.
+    // The lowest queue pair numbers are reserved by the specification.
     else if (table_data_i.number != s1_header_q.destination_qp || s1_header_q.destination_qp[23:$bits(
             qp_index_t
         )] == '0)
@@ -328,7 +327,7 @@ module responder
   // Stage 2.
 
   event_t                 s2_event_q;
-  /* verilator lint_off UNUSEDSIGNAL */  // what stage 1 has used up, and what only responses have
+  /* verilator lint_off UNUSEDSIGNAL */  // fields that stage 1 has used, and fields that only responses have
   roce_header_t           s2_header_q;
   /* verilator lint_on UNUSEDSIGNAL */
   meaning_t               s2_meaning_q;
@@ -344,7 +343,7 @@ module responder
   logic            [ 2:0] s2_path_mtu_q;
   resource_count_t        s2_resources_q;
   logic            [ 4:0] s2_rnr_timer_q;
-  // Where the next packet of a message goes; the highest bit says that it is behind the end of the address space.
+  // Address of the message's next packet; the highest bit means that it is past the end of the address space.
   logic            [64:0] s2_next_q;
   logic            [31:0] s2_rest_q;
 
@@ -413,7 +412,7 @@ module responder
     .behind_o       (lookup_behind)
   );
 
-  // The sizes of a path MTU of code 1 to 5 are 256 to 4096 bytes.
+  // Path MTU codes 1 to 5 mean 256 to 4096 bytes.
   payload_bytes_t s2_mtu;
   assign s2_mtu = 13'd128 << s2_path_mtu_q;
 
@@ -424,7 +423,8 @@ module responder
   assign s2_outcome = s2_lookup_q && lookup_found ? OutcomeAgain : s2_outcome_q;
   assign s2_behind_resource = resource_count_t'(s2_state_q.resource) + 1'b1;
 
-  // Of the answer: all that has been carried out, as far as a duplicate may say it; or the packet itself.
+  // PSN of the answer: the last request executed, or for a duplicate the last one that may be acknowledged; or the
+  // packet itself.
   always_comb begin
     s2_psn = s2_state_q.expected;
     if (s2_outcome_q == OutcomeDuplicate) s2_psn = (s2_lookup_q ? lookup_behind : s2_state_q.expected) - 1'b1;
@@ -441,8 +441,8 @@ module responder
     s2_needs.remote_write = s2_meaning_q.write;
     s2_needs.remote_read = s2_meaning_q.read;
     s2_needs.remote_atomic = s2_meaning_q.atomic;
-    // The whole range of a WRITE is checked at once, so that no part of one that leaves its region lands; then each
-    // packet again, since what was allowed may not be any more.
+    // The first packet of a WRITE is checked for the whole range, so that no part of a WRITE that leaves its region
+    // is stored. Each further packet is checked again, because the access rights may have changed.
     if (s2_meaning_q.atomic) s2_check_bytes = 32'd8;
     else if (s2_meaning_q.send || !s2_meaning_q.starts) s2_check_bytes = 32'(s2_header_q.payload_bytes);
     else s2_check_bytes = s2_header_q.length;
@@ -478,7 +478,7 @@ module responder
   assign s2_full = s2_payload == s2_mtu;
   assign s2_over = s2_payload > s2_mtu;
   assign s2_length_zero = s2_header_q.length == '0;
-  // Bytes that are still to come, this packet's among them.
+  // Bytes of the message that are missing, this packet's included.
   assign s2_rest = !s2_meaning_q.starts ? s2_rest_q : s2_meaning_q.send ? read_receive.length : s2_header_q.length;
   assign s2_packets = psn_t'((s2_header_q.length >> 7) >> s2_path_mtu_q);
   assign s2_tail = s2_header_q.length & (32'(s2_mtu) - 1'b1);
@@ -489,7 +489,7 @@ module responder
     s2_facts.invalid_order = s2_meaning_q.starts != (s2_state_q.inbound == InboundIdle)
                              || (!s2_meaning_q.starts
                                  && s2_state_q.inbound != (s2_meaning_q.send ? InboundSend : InboundWrite));
-    // A FIRST or MIDDLE packet is full, a LAST one holds something, and none holds more than the path carries.
+    // A FIRST or MIDDLE packet is full, a LAST packet is not empty, and no packet exceeds the path MTU.
     s2_facts.invalid_payload = s2_meaning_q.ends ? s2_over || (s2_payload == '0 && !s2_meaning_q.starts) : !s2_full;
     s2_facts.short_of_rest = 32'(s2_payload) < s2_rest;
     s2_facts.is_rest = 32'(s2_payload) == s2_rest;
@@ -538,7 +538,7 @@ module responder
       s3_q.arrived <= s2_header_q.psn;
       s3_q.witnessed <= s2_state_q.witness_valid && s2_state_q.witness == s2_header_q.psn;
       s3_q.state <= s2_state_q;
-      // Later stages find these.
+      // Defaults; later stages set these fields.
       s3_q.check <= 1'b0;
       s3_q.silent <= 1'b0;
       s3_q.refuse_after <= 1'b0;
@@ -586,7 +586,7 @@ module responder
       s4_q.silent <= s3_q.meaning.write && s3_q.meaning.starts && s3_facts_q.length_zero;
       s4_q.refuse_after <= s3_refuse_after;
       s4_q.packets <= s3_packets;
-      // How far behind `expected` the gap goes if this packet is dropped.
+      // How far the gap behind `expected` reaches if this packet is dropped.
       s4_q.dropped <= s3_distance_q + 1'b1;
       s4_q.done <= s3_q.state.done + 32'(s3_q.bytes);
     end
@@ -618,7 +618,7 @@ module responder
 
   assign s5_granted = s5_q.check && grant_i.verdict == AccessGranted && (!s5_q.silent || s5_q.allowed);
   assign s5_call = s5_q.meaning.write && s5_q.meaning.ends && s5_granted && grant_i.rpc;
-  // Immediate data of a call goes to the engine.
+  // A call passes its immediate data to the engine, so it consumes no receive request.
   assign s5_takes_receive = s5_q.meaning.ends
                             && (s5_q.meaning.send || (s5_q.meaning.write && s5_q.meaning.immediate && !s5_call));
   assign s5_to_host = (s5_q.meaning.send || s5_q.meaning.write) && s5_q.bytes != '0 && grant_i.target == TargetHost;
@@ -693,7 +693,7 @@ module responder
 
   assign save = s6_valid_q && s6_save;
 
-  // What leaves.
+  // Outputs.
 
   logic [$clog2(VerdictDepth):0] level;
   logic                          pop;
@@ -731,8 +731,8 @@ module responder
     .level_o    (fail_level)
   );
 
-  // Queue pairs in ERROR that have receive requests. One comes in here when it enters ERROR and with every receive
-  // request that is posted in ERROR, and leaves when it has none.
+  // Queue pairs in ERROR that have receive requests to flush. A queue pair is added when it enters ERROR and with
+  // every receive request posted in ERROR, and is removed when it has none left.
   assign flush_new = s6_valid_q && s6_left && s6_q.change.kind != EventFlush
                      && (s6_q.state.state != ResponderError || s6_q.change.kind == EventPost);
 

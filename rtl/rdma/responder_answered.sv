@@ -1,8 +1,8 @@
-// Counts, for each queue pair, the READs and atomics that have been answered once.
+// Counts, for each queue pair, the READs and atomics whose first response has been completed.
 //
-// Latency: a pulse counts in reads from the second cycle after it on; a read takes 1 cycle. Throughput: one pulse and
-// one read a cycle. Never stalls. Counts go round: only differences mean something. They are cleared from outside
-// after reset, one a cycle, with no pulses.
+// Latency: a read sees a pulse from the second cycle after it on; a read takes 1 cycle. Throughput: one pulse and one
+// read a cycle. Never stalls. Counts wrap around: only differences are meaningful. After reset the responder clears
+// them, one a cycle, while there are no pulses.
 module responder_answered
   import weft_pkg::*;
   import responder_pkg::*;
@@ -23,7 +23,7 @@ module responder_answered
   resource_count_t held;
   resource_count_t old;
   resource_count_t after;
-  // What was written last, which a read in the same cycle did not see.
+  // The last value written. A read in the same cycle as the write did not see it in the RAM.
   logic            last_q;
   qp_index_t       last_qp_q;
   resource_count_t last_after_q;

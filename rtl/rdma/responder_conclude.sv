@@ -1,28 +1,28 @@
-// What follows from a packet's outcome or from a change of state: the verdict, and the state of the queue pair.
+// Derives the consequences of a packet's outcome or of a change of state: the verdict and the queue pair's new state.
 //
 // Combinational: the last stage of the responder.
 module responder_conclude
   import weft_pkg::*;
   import responder_pkg::*;
 (
-  /* verilator lint_off UNUSEDSIGNAL */  // what earlier stages have used up
+  /* verilator lint_off UNUSEDSIGNAL */  // fields that only earlier stages read
   input work_t         work_i,
-  // Of an accepted packet.
+  // Valid for an accepted packet.
   input access_grant_t grant_i,
   /* verilator lint_on UNUSEDSIGNAL */
   input logic          call_i,
   input logic          takes_receive_i,
 
   output verdict_t verdict_o,
-  // There is something to tell.
+  // There is a verdict to queue.
   output logic     queued_o,
   output state_t   state_o,
-  // The READ or atomic is to be kept for its duplicates.
+  // Keep the READ or atomic, for its duplicates.
   output logic     save_o,
   output saved_t   saved_o,
   // The queue pair enters ERROR because of this packet.
   output logic     refused_o,
-  // This is a RESET that must wait until the receive requests are flushed.
+  // This is a RESET that must be repeated once the receive requests are flushed.
   output logic     again_o,
   // Receive requests are left to flush.
   output logic     left_o
@@ -154,7 +154,7 @@ module responder_conclude
         state_o.gap_reported  = 1'b1;
         state_o.witness_valid = 1'b0;
       end
-      // What was withheld, and not lost, is left to the time-out.
+      // The packet was dropped on purpose, not lost on the wire. It is recovered by the requester's time-out.
       OutcomeNoCredit, OutcomeNoCall: state_o.witness_valid = 1'b0;
       OutcomeAccept: begin
         state_o.expected = work_i.expected;
@@ -196,7 +196,7 @@ module responder_conclude
         state_o.msn = '0;
         state_o.inbound = InboundIdle;
         state_o.saved = '0;
-        // The number of resources may be another than that of the last connection.
+        // The new connection may have another number of resources.
         state_o.resource = '0;
       end
       EventAccess:

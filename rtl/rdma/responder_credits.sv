@@ -1,8 +1,7 @@
-// Credits for payload on its way to the host, and for calls of engines (BALBOA 4.3): what finds none is dropped as if
-// it had been lost, so that a slow host never stalls the wire.
+// Credits for payload in flight to the host, and for calls of engines (BALBOA 4.3). A packet without a credit is
+// dropped as if it had been lost, so a slow host never stalls the wire.
 //
-// Latency: whether there is credit is seen in the same cycle; what is spent or returned counts from the next. Never
-// stalls.
+// Latency: credit is checked in the same cycle; spending and returning take effect in the next. Never stalls.
 module responder_credits
   import weft_pkg::*;
 #(
@@ -35,7 +34,7 @@ module responder_credits
     .rst_ni,
     .take_i        (rpc_spend_i),
     .take_count_i  (1'b1),
-    // Engines may return what they did not get; it does not count.
+    // Engines may return a credit that they did not get; such a return is ignored.
     .return_i      (rpc_return_i && rpc_available != RpcBits'(RpcCredits)),
     .return_count_i(1'b1),
     .available_o   (rpc_available)

@@ -1,4 +1,4 @@
-// Counts: what happened to a packet, and why it was dropped.
+// Generates the counter events: what happened to a packet, and why it was dropped.
 //
 // Latency: 1 cycle.
 module responder_events
@@ -8,15 +8,15 @@ module responder_events
   input  logic              clk_i,
   input  logic              rst_ni,
   input  logic              valid_i,
-  /* verilator lint_off UNUSEDSIGNAL */  // only the reasons count here
+  /* verilator lint_off UNUSEDSIGNAL */  // only the fields that decide a counter are read
   input  work_t             work_i,
   input  access_grant_t     grant_i,
   /* verilator lint_on UNUSEDSIGNAL */
   input  logic              call_i,
-  // The grant is a refusal, and the reason for the outcome.
+  // The grant is a refusal, and this refusal is the reason for the outcome.
   input  logic              check_failed_i,
   output responder_events_t events_o,
-  // Of the packet that `congestion_marks` counts.
+  // The queue pair of the packet that `congestion_marks` counts.
   output qp_index_t         marked_qp_o
 );
 
@@ -28,7 +28,7 @@ module responder_events
 
   assign packet   = work_i.change.kind == EventHeader;
   assign accept   = work_i.outcome == OutcomeAccept;
-  // It has passed the checks of the queue pair as a whole.
+  // The packet has passed the checks that concern the queue pair as a whole.
   assign reached  = packet && work_i.outcome > OutcomeSource;
   assign events_o = events_q;
 

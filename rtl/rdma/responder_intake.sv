@@ -1,8 +1,9 @@
-// Collects what changes the state of queue pairs besides packets, one at a time: changes of permission first, then
-// control, faults, flushes, queries, receive requests.
+// Merges all events other than packets that change the state of queue pairs, one at a time. Priority: changes of
+// access rights, control, faults, flushes, queries, receive requests.
 //
-// Latency: 1 cycle. Throughput: one event in 2 cycles; one control, receive request, flush, query at a time. Order:
-// kept within each source. Stalls: all but flushes while `quiet_i` is low, everything while an event waits.
+// Latency: 1 cycle. Throughput: one event in 2 cycles; at most one each of control, receive request, flush and query
+// in progress. Order: kept within each source. Stalls: all sources but flushes while `quiet_i` is low; all sources
+// while an event waits.
 module responder_intake
   import weft_pkg::*;
   import responder_pkg::*;
@@ -19,20 +20,21 @@ module responder_intake
   input  logic      control_valid_i,
   output logic      control_ready_o,
   input  control_t  control_i,
-  // It has been done; or it must wait until the receive requests of its queue pair are flushed.
+  // `done`: the control has taken effect. `again`: it must be repeated once its queue pair's receive requests are
+  // flushed.
   input  logic      control_done_i,
   input  logic      control_again_i,
   input  logic      fail_valid_i,
   output logic      fail_ready_o,
   input  qp_index_t fail_i,
-  // Stays until `flushed_i`.
+  // Stays valid until `flushed_i`.
   input  logic      flush_valid_i,
   input  qp_index_t flush_i,
   input  logic      flushed_i,
   input  logic      query_valid_i,
   input  qp_index_t query_i,
   input  logic      query_done_i,
-  // Stays until `posted_i`, since the pipeline takes it from the input itself.
+  // Stays valid until `posted_i`, because the pipeline reads the request directly from this input.
   input  logic      post_valid_i,
   input  qp_index_t post_i,
   input  logic      posted_i,
@@ -63,7 +65,7 @@ module responder_intake
   assign permission_ready_o = !valid_q && quiet_i;
   assign pick_permission = permission_valid_i && permission_ready_o;
   assign control_ready_o = control_done_i;
-  // One that must wait is tried again when nothing is left to flush.
+  // A control that must be repeated is picked again when nothing is left to flush.
   assign control_waits = control_valid_i && !control_busy_q && !flush_valid_i;
   assign pick_control = control_waits && permission_ready_o && !permission_valid_i;
   assign fail_ready_o = permission_ready_o && !permission_valid_i && !control_waits;
@@ -128,7 +130,7 @@ module responder_intake
       else if (control_done_i || control_again_i) control_busy_q <= 1'b0;
       if (pick_post) post_busy_q <= 1'b1;
       else if (posted_i) post_busy_q <= 1'b0;
-      // One that is held until done is not taken twice.
+      // A query whose valid is held until done is not taken twice.
       if (query_valid_i && !query_wait_q && !query_busy_q && !query_done_i) query_wait_q <= 1'b1;
       else if (pick_query) query_wait_q <= 1'b0;
       if (pick_query) query_busy_q <= 1'b1;

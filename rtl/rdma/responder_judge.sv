@@ -1,18 +1,18 @@
-// What can be said about a packet whose turn it is before the grant is there, in the order in which the soft twin asks.
+// Judges a packet that has the expected PSN, before the grant arrives. The checks have the order of the soft twin.
 //
-// Combinational: a stage of the responder. The outcome is none if the grant must decide.
+// Combinational: a stage of the responder. The outcome is OutcomeNone if the decision depends on the grant.
 module responder_judge
   import weft_pkg::*;
   import responder_pkg::*;
 (
-  /* verilator lint_off UNUSEDSIGNAL */  // what other stages need
+  /* verilator lint_off UNUSEDSIGNAL */  // fields that other stages need
   input  work_t    work_i,
   input  facts_t   facts_i,
   /* verilator lint_on UNUSEDSIGNAL */
   output outcome_e outcome_o,
-  // The grant counts.
+  // The outcome depends on the grant.
   output logic     check_o,
-  // An invalid request, if the access is granted.
+  // The request is invalid, which is reported only if the access is granted.
   output logic     refuse_after_o
 );
 

@@ -1,11 +1,10 @@
-// Keeps what the responder needs to answer duplicates, and finds it again (clause 9.7.4.2): of a READ or atomic its
-// resource, of a SEND or WRITE the oldest READ or atomic behind it, which its acknowledgement must not reach.
+// Keeps the responder resources, and finds for a duplicate (clause 9.7.4.2): of a READ or atomic its own resource; of
+// a SEND or WRITE the oldest READ or atomic behind it, whose PSN its acknowledgement must not reach.
 //
-// The resources of a queue pair are searched from the newest to the oldest: for a SEND or WRITE until one is in front
-// of it. Latency: 1 cycle and the number of resources searched, and 3 more when that of a READ or atomic is found; at
-// most
-// 20. Throughput: one search at a time, one resource kept a cycle. A search holds `start_i` and its inputs until
-// `done_o`, which is a pulse.
+// The resources of a queue pair are searched from the newest to the oldest; for a SEND or WRITE the search stops at
+// the first resource in front of it. Latency: 1 cycle and one for each resource searched, and 3 more when the
+// resource of a READ or atomic is found; at most 20. Throughput: one search at a time; one resource stored a cycle.
+// The caller holds `start_i` and the inputs until `done_o`, which is a pulse.
 module responder_lookup
   import weft_pkg::*;
   import responder_pkg::*;
@@ -20,15 +19,15 @@ module responder_lookup
 
   input logic                   start_i,
   input qp_index_t              qp_i,
-  // Behind the newest resource, how many the queue pair has, and how many hold something.
+  // One past the newest resource; how many resources the queue pair has; how many of them are in use.
   input resource_index_t        resource_i,
   input resource_count_t        resources_i,
   input resource_count_t        saved_i,
-  // What comes next, and what came again.
+  // `expected_i`: the next new PSN. `psn_i`: the PSN of the duplicate.
   input psn_t                   expected_i,
   input logic                   response_i,   // a READ or atomic
   input psn_t                   psn_i,
-  input psn_t                   distance_i,   // of `psn_i` from `expected_i`
+  input psn_t                   distance_i,   // from `psn_i` to `expected_i`
   input logic                   atomic_i,
   input logic            [63:0] address_i,
   input logic            [31:0] rkey_i,
@@ -36,10 +35,10 @@ module responder_lookup
   input logic            [ 2:0] path_mtu_i,
 
   output logic            done_o,
-  // The request asks for (a part of) what was asked for before.
+  // The duplicate requests all or a part of what the original requested.
   output logic            found_o,
   output resource_index_t resource_o,
-  // Of a SEND or WRITE: the first PSN of the oldest READ or atomic behind it, or `expected_i`.
+  // For a SEND or WRITE: the first PSN of the oldest READ or atomic behind it, or `expected_i` if there is none.
   output psn_t            behind_o
 );
 
@@ -68,10 +67,10 @@ module responder_lookup
   logic            [31:0] rest_q;
   logic                   found_q;
 
-  // In step Search, `saved` is what `read_q` holds, and `left_q` older ones are left.
+  // In step Search, `saved` is the resource at index `read_q`, and `left_q` older resources are left to search.
   assign packet = psn_i - saved.first;
   assign hit = response_i && packet < saved.packets;
-  // It begins between `psn_i` and what is expected.
+  // The kept request begins between `psn_i` and `expected_i`.
   assign behind = packet > distance_i;
   assign last = left_q == '0 || (!response_i && !behind);
   assign read = (step_q == Idle && start_i) || (step_q == Search && !hit && !last);
@@ -112,7 +111,7 @@ module responder_lookup
         if (!hit && !last) left_q <= left_q - 1'b1;
         if (behind) behind_q <= saved.first;
       end
-      // A path MTU of code 1 is 256 bytes.
+      // Path MTU code 1 means 256 bytes.
       Offset: offset_q <= {packet, 8'h00} << (path_mtu_i - 3'd1);
       Add: begin
         address_q <= saved.address + 64'(offset_q);
@@ -142,7 +141,7 @@ module responder_lookup
       endcase
       assert (!start_i || saved_i <= resource_count_t'(ResponderResources))
       else $error("more resources than there are");
-      // An acknowledgement says that its request, and nothing behind a READ or atomic, has been carried out.
+      // The acknowledged PSNs lie between the duplicate and `expected_i`.
       assert (!(step_q == Done && !response_i) || psn_t'(behind_q - psn_i - 1'b1) < psn_t'(expected_i - psn_i))
       else $error("an acknowledgement that is not of what came again");
     end

@@ -1,6 +1,6 @@
-// Holds verdicts until the placement block takes them, and spells them out.
+// Queues verdicts until the placement block takes them, and expands each into a placement.
 //
-// Latency: 1 cycle. Throughput: one a cycle. Order: kept. Never stalls: the responder has set a place aside for each
+// Latency: 1 cycle. Throughput: one a cycle. Order: kept. Never stalls: the responder has reserved a slot for each
 // verdict.
 module responder_output
   import weft_pkg::*;
@@ -55,7 +55,7 @@ module responder_output
         qp: out.qp,
         id: out.first,
         status: out.status,
-        opcode: {7'h40, out.write},  // IBV_WC_RECV, IBV_WC_RECV_RDMA_WITH_IMM
+        opcode: {7'h40, out.write},  // IBV_WC_RECV or IBV_WC_RECV_RDMA_WITH_IMM
         bytes: out.length,
         has_immediate: out.immediate,
         immediate: out.second[31:0],

@@ -3,26 +3,26 @@ package responder_pkg;
 
   import weft_pkg::*;
 
-  // What goes through the pipeline: a request packet, or a change of a queue pair's state. Since both take the same
-  // way, each packet meets either the state before a change or the state after it.
+  // The events in the pipeline: a request packet, or a change of a queue pair's state. Both take the same path, so
+  // each packet meets either the state before a change or the state after it.
   typedef enum logic [3:0] {
     EventHeader,
-    EventPost,     // of a receive request
+    EventPost,     // a receive request is posted
     EventReset,
     EventInit,
     EventReceive,
     EventAccess,
-    EventError,    // asked for by the driver
-    EventFail,     // found by the requester or the responses
-    EventFlush,    // of the oldest receive request
+    EventError,    // commanded by the driver
+    EventFail,     // a fault that the requester or the responses block found
+    EventFlush,    // flushes the oldest receive request
     EventQuery,
-    EventDropped,  // a receive request for which there is no place
+    EventDropped,  // a receive request that finds the queue full
     EventNothing
   } event_e;
 
   typedef struct packed {
     event_e      kind;
-    logic        control;   // tell the driver that it is done
+    logic        control;   // report to the driver when it is done
     qp_index_t   qp;
     logic [23:0] argument;
   } event_t;
@@ -36,26 +36,26 @@ package responder_pkg;
   localparam int unsigned ReceiveBits = $clog2(ReceiveQueueDepth);
   localparam int unsigned ResourceBits = $clog2(ResponderResources);
 
-  // One bit more than an index tells a full ring from an empty one.
+  // One bit more than an index, to distinguish a full ring from an empty one.
   typedef logic [ReceiveBits:0] receive_count_t;
   typedef logic [ResourceBits:0] resource_count_t;
 
-  // All that is kept of a queue pair, besides its receive requests and what duplicates need.
+  // The whole receive state of a queue pair, except its receive requests and the resources that duplicates need.
   typedef struct packed {
     responder_state_e state;
     access_t access;
     psn_t             expected;
-    // PSNs from `expected` to behind the last that came too early and was dropped; 0: there is no gap. A distance,
-    // since a PSN would mean another packet after half a round.
+    // Number of PSNs from `expected` up to and including the last packet that came too early and was dropped; 0:
+    // there is no gap. Stored as a distance, because a PSN would become ambiguous when PSNs wrap around.
     psn_t             dropped;
-    // The peer has been told to send again from `expected`; until that arrives, later packets are dropped.
+    // A NAK told the peer to send again from `expected`. Until that packet arrives, later packets are dropped.
     logic             gap_reported;
-    // The packet that told of the gap. If it comes again, the peer has gone back, and what it went back for has been
-    // lost once more.
+    // The packet that made the responder report the gap. If it arrives again, the peer has gone back N, and the
+    // packet that it went back for has been lost once more.
     logic             witness_valid;
     psn_t             witness;
     psn_t             msn;
-    // The message of which the next packet is expected: where it goes, and how much of it is there.
+    // The message that is being received: the address of its next packet, and how much of it has arrived.
     inbound_e         inbound;
     logic [63:0]      address;
     logic [31:0]      key;
@@ -63,16 +63,16 @@ package responder_pkg;
     logic [31:0]      done;
     receive_count_t   head;
     receive_count_t   tail;
-    // Where the next READ or atomic is kept, below the number of resources that the queue pair has, and how many are.
+    // Resource for the next READ or atomic, less than the queue pair's number of resources; and how many are in use.
     resource_index_t  resource;
     resource_count_t  saved;
-    // READs and atomics accepted, ever, modulo a power of two above the greatest difference to those that have been
-    // answered, which `responder_answered` counts.
+    // Count of READs and atomics ever accepted. It wraps, but its modulus exceeds the largest difference from the
+    // count of answered ones in `responder_answered`.
     resource_count_t  issued;
   } state_t;
 
-  // What is kept of a READ or atomic to answer its duplicates (clause 9.7.4.2: responder resources). The outcome of an
-  // atomic is kept by the placement block.
+  // A kept READ or atomic, to answer its duplicates (clause 9.7.4.2: responder resources). The placement block keeps
+  // the result of an atomic.
   typedef struct packed {
     psn_t        first;
     psn_t        packets;
@@ -90,7 +90,7 @@ package responder_pkg;
     logic [31:0] lkey;
   } receive_t;
 
-  // What an opcode means.
+  // Properties of an opcode.
   typedef struct packed {
     logic known;
     logic send;
@@ -127,9 +127,10 @@ package responder_pkg;
     return result;
   endfunction
 
-  // How a packet fared up to a stage; the first that applies.
+  // Result of the checks up to a stage. The enumeration has the order of the checks; the first that applies is
+  // reported.
   typedef enum logic [4:0] {
-    OutcomeNone,              // not a packet
+    OutcomeNone,              // no packet, or not decided yet
     OutcomeMalformed,
     OutcomeUnknownQueuePair,
     OutcomePartition,
@@ -140,17 +141,17 @@ package responder_pkg;
     OutcomeAgain,             // a duplicate READ or atomic that is answered again
     OutcomeUnknownDuplicate,
     OutcomeInvalid,
-    OutcomeForbidden,         // by the queue pair's own flags
+    OutcomeForbidden,         // forbidden by the queue pair's own access flags
     OutcomeNotReady,
-    OutcomeLength,            // a SEND longer than its receive request
-    OutcomeProtection,        // a SEND to where its receive request does not lie
+    OutcomeLength,            // a SEND longer than the buffer of its receive request
+    OutcomeProtection,        // a SEND whose receive request is not inside a valid region
     OutcomeAccess,
     OutcomeNoCredit,
     OutcomeNoCall,
     OutcomeAccept
   } outcome_e;
 
-  // A verdict in the queue, where fields that never mean something together share bits.
+  // A verdict in the queue. Fields that are never used together share bits.
   typedef struct packed {
     logic            packet;
     place_e          place;
@@ -159,12 +160,13 @@ package responder_pkg;
     address_t        address;
     payload_bytes_t  bytes;
     logic [6:0]      offset;
-    logic [63:0]     first;          // the word to swap or add; id of a receive request; address of a READ
-    logic [63:0]     second;         // the word to compare; immediate data below; rkey and length of a READ
-    logic [63:0]     base;           // of a WRITE
+    logic [63:0]     first;          // word to swap or add; or id of a receive request; or address of a READ
+    // word to compare; or immediate data in the low bits; or rkey and length of a READ
+    logic [63:0]     second;
+    logic [63:0]     base;           // start of a WRITE
     logic [31:0]     length;         // of a message
     logic            snoop;
-    logic            begins;         // the packet is its message's first
+    logic            begins;         // the packet is the first of its message
     qp_index_t       qp;
     logic            complete;
     status_e         status;
@@ -182,17 +184,17 @@ package responder_pkg;
     logic            marker;
   } verdict_t;
 
-  // A packet or change of state on its way through the pipeline, once all RAMs have been read.
+  // A packet or change of state in the pipeline, after all RAMs have been read.
   typedef struct packed {
     event_t change;
     meaning_t meaning;
     outcome_e outcome;
-    // A packet whose turn it is; while `outcome` is none, the grant decides what becomes of it.
+    // The packet has the expected PSN. While `outcome` is OutcomeNone, the grant decides.
     logic turn;
-    logic check;  // the grant counts
-    logic silent;  // a WRITE of no bytes: it needs no permission, but calls an engine where it has one
-    logic allowed;  // by the queue pair's own flags
-    logic refuse_after;  // an invalid request, if the access is granted
+    logic check;  // the outcome depends on the grant
+    logic silent;  // a WRITE of no bytes: needs no access rights, but calls the engine of an RPC region
+    logic allowed;  // by the queue pair's own access flags
+    logic refuse_after;  // the request is invalid, which is reported only if the access is granted
     logic empty;  // there is no receive request
     logic fetch_add;
     logic acknowledge_request;
@@ -205,20 +207,21 @@ package responder_pkg;
     logic [63:0] first;  // as in verdict_t
     logic [63:0] second;
     resource_index_t resource;
-    resource_index_t next_resource;  // behind `state.resource`
-    psn_t psn;  // of the answer
-    psn_t arrived;  // of the packet
-    logic witnessed;  // it is the one that told of the gap
-    // What `state` becomes if the packet is accepted, or if it came too early.
+    resource_index_t next_resource;  // the one after `state.resource`
+    psn_t psn;  // PSN of the answer
+    psn_t arrived;  // PSN of the packet
+    logic witnessed;  // the packet is the one that made the responder report the gap
+    // New values of fields of `state`, if the packet is accepted or came too early.
     logic [31:0] done;
     psn_t packets;
     psn_t expected;
     psn_t dropped;
-    // As it was before, except where a message that begins goes to: that means nothing unless it is accepted.
+    // The state before the packet, except the address of a message that begins, which is only used if the packet is
+    // accepted.
     state_t state;
   } work_t;
 
-  // Facts about a packet whose turn it is.
+  // Facts about a packet that has the expected PSN.
   typedef struct packed {
     logic invalid_order;
     logic invalid_payload;
@@ -231,8 +234,8 @@ package responder_pkg;
     logic overflow;
     logic has_payload;
     logic length_zero;
-    logic partial;          // a READ whose last response is not full
-    psn_t full;             // packets of a READ that are
+    logic partial;          // a READ whose last response packet is not full
+    psn_t full;             // number of full response packets of a READ
   } facts_t;
 
 endpackage

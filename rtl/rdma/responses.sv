@@ -1,79 +1,79 @@
-// The sending half of the responder: what the peers are due, queue pair by queue pair.
+// The sending half of the responder: keeps for each queue pair which answers its peer is owed, and sends them.
 //
-// The responses to READs and atomics leave first, the oldest request's before those of later ones; then the one
-// acknowledgement or refusal that may be pending. An acknowledgement speaks for everything before it, so a later one
-// takes the place of an earlier one and a response that of all of them (InfiniBand volume 1, clauses 9.7.5.1.2 and
-// 9.7.5.1.3): that is all the coalescing there is. Each turn of a queue pair makes one packet, so queue pairs and
-// kinds of answers interleave. A READ is cut at the path MTU, and each of its packets is checked again, since the
-// permission may have gone meanwhile: then the peer is told at the packet that is missing, and unless the READ was a
-// duplicate, for which the requester may no longer wait, the queue pair fails.
+// Responses to READs and atomics leave first, in the order of the requests; then the one acknowledgement or refusal
+// that may be pending. An acknowledgement covers everything before it, so a later acknowledgement replaces an earlier
+// one, and a response replaces all pending acknowledgements (InfiniBand volume 1, clauses 9.7.5.1.2 and 9.7.5.1.3).
+// There is no other coalescing. Each turn of a queue pair makes one packet, so queue pairs and kinds of answers
+// interleave. A READ is cut at the path MTU. Each of its packets is checked again, since the access rights may have
+// been revoked. If the check fails, the peer gets a NAK at the PSN of the missing packet, and the queue pair fails,
+// unless the READ was a duplicate, for which the requester may no longer wait.
 //
-// Each responder resource has at most one response due. A duplicate asks for a part of what its resource has, and that
-// takes the place of what was due, begun or not: the requester has lost a packet of the older response and would drop
-// the rest of it. The other resources keep how far they have come. A new request forgets what was due of the resource
-// that it takes; that can only be a response to a duplicate. A response is fresh until the request has been answered
-// whole once, also if a duplicate has begun it again.
+// Each responder resource has at most one pending response. A duplicate requests a part of the data of its resource,
+// and its response replaces the pending one, begun or not: the requester has lost a packet of the older response and
+// would drop the others. The progress of other resources is kept. A new request that takes a resource drops the
+// resource's pending response, which can only be one to a duplicate. A response is `fresh` until the request has been
+// answered completely once, even if a duplicate restarted it.
 //
-// Which answers count: those from ControlReceive to ControlReset, ControlError or failure. Others are taken and
-// forgotten, with their pulse of `answered_*`. AnswerNone means nothing. An acknowledgement of a duplicate does
-// not hide a refusal, and none that comes late, for a PSN before the pending one, changes anything. An answer other
-// than a refusal whose syndrome is SyndromeSequenceError is of a request with a gap behind it: a refusal that is still
-// due then becomes one of the packet after that request.
+// Answers are processed from ControlReceive until ControlReset, ControlError or a failure. At other times they are
+// accepted and dropped, with their pulse of `answered_*`. AnswerNone is ignored. An acknowledgement of a duplicate
+// does not replace a refusal. An acknowledgement for a PSN before the pending one changes nothing. An answer that is
+// not a refusal and whose syndrome is SyndromeSequenceError belongs to a request with a gap behind it: if a refusal
+// is still pending, the refusal's PSN becomes that of the packet after that request.
 //
-// Latency: 9 cycles from an answer to its (first) packet if nothing else happens. Throughput: one event (answer or
+// Latency: 9 cycles from an answer to its first packet if nothing else is pending. Throughput: one event (answer or
 // packet) a cycle for different queue pairs; of one queue pair an answer every 2 cycles, a packet every 7. Stalls: an
-// answer waits for events of its queue pair under way, and every other cycle for packets; never for
+// answer waits for events of its queue pair in the pipeline, and every other cycle for packets; never for
 // `transmit_ready_i` or `fail_ready_i`. After reset the state is cleared, one queue pair a cycle.
 //
-// Pipeline: 0 choose an event; 1 state read, answers change and write it; turns: 1 choose the oldest response, 2 it is
-// read, 3 cut off a packet, write the state and what is left, ask for the check, 6 the grant: packet or failure. An
-// event waits in front while one of its queue pair has not written the state (stages 1 to 3); turns also wait for the
-// grant of the packet before.
+// Pipeline stages: 0 choose an event; 1 the state is read, answers change and write it; for turns: 1 choose the
+// oldest response, 2 read it, 3 cut off a packet, write the state and the remaining response, request the access
+// check, 6 the grant arrives: packet or failure. An event waits at the input while an event of its queue pair has not
+// written the state (stages 1 to 3). A turn also waits for the grant of the packet before.
 module responses
   import weft_pkg::*;
 (
   input  logic              clk_i,
   input  logic              rst_ni,
-  // What the peers are due, in order, when its data is visible.
+  // Answers to the peers, in order. Each arrives when its data is visible.
   input  logic              answer_valid_i,
   output logic              answer_ready_o,
   input  qp_index_t         answer_qp_i,
-  // An address outside 48 bits is that of a READ of no bytes.
+  // Only a READ of no bytes can have an address of more than 48 bits.
   // verilator lint_off UNUSEDSIGNAL
   input  answer_t           answer_i,
   // verilator lint_on UNUSEDSIGNAL
   input  logic              control_valid_i,
   output logic              control_ready_o,
-  // None of the changes that count here has an argument that does.
+  // The changes that matter to this block have no argument.
   // verilator lint_off UNUSEDSIGNAL
   input  control_t          control_i,
   // verilator lint_on UNUSEDSIGNAL
-  // Of the queue pair table: data one cycle later.
+  // Read port of the queue pair table: data one cycle after the read.
   output logic              table_read_o,
   output qp_index_t         table_index_o,
-  // Path MTU and domain.
+  // Only path MTU and domain are read.
   // verilator lint_off UNUSEDSIGNAL
   input  queue_pair_t       table_data_i,
   // verilator lint_on UNUSEDSIGNAL
-  // Of the region table: the grant three cycles later.
+  // Read port of the region table: the grant three cycles after the request.
   output logic              check_valid_o,
   output access_request_t   check_o,
-  // Verdict and target.
+  // Only verdict and target are read.
   // verilator lint_off UNUSEDSIGNAL
   input  access_grant_t     grant_i,
   // verilator lint_on UNUSEDSIGNAL
-  // Congestion notifications, which leave between the responses.
+  // Congestion notifications to send, interleaved with the responses.
   input  logic              notify_valid_i,
   output logic              notify_ready_o,
   input  qp_index_t         notify_i,
   output logic              transmit_valid_o,
   input  logic              transmit_ready_i,
   output transmit_t         transmit_o,
-  // The responder must take this queue pair to the ERROR state.
+  // This queue pair's access check failed: its responder must enter ERROR.
   output logic              fail_valid_o,
   input  logic              fail_ready_i,
   output qp_index_t         fail_o,
-  // The first response to a READ or atomic has been sent, given up or forgotten; one pulse for each request.
+  // Pulse, exactly one for each READ or atomic: its first response has been sent, abandoned or dropped.
   output logic              answered_valid_o,
   output qp_index_t         answered_qp_o,
   output responses_events_t events_o,
@@ -82,11 +82,12 @@ module responses
 
   localparam int unsigned ResourceBits = $clog2(ResponderResources);
   localparam int unsigned QueuePairBits = $bits(qp_index_t);
-  // Packets between a turn and the taker of `transmit_o`.
+  // Slots for packets between their turn and the consumer of `transmit_o`.
   localparam int unsigned Credits = 16;
-  // Of these, as many as keep the transmit path busy: what waits here is sent in vain if a response before it is lost.
+  // Of these, only as many are used as keep the transmit path busy: if a response is lost, all packets behind it are
+  // sent in vain.
   localparam int unsigned Waiting = 6;
-  // Notifications that may wait beside them.
+  // Slots for notifications, in addition.
   localparam int unsigned Notifications = 8;
 
   typedef enum logic [1:0] {
@@ -98,14 +99,14 @@ module responses
   typedef logic [ResponderResources-1:0] resources_t;
 
   typedef struct packed {
-    // Answers count.
+    // Answers are processed.
     logic                  open;
-    // The resources whose response is due, and which of these are fresh.
+    // The resources with a pending response, and those of them whose response is fresh.
     resources_t            due;
     resources_t            fresh;
-    // Where the newest READ or atomic is kept; the oldest resource is the next that something is due for.
+    // Resource of the newest READ or atomic. Walking round the ring from the one behind it leads to the oldest first.
     resource_index_t       newest;
-    // Fresh responses that have been forgotten, whose pulse of `answered_*` is still to come.
+    // Number of fresh responses that were dropped and whose pulse of `answered_*` is still outstanding.
     logic [ResourceBits:0] forgotten;
     pending_e              pending;
     psn_t                  psn;
@@ -119,16 +120,16 @@ module responses
     logic [31:0] length;
   } read_t;
 
-  // What of a response is left to send.
+  // The remaining part of a response.
   typedef struct packed {
     logic  atomic;
     logic  begun;
     psn_t  psn;
-    // Of an atomic: the original value in the low bits.
+    // For an atomic: the original value in the low bits.
     read_t read;
   } entry_t;
 
-  // A packet of which the check failed.
+  // A packet whose access check failed.
   typedef struct packed {
     qp_index_t       qp;
     resource_index_t resource;
@@ -136,7 +137,7 @@ module responses
     psn_t            psn;
   } failure_t;
 
-  // What differs between the packets that this block sends.
+  // The fields that differ between the packets of this block.
   typedef struct packed {
     qp_index_t      qp;
     opcode_e        opcode;
@@ -156,7 +157,7 @@ module responses
     EventTurn
   } event_e;
 
-  // Clearing of the state after reset; the highest bit says that all is cleared.
+  // Index of the next state to clear after reset; the highest bit is set when all are cleared.
   logic [QueuePairBits:0] clear_q;
   logic                   cleared;
 
@@ -167,12 +168,12 @@ module responses
     else if (!cleared) clear_q <= clear_q + 1'b1;
   end
 
-  // Stages.
+  // Pipeline registers.
   logic valid1_q, valid2_q, valid3_q, valid4_q, valid5_q, valid6_q;
   qp_index_t qp1_q, qp2_q, qp3_q, qp4_q, qp5_q, qp6_q;
   event_e    event1_q;
 
-  // Stage 0: the queue pair whose event is next.
+  // Stage 0: chooses the next event.
 
   logic      turn_valid;
   qp_index_t turn;
@@ -192,12 +193,12 @@ module responses
   qp_index_t qp0;
   event_e    event0;
 
-  // Whether an event of `qp` has not yet written the state.
+  // Whether an event of `qp` is in a stage before its write of the state.
   function automatic logic writing(qp_index_t qp);
     return (valid1_q && qp == qp1_q) || (valid2_q && qp == qp2_q) || (valid3_q && qp == qp3_q);
   endfunction
 
-  // Whether a packet of `qp` waits for its grant.
+  // Whether a packet of `qp` waits for its access check.
   function automatic logic checking(qp_index_t qp);
     return (valid4_q && qp == qp4_q) || (valid5_q && qp == qp5_q) || (valid6_q && qp == qp6_q);
   endfunction
@@ -205,23 +206,23 @@ module responses
   assign control_matters = control_i.operation inside {ControlReset, ControlReceive, ControlError};
   assign answer_matters  = answer_i.kind != AnswerNone;
 
-  // All but turns write in stage 1, turns in stage 3: they must not meet.
+  // Turns write the state in stage 3, all other events in stage 1. The two must not coincide.
   logic may_write1;
   assign may_write1 = cleared && !valid2_q;
 
-  // Failures are rare: all turns wait for them, so that nothing overtakes a refusal.
+  // All turns wait for a pending failure, so that no packet overtakes the refusal. Failures are rare.
   logic turn_allowed;
   assign turn_allowed = turn_valid && cleared && room && !failure_valid && !writing(turn) && !checking(turn);
 
   assign take_failure = failure_valid && may_write1 && failure_free && !writing(failure.qp);
-  // Failures must not reach beyond the change, so all of them are waited for.
+  // A control waits for all failures, so that no failure from before the control takes effect after it.
   assign take_control = control_valid_i && control_matters && may_write1 && !failure_valid && !writing(
       control_i.qp
   ) && !checking(
       control_i.qp
   );
-  // Every other event can be a turn. Whether the turn is held up is not asked, nor a failure or a control, which are
-  // rare: that would be a long path.
+  // Answers and turns alternate. To keep the path short, this ignores whether a turn has to wait; failures and
+  // controls, which are rare, are ignored as well.
   assign rare_waits = failure_valid || (control_valid_i && control_matters);
   assign take_answer = answer_valid_i && answer_matters && may_write1 && !rare_waits && !writing(
       answer_qp_i
@@ -251,12 +252,12 @@ module responses
   assign table_read_o  = turn_valid;
   assign table_index_o = turn;
 
-  // Stage 1: the state. All but turns change it now.
+  // Stage 1: the state has been read. All events except turns change it now.
 
   state_t    state;
   state_t    changed;
   logic      write1;
-  // An address outside 48 bits is that of a READ of no bytes.
+  // Only a READ of no bytes can have an address of more than 48 bits.
   // verilator lint_off UNUSEDSIGNAL
   answer_t   answer_q;
   // verilator lint_on UNUSEDSIGNAL
@@ -319,7 +320,8 @@ module responses
   assign gap = state.pending == PendingRefuse && answer_q.syndrome == SyndromeSequenceError;
   assign response = answer_q.kind == AnswerRead || answer_q.kind == AnswerAtomic;
 
-  // All responses that are due are dropped; fresh ones are reported to the responder turn by turn.
+  // All pending responses are dropped. The dropped fresh responses are reported to the responder later, one in each
+  // turn.
   logic                  forget;
   logic [ResourceBits:0] newly_forgotten;
   assign forget = event1_q == EventControl || (event1_q == EventFailure && !answer_q.duplicate);
@@ -333,7 +335,7 @@ module responses
         changed.pending = PendingRefuse;
         changed.psn = answer_q.psn;
         changed.syndrome = SyndromeRemoteAccess;
-        // A new request may have taken the resource of the duplicate meanwhile.
+        // Meanwhile a new request may have taken the resource of the duplicate.
         if (!answer_q.duplicate) changed.open = 1'b0;
         else if (!state.fresh[answer_q.resource]) changed.due[answer_q.resource] = 1'b0;
       end
@@ -409,7 +411,7 @@ module responses
     end
   end
 
-  // There is something to send after the change. As `changed` says too, but known earlier.
+  // Something is left to send after the change. The same follows from `changed`, but later in the cycle.
   assign active1 = event1_q == EventFailure || state.forgotten != '0 || state.fresh != '0
                    || (event1_q == EventAnswer
                        && (state.pending != PendingNone || state.due != '0 || (response && !answer_q.duplicate)
@@ -419,7 +421,7 @@ module responses
   assign respond1 = state.forgotten == '0 && state.due != '0;
   assign acknowledge1 = state.forgotten == '0 && state.due == '0 && state.pending != PendingNone;
 
-  // The oldest response: the first from the resource behind the newest on, round and round.
+  // The oldest response: the first pending resource, walking round the ring from the one behind the newest.
   resource_index_t resource1;
 
   always_comb begin
@@ -432,7 +434,7 @@ module responses
     end
   end
 
-  // Stage 2: the rest of the response.
+  // Stage 2: the remaining part of the response is read.
 
   entry_t                 entry;
   resource_index_t        resource2_q;
@@ -443,7 +445,7 @@ module responses
   logic            [ 2:0] path_mtu2_q;
   logic            [15:0] domain2_q;
   logic                   turn1;
-  // The rest after stage 3.
+  // The remaining part after stage 3.
   logic                   respond3_q;
   logic                   last3;
   resource_index_t        resource3_q;
@@ -498,7 +500,8 @@ module responses
   state_t                state3_q;
   entry_t                entry3_q;
   logic                  fresh3_q;
-  // It is at most one packet; and there are others, or this one if it is not its turn.
+  // `short`: at most one packet remains. `others`: other responses are pending, or this one if the turn is not used
+  // for it.
   logic                  short3_q;
   logic                  others3_q;
   logic                  drop3_q;
@@ -538,7 +541,7 @@ module responses
     left3 = entry3_q;
     left3.begun = 1'b1;
     left3.psn = entry3_q.psn + 1'b1;
-    // The low bits stay, since every path MTU is a multiple of 256 bytes.
+    // The low 8 bits do not change, since every path MTU is a multiple of 256 bytes.
     left3.read.address[$bits(address_t)-1:8] = entry3_q.read.address[$bits(address_t)-1:8] + 40'(mtu3_q[12:8]);
     left3.read.length[31:8] = entry3_q.read.length[31:8] - 24'(mtu3_q[12:8]);
   end
@@ -586,7 +589,7 @@ module responses
   end
 
   logic checked3;
-  // A READ of no bytes needs no permission (clause 9.7.4.1.5).
+  // A READ of no bytes needs no access rights (clause 9.7.4.1.5).
   assign checked3 = respond3_q && !entry3_q.atomic && entry3_q.read.length != '0;
   assign check_valid_o = valid3_q && checked3;
   assign check_o = '{
@@ -613,7 +616,7 @@ module responses
   end
 
   logic active3;
-  // There is something left to send, as `after` says too, but known earlier.
+  // Something is left to send. The same follows from `after`, but later in the cycle.
   always_comb begin
     active3 = respond3_q && (!last3 || others3_q || state3_q.pending != PendingNone);
     if (drop3_q) active3 = state3_q.forgotten[ResourceBits:1] != '0 || others3_q || state3_q.pending != PendingNone;
@@ -631,7 +634,8 @@ module responses
     .activate_a_i      (state_write_qp),
     .activate_b_valid_i(1'b0),
     .activate_b_ready_o(unused_ready),
-    // Nobody; so whom the other names does not wait for whether it names anybody.
+    // This input is unused. It gets the same index as input a, so that the scheduler's selection between the two
+    // costs no logic.
     .activate_b_i      (state_write_qp),
     .turn_valid_o      (turn_valid),
     .turn_ready_i      (take_turn),
@@ -642,8 +646,8 @@ module responses
   // Stages 4 to 6: waiting for the grant.
 
   packet_t packet4_q, packet5_q, packet6_q;
-  // A packet is to be sent; its payload is checked; it is of a response that is fresh; with it, or with what has been
-  // forgotten in its stead, a request has been answered.
+  // `send`: there is a packet to send. `checked`: its payload needs the grant. `fresh`: it belongs to a fresh
+  // response. `answered`: it completes the answer to a request, or reports a dropped fresh response.
   typedef struct packed {
     logic            send;
     logic            checked;
@@ -714,7 +718,7 @@ module responses
     end
   end
 
-  // The rest of a fresh response that failed is dropped turn by turn.
+  // The rest of a failed fresh response is dropped and reported in later turns.
   assign answered_valid_o = valid6_q && manner6_q.answered;
   assign answered_qp_o = qp6_q;
 
@@ -750,7 +754,7 @@ module responses
     transmit_o.source_address = out.value[$bits(address_t)-1:0];
   end
 
-  // Room for the packets of turns under way.
+  // Reserves slots for the packets of turns in the pipeline.
   logic [      $clog2(Credits):0] used_q;
   logic                           give_back;
   logic                           leaves;
@@ -759,7 +763,8 @@ module responses
   assign room = used_q < 5'(Waiting);
   assign leaves = transmit_valid_o && transmit_ready_i;
   assign give_back = leaves && out.opcode != CongestionNotification;
-  // Whenever no response comes out of the stages: they leave every few cycles, if only because the wire takes no more.
+  // A notification leaves when stage 6 has no response, which happens every few cycles: the turns cannot exceed the
+  // wire's rate for long.
   assign notify_ready_o = !valid6_q && !notified_q[$clog2(Notifications)];
   assign notifies = notify_valid_i && notify_ready_o;
 
@@ -773,7 +778,7 @@ module responses
     else used_q <= used_q + (take_turn ? 5'd1 : 5'd0) - (give_back ? 5'd1 : 5'd0) - (valid6_q && !send ? 5'd1 : 5'd0);
   end
 
-  // Failures: turns wait for them, so there are no more than stages.
+  // Failures. Turns wait for them, so there are never more failures than stages.
   logic      [3:0] unused_failures;
   logic            failures_ready;
   logic            fail_valid_q;

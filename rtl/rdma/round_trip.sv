@@ -1,13 +1,14 @@
-// How long an answer may take: the time-out of each queue pair, from measured round trips.
+// Retransmission time-outs: computes the time-out of each queue pair from measured round trips.
 //
-// One packet of a queue pair at a time is measured, from the cycle in which it is sent to that of the answer which
-// acknowledges it, and never one that was sent more than once: nobody could tell which of the two was answered. Mean
-// and mean deviation are kept as TCP keeps them (RFC 6298), in cycles. A time-out without an answer doubles the next
-// one, up to the time-out of verbs, which is the ceiling and what a queue pair begins with; a new measurement ends
-// that. What exceeds 24 bits of cycles, 67 ms, is the ceiling, too.
+// One packet of a queue pair at a time is measured, from the cycle in which it is sent to the cycle of the answer
+// that acknowledges it. A packet that was sent more than once is not measured, because its answer may belong to
+// either transmission. Mean and mean deviation are computed as in TCP (RFC 6298), in cycles. A time-out without an
+// answer doubles the next one, up to the ceiling, which is the time-out of the queue pair's attributes and also its
+// initial value; a new measurement ends the doubling. Times of more than 24 bits of cycles, 67 ms, also mean the
+// ceiling.
 //
-// Goes along with the requester's pipeline, whose interlock keeps events of one queue pair apart: read in stage 3,
-// looked at in stages 4 and 5, changed in stage 6, written in stage 7. Never stalls.
+// The stages are those of the requester's pipeline, whose interlock keeps events of one queue pair apart: read in
+// stage 3, used in stages 4 and 5, changed in stage 6, written in stage 7. Never stalls.
 module round_trip
   import weft_pkg::*;
 #(
@@ -16,7 +17,7 @@ module round_trip
 ) (
   input logic      clk_i,
   input cycles_t   now_i,
-  // Makes an entry forget all that it knows.
+  // Clears an entry.
   input logic      clear_i,
   input qp_index_t clear_qp_i,
 
@@ -24,15 +25,15 @@ module round_trip
   input logic      read_i,
   input qp_index_t read_qp_i,
 
-  // Stage 4: the code of the time-out of verbs.
+  // Stage 4: the time-out code of the queue pair's attributes.
   input logic [4:0] code_i,
 
-  // Stage 6: when a time-out that begins now is over, and whether it is as long as that of verbs; when one as long is
-  // over.
+  // Stage 6: the deadline of a time-out that begins now; whether it is as long as the ceiling; the deadline of a
+  // time-out as long as the ceiling.
   output cycles_t deadline_o,
   output logic    whole_o,
   output cycles_t whole_deadline_o,
-  // Events. `back_i`: packets will be sent again; `timed_out_i`: a shorter time-out has passed.
+  // Events. `back_i`: the requester goes back N; `timed_out_i`: a time-out shorter than the ceiling expired.
   input  logic    forget_i,
   input  logic    sent_i,
   input  psn_t    sent_psn_i,
@@ -50,15 +51,15 @@ module round_trip
   typedef logic [23:0] interval_t;
 
   typedef struct packed {
-    // The packet that is being measured.
+    // The packet under measurement.
     logic        measuring;
     psn_t        psn;
     logic [27:0] since;
-    // Measurements so far.
+    // There has been a measurement.
     logic        known;
     interval_t   mean;
     interval_t   deviation;
-    // The time-out, as often doubled as there were time-outs; all ones: the ceiling.
+    // The time-out, including its doublings; all ones: the ceiling.
     interval_t   interval;
   } entry_t;
 

@@ -1,12 +1,13 @@
-// Whose turn it is: round robin over the queue pairs that have something to do, each at most once in line.
+// Round-robin scheduler over the queue pairs that have work. Each queue pair is in the line at most once.
 //
-// Latency: a queue pair that is activated while nobody is in line has its turn in the next cycle. Throughput: one
-// activation and one turn every cycle. Order: first activated, first served; who is in line already keeps its place. An
-// activation in the cycle in which the same queue pair takes its turn counts as after it, so no wake-up is lost.
-// Stalls: input b while input a is used, and until `ready_o`; input a never, since the line has room for all.
+// Latency: a queue pair that is activated while the line is empty has its turn in the next cycle. Throughput: one
+// activation and one turn every cycle. Order: first activated, first served; an activation of a queue pair that is
+// already in line does not move it. If a queue pair is activated in the cycle of its own turn, the activation counts
+// as later, so no wake-up is lost. Stalls: input b while input a is used, and until `ready_o`; input a never, since
+// the line has room for all.
 //
-// After reset a counter clears the flags, eight a cycle: `ready_o` is low for `QueuePairs` / 8 cycles and nobody may
-// activate meanwhile. (RAM contents at power-on would be right only once, not after a later reset.)
+// After reset a counter clears the flags, eight a cycle: `ready_o` is low for `QueuePairs` / 8 cycles, and no queue
+// pair may be activated meanwhile. (Initial RAM contents would cover power-on only, not a later reset.)
 module scheduler
   import weft_pkg::*;
 (
@@ -21,14 +22,15 @@ module scheduler
   output logic      turn_valid_o,
   input  logic      turn_ready_i,
   output qp_index_t turn_o,
-  // The queue is empty.
+  // The line is empty.
   output logic      idle_o
 );
 
   localparam int unsigned IndexBits = $bits(qp_index_t);
 
-  // A queue pair is in line if its two flags differ: joining the line turns one over, leaving it the other, so each RAM
-  // has one writer. Eight flags to a word, since narrow RAMs waste LUTs; each writer reads the word that it changes.
+  // A queue pair is in line if its two flags differ. Joining the line inverts one flag and leaving it inverts the
+  // other, so each RAM has one writer. Flags are stored eight to a word, since narrow RAMs waste LUTs; each writer
+  // reads the word that it changes.
   localparam int unsigned Words = QueuePairs / 8;
   (* ram_style = "distributed" *)
   logic      [          7:0] joined      [Words];
@@ -59,16 +61,17 @@ module scheduler
   assign join_line = activate && !in_line;
   assign idle_o = ready_o && !turn_valid_o;
 
-  // The line. One bit more than an index tells a full line from an empty one. Who leaves a full line may join it in the
-  // same cycle, in the place that it leaves; `fifo` would not take that.
+  // The line, a ring. One bit more than an index distinguishes a full ring from an empty one. A queue pair that
+  // leaves a full ring may join it again in the same cycle, into the slot that it leaves; `fifo` does not support
+  // that.
   (* ram_style = "distributed" *)
   qp_index_t               line         [QueuePairs];
   logic      [IndexBits:0] head_q;
-  // The entry behind the head.
+  // Index of the entry behind the head.
   logic      [IndexBits:0] second_q;
   logic      [IndexBits:0] tail_q;
   logic                    turn_valid_q;
-  // The head, also held in a register: much is decided by it in the same cycle.
+  // The entry at the head, held in a register because long combinational paths start from it.
   qp_index_t               turn_q;
 
   assign level = tail_q - head_q;

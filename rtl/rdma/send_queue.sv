@@ -1,12 +1,12 @@
-// The send queues of all queue pairs: takes work requests, counts their packets and keeps them until they complete.
+// The send queues of all queue pairs: accepts work requests, computes their PSNs, and keeps them until they complete.
 //
-// A request gets its PSNs when it is posted: as many as it has packets, or as its response has. It is kept in three
-// parts, since requester and completer look at different ones at different times. Latency: a request is readable 3
-// cycles after it is first offered, and its queue pair activated in the same cycle. Throughput: one request in 3
-// cycles. Order: that of posting. Stalls: while a command is carried out, or while the activation is not taken.
-// Requests that can never be carried out, or find no place, are dropped and counted: a driver does not post them.
-//
-// Reads take one cycle. After reset the tails are cleared, one a cycle, until `ready_o`.
+// A request gets its PSNs when it is posted: as many as it has packets, or as its response has. It is stored in three
+// parts, since requester and completer read different parts at different times. Latency: a request is readable 3
+// cycles after it is first offered, and its queue pair is activated in the same cycle. Throughput: one request in 3
+// cycles. Order: of posting. Stalls: while a command is executed, or while the activation is not accepted. A request
+// that can never be executed, or that finds the queue full, is dropped and counted; a correct driver posts none.
+// //
+// Reads take one cycle. After reset the tails are cleared, one a cycle, until `ready_o` is high.
 module send_queue
   import weft_pkg::*;
 (
@@ -17,11 +17,11 @@ module send_queue
   input  logic          post_valid_i,
   output logic          post_ready_o,
   input  work_request_t post_i,
-  // With `ready`: the post is dropped.
+  // Valid with `ready`: the post is dropped.
   output logic          post_refused_o,
   output logic          table_read_o,
   output qp_index_t     table_index_o,
-  // Only the path MTU and the READ resources matter here.
+  // Only the path MTU and the number of READ resources are read.
   // verilator lint_off UNUSEDSIGNAL
   input  queue_pair_t   table_data_i,
   // verilator lint_on UNUSEDSIGNAL
@@ -35,12 +35,12 @@ module send_queue
   input  logic      activate_ready_i,
   output qp_index_t activate_o,
 
-  // From the completer: the oldest request of a queue that has not completed.
+  // From the completer: serial number of the oldest request of a queue that has not completed.
   input logic         head_write_i,
   input qp_index_t    head_index_i,
   input send_serial_t head_i,
 
-  // Read ports of the requester. Ends of the queue:
+  // Read ports of the requester. Head and tail of a queue:
   input  logic         ends_read_i,
   input  qp_index_t    ends_index_i,
   output send_serial_t ends_head_o,
@@ -51,7 +51,7 @@ module send_queue
   input  send_serial_t plan_serial_i,
   output send_plan_t   plan_o,
   input  logic         wait_read_i,
-  input  send_serial_t wait_serial_i,  // of queue pair `plan_index_i`
+  input  send_serial_t wait_serial_i,  // on queue pair `plan_index_i`
   output send_wait_t   wait_o,
   input  logic         wire_read_i,
   input  qp_index_t    wire_index_i,
@@ -76,7 +76,7 @@ module send_queue
 
   localparam int unsigned IndexBits = $bits(qp_index_t);
   localparam int unsigned Requests = QueuePairs * SendQueueDepth;
-  // The longest message and the most packets of one (clause 9.3.3.1, and half of what PSNs can tell apart).
+  // Limits of a message: bytes (clause 9.3.3.1), and packets (half of what is unambiguous in the space of PSNs).
   localparam logic [31:0] MessageBytesMax = 32'h8000_0000;
   localparam logic [23:0] MessagePacketsMax = 24'h40_0000;
 
@@ -87,7 +87,7 @@ module send_queue
     StepCommand
   } step_e;
 
-  // The next tail to clear; the highest bit says that all are cleared.
+  // Index of the next tail to clear after reset; the highest bit is set when all are cleared.
   logic         [IndexBits:0] clear_q;
   step_e                      step_q;
   step_e                      step_d;
@@ -111,8 +111,8 @@ module send_queue
   assign activate_valid_o = activate_valid_q;
   assign activate_o = activate_q;
 
-  // Steps: a post is read with its queue's ends and attributes, planned, written. The request stays at the input
-  // meanwhile.
+  // Steps of a post: read the head and tail of the queue and its attributes; plan; write. The request stays valid at
+  // the input meanwhile.
 
   assign read = ready_o && step_q == StepRead && (command_valid_i || post_valid_i);
   assign read_index = command_valid_i ? command_i.qp : post_i.qp;
@@ -136,8 +136,8 @@ module send_queue
     endcase
   end
 
-  // Packets of the request: its length by the path MTU, rounded up, and at least one.
-  // The lowest bits fall away.
+  // Packets of the request: its length divided by the path MTU, rounded up, and at least one. The division drops the
+  // lowest bits.
   // verilator lint_off UNUSEDSIGNAL
   logic [32:0] rounded;
   // verilator lint_on UNUSEDSIGNAL
@@ -194,7 +194,8 @@ module send_queue
   assign post_invalid_o = finish && tail.open && invalid_q;
   assign post_overflow_o = finish && tail.open && !invalid_q && overflow_q;
 
-  // The ends of the queues. Tails are written here only, heads by the completer only; each reader has its own replica.
+  // Heads and tails of the queues. Only this block writes tails and only the completer writes heads; each reader has
+  // its own replica.
 
   logic       tail_write;
   qp_index_t  tail_write_index;
@@ -280,11 +281,11 @@ module send_queue
     .read_data_o    (ends_head_o)
   );
 
-  // The requests.
+  // Storage of the requests.
 
   typedef logic [$clog2(Requests)-1:0] place_t;
 
-  // The highest bit of a serial number is not part of the place.
+  // The highest bit of a serial number is not part of the index.
   // verilator lint_off UNUSEDSIGNAL
   function automatic place_t place(qp_index_t qp, send_serial_t serial);
     // verilator lint_on UNUSEDSIGNAL

@@ -1,13 +1,15 @@
-// Deadlines, and a scanner that looks at one of them every cycle and offers those that are due.
+// Deadlines, one for each queue pair, with a scanner that examines one deadline every cycle and offers those that
+// have expired.
 //
-// A deadline is offered at most `Entries` + 2 cycles after it is due, as long as the taker takes what it is offered;
-// the scanner waits (and only it) while an offer is not taken. What is offered may have been changed meanwhile, and
-// what is not changed is offered again a round later: the taker compares with its own state. Throughput: one setting
-// a cycle, never stalls.
+// An expired deadline is offered at most `Entries` + 2 cycles after it is due, if the consumer accepts offers at
+// once; only the scanner waits for an offer to be accepted. A deadline may be changed while it is offered, and one
+// that is not changed is offered again in the next round, so the consumer compares each offer with its own state.
+// Throughput: one setting a cycle, never stalls.
 //
-// A simulator that skips idle cycles learns from `earliest_o` how far time may jump: it is the earliest armed deadline,
-// `earliest_valid_o` while nothing was set since the scanner began its last whole round. If `armed_o` is low there is
-// none. After reset all are disarmed, eight a cycle: until `ready_o`, after `Entries` / 8 cycles, none may be set.
+// A simulator that skips idle cycles reads from `earliest_o`, the earliest armed deadline, how far it may skip.
+// `earliest_o` is valid if nothing was set since the scanner began its last whole round. If `armed_o` is low no
+// deadline is armed. After reset all are disarmed, eight a cycle. No deadline may be set before `ready_o` is high,
+// after `Entries` / 8 cycles.
 module timers
   import weft_pkg::*;
 #(
@@ -33,7 +35,7 @@ module timers
 
   localparam int unsigned IndexBits = $clog2(Entries);
 
-  // The word to clear next; the highest bit says that all are.
+  // Index of the next word to clear after reset; the highest bit is set when all are cleared.
   logic [IndexBits-3:0] clear_q;
 
   assign ready_o = clear_q[IndexBits-3];
@@ -43,7 +45,7 @@ module timers
     else if (!ready_o) clear_q <= clear_q + 1'b1;
   end
 
-  // Armed timers, eight to a word, since narrow RAMs waste LUTs; and their number.
+  // Armed flags, eight to a word, since narrow RAMs waste LUTs; and the number of armed deadlines.
   (* ram_style = "distributed" *)
   logic [        7:0] armed     [Entries / 8];
   logic [IndexBits:0] count_q;
@@ -68,13 +70,13 @@ module timers
     else if (set_i && !set_armed_i && was_armed) count_q <= count_q - 1'b1;
   end
 
-  // The scanner: an entry is read, a cycle later compared, and offered another cycle later.
+  // The scanner: an entry is read in one cycle, compared in the next, and offered in the third.
   logic                    stall;
   logic    [IndexBits-1:0] scan_q;
   logic                    read_valid_q;
   logic    [IndexBits-1:0] read_index_q;
   logic                    read_armed_q;
-  // Not set in the cycle in which it was read.
+  // The entry was not set in the cycle in which it was read.
   logic                    read_fresh_q;
   cycles_t                 deadline;
   logic                    expired_valid_q;
@@ -123,7 +125,8 @@ module timers
     end
   end
 
-  // The earliest of those looked at since something was set, and how many these are; the highest bit says all.
+  // The earliest deadline of those scanned since something was last set, and their number; the highest bit is set
+  // when all have been scanned.
   logic    [IndexBits:0] seen_q;
   cycles_t               earliest_q;
   logic                  look;

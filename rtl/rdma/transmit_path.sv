@@ -1,21 +1,23 @@
-// Makes frames of the packets that requester and responder want to send: Ethernet, IPv4, UDP and BTH as the queue pair
-// table and this NIC's addresses say, extended headers as the opcode demands, the payload from memory, pad and ICRC
-// (InfiniBand volume 1, clauses 9.2 and 9.3; RoCE v2 annex, A17.3). Byte for byte what the soft transport sends.
+// Builds the frames of the packets that requester and responses block send: Ethernet, IPv4, UDP and BTH from the
+// queue pair table and this NIC's addresses, extended headers from the opcode, the payload from memory, pad and ICRC
+// (InfiniBand volume 1, clauses 9.2 and 9.3; RoCE v2 annex, A17.3). Byte for byte equal to the frames of the soft
+// transport.
 //
-// A packet's payload is asked for in the cycle in which the packet is taken; the packet then waits with up to 128
-// others, in order, until all of it has come. Only then its frame begins, since a MAC can not wait within a frame and
-// memory, the host's above all, may. For that, payloads are aligned as they come and collected in a memory of 512
-// beats, room for seven of the longest. A payload of one or two beats loses nothing by it; one of 4096 bytes waits
-// for 63 beats more than it would if it were passed on at once, a quarter of a microsecond: the price for needing no
-// promise from any memory.
+// A packet's payload is requested from memory in the cycle in which the packet is accepted. The packet then waits, in
+// order, with up to 128 others until its whole payload has arrived. Only then its frame begins, because a MAC cannot
+// pause within a frame while memory, above all the host's, may. Arriving payloads are aligned and collected in a
+// memory of 512 beats, room for seven of the longest. A payload of one or two beats is not delayed by this; one of
+// 4096 bytes leaves 63 beats, a quarter of a microsecond, later than if it were forwarded at once. In exchange the
+// block needs no timing guarantee from any memory.
 //
-// Latency, from a packet that is taken to the first beat of its frame: 7 cycles without payload; with payload 5
-// cycles and 4 for the ICRC behind the last beat that memory returns (so 12 if a payload of one beat comes 3 cycles
-// after it was asked for); 1 more if the ICRC begins in the last but one beat. Throughput: a beat every cycle, with
-// none between frames, while memory returns what the frames need. Order: frames leave in the order in which packets
-// are taken; both inputs have fair turns, packet by packet. Stalls: the inputs, when 128 packets or 12 KiB wait or
-// the memory takes no command; data, when its memory is full; a frame within, only by `frame_ready_i`. Neither waits
-// for the other: data that has been asked for always finds room in the end, because what is in front of it leaves.
+// Latency, from the acceptance of a packet to the first beat of its frame: 7 cycles without payload. With payload: 5
+// cycles and 4 for the ICRC after the last beat that memory returns (so 12 if a payload of one beat arrives 3 cycles
+// after its request), and 1 more if the ICRC begins in the last beat but one. Throughput: a beat every cycle, without
+// a gap between frames, while memory returns the payloads in time. Order: frames leave in the order in which packets
+// are accepted; the two inputs alternate packet by packet. Stalls: the inputs, when 128 packets or 12 KiB wait or the
+// memory accepts no command; payload data, when its memory is full; a frame, inside, only by `frame_ready_i`. There
+// is no deadlock between packets and data: requested data always finds room in the end, because the frames in front
+// of it leave.
 module transmit_path
   import weft_pkg::*;
 (
@@ -24,26 +26,26 @@ module transmit_path
   // This NIC's own addresses; constant while packets are sent.
   input  mac_address_t          hardware_i,
   input  ipv4_address_t         address_i,
-  // Requests say that they may be marked.
+  // Requests are sent as ECN-capable.
   input  logic                  rate_control_i,
-  // Packets to send: of the requester, and of the responder's responses.
+  // Packets to send, of the requester and of the responses block.
   input  logic                  request_valid_i,
   output logic                  request_ready_o,
   input  transmit_t             request_i,
   input  logic                  response_valid_i,
   output logic                  response_ready_o,
   input  transmit_t             response_i,
-  // The queue pair table: data one cycle after the read, which stays until the next read.
+  // Read port of the queue pair table: data one cycle after the read, stable until the next read.
   output logic                  table_read_o,
   output qp_index_t             table_index_o,
   input  queue_pair_t           table_data_i,
-  // Memory: data is returned in the order of the requests.
+  // Memory read port: data is returned in the order of the requests.
   output logic                  read_valid_o,
   input  logic                  read_ready_i,
   output read_command_t         read_o,
   input  logic                  data_valid_i,
   output logic                  data_ready_o,
-  // The lengths are known.
+  // The length of each transfer is known, so these fields are not read.
   /* verilator lint_off UNUSEDSIGNAL */
   input  beat_t                 data_i,
   /* verilator lint_on UNUSEDSIGNAL */
@@ -57,14 +59,15 @@ module transmit_path
 
   import transmit_pkg::*;
 
-  // Packets that may wait, and how many 32-bit words they have before no more are taken: 12 KiB, a microsecond of the
-  // wire, which is more than a memory takes to answer. What waits here is sent in vain if a packet before it is lost.
+  // Limits for waiting packets: their number, and the 32-bit words that they have in total. 12 KiB is a microsecond
+  // on the wire, which is longer than the latency of any memory. More would be wasteful: if a packet before them is
+  // lost, all packets that wait here are sent in vain.
   localparam int unsigned Waiting = 128;
   localparam logic [13:0] WaitingWords = 14'd3072;
-  // Beats of payload that may wait.
+  // Room for waiting payload, in beats.
   localparam int unsigned PayloadBeats = 512;
 
-  // Packets, one of each input in turn.
+  // Packets, alternately from both inputs.
 
   transmit_t        transmit;
   logic             transmit_valid;
@@ -108,7 +111,7 @@ module transmit_path
           keep_address: transmit.keep_address
       };
 
-  // Packets wait for their payload.
+  // Packets that wait for their payload.
 
   packet_t packet;
   logic    packet_valid;
@@ -140,7 +143,7 @@ module transmit_path
     end
   end
 
-  // Payloads are aligned as their frames need them.
+  // Alignment of payloads to their position in the frame.
 
   typedef struct packed {
     logic [5:0] from;
@@ -171,7 +174,7 @@ module transmit_path
     .rst_ni,
     .in_valid_i(transmit_valid && transmit_ready && reads),
     .in_ready_o(align_in_ready),
-    // Behind 54 bytes and the extended headers.
+    // Destination offset: behind 54 bytes and the extended headers.
     .in_i({transmit.source_address[5:0], 6'd54 + {1'b0, extension_words(transmit.opcode), 2'b00}, transmit.bytes}),
     .out_valid_o(align_valid),
     .out_ready_i(align_ready),
@@ -218,7 +221,7 @@ module transmit_path
     /* verilator lint_on PINCONNECTEMPTY */
   );
 
-  // Complete payloads that no frame has begun to take: at most one in each beat.
+  // Complete payloads whose frame has not begun: at most one for each beat.
   logic [$clog2(PayloadBeats)+1:0] complete_q;
   logic                            completes;
   logic                            begins;
@@ -298,7 +301,7 @@ module transmit_path
 
   assign events_o.sent_pkts = frame_valid_o && frame_ready_i && frame_o.last;
   assign events_o.np_cnp_sent = transmit_valid && transmit_ready && transmit.opcode == CongestionNotification;
-  // A payload under way belongs to a packet that waits.
+  // Payload in flight needs no check: its packet is still in the queue.
   assign idle_o = packets_empty && headers_idle && insert_idle;
 
   always_ff @(posedge clk_i) begin

@@ -3,11 +3,11 @@ package transmit_pkg;
 
   import weft_pkg::*;
 
-  // The most bytes that extended headers take: an AtomicETH.
+  // The longest extended headers: an AtomicETH.
   localparam int unsigned ExtensionBytes = 28;
   typedef logic [8*ExtensionBytes-1:0] extension_t;
 
-  // A packet that waits for its payload and its turn.
+  // A packet that waits for its payload and for its turn to be sent.
   typedef struct packed {
     qp_index_t   qp;
     opcode_e     opcode;
@@ -18,13 +18,13 @@ package transmit_pkg;
     // The payload begins in the frame's second beat.
     logic        second;
     logic [1:0]  pad;
-    // 32-bit words of extended headers, payload and pad: the frame has 58 bytes more.
+    // 32-bit words of extended headers, payload and pad. The frame is 58 bytes longer.
     logic [10:0] words;
-    // The extended headers as on the wire, zeros behind them.
+    // The extended headers in wire order, followed by zeros.
     extension_t  extension;
   } packet_t;
 
-  // Fields of a frame's first two beats.
+  // Values for the headers in a frame's first two beats.
   typedef struct packed {
     packet_t       packet;
     mac_address_t  destination_mac;
@@ -33,21 +33,21 @@ package transmit_pkg;
     logic [15:0]   source_port;
     qpn_t          destination_qp;
     logic [12:0]   total_bytes;      // of the IPv4 packet
-    // One's complement sum of the IPv4 header, whose last carry is still to be added.
+    // One's complement sum of the IPv4 header, before the last end-around carry.
     logic [16:0]   partial_sum;
     logic          payload_first;    // the payload begins in the frame's first beat
-    logic [6:0]    beats;            // less one
+    logic [6:0]    beats;            // number of beats, less one
     logic [5:0]    empty;
   } header_t;
 
-  // What switches may and shall do with a packet: notifications are served first, in class 6, and requests may be
-  // marked where rates are controlled.
+  // The IP type-of-service byte. Congestion notifications are sent in class 6, so that switches serve them first.
+  // Requests are ECN-capable if rates are controlled.
   function automatic logic [7:0] type_of_service(opcode_e opcode, logic rate_control);
     if (opcode == CongestionNotification) return 8'hc0;
     return rate_control && (opcode < ReadResponseFirst || opcode > AtomicAcknowledge) ? 8'h02 : 8'h00;
   endfunction
 
-  // The same bytes, the first on the wire lowest.
+  // Reverses the bytes: the first byte on the wire goes to the lowest bits.
   function automatic extension_t wire_order(extension_t value);
     extension_t result;
     for (int unsigned i = 0; i < ExtensionBytes; i++) begin
@@ -56,7 +56,7 @@ package transmit_pkg;
     return result;
   endfunction
 
-  // Words of extended headers (clause 9.2.2, table 38).
+  // Number of 32-bit words of extended headers (clause 9.2.2, table 38).
   function automatic logic [2:0] extension_words(opcode_e opcode);
     unique case (opcode)
       WriteFirst, WriteOnly, ReadRequest:                                 return 3'd4;  // RETH
@@ -70,7 +70,7 @@ package transmit_pkg;
     endcase
   endfunction
 
-  // The address of the payload is not part of a frame.
+  // The payload's address is not part of the frame.
   /* verilator lint_off UNUSEDSIGNAL */
   function automatic packet_t encode(transmit_t transmit);
     /* verilator lint_on UNUSEDSIGNAL */

@@ -1,10 +1,10 @@
-// The RoCE v2 transport: reliable connections from received headers to frames to send, with the memories that their
-// regions lie in.
+// The RoCE v2 transport: reliable connections, from received headers to frames to send, and the memories of the
+// regions.
 //
-// A received packet goes through dispatch to responder or requester, which decide what happens to it, in 8 cycles or
-// less; placement carries that out in the order of the packets; what follows from it goes to responses,
-// completer or host once its data is visible. Packets to send come from responses and requester and meet in the
-// transmit path. Every block takes a packet a cycle, except where its header says otherwise.
+// Dispatch gives a received packet to responder or requester, which decides within 8 cycles what happens to it. The
+// placement block executes these decisions in packet order. When the data is visible, it forwards the consequences to
+// the responses block, the completer or the host. Packets to send come from the responses block and the requester and
+// are merged in the transmit path. Every block processes one packet a cycle, unless its header says otherwise.
 module transport
   import weft_pkg::*;
 #(
@@ -18,7 +18,8 @@ module transport
   input cycles_t       now_i,
   input mac_address_t  hardware_i,
   input ipv4_address_t address_i,
-  // Queue pairs that receive congestion notifications limit their rate, and requests may be marked.
+  // Enables rate control: queue pairs that receive congestion notifications limit their rate, and requests are
+  // ECN-capable.
   input logic          rate_control_i,
 
   // From the wire: headers of good packets, and their frames in the same order.
@@ -33,7 +34,7 @@ module transport
   input  logic         frame_ready_i,
   output beat_t        frame_o,
 
-  // From the driver. `control_done_o` is a pulse when an operation has taken effect everywhere.
+  // Commands of the driver. `control_done_o` is a pulse when an operation has taken effect everywhere.
   input  logic             table_write_valid_i,
   output logic             table_write_ready_o,
   input  queue_pair_t      table_write_i,
@@ -52,7 +53,7 @@ module transport
   output responder_query_t responder_query_o,
   output requester_query_t requester_query_o,
 
-  // Posts of the host and of engines, and what came of them.
+  // Posts of the host and of engines, and their completions.
   input  logic             post_valid_i,
   output logic             post_ready_o,
   input  work_request_t    post_i,
@@ -65,13 +66,13 @@ module transport
   input  logic             engine_post_valid_i,
   output logic             engine_post_ready_o,
   input  work_request_t    engine_post_i,
-  output logic             engine_post_refused_o,      // with `ready`: it is dropped
+  output logic             engine_post_refused_o,      // valid with `ready`: the post is dropped
   output logic             engine_completion_valid_o,
   input  logic             engine_completion_ready_i,
   output completion_t      engine_completion_o,
 
-  // WRITEs into RPC regions: first their beats, then the call. Done is a pulse when the engine has one: another WRITE
-  // may call then.
+  // WRITEs into RPC regions: first their beats, then the call. Done is a pulse when the engine has taken a call,
+  // which makes room for another.
   output logic      snoop_valid_o,
   input  logic      snoop_ready_i,
   output rpc_beat_t snoop_o,
@@ -80,7 +81,7 @@ module transport
   output rpc_call_t call_o,
   input  logic      call_done_i,
 
-  // Writes of engines into the memories behind the regions. Written is a pulse for each, in order.
+  // Writes of engines into the memories of the regions. `Written` pulses once for each, in order.
   input  logic           engine_write_valid_i,
   output logic           engine_write_ready_o,
   input  write_command_t engine_write_i,
@@ -89,9 +90,9 @@ module transport
   input  write_beat_t    engine_write_data_i,
   output logic           engine_written_o,
 
-  // An engine changes what a peer may do through a queue pair or in a region (SafarDB, design principle 3). The marker
-  // says that a change of a queue pair is in force and that all that was allowed before it lies in memory.
-  // A change of a region is in force for the next packet; a change of any queue pair behind it serves as its fence.
+  // An engine changes a peer's access rights, through a queue pair or in a region (SafarDB, design principle 3). The
+  // marker reports that a change for a queue pair is in force, and that all data allowed before it is in memory. A
+  // change for a region is in force for the next packet; a later change for any queue pair serves as its fence.
   input  logic          permission_valid_i,
   output logic          permission_ready_o,
   input  qp_index_t     permission_qp_i,
@@ -103,7 +104,8 @@ module transport
   output qp_index_t     marker_qp_o,
 
   output logic [7:0][BeatBits-1:0] registers_o,
-  // The oldest WRITE, SEND, READ response or atomic on its way into memory is visible there; for measuring latency.
+  // Pulse: the oldest write in flight (of a WRITE, SEND, READ response or atomic) has become visible in memory. For
+  // latency measurements.
   output logic                     placed_o,
 
   output logic               hbm_aw_valid_o,
@@ -218,10 +220,10 @@ module transport
   );
   assign region_write_ready_o = region_write_ready && regions_ready;
 
-  // Control goes to all three; each says when it is done, or is done when it takes it. A change of access is done
-  // when its marker comes out of the placement: then everything that was allowed before lies in memory, and so does
-  // what an earlier change of a region allowed. An engine and the driver must not change the access of one queue pair
-  // at once.
+  // A control goes to requester, responder and marker. It is done when all three are: each reports it, or is done on
+  // acceptance. A change of access rights is done when its marker leaves the placement block: then all data allowed
+  // before it is in memory, and so is the data that an earlier change of a region allowed. An engine and the driver
+  // must not change the access rights of one queue pair at the same time.
 
   localparam int unsigned Controlled = 3;
 
@@ -269,7 +271,7 @@ module transport
   end
   assign control_done_o = control_pending_q && control_waits_q == '0;
 
-  // A query asks both and is done when both have answered.
+  // A query goes to requester and responder and is done when both have answered.
 
   logic       responder_query_done;
   logic       requester_query_done;
@@ -293,9 +295,9 @@ module transport
     end
   end
 
-  // Faults: what one part of a queue pair finds, the others must know: the requester's go to the responder, the
-  // responder's to the requester, those of the responses to both. There is at most one of each source for a queue
-  // pair until it is reset, so these queues cannot fill.
+  // A fault found by one part of a queue pair puts its other parts into ERROR: the requester's faults go to the
+  // responder, the responder's to the requester, those of the responses block to both. Each source reports at most
+  // one fault for a queue pair until it is reset, so these queues cannot overflow.
 
   localparam int unsigned Faults = 3;
   localparam int unsigned Requester = 0;
@@ -308,7 +310,7 @@ module transport
   logic      [Faults-1:0] held_valid;
   logic      [Faults-1:0] held_ready;
   qp_index_t [Faults-1:0] held;
-  // Copies of the responses' faults: 0 for the responder, 1 for the requester.
+  // Copies of the faults of the responses block: 0 for the responder, 1 for the requester.
   logic      [       1:0] copy_valid;
   logic      [       1:0] copy_ready;
   logic                   to_responder_valid;
@@ -380,7 +382,7 @@ module transport
     .grant_o    ()
   );
 
-  // Receiving.
+  // Receive side.
 
   qp_index_t      marked_request_qp;
   logic           marked_response;
@@ -470,7 +472,7 @@ module transport
     .check_valid_o        (check_valid[0]),
     .check_o              (check[0]),
     .grant_i              (grant[0]),
-    // Data that the requester writes to the host has been requested: it takes no credit.
+    // Data that the requester writes to the host was requested by this side, so it uses no credit.
     .credit_return_valid_i(credit_return_valid && !credit_return_requester),
     .credit_return_i      (credit_return),
     .rpc_free_i           (call_done_i),
@@ -488,7 +490,7 @@ module transport
     .idle_o               (responder_idle)
   );
 
-  // Memory and the way into it.
+  // Memory, and the placement of data into it.
 
   logic           write_valid;
   logic           write_ready;
@@ -672,7 +674,7 @@ module transport
     .idle_o            (memory_idle)
   );
 
-  // Sending.
+  // Send side.
 
   logic          merged_post_valid;
   logic          merged_post_ready;
@@ -796,7 +798,7 @@ module transport
     .idle_o          (responses_idle)
   );
 
-  // Queue pairs whose peers get congestion notifications.
+  // Congestion notifications to peers.
 
   notification_point u_notification_point (
     .clk_i,
