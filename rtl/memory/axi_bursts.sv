@@ -1,4 +1,4 @@
-// Splits a transfer into the bursts that AXI4 allows: none crosses 4 KiB, so there are one or two.
+// Splits a transfer into AXI4 bursts. A burst must not cross a 4 KiB boundary, so a transfer has one or two.
 //
 // Latency: 0 cycles. Throughput: one burst every cycle. Source: AMBA AXI4 specification, A3.4.1.
 module axi_bursts
@@ -9,16 +9,16 @@ module axi_bursts
   input  logic                command_valid_i,
   output logic                command_ready_o,
   input  logic         [41:0] command_word_i,   // address / 64
-  input  logic         [ 6:0] command_beats_i,  // less one; up to 64
+  input  logic         [ 6:0] command_beats_i,  // number of beats, less one; at most 63
   output logic                burst_valid_o,
   input  logic                burst_ready_i,
   output axi_address_t        burst_o,
-  // The last burst of its transfer.
+  // This is the last burst of its transfer.
   output logic                burst_last_o
 );
 
   logic       second_q;
-  logic [6:0] end_word;  // of the transfer, counted from the 4 KiB page in which it begins
+  logic [6:0] end_word;  // one past the last word, counted from the 4 KiB page in which the transfer begins
   logic       crosses;
 
   assign end_word = 7'(command_word_i[5:0]) + command_beats_i;

@@ -1,11 +1,11 @@
-// Reads transfers, and single words for atomics, from an AXI4 memory.
+// Reads transfers from an AXI4 memory, and single words for atomics.
 //
-// A burst is asked for only when its beats have room in the data FIFO, so the read channel never stalls, whatever
-// becomes of the data.
+// A burst is requested only when the data FIFO has room for its beats. So the read channel never stalls, even if the
+// consumer does.
 //
-// Latency: an address is offered 1 cycle after its command; a beat comes out 2 cycles after it came in, a word 1
-// cycle. Throughput: a beat every cycle with up to 512 beats in 256 bursts under way. Order: beats in the order of
-// commands; words overtake commands that wait. Stalls: commands, when there is no room for their beats.
+// Latency: an address is offered 1 cycle after its command; a beat leaves 2 cycles after it arrived, a word 1 cycle.
+// Throughput: a beat every cycle with up to 512 beats in 256 bursts in flight. Order: beats in the order of commands;
+// words overtake waiting commands. Stalls: commands, while the FIFO has no room for their beats.
 module axi_reader
   import weft_pkg::*;
 (
@@ -15,12 +15,12 @@ module axi_reader
   input  logic                command_valid_i,
   output logic                command_ready_o,
   input  logic [        41:0] command_word_i,   // address / 64
-  input  logic [         6:0] command_beats_i,  // less one; up to 64
+  input  logic [         6:0] command_beats_i,  // number of beats, less one; at most 63
   output logic                beat_valid_o,
   input  logic                beat_ready_i,
   output logic [BeatBits-1:0] beat_o,
 
-  // One word at a time.
+  // Reads of single words, one at a time.
   input  logic        word_valid_i,
   output logic        word_ready_o,
   input  logic [44:0] word_index_i,       // address / 8
@@ -44,7 +44,7 @@ module axi_reader
   logic               burst_ready;
   axi_address_t       burst;
   logic               burst_last;
-  // Beats that the FIFO can take beyond those that have been asked for.
+  // Free entries of the FIFO, less the beats that have been requested.
   logic         [9:0] free_q;
   logic               address_free;
   logic               take_word;
@@ -77,7 +77,7 @@ module axi_reader
   assign burst_ready = address_free && !word_valid_i && free_q > 10'(burst.length);
   assign take_burst = burst_valid && burst_ready;
 
-  // Whether each burst under way is a word.
+  // For each burst in flight: whether it is the read of a word.
   fifo #(
     .T    (logic),
     .Depth(256)
@@ -138,7 +138,7 @@ module axi_reader
     end
   end
 
-  // Only a writer needs to know where a transfer ends.
+  // Only the writer needs to know which burst is the last.
   wire unused_burst_last = burst_last;
 
 endmodule

@@ -1,9 +1,9 @@
 // Writes transfers to an AXI4 memory.
 //
-// Latency: a command's address is offered 2 cycles after it; beats pass in the same cycle. A burst's beats may be
-// offered before its address is taken, never before the cycle in which it would be offered to a ready slave.
-// Throughput: a beat every cycle, a transfer every cycle. Order: all is in order. Stalls: commands, when 256 bursts
-// are unanswered or the address channel stalls; beats with the data channel.
+// Latency: a command's address is offered 2 cycles after the command; beats pass in the same cycle. A burst's beats
+// may be offered before its address is accepted, but never before the cycle in which a ready slave would see the
+// address. Throughput: a beat every cycle, a transfer every cycle. Order: everything stays in order. Stalls:
+// commands, while 256 bursts are unanswered or the address channel stalls; beats, with the data channel.
 module axi_writer
   import weft_pkg::*;
 (
@@ -13,15 +13,15 @@ module axi_writer
   input  logic        command_valid_i,
   output logic        command_ready_o,
   input  logic [41:0] command_word_i,   // address / 64
-  input  logic [ 6:0] command_beats_i,  // less one; up to 64
+  input  logic [ 6:0] command_beats_i,  // number of beats, less one; at most 63
 
-  // The beats of the commands.
+  // Data beats of the commands.
   input  logic              beat_valid_i,
   output logic              beat_ready_o,
   input  write_beat_t       beat_i,
-  input  logic        [5:0] beat_word_i,   // bits 11:6 of its address
+  input  logic        [5:0] beat_word_i,   // bits 11:6 of the beat's address
 
-  // One pulse for each command, when the memory has answered all its bursts.
+  // Pulse, once for each command, when the memory has answered all its bursts.
   output logic done_o,
   output logic fault_o,
   output logic idle_o,
@@ -84,7 +84,7 @@ module axi_writer
 
   assign burst_ready = (!aw_valid_o || aw_ready_i) && unanswered_ready;
 
-  // Whether each burst that is not answered yet is the last of its transfer.
+  // For each unanswered burst: whether it is the last of its transfer.
   fifo #(
     .T    (logic),
     .Depth(256)

@@ -1,10 +1,11 @@
-// The register file and the on-chip memory behind one write port and one stream of reads.
+// The register file and the on-chip memory behind one write port, one read port for transfers and one for words.
 //
-// A copy of the registers in block RAM serves the reads, because a multiplexer over all registers would cost more.
+// Reads are served from a copy of the registers in block RAM, because a multiplexer over all registers would cost
+// more.
 //
-// Latency: a write is visible to reads that are asked in the cycle after it, and at `registers_o`; a read's first beat
-// comes 4 cycles after its command, a word 4 cycles. Throughput: a write and a beat every cycle. Order: beats in the
-// order of commands. Stalls: commands, when their beats are not taken.
+// Latency: a write is visible to reads that are requested in the cycle after it, and at `registers_o`; the first beat
+// of a read arrives 4 cycles after its command, a word also after 4. Throughput: a write and a beat every cycle.
+// Order: beats in the order of commands. Stalls: commands, while the beats of earlier ones are not accepted.
 module local_memory
   import weft_pkg::*;
 #(
@@ -15,22 +16,22 @@ module local_memory
   input logic rst_ni,
 
   input logic                 write_i,
-  input logic                 write_on_chip_i,  // otherwise the register file
+  input logic                 write_on_chip_i,  // 0: the register file
   input logic [  RowBits-1:0] write_row_i,
   input logic [BeatBytes-1:0] write_strobe_i,
   input logic [ BeatBits-1:0] write_data_i,
 
   input  logic                command_valid_i,
   output logic                command_ready_o,
-  input  logic                command_outside_i,  // reads as zero
+  input  logic                command_outside_i,  // outside the memory: reads as zero
   input  logic                command_on_chip_i,
   input  logic [ RowBits-1:0] command_row_i,
-  input  logic [         6:0] command_beats_i,    // less one
+  input  logic [         6:0] command_beats_i,    // number of beats, less one
   output logic                beat_valid_o,
   input  logic                beat_ready_i,
   output logic [BeatBits-1:0] beat_o,
 
-  // One word, always taken at once.
+  // Read of one word. Never stalls.
   input  logic               word_i,
   input  logic               word_outside_i,
   input  logic               word_on_chip_i,
@@ -53,7 +54,7 @@ module local_memory
   } read_t;
 
   logic  [         6:0] index_q;
-  // Beats that the FIFO can take beyond those that are being read.
+  // Free entries of the FIFO, less the beats that are being read.
   logic  [         4:0] free_q;
   logic                 issue;
   logic                 issue_last;

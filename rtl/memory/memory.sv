@@ -1,17 +1,18 @@
 // The memories behind the regions, and the retransmission buffer.
 //
-// Registers and on-chip memory lie here; HBM, the host and the retransmission buffer are AXI4 slaves that answer in
-// order. A write is visible to every read whose command comes in the cycle after its `written_o` or later. Accesses
-// outside the register file or the on-chip memory write nothing, also not to HBM, and read zeros.
+// Registers and on-chip memory are inside this block. HBM, the host and the retransmission buffer are AXI4 slaves
+// that answer in order. A write is visible to every read whose command arrives in the cycle after `written_o` or
+// later. Accesses outside the register file or the on-chip memory write nothing, not even to HBM, and read zeros.
 //
-// Latency: a write to registers or on-chip memory is visible 2 cycles after its last beat is taken (`written_o` in
-// the same cycle); one to AXI4 offers a beat 1 cycle after it came and is written 1 cycle after the answer. A read of
-// registers or on-chip memory takes 5 cycles, one of AXI4 offers its address after 2 and passes a beat on 3 cycles
-// after it came. Throughput: a beat every cycle in each direction at once; a 64-byte command every cycle. Order:
-// reads in the order of commands, writes too. A write of more than one beat is not atomic to reads. Stalls: writes
-// with the AXI4 data channel of their target; reads when their consumer or the copy to the retransmission buffer
-// stalls. A word read waits for nothing but the bursts that are under way at its memory. AXI4: up to 256 bursts under
-// way on each channel; write data may be offered before its address is taken.
+// Latency: a write to registers or on-chip memory is visible 2 cycles after its last beat is accepted, and
+// `written_o` pulses in the same cycle. A write to AXI4 offers a beat 1 cycle after it arrives, and is reported 1
+// cycle after the answer. A read of registers or on-chip memory takes 5 cycles. A read of AXI4 offers its address
+// after 2 cycles and forwards a beat 3 cycles after its arrival. Throughput: a beat every cycle in each direction at
+// once; a 64-byte command every cycle. Order: reads complete in the order of their commands, and writes do too. A
+// write of more than one beat is not atomic to reads. Stalls: writes, with the AXI4 data channel of their target;
+// reads, when their consumer or the copy to the retransmission buffer stalls. The read of a word waits only for the
+// bursts in flight at its memory. AXI4: up to 256 bursts in flight on each channel; write data may be offered before
+// its address is accepted.
 module memory
   import weft_pkg::*;
 #(
@@ -27,7 +28,7 @@ module memory
   input  logic           write_data_valid_i,
   output logic           write_data_ready_o,
   input  write_beat_t    write_data_i,
-  // One pulse for each write command, in their order, when its data is visible to reads.
+  // Pulse, once for each write command and in their order, when its data is visible to reads.
   output logic           written_o,
 
   // Reads for transmit.
@@ -38,7 +39,7 @@ module memory
   input  logic          data_ready_i,
   output beat_t         data_o,
 
-  // Reads of one word for atomics, one at a time. The answer is a pulse.
+  // Reads of one word, for atomics, one at a time. The data is valid for one cycle.
   input  logic            word_valid_i,
   output logic            word_ready_o,
   input  target_e         word_target_i,
@@ -344,7 +345,7 @@ module memory
     .b_response_i   (retransmission_b_response_i)
   );
 
-  // Words.
+  // Reads of single words.
 
   logic        word_busy_q;
   logic        word_take;
@@ -365,7 +366,7 @@ module memory
     .target_i  (word_target_i),
     .transfer_i({word_address_i, payload_bytes_t'(8)}),
     .outside_o (word_outside),
-    /* verilator lint_off PINCONNECTEMPTY */  // one beat, always
+    /* verilator lint_off PINCONNECTEMPTY */  // always one beat
     .beats_o   ()
     /* verilator lint_on PINCONNECTEMPTY */
   );
@@ -387,7 +388,7 @@ module memory
     end
   end
 
-  // Sources.
+  // The memories.
 
   local_memory #(
     .OnChipBytes(OnChipBytes)
@@ -478,7 +479,7 @@ module memory
     .beat_valid_o     (retransmission_beat_valid),
     .beat_ready_i     (retransmission_beat_ready),
     .beat_o           (retransmission_beat),
-    /* verilator lint_off PINCONNECTEMPTY */  // no atomics there
+    /* verilator lint_off PINCONNECTEMPTY */  // atomics never read this memory
     .word_valid_i     (1'b0),
     .word_ready_o     (),
     .word_index_i     ('0),

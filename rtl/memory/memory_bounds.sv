@@ -1,4 +1,4 @@
-// Number of beats of a transfer, and whether it leaves the register file or the on-chip memory.
+// Computes a transfer's number of beats, and whether it leaves the register file or the on-chip memory.
 //
 // Latency: 0 cycles.
 module memory_bounds
@@ -9,17 +9,17 @@ module memory_bounds
   input  target_e         target_i,
   input  transfer_t       transfer_i,
   output logic            outside_o,
-  output logic      [6:0] beats_o      // less one
+  output logic      [6:0] beats_o      // number of beats, less one
 );
 
   localparam int unsigned RegisterBits = $clog2(512);
   localparam int unsigned OnChipBits = $clog2(OnChipBytes);
 
-  // Of the last byte, counted from the beat in which the first lies.
-  /* verilator lint_off UNUSEDSIGNAL */  // its place in the last beat
+  // Offset of the last byte from the start of the transfer's first beat.
+  /* verilator lint_off UNUSEDSIGNAL */  // the position within the last beat
   logic [        12:0] end_byte;
   /* verilator lint_on UNUSEDSIGNAL */
-  logic [OnChipBits:0] past;  // the byte behind the last
+  logic [OnChipBits:0] past;  // address of the byte behind the last
 
   assign end_byte = 13'(transfer_i.address[5:0]) + transfer_i.bytes - 13'd1;
   assign beats_o = end_byte[12:6];

@@ -1,14 +1,14 @@
-// Collects the reads of all sources in the order of their commands, and copies what the retransmission buffer is to
-// keep.
+// Merges the read data of all memories in the order of the commands, and copies first transmissions to the
+// retransmission buffer.
 //
-// Commands are out at all their sources at once; the sources keep the data until its turn. A command for the
-// retransmission buffer waits until the last copy into its slot that was asked for before it is stored, and not for
-// those into others: there are many while packets are sent again among new ones. Slots that share an entry of the
-// table wait for each other.
+// Commands are issued to all memories without waiting for each other; each memory holds its data until the command's
+// turn. A read of the retransmission buffer waits until the last earlier copy into the same slot is stored. It does
+// not wait for copies into other slots, because retransmissions and new packets often alternate. Slots that share an
+// entry of the table wait for each other.
 //
-// Latency: a command reaches its source after 1 cycle; a beat at a source leaves after 1 cycle.
-// Throughput: a beat every cycle, a command every cycle, up to 512 under way. Order: the commands'.
-// Stalls: commands, when the source they name has 32 waiting; beats, when the copy cannot be written.
+// Latency: a command reaches its memory after 1 cycle; a beat of a memory leaves after 1 cycle.
+// Throughput: a beat every cycle, a command every cycle, up to 512 in flight. Order: of the commands.
+// Stalls: commands, while the memory that they address has 32 waiting; beats, while the copy cannot be written.
 module memory_read
   import weft_pkg::*;
 #(
@@ -59,7 +59,7 @@ module memory_read
   output logic                retransmission_beat_ready_o,
   input  logic [BeatBits-1:0] retransmission_beat_i,
 
-  // The copies, to the writer of the retransmission buffer.
+  // Copies, to the writer of the retransmission buffer.
   output logic               copy_command_valid_o,
   input  logic               copy_command_ready_i,
   output logic        [41:0] copy_command_word_o,
@@ -103,15 +103,16 @@ module memory_read
     logic [6:0]  beats;
   } command_t;
 
-  // Copies begun before a command. The difference of two such counts is at most that of the commands under way.
+  // Number of copies begun before a command, modulo the type's range. Two counts in use differ by at most the number
+  // of commands in flight.
   typedef logic [10:0] copies_t;
 
-  // An entry of the table: 64 slots of 64 queue pairs.
+  // Index of the table: 64 slots of 64 queue pairs.
   typedef logic [11:0] slot_t;
 
   typedef struct packed {
     command_t command;
-    // Copies begun before it.
+    // Copies begun before this command.
     copies_t  copies;
   } retransmission_command_t;
 
@@ -268,7 +269,7 @@ module memory_read
   assign retransmission_command_word_o = retransmission_command.command.word;
   assign retransmission_command_beats_o = retransmission_command.command.beats;
 
-  // Number of copies including the last one into each slot.
+  // For each slot: the number of the last copy into it.
   assign copies_next = copies_begun_q + 1'b1;
   assign keep_slot = read_i.keep_address[SlotBits+:$bits(slot_t)];
   assign again_slot = read_i.transfer.address[SlotBits+:$bits(slot_t)];
@@ -298,7 +299,7 @@ module memory_read
     .clk_i,
     .rst_ni,
     .in_valid_i (own_pending_q),
-    /* verilator lint_off PINCONNECTEMPTY */  // each has its command in the other queue
+    /* verilator lint_off PINCONNECTEMPTY */  // never full, since each entry has its command in the other queue
     .in_ready_o (),
     /* verilator lint_on PINCONNECTEMPTY */
     .in_i       (own_read),
@@ -310,8 +311,9 @@ module memory_read
     /* verilator lint_on PINCONNECTEMPTY */
   );
 
-  // Of the copies begun before the command, those that are not stored, and which of them is the last one into the
-  // slot. What lies outside is stored already, and was counted a round ago or more.
+  // `copies_before`: copies that were begun before the command and are not stored yet. `copies_ahead`: how many of
+  // these end with the last copy into the command's slot. If it is outside their range, that last copy was stored
+  // long ago.
   assign copies_before = retransmission_command.copies - copies_done_q;
   assign copies_ahead = own - copies_done_q;
   assign copied = copies_before == '0 || copies_before[$bits(
@@ -328,7 +330,7 @@ module memory_read
     end
   end
 
-  // Data.
+  // Read data.
 
   logic [         6:0] index_q;
   logic                first;
@@ -337,7 +339,7 @@ module memory_read
   logic [BeatBits-1:0] source_beat;
   logic                free;
   logic                load;
-  // The beat that goes out, to the reader and to the copy.
+  // The beat at the output, for the reader and for the copy.
   logic                data_pending_q;
   logic                copy_pending_q;
   logic                last_q;
@@ -375,8 +377,8 @@ module memory_read
   assign host_beat_ready_o = load && order.source == SourceHost;
   assign retransmission_beat_ready_o = load && order.source == SourceRetransmission;
 
-  // A slot is a multiple of 4 KiB, so its first word is at the beginning of a page. All bytes of the words are copied:
-  // those around the transfer lie in the slot too, and a partial write would cost the memory a read.
+  // A slot is a multiple of 4 KiB, so its first word starts a page. All bytes of the words are copied: the slot has
+  // room for the bytes around the transfer, and a partial write would cost the memory a read.
   assign copy_command_valid_o = load && first && order.keep;
   assign copy_command_word_o = {order.slot, (SlotBits - 6)'(0)};
   assign copy_command_beats_o = order.beats;

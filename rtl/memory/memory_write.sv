@@ -1,12 +1,13 @@
-// Takes writes apart by target, and tells when each is visible.
+// Routes writes to their targets, and reports when each is visible.
 //
-// A write goes to its target and, written through, to HBM as well. One that leaves the register file or the on-chip
-// memory writes nowhere.
+// A write goes to its target; a write-through also goes to HBM. A write that leaves the register file or the on-chip
+// memory is not performed anywhere.
 //
-// Latency: a beat reaches its target 1 cycle after it comes in; `written_o` follows 1 cycle after the last beat is
+// Latency: a beat reaches its target 1 cycle after its arrival; `written_o` follows 1 cycle after the last beat is
 // stored, or 1 cycle after the answer of AXI4. Throughput: a beat every cycle, a command every cycle. Order: beats in
-// the order of commands, also over different targets; pulses in the order of commands. Stalls: commands while the one
-// before has beats to come or when about 250 writes are not visible yet; beats with the data channel of their target.
+// the order of commands, also across targets; pulses in the order of commands. Stalls: commands, while beats of the
+// previous command are missing or when about 250 writes are not visible yet; beats, with the data channel of their
+// target.
 module memory_write
   import weft_pkg::*;
 #(
@@ -64,12 +65,12 @@ module memory_write
     logic host;
   } answers_t;
 
-  // The command whose beats arrive.
+  // The command whose beats are arriving.
   logic                      current_valid_q;
   places_t                   current_places_q;
   logic                      current_on_chip_q;
   logic        [RowBits-1:0] current_word_q;
-  // The beat that goes out.
+  // The beat at the output.
   logic                      beat_valid_q;
   write_beat_t               beat_q;
   answers_t                  beat_answers_q;
@@ -112,7 +113,7 @@ module memory_write
     if (outside) places = '0;
   end
 
-  // Two more may lie between here and the FIFO of answers.
+  // The margin covers the two writes that may be between here and the FIFO of answers.
   assign write_ready_o = (!current_valid_q || (take_beat && write_data_i.last)) && hbm_command_ready_i
       && host_command_ready_i && answers_level < 9'(UnansweredDepth - 4);
   assign take_command = write_valid_i && write_ready_o;
@@ -192,7 +193,7 @@ module memory_write
     .level_o    (answers_level)
   );
 
-  // Answers may come before their turn: they are counted.
+  // AXI4 answers may arrive before the turn of their write, so they are counted.
   assign written_o = answers_valid && (!answers.hbm || hbm_done_q != '0) && (!answers.host || host_done_q != '0);
 
   always_ff @(posedge clk_i) begin
@@ -209,7 +210,7 @@ module memory_write
   assign idle_o = !write_valid_i && !write_data_valid_i && !current_valid_q && !beat_valid_q && !answers_valid;
 
 `ifndef SYNTHESIS
-  // The beats of a command are as many as its words.
+  // Check: a command has as many beats as words.
   logic [6:0] beats_left_q;
   always_ff @(posedge clk_i) begin
     if (take_command) beats_left_q <= command_beats_o;

@@ -1,6 +1,6 @@
 // Memory on the chip, in rows of 64 bytes, with one write port and one read port.
 //
-// Latency: a read returns its row 2 cycles after it is asked; one that is asked in the cycle after a write sees it.
+// Latency: a read returns its row after 2 cycles; a read requested in the cycle after a write sees that write.
 // Throughput: one write and one read every cycle. Never stalls. The contents at power-on are undefined.
 module on_chip_memory
   import weft_pkg::*;
@@ -21,7 +21,7 @@ module on_chip_memory
 
   (* ram_style = Style *)
   logic [BeatBits-1:0] memory [Bytes/BeatBytes];
-  // UltraRAM is fast only with its output register.
+  // UltraRAM reaches its full clock rate only with its output register.
   logic [BeatBits-1:0] row_q;
   logic                read_q;
 

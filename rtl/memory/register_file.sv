@@ -1,6 +1,6 @@
-// 512 bytes of registers that engines see without a read.
+// 512 bytes of registers that engines see as wires, without a read.
 //
-// Latency: a write shows in the cycle after it. Throughput: one write every cycle. Never stalls. The contents at
+// Latency: a write is visible in the next cycle. Throughput: one write every cycle. Never stalls. The contents at
 // power-on are those of the flip-flops; a reset keeps them, as it keeps all memory.
 module register_file
   import weft_pkg::*;

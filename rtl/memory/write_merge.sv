@@ -1,12 +1,13 @@
-// Lets several sources write to the memories behind the regions: commands in fair turns, data in the order of the
+// Merges several sources of writes to the memories of the regions: commands round-robin, data in the order of the
 // commands.
 //
-// Each source sends its data behind its commands, and is told when each of its writes is visible, in their order.
+// Each source sends its data behind its commands, and gets a pulse when each of its writes is visible, in their
+// order.
 //
-// Latency: 0 cycles for a command, an answer, and a beat that comes a cycle or more after its command. Throughput: a
-// command and a beat every cycle. Order: kept for each source. Stalls: a source while another one's turn is; data
-// until the data of all earlier commands has passed; commands while the data of 16, or the answers to 512, are
-// outstanding.
+// Latency: 0 cycles for a command, for a pulse, and for a beat that arrives a cycle or more after its command.
+// Throughput: a command and a beat every cycle. Order: kept for each source. Stalls: a source, during another one's
+// turn; data, until the data of all earlier commands has passed; commands, while the data of 16 commands or the
+// pulses of 512 are outstanding.
 module write_merge
   import weft_pkg::*;
 #(
@@ -65,8 +66,8 @@ module write_merge
     .grant_o    (source)
   );
 
-  // Whose data is next, and whose answer. The first is held in a register: the frames that the data comes from are
-  // taken in the same cycle.
+  // The source whose data is next, and the source of the next pulse. The former is held in a register, because the
+  // data's frames are accepted by it in the same cycle.
   logic    queued_valid;
   source_t queued_source;
   logic    data_free;

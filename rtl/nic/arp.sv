@@ -1,18 +1,18 @@
-// Address resolution (RFC 826): answers requests for the port's address, and keeps a table of neighbours.
+// Address resolution (RFC 826): answers requests for the port's address, and keeps the neighbour table.
 //
-// The table is a hash table in block RAM: sets of four, searched at once. Only stations that were asked, or that ask
-// for this port, get an entry: an unsolicited claim cannot redirect a neighbour's traffic. In a full set the entries
-// give way in turn, those by hand only to others by hand. A lookup of an unknown neighbour makes a request leave, and
-// again when asked for after `RequestInterval`.
+// The table is a 4-way hash table in block RAM; the four entries of a set are compared at once. Only stations that
+// this card asked for, or that ask for this port, get an entry, so an unsolicited claim cannot redirect a neighbour's
+// traffic. In a full set entries are replaced in turn; a static entry is replaced only by another static entry. A
+// lookup of an unknown neighbour sends a request, and a lookup after `RequestInterval` sends another.
 //
-// Latency of a lookup: 4 cycles. Throughput: one lookup, frame or entry in 4 cycles; entries go before frames, frames
-// before lookups. Order: kept for each. Stalls: its inputs while busy, when four packets wait to be sent, or when a
-// result is not taken; and for a cycle per set after reset, when the table is emptied.
+// Latency of a lookup: 4 cycles. Throughput: one lookup, frame or entry in 4 cycles; priority: entries, frames,
+// lookups. Order: kept for each of the three. Stalls: the inputs while busy, while four packets wait to be sent, or
+// while a result is not accepted; and for a cycle per set after reset, while the table is cleared.
 module arp
   import weft_pkg::*;
 #(
   parameter int unsigned Entries = 512,
-  // Asking for the same neighbour again waits this long: 1 ms.
+  // Shortest time between two requests for the same neighbour: 1 ms.
   parameter int unsigned RequestInterval = 250_000
 ) (
   input  logic          clk_i,
@@ -20,13 +20,13 @@ module arp
   input  cycles_t       now_i,
   input  mac_address_t  hardware_i,
   input  ipv4_address_t address_i,
-  // A learned neighbour is forgotten after this many cycles; 0: never.
+  // A learned entry expires after this many cycles; 0: never.
   input  cycles_t       age_limit_i,
   // ARP frames.
   input  logic          frame_valid_i,
   output logic          frame_ready_o,
   // verilator lint_off UNUSEDSIGNAL
-  input  beat_t         frame_i,          // all is in the first beat, whatever its length
+  input  beat_t         frame_i,          // an ARP packet is in the first beat, whatever the frame's length
   // verilator lint_on UNUSEDSIGNAL
   // Requests and replies to send.
   output logic          out_valid_o,
@@ -39,7 +39,7 @@ module arp
   input  logic          result_ready_i,
   output logic          result_hit_o,
   output mac_address_t  result_mac_o,
-  // Entries by hand, which do not age and give way only to each other.
+  // Static entries from the driver. They do not age, and only static entries replace them.
   input  logic          entry_valid_i,
   output logic          entry_ready_o,
   input  ipv4_address_t entry_address_i,
@@ -58,10 +58,10 @@ module arp
   typedef struct packed {
     logic          valid;
     logic          by_hand;
-    logic          known;    // otherwise it was asked for
+    logic          known;    // 0: requested, and not answered yet
     ipv4_address_t address;
     mac_address_t  mac;
-    cycles_t       since;    // asked or learned
+    cycles_t       since;    // when it was requested or learned
   } entry_t;
 
   typedef entry_t [Ways-1:0] set_t;
@@ -86,7 +86,7 @@ module arp
     Look
   } job_e;
 
-  // Neighbours of one network differ in their low bits.
+  // Neighbours of one network differ in their low address bits, so the hash uses these.
   function automatic set_index_t set_of(ipv4_address_t address);
     return set_index_t'(address) ^ set_index_t'(address >> SetBits) ^ set_index_t'(address >> 16);
   endfunction
@@ -108,14 +108,14 @@ module arp
   way_t                way_q;
   logic                hit_q;
   // verilator lint_off UNUSEDSIGNAL
-  entry_t              found_q;  // of which the address has been compared
+  entry_t              found_q;  // its address has been compared already
   // verilator lint_on UNUSEDSIGNAL
   cycles_t             elapsed_q;
   way_t                victim_q;
   logic                result_valid_q;
   logic                result_hit_q;
   mac_address_t        result_mac_q;
-  // A frame has one beat; what follows it is not looked at.
+  // ARP fits in one beat; further beats of a frame are ignored.
   logic                rest_q;
 
   logic                packet_ready;
@@ -126,7 +126,7 @@ module arp
   logic                frame_ours;
   logic          [2:0] unused_level;
 
-  // Choice of the next job.
+  // Selects the next job.
   assign free = state_q == Idle && packet_ready;
   assign entry_ready_o = free;
   assign frame_ready_o = rest_q || (free && !entry_valid_i);
@@ -186,8 +186,8 @@ module arp
     .read_data_o(read_set)
   );
 
-  // The entry that holds the address; or else where one can be put: a free place, or the next in turn that was not
-  // entered by hand.
+  // The entry that holds the address; otherwise the slot to use: an empty one, or the next in turn that is not
+  // static.
   logic match_hit;
   way_t match_way;
   way_t turn;
@@ -210,7 +210,7 @@ module arp
     end
   end
 
-  // Action on the entry.
+  // Update of the entry.
   entry_t entry;
   logic   known;
   logic   ask;
@@ -230,7 +230,7 @@ module arp
     };
     unique case (job_q)
       Enter:   store = 1'b1;
-      // An entry made by hand is permanent; a set full of such has no room.
+      // A static entry is permanent; a set full of static entries has no room for a learned one.
       Learn:   store = (request_q || hit_q) && !found_q.by_hand;
       default: store = ask && !found_q.by_hand;
     endcase
@@ -319,7 +319,7 @@ module arp
     .level_o(unused_level)
   );
 
-  // The frame, first byte on the left: 42 bytes, and padding to 60.
+  // The frame, first byte on the left: 42 bytes, padded to 60.
   logic [479:0] frame;
   assign frame = {
     packet_out.reply ? packet_out.mac : 48'hffff_ffff_ffff,

@@ -1,4 +1,4 @@
-// Sums the 16-bit words of a frame's chosen bytes in one's complement (RFC 1071).
+// Sums the 16-bit words of selected bytes of a frame in one's complement (RFC 1071).
 //
 // Latency: 5 cycles from the last beat to the result. Throughput: one beat every cycle. Never stalls.
 module beat_sum
@@ -10,16 +10,16 @@ module beat_sum
   input  logic                 first_i,
   input  logic                 last_i,
   input  logic [ BeatBits-1:0] data_i,
-  // Bytes that count.
+  // Mask of the bytes to sum.
   input  logic [BeatBytes-1:0] mask_i,
-  // Added once, valid with the first beat.
+  // Initial value of the sum, valid with the first beat.
   input  logic [         19:0] seed_i,
   output logic                 result_valid_o,
   output logic [         15:0] result_o
 );
 
-  // Sums of two words, of eight of these, then the accumulator. The first adder stands alone in its cycle: beats come
-  // late in it.
+  // Adder tree: sums of two words; sums of eight of these; the accumulator. Only the first adder is in the first
+  // cycle, because beats arrive late in that cycle.
   logic        valid_1_q;
   logic        first_1_q;
   logic        last_1_q;
@@ -31,14 +31,14 @@ module beat_sum
   logic [19:0] sums_2_q   [ 2];
   logic [19:0] seed_2_q;
   logic        last_3_q;
-  // 32 words in each of 256 beats, and the seed.
+  // Width for 32 words in each of 256 beats, and the seed.
   logic [30:0] total_3_q;
   logic        last_4_q;
   logic [16:0] folded_4_q;
   logic        last_5_q;
   logic [15:0] folded_5_q;
 
-  // The first byte of a word is the higher one.
+  // The first byte of a 16-bit word is its high byte.
   function automatic logic [16:0] word(logic [15:0] data, logic [1:0] mask);
     return {1'b0, data[7:0] & {8{mask[0]}}, data[15:8] & {8{mask[1]}}};
   endfunction

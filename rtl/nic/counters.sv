@@ -1,21 +1,22 @@
-// Counts events in 64 bits each.
+// 64-bit event counters.
 //
-// Each event has a small counter in front of a RAM. A scan visits one event a cycle and adds what its small counter
-// holds to the RAM, which takes `N` cycles for all: a small counter can hold that many pulses, so none is lost.
+// Each event has a small counter in front of a RAM. A scan visits one event a cycle, adds its small counter to the
+// RAM and clears it. A scan of all `N` events takes `N` cycles, and a small counter can hold `N` pulses, so none is
+// lost.
 //
-// A read returns when the scan has come to the counter: all pulses up to then are in the value.
+// A read waits for the scan to reach its counter, so the value includes all pulses up to then.
 //
-// Latency of a read: 3 to N + 2 cycles. Throughput: all events every cycle. The first N cycles after reset begin at
-// zero. A simulator may skip cycles in which there is neither an event nor a read.
+// Latency of a read: 3 to N + 2 cycles. Throughput: all events every cycle. The first scan after reset starts all
+// counters at zero. A simulator may skip cycles without an event or a read.
 module counters #(
   parameter int unsigned N = 128,  // at least 4
   localparam int unsigned IndexBits = $clog2(N)
 ) (
   input  logic                 clk_i,
   input  logic                 rst_ni,
-  // One-cycle pulses; any number of them in the same cycle.
+  // One-cycle pulses; any number of them may coincide.
   input  logic [        N-1:0] events_i,
-  // One read at a time: the next is taken when the value has been given.
+  // One read at a time: the next is accepted when the value has been returned.
   input  logic                 read_valid_i,
   output logic                 read_ready_o,
   input  logic [IndexBits-1:0] read_index_i,
@@ -30,7 +31,7 @@ module counters #(
 
   front_t [N-1:0] front_q;
   index_t         index_q;
-  logic           fresh_q;  // the RAM's words have no value yet
+  logic           fresh_q;  // first scan after reset: the RAM's words are undefined
 
   index_t         index_1_q;
   front_t         front_1_q;
@@ -92,7 +93,7 @@ module counters #(
     end
   end
 
-  // The value must have been scanned after the read came: its scan began with the read or later.
+  // The value must come from a scan that was made with or after the read request.
   logic asked_1_q;
   logic asked_2_q;
   always_ff @(posedge clk_i) begin

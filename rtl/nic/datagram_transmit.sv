@@ -1,10 +1,11 @@
-// Sends UDP datagrams: IPv4 and UDP headers with checksums, to the station that the neighbour table names.
+// Sends UDP datagrams: adds IPv4 and UDP headers with checksums, and the destination's MAC address from the neighbour
+// table.
 //
-// A datagram to a neighbour that is not known is dropped and counted; the table sends a request in its place.
+// A datagram to a neighbour that is not in the table is dropped and counted; the table sends an ARP request instead.
 //
-// Latency: 10 cycles from the last beat of the payload to the first of the frame, if the neighbour's address has come
-// by then. Throughput: one beat every cycle, and 10 cycles more for each datagram. Order: kept. Stalls: its input
-// while a datagram is prepared, and when 512 beats or 64 datagrams wait.
+// Latency: 10 cycles from the last beat of the payload to the first of the frame, if the neighbour's address is known
+// by then. Throughput: one beat every cycle, and 10 extra cycles for each datagram. Order: kept. Stalls: the input,
+// while a datagram is prepared, and while 512 beats or 64 datagrams wait.
 module datagram_transmit
   import weft_pkg::*;
 (
@@ -15,7 +16,7 @@ module datagram_transmit
   input  logic                            datagram_valid_i,
   output logic                            datagram_ready_o,
   input  datagram_send_t                  datagram_i,
-  // Payload of the datagrams, each from byte 0 of a beat; none for an empty one.
+  // Payload of the datagrams, each starting at byte 0 of a beat; an empty datagram has no beat.
   input  logic                            payload_valid_i,
   output logic                            payload_ready_o,
   input  beat_t                           payload_i,
@@ -30,7 +31,7 @@ module datagram_transmit
   output logic                            out_valid_o,
   input  logic                            out_ready_i,
   output beat_t                           out_o,
-  // Valid with the first beat: tell when the frame leaves.
+  // Valid with the first beat: report when the frame leaves.
   output logic                            out_stamp_o,
   output logic                      [7:0] out_tag_o,
   output datagram_transmit_events_t       events_o,
@@ -46,10 +47,10 @@ module datagram_transmit
 
   typedef enum logic [2:0] {
     Idle,
-    Add,      // the words of the headers are summed ...
+    Add,      // sums the words of the headers ...
     Seed,     // ... in two steps
     Payload,
-    Wait      // for the sum and the neighbour
+    Wait      // waits for the sum and the neighbour
   } state_e;
 
   typedef struct packed {
@@ -87,12 +88,12 @@ module datagram_transmit
   assign datagram_ready_o = state_q == Idle;
   assign udp_length = 16'(header_q.bytes) + 16'd8;
 
-  // The neighbour.
+  // Neighbour lookup.
   assign lookup_valid_o = state_q != Idle && !asked_q;
   assign lookup_o = header_q.destination;
   assign result_ready_o = state_q != Idle && !told_q;
 
-  // The payload. An empty datagram has a beat in the buffer all the same.
+  // Payload. An empty datagram occupies one beat of the buffer as well.
   always_comb begin
     in_valid = state_q == Payload && (payload_valid_i || header_q.bytes == '0);
     in_beat  = payload_i;
@@ -132,7 +133,7 @@ module datagram_transmit
   assign judge = state_q == Wait && told_q && summed_q;
   assign verdict.mac = mac_q;
   assign verdict.ip_checksum = ~fold(ip_sum_q);
-  // Zero would mean that there is no checksum.
+  // A checksum of zero would mean that the datagram has none.
   assign verdict.udp_checksum = sum_q == 16'hffff ? 16'hffff : ~sum_q;
 
   always_ff @(posedge clk_i) begin
@@ -141,7 +142,7 @@ module datagram_transmit
       source_sum_q <= 18'(address_i[31:16]) + 18'(address_i[15:0]);
       destination_sum_q <= 18'(header_q.destination[31:16]) + 18'(header_q.destination[15:0]);
       port_sum_q <= 19'(header_q.source_port) + 19'(header_q.destination_port);
-      // Twice: in the pseudo header and in UDP's.
+      // The length counts twice: in the pseudo header and in the UDP header.
       length_sum_q <= {2'b0, udp_length, 1'b0} + 19'(ProtocolUdp);
     end
     if (state_q == Seed) begin
@@ -185,7 +186,7 @@ module datagram_transmit
     end
   end
 
-  // Frames that wait to leave.
+  // Frames that wait to be sent.
   logic           wait_valid;
   logic           wait_ready;
   // verilator lint_off UNUSEDSIGNAL
@@ -221,7 +222,7 @@ module datagram_transmit
     .idle_o(buffer_idle)
   );
 
-  // The headers go in front: the payload moves up by 42 bytes.
+  // The headers are prepended, which shifts the payload by 42 bytes.
   logic         [8*HeaderBytes-1:0] header;  // first byte on the left
   logic         [8*HeaderBytes-1:0] front;
   logic         [8*HeaderBytes-1:0] rest_q;
@@ -262,7 +263,7 @@ module datagram_transmit
     end
   end
 
-  // Bytes of the frame from this beat on.
+  // Bytes of the frame that remain, this beat included.
   assign left = out_first_q ? wait_header.bytes + frame_bytes_t'(HeaderBytes) : left_q;
   assign ends = left <= frame_bytes_t'(BeatBytes);
   assign step = (wait_valid || flush_q) && (!out_valid_q || out_ready_i);

@@ -1,4 +1,4 @@
-// What the gateware counts: the events of all blocks, in the order of the counters' numbers, from bit 0 on the right.
+// Counted events of all blocks. Bit n of the struct, counted from the right, is counter n.
 package events_pkg;
 
   import weft_pkg::*;

@@ -1,15 +1,15 @@
-// Stores whole frames and gives them out when a verdict has been passed on each.
+// Stores whole frames and releases or drops each by a verdict.
 //
-// A frame that the buffer has no room for is dropped as a whole, or with `Stall` waits at the input. Each frame that
-// was kept needs one verdict, at the earliest with its last beat: a refused frame is forgotten.
+// A frame that finds no room is dropped as a whole, or, with `Stall`, waits at the input. Each stored frame needs one
+// verdict, at the earliest with its last beat; a bad verdict drops the frame.
 //
 // Latency: 2 cycles from a frame's last beat and its verdict to its first beat at the output. Throughput: one beat
-// every cycle; a frame that is refused costs one cycle. Order: kept. Stalls: never without `Stall`; otherwise its
-// input when full, but a frame longer than the buffer is dropped rather than blocking it for ever.
+// every cycle; a refused frame costs one cycle. Order: kept. Stalls: without `Stall` never. With it, the input stalls
+// when the buffer is full; only a frame longer than the buffer is dropped, since it would block the input for ever.
 module frame_buffer
   import weft_pkg::*;
 #(
-  // Attributes given with the last beat of a frame, and with the verdict.
+  // Attributes that accompany the last beat of a frame, and the verdict.
   parameter type         Info    = logic,
   parameter type         Verdict = logic,
   parameter int unsigned Beats   = 512,
@@ -23,7 +23,7 @@ module frame_buffer
   input  beat_t  in_i,
   // Valid with the last beat.
   input  Info    in_info_i,
-  // With the last beat: the frame is kept, or dropped for want of room.
+  // Valid with the last beat: the frame was stored, or was dropped for lack of room.
   output logic   kept_o,
   output logic   dropped_o,
   input  logic   verdict_valid_i,
@@ -54,7 +54,7 @@ module frame_buffer
 
   position_t head_q;
   position_t tail_q;
-  // Beginning of the frame that arrives.
+  // Start of the frame that is arriving.
   position_t start_q;
   logic      dropping_q;
 
@@ -67,12 +67,12 @@ module frame_buffer
   end_t      end_in;
   assign end_in = '{info: in_info_i, behind: tail_q + 1'b1};
 
-  // Whether there is room for this beat, and for the entry of its frame.
+  // Whether there is room for this beat, and for an entry for its frame.
   assign full   = (tail_q - head_q) == position_t'(Beats);
   assign room   = !full && ends_ready;
 
   if (Stall) begin : g_stall
-    // The frame fills the buffer alone, and would wait without end.
+    // A frame that fills the whole buffer would wait for ever, so it is not stalled but dropped.
     assign in_ready_o = dropping_q || room || (tail_q - start_q) == position_t'(Beats);
   end else begin : g_drop
     assign in_ready_o = 1'b1;
@@ -157,14 +157,14 @@ module frame_buffer
     .read_data_o(out)
   );
 
-  // The oldest frame is read beat by beat. Its entry leaves with its last beat, since it holds what comes with the
-  // frame; so the first beat of the next one is read a cycle later.
+  // The oldest frame is read beat by beat. Its entry holds the attributes for the output, so it is popped with the
+  // last beat; the first beat of the next frame is therefore read one cycle later.
   assign read  = ended_valid && judged_valid && judged.good && (!out_valid_q || (out_ready_i && out_more_q));
   assign skip  = ended_valid && judged_valid && !judged.good;
   assign leave = skip || (out_valid_q && out_ready_i && !out_more_q);
 
   always_ff @(posedge clk_i) begin
-    // Whether beats of this frame follow the one that was read.
+    // More beats of this frame follow the one that was read.
     if (read) out_more_q <= head_q + 1'b1 != ended.behind;
   end
 

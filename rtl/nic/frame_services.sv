@@ -1,9 +1,9 @@
-// What a port does with frames that are not RoCE: ARP, echo, datagrams to engines, all else to the host; and the
-// datagrams and host frames that it sends.
+// Handles frames that are not RoCE. Received: ARP, echo requests, datagrams for engines, everything else for the
+// host. Sent: the datagrams of engines and the frames of the host.
 //
-// Latency, throughput and order: as its parts say. Frames of one class stay in order, different classes overtake each
-// other. Stalls: the receive path's buffer while an ARP or echo answer cannot leave; hosts and engines that are slow
-// lose frames, which are counted, and hold up nothing.
+// Latency, throughput and order: see the parts. Frames of one class stay in order; different classes may overtake
+// each other. Stalls: the receive path's buffer stalls while an ARP or echo reply cannot leave. A slow host or engine
+// stalls nothing: its frames are dropped and counted.
 module frame_services
   import weft_pkg::*;
 (
@@ -17,7 +17,7 @@ module frame_services
   input  logic                            other_valid_i,
   output logic                            other_ready_o,
   input  beat_t                           other_i,
-  // Of `other_frame_t`, valid with every beat.
+  // Fields of `other_frame_t`, valid with every beat.
   input  other_class_e                    other_class_i,
   input  cycles_t                         other_timestamp_i,
   output logic                            to_host_valid_o,
@@ -40,7 +40,7 @@ module frame_services
   input  logic                            payload_send_valid_i,
   output logic                            payload_send_ready_o,
   input  beat_t                           payload_send_i,
-  // An engine's messages ask for neighbours too.
+  // Neighbour lookups for an engine's messages.
   input  logic                            engine_lookup_valid_i,
   output logic                            engine_lookup_ready_o,
   input  ipv4_address_t                   engine_lookup_i,
@@ -82,7 +82,7 @@ module frame_services
     cycles_t timestamp;
   } stamped_t;
 
-  // Each class to its block.
+  // Routes each class to its block.
   logic arp_ready;
   logic echo_ready;
   logic sockets_ready;
@@ -199,7 +199,7 @@ module frame_services
     .grant_o(unused_control_grant)
   );
 
-  stamped_t closed;  // to ports that no engine has opened
+  stamped_t closed;  // datagrams to ports that no engine has opened
   logic     closed_valid;
   logic     closed_ready;
   logic     sockets_idle;

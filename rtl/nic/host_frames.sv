@@ -1,16 +1,17 @@
-// Frames to and from the host: all traffic that the card does not serve itself.
+// Frames to and from the host: all traffic that the card does not handle itself.
 //
-// Both directions store whole frames, so that a slow host holds up neither what else arrives nor the wire. A frame to
+// Both directions store whole frames, so a slow host stalls neither other received traffic nor the wire. A frame to
 // the host that finds no room is dropped and counted; frames from the host wait.
 //
-// Latency: 2 cycles from a frame's last beat to its first beat on the other side. Throughput: one beat every cycle, one
-// cycle more for each frame. Order: kept. Stalls: from the wire never; from the host when 512 beats or 64 frames wait.
+// Latency: 2 cycles from a frame's last beat to its first beat on the other side. Throughput: one beat every cycle,
+// and one extra cycle for each frame. Order: kept. Stalls: from the wire never; from the host, while 512 beats or 64
+// frames wait.
 module host_frames
   import weft_pkg::*;
 (
   input  logic                clk_i,
   input  logic                rst_ni,
-  // From the wire; the time stamp is valid with the first beat.
+  // Frames from the wire; the time stamp is valid with the first beat.
   input  logic                frame_valid_i,
   output logic                frame_ready_o,
   input  beat_t               frame_i,
@@ -38,7 +39,7 @@ module host_frames
     cycles_t      timestamp;
   } info_t;
 
-  // Of the frame that comes in: time stamp, and bytes before this beat.
+  // Of the frame that is arriving: time stamp, and bytes before this beat.
   logic               first_q;
   cycles_t            timestamp_q;
   frame_bytes_t       before_q;

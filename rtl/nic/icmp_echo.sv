@@ -1,10 +1,10 @@
 // Answers ICMP echo requests (RFC 792).
 //
-// The headers of a request are turned round in its first beat, with its checksums updated (RFC 1624, equation 3), and
-// all else passes through; only what lies behind the IPv4 packet is cut off. The checksum of an answer whose words
-// are all zero is 0 here and 0xffff if computed anew: both are right.
+// The reply is made in the request's first beat: source and destination are swapped and the checksums updated (RFC
+// 1624, equation 3). All other bytes pass unchanged, and bytes behind the IPv4 packet are cut off. If all words of a
+// reply are zero, its updated checksum is 0, whereas a new computation would give 0xffff; both are valid.
 //
-// Latency: 1 cycle. Throughput: one beat every cycle. Order: kept. Stalls: its input when the output does.
+// Latency: 1 cycle. Throughput: one beat every cycle. Order: kept. Stalls: the input when the output does.
 module icmp_echo
   import weft_pkg::*;
 (
@@ -37,15 +37,15 @@ module icmp_echo
     return sum[15:0] + 16'(sum[16]);
   endfunction
 
-  // `checksum` of data in which `old_word` becomes `new_word`.
+  // `checksum` after `old_word` in the data was replaced by `new_word`.
   function automatic logic [15:0] updated(logic [15:0] checksum, logic [15:0] old_word, logic [15:0] new_word);
     return ~add(add(~checksum, ~old_word), new_word);
   endfunction
 
   logic                 first_q;
-  // Nothing more of this frame belongs to the packet.
+  // The rest of this frame is behind the IPv4 packet.
   logic                 behind_q;
-  // Bytes of the packet from this beat on.
+  // Bytes of the packet that remain, this beat included.
   logic  [        16:0] left_q;
   logic  [        16:0] left;
   logic                 ends;

@@ -1,7 +1,8 @@
-// Lets two blocks ask the neighbour table: one question at a time, in fair turns, and the answer to who asked.
+// Shares the neighbour table between two blocks: one lookup at a time, round-robin; the result goes to the block that
+// made the lookup.
 //
-// Latency: 0 cycles. Throughput: that of the table, less one cycle each. Order: kept for each. Stalls: a question
-// while the one before it is open.
+// Latency: 0 cycles. Throughput: that of the table, with one extra cycle for each lookup. Order: kept for each block.
+// Stalls: a lookup while another one is in progress.
 module neighbour_lookups
   import weft_pkg::*;
 (
@@ -12,7 +13,7 @@ module neighbour_lookups
   input  ipv4_address_t [1:0] lookup_i,
   output logic          [1:0] result_valid_o,
   input  logic          [1:0] result_ready_i,
-  // To the table, whose answers go to both as they are.
+  // Port of the table. Its result is wired to both blocks; only `valid` differs.
   output logic                lookup_valid_o,
   input  logic                lookup_ready_i,
   output ipv4_address_t       lookup_o,

@@ -1,11 +1,12 @@
-// The driver's registers, behind AXI4-Lite: turns its mailboxes into the streams that tables and state machines take.
+// The driver's registers, behind AXI4-Lite. Commands written to its mailboxes become the input streams of the tables
+// and state machines.
 //
-// The registers are those of registers.rdl. A mailbox's command is offered from the cycle after the driver wrote
-// `go`, and its bit in `status` is set until it has been taken, or, where there is an answer, until that has come.
-// One command at a time is under way for each mailbox; `go` is ignored while it is.
+// registers.rdl defines the registers. A mailbox offers its command from the cycle after the driver wrote `go`. Its
+// bit in `status` is set until the command is accepted or, if the command has an answer, until the answer arrives.
+// Each mailbox has at most one command in progress; while it has, `go` is ignored.
 //
-// Latency: 3 cycles from the address and data of a write to a command. Throughput: one access every cycle. Order:
-// accesses in order, mailboxes independent of each other. Stalls: never because of a mailbox.
+// Latency: 3 cycles from the address and data of a write to the command. Throughput: one access every cycle. Order:
+// accesses stay in order; mailboxes are independent of each other. Stalls: a busy mailbox never stalls an access.
 module register_block
   import weft_pkg::*;
   import engines_pkg::*;
@@ -37,7 +38,7 @@ module register_block
   input  logic                                     axil_rready_i,
   output logic              [                31:0] axil_rdata_o,
   output logic              [                 1:0] axil_rresp_o,
-  // Of the port.
+  // Settings of the port.
   output mac_address_t                             hardware_o,
   output ipv4_address_t                            address_o,
   output logic                                     rate_control_o,
@@ -52,7 +53,7 @@ module register_block
   input  logic                                     region_write_ready_i,
   output region_index_t                            region_write_index_o,
   output region_t                                  region_write_o,
-  // Control of queue pairs; `done` is one cycle long and follows each operation.
+  // Control of queue pairs; `done` is a pulse that follows each operation.
   output logic                                     control_valid_o,
   input  logic                                     control_ready_i,
   output control_t                                 control_o,
@@ -66,7 +67,7 @@ module register_block
   output socket_entry_t                            socket_o,
   input  logic                                     socket_done_i,
   input  logic                                     socket_refused_i,
-  // State of a queue pair, requester and responder as the integration lays it out.
+  // State of a queue pair. The enclosing module chooses the layout of requester and responder.
   output logic                                     query_valid_o,
   input  logic                                     query_ready_i,
   output qp_index_t                                query_qp_o,
@@ -114,7 +115,7 @@ module register_block
     .hwif_out(out)
   );
 
-  // The mailboxes. `offered` is the valid of a stream, `busy` stays until there is an answer.
+  // The mailboxes. `offered` is the valid of the command's stream; `busy` stays until the answer arrives.
   typedef enum logic [2:0] {
     QueuePair,
     Region,
@@ -150,7 +151,7 @@ module register_block
     taken[Socket] = socket_ready_i;
     taken[Query] = query_ready_i;
     taken[Counter] = counter_ready_i;
-    // Those without an answer are done when they are taken.
+    // Commands without an answer are done when they are accepted.
     answered = offered_q & taken & ~Answers;
     answered[Control] = control_done_i;
     answered[Socket] = socket_done_i;
@@ -245,7 +246,7 @@ module register_block
           snap: out.sniffer.snap.bytes.value
       };
 
-  // The word of a call is there in the cycle after it was written.
+  // The word of an engine call is readable in the cycle after it was written.
   logic word_valid_q;
 
   always_ff @(posedge clk_i) begin

@@ -1,12 +1,13 @@
-// RoCE alone, with the signals that a shell expects: the card without an engine, and its queues in the host's memory.
+// RoCE only, with the signals that a shell expects: the card without an engine, with its queues in the host's memory.
 //
 // AXI4-Stream to and from a MAC, AXI4-Lite for registers, AXI4 to memory and to a DMA bridge. The host posts work
-// requests and receives completions through `work_queues`; frames that are not RoCE, ARP or echo requests are dropped,
-// as if no host stack were there. `s_axis_rx` has no ready: the card takes a beat in every cycle. `tuser` marks a frame
-// that the MAC found bad. Four masters: HBM and host are where regions lie, `retransmission` is a copy of what is sent
-// from host memory (docs/integration.md has the size), `queues` is the queues' way to host memory.
+// requests and receives completions through `work_queues`. Frames other than RoCE, ARP and echo requests are dropped,
+// because there is no path to a host's network stack. `s_axis_rx` has no ready: the card accepts a beat in every
+// cycle. `tuser` marks a frame that the MAC found bad. There are four AXI4 masters: `hbm` and `host` hold the
+// regions; `retransmission` holds copies of data sent from host memory (docs/integration.md gives its size); `queues`
+// accesses the queues in host memory.
 //
-// Write responses are taken in every cycle, and every channel must answer in order: all identifiers are 0.
+// Write responses are accepted in every cycle. Every channel must answer in order, since all identifiers are 0.
 module roce_top
   import weft_pkg::*;
   import engines_pkg::*;
@@ -193,13 +194,13 @@ module roce_top
   input  logic [  1:0] m_axi_queues_rresp,
   input  logic         m_axi_queues_rlast,
 
-  // Level: a completion is in the host's memory that it has not consumed.
+  // Interrupt, level-sensitive: the host's memory holds a completion that the host has not consumed.
   output logic irq
 );
 
   localparam logic [2:0] BurstSize = 3'd6;
   localparam logic [1:0] BurstIncrementing = 2'd1;
-  // Modifiable and bufferable, as AMD's interconnects want it (AXI4, A4.4).
+  // Modifiable and bufferable, as AMD's interconnects require (AXI4, A4.4).
   localparam logic [3:0] CacheNormal = 4'b0011;
   localparam logic [2:0] ProtectionData = 3'b000;
 

@@ -1,27 +1,27 @@
-// Copies the frames that pass the port, as a capture in the pcapng format (draft-ietf-opsawg-pcapng): BALBOA, 4.7.
+// Captures the frames that pass the port in the pcapng format (draft-ietf-opsawg-pcapng): BALBOA, 4.7.
 //
-// Each frame that the filter takes becomes an Enhanced Packet Block, as the soft NIC's captures have them: interface
-// 0 for what was received and 1 for what was sent, direction in `epb_flags`, time of the first beat in nanoseconds
-// (`if_tsresol` 9; a cycle is 4 ns). Software writes the section header and the two interface blocks, and appends
-// what comes out here.
+// Each frame that passes the filter becomes an Enhanced Packet Block, as in the soft NIC's captures: interface 0 for
+// received frames and 1 for sent ones, direction in `epb_flags`, time of the first beat in nanoseconds (`if_tsresol`
+// 9; a cycle is 4 ns). Software writes the section header and the two interface blocks, and appends the blocks that
+// leave here.
 //
 // Latency: 6 cycles from a frame's last beat to the first of its block. Throughput: one beat every cycle, and one or
-// two more for each frame. Order: kept for each direction; blocks of the two take turns, so stamps of different
-// directions may be out of order. Stalls: never its taps; a frame that finds no room is dropped and counted.
+// two extra cycles for each frame. Order: kept for each direction. Blocks of the two directions alternate, so their
+// time stamps may be out of order. Stalls: never the port; a frame that finds no room is dropped and counted.
 module sniffer
   import weft_pkg::*;
 (
   input  logic            clk_i,
   input  logic            rst_ni,
   input  cycles_t         now_i,
-  // To be changed while no frame passes; `snap` 0 keeps frames whole.
+  // Must change only while no frame passes; `snap` 0 keeps frames whole.
   input  sniffer_config_t config_i,
-  // Beats that pass on the two sides of the MAC. The sniffer only watches.
+  // Beats that pass on the two sides of the MAC. The sniffer only observes them.
   input  logic            receive_valid_i,
   input  beat_t           receive_i,
   input  logic            transmit_valid_i,
   input  beat_t           transmit_i,
-  // Blocks, each from byte 0 of a beat.
+  // Blocks, each starting at byte 0 of a beat.
   output logic            out_valid_o,
   input  logic            out_ready_i,
   output beat_t           out_o,
@@ -33,7 +33,7 @@ module sniffer
   localparam int unsigned RoomBytes = BeatBytes - HeaderBytes;
   localparam int unsigned TailWords = 4;
   localparam int unsigned Words = BeatBytes / 4;
-  // Bytes of a block; a little more than those of a frame.
+  // Width of a block's length: a block is slightly longer than its frame.
   localparam int unsigned BlockBits = $bits(frame_bytes_t) + 1;
 
   typedef struct packed {
@@ -93,7 +93,7 @@ module sniffer
   logic  in_valid;
   logic  in_ready;
   // verilator lint_off UNUSEDSIGNAL
-  item_t in;  // the length of the last beat follows from the lengths
+  item_t in;  // `empty` of the last beat is ignored: the lengths determine it
   // verilator lint_on UNUSEDSIGNAL
   logic  in_last;
   logic  in_transmit;
@@ -115,7 +115,8 @@ module sniffer
     .grant_o(in_transmit)
   );
 
-  // The header goes in front: the frame moves up by 28 bytes; behind it, padding to 4 bytes and the tail.
+  // The block header is prepended, which shifts the frame by 28 bytes. Padding to 4 bytes and the trailer follow the
+  // frame.
   logic                             first_q;
   logic                             flush_q;
   logic                             out_valid_q;
@@ -127,7 +128,7 @@ module sniffer
   logic         [     BeatBits-1:0] finished;
   block_bytes_t                     padded;
   block_bytes_t                     total;
-  // Bytes of this block from this beat on: all, and those in front of the padding.
+  // Bytes of this block that remain, this beat included: in total, and those in front of the padding.
   block_bytes_t                     left;
   block_bytes_t                     left_q;
   block_bytes_t                     body;
@@ -162,7 +163,7 @@ module sniffer
   assign outbound = first_q ? in_transmit : transmit_q;
   assign tail = {32'(total), 32'd0, outbound ? 32'd2 : 32'd1, 32'h0004_0002};
 
-  // Words behind this one that are the block's, as far as they matter.
+  // Number of the block's words behind this one; saturated.
   logic [4:0] words_left;
   logic [4:0] behind;
   always_comb begin

@@ -1,4 +1,4 @@
-// Watches one direction and stores the frames that the filter takes, up to a length.
+// Observes one direction and stores the frames that pass the filter, truncated to the snap length.
 //
 // Latency: 4 cycles from a frame's last beat to its first beat at the output. Throughput: one beat every cycle.
 // Order: kept. Stalls: never; a frame that finds no room is dropped and counted.
@@ -8,17 +8,17 @@ module sniffer_tap
   input  logic            clk_i,
   input  logic            rst_ni,
   input  cycles_t         now_i,
-  // Both hold from the first beat of a frame to its last, or what is stored of it is cut or not.
+  // Both must be stable from the first beat of a frame to its last; otherwise its stored part is undefined.
   input  logic            enable_i,
   // verilator lint_off UNUSEDSIGNAL
-  input  sniffer_config_t config_i,         // its directions are `enable_i`
+  input  sniffer_config_t config_i,         // its directions are evaluated outside, into `enable_i`
   // verilator lint_on UNUSEDSIGNAL
   input  logic            valid_i,
   input  beat_t           beat_i,
   output logic            out_valid_o,
   input  logic            out_ready_i,
   output beat_t           out_o,
-  // With every beat: when the first beat passed, bytes that are stored, and bytes that the frame had.
+  // Valid with every beat: when the frame's first beat passed, bytes stored, and bytes that the frame had.
   output cycles_t         out_timestamp_o,
   output frame_bytes_t    out_captured_o,
   output frame_bytes_t    out_original_o,
@@ -43,7 +43,7 @@ module sniffer_tap
     return {half(data, at), half(data, at + 2)};
   endfunction
 
-  // What the filter says of a first beat.
+  // Result of the filter for a first beat.
   logic ipv4;
   logic roce;
   logic match;
@@ -69,7 +69,7 @@ module sniffer_tap
   frame_bytes_t before_q;
   frame_bytes_t ahead;
   frame_bytes_t whole;
-  // The part to store has ended before the frame; whether it has found room.
+  // `cut`: the part to store has ended, and the frame has not. `held`: that part found room.
   logic         cut_q;
   logic         held_q;
   logic         reaches;

@@ -1,14 +1,14 @@
-// Merges all frames into the stream of the MAC, in fair turns by whole frames, and fills short frames up to 60 bytes
-// with zeros.
+// Merges all frames into the stream to the MAC, round-robin by whole frames, and pads short frames with zeros to 60
+// bytes.
 //
-// RoCE, the engines' messages and the rest together take turns, and the rest in turn among themselves: with others
-// idle each has the whole rate, and whatever the others do, RoCE and the engines have every third frame.
+// RoCE, the engines' messages and all other sources take turns; the other sources share their turn round-robin. A
+// source has the full rate while the others are idle, and RoCE and the engines each get at least every third frame.
 //
-// A source that pauses inside a frame pauses the wire; all but the transport and the engines hand over whole frames
-// from a buffer.
+// A source that pauses within a frame pauses the wire. Therefore all sources but the transport and the engines send
+// whole frames from a buffer.
 //
-// Latency: 1 cycle. Throughput: one beat every cycle, also from frame to frame. Order: kept for each source. Stalls: a
-// source while another has its turn, and when the MAC does.
+// Latency: 1 cycle. Throughput: one beat every cycle, also from frame to frame. Order: kept for each source. Stalls:
+// a source during another one's turn, and when the MAC stalls.
 module transmit_merge
   import weft_pkg::*;
 (
@@ -22,7 +22,7 @@ module transmit_merge
   input  logic                                   engine_valid_i,
   output logic                                   engine_ready_o,
   input  beat_t                                  engine_i,
-  // Answers of ARP and ICMP.
+  // Replies of ARP and ICMP.
   input  logic                                   control_valid_i,
   output logic                                   control_ready_o,
   input  beat_t                                  control_i,
@@ -40,7 +40,7 @@ module transmit_merge
   output logic                   [ BeatBits-1:0] mac_data_o,
   output logic                   [BeatBytes-1:0] mac_keep_o,
   output logic                                   mac_last_o,
-  // When the first beat of a marked datagram left. Nobody holds it back: it is valid for one cycle.
+  // Cycle in which the first beat of a marked datagram left. There is no ready: it is valid for one cycle.
   output logic                                   stamp_valid_o,
   output logic                   [          7:0] stamp_tag_o,
   output cycles_t                                stamp_o,

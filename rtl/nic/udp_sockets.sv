@@ -1,19 +1,20 @@
-// Gives the datagrams that arrive to who has opened their port: an engine, or else the host.
+// Routes received datagrams to the engine that opened their port, or else to the host.
 //
-// The table of open ports is a hash table in RAM: 64 sets of four, searched at once. The hash is the port modulo 64,
-// so that any 256 consecutive ports fit, and whoever chooses ports knows which share a set. An engine gets the
-// payload from byte 0 of a beat on, with the sender's address and the time at which the frame came in (detPU, 4.1.2
-// and 4.3.1); the host gets the frame as it is.
+// The table of open ports is a hash table in RAM of 64 sets of four entries, which are compared at once. The hash is
+// the port modulo 64. So any 256 consecutive ports fit, and a user can tell which ports share a set. An engine gets
+// the payload from byte 0 of a beat on, with the sender's address and the time at which the frame arrived (detPU,
+// 4.1.2 and 4.3.1); the host gets the whole frame.
 //
 // Latency: 2 cycles to the host; 5 from the last beat of a frame to its datagram. Throughput: one beat every cycle,
-// two cycles more for each frame. Order: kept. Stalls: its input while the host's side does. A datagram that finds no
-// room because its engine is slow is dropped and counted.
+// and two extra cycles for each frame. Order: kept. Stalls: the input, while the host's side stalls. If a slow engine
+// leaves no room, its datagram is dropped and counted.
 module udp_sockets
   import weft_pkg::*;
 (
   input  logic                clk_i,
   input  logic                rst_ni,
-  // Datagrams to the port's address, whole frames whose lengths have been checked, with the time of their first beat.
+  // Datagrams to the port's address, as whole frames whose lengths have been checked, with the time of their first
+  // beat.
   input  logic                frame_valid_i,
   output logic                frame_ready_o,
   input  beat_t               frame_i,
@@ -23,14 +24,14 @@ module udp_sockets
   input  logic                host_ready_i,
   output beat_t               host_o,
   output cycles_t             host_timestamp_o,
-  // Datagrams for engines; the payload follows its datagram.
+  // Datagrams for engines; the payload follows each datagram's header.
   output logic                datagram_valid_o,
   input  logic                datagram_ready_i,
   output datagram_received_t  datagram_o,
   output logic                payload_valid_o,
   input  logic                payload_ready_i,
   output beat_t               payload_o,
-  // Opens or closes a port; `done` says when, and with it `refused` that the port's set is full.
+  // Opens or closes a port. `done` reports completion; `refused` with it means that the port's set is full.
   input  logic                entry_valid_i,
   output logic                entry_ready_o,
   input  socket_entry_t       entry_i,
@@ -51,12 +52,12 @@ module udp_sockets
 
   typedef enum logic [2:0] {
     Clear,
-    Idle,    // the first beat of a frame is at the input, or an entry
+    Idle,    // waits for the first beat of a frame, or for an entry
     Match,
     Host,    // the frame passes to the host
     Engine,  // the payload passes to the buffer
-    Flush,   // its last bytes
-    Skip,    // what lies behind the datagram
+    Flush,   // the payload's last bytes pass to the buffer
+    Skip,    // drops the bytes behind the datagram
     Enter
   } state_e;
 
@@ -79,7 +80,7 @@ module udp_sockets
   logic                 room;
   way_t                 room_way;
   // verilator lint_off UNUSEDSIGNAL
-  socket_entry_t        found_q;  // of which the port has been compared
+  socket_entry_t        found_q;  // its port has been compared already
   // verilator lint_on UNUSEDSIGNAL
   logic                 hit_q;
   way_t                 way_q;
@@ -122,7 +123,7 @@ module udp_sockets
   always_comb begin
     write_set = read_set;
     write_set[way_q] = entry_i;
-    // To close a port that is not open changes nothing.
+    // Closing a port that is not open has no effect.
     write = state_q == Enter && (hit_q || (room_q && entry_i.valid));
     if (state_q == Clear) begin
       write_set = '0;
@@ -134,9 +135,9 @@ module udp_sockets
   assign entry_done_o = state_q == Enter;
   assign entry_refused_o = state_q == Enter && entry_i.valid && !hit_q && !room_q;
 
-  // Payload: the beats move down by the headers' 42 bytes.
+  // Payload: the beats are shifted down by the headers' 42 bytes.
   logic               [8*RestBytes-1:0] rest_q;
-  frame_bytes_t                         left_q;  // payload bytes from the next beat to the buffer on
+  frame_bytes_t                         left_q;  // payload bytes that remain, including the next beat to the buffer
   logic                                 first_q;
   datagram_received_t                   info_q;
   logic                                 buffer_valid;
@@ -167,8 +168,8 @@ module udp_sockets
   assign payload_bytes = frame_bytes_t'(half(frame_i.data, 38) - 16'd8);
   assign left = first_q ? payload_bytes : left_q;
 
-  // The first beat holds the datagram's first 22 bytes: if there are no more, they are a beat. Otherwise each beat of
-  // the frame completes one of the payload.
+  // The frame's first beat holds the first 22 bytes of the payload. If the payload has no more, they form a beat.
+  // Otherwise each further beat of the frame completes one beat of the payload.
   logic ends;
   assign ends = first_q ? left <= frame_bytes_t'(RestBytes) : left <= frame_bytes_t'(BeatBytes);
 
@@ -179,7 +180,7 @@ module udp_sockets
     if (first_q) buffer_beat.data = BeatBits'(frame_i.data[BeatBits-1:8*HeaderBytes]);
     buffer_beat.last  = ends || state_q == Flush;
     buffer_beat.empty = buffer_beat.last ? 6'(7'd64 - 7'(left)) : '0;
-    // An empty datagram has a beat in the buffer, which does not come out.
+    // An empty datagram occupies a beat of the buffer, which is dropped at the output.
     if (left == '0) buffer_beat.empty = '0;
   end
 
@@ -263,7 +264,7 @@ module udp_sockets
   logic               out_ready;
   beat_t              out_beat;
   datagram_received_t out_info;
-  // The datagram has been told of; its payload follows.
+  // The datagram's header has been delivered; its payload follows.
   logic               told_q;
 
   frame_buffer #(

@@ -1,9 +1,10 @@
-// The network card: transport, ordinary networking, an engine, registers, counters and sniffer between a MAC, a host
+// The network card: transport, ordinary networking, an engine, registers, counters and sniffer, between a MAC, a host
 // and memory.
 //
-// Receive: MAC -> receive path -> RoCE to the transport, the rest to the frame services, which answer ARP and echo
-// requests, hand datagrams of known sockets to engines and everything else to the host. Transmit: RoCE frames, answers,
-// datagrams and frames of the host take turns. Receive never stalls; what finds no room is dropped and counted.
+// Receive: MAC -> receive path; RoCE goes to the transport, other frames go to the frame services, which answer ARP
+// and echo requests, give datagrams of open sockets to engines and all other frames to the host. Transmit: RoCE
+// frames, replies, datagrams and frames of the host take turns. Receive never stalls; a frame that finds no room is
+// dropped and counted.
 module weft_nic
   import weft_pkg::*;
   import engines_pkg::*;
@@ -13,9 +14,9 @@ module weft_nic
   parameter int unsigned HostCreditBytes  = 32_768,
   parameter int unsigned RpcCredits       = 16,
   parameter bit          AdditiveIncrease = 1'b0,
-  // Without it, the card is RoCE and ordinary networking: a WRITE into an RPC region calls nobody.
+  // 0: the card has RoCE and ordinary networking only, and a WRITE into an RPC region calls no engine.
   parameter bit          Engine           = 1'b1,
-  // Of the engine, for tests of checkers only.
+  // Enables the engine's planted bugs, for tests of checkers only.
   parameter bit          PlantedBugs      = 1'b0
 ) (
   input logic    clk_i,
@@ -55,7 +56,7 @@ module weft_nic
   output logic [31:0] axil_rdata_o,
   output logic [ 1:0] axil_rresp_o,
 
-  // Frames to and from the host; length and time stamp hold from the first beat to the last.
+  // Frames to and from the host; length and time stamp are stable from the first beat to the last.
   output logic         host_rx_valid_o,
   input  logic         host_rx_ready_i,
   output beat_t        host_rx_o,
@@ -82,7 +83,7 @@ module weft_nic
   output logic               [7:0] stamp_tag_o,
   output cycles_t                  stamp_o,
 
-  // Posts of the host, and what came of them.
+  // Posts of the host, and their completions.
   input  logic             post_valid_i,
   output logic             post_ready_o,
   input  work_request_t    post_i,
@@ -93,9 +94,9 @@ module weft_nic
   input  logic             completion_ready_i,
   output completion_t      completion_o,
 
-  // An engine changes what a peer may do through a queue pair or in a region (SafarDB, design principle 3). The marker
-  // says that a change of a queue pair is in force and that all that was allowed before it lies in memory.
-  // A change of a region is in force for the next packet; a change of any queue pair behind it serves as its fence.
+  // An engine changes a peer's access rights, through a queue pair or in a region (SafarDB, design principle 3). The
+  // marker reports that a change for a queue pair is in force, and that all data allowed before it is in memory. A
+  // change for a region is in force for the next packet; a later change for any queue pair serves as its fence.
   input  logic          permission_valid_i,
   output logic          permission_ready_o,
   input  qp_index_t     permission_qp_i,
@@ -107,7 +108,8 @@ module weft_nic
   output qp_index_t     marker_qp_o,
 
   output logic [7:0][BeatBits-1:0] registers_o,
-  // The oldest WRITE, SEND, READ response or atomic on its way into memory is visible there; for measuring latency.
+  // Pulse: the oldest write in flight (of a WRITE, SEND, READ response or atomic) has become visible in memory. For
+  // latency measurements.
   output logic                     placed_o,
 
   output logic               hbm_aw_valid_o,
@@ -168,23 +170,23 @@ module weft_nic
   output logic               engine_r_ready_o,
   input  axi_read_t          engine_r_i,
 
-  // Of queues in the host's memory, if `work_queues` is behind the card.
+  // For `work_queues`, if the card has queues in the host's memory.
   output queue_registers_t queue_registers_o,
   input  queue_readings_t  queue_readings_i,
 
-  // Captured frames, as blocks of pcapng.
+  // Captured frames, as pcapng blocks.
   output logic  sniffer_valid_o,
   input  logic  sniffer_ready_i,
   output beat_t sniffer_o,
 
-  // What the engine interrupts the host for: its status, and the answer to a call. A call is taken while none is
+  // Interrupt sources of the engine: its status, and the answer to a call. A call is accepted only while none is
   // `busy`.
   output engine_status_t engine_status_o,
   output logic           engine_answered_o,
   output logic           engine_call_busy_o,
 
-  // For a simulator that skips cycles in which nothing happens: nothing is inside, some timer runs, and the next
-  // deadline if it is known.
+  // For a simulator that skips idle cycles: nothing is in progress; a timer is armed; and the next deadline, if
+  // known.
   output logic    idle_o,
   output logic    armed_o,
   output logic    earliest_valid_o,
@@ -277,7 +279,7 @@ module weft_nic
   engine_registers_t                        engine_registers;
   engine_readings_t                         engine_readings;
 
-  // The responder's state from word 0 on, the requester's from word 8 on.
+  // The responder's state begins at word 0, the requester's at word 8.
   assign query_state = {(16 * QueryWords)'(requester_query), (16 * QueryWords)'(responder_query)};
 
   register_block #(
@@ -525,8 +527,9 @@ module weft_nic
     .idle_o                   (transport_idle)
   );
 
-  // The engine. Its datagrams go to it beside the receive path, so what comes out there for its port is not for the
-  // host. Calls over queue pairs come from the transport, and their answers go there.
+  // The engine. It receives its datagrams directly from the MAC, beside the receive path, so the receive path's
+  // copies of them must not go to the host. Calls over queue pairs come from the transport, and their answers go back
+  // to it.
 
   logic          engine_frame_valid;
   logic          engine_frame_ready;
@@ -620,7 +623,7 @@ module weft_nic
       .idle_o             (engine_idle)
     );
   end else begin : g_no_engine
-    // Calls are taken, and are done a cycle later, as their port wants it.
+    // Without an engine, calls are accepted and reported done one cycle later, as the port requires.
     logic call_done_q;
 
     always_ff @(posedge clk_i) begin
@@ -660,7 +663,7 @@ module weft_nic
   assign engine_answered_o = engine_readings.answered;
   assign engine_call_busy_o = engine_readings.call_busy;
 
-  // Timers: the earliest of the transport's and the engine's.
+  // Timers: the earlier of the transport's and the engine's.
   assign armed_o = transport_armed || engine_armed;
   assign earliest_valid_o = armed_o && (!transport_armed || transport_earliest_valid)
       && (!engine_armed || engine_earliest_valid);
@@ -790,7 +793,7 @@ module weft_nic
     .idle_o          (merge_idle)
   );
 
-  // Sniffer. It watches what the MAC sees.
+  // Sniffer, at the MAC's signals.
 
   logic sniffer_idle;
 

@@ -1,9 +1,10 @@
-// The network card with PSP between it and the MAC: `weft_nic`, which is as it is without, behind `psp_port`.
+// The network card with PSP between it and the MAC: `weft_nic` unchanged behind `psp_port`.
 //
-// RoCE packets and engines' datagrams leave and enter sealed, or not at all; other frames pass. The sniffer sees frames
-// in plaintext. A register lies behind what is opened, and a queue of two beats before what is sealed.
+// RoCE packets and engines' datagrams are sent and received only with PSP encryption; other frames pass unchanged.
+// The sniffer sees frames in plaintext. There is a register behind decryption, and a queue of two beats in front of
+// encryption.
 //
-// Latency beside that of the card: 19 cycles to receive, 23 to send, with keys of 256 bits.
+// Latency in addition to the card's: 19 cycles to receive, 23 to send, with keys of 256 bits.
 module weft_nic_psp
   import weft_pkg::*;
   import engines_pkg::*;
@@ -15,9 +16,9 @@ module weft_nic_psp
   parameter int unsigned RpcCredits       = 16,
   parameter bit          AdditiveIncrease = 1'b0,
   parameter bit          Engine           = 1'b1,
-  // Of the engine, for tests of checkers only.
+  // Enables the engine's planted bugs, for tests of checkers only.
   parameter bit          PlantedBugs      = 1'b0,
-  // Of AES: 14 for keys of 256 bits, 10 for keys of 128; and of the multipliers of its hash.
+  // Rounds of AES: 14 for keys of 256 bits, 10 for keys of 128. Leaf: see `carryless_multiplier`.
   parameter int unsigned Rounds           = 14,
   parameter int unsigned Leaf             = 8
 ) (
@@ -37,7 +38,7 @@ module weft_nic_psp
   output logic [BeatBytes-1:0] tx_keep_o,
   output logic                 tx_last_o,
 
-  // Associations and keys, which a driver can write and nobody can read: `psp_register_e`.
+  // Associations and keys, which are write-only: `psp_register_e`.
   input  logic               psp_write_valid_i,
   input  logic        [ 2:0] psp_write_register_i,
   input  logic        [31:0] psp_write_data_i,
@@ -64,7 +65,7 @@ module weft_nic_psp
   output logic [31:0] axil_rdata_o,
   output logic [ 1:0] axil_rresp_o,
 
-  // Frames to and from the host; length and time stamp hold from the first beat to the last.
+  // Frames to and from the host; length and time stamp are stable from the first beat to the last.
   output logic         host_rx_valid_o,
   input  logic         host_rx_ready_i,
   output beat_t        host_rx_o,
@@ -91,7 +92,7 @@ module weft_nic_psp
   output logic               [7:0] stamp_tag_o,
   output cycles_t                  stamp_o,
 
-  // Posts of the host, and what came of them.
+  // Posts of the host, and their completions.
   input  logic             post_valid_i,
   output logic             post_ready_o,
   input  work_request_t    post_i,
@@ -102,9 +103,9 @@ module weft_nic_psp
   input  logic             completion_ready_i,
   output completion_t      completion_o,
 
-  // An engine changes what a peer may do through a queue pair or in a region (SafarDB, design principle 3). The marker
-  // says that a change of a queue pair is in force and that all that was allowed before it lies in memory.
-  // A change of a region is in force for the next packet; a change of any queue pair behind it serves as its fence.
+  // An engine changes a peer's access rights, through a queue pair or in a region (SafarDB, design principle 3). The
+  // marker reports that a change for a queue pair is in force, and that all data allowed before it is in memory. A
+  // change for a region is in force for the next packet; a later change for any queue pair serves as its fence.
   input  logic          permission_valid_i,
   output logic          permission_ready_o,
   input  qp_index_t     permission_qp_i,
@@ -116,7 +117,8 @@ module weft_nic_psp
   output qp_index_t     marker_qp_o,
 
   output logic [7:0][BeatBits-1:0] registers_o,
-  // The oldest WRITE, SEND, READ response or atomic on its way into memory is visible there; for measuring latency.
+  // Pulse: the oldest write in flight (of a WRITE, SEND, READ response or atomic) has become visible in memory. For
+  // latency measurements.
   output logic                     placed_o,
 
   output logic               hbm_aw_valid_o,
@@ -177,23 +179,23 @@ module weft_nic_psp
   output logic               engine_r_ready_o,
   input  axi_read_t          engine_r_i,
 
-  // Of queues in the host's memory, if `work_queues` is behind the card.
+  // For `work_queues`, if the card has queues in the host's memory.
   output queue_registers_t queue_registers_o,
   input  queue_readings_t  queue_readings_i,
 
-  // Captured frames, as blocks of pcapng.
+  // Captured frames, as pcapng blocks.
   output logic  sniffer_valid_o,
   input  logic  sniffer_ready_i,
   output beat_t sniffer_o,
 
-  // What the engine interrupts the host for: its status, and the answer to a call. A call is taken while none is
+  // Interrupt sources of the engine: its status, and the answer to a call. A call is accepted only while none is
   // `busy`.
   output engine_status_t engine_status_o,
   output logic           engine_answered_o,
   output logic           engine_call_busy_o,
 
-  // For a simulator that skips cycles in which nothing happens: nothing is inside, some timer runs, and the next
-  // deadline if it is known.
+  // For a simulator that skips idle cycles: nothing is in progress; a timer is armed; and the next deadline, if
+  // known.
   output logic    idle_o,
   output logic    armed_o,
   output logic    earliest_valid_o,

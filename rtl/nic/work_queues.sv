@@ -1,16 +1,18 @@
-// Posts and completions by way of the host's memory: fetches entries that the host has written to a post queue, and
-// writes what completes to a completion queue. The layout of entries is that of `posted_entry_t` and
-// `completed_entry_t`; the registers are the group `queues` of registers.rdl.
+// Work queues in the host's memory: fetches the entries that the host wrote to a post queue, and writes completions
+// to a completion queue. `posted_entry_t` and `completed_entry_t` define the entries; the register group `queues` of
+// registers.rdl controls the block.
 //
-// The host writes entries, then their number into the doorbell `post_produced`. An entry of the completion queue is
-// new when its phase differs from that of the pass before; the host says in `completion_consumed` how many it has
-// read. An entry that names no operation or no queue pair is not posted and completes with StatusLocalOperation. What
-// the card refuses, a driver does not post: a request for a full queue, for one. When the host's memory answers with
-// an error, nothing more is posted, for what was read may be anything; completions go on.
+// The host writes entries, then writes the total number of entries to the doorbell `post_produced`. A completion
+// entry is new when its phase differs from that of the previous pass; the host writes to `completion_consumed` how
+// many entries it has read. An entry with an unknown operation or queue pair is not posted and completes with
+// StatusLocalOperation. Other errors, such as a request for a full queue, are the driver's duty to avoid. If the
+// host's memory answers a read with an error, posting stops, because the data read may be arbitrary; completions
+// continue.
 //
 // Latency: 2 cycles from the doorbell to the address of a read, 2 from its data to a post; 2 from a completion to the
-// address of its write. Throughput: an entry every cycle. Order: posts and completions in order. Stalls: posts while
-// the card takes none, so one queue pair holds up another; completions while the completion queue is full.
+// address of its write. Throughput: an entry every cycle. Order: posts stay in order, and so do completions. Stalls:
+// posts, while the card accepts none, so one queue pair can stall another; completions, while the completion queue is
+// full.
 module work_queues
   import weft_pkg::*;
 (
@@ -50,7 +52,7 @@ module work_queues
 
   typedef logic [15:0] index_t;
 
-  // Where entry `index` lies in a queue.
+  // Index in a queue of entry number `index`.
   function automatic index_t place(logic [3:0] size, index_t index);
     return index & ~(index_t'('1) << size);
   endfunction
@@ -63,7 +65,7 @@ module work_queues
   logic          writer_idle;
   logic          writer_fault;
 
-  // Fetching: as many entries at once as were announced, in a row up to the end of the queue, 64 at most.
+  // Fetch: reads as many announced entries at once as are contiguous up to the end of the queue, at most 64.
 
   index_t        fetched_q;
   index_t        available;
@@ -78,7 +80,7 @@ module work_queues
 
   assign available = registers_i.post_produced - fetched_q;
   assign to_end = (index_t'(1) << registers_i.post_size) - place(registers_i.post_size, fetched_q);
-  // What the host may have announced, and the card not yet taken.
+  // Whether the host announced more entries than the queue holds.
   assign over = index_t'(registers_i.post_produced - readings_o.post_consumed) > (index_t'(1) << registers_i.post_size);
 
   assign fetch = running_q && available != '0 && !over && !overrun_q && !fault_q;
@@ -96,7 +98,7 @@ module work_queues
     end
   end
 
-  // A command that was offered is taken, also when the queues are disabled meanwhile.
+  // A command that was offered stays until it is accepted, even if the queues are disabled meanwhile.
   always_ff @(posedge clk_i) begin
     if (!rst_ni) fetch_valid_q <= 1'b0;
     else if (!fetch_valid_q || fetch_ready) fetch_valid_q <= fetch;
@@ -114,7 +116,7 @@ module work_queues
 
   logic                         entry_valid;
   logic                         entry_ready;
-  // The fields that are not used are the layout's.
+  // The layout has unused fields.
   // verilator lint_off UNUSEDSIGNAL
   posted_entry_t                entry;
   // verilator lint_on UNUSEDSIGNAL
@@ -147,7 +149,7 @@ module work_queues
     .r_i
   );
 
-  // Posting.
+  // Posting. The entry at the front is converted.
 
   logic      is_request;
   logic      is_receive;
@@ -175,8 +177,8 @@ module work_queues
     if (!running_q || stopped_q) entry_ready = 1'b1;
   end
 
-  // Behind an error nothing is posted. A beat needs two cycles through the reader, so what is offered when its error
-  // is seen came before it, and stays until it is taken.
+  // After an error nothing is posted. A beat takes two cycles through the reader. So an entry that is already offered
+  // when the error is seen was read before it, and stays offered until it is accepted.
   always_ff @(posedge clk_i) begin
     if (!rst_ni || !running_q) stopped_q <= 1'b0;
     else if ((fault_q || reader_fault || writer_fault) && !offers) stopped_q <= 1'b1;
@@ -212,7 +214,7 @@ module work_queues
     else if (posts && entry_ready) consumed_q <= consumed_q + 1'b1;
   end
 
-  // Completions, of refused entries first.
+  // Completions. Those of refused entries have priority.
 
   index_t                 written_q;
   index_t                 visible_q;
@@ -272,7 +274,7 @@ module work_queues
     .level_o    (beat_level)
   );
 
-  // A burst has one beat, so its place in a page, where long bursts are cut, does not matter.
+  // A burst has one beat, so it cannot cross a page and its word index does not matter.
   axi_writer u_writer (
     .clk_i,
     .rst_ni,
@@ -307,7 +309,7 @@ module work_queues
     end
   end
 
-  // State.
+  // State registers.
 
   always_ff @(posedge clk_i) begin
     if (!rst_ni) running_q <= 1'b0;

@@ -1,11 +1,12 @@
-// Encrypts blocks with AES: some at once, all with one of several keys.
+// Encrypts blocks with AES: several blocks in parallel, all with the same one of several keys.
 //
-// The keys of the rounds are written from outside; they cannot be read. A key must not be in use while it is written.
+// The round keys are write-only. A key must not be in use while it is written.
 //
-// Latency: `Rounds` + 1 cycles. Throughput: `Lanes` blocks every cycle, each time with any key. Order: kept. Stalls:
-// never.
+// Latency: `Rounds` + 1 cycles. Throughput: `Lanes` blocks every cycle, with any key in each cycle. Order: kept.
+// Stalls: never.
 //
-// How: a round takes a cycle, and has a memory with its key of each association, which is read one cycle before.
+// Method: each round takes one cycle and has a memory with its round key for each key index, which is read one cycle
+// before.
 module aes_pipeline
   import aes_pkg::*;
 #(
@@ -18,7 +19,7 @@ module aes_pipeline
   input  logic                      rst_ni,
   input  logic                      key_write_i,
   input  logic   [$clog2(Keys)-1:0] key_index_i,
-  // 0 for the key that is added before the first round.
+  // 0 is the key that is added before the first round.
   input  logic   [             3:0] key_round_i,
   input  block_t                    key_i,
   input  logic                      valid_i,
@@ -28,7 +29,7 @@ module aes_pipeline
   output block_t [       Lanes-1:0] blocks_o
 );
 
-  // Of the blocks that round i works on: their key, and which of them are there.
+  // For round i: the key index of its blocks, and whether the blocks are valid.
   logic   [Rounds:0][$clog2(Keys)-1:0] index;
   logic   [Rounds:0]                   valid_q;
   block_t [Rounds:0]                   key;
@@ -47,7 +48,7 @@ module aes_pipeline
 
   for (genvar i = 0; i <= Rounds; i++) begin : gen_round
 
-    // Round 1 is in the cycle in which the first key is added.
+    // Adding the first key shares a cycle with round 1.
     ram #(
       .T    (block_t),
       .Depth(Keys),

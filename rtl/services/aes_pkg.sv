@@ -8,8 +8,8 @@ package aes_pkg;
     return {value[6:0], 1'b0} ^ (value[7] ? 8'h1b : 8'h00);
   endfunction
 
-  // The S-box: the inverse, then an affine map. 3 generates the field, and 0xf6 is its inverse, so powers of both
-  // pass all values and their inverses.
+  // The S-box: the inverse, then an affine map. 3 generates the multiplicative group and 0xf6 is its inverse, so the
+  // powers of both run through all values and their inverses.
   function automatic table_t substitutions();
     table_t       result;
     logic   [7:0] value = 8'h01;
@@ -19,7 +19,7 @@ package aes_pkg;
       result[value] = inverse ^ {inverse[6:0], inverse[7]} ^ {inverse[5:0], inverse[7:6]}
           ^ {inverse[4:0], inverse[7:5]} ^ {inverse[3:0], inverse[7:4]} ^ 8'h63;
       value = value ^ doubled(value);
-      // By 3: by 0xf6, which is x^7 + x^6 + x^5 + x^4 + x^2 + x.
+      // Division by 3 is multiplication by 0xf6, that is, by x^7 + x^6 + x^5 + x^4 + x^2 + x.
       inverse = inverse ^ {inverse[6:0], 1'b0};
       inverse = inverse ^ {inverse[5:0], 2'b0};
       inverse = inverse ^ {inverse[3:0], 4'b0};
@@ -30,7 +30,7 @@ package aes_pkg;
 
   localparam table_t Substitutions = substitutions();
 
-  // A round: substitution, shift of rows, mix of columns (not in the last one), key.
+  // A round: SubBytes, ShiftRows, MixColumns (not in the last round), AddRoundKey.
   function automatic block_t round(block_t state, block_t key, bit last);
     block_t shifted;
     block_t mixed;

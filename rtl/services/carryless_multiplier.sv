@@ -1,7 +1,7 @@
 // Multiplies polynomials over GF(2): bit i is the coefficient of x^i. Combinational.
 //
-// Above `Leaf` bits three products of halves take the place of four (Karatsuba and Ofman). The halves are unfolded
-// level by level and not as modules within modules, which not every simulator gets right.
+// Above `Leaf` bits, three products of halves replace four (Karatsuba and Ofman). The recursion is unrolled level by
+// level, because not every simulator handles recursive modules correctly.
 module carryless_multiplier #(
   // Powers of two.
   parameter int unsigned Bits = 128,
@@ -14,8 +14,8 @@ module carryless_multiplier #(
 
   localparam int unsigned Levels = Leaf < Bits ? $clog2(Bits / Leaf) : 0;
 
-  // Product n of a level is made of products 3 n (of the low halves), 3 n + 1 (of the high ones) and 3 n + 2 (of
-  // their sums).
+  // Product n of a level is computed from the next level's products 3 n (of the low halves), 3 n + 1 (of the high
+  // halves) and 3 n + 2 (of the sums of the halves).
   for (genvar level = 0; level <= Levels; level++) begin : gen_level
 
     localparam int unsigned Width = Bits >> level;

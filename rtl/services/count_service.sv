@@ -1,8 +1,8 @@
-// Counts the bytes of payload that a flow has carried. Twin of crates/service/src/services/count.rs.
+// Counts the payload bytes of a flow. Twin of crates/service/src/services/count.rs.
 //
-// Shape: tap. Latency: 2 cycles from a packet's last beat to its verdict, the number of its bytes. Throughput: a beat
-// every cycle. Order: verdicts leave in the order of their packets. Stalls: never. `state_o` follows `state_i` and
-// `accepted_i` in the same cycle.
+// Kind: tap. Latency: 2 cycles from a packet's last beat to its verdict, which is the number of its bytes.
+// Throughput: a beat every cycle. Order: verdicts leave in the order of their packets. Stalls: never. `state_o`
+// follows `state_i` and `accepted_i` in the same cycle.
 module count_service
   import weft_pkg::*;
   import services_pkg::*;
@@ -10,7 +10,7 @@ module count_service
   input  logic                 clk_i,
   input  logic                 rst_ni,
   input  logic                 valid_i,
-  /* verilator lint_off UNUSEDSIGNAL */  // this tap needs neither flow nor bytes
+  /* verilator lint_off UNUSEDSIGNAL */  // this tap uses neither flow nor data
   input  service_beat_t        beat_i,
   /* verilator lint_on UNUSEDSIGNAL */
   output logic          [31:0] verdict_o,

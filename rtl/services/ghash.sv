@@ -1,25 +1,25 @@
 // The hash of GCM (NIST SP 800-38D, 6.4) over messages of blocks, up to four blocks a cycle.
 //
-// The first four powers of each hash key are written from outside; they cannot be read. All groups but a message's
-// last one have four blocks.
+// The first four powers of each hash key are write-only. Every group but a message's last one has four blocks.
 //
-// Latency: 3 cycles from a message's last group to its hash. Throughput: a group every cycle, messages of any keys
-// one behind the other. Order: kept. Stalls: never.
+// Latency: 3 cycles from a message's last group to its hash. Throughput: a group every cycle; messages with any keys
+// may follow each other without a gap. Order: kept. Stalls: never.
 //
-// How: behind n blocks the hash is (Y + X1) H^n + X2 H^(n-1) + ... + Xn H. Only the first product depends on the
-// group before: it has a cycle of its own, the other three have theirs before it.
+// Method: after a group of n blocks the hash is (Y + X1) H^n + X2 H^(n-1) + ... + Xn H. Only the first product
+// depends on the previous group, so it has a cycle of its own; the other three products are computed one cycle
+// earlier.
 module ghash
   import aes_pkg::*;
 #(
   parameter int unsigned Keys = 32,
-  // Of the multipliers: 8 costs least, 128 simulates fastest.
+  // Leaf of the multipliers: 8 has the smallest area, 128 simulates fastest.
   parameter int unsigned Leaf = 8
 ) (
   input  logic                      clk_i,
   input  logic                      rst_ni,
   input  logic                      key_write_i,
   input  logic   [$clog2(Keys)-1:0] key_index_i,
-  // The power, less one.
+  // The exponent, less one.
   input  logic   [             1:0] key_power_i,
   input  block_t                    key_i,
   input  logic                      valid_i,
@@ -27,12 +27,13 @@ module ghash
   input  logic                      first_i,
   input  logic                      last_i,
   input  logic   [             2:0] count_i,      // 1 to 4
-  input  block_t [             3:0] blocks_i,     // those behind the count are ignored
+  input  block_t [             3:0] blocks_i,     // blocks beyond the count are ignored
   output logic                      valid_o,
   output block_t                    hash_o
 );
 
-  // Bit i is the coefficient of x^i. A block has the lowest ones first, the highest bit of byte 0 foremost.
+  // Bit i is the coefficient of x^i. A block has its lowest coefficients first, starting with the highest bit of byte
+  // 0.
   typedef logic [127:0] polynomial_t;
   typedef logic [254:0] product_t;
 
@@ -42,7 +43,7 @@ module ghash
     return result;
   endfunction
 
-  // Modulo x^128 + x^7 + x^2 + x + 1.
+  // Reduction modulo x^128 + x^7 + x^2 + x + 1.
   function automatic polynomial_t reduced(product_t product);
     logic [133:0] once;
     once = 134'(product[127:0]) ^ 134'(product[254:128]) ^ (134'(product[254:128]) << 1)
@@ -51,7 +52,7 @@ module ghash
         ^ (128'(once[133:128]) << 7);
   endfunction
 
-  // Powers are read.
+  // First cycle: the powers are read.
 
   polynomial_t [3:0] powers;
 
@@ -87,12 +88,12 @@ module ghash
     group_q <= rst_ni && valid_i;
   end
 
-  // Products of all blocks but the first.
+  // Second cycle: products of all blocks but the first.
 
   polynomial_t [3:0] factor;
   product_t    [3:1] product;
 
-  // Block i has power count - i; those behind the count are zero, whatever their factor.
+  // Block i has exponent count - i. Blocks beyond the count are zero, so their factor does not matter.
   always_comb begin
     for (int unsigned i = 0; i < 4; i++) factor[i] = powers[2'(group_count_q-3'(i)-3'd1)];
   end
@@ -123,7 +124,7 @@ module ghash
     sum_q <= rst_ni && group_q;
   end
 
-  // The product with what was before.
+  // Third cycle: the first product, which includes the previous hash.
 
   polynomial_t hash_q;
   product_t    feedback;

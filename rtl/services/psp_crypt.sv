@@ -1,7 +1,7 @@
 // Encrypts or decrypts slots with AES-GCM, and computes their tags.
 //
-// The nonce comes with every slot of a sealed frame. With the slot that has `finish`, `ring_o` is the tag, rotated so
-// that its first byte lies at the slot's `place`. Slots that are not sealed pass as they are.
+// Every slot of a sealed frame carries the nonce. With the slot that has `finish`, `ring_o` is the tag, rotated so
+// that its first byte is at the slot's `place`. Slots that are not sealed pass unchanged.
 //
 // Latency: 19 cycles to seal, 16 to open, with keys of 256 bits; 4 less with keys of 128. Throughput: a slot every
 // cycle. Order: kept. Stalls: never.
@@ -18,7 +18,7 @@ module psp_crypt
   input  logic                        rst_ni,
   input  logic                        key_write_i,
   input  association_t                key_index_i,
-  // 0 to 14: of the rounds of AES. 16 to 19: powers of the hash key, from the first on.
+  // 0 to 14: round keys of AES. 16 to 19: powers of the hash key, the first power at 16.
   input  logic         [         4:0] key_place_i,
   input  block_t                      key_i,
   input  logic                        valid_i,
@@ -29,11 +29,11 @@ module psp_crypt
   output logic         [BeatBits-1:0] ring_o
 );
 
-  // Cycles through the cipher, and through the hash.
+  // Latencies of the cipher and of the hash in cycles.
   localparam int unsigned CipherLatency = Rounds + 1;
   localparam int unsigned HashLatency = 3;
 
-  // The key stream: counter 1 hides the tag, in place of the PSP header.
+  // Key stream. Counter 1 encrypts the tag; its block is at the position of the PSP header, which is not encrypted.
 
   block_t [3:0] counters;
   block_t [3:0] stream;
@@ -61,7 +61,7 @@ module psp_crypt
     .valid_i    (1'b1),
     .index_i    (slot_i.index),
     .blocks_i   (counters),
-    /* verilator lint_off PINCONNECTEMPTY */  // slots wait for it beside
+    /* verilator lint_off PINCONNECTEMPTY */  // slots are delayed in parallel
     .valid_o    (),
     /* verilator lint_on PINCONNECTEMPTY */
     .blocks_o   (stream)
@@ -96,10 +96,10 @@ module psp_crypt
     crossed_valid_q <= rst_ni && wait_valid_q[CipherLatency];
   end
 
-  // The hash covers the ciphertext: behind the cipher to seal, before it to open.
+  // The hash covers the ciphertext: it is computed behind the cipher to seal, and in front of it to open.
 
   logic            hash_valid;
-  /* verilator lint_off UNUSEDSIGNAL */  // some fields
+  /* verilator lint_off UNUSEDSIGNAL */  // some fields are unused
   psp_slot_t       hash_slot;
   /* verilator lint_on UNUSEDSIGNAL */
   logic      [2:0] blocks;
@@ -137,7 +137,7 @@ module psp_crypt
   assign blocks = 3'((hash_slot.used + 7'd15) >> 4);
   assign count  = hash_slot.finish ? blocks + 3'd1 : blocks;
 
-  // The bits of the header, and those of the text.
+  // The last block of the hash: bit lengths of the header and of the text.
   always_comb begin
     lengths = '0;
     lengths[7] = 8'h80;
@@ -166,13 +166,13 @@ module psp_crypt
     .last_i     (hash_slot.finish),
     .count_i    (count),
     .blocks_i   (group),
-    /* verilator lint_off PINCONNECTEMPTY */  // it comes with its slot
+    /* verilator lint_off PINCONNECTEMPTY */  // arrives together with its slot
     .valid_o    (),
     /* verilator lint_on PINCONNECTEMPTY */
     .hash_o     (hash)
   );
 
-  // The tag at its place, in a ring of 64 bytes.
+  // The tag at its position, in a ring of 64 bytes.
   always_comb begin
     ring_o = BeatBits'(hash ^ mask);
     for (int unsigned step = 0; step < 6; step++) begin

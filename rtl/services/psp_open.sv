@@ -1,12 +1,12 @@
-// Opens PSP frames on their way from the MAC. Twin of `Psp::open` in crates/service/src/psp.
+// Decrypts and verifies (opens) PSP frames from the MAC. Twin of `Psp::open` in crates/service/src/psp.
 //
-// What comes out is the frame that was sealed. A frame that must not be accepted (plaintext where PSP is due, an
-// unknown SPI, another source, a wrong version or tag, a counter that has come before or is too old) leaves with
-// `out_error_o` at its last beat, as a frame whose check sequence is wrong: whoever takes it forgets it. Other frames
+// The output is the frame that the sender sealed. A frame that must not be accepted (plaintext where PSP is required,
+// an unknown SPI, a wrong source, version or tag, a counter that was received before or is too old) leaves with
+// `out_error_o` at its last beat, like a frame with a wrong check sequence, so the consumer drops it. Other frames
 // pass. A wrong IPv4 checksum stays wrong.
 //
 // Latency: 18 cycles from a frame's first beat to the first one of the opened frame, with keys of 256 bits and beats
-// that follow each other; 4 less with keys of 128. Throughput: a beat every cycle. Order: kept. Stalls: never.
+// without gaps; 4 less with keys of 128. Throughput: a beat every cycle. Order: kept. Stalls: never.
 module psp_open
   import weft_pkg::*;
   import aes_pkg::*;
@@ -17,9 +17,9 @@ module psp_open
 ) (
   input  logic                          clk_i,
   input  logic                          rst_ni,
-  input  logic          [         15:0] port_i,              // of PSP over UDP
-  // Associations, by the low bits of their SPI, and their keys as `psp_crypt` has them. The replay window becomes
-  // empty.
+  input  logic          [         15:0] port_i,              // UDP port of PSP
+  // Configures an association, indexed by the low bits of its SPI, and its keys (as in `psp_crypt`). This also clears
+  // its replay window.
   input  logic                          configure_i,
   input  association_t                  configure_index_i,
   input  logic                          configure_enable_i,
@@ -29,7 +29,7 @@ module psp_open
   input  association_t                  key_index_i,
   input  logic          [          4:0] key_place_i,
   input  block_t                        key_i,
-  // As the MAC gives frames, and as the receive path takes them.
+  // Frames, with the signals between MAC and receive path.
   input  logic                          rx_valid_i,
   input  logic          [ BeatBits-1:0] rx_data_i,
   input  logic          [BeatBytes-1:0] rx_keep_i,
@@ -40,20 +40,20 @@ module psp_open
   output logic          [BeatBytes-1:0] out_keep_o,
   output logic                          out_last_o,
   output logic                          out_error_o,
-  // A frame is opened, and one is refused, for this cause.
+  // Pulses: a frame was opened; a frame was refused, for this cause.
   output logic                          opened_o,
   output logic                          refused_o,
   output psp_cause_e                    cause_o
 );
 
-  // Bytes that are read of a frame's first beat, and those that stay in front of its text.
+  // Bytes of a frame's first beat that are parsed, and bytes of the output in front of the text.
   localparam int unsigned ReadBytes = 58;
   localparam int unsigned FrontBytes = 34;
   localparam int unsigned Window = 128;
 
   typedef logic [8*FrontBytes-1:0] front_t;
 
-  // The frame whose first beat was last taken.
+  // The frame whose first beat was accepted last.
 
   logic                            begins_q;
   logic                            single_q;
@@ -102,7 +102,7 @@ module psp_open
   assign port = read16(read_q, 36);
   assign spi = {read16(read_q, 46), read16(read_q, 48)};
   assign index = spi[$bits(association_t)-1:0];
-  // Not a fragment.
+  // UDP over IPv4 and not a fragment.
   assign is_udp = read16(
       read_q, 12
   ) == 16'h0800 && read_q[8*14+:8] == 8'h45 && read_q[8*23+:8] == 8'd17 && (read16(
@@ -112,8 +112,8 @@ module psp_open
   always_comb begin
     cause = PspAccepted;
     if (is_psp) begin
-      // UDP, PSP, the UDP header inside, tag: no shorter one is whole. The header is the only one that is understood,
-      // with either version.
+      // A complete frame has at least UDP, PSP header, inner UDP header and tag. This is the only PSP header layout
+      // supported, with either version.
       if (single_q || total < 16'd68 || total >= 16'd16_000 || read_q[8*42+:26] != {2'b01, 8'h00, 8'h01, 8'd17}
           || read_q[8*45+3+:5] != '0) begin
         cause = PspMalformed;
@@ -142,7 +142,7 @@ module psp_open
     .clk_i,
     .rst_ni,
     .in_valid_i  (rx_valid_i),
-    /* verilator lint_off PINCONNECTEMPTY */  // always
+    /* verilator lint_off PINCONNECTEMPTY */  // never stalls
     .in_ready_o  (),
     /* verilator lint_on PINCONNECTEMPTY */
     .in_i        (in),
@@ -176,7 +176,7 @@ module psp_open
     .ring_o (ring)
   );
 
-  // Ethernet and IPv4, shorter.
+  // Ethernet and IPv4 headers with the shorter length.
 
   front_t        front_new;
   front_t        front_out;
@@ -199,11 +199,11 @@ module psp_open
     .clk_i,
     .rst_ni,
     .in_valid_i (slot_valid && slot.first && slot.sealed),
-    /* verilator lint_off PINCONNECTEMPTY */  // fewer frames are on their way
+    /* verilator lint_off PINCONNECTEMPTY */  // never full: fewer frames are in flight
     .in_ready_o (),
     /* verilator lint_on PINCONNECTEMPTY */
     .in_i       (front_new),
-    /* verilator lint_off PINCONNECTEMPTY */  // a frame's are there when its first slot is
+    /* verilator lint_off PINCONNECTEMPTY */  // valid whenever the frame's first slot is
     .out_valid_o(),
     /* verilator lint_on PINCONNECTEMPTY */
     .out_ready_i(done_valid && done.first && done.sealed),
@@ -213,7 +213,7 @@ module psp_open
     /* verilator lint_on PINCONNECTEMPTY */
   );
 
-  // The tag is compared, and slots become beats.
+  // The tag is compared, and slots are repacked into beats.
 
   logic      [BeatBits-1:0]                before_q;
   logic      [        63:0]                counter_q;
@@ -221,7 +221,7 @@ module psp_open
   logic                                    right;
   logic      [         1:0][BeatBytes-1:0] mask;
   logic                                    done_valid_q;
-  /* verilator lint_off UNUSEDSIGNAL */  // some fields
+  /* verilator lint_off UNUSEDSIGNAL */  // some fields are unused
   psp_slot_t                               done_q;
   /* verilator lint_on UNUSEDSIGNAL */
   logic      [BeatBits-1:0]                data_q;
@@ -257,7 +257,7 @@ module psp_open
     done_valid_q <= rst_ni && done_valid;
   end
 
-  // Counters that have arrived. Bit c % 128 is that of counter c.
+  // Replay window: counters that have arrived. Bit c % 128 is that of counter c.
 
   (* ram_style = "distributed" *)
   logic [      63:0] highests    [Associations];
@@ -280,11 +280,13 @@ module psp_open
   assign behind  = highest - counter_q;
   assign newer   = counter_q > highest;
   assign allowed = newer || (behind < 64'(Window) && !arrived[counter_q[6:0]]);
-  // A frame that ends in a cycle in which the host changes associations is dropped: its counter would be forgotten.
+  // A frame that ends in a cycle in which the host configures associations is dropped, because its counter could not
+  // be recorded.
   assign accept  = done_valid_q && done_q.last && done_q.sealed && !done_q.error && right_q && allowed && !configure_i;
 
   always_comb begin
-    // Places of the counters between, which leave the window.
+    // Clears the bits from `highest` + 1 up to the new counter. Until now they stood for older counters, which leave
+    // the window.
     kept = arrived;
     for (int unsigned i = 0; i < Window; i++) begin
       if (newer && (ahead >= 64'(Window) || 7'(i) - highest[6:0] - 7'd1 < ahead[6:0])) kept[i] = 1'b0;

@@ -1,4 +1,4 @@
-// Types of PSP in gates.
+// Types of PSP in the gateware.
 package psp_pkg;
 
   import weft_pkg::*;
@@ -6,7 +6,7 @@ package psp_pkg;
   localparam int unsigned Associations = 32;
   typedef logic [$clog2(Associations)-1:0] association_t;
 
-  // Offsets of headers in a frame, and the bytes that PSP adds: UDP, PSP header, tag.
+  // Header offsets in a frame, and the bytes that PSP adds: outer UDP header, PSP header, tag.
   localparam int unsigned EthernetBytes = 14;
   localparam int unsigned OverheadBytes = 40;
   localparam int unsigned UdpEnd = 42;
@@ -26,7 +26,7 @@ package psp_pkg;
     PspReplayed
   } psp_cause_e;
 
-  // Counted events; one of each direction at most in a cycle.
+  // Counted events; in each direction at most one pulses in a cycle.
   typedef struct packed {
     logic psp_sealed;
     logic psp_opened;
@@ -41,7 +41,7 @@ package psp_pkg;
     logic psp_replayed;
   } psp_events_t;
 
-  // What a driver writes: a word of the value, or a command with it.
+  // Registers that a driver writes: a word of the value, or a command that uses the value.
   typedef enum logic [2:0] {
     PspWord0   = 3'd0,
     PspWord1   = 3'd1,
@@ -52,41 +52,41 @@ package psp_pkg;
   } psp_register_e;
 
   typedef struct packed {
-    logic         configure;  // otherwise a key is written
-    logic         seal;       // the direction: to seal, otherwise to open
-    logic         enable;     // of an association that is configured
-    logic [4:0]   place;      // of a key
+    logic         configure;  // 1: configures an association; 0: writes a key
+    logic         seal;       // direction: 1 to seal, 0 to open
+    logic         enable;     // for configure: the association is enabled
+    logic [4:0]   place;      // index of a key
     association_t index;
   } psp_command_t;
 
-  // A frame goes through the cipher in slots of 64 bytes: the PSP header and the text from its first byte on. A frame
-  // has as many slots as its output has beats. Frames that are not sealed go the same way, beat by beat.
+  // The cipher processes a frame in slots of 64 bytes, which hold the PSP header and the text (the encrypted part). A
+  // frame has as many slots as its output has beats. Frames that are not sealed take the same path, beat by beat.
   typedef struct packed {
     logic                first;
     logic                last;
     logic                sealed;
     association_t        index;
-    logic [7:0]          number;  // of the slot
-    logic [6:0]          used;    // bytes of header and text
+    logic [7:0]          number;  // index of the slot in its frame
+    logic [6:0]          used;    // bytes of header and text in this slot
     logic                ends;    // the text ends here
-    logic                finish;  // the tag is known here: where the text ends, or one behind
-    logic [5:0]          place;   // of the tag's first byte
+    logic                finish;  // the tag is known with this slot: the one where the text ends, or the next
+    logic [5:0]          place;   // position of the tag's first byte
     logic [13:0]         text;    // bytes of the whole text
-    logic [5:0]          empty;   // of the last beat of the output
-    logic                error;   // with the last one: the frame is none
-    psp_cause_e          cause;   // of the frame's error, if PSP has one
+    logic [5:0]          empty;   // unused bytes of the output's last beat
+    logic                error;   // valid with the last slot: the frame is invalid
+    psp_cause_e          cause;   // cause of the error, if PSP found it
     logic [BeatBits-1:0] data;
   } psp_slot_t;
 
-  // Action on a frame.
+  // What is to be done with a frame.
   typedef struct packed {
     logic         sealed;
-    psp_cause_e   cause;   // it leaves with an error, unless it is accepted
+    psp_cause_e   cause;   // PspAccepted, or the reason for which the frame is marked as an error
     association_t index;
-    logic [13:0]  bytes;   // of the frame that comes in, without padding
+    logic [13:0]  bytes;   // of the input frame, without padding
   } psp_plan_t;
 
-  // Bytes of the tag in the beat in which its place is, and in the one behind.
+  // Masks of the tag's bytes in the beat where it starts, and in the next.
   function automatic logic [1:0][BeatBytes-1:0] tag_mask(logic [5:0] place);
     logic [1:0][BeatBytes-1:0] mask = '0;
     for (int unsigned i = 0; i < BeatBytes; i++) begin

@@ -1,15 +1,15 @@
-// PSP between the MAC and everything else of a card: `psp_open` on the way in, `psp_seal` on the way out, and what a
-// driver writes. Twin of `weft_service::psp::Psp` on the path of the soft NIC.
+// PSP between the MAC and a card: `psp_open` for received frames, `psp_seal` for sent ones, and the driver's
+// registers. Twin of `weft_service::psp::Psp` on the path of the soft NIC.
 //
-// The registers can be written only, so no key can be read back. A driver expands keys: it writes a value of four
-// words, lowest bits first, then a command. To write a key, the value is that of a round of AES (places 0 to 14) or a
-// power of the hash key (16 to 19), byte 0 in the low bits; to configure an association, word 0 is the peer's address
-// and word 1 the SPI. An association to open has the place of its SPI's low bits. To seal, the one of a peer that was
-// configured last is used, and it begins with the nonce 0; a place is written again only when nothing sealed there is
-// on its way.
+// The registers are write-only, so no key can be read back. The driver expands the keys itself. It writes a value of
+// four words, lowest bits first, and then a command. To write a key, the value is a round key of AES (places 0 to 14)
+// or a power of the hash key (16 to 19), with byte 0 in the low bits. To configure an association, word 0 is the
+// peer's address and word 1 the SPI. An association to open has as its index the low bits of its SPI. To seal, the
+// association that was configured last for the peer is used, starting with nonce 0. The driver reuses an index only
+// when no frame sealed with it is in flight.
 //
-// Latency: 18 cycles to open and 22 to seal, with keys of 256 bits; 4 less each with keys of 128. Throughput: a beat a
-// cycle each way. Order: kept. Stalls: receive never, transmit when the MAC does.
+// Latency: 18 cycles to open and 22 to seal, with keys of 256 bits; 4 less each with keys of 128. Throughput: a beat
+// a cycle in each direction. Order: kept. Stalls: receive never, transmit when the MAC does.
 module psp_port
   import weft_pkg::*;
   import aes_pkg::*;
@@ -17,13 +17,13 @@ module psp_port
 #(
   parameter int unsigned Rounds       = 14,
   parameter int unsigned Leaf         = 8,
-  // Frames for one key, as a power of two.
+  // Number of frames that one key may seal: 2 to the power of this.
   parameter int unsigned FramesPerKey = 32
 ) (
   input logic clk_i,
   input logic rst_ni,
 
-  // Of a driver: `psp_register_e`.
+  // Writes of the driver: `psp_register_e`.
   input logic        write_valid_i,
   input logic [ 2:0] write_register_i,
   input logic [31:0] write_data_i,
@@ -51,11 +51,11 @@ module psp_port
   input  beat_t                 card_tx_i,
 
   output psp_events_t events_o,
-  // Nothing is inside.
+  // No frame is inside.
   output logic        idle_o
 );
 
-  // Cycles in which what has come in is out again, if nothing waits.
+  // Upper bound of the cycles that a beat spends inside, while nothing stalls.
   localparam int unsigned Flight = 63;
 
   // Registers.
@@ -173,7 +173,7 @@ module psp_port
           psp_replayed: refused && cause == PspReplayed
       };
 
-  // What waits keeps its place in flight.
+  // A countdown since the last beat entered. A beat that waits at the output restarts it.
 
   logic [$clog2(Flight+1)-1:0] flight_q;
 

@@ -1,14 +1,13 @@
-// Seals frames with PSP on their way to the MAC. Twin of `Psp::seal` in crates/service/src/psp.
+// Encrypts (seals) frames with PSP on their way to the MAC. Twin of `Psp::seal` in crates/service/src/psp.
 //
-// RoCE packets and Weft's datagrams leave as PSP packets for the association that belongs to their destination; if
-// there is none, or its frames are used up, they are dropped and counted. Other frames pass. Every frame that leaves
-// takes the next nonce, also one that the transport sends again. An association begins with the nonce 0 when it is
-// written, so it is written once with each key.
+// RoCE packets and Weft's datagrams are sent as PSP packets of the association for their destination. If there is
+// none, or it has used up its frames, they are dropped and counted. Other frames pass. Every frame that leaves uses a
+// new nonce, retransmissions too. Writing an association resets its nonce to 0, so it must be written only once with
+// each key.
 //
 // Latency: 22 cycles from a frame's first beat to the first one of the sealed frame, with keys of 256 bits; 4 less
-// with keys of
-// 128. Throughput: a beat of the output every cycle. Order: kept. Stalls: when its output does; a frame that has
-// begun goes on without a gap if its beats come so.
+// with keys of 128. Throughput: a beat of the output every cycle. Order: kept. Stalls: when the output does. A frame
+// whose beats arrive without gaps leaves without gaps.
 module psp_seal
   import weft_pkg::*;
   import aes_pkg::*;
@@ -16,13 +15,13 @@ module psp_seal
 #(
   parameter int unsigned Rounds       = 14,
   parameter int unsigned Leaf         = 8,
-  // Frames for one key, as a power of two.
+  // Number of frames that one key may seal: 2 to the power of this.
   parameter int unsigned FramesPerKey = 32
 ) (
   input  logic                 clk_i,
   input  logic                 rst_ni,
-  input  logic          [15:0] port_i,              // of PSP over UDP
-  // Associations, and their keys as `psp_crypt` has them.
+  input  logic          [15:0] port_i,              // UDP port of PSP
+  // Configures associations, and their keys (as in `psp_crypt`).
   input  logic                 configure_i,
   input  association_t         configure_index_i,
   input  logic                 configure_enable_i,
@@ -38,18 +37,19 @@ module psp_seal
   output logic                 out_valid_o,
   input  logic                 out_ready_i,
   output beat_t                out_o,
-  // A frame is sealed, one is dropped for want of an association, and one because its key is used up.
+  // Pulses: a frame was sealed; a frame was dropped for lack of an association; a frame was dropped because its key
+  // is used up.
   output logic                 sealed_o,
   output logic                 refused_o,
   output logic                 used_up_o
 );
 
-  // Beats on the way and in the queue behind it.
+  // Room for the beats in the pipeline and in the queue behind it.
   localparam int unsigned Depth = 32;
 
   typedef logic [8*UdpEnd-1:0] headers_t;
 
-  // The frame whose first beat was last taken.
+  // The frame whose first beat was accepted last.
 
   logic                             begins_q;
   logic          [    8*UdpEnd-1:0] headers_q;
@@ -94,7 +94,7 @@ module psp_seal
     end else begin
       if (in_valid_i && in_ready_o) begins_q <= in_i.last;
       if (configure_i) begin
-        // A peer has one association at a time: the next one takes the place of the former in the same cycle.
+        // A peer has one association at a time: a new one disables its predecessor in the same cycle.
         for (int unsigned i = 0; i < Associations; i++) begin
           if (configure_enable_i && peer_q[i] == configure_peer_i) enabled_q[i] <= 1'b0;
         end
@@ -116,7 +116,8 @@ module psp_seal
   assign spi = spis[index];
   assign counter = frames[index];
 
-  // A nonce is used up in the cycle in which the first slot leaves; a frame has two slots at least.
+  // The nonce is consumed in the cycle in which the first slot leaves. This suffices because a frame has at least two
+  // slots.
   logic step;
   assign step = slot_valid && slot.first && slot.sealed;
 
@@ -125,7 +126,7 @@ module psp_seal
     if (configure_i || step) frames[configure_i?configure_index_i : index] <= configure_i ? '0 : counter + 1'b1;
   end
 
-  // Within a frame the counter is one ahead.
+  // Within a frame the stored counter is one ahead.
   logic [FramesPerKey:0] counter_q;
   logic [FramesPerKey:0] counter_now;
   logic                  drop_q;
@@ -168,7 +169,7 @@ module psp_seal
   assign refused_o  = emit && slot.first && drop_now && match_q == '0;
   assign used_up_o  = emit && slot.first && drop_now && match_q != '0;
 
-  // The PSP header takes its place in the first slot. Byte 0 is in the low bits.
+  // The PSP header goes into the first slot. Byte 0 is in the low bits.
 
   logic [95:0] nonce;
   always_comb begin
@@ -204,7 +205,7 @@ module psp_seal
     .ring_o (ring)
   );
 
-  // The headers in front: longer, to PSP's port.
+  // The headers in front of the PSP header, with the longer length and PSP's UDP port.
 
   headers_t        headers_new;
   headers_t        headers_out;
@@ -236,11 +237,11 @@ module psp_seal
     .clk_i,
     .rst_ni,
     .in_valid_i (step),
-    /* verilator lint_off PINCONNECTEMPTY */  // fewer frames are on their way
+    /* verilator lint_off PINCONNECTEMPTY */  // never full: fewer frames are in flight
     .in_ready_o (),
     /* verilator lint_on PINCONNECTEMPTY */
     .in_i       (headers_new),
-    /* verilator lint_off PINCONNECTEMPTY */  // a frame's are there when its first slot is
+    /* verilator lint_off PINCONNECTEMPTY */  // valid whenever the frame's first slot is
     .out_valid_o(),
     /* verilator lint_on PINCONNECTEMPTY */
     .out_ready_i(done_valid && done.first && done.sealed),
@@ -250,7 +251,7 @@ module psp_seal
     /* verilator lint_on PINCONNECTEMPTY */
   );
 
-  // Insert the tag and pack slots into beats.
+  // Inserts the tag and repacks slots into beats.
 
   logic  [BeatBits-1:0]                before_q;
   logic  [BeatBits-1:0]                former;
@@ -294,7 +295,7 @@ module psp_seal
     .clk_i,
     .rst_ni,
     .in_valid_i(beat_valid_q),
-    /* verilator lint_off PINCONNECTEMPTY */  // there is room for all that is under way
+    /* verilator lint_off PINCONNECTEMPTY */  // never full: it has room for all beats in flight
     .in_ready_o(),
     /* verilator lint_on PINCONNECTEMPTY */
     .in_i      (beat_q),

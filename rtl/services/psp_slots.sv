@@ -1,12 +1,13 @@
-// Cuts frames into slots for `psp_crypt`.
+// Cuts frames into the slots of `psp_crypt`.
 //
-// To seal, a slot begins 18 bytes behind a beat, so that the text, from the UDP header on, follows 16 bytes for the
-// PSP header. To open, it begins 42 bytes behind a beat, with the PSP header. `plan_i` says what to do with the frame
-// whose beat was taken last as a first one, from the cycle behind that on.
+// To seal, slots are shifted by 18 bytes against beats, so that the first slot has 16 bytes of room for the PSP
+// header in front of the text, which begins with the UDP header. To open, the shift is 42 bytes, and the first slot
+// begins with the PSP header. `plan_i` is the plan for the frame whose first beat was accepted last. It is valid from
+// the cycle after that beat.
 //
-// Latency: 1 cycle from a frame's first beat to its first slot, if the second beat follows at once or there is none.
-// Throughput: a slot every cycle. Order: kept. Stalls: when there is no room, and while a frame has more slots than
-// beats.
+// Latency: 1 cycle from a frame's first beat to its first slot, if the second beat follows at once or the frame has
+// one beat. Throughput: a slot every cycle. Order: kept. Stalls: when there is no room, and while a frame has more
+// slots than beats.
 module psp_slots
   import weft_pkg::*;
   import psp_pkg::*;
@@ -30,15 +31,15 @@ module psp_slots
   // The beat that waits for the next one.
   logic                valid_q;
   logic                first_q;  // no slot of its frame has left
-  logic                ended_q;  // it is the frame's last
-  logic                beyond_q;  // the slot is behind it
-  logic                skip_q;  // what still comes of the frame is not looked at
+  logic                ended_q;  // it is the last of its frame
+  logic                beyond_q;  // the current slot is behind the last beat
+  logic                skip_q;  // further beats of this frame are ignored
   logic                error_q;
   logic                mac_error_q;
   logic [         5:0] empty_q;
   logic [BeatBits-1:0] data_q;
   logic [         7:0] number_q;
-  logic [        13:0] seen_q;  // bytes of the beats before the next one
+  logic [        13:0] seen_q;  // bytes of the frame in the beats before the next one
 
   logic                emit;
   logic                final_slot;
@@ -46,17 +47,17 @@ module psp_slots
   logic                short;
   logic                error;
   logic                mac_error;
-  // Of the output, from this slot on, and of header and text.
+  // Bytes that remain, this slot included: of the output, and of header and text.
   logic [        14:0] out_left;
   logic [        14:0] used_left;
   logic [        13:0] out_bytes;
   logic [        13:0] used_bytes;
-  /* verilator lint_off UNUSEDSIGNAL */  // only its low bits
+  /* verilator lint_off UNUSEDSIGNAL */  // only its low bits are read
   logic [        13:0] remainder;
   /* verilator lint_on UNUSEDSIGNAL */
 
   assign out_bytes = Open ? plan_i.bytes - 14'(OverheadBytes) : plan_i.bytes + 14'(OverheadBytes);
-  // Header and text, without what stands before and behind.
+  // Header and text, without the bytes in front of them and the tag.
   assign used_bytes = plan_i.bytes - (Open ? 14'd58 : 14'd18);
   assign out_left = {1'b0, out_bytes} - {1'b0, number_q, 6'd0};
   assign used_left = {1'b0, used_bytes} - {1'b0, number_q, 6'd0};
@@ -67,7 +68,7 @@ module psp_slots
   assign in_ready_o = skip_q || !valid_q || (room_i && (!ended_q || final_slot));
   assign take = in_valid_i && in_ready_o;
 
-  // A frame that ends before its length says, or goes on.
+  // The frame ends before the length in its header.
   assign short = seen_q + (14'd64 - 14'(in_i.empty)) < plan_i.bytes;
   assign mac_error = ended_q ? mac_error_q : in_error_i;
 
@@ -89,7 +90,7 @@ module psp_slots
     slot_o.number = number_q;
     slot_o.error = final_slot && error;
     slot_o.cause = plan_i.cause;
-    // What is shorter or longer than it says.
+    // The frame is shorter or longer than its header says.
     if (Open && plan_i.sealed && final_slot && error && !mac_error) slot_o.cause = PspMalformed;
     slot_o.text  = used_bytes - 14'd16;
     slot_o.place = used_bytes[5:0];
@@ -133,18 +134,18 @@ module psp_slots
       if (emit) begin
         first_q  <= final_slot;
         number_q <= final_slot ? '0 : number_q + 1'b1;
-        // A frame that has more slots than beats.
+        // The frame has more slots than beats.
         beyond_q <= ended_q && !final_slot;
         if (final_slot) valid_q <= 1'b0;
       end
       if (take) begin
-        // The second half of a frame's last slot waits for nothing.
+        // The last slot needs no further beat, so later beats of the frame are skipped.
         if (skip_q || (emit && final_slot && !ended_q)) begin
           skip_q <= !in_i.last;
         end else begin
           valid_q <= 1'b1;
           ended_q <= in_i.last;
-          // The plan is that of this frame from its second beat on.
+          // From a frame's second beat on, the plan is that of this frame.
           error_q <= in_error_i || (seen_q != '0 && plan_i.sealed && short);
         end
         seen_q <= in_i.last ? '0 : seen_q + 14'd64;

@@ -1,24 +1,24 @@
-// Maps and taps on the way of payload, chosen by queue pair and direction. Twin of
-// crates/service/src/services/mod.rs.
+// Services on the path of payload, selected by queue pair and direction. A map changes payload, a tap observes it.
+// Twin of crates/service/src/services/mod.rs.
 //
-// A tap sees what comes in, a map changes it. A flow without a setting passes as it is. What a tap finds leaves as a
-// verdict once for each packet; whoever knows that the transport has taken the packet gives the verdict back, and
-// only then the state of the flow changes.
+// A flow without a setting passes unchanged. A tap's finding leaves as a verdict, once for each packet. When the
+// transport has accepted the packet, the user returns the verdict, and only then the flow's state changes.
 //
-// Latency: `ServiceLatency` cycles from a beat in to the same beat out; `ServiceTapLatency` from a packet's last beat
-// to its verdict. Throughput: a beat every cycle. Order: kept. Stalls: never a verdict; a beat only when
-// `out_ready_i` has been low for so long that the output's queue is full. After reset it takes nothing until all
-// settings are cleared, one each cycle.
+// Latency: `ServiceLatency` cycles from an input beat to the same output beat; `ServiceTapLatency` from a packet's
+// last beat to its verdict. Throughput: a beat every cycle. Order: kept. Stalls: verdicts never; beats only while the
+// output's queue is full because `out_ready_i` is low. After reset no beat is accepted until all settings are
+// cleared, one each cycle.
 //
-// A new service is an instance below, and a line where its result is chosen: its latency is that of the others, or
-// they are delayed to it.
+// A new service is an instance below, and a line in the selection of results. All services must have the same
+// latency; a faster one is delayed.
 module services
   import weft_pkg::*;
   import services_pkg::*;
 (
   input  logic                 clk_i,
   input  logic                 rst_ni,
-  // The flow's state becomes 0. A setting holds from the next beat on: the flow has no packet on its way meanwhile.
+  // Changes a flow's setting and clears its state. The setting applies from the next beat on; the flow must have no
+  // packet in flight.
   input  logic                 configure_valid_i,
   output logic                 configure_ready_o,
   input  flow_t                configure_flow_i,
@@ -34,7 +34,7 @@ module services
   input  logic                 accept_valid_i,
   output logic                 accept_ready_o,
   input  tap_verdict_t         accept_i,
-  // The state comes with `read_done_o`.
+  // The state is valid with `read_done_o`.
   input  logic                 read_valid_i,
   output logic                 read_ready_o,
   input  flow_t                read_flow_i,
@@ -44,7 +44,7 @@ module services
 
   localparam int unsigned Flows = 2 * QueuePairs;
   localparam int unsigned FlowBits = $clog2(Flows);
-  // Beats behind the maps: as many as may be under way.
+  // Queue of beats behind the maps, with room for all beats in flight.
   localparam int unsigned Depth = 8;
 
   typedef enum logic [1:0] {
@@ -53,10 +53,10 @@ module services
     AccessRead
   } access_e;
 
-  // Action on a state.
+  // Pending access to a flow's state.
   access_e               access_q;
 
-  // Settings: written by whoever configures, and by the sweep after reset.
+  // Settings, written by `configure` and by the sweep after reset.
 
   logic     [FlowBits:0] sweep_q;
   logic                  sweeping;
@@ -75,7 +75,7 @@ module services
     else if (sweeping) sweep_q <= sweep_q + 1'b1;
   end
 
-  // Beats: the setting is read in the first cycle, the services work in the second.
+  // Beats: the setting is read in the first cycle, the services compute in the second.
 
   logic                            take;
   logic                            looked_q;
@@ -88,7 +88,7 @@ module services
   service_beat_t                   mapped_beat;
   logic          [$clog2(Depth):0] level;
 
-  // Two beats are under way beside those that wait.
+  // The margin is for two beats in flight in front of the queue.
   assign in_ready_o = !sweeping && level < ($clog2(Depth) + 1)'(Depth - 2);
   assign take = in_valid_i && in_ready_o;
 
@@ -140,7 +140,7 @@ module services
     .clk_i,
     .rst_ni,
     .in_valid_i(mapped_q),
-    /* verilator lint_off PINCONNECTEMPTY */  // its level is watched
+    /* verilator lint_off PINCONNECTEMPTY */  // flow control uses its level
     .in_ready_o(),
     /* verilator lint_on PINCONNECTEMPTY */
     .in_i      (mapped_beat),
@@ -182,8 +182,8 @@ module services
   assign verdict_valid_o = tap_last_q[1];
   assign verdict_o = '{flow : tap_flow_q[1], verdict: tap_2_q == TapCount ? counted : '0};
 
-  // States: one access every other cycle, and no setting changes between, so that none overtakes another. A new
-  // setting clears, a verdict that is given back changes.
+  // States: one access every other cycle, and no setting changes in between, so no access overtakes another. A new
+  // setting clears the state; a returned verdict updates it.
 
   tap_e accept_tap;
   logic reads;

@@ -3,11 +3,11 @@ package services_pkg;
 
   import weft_pkg::*;
 
-  // Cycles on the way through `services`: of a beat, and from a packet's last beat to its verdict.
+  // Latencies of `services` in cycles: of a beat, and from a packet's last beat to its verdict.
   localparam int unsigned ServiceLatency = 3;
   localparam int unsigned ServiceTapLatency = 3;
 
-  // Services that change payload or observe it: numbers of crates/service/src/services/mod.rs.
+  // Services that change or observe payload. The numbers are those of crates/service/src/services/mod.rs.
   typedef enum logic [3:0] {
     MapNone = 4'd0,
     MapXor  = 4'd1
@@ -31,12 +31,12 @@ package services_pkg;
     logic [63:0] value;
   } setting_t;
 
-  // A beat of a packet's payload. Bytes lie as their offset in the message (or in the region, for the response of a
-  // READ) says: offset n is in lane n % 64. The bytes of a packet have no hole.
+  // A beat of a packet's payload. Bytes are aligned by their offset in the message (or in the region, for the
+  // response of a READ): offset n is in lane n % 64. The bytes of a packet are contiguous.
   typedef struct packed {
     flow_t flow;
-    logic [57:0]          word;    // offset of lane 0, by 64
-    logic                 last;    // of the packet
+    logic [57:0]          word;    // offset of lane 0, divided by 64
+    logic                 last;    // last beat of the packet
     logic [BeatBytes-1:0] strobe;
     logic [BeatBits-1:0]  data;
   } service_beat_t;

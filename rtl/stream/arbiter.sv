@@ -1,8 +1,8 @@
-// Joins streams of packets into one, in fair turns: round robin, by whole packets.
+// Merges streams of packets into one, round-robin, packet by packet.
 //
-// A packet is granted the output from its first element to its last, and an element that has been offered stays
-// offered. After a packet the turn goes to the next input that has something, in rising order and round again, so
-// that an input waits for at most one packet of each other.
+// A packet keeps the output from its first element to its last, and an element that has been offered stays offered.
+// After a packet the grant goes to the next higher input that offers an element, wrapping around. So an input waits
+// for at most one packet of each other input.
 //
 // Latency: 0 cycles; the choice is combinational, from `in_valid_i` to `out_o` and from `out_ready_i` to `in_ready_o`.
 // Throughput: one element every cycle, also from packet to packet. Order: kept for each input. Stalls: an input while
@@ -27,15 +27,16 @@ module arbiter #(
 
   typedef logic [(N > 1 ? $clog2(N) : 1)-1:0] index_t;
 
-  // The input that has the output, or had it last.
+  // The input that is granted, or was granted last.
   index_t grant_q;
-  // It has offered an element that was not taken, or has not come to its last.
+  // The granted input has offered an element that was not accepted, or is in the middle of a packet.
   logic   held_q;
 
   always_comb begin
     grant_o = grant_q;
     if (!held_q) begin
-      // The lowest that has something; better, the lowest above the one that had the last turn.
+      // The lowest input that offers an element, unless an input above the last granted one does: then the lowest of
+      // these.
       for (int unsigned i = N; i > 0; i--) begin
         if (in_valid_i[i-1]) grant_o = index_t'(i - 1);
       end

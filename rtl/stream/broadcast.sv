@@ -1,4 +1,4 @@
-// Gives each element to all of `N` outputs, each at its own pace.
+// Broadcasts each element to all `N` outputs, which may accept it in different cycles.
 //
 // Latency: none; `in_ready_o` depends on `out_ready_i`. Throughput: one element every cycle in which all outputs are
 // ready. Order: kept at each output. Stalls: its input until the last output has taken the element.
@@ -9,12 +9,12 @@ module broadcast #(
   input  logic         rst_ni,
   input  logic         in_valid_i,
   output logic         in_ready_o,
-  // The element itself goes past this block.
+  // Only the handshake passes through this block; the element itself is wired past it.
   output logic [N-1:0] out_valid_o,
   input  logic [N-1:0] out_ready_i
 );
 
-  // Outputs that have taken the present element while others have not.
+  // Outputs that have accepted the current element while others have not.
   logic [N-1:0] served_q;
 
   assign out_valid_o = in_valid_i ? ~served_q : '0;

@@ -1,10 +1,10 @@
-// Keeps account of a bounded resource: what is taken comes back later.
+// Counts the free units of a bounded resource.
 //
-// Latency: 1 cycle from a change to `available_o`. Throughput: one taking and one return every cycle. The taker must
-// not take more than is available; nobody may return what was not taken.
+// Latency: 1 cycle from a change to `available_o`. Throughput: one take and one return every cycle. The user must not
+// take more than is available, nor return more than was taken.
 module credit_counter #(
   parameter int unsigned Credits   = 64,
-  parameter int unsigned CountBits = 8    // bits of one taking or return
+  parameter int unsigned CountBits = 8    // bits of the count in one take or return
 ) (
   input  logic                         clk_i,
   input  logic                         rst_ni,

@@ -14,7 +14,7 @@ module fifo #(
   output logic                   out_valid_o,
   input  logic                   out_ready_i,
   output T                       out_o,
-  // Elements held.
+  // Number of elements held.
   output logic [$clog2(Depth):0] level_o
 );
 
@@ -22,7 +22,7 @@ module fifo #(
 
   (* ram_style = "distributed" *)
   T                   memory [Depth];
-  // One bit more than an index tells a full FIFO from an empty one.
+  // One bit more than an index, to distinguish a full FIFO from an empty one.
   logic [IndexBits:0] head_q;
   logic [IndexBits:0] tail_q;
 

@@ -1,15 +1,15 @@
-// A FIFO of packets that are judged after they have been written: good ones come out, bad ones vanish.
+// A FIFO of packets that get a verdict after they have been written: good packets leave, bad ones are dropped.
 //
-// A packet is a run of elements that ends with `in_last_i`. It is written as it comes, and never stalls: one that
-// does not fit, or is aborted, is given up as a whole (`in_lost_o` with its last element) and leaves no trace. Each
-// of the others gets its verdict, in their order, at any time from the cycle after its last element on.
+// A packet is a run of elements that ends with `in_last_i`. The input never stalls. A packet that does not fit, or is
+// aborted, is dropped as a whole (`in_lost_o` with its last element). Every other packet needs a verdict, in order,
+// at any time from the cycle after its last element on.
 //
 // Latency: 1 cycle from the verdict to the first element, if the packet was complete 2 cycles before it. Throughput:
-// one element every cycle on both sides, with no gap between packets; the elements of bad packets take their cycles
-// too, which are no more than those in which they came. Order: kept. Stalls: never its input.
+// one element every cycle on both sides, without a gap between packets; skipping an element of a bad packet takes a
+// cycle, too, but no more than its arrival took. Order: kept. Stalls: the input never stalls.
 module packet_fifo #(
   parameter type         T     = logic   [7:0],
-  // Elements; a power of two.
+  // Capacity in elements; a power of two.
   parameter int unsigned Depth = 1024,
   // "block" or "ultra".
   parameter              Style = "block"
@@ -18,10 +18,10 @@ module packet_fifo #(
   input  logic                   rst_ni,
   input  logic                   in_valid_i,
   input  logic                   in_last_i,
-  // Gives the packet up, with any of its elements.
+  // Drops the packet. May be set with any of its elements.
   input  logic                   in_abort_i,
   input  T                       in_i,
-  // With the last element: the packet is given up, and there must be no verdict.
+  // With the last element: the packet was dropped, and must not get a verdict.
   output logic                   in_lost_o,
   input  logic                   verdict_valid_i,
   input  logic                   verdict_good_i,
@@ -29,19 +29,20 @@ module packet_fifo #(
   input  logic                   out_ready_i,
   output logic                   out_last_o,
   output T                       out_o,
-  // Places taken.
+  // Number of slots in use.
   output logic [$clog2(Depth):0] level_o,
   // The FIFO is empty.
   output logic                   empty_o
 );
 
   localparam int unsigned IndexBits = $clog2(Depth);
-  // One bit more than an index tells a full memory from an empty one.
+  // One bit more than an index, to distinguish a full memory from an empty one.
   typedef logic [IndexBits:0] pointer_t;
 
-  // Elements: next to write, first of the packet that is being written, next to read, next to come out.
+  // Indices of elements: next to write; first of the packet that is being written; next to read from memory; next to
+  // leave.
   pointer_t tail_q, start_q, fetch_q, front_q;
-  // The packet that is being written has been given up.
+  // The packet that is being written has been dropped.
   logic lost_q;
 
   // Write side.
@@ -65,8 +66,8 @@ module packet_fifo #(
     end
   end
 
-  // Read side. The memory's output register holds the element at the front. Elements are read ahead of the verdict, but
-  // only those of whole packets, since others may still be taken back.
+  // Read side. The memory's output register holds the element at the front. Elements are read before their verdict,
+  // but only those of complete packets, because an incomplete packet may still be dropped.
 
   logic loaded_q;
   logic known, good, pop, fetch;
@@ -89,7 +90,7 @@ module packet_fifo #(
     .read_data_o    ({out_last_o, out_o})
   );
 
-  // Of the packets that are inside. There is always room: each has an element at least.
+  // Verdicts of the packets inside. There is always room, since each packet has at least one element.
   ram_fifo #(
     .T     (logic),
     .Depth (Depth),
@@ -121,7 +122,7 @@ module packet_fifo #(
 
   // Checks.
 
-  pointer_t written_q;  // packets that wait for a verdict
+  pointer_t written_q;  // number of packets that wait for a verdict
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
       written_q <= '0;

@@ -1,8 +1,8 @@
-// A deep FIFO in block RAM. With `Bypass`, an element goes past the RAM when nothing is before it.
+// A deep FIFO in block RAM. With `Bypass`, an element that arrives while the FIFO is empty goes past the RAM.
 //
-// Latency: 2 cycles; with `Bypass`, 1 while the RAM is empty, else 2 behind the element before. Throughput: one
-// element every cycle. Order: first in, first out. Stalls: its input when the RAM holds `Depth` elements; one more
-// may lie at the output.
+// Latency: 2 cycles; with `Bypass`, 1 while the RAM is empty, otherwise 2 after the previous element. Throughput: one
+// element every cycle. Order: first in, first out. Stalls: the input, while the RAM holds `Depth` elements; one more
+// may be in the output register.
 module ram_fifo #(
   parameter type         T      = logic [7:0],
   parameter int unsigned Depth  = 512,          // a power of two
@@ -28,7 +28,7 @@ module ram_fifo #(
   logic               bypass;
   logic               write;
   logic               read;
-  // The output register, of the RAM or beside it, holds an element.
+  // The output register (that of the RAM, or the bypass register) holds an element.
   logic               out_valid_q;
   T                   stored;
 

@@ -1,20 +1,21 @@
 // Moves runs of bytes from one offset within 64-byte beats to another.
 //
-// A command says where the first byte of a run lies in its first input beat (`from_i`), where it shall lie in its first
-// output beat (`to_i`), and how many bytes the run has. Its input beats are raw: what lies outside the run is ignored.
-// Its output beats have the run's bytes under the strobe and zeros elsewhere.
+// A command gives the offset of a run's first byte in its first input beat (`from_i`), its offset in the first output
+// beat (`to_i`), and the length in bytes. Input bytes outside the run are ignored. Output beats have the run's bytes
+// under the strobe and zeros elsewhere.
 //
-// Latency: 3 cycles from an input beat to the output beat that it completes; a command is taken one cycle before its
-// first input beat. Throughput: a run of n input and m output beats takes max(n, m) cycles, with none between runs.
-// Order: runs leave in the order of their commands. Stalls: only when the output does; `in_ready_o` follows
-// `out_ready_i` in the same cycle, and no register between them fills up.
+// Latency: 3 cycles from an input beat to the output beat that it completes; a command is accepted one cycle before
+// its first input beat. Throughput: a run of n input and m output beats takes max(n, m) cycles, without a gap between
+// runs. Order: runs leave in the order of their commands. Stalls: only when the output does; `in_ready_o` follows
+// `out_ready_i` in the same cycle.
 //
-// How: every beat is rotated by `to_i - from_i`, and an output beat takes its lower bytes, below the rotation, from
-// one rotated beat and its upper ones from the next. Which two these are depends on the direction. When bytes move
-// up, output beat k is made of the input beats k-1 and k; when they move down, of k and k+1. The last three rotated
-// beats are kept, so that both kinds leave at the same place and no run has to wait for one of the other kind.
+// Method: every beat is rotated by `to_i - from_i`. An output beat takes its lower bytes, below the rotation, from
+// one rotated beat and its upper bytes from the next. Which two these are depends on the direction: when bytes move
+// up, output beat k consists of the input beats k-1 and k; when they move down, of k and k+1. The last three rotated
+// beats are kept, so output beats of both directions leave from the same stage, and no run waits for a run of the
+// other direction.
 module realign #(
-  // Bytes of a beat; a power of four, from four on.
+  // Bytes of a beat; a power of four, at least 4.
   parameter int unsigned BeatBytes = weft_pkg::BeatBytes
 ) (
   input  logic                         clk_i,
@@ -43,39 +44,39 @@ module realign #(
   typedef logic [Bits-1:0] data_t;
   typedef logic [1:0] select_t;
 
-  // A run's command, as its beats need it. A run goes through in `max(n, m)` steps. In step k the run's input beat k,
-  // if there is one, enters, and leads to output beat k, if there is one.
+  // A run's command, converted for its beats. A run takes `max(n, m)` steps. In step k, input beat k of the run
+  // enters, if there is one, and output beat k is produced, if there is one.
   typedef struct packed {
-    logic    up;           // bytes keep their place or move to higher offsets
+    logic    up;           // bytes keep their offset or move to higher offsets
     offset_t rotation;
-    select_t sixteens;     // the rotation's digits
+    select_t sixteens;     // the digits of the rotation, to base 4
     select_t fours;
     select_t ones;
-    offset_t start;        // of the run in its first output beat
-    offset_t stop;         // of the run in its last output beat: the last byte's place
+    offset_t start;        // offset of the run's first byte in its first output beat
+    offset_t stop;         // offset of the run's last byte in its last output beat
     logic    input_ends;   // one output beat more than input beats
     logic    output_ends;  // one input beat more than output beats
   } run_t;
 
   // Attributes of a beat through the rotator.
   typedef struct packed {
-    logic    last;        // of the output beats
-    logic    emits;       // there is an output beat
-    logic    needs_next;  // which cannot leave before the next input beat has come
+    logic    last;        // the last output beat of the run
+    logic    emits;       // the step produces an output beat
+    logic    needs_next;  // that output beat also needs the next input beat
     logic    up;
     offset_t rotation;
     select_t fours;
     select_t ones;
-    offset_t start;       // of the run in the output beat
+    offset_t start;       // offset of the run's first byte in this output beat
     offset_t stop;
   } step_t;
 
   // The command: how many steps its run has.
 
-  // Position of the last byte, counted from the first beat on: its offset in that beat and the number of borders
-  // before.
+  // Position of the last byte, counted from the start of the first beat: its offset in its beat, and above that the
+  // number of beats in front of it.
   logic [         12:0] end_bytes;
-  /* verilator lint_off UNUSEDSIGNAL */  // the place in the last input beat
+  /* verilator lint_off UNUSEDSIGNAL */  // the offset in the last input beat
   logic [ OffsetBits:0] input_end;
   /* verilator lint_on UNUSEDSIGNAL */
   logic [ OffsetBits:0] output_end;
@@ -84,7 +85,7 @@ module realign #(
   run_t                 run_q;
   logic                 run_valid_q;
   logic                 first_q;
-  logic [CountBits-1:0] left_q;  // steps behind this one
+  logic [CountBits-1:0] left_q;  // steps of the run that remain after this one
   logic                 step_valid;
   logic                 step_ready;
   logic                 step_has_input;
@@ -103,7 +104,7 @@ module realign #(
     run_d.ones = select_of(rotation[1:0]);
     run_d.start = to_i;
     run_d.stop = output_end[OffsetBits-1:0];
-    // The ends differ by less than a beat, so the counts of beats differ by one at most.
+    // The two end positions differ by less than a beat, so the counts of beats differ by at most one.
     run_d.input_ends = output_end[OffsetBits] && !input_end[OffsetBits];
     run_d.output_ends = input_end[OffsetBits] && !output_end[OffsetBits];
   end
@@ -130,15 +131,16 @@ module realign #(
     else if (command_ready_o) run_valid_q <= command_valid_i;
   end
 
-  // The rotator: one digit of base 4 on the way into each register, so that no two choices lie behind each other. A
-  // choice among four is one LUT for a bit, if the mapper makes no part of it separately because two bits share that
-  // part. So a digit comes as `{digit[1] ~^ digit[0], digit[1]}`: the pairs that its lower bit chooses from are of
-  // shifts 0 and 3, and of 1 and 2, and no two places have such a pair in common.
+  // The rotator handles one digit of base 4 in front of each register, so that each path has one selection only. A
+  // selection among four fits one LUT for each bit, unless the mapper splits it to share a part between two bits. To
+  // prevent such sharing, a digit is encoded as `{digit[1] ~^ digit[0], digit[1]}`: its lower bit selects within the
+  // pairs of shifts (0, 3) and (1, 2), and no two bits have such a pair in common.
   function automatic select_t select_of(logic [1:0] digit);
     return {digit[1] ~^ digit[0], digit[1]};
   endfunction
 
-  // Bits that a digit of one stands for. A short beat has fewer digits; the others are 0 then, and this any that fits.
+  // Bits of rotation for a digit of value one. A short beat has fewer digits: its other digits are 0, and their
+  // constants are arbitrary.
   localparam int unsigned Ones = 8;
   localparam int unsigned Fours = BeatBytes > 4 ? 4 * 8 : 8;
   localparam int unsigned Sixteens = BeatBytes > 16 ? 16 * 8 : 8;
@@ -165,9 +167,10 @@ module realign #(
   endfunction
 
   step_t step;
-  // Rotated by sixteens; by fours too; wholly; and the beat before that one.
+  // Beats after the rotation by sixteens; by sixteens and fours; after the whole rotation; and the beat before the
+  // last.
   step_t turning_q;
-  /* verilator lint_off UNUSEDSIGNAL */  // a digit that is behind it
+  /* verilator lint_off UNUSEDSIGNAL */  // digits that have been used
   step_t next_q;
   /* verilator lint_on UNUSEDSIGNAL */
   logic  turning_valid_q;
@@ -231,15 +234,15 @@ module realign #(
     end
   end
 
-  // The output: three beats merged under masks that were made one cycle before, so that a bit takes one LUT of six
-  // inputs.
+  // The output: three beats merged under masks that were computed in the previous cycle, so that each bit takes one
+  // 6-input LUT.
 
   logic                 last_q;
   logic                 emits_q;
   logic                 needs_next_q;
   logic                 up_q;
   logic [BeatBytes-1:0] lower_q;  // bytes below the rotation
-  logic [BeatBytes-1:0] strobe_q;  // none while there is no beat
+  logic [BeatBytes-1:0] strobe_q;  // all zeros while there is no beat
 
   always_ff @(posedge clk_i) begin
     if (next_valid_q && next_ready) begin

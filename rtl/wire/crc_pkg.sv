@@ -1,8 +1,8 @@
 // The arithmetic of the CRC-32 of Ethernet, which InfiniBand's invariant CRC and Weft's datagrams use as well.
 //
-// A register holds the coefficient of x^31 in bit 0, as bits come on the wire. A CRC is linear: what a beat adds to
-// the register is an XOR over some of its bits for each of the 32, and so is what a register becomes behind zeros.
-// The functions that find out which bits run when the gateware is built.
+// A register holds the coefficient of x^31 in bit 0, since bits arrive in that order on the wire. A CRC is linear:
+// each of the register's 32 bits after a beat is an XOR of some bits of the beat and of the register; the same holds
+// for a register followed by zeros. The functions below compute the masks of these bits at elaboration.
 //
 // Source: IEEE 802.3, 3.2.9, for the polynomial.
 package crc_pkg;
@@ -12,7 +12,7 @@ package crc_pkg;
   typedef logic [31:0] crc_t;
 
   localparam crc_t Polynomial = 32'hedb8_8320;
-  // Content of a register that began with ones behind any bytes and the complement of their CRC.
+  // Content of a register that started with all ones, after any message and the complement of its CRC.
   localparam crc_t Residue = 32'hdebb_20e3;
 
   // Multiplies by x^bits.
@@ -33,8 +33,8 @@ package crc_pkg;
     return result;
   endfunction
 
-  // The bits of a beat that bit `place` of the register depends on, behind the beat and `too_many` zero bits less. A
-  // register counts as the first four bytes of the beat behind it.
+  // Mask of the beat's bits that determine bit `place` of the register after the beat, with `too_many` zero bits
+  // taken back. The previous register is treated as the first four bytes of the next beat.
   function automatic logic [BeatBits-1:0] beat_mask(logic [4:0] place, int unsigned too_many);
     logic [BeatBits-1:0] mask = '0;
     crc_t column = earlier(32'd1, too_many);
@@ -45,7 +45,7 @@ package crc_pkg;
     return mask;
   endfunction
 
-  // The bits of a register that bit `place` depends on when it is multiplied by x^bits or divided by it.
+  // Mask of the register's bits that determine bit `place` after a multiplication by x^bits, or a division by it.
   function automatic crc_t scale_mask(logic [4:0] place, int unsigned bits, bit divide);
     crc_t mask = '0;
     for (int unsigned i = 0; i < 32; i++) begin
@@ -56,9 +56,9 @@ package crc_pkg;
     return mask;
   endfunction
 
-  // A beat, folded: a power of x that is x^D times another may be replaced by sums of lower ones if the polynomial
-  // divides x^D plus these. With few such terms, found by search, most of a beat goes away in a LUT or two for each
-  // bit that stays. High powers come first, in the low bits.
+  // Folds a beat. If the polynomial divides x^D plus a sum of lower powers, x^D may be replaced by that sum. A search
+  // found such sums with few terms. With them, one or two LUTs for each remaining bit remove most of the beat. High
+  // powers are in the low bits.
   localparam int unsigned FoldedBits = 224;
   typedef logic [FoldedBits-1:0] folded_t;
 

@@ -1,6 +1,6 @@
-// Multiplies a CRC's register by x^(Bits * scale), or divides it: so many zeros behind what it covers, or taken back.
-// Purely combinational: one XOR for each scale, and a choice between them, so that two bits of scale take no more
-// levels than one.
+// Multiplies a CRC register by x^(Bits * scale), which appends that many zero bits, or divides by it, which removes
+// them. Purely combinational: one XOR for each scale and a selection between them, so two bits of scale take no more
+// logic levels than one.
 module crc_scale
   import crc_pkg::*;
 #(

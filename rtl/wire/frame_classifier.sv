@@ -1,28 +1,28 @@
-// Says from the first beat of a frame what it is. Purely combinational.
+// Classifies a frame by its first beat. Purely combinational.
 //
-// Fields that lie behind the end of a short frame are read all the same: the frame is malformed then, and its length
-// says so later. Served are plain Ethernet II and IPv4 without options; what has VLAN tags, options or is a fragment
-// is the host's.
+// Fields behind the end of a short frame are read as well; the length check drops such a frame as malformed later.
+// The card itself serves plain Ethernet II and IPv4 without options. Frames with VLAN tags or IP options, and
+// fragments, go to the host.
 module frame_classifier
   import weft_pkg::*;
 (
   input  mac_address_t                 hardware_i,
   input  ipv4_address_t                address_i,
   input  logic          [BeatBits-1:0] data_i,
-  // For another station.
+  // The destination MAC address is another station's.
   output logic                         for_others_o,
   output logic                         arp_o,
   output logic                         ipv4_o,
   // IPv4 with options.
   output logic                         options_o,
-  // A whole ICMP message; a whole UDP datagram.
+  // A complete ICMP message (or UDP datagram), that is, not a fragment.
   output logic                         icmp_o,
   output logic                         udp_o,
-  // A UDP datagram to this port's RoCE v2.
+  // A UDP datagram to this port's address and RoCE v2's UDP port.
   output logic                         roce_o,
   // Class of a frame that is not RoCE.
   output other_class_e                 kind_o,
-  // Wrong in itself, whatever its length.
+  // Malformed regardless of its length.
   output logic                         malformed_o
 );
 

@@ -1,38 +1,39 @@
 // The invariant CRC of RoCE v2 frames, at one beat every cycle (RoCE v2 annex, A17.3.3; InfiniBand volume 1, 7.8.1).
 //
-// Takes frames from their first Ethernet byte on: no VLAN tag, an IPv4 header without options, UDP, BTH. The frame must
-// end where the IPv4 packet does: whoever feeds it sets `empty` from the IPv4 length, so that Ethernet's padding is not
-// part of it. Its last four bytes are the place of the ICRC:
+// The input is frames from their first Ethernet byte: no VLAN tag, an IPv4 header without options, UDP, BTH. The
+// frame must end with the IPv4 packet: the source derives `empty` from the IPv4 length, so that Ethernet's padding is
+// excluded. The last four bytes are the ICRC field:
 //
-//   Trailer = 0 (transmit): they are zeros, to be filled in. `crc_o` is the ICRC (its low byte goes first on the wire),
-//     with `crc_valid_o` `Latency` cycles after the cycle of the last beat. `checked_*` are zero.
-//   Trailer = 1 (receive): they are the received ICRC. `checked_good_o` says whether it is right, with
-//     `checked_valid_o` `Latency` cycles after the cycle of the last beat. False for a frame whose length is not
-//     14 + 4 n bytes: no RoCE packet has one. `crc_*` are zero.
+//   Trailer = 0 (transmit): the field is zero, to be filled in. `crc_o` is the ICRC (its low byte goes first on the
+//     wire), with `crc_valid_o` `Latency` cycles after the cycle of the last beat. `checked_*` are zero.
+//   Trailer = 1 (receive): the field is the received ICRC. `checked_good_o` says whether it is right, with
+//     `checked_valid_o` `Latency` cycles after the cycle of the last beat. It is false for a frame whose length is
+//     not 14 + 4 n bytes, which no RoCE packet has. `crc_*` are zero.
 //
-// Latency: 3 cycles, to transmit 4: there what makes the beats is a part of the path, and a register cuts it.
+// Latency: 3 cycles, for transmit 4: there the logic in front of this block shares the path, so a register cuts it.
 // Throughput: a beat every cycle, frames back to back, gaps anywhere. Order: kept. Stalls: never.
 //
-// How: a CRC is linear, so a beat's share is one XOR over its 512 bits for each of the 32 bits of the register,
-// whatever the fill of the beat, and a register of 32 bits goes from beat to beat.
-// - Eight bytes of ones stand in front of what is covered. With the CRC's start value, also ones, they leave what ten
-//   zero bytes and four bytes of ones leave with a start value of zero: so they take the place of the 14 bytes of
-//   Ethernet's header, and nothing has to be moved.
-// - Bytes behind the end count as zeros, and each has multiplied the register by x^8. RoCE frames end 2 bytes behind
-//   a multiple of 4, so there are 16 fills. To transmit, a multiplication by a power of x^-32 and one by a power of
-//   x^-128, up to the third, take the zeros back; the 6 bytes that are always too many (the ICRC's place and the last
-//   two bytes of a full beat) are part of the constants. To check, the register is compared with what the CRC leaves
-//   behind its own value, multiplied by the power of x^8 that belongs to the fill: no correction at all.
-// BALBOA (section 4.5) has parallel pipelines for full beats, for beats of 320 bits and for 32 bits at a time; here one
-// network serves every fill, with the same latency.
+// Method: a CRC is linear, so the contribution of a beat is one XOR over its 512 bits for each of the 32 bits of the
+// register, however many bytes of the beat are used. A register of 32 bits passes from beat to beat.
+// - Eight bytes of ones precede the covered bytes. With the CRC's start value, also ones, they give the same register
+//   as ten zero bytes and four bytes of ones with a start value of zero. These 14 bytes replace Ethernet's header, so
+//   no byte has to be moved.
+// - Bytes behind the end count as zeros, and each multiplies the register by x^8. RoCE frames end 2 bytes behind a
+//   multiple of 4, so the last beat has one of 16 fill levels. For transmit, a multiplication by a power of x^-32 and
+//   one by a power of x^-128, each up to the third, remove the zeros. The 6 bytes that are always in excess (the ICRC
+//   field and the last two bytes of a full beat) are folded into the constants. For receive, no correction is needed:
+//   the register is compared with the residue of a good frame, multiplied by the power of x^8 that belongs to the
+//   fill level.
+// BALBOA (section 4.5) has parallel pipelines for full beats, for beats of 320 bits and for 32 bits at a time. Here
+// one network serves every fill level, with the same latency.
 module icrc
   import weft_pkg::*;
   import crc_pkg::*;
 #(
   parameter bit          Trailer  = 1'b0,
-  // Bytes behind the end in a last beat are zero already; otherwise they are masked here.
+  // Bytes behind the end of a last beat are zero on arrival; otherwise this block masks them.
   parameter bit          ZeroTail = 1'b0,
-  // Not to be changed: for blocks that wait for a result.
+  // Read-only: for blocks that wait for a result.
   /* verilator lint_off UNUSEDPARAM */
   parameter int unsigned Latency  = Trailer ? 3 : 4
   /* verilator lint_on UNUSEDPARAM */
@@ -47,14 +48,14 @@ module icrc
   output logic         checked_good_o
 );
 
-  // Content of the register behind a good frame, by the fill of its last beat.
+  // Content of the register after a good frame, for each fill level of its last beat.
   function automatic logic [15:0][31:0] residues();
     logic [15:0][31:0] result;
     for (int unsigned i = 0; i < 16; i++) result[i] = later(Residue, 8 * (4 * i + 2));
     return result;
   endfunction
 
-  // Bytes that the CRC does not cover are set to ones, bytes that are not part of it to zeros.
+  // Header bytes that the ICRC excludes are set to ones, bytes outside the frame to zeros.
 
   logic                 first_q;
   logic [BeatBytes-1:0] keep;
@@ -119,7 +120,7 @@ module icrc
     assign folded_empty = empty_q;
   end
 
-  // The beat's share.
+  // The contribution of the beat.
 
   logic        share_valid_q;
   logic        share_first_q;
@@ -152,17 +153,17 @@ module icrc
     end
   end
 
-  // The register.
+  // The CRC register.
 
   logic        state_last_q;
-  /* verilator lint_off UNUSEDSIGNAL */  // to transmit, two bits have been seen to before
+  /* verilator lint_off UNUSEDSIGNAL */  // for transmit, two bits have been used in an earlier stage
   logic [ 5:0] state_empty_q;
   /* verilator lint_on UNUSEDSIGNAL */
   logic [31:0] state_d;
   logic [31:0] state_q;
 
   for (genvar i = 0; i < 32; i++) begin : gen_state
-    // A register counts as the first four bytes of the beat behind it.
+    // The previous register is treated as the first four bytes of the next beat.
     localparam logic [BeatBits-1:0] Mask = beat_mask(5'(i), 0);
     assign state_d[i] = share_q[i] ^ (!share_first_q & ^(state_q & Mask[31:0]));
   end
@@ -204,7 +205,7 @@ module icrc
 
   end else begin : gen_crc
 
-    // Half of the corrections is made on the way into the register, half behind it.
+    // One half of the corrections is in front of the register, the other behind it.
     logic [31:0] half_d;
     logic [31:0] half_q;
     logic [31:0] whole;

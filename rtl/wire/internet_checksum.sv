@@ -1,16 +1,16 @@
-// Checks Internet checksums (RFC 1071) in frames, at one beat every cycle.
+// Verifies Internet checksums (RFC 1071) in frames, at one beat every cycle.
 //
-// The sum runs over the bytes that `mask_i` selects, from whole 16-bit words on even places of a frame, and `seed_i`,
-// which belongs to the first beat: what the frame does not hold, or not often enough, such as parts of a pseudo
-// header. Words are summed as they lie in a beat, low byte first, which gives the swapped sum (RFC 1071, 2(B)) and so
-// the same answer.
+// The sum covers the bytes that `mask_i` selects, which are whole 16-bit words at even offsets of a frame, and
+// `seed_i`, which is given with the first beat. The seed holds terms that are not in the frame, or not as often as
+// they count, such as parts of a pseudo header. Words are summed as they are in a beat, low byte first. This gives
+// the byte-swapped sum (RFC 1071, 2(B)), and the verdict is the same.
 //
 // Latency: `good_o` is valid 3 cycles after the cycle of the last beat. Throughput: a beat every cycle, frames back to
 // back, gaps anywhere. Stalls: never.
 module internet_checksum
   import weft_pkg::*;
 #(
-  // Not to be changed.
+  // Read-only: for blocks that wait for a result.
   parameter int unsigned Latency = 3
 ) (
   input  logic                 clk_i,
@@ -30,7 +30,7 @@ module internet_checksum
     assign words[word] = data_i[16*word+:16] & {{8{mask_i[2*word+1]}}, {8{mask_i[2*word]}}};
   end
 
-  // Cycle 1: words to groups.
+  // Cycle 1: adds words in groups.
 
   logic        valid_q;
   logic        first_q;
@@ -49,7 +49,7 @@ module internet_checksum
     end
   end
 
-  // Cycle 2: groups to the frame's sum. Its upper part, the carries, is folded in with the next beat.
+  // Cycle 2: adds the groups to the frame's sum. The sum's upper part, the carries, is folded in with the next beat.
 
   logic [21:0] sum_q;
   logic [21:0] carried;
@@ -63,7 +63,8 @@ module internet_checksum
     if (valid_q) sum_q <= beat_sum;
   end
 
-  // Cycle 3: fold. The result is right if the sum is all ones; one more carry could not make it so.
+  // Cycle 3: folds the sum. The checksum is right if the sum is all ones. One more carry cannot produce all ones, so
+  // it is ignored.
 
   logic [16:0] folded_q;
   always_ff @(posedge clk_i) folded_q <= 17'(sum_q[15:0]) + 17'(sum_q[21:16]);

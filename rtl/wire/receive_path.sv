@@ -1,26 +1,26 @@
-// Takes frames from the MAC, drops the bad ones, and sorts the good ones: RoCE packets with their headers read, and
-// others.
+// Receives frames from the MAC, drops the bad ones, and separates the good ones into RoCE packets, whose headers it
+// parses, and other frames.
 //
-// A frame is good if its lengths agree and its checksums, IPv4's, UDP's (unless it has none), ICMP's and the ICRC,
-// are right. What is malformed, and in which order the reasons are tried, is what crates/wire and crates/nic say.
-// Nothing of a bad frame leaves: frames are written into a buffer as they come, and are let go, or vanish, when all
-// of them has been seen.
+// A frame is good if its lengths are consistent and its checksums are right: IPv4's, UDP's (unless it has none),
+// ICMP's and the ICRC. The definition of malformed frames, and the order of the checks, are those of crates/wire and
+// crates/nic. No part of a bad frame leaves this block: a frame is written into a buffer as it arrives, and released
+// or dropped when it is complete.
 //
 // Latency: from the cycle of a frame's last beat to its header and first beat, 6 cycles. Throughput: a beat every
-// cycle, frames back to back, smallest ones too. Order: RoCE packets among themselves, others among themselves.
-// Stalls: never towards the MAC. A frame that finds its buffer full is lost and counted. A header may be taken before
-// or after its frame.
+// cycle, frames back to back, smallest ones too. Order: RoCE packets stay in order, and so do other frames. Stalls:
+// the MAC is never stalled. A frame that finds its buffer full is dropped and counted. A header may be accepted
+// before or after its frame.
 //
 // Sources: IEEE 802.3, RFC 791, 768, 792, 826; InfiniBand volume 1, chapter 9, and its annex A17 (RoCE v2).
 module receive_path
   import weft_pkg::*;
 #(
-  // Beats of RoCE packets and of other frames that wait; powers of two.
+  // Capacities of the buffers: beats of RoCE packets and of other frames; powers of two.
   parameter int unsigned RoceBeats     = 1024,
   parameter int unsigned OtherBeats    = 512,
   parameter int unsigned RocePackets   = 512,
   parameter int unsigned OtherFrames   = 512,
-  // A longer frame is malformed. A multiple of the beat.
+  // Longest frame in bytes; a longer one is malformed. A multiple of the beat.
   parameter int unsigned FrameBytesMax = 9216
 ) (
   input  logic                                 clk_i,
@@ -53,7 +53,7 @@ module receive_path
 
   localparam int unsigned BeatsMax = FrameBytesMax / BeatBytes;
   localparam int unsigned IndexBits = $clog2(BeatsMax + 1);
-  // Offsets of headers in a frame.
+  // Offsets of headers in a frame with an IPv4 header without options.
   localparam int unsigned Ipv4At = 14;
   localparam int unsigned UdpAt = 34;
 
@@ -61,7 +61,7 @@ module receive_path
     return {data[8*place+:8], data[8*place+8+:8]};
   endfunction
 
-  // Stage 0: what the MAC gives, and how much of the frame a checksum covers.
+  // Stage 0: beats from the MAC; computes how much of the frame a checksum covers.
 
   logic rx_first_q;
   always_ff @(posedge clk_i) begin
@@ -69,7 +69,7 @@ module receive_path
     else if (rx_valid_i) rx_first_q <= rx_last_i;
   end
 
-  // Kept bytes are those at the front of the beat.
+  // `keep` marks bytes from the front of the beat on.
   logic [5:0] rx_empty;
   always_comb begin
     rx_empty = '0;
@@ -80,8 +80,8 @@ module receive_path
     end
   end
 
-  // The checksum to verify is IPv4's with its options, or else UDP's or ICMP's: the host gets what has options, and
-  // checks what is inside. Counted from the frame's first byte.
+  // The checksum to verify is that of an IPv4 header with options, or else UDP's or ICMP's. Packets with IP options
+  // go to the host, which verifies their contents. Offsets count from the frame's first byte.
   logic rx_options, rx_udp;
   logic [15:0] rx_total_bytes, rx_udp_bytes, rx_begin, rx_covered, rx_end;
   assign rx_options = rx_data_i[8*Ipv4At+:4] != 4'd5;
@@ -103,9 +103,9 @@ module receive_path
   logic valid_q, first_q, last_q, error_q;
   logic [BeatBits-1:0] data_q;
   logic [5:0] empty_q;
-  // Of the beat in its frame; stays at BeatsMax.
+  // Index of the beat in its frame; saturates at BeatsMax.
   logic [IndexBits-1:0] index_q;
-  // Bytes from this beat on that the checksum covers, and those in this beat.
+  // Number of covered bytes from this beat on, and the mask of those in this beat.
   logic [15:0] rest_q;
   logic [BeatBytes-1:0] mask_q;
   cycles_t stamp_q;
@@ -121,7 +121,7 @@ module receive_path
     for (int unsigned place = 0; place < BeatBytes; place++) begin
       rx_mask[place] = rx_rest[15:6] != '0 || 6'(place) < rx_rest[5:0];
     end
-    // UDP's sum begins with the IPv4 addresses, which are in its pseudo header.
+    // UDP's sum also covers the IPv4 addresses, which are in its pseudo header.
     if (rx_first_q) begin
       rx_mask[13:0] = '0;
       if (!rx_options) rx_mask[25:14] = '0;
@@ -146,7 +146,7 @@ module receive_path
     end
   end
 
-  // Stage A: what the frame is, and into which buffer it goes.
+  // Stage A: classifies the frame and chooses its buffer.
 
   logic for_others, arp, ipv4, options, icmp, udp, roce_first, malformed_first;
   other_class_e kind;
@@ -165,7 +165,7 @@ module receive_path
     .malformed_o (malformed_first)
   );
 
-  // Properties in the first beat, until the next frame's.
+  // Properties found in the first beat, stable until the next frame's.
   logic for_others_q, arp_q, ipv4_q, icmp_q, udp_q, roce_q, malformed_q, summed_q, plain_q;
   other_class_e  kind_q;
   logic [3:0]    header_words_q;
@@ -182,7 +182,7 @@ module receive_path
       roce_q             <= roce_first;
       kind_q             <= kind;
       malformed_q        <= malformed_first;
-      // A datagram may come without a checksum.
+      // A UDP datagram may have no checksum.
       summed_q           <= options || icmp || (udp && at16(data_q, UdpAt + 6) != '0);
       plain_q            <= ipv4 && !options;
       header_words_q     <= data_q[8*Ipv4At+:4];
@@ -236,7 +236,7 @@ module receive_path
     .overhead_o   (overhead)
   );
 
-  // Bytes that the headers say there are, without Ethernet's.
+  // Lengths according to the headers, without Ethernet's.
   logic [16:0] udp_total, payload_bytes;
   logic truncated, ip_malformed, malformed, icrc_wrong, roce_malformed;
   assign udp_total = 17'(udp_bytes_q) + 17'd20;
@@ -248,21 +248,21 @@ module receive_path
       || (udp_q && (udp_bytes_q < 16'd8 || udp_total > 17'(total_bytes_q)));
 
   assign malformed = b_oversized_q || malformed_q || (arp_q && b_bytes_q < 14'd42) || (ipv4_q && ip_malformed);
-  // The ICRC covers IPv4's length, so a datagram that does not fill its packet cannot have been sent so.
+  // The ICRC covers IPv4's length, so a UDP datagram shorter than its IP packet cannot be an intact RoCE packet.
   assign icrc_wrong = udp_bytes_q < 16'd24 || udp_total != 17'(total_bytes_q);
-  // The upper bits of the payload's length hold its sign, and what no header can say.
+  // The upper bits of the payload's length are its sign and values that no valid header gives.
   assign roce_malformed = packet_malformed || payload_bytes[16:13] != '0 || (!has_payload && payload_bytes[12:0] != '0);
 
-  // Stages C and D: what has become of the frame waits for its checksums.
+  // Stages C and D: the findings about the frame wait for its checksums.
   typedef struct packed {
     logic error;
     logic headless;        // shorter than an Ethernet header
     logic for_others;
     logic malformed;
-    logic summed;          // UDP's, ICMP's or IPv4's checksum must be right
-    logic plain;           // IPv4's must be right
+    logic summed;          // UDP's, ICMP's or the IPv4 header's checksum (with options) must be right
+    logic plain;           // the checksum of a plain IPv4 header must be right
     logic roce;
-    logic icrc_wrong;      // there is none, or its place is not where it should be
+    logic icrc_wrong;      // the ICRC is missing or not at its place
     logic roce_malformed;
     logic roce_lost;
     logic other_lost;
@@ -307,12 +307,12 @@ module receive_path
     .first_i(first_q),
     .data_i (data_q),
     .mask_i (mask_q),
-    // The pseudo header's protocol and length, as words on the wire.
+    // Protocol and length of the pseudo header, as 16-bit words in wire order.
     .seed_i (udp ? 17'h0_1100 + 17'(udp_length_swapped) : '0),
     .good_o (sum_good)
   );
 
-  // IPv4's header without options: ten words.
+  // Checksum of an IPv4 header without options: ten words.
   logic b_first_q, c_first_q;
   logic [16:0] b_pairs_q[5];
   logic [18:0] c_sum_q;
@@ -331,7 +331,7 @@ module receive_path
     if (c_first_q) d_sum_q <= 17'(c_sum_q[15:0]) + 17'(c_sum_q[18:16]);
   end
 
-  // The ICRC ends where the datagram does; Ethernet's padding may follow, even in further beats.
+  // The ICRC ends the datagram. Ethernet's padding may follow, even in further beats.
   beat_t icrc_beat;
   logic unused_crc_valid;
   logic [31:0] unused_crc;
@@ -357,7 +357,7 @@ module receive_path
   end
   assign icrc_right = icrc_checked ? icrc_good : icrc_good_q;
 
-  // The verdict; the first reason that applies is counted.
+  // The verdict. The first reason that applies is counted.
 
   receive_path_events_t events_d, events_q;
   logic roce_verdict_q, other_verdict_q, other_good, other_good_q, checksum_wrong;
@@ -396,7 +396,7 @@ module receive_path
   end
   assign events_o = events_q;
 
-  // RoCE packets: their beats, and their headers.
+  // Buffer of RoCE packets: their beats, and their headers.
 
   logic [$clog2(RoceBeats):0] unused_frames_level;
   logic unused_headers_in_lost, unused_headers_out_last;
@@ -452,7 +452,7 @@ module receive_path
     .level_o        (roce_level),
     .empty_o        (headers_empty)
   );
-  // One header may be on its way.
+  // One slot less, because one header may be on its way to the FIFO.
   assign roce_full = roce_level >= ($clog2(RocePackets) + 1)'(RocePackets - 1);
 
   logic [223:0] extended;
@@ -482,7 +482,7 @@ module receive_path
           payload_bytes: front.payload_bytes
       };
 
-  // Other frames: their beats, and their attributes.
+  // Buffer of other frames: their beats, and their attributes.
 
   logic [$clog2(OtherBeats):0] unused_others_level;
   logic unused_infos_in_lost, unused_infos_out_last;
@@ -550,7 +550,7 @@ module receive_path
                   && !roce_verdict_q && !other_verdict_q && events_q == '0
                   && frames_empty && headers_empty && others_empty && infos_empty;
 
-  // Checks.
+  // Assertions.
 
   always_ff @(posedge clk_i) begin
     if (rst_ni && rx_valid_i) begin

@@ -1,22 +1,22 @@
-// Reads the transport headers of RoCE v2 packets (InfiniBand volume 1, clauses 9.2 and 9.3) as their beats pass.
+// Parses the transport headers of RoCE v2 packets (InfiniBand volume 1, clauses 9.2 and 9.3) while their beats pass.
 //
-// `packet_o` holds the fields from the cycle after the packet's last beat (or its second, if it has more) until the
-// cycle in which the next packet's first beat is given. Latency: 1 cycle. Throughput: a beat every cycle. Stalls:
-// never.
+// `packet_o` holds the fields from the cycle after the packet's last beat (or after its second, if it has more) until
+// the first beat of the next packet arrives. Latency: 1 cycle. Throughput: a beat every cycle. Stalls: never.
 module roce_fields
   import weft_pkg::*;
 (
   input  logic                        clk_i,
   input  logic                        valid_i,
   input  logic                        first_i,
-  // The beat is its frame's second.
+  // The beat is the second of its frame.
   input  logic                        second_i,
   input  logic         [BeatBits-1:0] data_i,
   output roce_packet_t                packet_o,
-  // Not a packet of the reliable connection or a congestion notification, or another version, or a reserved syndrome.
+  // Neither a packet of the reliable connection nor a congestion notification; or another version; or a reserved
+  // syndrome.
   output logic                        malformed_o,
   output logic                        has_payload_o,
-  // Bytes of a UDP datagram that are not payload: of UDP, BTH, extended headers, pad, ICRC.
+  // Bytes of a UDP datagram that are not payload: UDP header, BTH, extended headers, pad, ICRC.
   output logic         [         5:0] overhead_o
 );
 
@@ -49,12 +49,13 @@ module roce_fields
     endcase
   end
 
-  // Extended headers, in words of four bytes.
+  // Length of the extended headers in 4-byte words.
   logic [2:0] words;
   assign words = reth ? (immediate ? 3'd5 : 3'd4) : reserved ? 3'd4 : atomic ? 3'd7 : original ? 3'd3
       : 3'(aeth || immediate);
 
-  // A credit count or a timer of any value, or one of five reasons (tables 44 to 46).
+  // Known syndromes: an acknowledgement with any credit count, an RNR NAK with any timer, or a NAK with one of five
+  // codes (tables 44 to 46).
   logic [7:0] syndrome;
   logic       syndrome_known;
   assign syndrome = data_i[8*ExtendedAt+:8];
@@ -70,8 +71,8 @@ module roce_fields
       packet_o.opcode <= opcode;
       packet_o.solicited <= solicited;
       packet_o.acknowledge_request <= data_i[8*(BthAt+8)+7];
-      // The congestion bits of the BTH mean nothing in RoCE v2 (annex A17); those of the IPv4 header count (RFC 3168,
-      // 5).
+      // RoCE v2 ignores the congestion bits of the BTH (annex A17) and uses those of the IPv4 header (RFC 3168,
+      // section 5).
       packet_o.marked <= data_i[8*15+:2] == 2'b11;
       packet_o.partition_key <= {data_i[8*(BthAt+2)+:8], data_i[8*(BthAt+3)+:8]};
       packet_o.destination_qp <= {data_i[8*(BthAt+5)+:8], data_i[8*(BthAt+6)+:8], data_i[8*(BthAt+7)+:8]};

@@ -1,5 +1,5 @@
-// arbiter: packets leave whole, one element at a time and each input's in order; what is offered stays; and an input
-// that offers waits for at most one packet of each other.
+// Properties of arbiter: packets leave whole, one element at a time, and each input's in order; an offered element
+// stays offered; and an input waits for at most one packet of each other input.
 module arbiter_formal #(
   parameter int unsigned N = 3
 ) (
@@ -31,7 +31,7 @@ module arbiter_formal #(
 
   initial put = '0;
 
-  // A source holds what it offers, and numbers its elements.
+  // Assumed of the sources: they hold what they offer. Elements are numbered.
   assign in_valid = offer_i | offered;
   assign in_last  = (offered & offered_last) | (~offered & last_i);
   always_comb begin
@@ -58,10 +58,10 @@ module arbiter_formal #(
   logic                  stalled = 1'b0;
   element_t              stalled_out;
   logic                  stalled_last;
-  // A packet has begun to leave and not ended, with its input.
+  // A packet of input `owner` has begun to leave and has not ended.
   logic                  open = 1'b0;
   index_t                owner = '0;
-  // Packets of others that have ended since this input began to offer one.
+  // For each input: packets of other inputs that have ended since it began to offer one.
   logic     [N-1:0][1:0] waited = '0;
 
   always_ff @(posedge clk_i) begin
@@ -82,7 +82,7 @@ module arbiter_formal #(
     end
   end
 
-  // Most turns before that of `i`.
+  // Upper bound of the turns before that of `i`.
   function automatic int unsigned distance(index_t turn, int unsigned i);
     return (i + N - 1 - 32'(turn)) % N;
   endfunction
@@ -90,7 +90,7 @@ module arbiter_formal #(
   always_comb begin
     if (rst_n) begin
       assert (32'(grant) < N);
-      // Something is offered exactly if an input may give something; a packet that has begun keeps the output.
+      // An element is offered exactly if an input may send one: the owner during a packet, otherwise any.
       assert (out_valid == (open ? in_valid[owner] : in_valid != '0));
       assert ($countones(in_ready) <= 1);
       assert ((in_valid & in_ready) == (out_valid && out_ready_i ? N'(1) << grant : '0));
@@ -102,14 +102,15 @@ module arbiter_formal #(
       if (stalled) assert (out_valid && out == stalled_out && out_last == stalled_last);
       for (int unsigned i = 0; i < N; i++) begin
         assert (32'(waited[i]) < N);
-        // Whoever waits comes nearer with each packet; the one that is leaving has its turn already.
+        // With each packet that ends, a waiting input comes closer to its grant. The input of the packet that is
+        // leaving is granted already.
         if (waited[i] != '0) begin
           assert (offered[i] && dut.grant_q != index_t'(i));
           assert (32'(waited[i]) + distance(dut.grant_q, i) + 32'(dut.held_q) < N);
         end
       end
 
-      // For the induction.
+      // Invariants for the induction.
       assert (32'(dut.grant_q) < N);
       assert (dut.held_q == (open || stalled));
       if (open) assert (dut.grant_q == owner);

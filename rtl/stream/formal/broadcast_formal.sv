@@ -1,4 +1,4 @@
-// broadcast: every output gets every element once and in order, and the handshake holds at each.
+// Properties of broadcast: every output gets every element once and in order, and each obeys the handshake.
 module broadcast_formal #(
   parameter int unsigned N = 3
 ) (
@@ -18,7 +18,7 @@ module broadcast_formal #(
   logic    [N-1:0] out_valid;
   logic    [N-1:0] stalled = '0;
 
-  // A source holds what it offers.
+  // Assumed of the source: it holds what it offers.
   assign in_valid = offer_i || offered;
 
   broadcast #(
@@ -45,7 +45,7 @@ module broadcast_formal #(
   always_comb begin
     if (rst_n) begin
       for (int unsigned i = 0; i < N; i++) begin
-        // An output is at the present element or has taken it already.
+        // An output either waits for the current element or has taken it already.
         assert (taken[i] == number_t'(put + number_t'(dut.served_q[i])));
         if (stalled[i]) assert (out_valid[i]);
       end

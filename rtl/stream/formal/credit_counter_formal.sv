@@ -1,4 +1,4 @@
-// credit_counter: available and outstanding credits are always the whole, and neither overflows.
+// Property of credit_counter: available and outstanding credits add up to all credits, and neither overflows.
 module credit_counter_formal #(
   parameter int unsigned Credits   = 13,
   parameter int unsigned CountBits = 3
@@ -38,7 +38,7 @@ module credit_counter_formal #(
 
   always_comb begin
     if (rst_n) begin
-      // The users' part of the contract.
+      // Assumed of the users: they take no more than is available, and return no more than is outstanding.
       assume (!take_i || Bits'(take_count_i) <= available);
       assume (!return_i || Bits'(return_count_i) <= outstanding);
       assert (available <= Credits);

@@ -1,7 +1,6 @@
-// fifo: whatever the neighbours do, every element comes out once and in order, and the handshake holds.
+// Property of fifo: whatever source and consumer do, every element leaves once and in order, and the handshake holds.
 //
-// The input is a sequence of numbers; that the output is the same sequence excludes loss, duplication and
-// reordering at once.
+// The input is a sequence of numbers. If the output is the same sequence, nothing was lost, duplicated or reordered.
 module fifo_formal #(
   parameter int unsigned Depth = 8
 ) (
@@ -57,7 +56,7 @@ module fifo_formal #(
       assert (in_ready == (level < Depth));
       if (out_valid) assert (out == taken);
       if (stalled) assert (out_valid && out == stalled_out);
-      // Content, for the induction.
+      // Invariant on the contents, for the induction.
       for (int unsigned i = 0; i < Depth; i++) begin
         if (i < level) assert (dut.memory[3'(dut.head_q+i)] == number_t'(taken + i));
       end

@@ -1,8 +1,9 @@
-// packet_fifo: exactly the elements of good packets come out, in order and once; lost and bad packets leave nothing.
+// Property of packet_fifo: exactly the elements of good packets leave, in order and once. Lost and bad packets leave
+// no element.
 //
-// The elements of a packet are numbered from where the last packet that was kept ended, so that one which is given up
-// takes no numbers. A verdict is free, and remembered for the places of its packet: what comes out must be of a good
-// one, and what is skipped of a bad one. That is inductive: it holds for any number of packets.
+// Elements are numbered from the end of the last packet that was kept, so a packet that is lost uses no numbers. The
+// solver chooses each verdict, and the harness stores it with the packet's slots. An element that leaves must belong
+// to a good packet, and one that is skipped to a bad packet. This is inductive: it holds for any number of packets.
 module packet_fifo_formal #(
   parameter int unsigned Depth = 4
 ) (
@@ -16,7 +17,7 @@ module packet_fifo_formal #(
 );
 
   localparam int unsigned IndexBits = $clog2(Depth);
-  // Twice what can be inside.
+  // Range: twice the number of elements that can be inside.
   typedef logic [IndexBits:0] number_t;
   typedef logic [IndexBits-1:0] index_t;
 
@@ -28,15 +29,16 @@ module packet_fifo_formal #(
   number_t level;
   logic    empty;
 
-  // Next to be written; where the packet begins that is being written; next to leave, skipped or taken.
+  // Numbers of the next element to be written; of the first element of the packet that is being written; of the next
+  // element to leave, skipped or taken.
   number_t put = '0;
   number_t start = '0;
   number_t gone = '0;
-  // Of each place: it ends a packet; its packet has a verdict; a good one.
+  // For each slot: it ends a packet; its packet has a verdict; the verdict is good.
   logic [Depth-1:0] ends;
   logic [Depth-1:0] judged;
   logic [Depth-1:0] good;
-  // The first element without a verdict.
+  // The number of the first element without a verdict.
   number_t verdict = '0;
   // The packet that is being written has lost an element or been aborted.
   logic    spoilt = 1'b0;
@@ -62,7 +64,7 @@ module packet_fifo_formal #(
     .empty_o    (empty)
   );
 
-  // The end of the packet that waits for its verdict.
+  // The end of the oldest packet without a verdict.
   number_t verdict_end;
   always_comb begin
     verdict_end = verdict;
@@ -71,7 +73,7 @@ module packet_fifo_formal #(
     end
   end
 
-  // Packets that end before `bound` and are inside.
+  // Number of packets inside that end before `bound`.
   function automatic number_t packets(number_t bound);
     number_t count = '0;
     for (int unsigned i = 0; i < Depth; i++) begin
@@ -80,7 +82,7 @@ module packet_fifo_formal #(
     return count;
   endfunction
 
-  // The element that leaves in this cycle.
+  // The element at the front leaves in this cycle.
   logic leaves;
   assign leaves = dut.pop;
 
@@ -122,17 +124,17 @@ module packet_fifo_formal #(
 
   always_comb begin
     if (rst_n) begin
-      // The user's part: a verdict for a packet that is there.
+      // Assumed of the user: a verdict is given only for a packet that is complete.
       assume (!verdict_valid_i || verdict != start);
 
       assert (level == put - gone && level <= Depth && empty == (put == gone));
-      // A packet is given up exactly if one of its elements was aborted or found no place.
+      // A packet is lost exactly if one of its elements was aborted or found the FIFO full.
       if (in_valid_i) assert (lost == (spoilt || in_abort_i || level == Depth));
       if (out_valid) begin
         assert (out == gone && judged[index_t'(gone)] && good[index_t'(gone)]);
         assert (out_last == ends[index_t'(gone)]);
       end
-      // No element is taken twice or skipped except those that a verdict dropped.
+      // An element that leaves belongs to a packet with a verdict, and was taken if the verdict is good.
       if (leaves) begin
         assert (gone != start && judged[index_t'(gone)]);
         assert (good[index_t'(gone)] == (out_valid && out_ready_i));
@@ -140,7 +142,7 @@ module packet_fifo_formal #(
       if (out_valid && out_ready_i) assert (leaves);
       if (stalled) assert (out_valid && out == stalled_out && out_last == stalled_last);
 
-      // Content, for the induction.
+      // Invariants on the contents, for the induction.
       assert (number_t'(verdict - gone) <= number_t'(start - gone));
       assert (number_t'(start - gone) <= number_t'(put - gone));
       assert (dut.tail_q == put && dut.start_q == start && dut.front_q == gone && dut.lost_q == spoilt);

@@ -1,5 +1,5 @@
-// ram_fifo: every element comes out once and in order, past the RAM or through it, as soon as it should, and the
-// handshake holds.
+// Properties of ram_fifo: every element leaves once and in order, through the RAM or past it, without needless delay,
+// and the handshake holds.
 module ram_fifo_formal #(
   parameter int unsigned Depth = 4
 ) (
@@ -46,7 +46,7 @@ module ram_fifo_formal #(
 
     logic    stalled = 1'b0;
     number_t stalled_out;
-    // The output had nothing a cycle ago and an element was in the RAM or, to bypass it, at the input.
+    // In the cycle before, the output was empty although an element was in the RAM or, to bypass it, at the input.
     logic    late = 1'b0;
     always_ff @(posedge clk_i) begin
       stalled     <= rst_n && out_valid && !out_ready_i;
@@ -68,7 +68,7 @@ module ram_fifo_formal #(
         assert (!late || out_valid);
         if (out_valid) assert (out == taken);
         if (stalled) assert (out_valid && out == stalled_out);
-        // Content, for the induction.
+        // Invariants on the contents, for the induction.
         assert (level <= Depth);
         if (bypass != 0) assert (out_valid || level == 0);
         for (int unsigned i = 0; i < Depth; i++) begin

@@ -1,9 +1,9 @@
-// realign: byte i of a transfer that goes in is byte i of the transfer that comes out, at its place, with its strobe,
-// and nothing else comes out; whatever the offsets, the lengths and the pace of the neighbours.
+// Property of realign: byte i of an input transfer is byte i of the output transfer, at its position and with its
+// strobe, and no other byte is strobed, for all offsets, lengths and timings of source and consumer.
 //
-// Every byte carries the number of its transfer and its own number in it, so that loss, duplication and confusion of
-// transfers show as well. Beats have four bytes here; nothing in the block depends on their number but the stages of
-// the rotator. A bounded proof: all runs of the depth that realign.sby states.
+// Every byte carries the number of its transfer and its own index, so loss, duplication and confusion of transfers
+// are detected as well. Beats have four bytes here; in the block, only the stages of the rotator depend on the size
+// of a beat. This is a bounded proof: it covers all runs of the depth that realign.sby states.
 module realign_formal (
   input logic        clk_i,
   input logic        command_valid_i,
@@ -33,7 +33,7 @@ module realign_formal (
   logic     [     Beat-1:0][7:0] out_data;
   logic     [     Beat-1:0]      out_strobe;
   logic                          out_last;
-  // Commands that were taken, and how far both sides are: transfer and beat.
+  // Commands that were accepted, and the current transfer and beat on both sides.
   command_t [Transfers-1:0]      commands = '0;
   logic     [          2:0]      taken = '0;
   logic     [          2:0]      in_transfer = '0;
@@ -124,7 +124,7 @@ module realign_formal (
         end
       end
       if (stalled) assert (out_valid && out_data == stalled_data && out_strobe == stalled_strobe);
-      // Within the depth two transfers pass, one of them in two beats.
+      // The depth suffices for two transfers, one of them of two beats.
       cover (out_transfer == 2 && commands[0].bytes > 4);
     end
   end
