@@ -1,15 +1,16 @@
-// Recognises Weft datagrams for this port among all frames, and says whether they are right.
+// Recognises Weft datagrams for this port among all received frames, and checks them.
 //
-// Beats of frames that can be ours come out as they came; the verdict follows when all of one has been seen. Ours is
-// a whole UDP datagram to this port's station, address and port, with IPv4's header without options. It is good if
-// IPv4's checksum, all lengths, the datagram's header and trailer, and its CRC are. A frame may be longer than its
-// datagram, but not by a beat: a datagram has at least 66 bytes in its frame, so that Ethernet pads none.
+// Beats of candidate frames leave unchanged; the verdict follows when the whole frame has passed. A candidate is a
+// UDP datagram, not a fragment, to this port's MAC address, IP address and UDP port, with an IPv4 header without
+// options. It is good if IPv4's checksum, all lengths, the datagram's header and trailer, and its CRC are right. A
+// frame may be longer than its datagram, but by less than a beat: a datagram occupies at least 66 bytes of its frame,
+// so Ethernet adds no padding.
 //
 // Latency: 1 cycle for beats, 2 from the last beat to the verdict, 3 to the event. Throughput: a beat every cycle.
 // Stalls: never.
 //
-// How: the CRC's own bytes are taken out of the beat, and brought to the end of the beat by as many zeros as the
-// register has gone through, in the cycle in which the beat's share of the register is made.
+// Method: the CRC field is extracted from the beat. In the cycle in which the beat's contribution to the CRC register
+// is computed, the field is multiplied by as many zero bits as the register has processed behind it.
 //
 // Sources: RFC 791, 768; crates/wire/src/datagram.rs for the datagram.
 module datagram_check
@@ -32,10 +33,10 @@ module datagram_check
   output logic                          beat_valid_o,
   output logic                          beat_last_o,
   output logic          [ BeatBits-1:0] beat_o,
-  // Valid with the first beat.
+  // Valid with the first beat: the sender is a peer, and which.
   output logic                          peer_o,
   output node_t                         from_o,
-  // With the last beat: it has not found room, and there is to be no verdict.
+  // Valid with the last beat: the buffer had no room for the frame, so no verdict must follow.
   input  logic                          lost_i,
   output logic                          verdict_valid_o,
   output logic                          verdict_good_o,
@@ -59,22 +60,24 @@ module datagram_check
     return {at16(data, place), at16(data, place + 2)};
   endfunction
 
-  // Stage 0: what the CRC covers of a beat. It ends 6 + 8 `crc_at` bytes behind the begin of one of the beats.
+  // Stage 0: masks the bytes of a beat that the CRC covers. They end 6 + 8 * `crc_at` bytes behind the start of a
+  // beat.
 
   logic                 rx_first_q;
   logic [         15:0] rx_udp_bytes;
   // verilator lint_off UNUSEDSIGNAL
-  logic [         15:0] rx_crc;  // where it begins; too long ones, and those not in units of 8 bytes, are refused later
+  // where the CRC begins; lengths that are excessive or no multiple of 8 are refused later
+  logic [         15:0] rx_crc;
   // verilator lint_on UNUSEDSIGNAL
   logic [          2:0] crc_at_q;
   logic [          2:0] crc_at;
-  // Beats with covered bytes behind this one; whether a beat without any has come.
+  // `left`: beats with covered bytes behind this one. `past`: a beat without covered bytes has arrived.
   logic [          7:0] left_q;
   logic                 past_q;
   logic                 rx_ends;
   logic                 rx_kept;
   logic                 rx_short;
-  logic                 rx_whole;  // all of the beat is covered, but for headers
+  logic                 rx_whole;  // the CRC covers all of the beat, except headers
   logic [BeatBytes-1:0] rx_covered;
 
   assign rx_udp_bytes = at16(rx_data_i, 38);
@@ -82,7 +85,7 @@ module datagram_check
   assign rx_short = rx_udp_bytes == UdpBytesMin;
   assign crc_at = crc_at_q;
 
-  // The beat in which the datagram ends: the one in which the CRC begins, or the next if the CRC lies in both.
+  // The datagram ends in the beat in which the CRC begins, or in the next one if the CRC is split between both.
   assign rx_ends = !rx_first_q && !past_q && left_q == (crc_at == '1 ? 8'd0 : 8'd1);
   always_comb begin
     rx_kept = 1'b0;
@@ -97,7 +100,7 @@ module datagram_check
       if (rx_first_q) rx_covered[i] = i >= 42 && (i < 62 || !rx_short);
       else rx_covered[i] = rx_whole || i < 6 || (i < 62 && 3'((i - 6) / 8) < crc_at);
     end
-    // The last two bytes are covered with those of the next beat, or not at all.
+    // The last two bytes of a beat are covered if the next beat has covered bytes, and otherwise not.
     if (!rx_first_q) rx_covered[63:62] = {2{rx_whole}};
   end
 
@@ -107,7 +110,8 @@ module datagram_check
   logic [31:0] rx_crc_field;
   logic [31:0] crc_q;
 
-  // The CRC lies in this beat, or at the end of the one before and the begin of this; never in the first.
+  // The CRC is in this beat, or split between the end of the previous beat and the start of this one; never in the
+  // first.
   always_comb begin
     rx_crc_field = '0;
     for (int unsigned i = 0; i < 7; i++) begin
@@ -152,7 +156,7 @@ module datagram_check
     end
   end
 
-  // Stage 1: what the first beat says.
+  // Stage 1: parses the first beat.
 
   logic ours_first, ours_q, ours, header_good, header_good_q;
   logic [15:0] udp_bytes;
@@ -203,7 +207,7 @@ module datagram_check
     if (at16(data_q, 34) != DatagramPort) peer_o = 1'b0;
   end
 
-  // IPv4's checksum: what differs from datagram to datagram, and the rest.
+  // IPv4's checksum, in two parts: constant fields, and fields that differ between datagrams.
   logic [17:0] fixed_sum_q;
   logic [16:0] sums_q[3];
   logic [18:0] sum_q;
@@ -225,7 +229,7 @@ module datagram_check
   assign folded   = 17'(sum_q[15:0]) + 17'(sum_q[18:16]);
   assign sum_good = folded == 17'h0_ffff;
 
-  // The CRC and the zeros before it.
+  // The CRC field and the zeros in front of it.
   logic [31:0] crc_scaled;
   logic [31:0] crc_scaled_q;
   logic [31:0] crc_register;
@@ -238,7 +242,7 @@ module datagram_check
     end
   end
 
-  // Two of the three steps to the end of the beat before the register, one behind it.
+  // The scaling to the end of the beat has three steps: two in front of the register, one behind it.
   logic        far_q;
   logic [31:0] crc_once;
   logic [31:0] crc_expected;
@@ -298,8 +302,8 @@ module datagram_check
   assign verdict_valid_o = judged_q && !stage_lost_q;
   assign verdict_good_o = good;
 
-  // Stage 3: counters. The IPv4 checksum of the shortest frames is known only here; a wrong one of others is counted
-  // elsewhere.
+  // Stage 3: counters. For the shortest frames the IPv4 checksum is known only in this stage. Wrong checksums of
+  // longer frames are counted by the receive path.
 
   logic counted_q, good_q, error_stage_q, lost_stage_q;
   always_ff @(posedge clk_i) begin

@@ -1,14 +1,14 @@
-// The register of the CRC-32 over a Weft datagram, at one beat of its frame every cycle.
+// The CRC-32 register over a Weft datagram, at one beat of its frame every cycle.
 //
-// Beats are those of the frame: the datagram begins at byte 42 of the first. Bytes that the CRC does not cover are
-// zero: Ethernet's, IPv4's and UDP's headers in front, the CRC itself and what follows behind. The register is valid
-// for the two bytes that are always too many in a last beat less: a CRC ends 2 bytes behind a multiple of 8, and so
-// begins 6 behind one. Those who use it correct the 0 to 7 times 8 bytes behind that (crc_scale).
+// Beats are those of the frame: the datagram begins at byte 42 of the first. Bytes that the CRC does not cover must
+// be zero: the headers of Ethernet, IPv4 and UDP, and the CRC and everything behind it. A CRC begins 6 bytes, and
+// ends 2 bytes, behind a multiple of 8. The output therefore excludes the last two bytes of a beat, and the user
+// corrects it for the other 0 to 7 groups of 8 zero bytes (crc_scale).
 //
 // Latency: 1 cycle. Throughput: a beat every cycle, datagrams back to back, gaps anywhere. Stalls: never.
 //
-// How: as icrc does it. A beat's share is one XOR network for all fills, behind the foldings of crc_pkg. The start
-// value of ones is a share of its own, which the first beat adds.
+// Method: as in icrc. One XOR network computes a beat's contribution for all fill levels, behind the foldings of
+// crc_pkg. The start value of ones is a separate contribution, added in the first beat.
 //
 // Source: IEEE 802.3, 3.2.9, for the start value and the complement.
 module datagram_crc
@@ -20,7 +20,7 @@ module datagram_crc
   input  logic                valid_i,
   input  logic                first_i,
   input  logic [BeatBits-1:0] data_i,
-  // Behind the last beat that was given, one cycle later.
+  // The register after the last beat, one cycle after that beat.
   output crc_t                register_o
 );
 
@@ -37,13 +37,15 @@ module datagram_crc
 
   for (genvar i = 0; i < 32; i++) begin : gen_bit
     localparam logic [BeatBits-1:0] Mask = beat_mask(5'(i), TooManyBits);
-    // A register counts as the first four bytes of the beat behind it, and the start value as those of the datagram.
+    // The previous register is treated as the first four bytes of the next beat, and the start value as the first
+    // four of the datagram.
     localparam logic [BeatBits-1:0] MaskBehind = beat_mask(5'(i), 0);
     localparam logic Start = ^Mask[8*DatagramAt+:32];
     always_ff @(posedge clk_i) begin
       if (valid_i) share_q[i] <= ^(folded & Mask[BeatBits-1-:FoldedBits]);
     end
-    // The register is kept divided by a power of x, which the step from beat to beat does not change.
+    // The register is stored divided by a constant power of x. The step from beat to beat commutes with that
+    // division.
     assign register_o[i] = share_valid_q
         ? share_q[i] ^ (share_first_q ? Start : ^(register_q & MaskBehind[31:0])) : register_q[i];
   end

@@ -1,22 +1,22 @@
-// Takes Weft datagrams for this port out of what the MAC gives, beside receive_path, and splits them into messages.
+// Extracts the Weft datagrams for this port from the MAC's frames, in parallel to receive_path, and splits them into
+// messages.
 //
-// Nothing of a bad datagram leaves: beats are written into a buffer as they come, and are let go, or vanish, when all
-// of a frame has been seen. A peer's datagram is one from its address and from the port of Weft; all others are
-// clients'.
+// No part of a bad datagram leaves: beats are written into a buffer as they arrive, and released or dropped when the
+// frame is complete. A peer's datagram is one from its IP address and Weft's UDP port; all others are clients'.
 //
 // Latency: 4 cycles from the last beat to a datagram's first message, 5 to its payload. Throughput: a beat every
 // cycle, frames back to back; a message every 2 cycles or, in a datagram with several, one cycle and one for each
-// beat of its payload. Order: kept. Stalls: never towards the MAC; a datagram that finds the buffer full is lost and
-// counted.
+// beat of its payload. Order: kept. Stalls: the MAC is never stalled; a datagram that finds the buffer full is
+// dropped and counted.
 //
 // Sources: RFC 791, 768; crates/wire/src/datagram.rs.
 module datagram_receive
   import weft_pkg::*;
   import engines_pkg::*;
 #(
-  // Messages for the engines below this number are kept.
+  // Messages for engines with numbers below this are delivered.
   parameter int unsigned Engines = 1,
-  // Beats of frames that wait; a power of two.
+  // Capacity of the buffer in beats; a power of two.
   parameter int unsigned Beats   = 4096
 ) (
   input  logic                                     clk_i,
@@ -34,7 +34,7 @@ module datagram_receive
   output logic                                     message_valid_o,
   input  logic                                     message_ready_i,
   output message_received_t                        message_o,
-  // Of messages with a payload, from byte 0 of a beat on; zeros behind its end.
+  // Payload of messages that have one, from byte 0 of a beat on; zeros behind its end.
   output logic                                     payload_valid_o,
   input  logic                                     payload_ready_i,
   output beat_t                                    payload_o,

@@ -1,16 +1,17 @@
 // Splits good Weft datagrams, given as their frames, into messages.
 //
-// A message is told of, and its payload follows; a payload may be offered before its message is taken. A message that
-// cannot be, because a length is beyond the end or a reserved byte is not zero, ends its datagram: what was before it
-// has been delivered, which is what an honest sender of fewer messages would have sent. Bytes behind the last message
-// are counted too. Pads are not judged; they come out as zeros.
+// A message's header leaves first, and its payload follows; the payload may be offered before the header is accepted.
+// A malformed message (its length exceeds the datagram, or a reserved byte is not zero) ends the processing of its
+// datagram. The messages before it have been delivered, as if the sender had sent only those. Excess bytes behind the
+// last message are counted, too. Padding is not checked; it leaves as zeros.
 //
-// A message is `last` if the next of its datagram is for another engine, or cannot be, or if there is none. It is
-// held until that is known, at most until 32 beats of its payload wait: then it counts as the last.
+// A message is marked `last` if the next message of its datagram is for another engine, is malformed, or does not
+// exist. It is held until that is known, but at most until 32 beats of its payload wait: then it is marked as the
+// last.
 //
-// Latency: from the first beat to the message, 1 cycle, and 2 to its payload, if it is the only one. Throughput: a
-// datagram with one message takes as many cycles as beats; in others a message takes a cycle and one for each beat of
-// its payload, and 2 at least. Order: kept. Stalls: its input, when two messages or 32 beats of payload wait.
+// Latency: from the first beat to the message, 1 cycle, and 2 to its payload, if it is the only message. Throughput:
+// a datagram with one message takes as many cycles as beats; in others a message takes a cycle and one for each beat
+// of its payload, and at least 2. Order: kept. Stalls: the input, while two messages or 32 beats of payload wait.
 module datagram_split
   import weft_pkg::*;
   import engines_pkg::*;
@@ -38,12 +39,12 @@ module datagram_split
 );
 
   localparam int unsigned EngineBits = Engines > 1 ? $clog2(Engines) : 1;
-  // Words of 8 bytes in a datagram.
+  // Number of 8-byte words in a datagram.
   typedef logic [10:0] words_t;
 
   typedef struct packed {
     logic                  valid;
-    logic                  last;     // known to be
+    logic                  last;     // it is known to be the last
     logic [EngineBits-1:0] engine;
     logic [7:0]            message;
     message_bytes_t        bytes;
@@ -61,13 +62,13 @@ module datagram_split
   } state_e;
 
   state_e state_q, state_d;
-  // The beat in which the next word begins; the one behind it is at the input.
+  // The beat in which the next word begins; the beat behind it is at the input.
   logic           [BeatBits-1:0] low_q;
   logic                          low_last_q;
   logic           [         2:0] at_q;
-  words_t                        left_q;  // words of messages in the datagram
-  logic           [         7:0] count_q;  // messages in it
-  words_t                        words_q;  // of the payload
+  words_t                        left_q;  // words of messages that remain in the datagram
+  logic           [         7:0] count_q;  // messages that remain in it
+  words_t                        words_q;  // words that remain of the payload
   message_bytes_t                bytes_q;
   logic                          mine_q;
   logic                          peer_q;
@@ -75,7 +76,7 @@ module datagram_split
   caller_t                       caller_q;
   pending_t held_q, pending_q;
 
-  logic          front;  // a datagram begins
+  logic          front;  // at the start of a datagram
   logic   [63:0] header;  // the first byte on the left
   logic   [ 7:0] engine;
   logic   [15:0] bytes;
@@ -85,15 +86,15 @@ module datagram_split
   logic   [13:0] need;
   logic          bad;
   logic          final_header;
-  logic          decode;  // a header is taken, good or bad
+  logic          decode;  // a header is consumed, good or bad
   logic          mine;
-  logic          step;  // a beat of payload is taken
+  logic          step;  // a beat of payload is consumed
   logic   [ 3:0] step_words;
   logic   [ 3:0] sum_at;
   logic          step_ends;
   logic          shift;
   logic          done_low_last;
-  logic          ends;  // nothing of the datagram is left to look at
+  logic          ends;  // nothing of the datagram remains
   logic          buffer_ready;
   logic          taken;
   logic          room;
@@ -127,14 +128,14 @@ module datagram_split
   assign known = 32'(engine) < Engines;
   assign mine = known && !bad;
 
-  // A message that waits for the next header moves on when that comes.
+  // A message whose `last` depends on the next header is moved on when that header arrives.
   assign room = front ? !held_q.valid && !pending_q.valid : !pending_q.valid || (!pending_q.last && !held_q.valid);
 
   always_comb begin
     decode = 1'b0;
     unique case (state_q)
       Start:   decode = beat_valid_i && room;
-      // Bytes behind the last word are ignored.
+      // Bytes of the datagram behind the last word are ignored.
       Header:  decode = room && (beat_valid_i || at_q != '1 || left_q == '0);
       default: decode = 1'b0;
     endcase
@@ -175,13 +176,13 @@ module datagram_split
     .level_o    (unused_level)
   );
 
-  // The way through the datagram.
+  // Position in the datagram.
 
   logic decode_bad, over;
   assign decode_bad = decode && bad;
   assign shift = (state_q == Header && decode && !bad && at_q == '1) || (step && sum_at[3]);
   assign done_low_last = shift ? beat_last_i : low_last_q;
-  // Behind the last message nothing may follow.
+  // A datagram must end with its last message.
   assign over = decode && !bad && final_header && need != 14'(left);
 
   always_comb begin

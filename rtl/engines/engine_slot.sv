@@ -1,13 +1,13 @@
-// Where an engine sits in the card: everything that happens becomes one stream of events, and what the engine says
-// goes where it belongs.
+// The slot of an engine in the card: merges everything that happens into one stream of events, and routes the
+// engine's messages to their destinations.
 //
-// What the host asks (reset, then configuration) goes before timers, timers before what has ended, and that before
-// messages of datagrams, calls of the host and calls over queue pairs, which take turns. The engine keeps its timers
-// here.
+// Priority: the host's reset, then its configuration, then timers, then completions of posted work requests. Messages
+// in datagrams, calls of the host and calls over queue pairs come last, round-robin. The engine's timers are kept in
+// this block.
 //
 // Latency: 0 cycles in both directions. Throughput: an event or a beat of payload every cycle; an event with a
-// payload waits until the payload before it has passed. Order: kept for each source. Stalls: its sources while the
-// engine is busy; the engine while the way of its message is.
+// payload waits until the previous payload has passed. Order: kept for each source. Stalls: the sources, while the
+// engine is busy; the engine, while the path of its message is.
 module engine_slot
   import weft_pkg::*;
   import engines_pkg::*;
@@ -17,11 +17,11 @@ module engine_slot
   input logic clk_i,
   input logic rst_ni,
   input cycles_t now_i,
-  // The host's registers: pulses, and the configuration as it stands.
+  // From the host's registers: pulses, and the current configuration.
   input logic reset_i,
   input logic configure_i,
   input engine_configuration_t configuration_i,
-  // One of the two has not reached the engine yet.
+  // A reset or a configuration has not reached the engine yet.
   output logic busy_o,
   input logic datagram_valid_i,
   output logic datagram_ready_o,
@@ -41,11 +41,11 @@ module engine_slot
   input logic queue_pair_payload_valid_i,
   output logic queue_pair_payload_ready_o,
   input beat_t queue_pair_payload_i,
-  // The end of a work request that an engine has posted.
+  // The completion of a work request that an engine has posted.
   input logic done_valid_i,
   output logic done_ready_o,
   // verilator lint_off UNUSEDSIGNAL
-  input completion_t done_i,  // of which an engine is told tag and status
+  input completion_t done_i,  // the engine gets only tag and status
   // verilator lint_on UNUSEDSIGNAL
   output logic event_valid_o,
   input logic event_ready_i,
@@ -53,7 +53,7 @@ module engine_slot
   output logic payload_valid_o,
   input logic payload_ready_i,
   output beat_t payload_o,
-  // As the engine is to take it with its event.
+  // The configuration, for the engine to take with its event.
   output engine_configuration_t configuration_o,
   input logic timer_valid_i,
   input logic [$clog2(Timers)-1:0] timer_tag_i,
@@ -76,7 +76,7 @@ module engine_slot
   input logic queue_pair_ready_i,
   output logic queue_pair_body_valid_o,
   input logic queue_pair_body_ready_i,
-  // Of all three.
+  // Shared by all three destinations.
   output engine_message_t message_o,
   output beat_t body_o,
   output logic armed_o,
@@ -94,10 +94,10 @@ module engine_slot
     FromConfigure,
     FromTimer,
     FromDone,
-    FromCaller  // `caller` says from which kind
+    FromCaller  // `caller` is the kind of caller
   } source_e;
 
-  // Kinds of callers, by their numbers; what peers say comes in datagrams, as calls of endpoints do.
+  // Kinds of callers, by their numbers. Messages of peers arrive in datagrams, like the calls of endpoints.
   localparam int unsigned Callers = 3;
   typedef logic [1:0] caller_index_t;
 
@@ -108,19 +108,19 @@ module engine_slot
   logic                                       expired_ready;
   logic                  [$clog2(Timers)-1:0] expired;
   logic                                       timers_ready;
-  logic                                       forget_q;  // timers, after a reset
+  logic                                       forget_q;  // all timers are to be disarmed, after a reset
   logic                  [$clog2(Timers)-1:0] forget_index_q;
-  logic                                       disarm_q;  // what has fired
+  logic                                       disarm_q;  // a timer that fired is to be disarmed
   logic                  [$clog2(Timers)-1:0] disarm_index_q;
   logic                  [       Callers-1:0] calling;
   engine_event_t         [       Callers-1:0] calls;
   logic                  [       Callers-1:0] call_payload_valid;
   beat_t                 [       Callers-1:0] call_payload;
   caller_index_t                              caller;
-  caller_index_t                              caller_q;  // that had the last turn, or waits
+  caller_index_t                              caller_q;  // the caller that had the last turn, or that waits
 
-  // The payload of an event that was taken passes; then another event with a payload has to wait. Or all of it has
-  // passed before its event was taken.
+  // `passing`: the payload of an accepted event is being transferred, so another event with a payload has to wait.
+  // `passed`: the whole payload was transferred before its event was accepted.
   logic                                       passing_q;
   logic                                       passed_q;
   logic                                       carries;
@@ -130,7 +130,8 @@ module engine_slot
   logic                                       passes;
 
   source_e                                    source;
-  source_e                                    offered_q;  // An offer stands until it is taken.
+  // The source of the current offer. An offer stands until it is accepted.
+  source_e                                    offered_q;
   logic                                       waiting_q;
   logic                                       taken;
 
@@ -154,7 +155,7 @@ module engine_slot
     call_payload[CallerEndpoint] = datagram_payload_i;
     call_payload[CallerHost] = call_payload_i;
     call_payload[CallerQueuePair] = queue_pair_payload_i;
-    // The lowest that calls; better, the lowest above the one that had the last turn.
+    // The lowest caller with an event, unless a caller above the last one has one: then the lowest of these.
     caller = caller_q;
     if (!waiting_q) begin
       for (int unsigned i = Callers; i > 0; i--) if (calling[i-1]) caller = caller_index_t'(i - 1);
@@ -233,7 +234,7 @@ module engine_slot
     else forget_index_q <= '0;
   end
 
-  // A payload is offered with its event, and may pass before the event is taken.
+  // A payload is offered together with its event, and may be transferred before the event is accepted.
   assign carries = source == FromCaller && event_o.bytes != '0;
   assign passing_caller = passing_q ? passing_caller_q : caller;
   assign passes = passing_q || (carries && !passed_q);
@@ -255,12 +256,12 @@ module engine_slot
     passing_caller_q <= passing_caller;
   end
 
-  // Timers. One that has fired is off until it is set again.
+  // Timers. A timer that fired is disarmed until it is set again.
 
   logic                      set;
   logic [$clog2(Timers)-1:0] set_index;
 
-  // The engine may set a timer in any cycle; what has fired is disarmed when it does not.
+  // The engine may set a timer in any cycle. Disarming uses the cycles in which it sets none.
   assign set = timer_valid_i || disarm_q || forget_q;
   assign set_index = timer_valid_i ? timer_tag_i : disarm_q ? disarm_index_q : forget_index_q;
 
@@ -292,9 +293,9 @@ module engine_slot
 
   // Messages.
 
-  // To peers as to callers that are endpoints.
-  logic         following_q;  // the body of a message that has been taken
-  logic         followed_q;  // all of it, before its message
+  // Messages to peers take the same path as those to endpoints.
+  logic         following_q;  // the body of an accepted message is being transferred
+  logic         followed_q;  // the whole body was transferred before its message was accepted
   logic         body_ends;
   logic         message_taken;
   caller_kind_e way;
@@ -325,7 +326,8 @@ module engine_slot
     endcase
   end
 
-  // As with events: a body is offered with its message, and may pass before the message is taken.
+  // As with events, a body is offered together with its message, and may be transferred before the message is
+  // accepted.
   assign body_open = following_q || (message_valid_i && message_i.bytes != '0 && !followed_q);
   assign body_way = following_q ? following_way_q : way;
   assign network_body_valid_o = body_open && body_valid_i && body_way == CallerEndpoint;

@@ -1,6 +1,6 @@
-// The engine of the card: what is for it comes from the MAC in Weft datagrams, from queue pairs by WRITEs into RPC
-// regions and from the host through registers, and what it says goes back the same way. The host's registers
-// configure it, too.
+// The card's engine with its connections. Events come from the MAC in Weft datagrams, from queue pairs as WRITEs into
+// RPC regions, and from the host through registers. Messages leave on the same three paths. The host's registers also
+// configure the engine.
 //
 // Latency, throughput and stalls are those of the blocks: datagram_receive, queue_pair_calls, host_calls,
 // engine_slot, the engine, message_transmit, queue_pair_replies.
@@ -9,7 +9,7 @@ module engines
   import engines_pkg::*;
   import kv_pkg::*;
 #(
-  // For tests of checkers only.
+  // Enables planted bugs, for tests of checkers only.
   parameter bit PlantedBugs = 1'b0
 ) (
   input  logic                                       clk_i,
@@ -19,7 +19,7 @@ module engines
   input  ipv4_address_t                              address_i,
   input  engine_registers_t                          registers_i,
   output engine_readings_t                           readings_o,
-  // Beside the receive path: what the MAC gives, never held up.
+  // Frames of the MAC, in parallel to the receive path; never stalled.
   input  logic                                       rx_valid_i,
   input  logic                       [ BeatBits-1:0] rx_data_i,
   input  logic                       [BeatBytes-1:0] rx_keep_i,
@@ -35,7 +35,7 @@ module engines
   output logic                                       result_ready_o,
   input  logic                                       result_hit_i,
   input  mac_address_t                               result_mac_i,
-  // Calls by WRITEs: first their beats, then the call. Done is a pulse when the engine has one.
+  // Calls by WRITEs: first their beats, then the call. Done is a pulse when the engine has taken a call.
   input  logic                                       snoop_valid_i,
   output logic                                       snoop_ready_o,
   input  rpc_beat_t                                  snoop_i,
@@ -43,7 +43,7 @@ module engines
   output logic                                       rpc_ready_o,
   input  rpc_call_t                                  rpc_i,
   output logic                                       rpc_done_o,
-  // Answers to them: into the memory behind the regions, then as SENDs.
+  // Answers to these calls: written into the memory of the regions, then sent as SENDs.
   output logic                                       write_valid_o,
   input  logic                                       write_ready_i,
   output write_command_t                             write_o,
@@ -58,7 +58,7 @@ module engines
   input  logic                                       completion_valid_i,
   output logic                                       completion_ready_o,
   input  completion_t                                completion_i,
-  // A queue pair is reset: a pulse.
+  // Pulse: a queue pair is reset.
   input  logic                                       forget_valid_i,
   input  qp_index_t                                  forget_qp_i,
   // The engine's memory.
@@ -177,7 +177,7 @@ module engines
     .idle_o              (calls_idle)
   );
 
-  // Calls over queue pairs, and their answers.
+  // Calls over queue pairs and their answers.
 
   logic          lookup_valid;
   logic          lookup_ready;
@@ -311,7 +311,7 @@ module engines
     .idle_o            (replies_idle)
   );
 
-  // The card's own SENDs have the highest bit of their tags, and nobody else's requests have it.
+  // The card's own SENDs have the highest bit of their tags set; no other requests do.
   assign of_reply = completion_i.id[63] && !completion_i.opcode[7];
   assign completion_ready_o = of_reply ? reply_completion_ready : done_ready;
 
@@ -485,7 +485,7 @@ module engines
     .idle_o         (transmit_idle)
   );
 
-  // The engine counts what happens more than once in a cycle; a counter takes each bit for an event.
+  // Some events occur up to twice in a cycle, but a counter counts bits, so a count of two becomes two bits.
   function automatic logic [1:0] each(logic [1:0] count);
     return {count[1], |count};
   endfunction

@@ -1,11 +1,11 @@
-// The host's calls of an engine and their answers, word by word through registers.
+// The host's calls of an engine and their answers, transferred word by word through registers.
 //
-// For a call the host writes the payload, a 32-bit word at a time with its first byte in the lowest lane, then token,
-// kind and length, and says `go`. An answer lies there until the host has taken it: while one does, the next waits,
-// and with it everything that the engine says; a driver that calls must therefore read.
+// For a call the host writes the payload, in 32-bit words with the first byte in the lowest lane, then token, kind
+// and length, and then `go`. An answer stays until the host has read it. Until then the next answer waits, and with
+// it all other messages of the engine. A driver that makes calls must therefore read the answers.
 //
-// Latency: a cycle for each beat. Throughput: that of registers; the way of data is the network. Order: kept. Stalls:
-// the engine while an answer has not been taken.
+// Latency: a cycle for each beat. Throughput: that of registers; bulk data belongs on the network. Order: kept.
+// Stalls: the engine, while an answer has not been read.
 module host_calls
   import weft_pkg::*;
   import engines_pkg::*;
@@ -17,7 +17,7 @@ module host_calls
   // A word of the call's payload.
   input  logic                   word_valid_i,
   input  logic            [31:0] word_i,
-  // The call; `busy` until the engine has it.
+  // Starts the call; `busy` until the engine has accepted it.
   input  logic                   go_i,
   input  logic            [31:0] token_i,
   input  logic            [ 7:0] kind_i,
@@ -33,7 +33,7 @@ module host_calls
   input  logic                   answer_valid_i,
   output logic                   answer_ready_o,
   // verilator lint_off UNUSEDSIGNAL
-  input  engine_message_t        answer_i,              // whose port and station a host has not
+  input  engine_message_t        answer_i,              // a host has no MAC address and port, so these are ignored
   // verilator lint_on UNUSEDSIGNAL
   input  logic                   answer_body_valid_i,
   output logic                   answer_body_ready_o,
@@ -42,7 +42,7 @@ module host_calls
   output logic            [31:0] answer_token_o,
   output logic            [ 7:0] answer_kind_o,
   output message_bytes_t         answer_bytes_o,
-  // The next word of the answer; `next` moves on, `done` gives the place to the next answer.
+  // The next word of the answer. `next` advances by a word; `done` frees the buffer for the next answer.
   output logic            [31:0] answer_word_o,
   input  logic                   answer_next_i,
   input  logic                   answer_done_i,
@@ -56,8 +56,8 @@ module host_calls
   typedef logic [$clog2(Beats)-1:0] beat_index_t;
   typedef logic [$clog2(Words)-1:0] word_index_t;
 
-  // The call: words gather in a beat, which is written with its last word, and again as it stands with each word
-  // before.
+  // The call: words are collected in a beat. The beat is written to memory with every word, so an incomplete beat is
+  // in memory as well.
   word_index_t                fill_q;
   logic        [BeatBits-1:0] gather_q;
   logic        [BeatBits-1:0] gathered;

@@ -1,11 +1,12 @@
-// Makes the beats of a datagram's frame out of a message, and its CRC.
+// Builds the beats of a datagram's frame from a message, and computes its CRC.
 //
-// A beat has the place in its frame that it will have on the wire: the datagram begins at byte 42 of the first, the
-// payload at byte 58. Headers in front of the datagram and the CRC are left out. A message with n beats of payload
-// has n + 1 beats; the CRC may lie in one more.
+// Each beat has the alignment that it will have in the frame: the datagram begins at byte 42 of the first beat, the
+// payload at byte 58. The headers in front of the datagram and the CRC are not inserted here. A message with n beats
+// of payload has n + 1 beats; the CRC may need one more.
 //
-// Latency: 2 cycles from a message to its first beat, if the payload is there; 1 cycle from the last beat to its CRC.
-// Throughput: a beat every cycle, none lost between messages. Stalls: its input for the time of a message.
+// Latency: 2 cycles from a message to its first beat, if the payload is available; 1 cycle from the last beat to its
+// CRC. Throughput: a beat every cycle, without a gap between messages. Stalls: the input, while a message is
+// processed.
 module message_pack
   import weft_pkg::*;
   import engines_pkg::*;
@@ -18,15 +19,16 @@ module message_pack
   output logic                          message_ready_o,
   input  logic           [         7:0] message_i,
   input  message_bytes_t                bytes_i,
-  // The payload is swallowed.
+  // The message is dropped: its payload is consumed and no beat is made.
   input  logic                          drop_i,
   input  logic                          body_valid_i,
   output logic                          body_ready_o,
   input  beat_t                         body_i,
-  // Never stalled.
+  // There is no ready: the beats are never stalled.
   output logic                          beat_valid_o,
   output logic           [BeatBits-1:0] beat_o,
-  // The CRC's register. If its bytes end in the first half of a beat, 32 bytes of zeros have still to be taken back.
+  // The CRC register. If the covered bytes end in the first half of a beat, the user must still divide out 32 bytes
+  // of zeros.
   output logic                          crc_valid_o,
   output logic           [        31:0] crc_o,
   output logic                          idle_o
@@ -37,8 +39,8 @@ module message_pack
 
   logic                               busy_q;
   logic                               drop_q;
-  logic                               first_q;  // no beat has been made
-  logic                               flush_q;  // all of the payload has come
+  logic                               first_q;  // no beat has been made yet
+  logic                               flush_q;  // the whole payload has arrived
   logic                               empty_q;
   logic           [              7:0] message_q;
   message_bytes_t                     bytes_q;

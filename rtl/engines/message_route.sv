@@ -1,10 +1,10 @@
-// Says for each message where its frames go: one after the other to all of a set of peers, in rising order, or to a
-// caller.
+// Determines the destinations of each message's frames: either all peers of a set, one after the other in ascending
+// order, or a caller.
 //
-// For each message there is one route that is `final`; if it is not to be sent, the message only ends with it.
+// Each message has exactly one route marked `final`. If that route must not be sent, it only ends the message.
 //
-// Latency: 3 cycles, if the station is known. Throughput: one route a cycle. Order: kept. Stalls: its input when 16
-// messages wait; all while the neighbour table is asked.
+// Latency: 3 cycles, if the MAC address is known. Throughput: one route a cycle. Order: kept. Stalls: the input,
+// while 16 messages wait; all routes, during a lookup in the neighbour table.
 module message_route
   import weft_pkg::*;
   import engines_pkg::*;
@@ -25,7 +25,7 @@ module message_route
   input  mac_address_t         mac_i,
   input  ipv4_address_t        caller_i,
   input  logic          [15:0] port_i,
-  // Of its payload: words of 8 bytes.
+  // Length of the payload in 8-byte words.
   input  logic          [ 7:0] words_i,
   output logic                 lookup_valid_o,
   input  logic                 lookup_ready_i,
@@ -52,7 +52,7 @@ module message_route
     logic          reply;
     mac_address_t  mac;
     ipv4_address_t address;
-    logic [15:0]   port;     // or the set of peers
+    logic [15:0]   port;     // UDP port, or the set of peers
     logic [7:0]    words;
   } entry_t;
 
@@ -65,12 +65,12 @@ module message_route
     logic [7:0]    words;
   } route_t;
 
-  // The next peer.
+  // Selects the next peer of the set.
 
   entry_t             entry;
   logic               entry_valid;
   logic               entry_ready;
-  node_set_t          rest_q;  // of the set, if it has been begun
+  node_set_t          rest_q;  // peers of the set that remain, once it has been begun
   logic               begun_q;
   node_set_t          set;
   node_set_t          behind;
@@ -105,13 +105,13 @@ module message_route
     end
   end
 
-  // The route whose station may have to be resolved.
+  // The route whose MAC address may have to be looked up.
   route_t        asking_q;
   logic          asking_valid_q;
   logic          asking_known_q;
   node_t         asking_node_q;
   logic   [18:0] sum_q;
-  logic          asking_done;  // goes on, or is given up
+  logic          asking_done;  // the route is passed on, or dropped
   logic          asking_ready;
   logic          take;
   route_t        route_q;
@@ -143,7 +143,7 @@ module message_route
     .mac_o       (mac)
   );
 
-  // Sums of the fields that all IPv4 headers share, and of these and the length.
+  // Partial checksums: of the fields that are equal in all IPv4 headers, and of these and the length.
   logic [18:0] fixed_sum_q;
 
   always_ff @(posedge clk_i) begin
@@ -170,7 +170,7 @@ module message_route
   assign lookup_valid_o = asking_valid_q && !asking_known_q && !asked_q;
   assign lookup_o = asking_q.address;
   assign result_ready_o = asking_valid_q && !asking_known_q;
-  // A route that is not sent is of use only if the message ends with it.
+  // A route that is not sent is passed on only if it ends its message.
   assign drop = !asking_q.send && !asking_q.last;
   assign asking_done = asking_known_q && (drop || !route_valid_q || route_ready_i);
 

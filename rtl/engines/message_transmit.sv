@@ -1,14 +1,15 @@
-// Sends an engine's messages, each in a datagram of its own: to a set of peers, in rising order, or back to a caller.
+// Sends an engine's messages, each in a datagram of its own: to a set of peers in ascending order, or back to a
+// caller.
 //
-// The payload is taken once, whatever the number of peers: its beats lie in a buffer, which is also what delays them
-// until the CRC is there, and are read again for each frame. Headers and the CRC are put in on the way out. UDP's
-// checksum is zero, since the datagram has a stronger one. A peer that is not set, or whose station nobody knows,
-// gets nothing, and is counted.
+// The payload is transferred once, however many peers there are. Its beats are stored in a buffer, where they wait
+// for the CRC, and are read again for each frame. Headers and the CRC are inserted at the output. UDP's checksum is
+// zero, since the datagram has a stronger one. A peer that is not configured, or whose MAC address cannot be found,
+// gets no frame, and is counted.
 //
-// Latency: 5 cycles from a message to its frame's first beat, if its payload comes with it or in the next cycle and
-// the station is known. Throughput: a beat of a frame every cycle, none lost between frames. Order: kept. Stalls: its
-// input when 16 messages or about 400 beats wait; all while the neighbour table is asked. A frame does not pause if
-// its payload does not.
+// Latency: 5 cycles from a message to its frame's first beat, if its payload arrives with it or in the next cycle and
+// the MAC address is known. Throughput: a beat of a frame every cycle, without a gap between messages. Order: kept.
+// Stalls: the input, while 16 messages or about 400 beats wait; all messages, during a lookup in the neighbour table.
+// A frame has no gap if its payload has none.
 //
 // Sources: RFC 791, 768; crates/wire/src/datagram.rs.
 module message_transmit
@@ -17,25 +18,25 @@ module message_transmit
 #(
   // The slot of the engine, at the sender and at the receiver.
   parameter logic [7:0] Engine = 8'd0,
-  // A longer UDP payload is not sent.
+  // Maximum size of a UDP payload in bytes; a longer one is not sent.
   parameter int unsigned DatagramBytesMax = 1472
 ) (
   input  logic                     clk_i,
   input  logic                     rst_ni,
   input  mac_address_t             hardware_i,
   input  ipv4_address_t            address_i,
-  // A peer is set, and its station forgotten. Always taken.
+  // A peer is configured, which also clears its MAC address. Never stalls.
   input  logic                     peer_valid_i,
   input  node_t                    peer_node_i,
   input  peer_t                    peer_i,
-  // A peer's datagram has come from this station. Always taken.
+  // A peer's datagram arrived from this MAC address. Never stalls.
   input  logic                     learn_valid_i,
   input  node_t                    learn_node_i,
   input  mac_address_t             learn_mac_i,
   input  logic                     message_valid_i,
   output logic                     message_ready_o,
   input  engine_message_t          message_i,
-  // None for a message without a payload. Does not pause.
+  // Payload. A message without a payload has no beat. Must not pause.
   input  logic                     body_valid_i,
   output logic                     body_ready_o,
   input  beat_t                    body_i,
@@ -55,24 +56,24 @@ module message_transmit
 );
 
   localparam int unsigned HeaderBytes = 42;
-  // Beats of payloads that wait; a power of two.
+  // Capacity for waiting payload in beats; a power of two.
   localparam int unsigned Depth = 512;
   localparam int unsigned IndexBits = $clog2(Depth);
-  // Beats of the longest message.
+  // Beats of the longest frame.
   localparam int unsigned BeatsMax = (HeaderBytes + DatagramBytesMax + BeatBytes - 1) / BeatBytes;
-  // Without the datagram's header and trailer and the message's header.
+  // The longest payload: without the datagram's header and trailer and the message's header.
   localparam int unsigned BytesMax = (DatagramBytesMax - 24) / 8 * 8;
   localparam logic [15:0] VersionAndService = 16'h4500;
   localparam logic [15:0] DontFragment = 16'h4000;
   localparam logic [15:0] TimeToLiveAndUdp = 16'h4011;
 
-  // One bit more than an index tells a full memory from an empty one.
+  // One bit more than an index, to distinguish a full memory from an empty one.
   typedef logic [IndexBits:0] pointer_t;
 
-  // Messages come in.
+  // Input of messages.
 
-  pointer_t                tail_q;  // beats written
-  pointer_t                front_q;  // of the message that is being sent
+  pointer_t                tail_q;  // next beat to write
+  pointer_t                front_q;  // first beat of the message that is being sent
   pointer_t                level;
   logic                    room;
   logic                    too_large;
@@ -88,7 +89,7 @@ module message_transmit
   logic     [         7:0] words_in;
 
   assign level = tail_q - front_q;
-  // One more message may be on its way.
+  // The margin covers one more message that may be in the pipeline.
   assign room = level <= pointer_t'(Depth - 2 * BeatsMax - 2);
   assign too_large = message_i.bytes > message_bytes_t'(BytesMax);
   assign message_ready_o = pack_ready && queue_ready && room;
@@ -164,31 +165,31 @@ module message_transmit
     .idle_o             (route_idle)
   );
 
-  // Frames go out: the beats are read again for each.
+  // Output of frames: the beats are read again for each frame.
 
   typedef struct packed {
     logic first;
-    logic crc;    // begins in this beat
-    logic rest;   // of the CRC, and nothing else
+    logic crc;    // the CRC begins in this beat
+    logic rest;   // the beat holds the remaining bytes of the CRC only
     logic last;
-    logic done;   // with the message
+    logic done;   // the message ends with this beat
   } step_t;
 
   pointer_t                fetch_q;  // next beat to read
   logic                    begun_q;
-  logic     [         4:0] left_q;  // beats behind this one, without the rest of a CRC
+  logic     [         4:0] left_q;  // beats behind this one, except one with remaining bytes of a CRC
   logic     [         4:0] left;
-  logic                    rest_q;  // the rest of the CRC is next
+  logic                    rest_q;  // the next beat holds the remaining bytes of the CRC
   logic                    there;
   logic                    fetch;
-  logic                    forgo;  // nothing is sent
+  logic                    forgo;  // the message is not sent at all
   logic                    leaves;
   logic                    crc_valid;
   logic     [        31:0] crc_register;
   logic     [        31:0] crc_complement;
   logic     [        31:0] crc;
   logic                    crc_taken;
-  logic     [         2:0] crc_at;  // 8 bytes times this, and 6, are before the CRC
+  logic     [         2:0] crc_at;  // the CRC begins at offset 8 * `crc_at` + 6
   logic     [         5:0] unused_level;
   step_t                   step;
   step_t                   step_q;
@@ -228,7 +229,8 @@ module message_transmit
     .level_o    (unused_level)
   );
 
-  // A payload of n beats makes a frame of n + 1, in that all but 6 bytes of each lie in the beat behind it.
+  // A payload of n beats makes a frame of n + 1 beats, because all but 6 bytes of each beat are shifted into the
+  // next.
   assign left = begun_q ? left_q : 5'((9'(route_words) + 9'd7) >> 3);
   assign crc_at = route_words[2:0] - 3'd1;
   assign there = rest_q || fetch_q != tail_q;
@@ -245,7 +247,7 @@ module message_transmit
   assign leaves = step_valid_q && step_ready;
   assign crc_taken = forgo || (leaves && step_q.last && step_q.done);
 
-  pointer_t after;  // the message
+  pointer_t after;  // one past the message's last beat
   assign after = step.rest ? fetch_q : fetch_q + 1'b1;
 
   always_ff @(posedge clk_i) begin
@@ -279,8 +281,8 @@ module message_transmit
     end
   end
 
-  // Headers and CRCs are put in. A frame has two beats at least, so that its route stands while its first beat
-  // leaves, but it may be gone with the last.
+  // Insertion of headers and CRC. A frame has at least two beats, so its route is still valid while its first beat
+  // leaves, but may be gone with the last.
 
   logic [8*HeaderBytes-1:0] header;  // the first byte on the left
   logic [             15:0] datagram_bytes;

@@ -1,5 +1,5 @@
-// The peers' addresses, and the stations that they were last heard from. A peer that is set, even as before, has no
-// station yet.
+// The peers' addresses, and the MAC address that each peer last used. Configuring a peer, even with the same values,
+// clears its MAC address.
 //
 // Latency: 0 cycles for reads; what is written can be read in the next cycle. Stalls: never.
 module peer_stations
@@ -14,7 +14,7 @@ module peer_stations
   input  logic         learn_valid_i,
   input  node_t        learn_node_i,
   input  mac_address_t learn_mac_i,
-  // Entry of the neighbour table; lost if it arrives together with a heard one.
+  // Result of a lookup in the neighbour table. It is dropped if a learned address arrives in the same cycle.
   input  logic         told_valid_i,
   input  node_t        told_node_i,
   input  mac_address_t told_mac_i,

@@ -1,38 +1,39 @@
-// Calls of the engine by WRITEs into RPC regions: gathers the beats of each message, which come packet by packet and
-// mixed with those of other queue pairs, and offers it as an event when its call says that it lies in memory.
+// Calls of the engine by WRITEs into RPC regions. The beats of a message arrive packet by packet, interleaved with
+// those of other queue pairs. This block reassembles each message, and offers it as an event when its call says that
+// it is in memory.
 //
-// The immediate value names the operation, or else the first 8 bytes do, big-endian. What the engine is told is what
-// the WRITE has brought, not what the memory holds by then. A message may touch 32 beats of memory (1985 bytes at any
-// alignment); one that is longer, or finds no buffer, is dropped and counted. A queue pair holds a buffer while a
-// message of it is on its way, and gives it back when it is reset, too.
+// The operation is the immediate value, or else the first 8 bytes, big-endian. The event carries the data of the
+// WRITE, not the contents of memory, which may have changed since. A message may touch 32 beats of memory (1985 bytes
+// at any alignment). A longer one, or one that finds no buffer, is dropped and counted. A queue pair holds a buffer
+// while it sends a message; a reset of the queue pair also releases it.
 //
 // Latency: 13 cycles from a call to its event. Throughput: a packet takes a cycle more than it has beats; a call 13
-// cycles and one for each beat. Order: that of the calls. Stalls: the beats, a cycle before each packet; never
-// because of the engine, since there are places for as many calls as the transport lets in before `call_done_o`.
-// After reset it takes a cycle for each queue pair.
+// cycles and one for each beat. Order: that of the calls. Stalls: the beats, for a cycle before each packet. A slow
+// engine never stalls them, since there is room for all calls that the transport sends before `call_done_o`. After
+// reset it takes a cycle for each queue pair.
 //
-// Source: crates/nic/src/card.rs, its twin.
+// Twin: crates/nic/src/card.rs.
 module queue_pair_calls
   import weft_pkg::*;
   import engines_pkg::*;
 #(
-  // Messages that are being gathered or wait for the engine; a power of two.
+  // Buffers for messages that are being reassembled or wait for the engine; a power of two.
   parameter int unsigned Buffers = 128,
-  // Calls that the transport lets in; a power of two.
+  // Calls that the transport has outstanding at most; a power of two.
   parameter int unsigned Calls = 16,
-  // The slot of the engine, if there is one.
+  // The slot number of the engine.
   parameter logic [3:0] Slot = 4'd0
 ) (
   input logic clk_i,
   input logic rst_ni,
   input logic enable_i,
-  // A queue pair is reset: a pulse, and none while the one before it may not have been seen, 80 cycles.
+  // Pulse: a queue pair is reset. There must be at least 80 cycles between two pulses, so that each takes effect.
   input logic forget_valid_i,
   input qp_index_t forget_qp_i,
   input logic snoop_valid_i,
   output logic snoop_ready_o,
   // verilator lint_off UNUSEDSIGNAL
-  input rpc_beat_t snoop_i,  // of whose address the low bits tell where in its buffer a beat lies
+  input rpc_beat_t snoop_i,  // the address's low bits give the beat's index in its buffer
   // verilator lint_on UNUSEDSIGNAL
   input logic call_valid_i,
   output logic call_ready_o,
@@ -59,15 +60,15 @@ module queue_pair_calls
 
   typedef logic [BufferBits-1:0] buffer_t;
   typedef logic [BeatIndexBits-1:0] beat_index_t;
-  // One bit more marks a beat behind the buffer's end.
+  // One more bit, which marks a beat behind the buffer's end.
   typedef logic [BeatIndexBits:0] word_t;
 
-  // A message of a queue pair.
+  // The message that a queue pair is sending.
   typedef struct packed {
     logic    held;    // it has a buffer
-    logic    lost;    // its beats are not all there
+    logic    lost;    // beats are missing
     buffer_t buffer;
-    word_t   start;   // of its first beat in memory
+    word_t   start;   // word index in memory of its first beat
   } message_t;
 
   // Free buffers.
@@ -93,7 +94,7 @@ module queue_pair_calls
     .level_o    ()
   );
 
-  // Gathering: a packet's first beat waits while its message is looked up.
+  // Reassembly: a packet's first beat waits while its message is looked up.
 
   typedef enum logic [1:0] {
     GatherClear,
@@ -106,7 +107,7 @@ module queue_pair_calls
   logic      forget_q;
   qp_index_t forget_qp_q;
   qp_index_t clear_q;
-  logic      first_q;  // beat of the packet
+  logic      first_q;  // the first beat of the packet
   message_t  stored;
   message_t  message_q;
   message_t  message;
@@ -120,7 +121,7 @@ module queue_pair_calls
   qp_index_t message_write_qp;
   message_t  message_written;
   logic      forgets;
-  logic      release_valid;  // of a call that is over
+  logic      release_valid;  // the buffer of a call that is finished
   buffer_t   release_buffer;
 
   assign word = word_t'(snoop_i.address >> $clog2(BeatBytes));
@@ -133,7 +134,7 @@ module queue_pair_calls
       message.start = word;
       if (!stored.held) message.buffer = free;
     end else if (!message.held) begin
-      // Its queue pair was reset after it had begun.
+      // Its queue pair was reset after the message had begun.
       message.lost = 1'b1;
     end
     offset = word - message.start;
@@ -144,7 +145,7 @@ module queue_pair_calls
   assign write = snoop_valid_i && snoop_ready_o;
   assign ends = write && snoop_i.beat.last;
   assign free_take = write && first_q && snoop_i.begins && !stored.held && free_valid;
-  // Another buffer that comes back goes first.
+  // A buffer released by a finished call has priority.
   assign forgets = gather_q == GatherForget && !release_valid;
   assign gathered_valid = ends && snoop_i.ends;
 
@@ -219,7 +220,7 @@ module queue_pair_calls
     .read_data_o    (stored)
   );
 
-  // Complete messages, and the calls, in the same order. A call without bytes has no beats.
+  // Complete messages and the calls, in the same order. A call of no bytes has no beats.
 
   logic                        gathered_known;
   message_t                    complete;
@@ -257,16 +258,16 @@ module queue_pair_calls
     .level_o    ()
   );
 
-  // Calls, one after the other. A message is brought to where the word that names the operation, if there is one, ends
-  // a beat, and the payload begins the next.
+  // Calls, one after the other. A message is realigned so that the word that names the operation, if there is one, is
+  // at the end of a beat and the payload begins the next beat.
 
   typedef enum logic [2:0] {
     CallIdle,
     CallJudge,
     CallWord,
     CallOffer,
-    CallPass,   // the event has been taken, the payload has not
-    CallDrain,  // what nobody wants
+    CallPass,   // the event was accepted, and its payload is still being transferred
+    CallDrain,  // drops a message that no engine takes
     CallDone
   } call_e;
 
@@ -274,11 +275,11 @@ module queue_pair_calls
   call_e                         call_d;
   incarnation_t                  incarnation_q;
   logic                          has_bytes;
-  logic                          named;  // by a word of the message
+  logic                          named;  // a word of the message names the operation
   logic                          nobody;
   logic                          run_start;
   logic           [         7:0] kind_q;
-  logic                          payload_left_q;  // Some of it has not passed.
+  logic                          payload_left_q;  // part of the payload has not been transferred
   logic                          aligned_valid;
   logic                          aligned_ready;
   logic                          aligned_last;
@@ -369,14 +370,14 @@ module queue_pair_calls
     if (payload_ends) payload_left_q <= 1'b0;
   end
 
-  // Beats of the message, from its buffer into its place.
+  // Beats of the message, from its buffer to their new alignment.
 
   localparam int unsigned Ahead = 8;
   localparam int unsigned WordPlace = BeatBytes - RpcWordBytes;
 
   logic                          run_ready;
   logic                          reading_q;
-  logic        [            1:0] arriving_q;  // reads under way
+  logic        [            1:0] arriving_q;  // reads in flight
   beat_index_t                   read_q;
   beat_index_t                   read_end_q;
   logic                          read;

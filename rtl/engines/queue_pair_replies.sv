@@ -1,18 +1,18 @@
-// Answers of the engine to calls that came over queue pairs: each is written into a reply buffer and sent from there
+// Answers of the engine to calls over queue pairs: each is written into a reply buffer in memory and sent from there
 // by a SEND.
 //
-// An answer is a word of 8 bytes, big-endian, that names its kind, and its content. The buffers of a queue pair lie
-// one behind the other from `registers_i.reply_base` on, which is 56 bytes behind a multiple of 64: so the word ends
-// its beat, and the content is written as it comes. An answer waits until it lies in memory, and its SEND is posted
-// then, unless the queue pair has been reset in the meantime: nobody is told what another connection has asked. A
-// buffer is lent until the SEND has ended, or is refused, or the queue pair is reset.
+// An answer is an 8-byte word, big-endian, that names its kind, and its content. The buffers of a queue pair are
+// consecutive from `registers_i.reply_base` on, which is 56 bytes behind a multiple of 64. So the word is at the end
+// of its beat, and the content needs no realignment. When an answer is in memory, its SEND is posted, unless the
+// queue pair has been reset in the meantime: a new connection must not get answers to calls of an earlier one. A
+// buffer is in use until the SEND completes or is refused, or the queue pair is reset.
 //
-// Latency: 5 cycles from an answer to its first beat at the memory; 1 cycle from the last write's answer to the post.
-// Throughput: an answer in 5 cycles and one for each beat; a post in 3 cycles. Order: kept. Stalls: the engine while
-// memory takes no write, or 64 answers wait for memory or for their post. What finds no buffer, or is too long, or
-// too late, is dropped and counted.
+// Latency: 5 cycles from an answer to its first beat at the memory; 1 cycle from the response to the last write to
+// the post. Throughput: an answer in 5 cycles and one for each beat; a post in 3 cycles. Order: kept. Stalls: the
+// engine, while memory accepts no write, or 64 answers wait for memory or for their post. An answer that finds no
+// buffer, is too long, or is for an earlier incarnation is dropped and counted.
 //
-// Source: crates/nic/src/card.rs, its twin.
+// Twin: crates/nic/src/card.rs.
 module queue_pair_replies
   import weft_pkg::*;
   import engines_pkg::*;
@@ -24,12 +24,12 @@ module queue_pair_replies
   input  logic                              message_valid_i,
   output logic                              message_ready_o,
   // verilator lint_off UNUSEDSIGNAL
-  input  engine_message_t                   message_i,           // of whose caller only the queue pair matters
+  input  engine_message_t                   message_i,           // of the caller only the queue pair is used
   // verilator lint_on UNUSEDSIGNAL
   input  logic                              body_valid_i,
   output logic                              body_ready_o,
   input  beat_t                             body_i,
-  // A buffer of the queue pair, from reply_slots.
+  // Requests a buffer of the queue pair from reply_slots.
   output logic                              take_valid_o,
   input  logic                              take_ready_i,
   output qp_index_t                         take_qp_o,
@@ -37,7 +37,8 @@ module queue_pair_replies
   input  logic                              take_stale_i,
   input  logic                              take_full_i,
   input  reply_index_t                      take_index_i,
-  // Whether an answer's queue pair is still the one that has called, from there, too; and one is reset now: a pulse.
+  // Checks with reply_slots whether an answer's queue pair still has the incarnation that made the call. `forget` is
+  // a pulse: a queue pair is reset.
   output logic                              check_valid_o,
   input  logic                              check_ready_i,
   output reply_slot_t                       check_o,
@@ -57,11 +58,11 @@ module queue_pair_replies
   input  logic                              post_ready_i,
   input  logic                              post_refused_i,
   output work_request_t                     post_o,
-  // Of the SENDs only.
+  // Completions of the SENDs only.
   input  logic                              completion_valid_i,
   output logic                              completion_ready_o,
   // verilator lint_off UNUSEDSIGNAL
-  input  completion_t                       completion_i,        // whatever its status
+  input  completion_t                       completion_i,        // the status is ignored
   // verilator lint_on UNUSEDSIGNAL
   output queue_pair_replies_events_t        events_o,
   output logic                              idle_o
@@ -86,7 +87,7 @@ module queue_pair_replies
   reply_slot_t       slot_q;
   logic        [7:0] kind_q;
   waiting_t          waits_q;
-  logic              empty_q;  // no content
+  logic              empty_q;  // the answer has no content
   logic              too_long;
   logic              granted;
   logic              refused;
@@ -94,7 +95,7 @@ module queue_pair_replies
   logic              begins;
   logic              body_ends;
 
-  // The beginning: is there a buffer?
+  // Start of an answer: requests a buffer.
 
   assign too_long = message_i.bytes > message_bytes_t'(ReplyBytes - RpcWordBytes);
   assign take_valid_o = state_q == StateIdle && message_valid_i && !too_long && room;
@@ -103,7 +104,7 @@ module queue_pair_replies
   assign granted = take_valid_o && take_ready_i && !take_stale_i && !take_full_i;
   assign refused = state_q == StateIdle && message_valid_i
       && (too_long || (take_valid_o && take_ready_i && (take_stale_i || take_full_i)));
-  // The message is taken at once, its body follows.
+  // The message is accepted at once; its body follows.
   assign begins = granted || refused;
   assign message_ready_o = begins;
   assign body_ends = body_valid_i && body_ready_o && body_i.last;
@@ -133,7 +134,7 @@ module queue_pair_replies
     end
   end
 
-  // Into memory.
+  // The write into memory.
 
   function automatic address_t place(address_t base, reply_slot_t slot);
     return base + address_t'({slot.qp, slot.index, ($clog2(ReplyBytes))'(0)});
@@ -160,7 +161,7 @@ module queue_pair_replies
     end
   end
 
-  // From memory: what has been written is posted.
+  // The SEND, when the answer is in memory.
 
   waiting_t                        waits;
   logic                            waits_valid;
@@ -169,7 +170,7 @@ module queue_pair_replies
   logic                            posted;
   logic                            drops;
 
-  // One more message may be on its way into the queue.
+  // The margin covers one more message that may be on its way into the queue.
   assign room = waiting_level < ($clog2(WaitingMax) + 1)'(WaitingMax - 1);
 
   fifo #(
@@ -187,14 +188,15 @@ module queue_pair_replies
     .level_o    (waiting_level)
   );
 
-  // Buffers come back from SENDs that have ended and from those that are refused, for which one place is left.
+  // Buffers are released by SENDs that complete and by SENDs that are refused. One entry is reserved for the latter.
   localparam int unsigned GiveBacks = 4;
 
   logic                       returns;
   logic [$clog2(GiveBacks):0] give_back_level;
 
-  // The oldest is checked while it is written. A check that a reset may have overtaken does not count, unless its
-  // post is on offer: that comes before the queue pair can be connected again, and the reset takes it away.
+  // The oldest answer is checked while it is written. The check is repeated if a reset may have come after it. If its
+  // post is already offered, it is not repeated: the post precedes the reconnection of the queue pair, and the reset
+  // removes it from the send queue.
   logic                       checked_q;
   logic                       stale_q;
   logic                       forget_q;

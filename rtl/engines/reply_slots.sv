@@ -1,34 +1,34 @@
-// Which reply buffers of each queue pair are lent, and which incarnation of the queue pair it is.
+// Tracks which reply buffers of each queue pair are in use, and the incarnation of each queue pair.
 //
-// A queue pair has as many buffers as it may have answers on their way. One is lent from the moment in which an
-// answer is begun to the end of its SEND. When a queue pair is reset it begins a new incarnation with all its
-// buffers: an answer to a call of an earlier one is stale, and so is the end of a SEND of that time.
+// A queue pair has as many buffers as it may have answers in flight. A buffer is in use from the start of an answer
+// to the completion of its SEND. A reset of a queue pair starts a new incarnation with all buffers free. An answer to
+// a call of an earlier incarnation is stale, and so is the completion of one of its SENDs.
 //
-// Latency and throughput: an operation every 2 cycles, answered in the second, in which it is taken. Order: resets
-// first, then returns, then calls, then checks, then loans. After reset it takes a cycle for each queue pair.
+// Latency and throughput: an operation takes 2 cycles, and is accepted and answered in the second. Priority: resets,
+// returns, calls, checks, requests for a buffer. After reset it takes a cycle for each queue pair.
 module reply_slots
   import weft_pkg::*;
   import engines_pkg::*;
 (
   input  logic         clk_i,
   input  logic         rst_ni,
-  // A queue pair is reset: a pulse, and none within the 4 cycles behind it.
+  // Pulse: a queue pair is reset. No other pulse may follow within 4 cycles.
   input  logic         forget_valid_i,
   input  qp_index_t    forget_qp_i,
   input  logic         give_back_valid_i,
   output logic         give_back_ready_o,
   input  reply_slot_t  give_back_i,
-  // The incarnation of a queue pair that calls.
+  // Reads the incarnation of a queue pair that makes a call.
   input  logic         call_valid_i,
   output logic         call_ready_o,
   input  qp_index_t    call_qp_i,
   output incarnation_t call_incarnation_o,
-  // Whether a buffer's queue pair has been reset since it was lent.
+  // Checks whether a buffer's queue pair has been reset since the buffer was taken.
   input  logic         check_valid_i,
   output logic         check_ready_o,
   input  reply_slot_t  check_i,
   output logic         check_stale_o,
-  // A buffer for an answer to this incarnation of the queue pair. With `ready`: is there one?
+  // Requests a buffer for an answer to this incarnation of the queue pair. Valid with `ready`: whether there is one.
   input  logic         take_valid_i,
   output logic         take_ready_o,
   input  qp_index_t    take_qp_i,

@@ -1,29 +1,28 @@
-// Cuts 64 bytes out of two beats that follow each other, from a word of 8 bytes on, and clears what lies behind their
-// end.
+// Extracts 64 bytes from two consecutive beats, starting at a word of 8 bytes, and clears the bytes behind the end.
 //
-// Words begin 2 bytes behind a multiple of 8, as they do in frames of Weft datagrams: word n is bytes 8 n + 2 to 8 n
-// + 9. Purely combinational: two choices behind each other.
+// Words begin 2 bytes behind a multiple of 8, as in frames of Weft datagrams: word n is bytes 8 n + 2 to 8 n + 9.
+// Purely combinational: two selections in series.
 module word_realign
   import weft_pkg::*;
 (
   input  logic [BeatBits-1:0] low_i,
   input  logic [BeatBits-1:0] high_i,
   input  logic [         2:0] word_i,
-  // Bytes behind the end.
+  // Number of bytes behind the end.
   input  logic [         5:0] empty_i,
   output logic [BeatBits-1:0] data_o
 );
 
-  // Words 0 to 14 of both beats: the last of the second beat is not whole, and not needed.
+  // Words 0 to 14 of both beats. The last word of the second beat is incomplete and not needed.
   logic [14:0][63:0] words;
-  // From an even word on.
+  // The words from the selected even word on.
   logic [8:0][63:0] even;
   logic [BeatBytes-1:0] keep;
 
   assign words = (15 * 64)'({high_i, low_i} >> 16);
 
-  // A choice among four is one LUT for a bit if no two bits share a part of it: so the pairs that are chosen from
-  // first are of the outer and of the inner shifts; see realign.
+  // A selection among four takes one LUT for each bit if no two bits share a part of it. Therefore the first
+  // selection pairs the outer shifts and the inner shifts; see realign.
   logic outer, upper;
   assign outer = word_i[2] == word_i[1];
   assign upper = word_i[2];

@@ -1,11 +1,11 @@
-// One instance of the consensus in one of its rounds: what a record changes, and what the end of the round does.
+// One consensus instance during one of its rounds: processes the records of other members and the end of the round.
 //
-// Instances move from place to place as they grow older, so the number of the round that an instance is in, `Round`,
-// is the place's own: at the end of a round the place gives away what its instance has become, `ended_o`, and takes
-// the one that comes from the younger place. The rules are those of crates/engines/rounds/src/instance.rs.
+// Instances move from slot to slot as they grow older, so each slot always holds instances in the same round,
+// `Round`. At the end of a round a slot hands its instance on as `ended_o`, and takes the instance of the younger
+// slot. The rules are those of crates/engines/rounds/src/instance.rs.
 //
-// Latency: a record or the end of a round counts from the next cycle on, for the end of a round from the one behind
-// that: a round may not end in the cycle behind a record. Throughput: a record every cycle. Stalls: never.
+// Latency: a record takes effect in the next cycle. The result of the end of the round is computed one cycle ahead,
+// so a round must not end in the cycle after a record. Throughput: a record every cycle. Stalls: never.
 module consensus_instance
   import rounds_pkg::*;
 #(
@@ -14,11 +14,11 @@ module consensus_instance
   input  logic          clk_i,
   input  logic          rst_ni,
   input  member_t       node_i,
-  // Forgets the instance.
+  // Clears the instance.
   input  logic          clear_i,
   input  logic          end_round_i,
   input  instance_t     next_i,
-  // Neither in the cycle in which the round ends, nor in the one before.
+  // Must be low in the cycle in which the round ends, and in the cycle before.
   input  logic          receive_i,
   input  member_t       from_i,
   // verilator lint_off UNUSEDSIGNAL
@@ -26,15 +26,15 @@ module consensus_instance
   // verilator lint_on UNUSEDSIGNAL
   output instance_t     state_o,
   output round_record_t record_o,
-  // State if the round ends now, and whether that decides it; not in the cycle behind a record.
+  // The state if the round ended now, and whether that end decides the instance; invalid in the cycle after a record.
   output instance_t     ended_o,
   output logic          decides_o,
-  // With a record that says what cannot be.
+  // Valid with a record: it contradicts what the node knows.
   output logic          contradiction_o
 );
 
   instance_t state_q, received;
-  members_t self, from;  // the node does not change while it has instances
+  members_t self, from;  // the node's number does not change while it has instances
   always_ff @(posedge clk_i) self <= only(node_i);
   assign from = only(from_i);
   assign state_o = state_q;
@@ -50,7 +50,8 @@ module consensus_instance
           rows: state_q.rows
       };
 
-  // A record. What cannot be true changes nothing; suspicion is mutual; a decision holds whoever tells it.
+  // A record. One that contradicts what is known changes nothing; suspicion is mutual; a decision is adopted from any
+  // member.
 
   logic takes_part, plausible, accepted;
   members_t told, given, false_rows;
@@ -60,7 +61,8 @@ module consensus_instance
   always_comb begin
     for (int unsigned k = 0; k < RoundsNodes; k++) begin
       given[k] = record_i.rows[k] != '0;
-      // Contradictions in a row: members of others, or not as it is known.
+      // Contradictions in a row: it names nodes that are no members, lacks its own node, or differs from the known
+      // row.
       false_rows[k] = (record_i.rows[k] & ~state_q.members) != '0 || (given[k] && !record_i.rows[k][k])
           || (given[k] && state_q.rows[k] != '0 && record_i.rows[k] != state_q.rows[k]);
     end
@@ -95,15 +97,16 @@ module consensus_instance
   members_t suspected, held, common, some;
   member_count_t suspects;
   logic passive, locked, agreed, decides;
-  // Results of long paths, as of the cycle before.
+  // Results of long paths, computed in the cycle before.
   members_t held_q;
   logic locked_q, decides_q;
 
   assign suspected = state_q.suspected | (state_q.members & ~state_q.accepted & ~self);
   assign suspects = count_members(suspected);
-  // A member that trusts too few leaves locking and deciding to the others.
+  // A member that suspects too many others neither locks nor decides; it leaves that to the others.
   assign passive = suspects > state_q.quorums.tolerated;
-  // A locked member knows all rows that any member will ever know, and so does a member that hears and trusts it.
+  // A locked member knows all rows that any member will ever know. So does a member that receives from it and trusts
+  // it.
   assign locked = state_q.locked || (!passive && (suspects <= member_count_t'(Round) || state_q.heard_locked != '0));
   assign agreed = locked && count_members(state_q.heard_locked) + 1'b1 >= state_q.quorums.decision;
 
@@ -121,7 +124,8 @@ module consensus_instance
     end
   end
 
-  // Where the rows of all members are equal (`common == some`), all hold their content: `held` is that row.
+  // If the rows of all members are equal (`common == some`), all members hold the proposals in that row: `held` is
+  // the row.
   assign decides   = state_q.valid && !state_q.decided && (state_q.adopted || (!passive && (agreed || common == some)));
   assign decides_o = state_q.valid && decides_q;
 
@@ -142,7 +146,7 @@ module consensus_instance
       ended_o.decided  = 1'b1;
       ended_o.decision = state_q.adopted ? state_q.adoption : held_q;
     end
-    // A place without an instance gives none away.
+    // A slot without an instance hands none on.
     if (!state_q.valid) ended_o = '0;
   end
 

@@ -1,10 +1,10 @@
-// The consensus as an algorithm of rounds: the instances in flight, each one round older than the next.
+// The consensus as an algorithm of rounds: a window of instances in flight, each one round older than the next.
 //
-// Place i holds the instance of round R - RoundsWindow + i while the node is in round R, as the areas of its messages
-// do. At the end of round R the instance of round R opens, with the set of those whose proposals have come, and the
-// oldest leaves.
+// While the node is in round R, slot i holds the instance of round R - RoundsWindow + i; the areas of its messages
+// have the same order. At the end of round R the instance of round R opens, with the set of members whose proposals
+// have arrived, and the oldest instance leaves.
 //
-// Latency: areas and ends of rounds count from the next cycle on; a round may not end in the cycle behind an area.
+// Latency: areas and ends of rounds take effect in the next cycle; a round must not end in the cycle after an area.
 // Throughput: an area every cycle. Stalls: never.
 module consensus_window
   import rounds_pkg::*;
@@ -17,16 +17,17 @@ module consensus_window
   input  logic                         receive_i,
   input  member_t                      from_i,
   input  logic      [    AreaBits-1:0] area_i,
-  // End of a round, not in the cycle behind an area: proposals with which its instance opens, and its members.
+  // End of a round, not in the cycle after an area. `row_i`: the proposals with which the round's instance opens; and
+  // its members.
   input  logic                         end_round_i,
   input  members_t                     row_i,
   input  members_t                     members_i,
   output logic      [    AreaBits-1:0] area_o,
-  // Of the instances in the window, the oldest first.
+  // The instances in the window, the oldest first.
   output instance_t [RoundsWindow-1:0] instances_o,
-  // The oldest, as it would leave; not in the cycle behind an area.
+  // The oldest instance in its final state; invalid in the cycle after an area.
   output instance_t                    leaving_o,
-  // A message says what cannot be.
+  // A message contradicts what the node knows.
   output logic                         contradiction_o
 );
 

@@ -1,9 +1,9 @@
-// Where proposals lie until they are released, and as long as a peer may fetch them.
+// Memory for proposals, until they are released and while a peer may still fetch them.
 //
-// One of another node lies at its instance (modulo 16) and its proposer, one's own at a number of its own, since it
-// comes before it has an instance.
+// A proposal of another node is stored by its instance (modulo 16) and proposer. The node's own proposals are stored
+// by a running number, because they arrive before they have an instance.
 //
-// Latency of a read: 1 cycle for beats, none for lengths. Throughput: one beat in and one out every cycle. Stalls:
+// Latency of a read: 1 cycle for beats, 0 for lengths. Throughput: one beat in and one out every cycle. Stalls:
 // never.
 module proposal_store
   import weft_pkg::*;
@@ -19,11 +19,11 @@ module proposal_store
   input  logic                           write_length_i,
   input  proposal_bytes_t                length_i,
   input  logic                           change_i,
-  // Of any place.
+  // Length and change flag of the proposal in slot `place_i`.
   input  proposal_place_t                place_i,
   output proposal_bytes_t                length_o,
   output logic                           change_o,
-  output change_t                        content_o,       // what a change begins with
+  output change_t                        content_o,       // the change that the proposal begins with
   input  logic                           read_i,
   input  proposal_place_t                read_place_i,
   input  logic            [         2:0] read_index_i,
@@ -37,7 +37,7 @@ module proposal_store
 
   typedef logic [$clog2(Depth)-1:0] address_t;
 
-  // The index on the low side, as many bits of it as there are.
+  // The slot number above the beat index, which has as many bits as proposals need.
   function automatic address_t address(proposal_place_t place, logic [2:0] index);
     return address_t'(place) << IndexBits | (IndexBits == 0 ? '0 : address_t'(index));
   endfunction

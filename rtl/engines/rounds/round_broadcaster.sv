@@ -1,8 +1,8 @@
-// Sends messages, each to all of its targets at once: the packet and its list of targets wait here, and nobody waits
-// for them.
+// Sends messages, each to all its targets. A message with its list of targets waits in a queue here, so the engine
+// does not have to wait for the network.
 //
 // Latency: 1 cycle to the message and its head; a proposal follows without a gap. Throughput: a beat every cycle,
-// with none between messages. Order: kept. Stalls: its input when `Depth` messages wait.
+// without a gap between messages. Order: kept. Stalls: the input, while `Depth` messages wait.
 module round_broadcaster
   import weft_pkg::*;
   import engines_pkg::*;
@@ -17,7 +17,7 @@ module round_broadcaster
   input  rounds_send_t                      send_i,
   // Number of waiting messages.
   output logic            [$clog2(Depth):0] level_o,
-  // The store's beats.
+  // Read port of the proposal store.
   output logic                              read_o,
   output proposal_place_t                   read_place_o,
   output logic            [            2:0] read_index_o,
@@ -33,8 +33,8 @@ module round_broadcaster
   rounds_send_t send;
   logic valid, ends, message_ends, body_ends, moves, is_head;
   logic message_done_q, body_done_q;
-  logic [3:0] beat_q;  // 0 is the head, then those of the proposal
-  // Of the proposal, known while its head leaves: its last beat, and the bytes that that lacks.
+  logic [3:0] beat_q;  // 0 is the head; then come the beats of the proposal
+  // Index of the proposal's last beat, and that beat's unused bytes. Both are known while the head leaves.
   logic [3:0] last_beat_q;
   logic [5:0] tail_q;
 
@@ -78,7 +78,7 @@ module round_broadcaster
 
   always_comb begin
     body_o.last  = is_head ? send.bytes == '0 : beat_q == last_beat_q;
-    // Of a proposal the last beat may have fewer bytes.
+    // The last beat of a proposal may be partly unused.
     body_o.empty = '0;
     if (body_o.last) body_o.empty = is_head ? 6'(7'(BeatBytes) - send.head_bytes) : tail_q;
     body_o.data = '0;
@@ -91,7 +91,7 @@ module round_broadcaster
     end
   end
 
-  // A beat is read while the one before it leaves.
+  // A beat is read while the previous one leaves.
   assign read_o = moves && !body_o.last;
   assign read_place_o = send.place;
   assign read_index_o = beat_q[2:0];

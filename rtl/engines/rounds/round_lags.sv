@@ -1,4 +1,4 @@
-// How the others' messages come, compared with when they should: the twin of crates/engines/rounds/src/lags.rs.
+// Measures how late the other nodes' messages arrive. Twin of crates/engines/rounds/src/lags.rs.
 //
 // Latency: 2 cycles. Throughput: a message every cycle. Stalls: never.
 module round_lags
@@ -6,16 +6,16 @@ module round_lags
 (
   input  logic                       clk_i,
   input  logic                       rst_ni,
-  // Clears all, including events of this cycle and the one before.
+  // Clears everything, including measurements of this cycle and the one before.
   input  logic                       clear_i,
-  // A message of `from_i` came so many cycles later than it could have; sooner if that is negative.
+  // A message of `from_i` arrived this many cycles later than the earliest possible time; earlier if negative.
   input  logic                       measure_i,
   input  member_t                    from_i,
   input  lag_t                       lag_i,
-  // By node: of its last message, zero if it is not known.
+  // For each node: the lag of its last message; zero if unknown.
   output lag_t     [RoundsNodes-1:0] lags_o,
   output members_t                   known_o,
-  // The largest, zero if none is positive.
+  // The largest lag; zero if none is positive.
   output lag_t                       largest_o
 );
 

@@ -1,53 +1,53 @@
-// Who takes part in which instance: the twin of crates/engines/rounds/src/membership.rs.
+// Decides which nodes take part in which instance. Twin of crates/engines/rounds/src/membership.rs.
 //
-// Members change by decisions. A change that is decided applies `RoundsChangeDelay` instances later, when every
-// running node has released it; of several in that time the first one counts. A node proposes to add whom it has
-// heard ask, and to remove whom it has not heard for a while; a member goes when it says so itself, or when so many
-// accuse it that one is correct.
-//
-// Latency: 1 cycle, of what is decided 3, of what that says of changes to be proposed 4. Throughput: one of its
-// inputs every cycle. Stalls: never.
+// Members change by decisions. A decided change applies `RoundsChangeDelay` instances later, when every running node
+// has released it; if several are decided in that time, the first one applies. A node proposes to add a node whose
+// request to join it has received, and to remove a member from which it has received nothing for some rounds. A
+// member is removed when it asks for it, or when so many members accuse it that at least one of them is correct.
+// Latency: 1 cycle; a decided change takes effect after 3, and updates the change to be proposed after 4. Throughput:
+// one of the inputs every cycle. Stalls: never.
 module round_membership
   import rounds_pkg::*;
 (
   input  logic                clk_i,
   input  logic                rst_ni,
   input  member_t             node_i,
-  // Constant from reset on: rounds.
+  // In rounds: a member not received from for this long is to be removed. Constant after reset.
   input  logic          [7:0] silence_i,
-  // The node takes part from the next round on.
+  // The node takes part from the next round on, with these members.
   input  logic                start_i,
   input  rounds_epoch_t       start_epoch_i,
   input  members_t            start_members_i,
   // The next round begins.
   input  logic                advance_i,
-  // In the cycle behind that: the change to be proposed in it, if there is one, has been taken.
+  // In the cycle after `advance_i`: if there is a change to propose in the new round, it has been taken.
   input  logic                announce_i,
   output logic                change_valid_o,
   output change_t             change_o,
-  // Members heard in the present round, and nodes that ask to be added; this node wants to leave.
+  // Members whose messages were received in the current round; nodes that ask to be added; this node wants to leave.
   input  logic                hear_i,
   input  logic                ask_i,
   input  member_t             from_i,
   input  logic                leave_i,
-  // A change is decided, in an instance of some age.
+  // A change was decided, in an instance of this age.
   input  logic                decided_i,
   input  member_t             decided_proposer_i,
   input  change_t             decided_change_i,
   input  age_t                decided_age_i,
-  // All decisions of an instance are released.
+  // All decisions of an instance of this age have been released.
   input  logic                closed_i,
   input  age_t                closed_age_i,
-  // Of the instance of the present round; in `ahead_o` rounds, if not 0, the members will be others.
+  // Epoch and members of the instance of the current round. If `ahead_o` is not 0, the members change in that many
+  // rounds.
   output rounds_epoch_t       epoch_o,
   output members_t            members_o,
   output logic          [5:0] ahead_o,
   output members_t            next_o,
-  // Whom a message of this round concerns.
+  // The nodes that a message of this round must reach.
   output members_t            audience_o,
-  // The node was removed so long ago that all its instances are over.
+  // The node was removed, and all instances in which it took part are over.
   output logic                left_o,
-  // Other members come into effect with the round that begins.
+  // The round that begins is the first with new members.
   output logic                changes_o
 );
 
@@ -57,25 +57,26 @@ module round_membership
   members_t members_q, former_q, next_q, joining_q, silent;
   logic [3:0] ahead_q;
   logic begun_q, leaving_q, proposed_q;
-  // Rounds since the members are what they are, as far as that matters; since the node has proposed a change.
+  // Rounds since the last change of members, saturated; rounds since the node last proposed a change.
   rounds_t since_q;
   age_t proposed_age_q;
-  // By node: rounds since it was heard, or came.
+  // For each node: rounds since a message of it was last received, or since it became a member.
   logic [RoundsNodes-1:0][7:0] unheard_q;
-  // By node: the members that accuse it, by what was decided.
+  // For each node: the members that accuse it, according to decided changes.
   members_t [RoundsNodes-1:0] accusers_q, accusers;
-  // A decided change, in the cycles behind the one in which it comes: its accusations are counted, then it applies.
+  // A decided change passes through two cycles after its arrival: its accusations are counted, then it applies.
   logic known_q, applies_q;
   change_t known_change_q;
   logic [3:0] known_ahead_q, applies_ahead_q;
   members_t added_q, goes_q;
 
-  // Of the cycle before, since nothing else changes when a round begins: this node, and whom it accuses already.
+  // Computed in the previous cycle, which is safe because nothing else changes when a round begins: the set with this
+  // node, and the nodes that it accuses already.
   members_t self, accused_q;
   logic accused_self_q;
   members_t decided_members, coming, goes;
   member_count_t decided_count;
-  member_count_t holders_q;  // of the present members
+  member_count_t holders_q;  // quorum of the current members
   logic eligible, known, counts, fits;
 
   // verilator lint_off UNUSEDSIGNAL
@@ -96,14 +97,14 @@ module round_membership
     silent &= ~self & ~accused_q;
   end
 
-  // Another member can be added.
+  // There is room for another member.
   assign fits = count_members(members_q) < member_count_t'(RoundsMembersMax);
   assign eligible = ahead_q == '0 && !proposed_q && (members_q & self) != '0;
   assign change_o.add = joining_q & ~members_q;
   assign change_o.remove = (members_q & silent) | (leaving_q && !accused_self_q ? self & members_q : '0);
   assign change_valid_o = eligible && change_o != '0;
 
-  // A change decided before the last one took effect does not count.
+  // A change that was decided before the last one took effect is ignored.
   assign known = decided_i && ahead_q == '0 && rounds_t'(decided_age_i) <= since_q;
 
   always_comb begin
@@ -135,7 +136,7 @@ module round_membership
       former_q   <= start_members_i;
       ahead_q    <= '0;
       joining_q  <= '0;
-      // A node that begins at once does both in one cycle.
+      // A node that starts with a round of its own does both in one cycle.
       begun_q    <= advance_i;
       leaving_q  <= 1'b0;
       proposed_q <= 1'b0;
@@ -168,7 +169,7 @@ module round_membership
     holders_q <= quorums.holders;
     if (start_i || counts) accusers_q <= '0;
     else if (known) accusers_q <= accusers;
-    // Behind a change that counts no other does.
+    // A change that is decided right after one that applies is ignored.
     known_q         <= rst_ni && known && !counts && !start_i;
     known_change_q  <= decided_change_i;
     known_ahead_q   <= 4'(RoundsChangeDelay) - decided_age_i;

@@ -1,13 +1,14 @@
-// Turns events into operations: one complete, well-formed message in each handshake.
+// Converts events into operations: one complete, well-formed message in each handshake.
 //
-// Of a message the head becomes the operation, and so does what it says of rounds: whether it is of this one, the
-// next, or one before. A proposal's beats pass by while the operation is shown (`beat_*`), so that who takes it can
-// tell where they belong; with the last of them it is offered. What is malformed is dropped and counted, but calls
-// are all handed over.
+// The operation holds the fields of the message's head and how its round relates to the current one: the same, the
+// next, or an earlier one. While the operation is shown, the beats of its proposal pass (`beat_*`), so the consumer
+// can tell where to store them. With the last beat the operation becomes valid. Malformed messages are dropped and
+// counted, but calls are always delivered.
 //
-// Latency: 2 cycles from an event to its operation, if its payload is there. Throughput: a message of one beat every
-// cycle, one with a proposal in as many as it has beats. Order: kept. Stalls: while the operation is not taken, and
-// for one more cycle behind any operation but a Round, since that may begin another round.
+// Latency: 2 cycles from an event to its operation, if its payload is available. Throughput: a message of one beat
+// every cycle; one with a proposal takes as many cycles as it has beats. Order: kept. Stalls: while the operation is
+// not accepted, and for one extra cycle behind any operation but a Round, because that operation may begin a new
+// round.
 module round_parser
   import weft_pkg::*;
   import engines_pkg::*;
@@ -24,24 +25,24 @@ module round_parser
   input  logic                         payload_valid_i,
   output logic                         payload_ready_o,
   input  beat_t                        payload_i,
-  // The present round and the next.
+  // The current round and the next.
   input  round_t                       round_i,
   input  round_t                       next_round_i,
-  // The present operation, before it is offered.
+  // The current operation; shown before it is valid.
   output rounds_op_t                   op_o,
   output logic                         op_valid_o,
   input  logic                         op_ready_i,
-  // A Round is taken: the next may be read at once.
+  // The operation is a Round that is accepted, so the next message may be parsed at once.
   input  logic                         op_follows_i,
-  // First cycle of the operation, which waits for nothing but its own beats.
+  // First cycle of an operation that waits only for its own beats.
   output logic                         op_fresh_o,
   input  logic                         op_may_run_i,
-  // Its proposal.
+  // Beats of the operation's proposal.
   output logic                         beat_valid_o,
   output logic          [         2:0] beat_index_o,
   output logic          [BeatBits-1:0] beat_o,
-  // A message was malformed, of a round or not; or it is of a node that no cluster of rounds has: in the cycle behind
-  // its head.
+  // A malformed message was dropped, which was a Round or not; or one of a node number beyond the limit. Valid in the
+  // cycle after its head.
   output logic                         malformed_o,
   output logic                         malformed_round_o,
   output member_t                      malformed_from_o,
@@ -50,16 +51,16 @@ module round_parser
 );
 
   // verilator lint_off UNUSEDSIGNAL
-  engine_event_t event_q;  // of a tag or a status nothing follows
+  engine_event_t event_q;  // tags and statuses are not used
   // verilator lint_on UNUSEDSIGNAL
   logic event_valid_q;
   rounds_op_t op_d, op_q;
   logic op_valid_q, complete_q, fresh_q;
-  // Of the event, as far as its length goes: bytes behind a head, and there are no more than may be.
+  // From the event's length: the bytes behind the head, and whether the length is within the limit.
   logic [15:0] behind_head_q;
   logic bounded_q;
-  logic is_value_q;  // which has flags and length elsewhere
-  logic body_q;  // beats of the present operation are to come; if there is none, of one that was dropped
+  logic is_value_q;  // a Value, whose flags and length are at other offsets
+  logic body_q;  // beats are still due: of the current operation, or, without one, of a dropped message
   logic [2:0] index_q;
   logic takes, free, loads, body_ends, has_head, well_formed, is_operation;
   round_head_t head;
@@ -77,14 +78,14 @@ module round_parser
   assign payload_ready_o = body_q ? !op_valid_q || (payload_i.last ? op_ready_i : op_may_run_i) : loads && has_head;
   assign op_valid_o = op_valid_q && (complete_q || (body_q && payload_valid_i && payload_i.last));
   assign op_o = op_q;
-  // A beat that waits to be taken is the same in every cycle.
+  // A beat that waits to be accepted does not change.
   assign beat_valid_o = body_q && op_valid_q && payload_valid_i && op_may_run_i;
   assign beat_index_o = index_q;
   assign beat_o = payload_i.data;
   assign op_fresh_o = fresh_q;
   assign idle_o = !event_valid_q && !op_valid_q && !body_q;
 
-  // The judgement of a head. Its lengths agree, and it has what its kind needs.
+  // Checks of a head: its lengths are consistent, and its kind's fields are valid.
 
   logic fits, agrees;
   round_t behind;
@@ -97,11 +98,11 @@ module round_parser
 
   always_comb begin
     unique case (event_q.message)
-      // No round is numbered 2^62 or higher.
+      // Round numbers are below 2^62.
       RoundsMessageRound: well_formed = fits && head.algorithm == Algorithm && payload_i.data[7:6] == '0;
       RoundsMessageValue: well_formed = Algorithm == RoundsAlgorithmConsensus && fits && payload_i.data[71:67] == '0;
       RoundsMessageFetch: well_formed = Algorithm == RoundsAlgorithmConsensus && event_q.bytes == 16'd16;
-      // Messages that consist of their kind alone.
+      // Messages without content.
       RoundsMessageStart, RoundsMessageJoin: well_formed = 1'b1;
       default: well_formed = 1'b0;
     endcase

@@ -1,45 +1,48 @@
-// Gives out what is decided, in order, and asks for what of it is lacking.
+// Releases decisions in order, and fetches the proposals that the node lacks for them.
 //
-// An instance is released when it is decided, all before it are, and all proposals of its decision are here; then
-// these go out in the order of their proposers. For each instance that lacks some, one member that has any is asked,
-// and if that was of no avail all of them, in every round. Here is kept whose proposals the node has, and what
-// instances have decided that have left the window.
+// An instance is released when it is decided, all earlier instances are released, and all proposals of its decision
+// have arrived. These then leave in the order of their proposers. For each instance that lacks proposals, the node
+// asks one member that has some; if that did not help, it asks all of them in every round. This block also stores
+// which members' proposals the node has, and the decisions of instances that have left the window.
 //
-// Latency: the first value 4 cycles after `go_i`; if something is lacking, two cycles later for each instance that is
-// not released. Throughput: a value every cycle, a cycle more where its caller is told, and four for each instance.
-// Order: of instances. Stalls: when its messages do.
+// Latency: the first value 4 cycles after `go_i`; with missing proposals, two cycles more for each instance that is
+// not released. Throughput: a value every cycle, one cycle more if its caller is answered, and four for each
+// instance. Order: of instances. Stalls: when its messages do.
 module round_releases
   import engines_pkg::*;
   import rounds_pkg::*;
 (
   input  logic                               clk_i,
   input  logic                               rst_ni,
-  // Forgets all; the next instance is `first_i`.
+  // Clears everything; the next instance is `first_i`.
   input  logic                               clear_i,
   input  round_t                             first_i,
   input  member_t                            node_i,
   input  round_t                             round_i,
   input  instance_t       [RoundsWindow-1:0] instances_i,
-  // End of the round: the instance that leaves the window, and the proposals that the node has of the round's own.
+  // End of the round: the instance that leaves the window, and the proposals that the node has for the instance of
+  // the round.
   input  logic                               end_round_i,
   input  instance_t                          leaving_i,
   input  members_t                           row_i,
-  // The age of the newest instance in which the node takes part.
+  // Age of the newest instance in which the node takes part.
   input  age_t                               newest_i,
-  // Asks for missing proposals if `fetch_i`, and releases what can be released.
+  // Asks for missing proposals if `fetch_i`, then releases as many instances as possible.
   input  logic                               go_i,
   input  logic                               fetch_i,
   output logic                               idle_o,
-  // Instances must not change, since they may still be asked about.
+  // Instances must not change meanwhile, because requests about them are still being made.
   output logic                               asking_o,
-  // Of an instance of some age, while nothing is released: present and missing proposals, a cycle later; and arrivals.
+  // Lookup of an instance by age, while nothing is released: present and missing proposals, one cycle later. Also
+  // used for proposals that arrive as Values.
   input  age_t                               look_age_i,
-  input  logic            [             2:0] look_slot_i,         // its number, modulo what is remembered
+  // its number, modulo the number of remembered instances
+  input  logic            [             2:0] look_slot_i,
   output members_t                           held_o,
   output members_t                           lacking_o,
   input  logic                               value_i,
   input  member_t                            value_proposer_i,
-  // The instance that is given out, the next of its proposals, and what others know of it.
+  // The instance that is being released, its next proposal, and what other blocks know about that proposal.
   output round_t                             next_o,
   output age_t                               age_o,
   output member_t                            proposer_o,
@@ -47,18 +50,19 @@ module round_releases
   input  proposal_bytes_t                    length_i,
   input  logic                               change_i,
   input  change_t                            content_i,
-  // Of this node's own proposals: a caller waits for the outcome, and is told.
+  // For this node's own proposals: a caller waits for the outcome, and is to be answered.
   input  logic                               asked_i,
   input  caller_t                            caller_i,
   output logic                               told_o,
   input  rounds_context_t                    context_i,
-  // The subscriber to all decisions.
+  // The client that subscribed to all decisions.
   input  logic                               subscribed_i,
   input  caller_t                            subscriber_i,
   output logic                               send_valid_o,
   input  logic                               send_ready_i,
   output rounds_send_t                       send_o,
-  // Something is decided, by whom, and whether it is a change; all of an instance is released.
+  // Pulses: a proposal is decided (its proposer, and whether it is a change of members); all of an instance is
+  // released.
   output logic                               decided_o,
   output member_t                            decided_proposer_o,
   output logic                               decides_change_o,
@@ -66,19 +70,19 @@ module round_releases
   output logic                               closed_o
 );
 
-  // One bit marks idle, another one asking.
+  // Encoding: one bit marks Idle, another one the states that ask for proposals.
   typedef enum logic [4:0] {
     Idle    = 5'd16,
-    Ask     = 5'd8,   // what the instance of age `ask_q` lacks
-    Holders,          // who has any of it
-    Whom,             // may have it
-    Turn,             // whose turn it is
-    Walk,             // to that one
+    Ask     = 5'd8,   // finds what the instance of age `ask_q` lacks
+    Holders,          // finds the members that have any of it
+    Whom,             // selects the members that may have it
+    Turn,             // selects the member whose turn it is
+    Walk,             // steps to that member
     Fetch,
-    Look    = 5'd0,   // at the next instance to be released
-    Judge,            // whether it can be
-    Release,          // what was found, while the next proposal is looked up
-    Tell,             // the caller of the proposal that has just been released
+    Look    = 5'd0,   // looks at the next instance to be released
+    Judge,            // decides whether it can be released
+    Release,          // releases the proposal found, while the next one is looked up
+    Tell,             // answers the caller of the proposal that has just been released
     Close
   } state_e;
 
@@ -106,17 +110,17 @@ module round_releases
   age_t age_q, ask_q;
   left_place_t ask_slot_q;
   members_t todo_q;
-  member_t proposer_q;  // the lowest of them
-  // The proposal before that.
+  member_t proposer_q;  // the lowest proposer in `todo_q`
+  // The proposal found before that one.
   logic found_valid_q;
   found_t found_q;
-  // Next question: the instance, its holders, and the members to ask.
+  // Next request: the missing proposals, the members that have any of them, and the members to ask.
   members_t wanted_q, holders_q, targets_q;
   member_t rank_q;
-  // Proposals that are here: of instances in the window, and of those that have left it.
+  // Proposals that the node has: for instances in the window, and for those that have left it.
   members_t [RoundsWindow-1:0] held_q;
   members_t [Remembered-1:0] left_held_q;
-  // Somebody was asked for what of them is lacking.
+  // For each instance: missing proposals have been requested once.
   logic [RoundsWindow-1:0] asked_q;
   logic [Remembered-1:0] left_asked_q;
 
@@ -131,7 +135,8 @@ module round_releases
     if (leaves) left[leaves_at] <= '{leaving_i.decision, leaving_i.members, leaving_i.rows};
   end
 
-  // The instance that is looked at: one that a peer speaks of, one that may lack something, or the next to be released.
+  // The instance that is looked at: the one that a peer asks about, the one that may lack proposals, or the next to
+  // be released.
 
   age_t age;
   logic asks, in_window, decided, again;
@@ -143,7 +148,7 @@ module round_releases
 
   assign asks = state_q == Ask || state_q == Holders || state_q == Whom;
   assign age = state_q == Idle ? look_age_i : asks ? ask_q : age_q;
-  // An instance that has left the window lies at a place of its number, which is the round less its age.
+  // An instance that has left the window is stored by its number, which is the round less its age.
   assign left_place = state_q == Idle ? look_slot_i : asks ? ask_slot_q : left_place_t'(next_q);
   assign place = -place_t'(age);
   assign left_one = left[left_place];
@@ -167,11 +172,11 @@ module round_releases
       held     = left_held_q[left_place];
       again    = left_asked_q[left_place];
     end
-    // Of the round's own instance it is not decided what will be held.
+    // For the instance of the current round, the set is not final.
     if (age == '0) held = row_i;
   end
   assign lacking = decided ? decision & ~held : '0;
-  // Results of the cycle before.
+  // Results of the previous cycle.
   logic decided_q;
   members_t decision_q, lacking_q;
   assign lacking_o = lacking_q;
@@ -182,7 +187,7 @@ module round_releases
     decision_q <= decision;
   end
 
-  // Whether anything may be lacking: an instance that has left the window unreleased, or one of those in it.
+  // Whether any proposal may be missing: of an unreleased instance that has left the window, or of one in it.
   logic lacks;
   always_comb begin
     lacks = age_q > age_t'(RoundsWindow);
@@ -192,7 +197,8 @@ module round_releases
   end
   assign asking_o = state_q[3];
 
-  // Members to ask: of those that have any of it, or else of all, the next one, and then all.
+  // Members to ask: first the next one of those that have any of it (or, if none is known, of all members), later
+  // all.
 
   members_t holders, behind_lowest;
 
@@ -200,7 +206,7 @@ module round_releases
     for (int unsigned k = 0; k < RoundsNodes; k++) holders[k] = (rows[k] & lacking_q) != '0;
   end
 
-  // (round modulo 64 + node) modulo count: each of the first two remainders is a table with few inputs.
+  // (round modulo 64 + node) modulo count: the remainders of both terms come from tables with few inputs.
   typedef logic [63:0][2:0] table_t;
 
   function automatic table_t remainders(int unsigned by);
@@ -228,7 +234,7 @@ module round_releases
 
   assign proposer_o = proposer_q;
   assign rest = todo_q & (todo_q - 1'b1);
-  // A proposal of no bytes is none.
+  // A proposal of no bytes is empty and not reported.
   assign some = found_valid_q && found_q.length != '0;
   assign tells = some && found_q.proposer == node_i && asked_i && !found_q.change;
   assign finds = state_q == Release && (!some || !subscribed_i || send_ready_i);

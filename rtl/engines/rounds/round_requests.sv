@@ -1,11 +1,11 @@
-// This node's own proposals: a queue of those that wait for their round, and who is to be told what became of the
+// This node's own proposals: a queue of those that wait for their round, and the callers to be answered about the
 // others.
 //
-// The bytes lie in proposal_store, one proposal after another in a ring that is long enough for the queue and for all
-// instances that are remembered; a round that begins takes the oldest.
+// The bytes are in proposal_store, in a ring that has room for the queue and for all remembered instances. A round
+// that begins takes the oldest proposal.
 //
-// Latency: 1 cycle. Throughput: one of its inputs every cycle. Order: first in, first out. Stalls: never; who puts
-// must look at `full_o`.
+// Latency: 1 cycle. Throughput: one of its inputs every cycle. Order: first in, first out. Stalls: never; the user
+// must check `full_o` before it adds a proposal.
 module round_requests
   import engines_pkg::*;
   import rounds_pkg::*;
@@ -13,27 +13,29 @@ module round_requests
   input  logic                  clk_i,
   input  logic                  rst_ni,
   input  logic                  clear_i,
-  // The present round.
+  // The current round.
   input  round_t                round_i,
   output logic                  full_o,
   output proposal_place_t       put_place_o,
   input  logic                  put_i,
   input  caller_t               put_caller_i,
-  // The round begins: with a change, which lies at `change_place_o`, with the oldest that waits, or with nothing.
+  // The round begins: with a change of members in slot `change_place_o`, with the oldest waiting proposal, or with
+  // none.
   output logic                  waiting_o,
   output proposal_place_t       take_place_o,
   output proposal_place_t       change_place_o,
   input  logic                  begin_i,
   input  logic                  begin_change_i,
   input  logic                  begin_take_i,
-  // Slot of the proposal of an instance, if there is one, and its caller if it has not been told yet.
+  // Slot of this node's proposal in an instance, if there is one, and its caller if it has not been answered.
   input  logic            [3:0] instance_i,
   output logic                  some_o,
   output proposal_place_t       place_o,
   output logic                  asked_o,
   output caller_t               caller_o,
   input  logic                  told_i,
-  // The node stops: all callers are told, those whose instances have begun first. Nothing else is asked meanwhile.
+  // The node stops: all callers are answered, beginning with those whose instances have begun. No other input is used
+  // meanwhile.
   input  logic                  drain_i,
   output logic                  drain_valid_o,
   input  logic                  drain_ready_i,
@@ -48,7 +50,7 @@ module round_requests
 
   own_place_t put_q, take_q, waiting;
   logic [Slots-1:0] asked_q;
-  // Of the slot's instance, the bit above its slot.
+  // For each slot: the bit of its instance above the slot number.
   logic [Slots-1:0] high_q;
   logic draining_q, begun_q;
   slot_t slot_q;
@@ -67,7 +69,7 @@ module round_requests
   assign take_place_o = {3'b100, take_q};
   assign change_place_o = {4'b1010, round_i[3:0]};
 
-  // Slots are reported in their order, whatever their instances' order.
+  // Slots are reported in slot order, not in the order of instances.
   assign behind = round_i[3:0] - {high_q[slot_q], slot_q};
   assign drain_instance_o = round_i - round_t'(behind);
   assign drain_begun_o = begun_q;

@@ -1,9 +1,9 @@
-// When the present round ends. A round lasts a period, less what it takes to follow the fastest member.
+// Determines when the current round ends. A round lasts one period, shortened as needed to follow the fastest member.
 //
-// A message that comes sooner than the shortest way takes tells that its sender has begun its round sooner by that
-// lead. A later round is shortened by a quarter of the largest lead, by an eighth of the period at most: the rule and
-// its reason are in crates/engines/rounds/src/timer.rs. A round's end follows from the end before it and not from
-// when that was noticed, so that nothing adds up.
+// A message that arrives sooner than the shortest path allows shows that its sender began its round earlier, by that
+// lead. A later round is shortened by a quarter of the largest lead, but by at most an eighth of the period. The rule
+// and its reason are in crates/engines/rounds/src/timer.rs. Each round's end is computed from the previous end, and
+// not from the time when that end was processed, so delays do not accumulate.
 //
 // Latency: 1 cycle. Throughput: one of its inputs every cycle. Stalls: never.
 module round_timer
@@ -12,25 +12,27 @@ module round_timer
 (
   input  logic    clk_i,
   input  cycles_t now_i,
-  // Cycles of at most 31 bits. The path delay is constant from reset on; a new period comes with `renew_i`.
+  // In cycles, at most 31 bits. The path delay is constant after reset; a new period takes effect with `renew_i`.
   input  cycles_t period_i,
   input  cycles_t one_way_i,
-  // From the next round on the period is another one: nothing that was observed so far shortens a round.
+  // The period changes from the next round on. Leads observed before do not shorten a round.
   input  logic    renew_i,
-  // The present round ends at `arm_at_i`: the time before the first round.
+  // Sets the end of the current round to `arm_at_i`; used before the first round.
   input  logic    arm_i,
   input  cycles_t arm_at_i,
-  // The next round begins; the present one was to end now if `arm_i` comes with it.
+  // The next round begins. With `arm_i` as well, the current one counts as ending now.
   input  logic    advance_i,
-  // A message has come, of the present round, of the next one, or, not observed, of the last one.
+  // A message arrived, of the current round, of the next one (`early`) or of the last one (`late`, which does not
+  // count as a lead).
   input  logic    observe_i,
   input  logic    early_i,
   input  logic    late_i,
-  // Lateness against the shortest path from a member whose rounds begin when this node's do.
+  // How much later the message arrived than over the shortest path from a member whose rounds begin at the same time
+  // as this node's.
   output lag_t    lag_o,
   output cycles_t begin_o,
   output cycles_t deadline_o,
-  output logic    expired_o,   // the cycle before
+  output logic    expired_o,   // valid one cycle late
   // The round that begins is shortened.
   output logic    trimmed_o
 );
@@ -41,14 +43,14 @@ module round_timer
   assign deadline_o = deadline_q;
   assign trimmed_o = advance_i && !arm_i && trim_q != '0;
 
-  // Leads are far below 2^47 cycles: the sign tells whether there is one.
+  // Leads are far below 2^47 cycles, so the sign bit shows whether there is one.
   assign lead = (early_i ? deadline_q : begin_q) + one_way_i - now_i;
   assign lag_o = now_i[31:0] - one_way_i[31:0] - (early_i ? deadline_q[31:0] : late_i ? last_q[31:0] : begin_q[31:0]);
   assign begin_o = begin_q;
   assign wanted = lead[47:2] > 46'(period_i[31:3]) ? period_i[31:3] : lead[30:2];
 
   always_ff @(posedge clk_i) begin
-    // Time goes on: what has been reached stays so until the deadline moves.
+    // Once the deadline has passed, `expired_o` stays high until the deadline moves.
     expired_o <= now_i >= deadline_q && !advance_i && !arm_i;
     if (advance_i) last_q <= begin_q;
     if (advance_i) begin

@@ -1,17 +1,18 @@
-// The rounds engine: the twin of crates/engines/rounds, whose documentation tells the protocol.
+// The rounds engine. Twin of crates/engines/rounds, whose documentation describes the protocol.
 //
-// Time is cut into rounds. In each of them a node sends one message to every other (round_broadcaster), which carries
-// its proposal for the instance that begins with the round and what the algorithm (rounds_consensus, rounds_reduce)
-// says of those before that; and it takes one from every other (round_parser). A message of the next round waits in
-// its sender's place until that begins. When a round ends (round_timer) the algorithm takes a step; what it decides
-// goes out in order, and who has proposed is told (round_requests). Members change by decisions (round_membership).
+// Time is divided into rounds. In each round a node sends one message to every other member (round_broadcaster). The
+// message carries the node's proposal for the instance that begins with the round, and the area of the algorithm
+// (rounds_consensus, rounds_reduce) for earlier instances. The node receives one such message from every other member
+// (round_parser). A message of the next round waits in its sender's slot until that round begins. When a round ends
+// (round_timer), the algorithm takes a step; its decisions leave in order, and the callers of proposals are answered
+// (round_requests). Members change by decisions (round_membership).
 //
-// Latency, when nothing waits: 4 cycles from the event of a round's end to the next round's message and until the
-// first message of that round counts, with all instances stepped, decided, left and opened; 2 from a message's event
-// until it counts. Throughput: a message every cycle, one with a proposal in as many as it has beats. Order: events
-// take effect in their order; messages leave in the order in which they were caused. Stalls: its events while a new
-// round takes up what came early, while it is asked for what is lacking, while a Fetch is answered, and, but for
-// messages of rounds, while values are given out.
+// Latency, when nothing waits: 4 cycles from the event of a round's end to the next round's message, and until the
+// first message of that round takes effect; by then all instances have been stepped, decided, closed and opened. 2
+// cycles from a message's event until it takes effect. Throughput: a message every cycle; one with a proposal takes
+// as many cycles as it has beats. Order: events take effect in order; messages leave in the order of their causes.
+// Stalls: all events, while a new round processes messages that arrived early, while missing proposals are requested,
+// and while a Fetch is answered; all events but messages of rounds, while values are released.
 module rounds
   import weft_pkg::*;
   import engines_pkg::*;
@@ -34,24 +35,24 @@ module rounds
   // verilator lint_off UNUSEDSIGNAL
   input engine_configuration_t configuration_i,
   // verilator lint_on UNUSEDSIGNAL
-  // These stay as they are from reset on. Cycles of at most 31 bits: a round, as long as no call sets another period,
-  // and the shortest way from node to node.
+  // Constant after reset, in cycles, at most 31 bits: the length of a round, unless a call sets another, and the
+  // shortest path delay between nodes.
   input cycles_t period_i,
   input cycles_t one_way_i,
-  input logic [7:0] silence_i,  // rounds after which a member that is not heard is to go
+  input logic [7:0] silence_i,  // rounds after which a member from which nothing is received is to be removed
   output engine_status_t status_o,
-  // Messages, each followed by its payload, which never pauses once begun.
+  // Messages, each followed by its payload, which has no gaps.
   output logic message_valid_o,
   input logic message_ready_i,
   output engine_message_t message_o,
   output logic body_valid_o,
   input logic body_ready_i,
   output beat_t body_o,
-  // Sets a timer, or moves it; always taken.
+  // Sets or moves a timer; never stalls.
   output logic timer_valid_o,
   output logic [4:0] timer_tag_o,
   output cycles_t timer_at_o,
-  // Of every engine; proposals lie on the chip.
+  // Memory port that every engine has. Unused, because proposals are stored on the chip.
   output logic memory_aw_valid_o,
   input logic memory_aw_ready_i,
   output axi_address_t memory_aw_o,
@@ -67,7 +68,7 @@ module rounds
   output logic memory_r_ready_o,
   input axi_read_t memory_r_i,
   output rounds_events_t events_o,
-  // The engine is idle; timers are outside.
+  // The engine has nothing to do; its timers are kept outside.
   output logic idle_o
 );
 
@@ -75,39 +76,40 @@ module rounds
   rounds_phase_e phase_q;
   epoch_t configured_q;
   member_t node_q;
-  // Whom to start with, or to ask for admission; and a joining node has begun to ask.
+  // The members to start with, or the nodes to ask for admission. `asking_q`: a joining node has begun to ask.
   members_t contacts_q;
   logic asking_q;
-  members_t self, others;  // who that is, and the other contacts
+  members_t self, others;  // the set with this node, and the contacts without it
   logic running;
   assign running = phase_q == RoundsRunning;
 
-  // The present round, if one has begun, and the next.
+  // The current round, if one has begun, and the next.
   logic begun_q;
   round_t round_q, next_round_q;
-  // Of the present round: members heard, and proposals that are here. Of the next one: members whose message waits.
+  // Of the current round: members whose message was received, and members whose proposal was. Of the next round:
+  // members whose message waits.
   members_t heard_q, had_q, early_q;
-  // Members whose message has waited for the present round and is still to be taken, besides the current one.
+  // Members whose early message for the current round is still to be processed, except the one being processed.
   members_t replay_q;
-  logic replay_waits_q;  // there is one
+  logic replay_waits_q;  // the set is not empty
   logic replaying_q;
   member_t replay_from_q;
   members_t replay_rest;
   assign replay_rest = replay_q & (replay_q - 1'b1);
-  // The present operation is the message that has begun round 0.
+  // The current operation is the message that has begun round 0.
   logic founded_q;
-  // Proposals that the present Fetch still asks for.
+  // Proposals that the Fetch being answered still needs.
   logic serving_q;
   members_t serve_q, serve;
-  member_t serve_proposer_q;  // the lowest of them
+  member_t serve_proposer_q;  // the lowest proposer in the set
 
   logic subscribed_q;
   caller_t subscriber_q;
 
   typedef enum logic [1:0] {
     Listen,
-    Announce,  // a round has begun: its message leaves
-    Answer     // the second message of a Start
+    Announce,  // a round has begun: its message is sent
+    Answer     // the second message in answer to a Start
   } state_e;
 
   state_e state_q;
@@ -158,7 +160,7 @@ module rounds
     .idle_o           (parser_idle)
   );
 
-  // A message of the present round: as it comes, or from its place.
+  // A message of the current round: directly from the parser, or from its sender's slot.
 
   typedef struct packed {
     members_t            members;
@@ -200,7 +202,7 @@ module rounds
   logic stored_change, look_change, decides_change;
   member_t release_proposer, decided_proposer;
 
-  // Members that this node hears, in all cycles but those in which a round begins.
+  // Members whose messages are accepted, valid in all cycles but those in which a round begins.
   members_t speakers_q;
   always_ff @(posedge clk_i) speakers_q <= audience;
 
@@ -245,7 +247,7 @@ module rounds
   members_t row;
   logic [AreaBits-1:0] area;
   logic contradiction, busy, fails;
-  // Stored in place of a proposal: the node's own note.
+  // The algorithm's note, which is stored in place of a proposal of this node.
   logic noted;
   note_t note;
   proposal_write_t write;
@@ -254,7 +256,7 @@ module rounds
 
   // ===== Time =====
 
-  // The length of the rounds to come, and whether a call has set it.
+  // The length of future rounds, and whether a call has set it.
   cycles_t period_q, period, round_begin;
   logic period_set_q, period_fits, set_period;
   assign period = cycles_t'(turn_32(beat[31:0]));
@@ -268,7 +270,7 @@ module rounds
     else if (!period_set_q) period_q <= period_i;
   end
 
-  // Members not heard in the round before, nor since.
+  // Members whose message was missing in the last round and has not arrived since.
   members_t missed_q, lags_known;
   logic measure, overdue, counts_late;
   lag_t lag, largest_lag;
@@ -278,12 +280,12 @@ module rounds
   logic expired, trimmed;
   cycles_t deadline, begin_of_sender, implied_begin;
   logic [5:0] rounds_until;
-  // Results of long paths on a message before the first round, as of the cycle before.
+  // Results of long paths for a message before the first round, computed in the previous cycle.
   logic [36:0] until_q;
   logic near_q;
 
-  // When the sender of a message that comes now has begun its round, or somewhat later; and rounds until this node's
-  // next one.
+  // Estimate of when the sender of this message began its round (not before the true time); and the number of rounds
+  // until this node's next one.
   assign rounds_until = running ? next_round_q[5:0] - 6'(turn_64(op.head.round)) : op.head.ahead;
   logic before_time;
   cycles_t sent;
@@ -296,7 +298,8 @@ module rounds
     near_q  <= next_round_q - turn_64(op.head.round) < 64'd64;
   end
 
-  // The end of the round before the first: as a Start says, a caller's or another's, or as a message of a round does.
+  // The end of the round before the first, as given by a Start (a caller's or another node's) or by a message of a
+  // round.
   always_comb begin
     unique case (op.kind)
       RoundsOpCall: arm_at = now_i + one_way_i;
@@ -343,7 +346,7 @@ module rounds
   caller_t asked_caller;
   round_t  drain_instance;
 
-  // The proposal that is looked at.
+  // The proposal whose slot is looked up.
   round_t look_instance, release_next;
   member_t look_proposer, value_proposer;
   logic look_own;
@@ -450,26 +453,28 @@ module rounds
   // ===== Decisions =====
 
   logic releases_idle, asking, remembered_q, is_other_q, release_valid, release_ready;
-  // Knowledge of the instance of a Fetch or a Value, from the second cycle on in which nothing else happens.
+  // Proposals held and missing for the instance of a Fetch or a Value. Valid from the second cycle on in which
+  // nothing else happens.
   members_t held, lacking;
   logic settled, settled_q, looked, hears, wanted, round_runs, is_new, serves;
   rounds_send_t release_send;
   age_t look_age;
-  // Rounds since the last one whose instance it takes part in: not 0 only while it leaves.
+  // Rounds since the last one whose instance the node takes part in; 0 unless the node is leaving.
   age_t leaving_q;
 
   assign look_age = op.behind;
   assign value_proposer = op.head.epoch[2:0];
   assign wanted = remembered_q && lacking[value_proposer];
 
-  // Whether the node remembers an operation's instance, from its second cycle on; and observers from outside.
+  // From an operation's second cycle on: whether the node still remembers its instance, and whether its sender is no
+  // member.
   always_ff @(posedge clk_i) begin
     remembered_q <= begun_q && op.recent && op.behind >= leaving_q
         && 5'(op.behind) < 5'(leaving_q) + 5'(2 * RoundsWindow);
     is_other_q <= op.from != node_q;
   end
 
-  // Every algorithm has the same ports.
+  // All algorithms have the same ports.
   if (Algorithm == RoundsAlgorithmReduce) begin : g_reduce
     rounds_reduce i_algorithm (
       .clk_i,
@@ -586,9 +591,9 @@ module rounds
     );
   end
 
-  // ===== What happens =====
+  // ===== Control =====
 
-  // Demands of a configuration, and whether they can be met, as of the cycle before.
+  // Requests in a configuration, and whether they can be met; computed in the previous cycle.
   logic fitting, founds_q, rejoins_q, contradiction_q;
   assign fitting = (phase_q == RoundsIdle || phase_q == RoundsFenced || phase_q == RoundsLeft)
       && configuration_i.epoch > configured_q && configuration_i.full[NodesMax-1:RoundsNodes] == '0
@@ -632,7 +637,7 @@ module rounds
     announcement.area = area;
   end
 
-  // Of the present members.
+  // Quorums of the current members.
   // verilator lint_off UNUSEDSIGNAL
   quorums_t quorums;
   // verilator lint_on UNUSEDSIGNAL
@@ -656,17 +661,17 @@ module rounds
     for (int unsigned i = 0; i < RoundsNodes; i++) timings[256+32*i+:32] = turn_32(lags[i]);
   end
 
-  // Operations that may change what is given out, or send something, wait until all of that has left; and but for the
-  // end of a round they are looked at for a cycle.
+  // An operation that may change the released instances, or that sends a message, waits until all releases have been
+  // sent. Except for the end of a round, it also waits one cycle for lookups.
   assign settled = state_q == Listen && !replaying && releases_idle;
   assign looked = settled_q && !op_fresh;
-  // The first round in a message is examined for a cycle.
+  // A message that may begin the node's first round waits one cycle for its checks.
   assign hears  = state_q == Listen && !replaying && (founded_q ? releases_idle : !asking)
       && ((running && begun_q) || !op_fresh);
   always_comb begin
     unique case (op.kind)
       RoundsOpRound: op_may_run = hears;
-      // A round ends with what all messages have made of its instances.
+      // A round ends only when all its messages have been processed.
       RoundsOpTimer: op_may_run = settled && !busy;
       default: op_may_run = looked || state_q == Answer;
     endcase
@@ -674,13 +679,13 @@ module rounds
   end
   assign op_runs = op_valid && op_may_run;
 
-  // The end of a round; a founder begins its first one at once.
+  // The end of a round. A founder begins its first round at once.
   assign ends = op_valid && op.kind == RoundsOpTimer && running && expired && settled && !busy && !draining;
   assign fence = ends && begun_q && fails;
   assign end_round = ends && begun_q && !fails;
   assign advance = (ends && !fence) || founds;
 
-  // A message of a round counts now, or waits for its round; or one that has waited counts.
+  // A message of a round takes effect, is kept for the next round, or is an early one that takes effect now.
   assign round_runs = op_valid && op.kind == RoundsOpRound && !draining && hears;
   assign is_new = running && speakers_q[op.from] && (current ? !heard_q[op.from] : following && !early_q[op.from]);
   assign accept = (replays || (round_runs && is_new && current)) && same_epoch;
@@ -696,7 +701,7 @@ module rounds
   assign serves = remembered_q && held[serve_proposer_q] && is_other_q;
   assign serve = serving_q ? serve_q & (serve_q - 1'b1) : op.head.epoch[7:0];
 
-  // Selection of the instance beside the one being released.
+  // Selects the instance to look up besides the one being released.
   always_comb begin
     look_instance = release_next;
     look_proposer = release_proposer;
@@ -792,7 +797,7 @@ module rounds
               events.dropped_not_member = 1'b1;
             end else begin
               if (!begun_q && late | following) begin
-                // Its own first round begins with those of the others.
+                // The node aligns its first round with the rounds of the others.
                 arm = near_q && implied_begin < deadline;
                 timer_valid_o = arm;
                 timer_at_o = arm_at;
@@ -812,7 +817,8 @@ module rounds
             end
           end else if (phase_q == RoundsReady && is_contact) begin
             if (op.first) begin
-              // As good as a Start; and then it is a message of the round that it has begun.
+              // The message serves as a Start. The operation is kept, and is processed next as a message of the round
+              // that it began.
               op_ready = 1'b0;
               enter = 1'b1;
               arm = 1'b1;
@@ -880,7 +886,7 @@ module rounds
         end
 
         default: begin
-          // A call. What changes the node only its host may ask for.
+          // A call. Calls that change the node's membership are allowed only to its host.
           send_valid = 1'b1;
           op_ready   = send_ready;
           unique case (op.call)
@@ -937,7 +943,7 @@ module rounds
             {send.area, send.head} = timings;
           end
           if (op.call == RoundsCallStart && !is_foreign && phase_q == RoundsReady && state_q == Listen) begin
-            // First the others are told, then the caller.
+            // The other nodes are notified first, then the caller is answered.
             send = signal(others, RoundsMessageStart, 7'd8, '0);
             send_valid = others != '0;
             op_ready = 1'b0;
@@ -958,7 +964,7 @@ module rounds
     events.messages = accept;
   end
 
-  // Whether anybody looks into a message that turns out to be malformed.
+  // Whether the node would have processed the message that turns out to be malformed.
   logic is_read;
   assign is_read = running || (malformed_round && contacts_q[malformed_from]
       && (phase_q == RoundsReady || (phase_q == RoundsJoining && asking_q)));
@@ -977,11 +983,11 @@ module rounds
 
   assign stops = fence || (state_q == Announce && has_left);
 
-  // The beats of a proposal pass before their operation does.
+  // The beats of a proposal pass before their operation is valid.
   always_comb begin
     unique case (op.kind)
       RoundsOpRound:
-      // A node that leaves keeps what it has, and nothing more comes.
+      // Beats are stored unless the proposal is already there; a node that leaves stores no more.
       keep_beats = running ? is_member && (current ? !heard_q[op.from] : following && !early_q[op.from])
           : phase_q == RoundsReady;
       RoundsOpValue: keep_beats = running && wanted;
@@ -1123,7 +1129,7 @@ module rounds
 
   assign idle_o = parser_idle && releases_idle && state_q == Listen && !replaying && !draining && level == '0;
 
-  // The memory port that every engine has.
+  // The unused memory port.
 
   assign memory_aw_valid_o = 1'b0;
   assign memory_aw_o = '0;

@@ -1,4 +1,4 @@
-// The rounds engine with the all-reduce as its algorithm (rounds_reduce): the twin of `Rounds<Reduce>` of
+// The rounds engine with the all-reduce as its algorithm (rounds_reduce). Twin of `Rounds<Reduce>` of
 // crates/engines/rounds.
 //
 // Latency, throughput, order, stalls: those of rounds.
@@ -21,24 +21,24 @@ module rounds_all_reduce
   input beat_t payload_i,
   // Taken with EventConfigure.
   input engine_configuration_t configuration_i,
-  // These stay as they are from reset on. Cycles of at most 31 bits: a round, as long as no call sets another period,
-  // and the shortest way from node to node.
+  // Constant after reset, in cycles, at most 31 bits: the length of a round, unless a call sets another, and the
+  // shortest path delay between nodes.
   input cycles_t period_i,
   input cycles_t one_way_i,
-  input logic [7:0] silence_i,  // rounds after which a member that is not heard is to go
+  input logic [7:0] silence_i,  // rounds after which a member from which nothing is received is to be removed
   output engine_status_t status_o,
-  // Messages, each followed by its payload, which never pauses once begun.
+  // Messages, each followed by its payload, which has no gaps.
   output logic message_valid_o,
   input logic message_ready_i,
   output engine_message_t message_o,
   output logic body_valid_o,
   input logic body_ready_i,
   output beat_t body_o,
-  // Sets a timer, or moves it; always taken.
+  // Sets or moves a timer; never stalls.
   output logic timer_valid_o,
   output logic [4:0] timer_tag_o,
   output cycles_t timer_at_o,
-  // Of every engine; proposals lie on the chip.
+  // Memory port that every engine has. Unused, because proposals are stored on the chip.
   output logic memory_aw_valid_o,
   input logic memory_aw_ready_i,
   output axi_address_t memory_aw_o,
@@ -54,7 +54,7 @@ module rounds_all_reduce
   output logic memory_r_ready_o,
   input axi_read_t memory_r_i,
   output rounds_events_t events_o,
-  // The engine is idle; timers are outside.
+  // The engine has nothing to do; its timers are kept outside.
   output logic idle_o
 );
 

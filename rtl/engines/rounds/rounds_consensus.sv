@@ -1,11 +1,11 @@
-// The consensus as an algorithm of rounds: the instances in flight, and what they decide.
+// The consensus as an algorithm of rounds: the instances in flight, and the release of their decisions.
 //
-// It has the ports that every algorithm has (rounds_reduce is another one), in the order in which a round goes by:
-// the area of the round's message, the areas of the others', the end of the round, and then what is decided. A node
-// takes part in an instance from its round to the end of the window; what that decides is given out in order, when
-// all of it is here.
+// The ports are those of every algorithm (rounds_reduce is another one), in the order of their use in a round: the
+// area of the round's own message, the areas of the others' messages, the end of the round, the decisions. A node
+// takes part in an instance from the instance's round to the end of the window. The decision is released in order,
+// when all its proposals have arrived.
 //
-// Latency, throughput: those of consensus_window and round_releases. A round may not end while `busy_o`.
+// Latency, throughput: those of consensus_window and round_releases. A round must not end while `busy_o` is high.
 module rounds_consensus
   import engines_pkg::*;
   import rounds_pkg::*;
@@ -13,13 +13,13 @@ module rounds_consensus
   input  logic                           clk_i,
   input  logic                           rst_ni,
   input  member_t                        node_i,
-  // Forgets all; the node begins with round `first_i`.
+  // Clears everything; the node begins with round `first_i`.
   input  logic                           clear_i,
   input  round_t                         first_i,
-  // The present round and the members of its instance.
+  // The current round and the members of its instance.
   input  round_t                         round_i,
   input  members_t                       members_i,
-  // The message of the round leaves, with this area; and with a proposal of this node, which `place_i` tells.
+  // The message of the round leaves, with this area. `own_i`: it carries a proposal of this node, in slot `place_i`.
   // verilator lint_off UNUSEDSIGNAL
   input  logic                           begin_i,
   input  logic                           own_i,
@@ -30,34 +30,37 @@ module rounds_consensus
   input  member_t                        from_i,
   input  logic            [AreaBits-1:0] area_i,
   output logic                           contradiction_o,
-  // The round ends: never while messages of it are still being processed (busy_o). fails_o: the algorithm cannot go on.
+  // The round ends. `end_i` must be low while messages are still being processed (`busy_o`). `fails_o`: the algorithm
+  // cannot continue, so the node must fence itself.
   output logic                           busy_o,
   input  logic                           end_i,
   output logic                           fails_o,
-  // Proposals that the node has of the present round, and the age of the newest instance in which it takes part.
+  // Proposals that the node has for the instance of the current round, and the age of the newest instance in which it
+  // takes part.
   input  members_t                       row_i,
   input  age_t                           newest_i,
   // verilator lint_off UNUSEDSIGNAL
   input  proposal_write_t                write_i,
-  // The algorithm's own words are stored there when the message leaves.
+  // Where the algorithm's note is stored when the message leaves.
   input  proposal_place_t                note_place_i,
   // verilator lint_on UNUSEDSIGNAL
   output logic                           note_valid_o,
   output note_t                          note_o,
-  // Releases what can be released, and asks for missing proposals if `fetch_i`; while it asks no message of a round may
-  // come.
+  // Asks for missing proposals if `fetch_i`, then releases as many instances as possible. While it asks (`asking_o`),
+  // no message of a round may arrive.
   input  logic                           go_i,
   input  logic                           fetch_i,
   output logic                           idle_o,
   output logic                           asking_o,
-  // Of the instance of a peer's question, while nothing is released: present and missing proposals, a cycle later.
+  // Lookup of the instance that a peer asks about, while nothing is released: present and missing proposals, one
+  // cycle later.
   input  age_t                           look_age_i,
   input  logic            [         2:0] look_slot_i,
   output members_t                       held_o,
   output members_t                       lacking_o,
   input  logic                           value_i,
   input  member_t                        value_proposer_i,
-  // Released decisions, and the knowledge of others about them.
+  // The instance that is being released, and what other blocks know about its proposals.
   output round_t                         next_o,
   output age_t                           age_o,
   output member_t                        proposer_o,
@@ -83,7 +86,7 @@ module rounds_consensus
 
   instance_t [RoundsWindow-1:0] instances;
   instance_t leaving;
-  // Instances in which the node takes part and that are not released.
+  // Number of instances in which the node takes part and that are not released.
   logic [3:0] outstanding_q;
 
   consensus_window i_window (
@@ -103,7 +106,7 @@ module rounds_consensus
     .contradiction_o
   );
 
-  // The oldest instance leaves without a decision, or the place of another one is needed that is not released.
+  // Fails if the oldest instance leaves undecided, or if its slot is needed while an older instance is not released.
   assign fails_o = (leaving.valid && !leaving.decided) || outstanding_q == 4'(2 * RoundsWindow);
 
   always_ff @(posedge clk_i) begin
@@ -113,7 +116,7 @@ module rounds_consensus
     else if (closed_o) outstanding_q <= outstanding_q - 1'b1;
   end
 
-  // Only proposals are decided.
+  // Only proposals are decided, so there is no note.
   assign note_valid_o = 1'b0;
   assign note_o = '0;
 

@@ -1,28 +1,30 @@
-// Sizes and types of the rounds engine: the twin of crates/engines/rounds, whose documentation tells the protocol.
+// Sizes and types of the rounds engine. Twin of crates/engines/rounds, whose documentation describes the protocol.
 //
-// A set has one bit for each node. Bytes of messages lie in a beat as on the wire, byte 0 in the lowest lane; their
+// A set has one bit for each node. Bytes of messages are in a beat in wire order, byte 0 in the lowest lane; their
 // integers are big-endian. The layouts are those of crates/engines/rounds/src/message.rs.
 package rounds_pkg;
 
   import weft_pkg::*;
   import engines_pkg::*;
 
-  // Sizes. All nodes of a cluster use the same; `Parameters` of the Rust twin must be set to them.
+  // Sizes. They must be equal at all nodes of a cluster, and equal to `Parameters` of the Rust twin.
   localparam int unsigned RoundsNodes = 8;
-  localparam int unsigned RoundsWindow = 4;  // K: instances in flight, and rounds in which each of them may decide
+  // K: instances in flight, and the rounds in which an instance must decide
+  localparam int unsigned RoundsWindow = 4;
   localparam int unsigned RoundsProposalBytes = 448;
   localparam int unsigned RoundsQueue = 8;  // proposals of this node that wait for their round
   localparam int unsigned RoundsSilenceMax = 254;  // rounds
-  // A round lasts so many cycles of 4 ns, and longer than the shortest way.
+  // Length of a round in cycles of 4 ns. It must also exceed the shortest path delay.
   localparam int unsigned RoundsPeriodMin = 8;
   localparam int unsigned RoundsPeriodMax = 250_000_000;
-  localparam int unsigned RoundsPeriodBytes = 8;  // of the call that sets it
-  // Of a Round, a Value or a Decided: the proposal begins in the beat behind it.
+  localparam int unsigned RoundsPeriodBytes = 8;  // of the call that sets the period
+  // Size of the head of a Round, a Value or a Decided. The proposal begins in the next beat.
   localparam int unsigned RoundsHeadBytes = 64;
   localparam int unsigned RoundsChangeBytes = 8;
-  // Rounds from a decided change of the members to its effect.
+  // Rounds from the decision of a change of members to its effect.
   localparam int unsigned RoundsChangeDelay = 3 * RoundsWindow;
-  // The most members: with t failures among them an instance needs t + 2 rounds, and has the window's.
+  // Maximum number of members. With t failures among them an instance needs t + 2 rounds, which must not exceed the
+  // window.
   localparam int unsigned RoundsMembersMax = 6;
 
   typedef logic [2:0] member_t;
@@ -31,9 +33,9 @@ package rounds_pkg;
   typedef logic [15:0] rounds_epoch_t;
   typedef logic [9:0] proposal_bytes_t;
   typedef logic [3:0] member_count_t;
-  // Rounds since an instance's own: 0 to `2 * RoundsWindow - 1` of those that a running node remembers.
+  // Age of an instance: rounds since its own round. A running node remembers ages 0 to `2 * RoundsWindow - 1`.
   typedef logic [3:0] age_t;
-  // Of a message: cycles.
+  // Lag of a message in cycles.
   typedef logic signed [31:0] lag_t;
 
   // Messages between engines.
@@ -53,15 +55,15 @@ package rounds_pkg;
     RoundsCallLeave     = 8'd20,
     RoundsCallSetPeriod = 8'd21,
     RoundsCallTiming    = 8'd22,
-    RoundsAnswer        = 8'd24,  // to each of these but the last
-    RoundsDecided       = 8'd25,  // to the subscriber
-    RoundsTimings       = 8'd26   // to the last
+    RoundsAnswer        = 8'd24,  // the answer to each of these calls but the last
+    RoundsDecided       = 8'd25,  // a decision, for the subscriber
+    RoundsTimings       = 8'd26   // the answer to the last call
   } rounds_call_e;
 
   // Outcome of a call.
   typedef enum logic [2:0] {
     RoundsOk,
-    RoundsDropped,        // the instance decided without the proposal
+    RoundsDropped,        // the instance decided without this proposal
     RoundsBusy,
     RoundsNotRunning,
     RoundsRefusedFenced,
@@ -83,18 +85,18 @@ package rounds_pkg;
 
   // The first 16 bytes of a Round, from the last byte to the first.
   typedef struct packed {
-    members_t      next;       // the members, `ahead` rounds later
+    members_t      next;       // the members `ahead` rounds later
     logic [7:0]    algorithm;
     logic [15:0]   bytes;      // of the proposal
-    logic [5:0]    ahead;      // 0: no change is known
+    logic [5:0]    ahead;      // 0: no change of members is pending
     logic          unused;
     logic          change;     // the proposal is a change of the members
-    members_t      members;    // of the instance that begins in this round
+    members_t      members;    // members of the instance that begins in this round
     rounds_epoch_t epoch;
     round_t        round;
   } round_head_t;
 
-  // Beginning of a proposal that is a change of the members. Its other bytes are zero.
+  // Start of a proposal that is a change of the members. Its other bytes are zero.
   typedef struct packed {
     members_t remove;
     members_t add;
@@ -109,7 +111,7 @@ package rounds_pkg;
     logic           locked;
     members_t       decision;
     members_t       suspected;
-    members_t [7:0] rows;       // of each node, whose proposals it has; 0: not known
+    members_t [7:0] rows;       // for each node: the members whose proposals it has; 0: unknown
   } round_record_t;
 
   localparam int unsigned RecordBits = 96;
@@ -117,9 +119,9 @@ package rounds_pkg;
 
   // Sizes of quorums.
   typedef struct packed {
-    member_count_t decision;   // locked nodes that decide: a strict majority
-    member_count_t tolerated;  // suspected nodes beyond which a node no longer locks or decides by itself
-    member_count_t holders;    // of a proposal that is decided
+    member_count_t decision;   // number of locked members that decide: a strict majority
+    member_count_t tolerated;  // a node that suspects more members than this no longer locks or decides by itself
+    member_count_t holders;    // number of members that must hold a decided proposal
   } quorums_t;
 
   // One instance of the consensus at one node.
@@ -129,20 +131,20 @@ package rounds_pkg;
     quorums_t       quorums;
     members_t [7:0] rows;
     members_t       suspected;
-    members_t       accepted;      // from whom, in this round
+    members_t       accepted;      // members whose records were accepted in this round
     logic           locked;
     members_t       heard_locked;
     logic           decided;
     members_t       decision;
-    logic           adopted;       // in this round
+    logic           adopted;       // a decision was adopted in this round
     members_t       adoption;
   } instance_t;
 
-  // Place of a proposal: of another node by instance and proposer, one's own by its number, a change by its instance.
+  // Slot of a proposal: another node's by instance and proposer, this node's own by number, a change by instance.
   typedef logic [7:0] proposal_place_t;
   typedef logic [4:0] own_place_t;
 
-  // Input of the store: a beat of a proposal, of which `begins` are the first bytes, and its length.
+  // Input of the store: a beat of a proposal, its length, and in `begins` the proposal's first bytes.
   typedef struct packed {
     proposal_place_t place;
     logic            beat;
@@ -152,20 +154,20 @@ package rounds_pkg;
     proposal_bytes_t bytes;
   } proposal_write_t;
 
-  // Of the all-reduce: bytes of a number, and of what an algorithm stores in place of a proposal.
+  // Bytes of a number in the all-reduce, and of a note, which an algorithm stores in place of a proposal.
   localparam int unsigned RoundsNumberBytes = 8;
   localparam int unsigned RoundsNoteBytes = 24;
   typedef logic [8*RoundsNoteBytes-1:0] note_t;
 
-  // A member's reduction of the numbers of a round.
+  // A member's reduction of the numbers received in a round.
   typedef struct packed {
-    members_t    contributors;  // who gave one
+    members_t    contributors;  // members that gave a number
     members_t    heard;
     logic [63:0] maximum;       // 0 if there is none
     logic [63:0] total;         // their sum modulo 2^64
   } reduction_t;
 
-  // Operations that events become.
+  // Operations, to which events are converted.
   typedef enum logic [3:0] {
     RoundsOpReset,
     RoundsOpConfigure,
@@ -183,17 +185,17 @@ package rounds_pkg;
     member_t from;
     caller_t             caller;
     logic [7:0]          call;
-    logic                fits;       // a call: its bytes may be a proposal
-    logic                empty;      // a call: it has none
-    logic                period;     // a call: they may be a period
+    logic                fits;       // for a call: its length may be that of a proposal
+    logic                empty;      // for a call: it has no bytes
+    logic                period;     // for a call: its length is that of a period
     logic                change;
     proposal_bytes_t     bytes;      // of the proposal that follows
-    logic                current;    // a Round: of this round
-    logic                following;  // of the next one
-    logic                late;       // of one before that
-    logic                first;      // of round 0
-    logic                invites;    // it names members to come, no more than there may be
-    logic                recent;     // of an instance that is this many rounds old
+    logic                current;    // for a Round: of the current round
+    logic                following;  // for a Round: of the next round
+    logic                late;       // for a Round: of an earlier round
+    logic                first;      // for a Round: of round 0
+    logic                invites;    // it names members for the start, no more than allowed
+    logic                recent;     // its instance is remembered; `behind` is its age
     age_t                behind;
     round_head_t         head;
     logic [AreaBits-1:0] area;
@@ -212,15 +214,15 @@ package rounds_pkg;
     logic [AreaBits-1:0] area;
   } rounds_send_t;
 
-  // State of the node in an answer.
+  // State of the node, as reported in an answer.
   typedef struct packed {
     rounds_phase_e phase;
     rounds_epoch_t epoch;
     members_t      members;
   } rounds_context_t;
 
-  // Events of rounds, named as the counters of crates/engines/rounds/src/counters.rs; how many where it may be more
-  // than one.
+  // Events of rounds, named as the counters of crates/engines/rounds/src/counters.rs; fields of several bits are
+  // counts.
   typedef struct packed {
     logic          rounds;
     logic          messages;
@@ -245,19 +247,19 @@ package rounds_pkg;
     return count;
   endfunction
 
-  // The set of one node.
+  // The set that contains only `node`.
   function automatic members_t only(member_t node);
     return members_t'(1) << node;
   endfunction
 
-  // The lowest of a set that is not empty.
+  // The lowest node of a non-empty set.
   function automatic member_t lowest(members_t set);
     member_t found = '0;
     for (int unsigned i = RoundsNodes; i > 0; i--) if (set[i-1]) found = member_t'(i - 1);
     return found;
   endfunction
 
-  // As many faults as can be tolerated, with the least quorums for them.
+  // Quorums for the largest number of faults that this number of members tolerates.
   function automatic quorums_t quorums_of(members_t members);
     member_count_t count = count_members(members);
     quorums_t quorums;
@@ -267,7 +269,7 @@ package rounds_pkg;
     return quorums;
   endfunction
 
-  // An integer of two or eight bytes between the order of the lanes and its own.
+  // Reverses the bytes of an integer, between lane order and big-endian.
   function automatic logic [15:0] turn_16(logic [15:0] value);
     return {value[7:0], value[15:8]};
   endfunction
@@ -296,12 +298,12 @@ package rounds_pkg;
     return {turn_64(number), 24'd0, about.members, turn_16(about.epoch), 5'd0, about.phase, 5'd0, status};
   endfunction
 
-  // A reduction as it travels.
+  // A reduction in the layout of messages.
   function automatic note_t reduction_words(reduction_t reduction);
     return {48'd0, reduction.contributors, reduction.heard, turn_64(reduction.maximum), turn_64(reduction.total)};
   endfunction
 
-  // A message that is nothing but an answer.
+  // An answer without a proposal.
   function automatic rounds_send_t answer(caller_t caller, rounds_status_e status, rounds_context_t about,
                                           round_t number);
     rounds_send_t send = '0;
@@ -313,7 +315,7 @@ package rounds_pkg;
     return send;
   endfunction
 
-  // A decided proposal on its way to the subscriber.
+  // A decided proposal for the subscriber.
   function automatic rounds_send_t decided_value(caller_t subscriber, round_t number, member_t proposer, logic change,
                                                  proposal_bytes_t bytes, proposal_place_t place);
     rounds_send_t send = '0;
@@ -327,7 +329,7 @@ package rounds_pkg;
     return send;
   endfunction
 
-  // A message to other nodes that consists of its head.
+  // A message to other nodes without a proposal.
   function automatic rounds_send_t signal(members_t to, rounds_message_e message, logic [6:0] bytes,
                                           logic [127:0] head);
     rounds_send_t send = '0;

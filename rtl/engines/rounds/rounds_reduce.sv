@@ -1,11 +1,12 @@
-// The all-reduce as an algorithm of rounds: the sum and the maximum of one number per member, for every round.
+// The all-reduce as an algorithm of rounds: in every round the sum and the maximum of one number for each member.
 //
-// The twin of crates/engines/rounds/src/reduce.rs. In a round each member proposes its number, 8 bytes; in the next
-// one it tells what it makes of those that it heard. If all members tell the same, that is decided in place of a
-// proposal; if not, the round has no result. It has the ports of rounds_consensus; what that alone needs is not used.
+// Twin of crates/engines/rounds/src/reduce.rs. In a round each member proposes its number, 8 bytes; in the next round
+// it reports its reduction of the numbers that it received. If the reports of all members are equal, the reduction is
+// decided in place of a proposal; otherwise the round has no result. The ports are those of rounds_consensus; ports
+// that only the consensus needs are unused.
 //
-// Latency: a message's number counts 3 cycles after it, and a round may not end before that (`busy_o`). Throughput: a
-// message every cycle. Order: of rounds. Stalls: when its messages do.
+// Latency: a message's number takes effect 3 cycles after the message, and the round must not end before that
+// (`busy_o`). Throughput: a message every cycle. Order: of rounds. Stalls: when its messages do.
 module rounds_reduce
   import engines_pkg::*;
   import rounds_pkg::*;
@@ -14,13 +15,13 @@ module rounds_reduce
   input  logic                           clk_i,
   input  logic                           rst_ni,
   input  member_t                        node_i,
-  // Forgets all; the node begins with round `first_i`.
+  // Clears everything; the node begins with round `first_i`.
   input  logic                           clear_i,
   input  round_t                         first_i,
-  // The present round and the members of its instance.
+  // The current round and the members of its instance.
   input  round_t                         round_i,
   input  members_t                       members_i,
-  // The message of the round leaves, with this area; and with a proposal of this node, which `place_i` tells.
+  // The message of the round leaves, with this area. `own_i`: it carries a proposal of this node, in slot `place_i`.
   input  logic                           begin_i,
   input  logic                           own_i,
   output logic            [AreaBits-1:0] area_o,
@@ -29,32 +30,35 @@ module rounds_reduce
   input  member_t                        from_i,
   input  logic            [AreaBits-1:0] area_i,
   output logic                           contradiction_o,
-  // The end of the round, not while what came in it is still looked at; and the algorithm cannot go on behind it.
+  // The round ends. `end_i` must be low while messages are still being processed (`busy_o`). `fails_o`: the algorithm
+  // cannot continue.
   output logic                           busy_o,
   input  logic                           end_i,
   output logic                           fails_o,
-  // Proposals that the node has of the present round, and the age of the newest instance in which it takes part.
+  // Proposals that the node has for the instance of the current round, and the age of the newest instance in which it
+  // takes part.
   input  members_t                       row_i,
   input  age_t                           newest_i,
   input  proposal_write_t                write_i,
-  // The algorithm's own words are stored there when the message leaves.
+  // Where the algorithm's note is stored when the message leaves.
   input  proposal_place_t                note_place_i,
   output logic                           note_valid_o,
   output note_t                          note_o,
-  // Releases what can be released, and asks for missing proposals if `fetch_i`; while it asks no message of a round may
-  // come.
+  // Asks for missing proposals if `fetch_i`, then releases as many instances as possible. While it asks (`asking_o`),
+  // no message of a round may arrive.
   input  logic                           go_i,
   input  logic                           fetch_i,
   output logic                           idle_o,
   output logic                           asking_o,
-  // Of the instance of a peer's question, while nothing is released: present and missing proposals, a cycle later.
+  // Lookup of the instance that a peer asks about, while nothing is released: present and missing proposals, one
+  // cycle later.
   input  age_t                           look_age_i,
   input  logic            [         2:0] look_slot_i,
   output members_t                       held_o,
   output members_t                       lacking_o,
   input  logic                           value_i,
   input  member_t                        value_proposer_i,
-  // Released decisions, and the knowledge of others about them.
+  // The instance that is being released, and what other blocks know about its proposals.
   output round_t                         next_o,
   output age_t                           age_o,
   output member_t                        proposer_o,
@@ -81,28 +85,28 @@ module rounds_reduce
 
   localparam int unsigned ReductionBits = $bits(reduction_t);
 
-  // One bit marks idle.
+  // Encoding: one bit marks Idle.
   typedef enum logic [2:0] {
     Idle   = 3'd4,
-    Look   = 3'd0,  // whether a caller waits for what becomes of this node's number
+    Look   = 3'd0,  // whether a caller waits for the outcome of this node's number
     Decide,
-    Tell,           // that caller
+    Tell,           // answers that caller
     Close
   } state_e;
 
   state_e state_q;
   round_t first_q, instance_q;
-  // This node's reduction of the present round and of the last one, and the members with the same one.
+  // This node's reductions of the current and of the last round, and the members that reported an equal one.
   reduction_t running_q, last_q;
   members_t agreeing_q;
-  // Of the round before the last: it is to be closed, with this result if somebody contributes to it.
+  // The round before the last. It is closed with this result if the result has a contributor.
   logic pending_q;
   reduction_t result_q;
   proposal_place_t place_q;
-  // The caller of this node's number waits for the outcome.
+  // A caller waits for the outcome of this node's number.
   logic asked_q;
 
-  // The number that comes next: of whom, and whether there is one.
+  // The next number to be added: its sender, and whether it is present.
   logic received_q, adds_q, counts_q;
   member_t from_q, member_q;
   logic [63:0] number_q;
@@ -120,7 +124,7 @@ module rounds_reduce
     if (write_i.length) eight[write_i.place] <= write_i.bytes == proposal_bytes_t'(RoundsNumberBytes);
   end
 
-  // A member's report of the last round; its spare bytes have no meaning.
+  // A member's report of the last round; its spare bytes are ignored.
   logic [ReductionBits-1:0] told, last;
   assign told = area_i[ReductionBits-1:0];
   assign last = ReductionBits'(reduction_words(last_q));
@@ -138,7 +142,7 @@ module rounds_reduce
   assign complete = (members_i & ~(last_q.heard & agreeing_q)) == '0;
   assign note_valid_o = pending_q && some;
   assign note_o = reduction_words(result_q);
-  // All members that gave a number learn that it counts, three cycles after the end of the round.
+  // Three cycles after the end of the round, every member that gave a number learns that it was included.
   always_ff @(posedge clk_i) begin
     proposer_o <= result_q.contributors[node_i] ? node_i : lowest(result_q.contributors);
   end
@@ -165,7 +169,7 @@ module rounds_reduce
   assign decided_proposer_o = proposer_o;
   assign closed_o = state_q == Close && done;
 
-  // Members do not change, and no proposal is asked for again.
+  // Members do not change, and proposals are never fetched.
   assign decides_change_o = 1'b0;
   assign decided_change_o = '0;
   assign asking_o = 1'b0;

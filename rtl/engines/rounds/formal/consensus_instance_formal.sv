@@ -1,10 +1,10 @@
-// consensus_instance: whatever others say, an instance decides at most once and never changes its decision; it
-// decides only what another has decided, or with a majority that is locked, or when all rows are equal; a lock and a
-// suspicion are for ever, and a row that is known stays as it is.
+// Properties of consensus_instance, whatever records arrive: an instance decides at most once and never changes its
+// decision. It decides only if another member has decided, if a majority is locked, or if all rows are equal. Locks
+// and suspicions are permanent, and a known row does not change.
 //
-// One place of a window. An instance comes into it in any state that the place before can give away, as is proved of
-// what this one gives away; any record may come, and the round may end in any cycle but those in which, or behind
-// which, it has changed.
+// The harness has one slot of a window. An instance may enter it in any state that the previous slot can hand on; the
+// same property is proved of the state that this slot hands on. Any record may arrive, and the round may end in any
+// cycle except those in which, or right after which, the instance has changed.
 module consensus_instance_formal
   import rounds_pkg::*;
 #(
@@ -22,7 +22,7 @@ module consensus_instance_formal
   logic rst_n = 1'b0;
   always_ff @(posedge clk_i) rst_n <= 1'b1;
 
-  // A node keeps its number.
+  // Assumption: a node keeps its number.
   member_t node;
   always_ff @(posedge clk_i) begin
     node <= node_i;
@@ -51,7 +51,7 @@ module consensus_instance_formal
     .contradiction_o()
   );
 
-  // Possible states.
+  // Reachable states.
   function automatic logic possible(instance_t state, member_t self);
     logic good = state.members[self] && state.quorums == quorums_of(state.members) && state.rows[self][self];
     good &= ((state.suspected | state.accepted | state.heard_locked) & ~state.members) == '0;
@@ -65,7 +65,7 @@ module consensus_instance_formal
     return good || state == '0;
   endfunction
 
-  // Number of members locked with this node, and number that it suspects.
+  // Number of members locked together with this node, and number of members that it suspects.
   logic [3:0] locked_members, suspects;
   logic equal;
   always_comb begin
@@ -79,7 +79,7 @@ module consensus_instance_formal
     end
   end
 
-  // The result of the end of the round is known in the cycle behind its last change.
+  // The result of the end of the round is valid one cycle after the instance's last change.
   logic settled;
   always_ff @(posedge clk_i) settled <= rst_n && !end_round_i && !receive_i;
 
@@ -96,7 +96,7 @@ module consensus_instance_formal
       assert (possible(ended, node_i) && ended.accepted == '0 && !ended.adopted);
     end
     if (rst_n && settled && is.valid) begin
-      // The end of a round.
+      // Properties of the end of the round.
       assert (ended.valid && ended.members == is.members && ended.rows == is.rows);
       assert (ended.decided == (is.decided || decides));
       if (is.decided) assert (!decides && ended.decision == is.decision);
@@ -105,14 +105,14 @@ module consensus_instance_formal
       if (decides && is.adopted) assert (ended.decision == is.adoption);
       if (decides && !is.adopted) begin
         assert ((ended.locked && 5'(locked_members) > 5'(is.quorums.decision - 1'b1)) || equal);
-        // A member that cannot know its standing leaves deciding to the others.
+        // A member that suspects too many others does not decide by itself.
         assert (suspects <= is.quorums.tolerated);
       end
       if (ended.locked && !is.locked) assert (suspects <= 4'(Round) || is.heard_locked != '0);
     end
   end
 
-  // A record.
+  // Properties of a record.
   always_ff @(posedge clk_i) begin
     was      <= is;
     received <= rst_n && !end_round_i;
