@@ -1,18 +1,18 @@
-// The key-value engine: the twin of crates/engines/kv, whose documentation tells the protocol.
+// The key-value engine. Twin of crates/engines/kv, whose documentation describes the protocol.
 //
-// An event becomes an operation (kv_intake), operations are carried out one after another (kv_streams), and what they
-// commit is carried to the table, the sessions and the callers behind them (kv_committer). Messages leave through
-// kv_outgoing.
+// Each event is converted into an operation (kv_intake). Operations are executed one after another (kv_streams). What
+// they commit is applied afterwards to the table and the sessions and answered to the callers (kv_committer).
+// Messages leave through kv_outgoing.
 //
-// Latency, when nothing else is inside: a Write is acknowledged 7 cycles after its event, an Acknowledge commits 7
-// cycles after it. Order: events are carried out in their order; messages to one node leave in the order in which
-// they were caused. Stalls: its events while an operation is being carried out, and while messages are not taken.
+// Latency, when nothing else is in progress: a Write is acknowledged 7 cycles after its event, an Acknowledge commits
+// 7 cycles after its event. Order: events are executed in order; messages to one node leave in the order of their
+// causes. Stalls: events, while an operation is executed and while messages are not accepted.
 module kv
   import weft_pkg::*;
   import engines_pkg::*;
   import kv_pkg::*;
 #(
-  parameter bit PlantedBugs = 1'b0  // whether `planted_bug_i` counts
+  parameter bit PlantedBugs = 1'b0  // enables `planted_bug_i`
 ) (
   input logic clk_i,
   input logic rst_ni,
@@ -26,21 +26,21 @@ module kv
   input beat_t payload_i,
   // Taken with EventConfigure.
   input engine_configuration_t configuration_i,
-  // Constant from reset on.
+  // Constant after reset.
   input bucket_t bucket_mask_i,
-  input cycles_t retransmit_i,  // before something is said again; cycles of at most 32 bits
+  input cycles_t retransmit_i,  // interval before the first retransmission; cycles of at most 32 bits
   input cycles_t retransmit_max_i,
   input logic acknowledge_after_memory_i,
   input planted_bug_e planted_bug_i,
   output engine_status_t status_o,
-  // Messages, each followed by its payload, which never pauses once begun.
+  // Messages, each followed by its payload, which has no gaps.
   output logic message_valid_o,
   input logic message_ready_i,
   output engine_message_t message_o,
   output logic body_valid_o,
   input logic body_ready_i,
   output beat_t body_o,
-  // Sets a timer, or moves it; always taken.
+  // Sets or moves a timer; never stalls.
   output logic timer_valid_o,
   output logic [4:0] timer_tag_o,
   output cycles_t timer_at_o,
@@ -59,7 +59,7 @@ module kv
   output logic memory_r_ready_o,
   input axi_read_t memory_r_i,
   output kv_events_t events_o,
-  // The engine is idle; timers are outside.
+  // The engine has nothing to do; its timers are kept outside.
   output logic idle_o
 );
 
@@ -98,7 +98,7 @@ module kv
   lengths_t committed, retired;
   kv_events_t streams_events;
 
-  // Requests of kv_streams (0), kv_committer (1), kv_lookup_reply (2) and kv_control (3) to kv_outgoing.
+  // Requests to kv_outgoing from kv_streams (0), kv_committer (1), kv_lookup_reply (2) and kv_control (3).
   logic [3:0] request_valid, request_ready, attached_valid, attached_ready;
   outgoing_t     [                      3:0] request;
   beat_t         [                      3:0] attached;
@@ -143,7 +143,7 @@ module kv
   number_t wait_number;
   asker_t  wait_asker;
 
-  // Waiting reads are taken by kv_committer, or by kv_streams when that is idle.
+  // kv_committer takes waiting reads, and so does kv_streams while kv_committer is idle.
   logic take_ready, take_done, take_some, streams_take_valid, committer_take_valid;
   stream_t streams_take_stream, committer_take_stream;
   number_t streams_take_number, committer_take_number;
@@ -233,7 +233,7 @@ module kv
     .idle_o               (window_idle)
   );
 
-  // ===== Sessions: one request at a time, of kv_streams (0), kv_control (1) or kv_committer (2) =====
+  // ===== Sessions: one request at a time, from kv_streams (0), kv_control (1) or kv_committer (2) =====
 
   logic [2:0] session_valid, session_ready, session_turn, session_owner_q, session_answered;
   session_request_t [2:0] session;
@@ -278,7 +278,7 @@ module kv
     .idle_o         (sessions_idle)
   );
 
-  // ===== The table: kv_control uses it only when the others do not =====
+  // ===== The table: kv_control uses it only while kv_streams and kv_committer do not =====
 
   logic lookup_ready, streams_lookup_valid, control_lookup_valid;
   lookup_t streams_lookup, control_lookup;
@@ -288,7 +288,7 @@ module kv
   looked_up_t result;
   beat_t      result_value;
 
-  // A value comes behind its result: it is that of the last result that was taken, or of the one that is offered.
+  // A value follows its result. It belongs to the last result that was taken, or to the one that is offered.
   logic result_fetch, result_read, value_fetched_q, control_takes_values;
   assign result_read = result.kind == LookupRead;
   assign result_fetch = result.kind == LookupFetch;
@@ -513,7 +513,7 @@ module kv
     .place_o      (hash_place)
   );
 
-  // ===== What happens, and what follows from it =====
+  // ===== Execution and commits =====
 
   logic committer_idle;
   kv_committer_events_t committer_events;
@@ -755,8 +755,8 @@ module kv
 
   // ===== Checks =====
 
-  // Applies come from the committer and from a transfer of state, their values behind them over one port: one of the
-  // two at a time, to its last beat.
+  // Applies come from the committer or from a state transfer, and their values follow over one port. Only one of the
+  // two may use the port at a time, until its last beat.
   always_ff @(posedge clk_i) begin
     if (rst_ni) begin
       assert (!(committer_apply_valid || value_beat_b_valid) || !(control_apply_valid || control_apply_value_valid))

@@ -1,22 +1,25 @@
-// The applies under way, in a ring: each passes, in order, through these steps.
+// The applies (changes of the table) in progress, in a ring. Each passes, in order, through these steps:
 //
-//   accepted  it takes its turn to look for its slot; its value is taken in meanwhile
-//   probed    what was found is known, and it waits for its turn to be decided
-//   decided   its slot is claimed, kept or freed: from now on lookups wait for the slot, if it is to be written
-//   cleared   lookups that had their turn before the decision have all their data: the slot may be written
-//   written   all is handed to memory
+//   accepted  it waits for its turn to look for its slot; meanwhile its value arrives
+//   probed    the search has a result, and the apply waits for its turn to be decided
+//   decided   its slot is claimed, kept or freed; from now on lookups of the slot wait if it is to be written
+//   cleared   lookups whose turn was before the decision have all their data: the slot may be written
+//   written   the write was handed to memory
 //   answered  memory has answered: lookups may read the slot
-//   retired   and the results of lookups that had their turn before the decision were taken
+//   retired   the results of lookups whose turn was before the decision were taken, too
 //
-// An apply waits to be accepted until no apply of its bucket is between acceptance and decision, so that each sees what
-// the one before it claimed or freed. (Buckets are told apart by eight bits here: a few wait without need.) Of several
-// writes to one slot under way the latest stands for all, since memory answers in order: its key is the slot's.
+// An apply is accepted only when no other apply of its bucket is between acceptance and decision, so each sees what
+// its predecessor claimed or freed. (Buckets are compared by eight bits only, so a few applies wait without need.) If
+// several writes to one slot are in progress, the latest one determines the slot's key, since memory answers in
+// order.
 //
-// That a retirement waits for results makes what a result says hold against the pending writes: whatever is retired
-// when a result is offered was seen by its lookup. Therefore the taker of results must not wait for retirements.
+// A retirement waits for results so that each result is consistent with the pending writes: every write retired by
+// the time a result is offered was visible to its lookup. Therefore the consumer of results must not wait for
+// retirements.
 //
-// Latency: an apply is offered for its turn 1 cycle after it is offered. Throughput: one every 2 cycles, values a
-// beat every cycle. Order: all in order. Stalls: when `AppliesMax` are under way, and as above.
+// Latency: an apply is offered for its turn 1 cycle after it is offered to this block. Throughput: one apply every 2
+// cycles; a beat of values every cycle. Order: all in order. Stalls: while `AppliesMax` are in progress, and as
+// above.
 module kv_applies
   import weft_pkg::*;
   import kv_pkg::*;
@@ -34,22 +37,22 @@ module kv_applies
   output logic    retired_valid_o,
   output stream_t retired_stream_o,
 
-  // The turn to look for the slot of `apply_i`.
+  // The turn in which the slot of `apply_i` is searched.
   output logic look_valid_o,
   input  logic look_ready_i,
 
-  // Result of the probe. The next one is compared with it.
+  // Result of the search. Its version is compared with these.
   output version_t version_o,
   output logic     newer_only_o,
   input  logic     probed_valid_i,
   input  probed_t  probed_i,
 
-  // The turn to decide.
+  // The turn in which the apply is decided.
   output logic  decide_valid_o,
   input  logic  decide_ready_i,
   output turn_t decide_o,
 
-  // The decision, and its result a cycle later.
+  // Inputs of the decision, and its result a cycle later.
   output logic         deletes_o,
   output logic         reserved_o,
   output value_beats_t beats_o,
@@ -57,13 +60,13 @@ module kv_applies
   input  logic         decided_valid_i,
   input  decided_t     decided_i,
 
-  // Slots that are being written: the probe's bucket in the cycle before the probe comes, then a way.
+  // Lookup of slots that are being written: the bucket of the next probe, one cycle ahead, then a way of it.
   input  logic         next_valid_i,
   input  bucket_t      next_bucket_i,
   input  way_t         written_way_i,
   output logic         written_hit_o,
   output apply_index_t written_index_o,
-  // Whether the apply that looks for its slot has the key of that one.
+  // Whether the apply that searches for its slot has the same key as that apply.
   input  apply_index_t same_index_i,
   output logic         same_o,
   input  logic         look_taken_i,
@@ -72,14 +75,14 @@ module kv_applies
   input lookup_count_t completed_i,
   input lookup_count_t taken_i,
 
-  // A slot to write; its beats can be read, one cycle later.
+  // A slot to write. Its beats can be read with a latency of one cycle.
   output logic                       write_valid_o,
   input  logic                       write_ready_i,
   output slot_write_t                write_o,
   input  logic                       beat_read_i,
   input  logic        [         3:0] beat_index_i,
   output logic        [BeatBits-1:0] beat_o,
-  // Memory has answered the oldest that was handed over.
+  // Pulse: memory has answered the oldest outstanding write.
   input  logic                       answered_i,
 
   output logic idle_o
@@ -98,16 +101,17 @@ module kv_applies
     stream_t stream;
   } owner_t;
 
-  // The next to pass each step; all but `filled_q` and `fetched_q` behind one another.
+  // For each step, the next apply to pass it. All steps but `filled_q` and `fetched_q` follow one another in this
+  // order.
   apply_pointer_t accepted_q;
-  apply_pointer_t filled_q;  // values
+  apply_pointer_t filled_q;  // its value has arrived
   apply_pointer_t looked_q;
   apply_pointer_t probed_q;
-  apply_pointer_t due_q;  // decisions that were offered
+  apply_pointer_t due_q;  // its decision was offered
   apply_pointer_t deciding_q;
   apply_pointer_t decided_q;
   apply_pointer_t cleared_q;
-  apply_pointer_t fetched_q;  // results of earlier lookups
+  apply_pointer_t fetched_q;  // the results of earlier lookups were taken
   apply_pointer_t written_q;
   apply_pointer_t answered_q;
   apply_pointer_t retired_q;
@@ -116,7 +120,7 @@ module kv_applies
     return pointer[$bits(apply_index_t)-1:0];
   endfunction
 
-  // Of each apply.
+  // Fields of each apply.
   (* ram_style = "distributed" *)
   key_t keys[AppliesMax];
   (* ram_style = "distributed" *)
@@ -184,7 +188,7 @@ module kv_applies
     end
   end
 
-  // Values, each in its place.
+  // Values, each stored with its apply.
 
   logic       filling;
   logic       fills;
@@ -219,13 +223,13 @@ module kv_applies
     end
   end
 
-  // Results of probes, and decisions.
+  // Results of searches, and decisions.
 
   (* ram_style = "distributed" *)
   probed_t probes[AppliesMax];
   probed_t probed;
 
-  // A result is reported a cycle after it is known, and in that cycle the next one's slot may already be there.
+  // A result is reported a cycle after it is known, and in that cycle the data of the next search may already arrive.
   apply_pointer_t probing;
   assign probing = probed_q + apply_pointer_t'(probed_valid_i);
   assign version_o = versions[index(probing)];
@@ -283,8 +287,8 @@ module kv_applies
 
   // Slots that are being written.
 
-  // An apply's bucket is known long before it is decided, and none is decided while a probe waits. So the probe's
-  // bucket is compared before it comes, and only ways are left.
+  // An apply's bucket is known long before its decision, and no decision is made while a probe waits. So the probe's
+  // bucket is compared one cycle ahead, and only the way is left to compare.
 
   logic [AppliesMax-1:0] latest_q;
   way_t [AppliesMax-1:0] ways_q;
@@ -305,7 +309,7 @@ module kv_applies
     written_index_o = '0;
     for (int unsigned i = 0; i < AppliesMax; i++) begin
       hits[i] = latest_q[i] && probe_bucket_q[i] && ways_q[i] == written_way_i;
-      // There is one at most.
+      // At most one bit is set.
       if (hits[i]) written_index_o |= apply_index_t'(i);
     end
   end
@@ -326,8 +330,8 @@ module kv_applies
     end
   end
 
-  // Lookups that had their turn before. Both are checked from the decision on, whatever else the apply waits for, so
-  // that a count never runs away from a ticket.
+  // Earlier lookups. Both conditions are checked from the decision on, whatever else the apply waits for, so that the
+  // lookup counters cannot wrap past the apply's ticket.
 
   logic reached_cleared;
   logic reached_fetched;
@@ -348,7 +352,7 @@ module kv_applies
     end
   end
 
-  // Writing, answers, retirement.
+  // Writes, answers, retirement.
 
   decided_t writing;
   place_t   writing_place;
@@ -366,7 +370,7 @@ module kv_applies
           value_bytes: writing_kind.value_bytes
       };
 
-  // Answers that have come.
+  // Number of answers that have arrived and have not been used.
   logic [$bits(apply_index_t):0] answers_q;
   logic answer_writes;
   assign answer_writes = decisions[index(answered_q)].writes;

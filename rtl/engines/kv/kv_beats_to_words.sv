@@ -1,10 +1,10 @@
-// Takes a payload apart into 64-bit words, the first byte on top.
+// Splits a payload into 64-bit words, with the first byte in the top bits.
 //
-// A payload starts at byte 0 of a beat, has at least one byte and ends with a beat that is marked `last`; all beats
-// but that one are full. Bytes that the last word does not have are whatever the beat has there.
+// A payload starts at byte 0 of a beat, has at least one byte, and ends with a beat that is marked `last`; all other
+// beats are full. Excess bytes of the last word are those of the beat.
 //
 // Latency: 0 cycles, combinational from beat to word. Throughput: one word every cycle, a beat every 8. Order: kept.
-// Stalls: a beat until its last word is taken.
+// Stalls: a beat, until its last word is accepted.
 module kv_beats_to_words
   import weft_pkg::*;
 (
@@ -16,14 +16,14 @@ module kv_beats_to_words
   output logic         word_valid_o,
   input  logic         word_ready_i,
   output logic  [63:0] word_o,
-  // The last of the payload.
+  // The word is the last of the payload.
   output logic         word_last_o,
-  // Not all bytes of the word are there.
+  // The word is incomplete.
   output logic         word_partial_o
 );
 
   logic [2:0] lane_q;
-  logic [5:0] bytes;  // of the beat, less one
+  logic [5:0] bytes;  // bytes of the beat, less one
   assign bytes = 6'(BeatBytes - 1) - beat_i.empty;
 
   logic end_of_beat;

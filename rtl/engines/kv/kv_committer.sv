@@ -1,15 +1,14 @@
-// Carries out what is committed, behind the streams: for each entry the session's record, the answer to its caller,
-// answers to the reads that wait for it, and its change of the table. The twin of `Kv::commit_to` of
-// crates/engines/kv/src/engine.rs.
+// Applies committed entries. For each entry: the session's record, the reply to its caller, the replies to reads that
+// wait for the entry, and the change of the table. Twin of `Kv::commit_to` of crates/engines/kv/src/engine.rs.
 //
-// The caller's answer goes first, together with the record; nobody waits for an entry that this node leads. The
-// change of the table comes after all answers that take their value from the window have been handed on, since the
-// entry's place is free when the table reports it. Each entry makes one change that counts; that of one that changes
-// nothing deletes what is older than version 0: nothing.
+// The caller's reply comes first, together with the session's record; no reads wait for an entry of this node's own
+// stream. The change of the table comes after all replies that take their value from the window have been passed on,
+// because the table's report frees the entry's slot in the window. Each entry makes exactly one apply that is
+// counted. For an entry without a change this is a delete of versions below 0, which has no effect.
 //
-// Latency: 2 cycles from a length to the answer and the rest, when nothing else is inside. Throughput: an entry in 3
-// cycles; in 6 and 4 for each read if reads may wait for it. Order: of the numbers within a stream; streams take fair
-// turns. Stalls: when any of those that it asks does.
+// Latency: 2 cycles from a new committed length to the reply and the other actions, when nothing else is in progress.
+// Throughput: an entry in 3 cycles; if reads may wait for it, in 6 and 4 for each read. Order: within a stream by
+// number; streams take turns. Stalls: when one of the blocks that it uses does.
 module kv_committer
   import weft_pkg::*;
   import engines_pkg::*;
@@ -19,13 +18,13 @@ module kv_committer
   input logic clk_i,
   input logic rst_ni,
 
-  // Committed length of each stream. Its entries can be read.
-  /* verilator lint_off UNUSEDSIGNAL */  // differences are small: low bits are enough
+  // Committed length of each stream. The entries up to there can be read.
+  /* verilator lint_off UNUSEDSIGNAL */  // the low bits suffice for differences
   input  lengths_t                    committed_i,
   /* verilator lint_on UNUSEDSIGNAL */
-  // All streams begin anew: `committed_i` is zero from the next cycle on. Only when `idle_o`.
+  // All streams restart: `committed_i` is zero from the next cycle on. Only while `idle_o`.
   input  logic                        restart_i,
-  // Part of it that has been handled, modulo twice the window.
+  // For each stream: the length that has been applied, modulo twice the window.
   output window_count_t [Streams-1:0] reached_o,
 
   // The view, and whether the node may answer reads.
@@ -33,14 +32,15 @@ module kv_committer
   input node_set_t full_i,
   input logic      serves_i,
 
-  // Entries of the window. Data stays until the next read. Numbers are modulo twice the window, too.
+  // Read port of the window's entries. Data is stable until the next read. Numbers are modulo twice the window as
+  // well.
   output logic    read_valid_o,
   input  logic    read_ready_i,
   output stream_t read_stream_o,
   output number_t read_number_o,
   input  logic    read_done_i,
   input  entry_t  read_i,
-  // Reads that wait.
+  // Waiting reads.
   output logic    take_valid_o,
   input  logic    take_ready_i,
   output stream_t take_stream_o,
@@ -49,7 +49,7 @@ module kv_committer
   input  logic    take_some_i,
   input  asker_t  take_i,
 
-  // Answers to SessionRecord are not looked at.
+  // Session requests. The answers to SessionRecord are ignored.
   output logic             session_valid_o,
   input  logic             session_ready_i,
   output session_request_t session_o,
@@ -59,7 +59,7 @@ module kv_committer
   output logic             apply_valid_o,
   input  logic             apply_ready_i,
   output apply_t           apply_o,
-  // The beats of the value go from the window to the table past this block.
+  // Starts the transfer of the value, whose beats go directly from the window to the table.
   output logic             value_read_valid_o,
   input  logic             value_read_ready_i,
   output stream_t          value_read_stream_o,
@@ -70,7 +70,7 @@ module kv_committer
   output logic                 idle_o
 );
 
-  // The next entry: of the stream behind the one that had the last turn which has any, or the lowest.
+  // Selects the next entry: of the next stream in turn that has one.
 
   typedef enum logic [1:0] {
     Pick,
@@ -83,7 +83,7 @@ module kv_committer
   logic          [Streams-1:0] pending;
   stream_t                     stream_q;
   stream_t                     pick;
-  // Of the entry at hand.
+  // The current entry.
   window_count_t               number_q;
   logic                        handle;
   logic                        finish;
@@ -134,16 +134,16 @@ module kv_committer
     end
   end
 
-  // Required and completed actions on the entry.
+  // Actions on the entry, required or done.
 
   typedef struct packed {
-    logic answer;  // to the caller
+    logic answer;  // the caller was answered
     logic record;
-    logic asked;   // for a read that waits
-    logic taken;   // there is one, to be answered
-    logic reads;   // all of them
+    logic asked;   // a waiting read was requested
+    logic taken;   // a waiting read was taken, and is to be answered
+    logic reads;   // all waiting reads were answered
     logic apply;
-    logic value;   // its value is on its way
+    logic value;   // the transfer of its value was started
   } progress_t;
 
   progress_t progress_d, progress_q;
@@ -158,7 +158,7 @@ module kv_committer
   assign changes = read_i.status == StatusOk;
   assign deletes = read_i.operation == Delete;
   assign has_value = changes && !deletes && read_i.value_bytes != '0;
-  // Only entries of others that change something have reads that wait.
+  // Reads wait only for entries of other streams that change the table.
   assign may_apply = read_i.led || !changes || progress_q.reads;
 
   assign session_valid_o = handle && !progress_q.record;
@@ -176,7 +176,8 @@ module kv_committer
   assign take_stream_o = stream_q;
   assign take_number_o = number_t'(number_q);
 
-  // A read gets the value if there is one to get and the node may still serve. An answer stays as it was offered.
+  // A read gets the value if there is one and the node may still serve reads. A reply that was offered does not
+  // change.
   logic serves_q;
   logic reads_value;
   assign reads_value = serves_q && !deletes;

@@ -1,6 +1,7 @@
-// Puts a message together, and holds it until it is taken: all headers are made in one place.
+// Composes a message and holds it until it is accepted. All message headers are built here.
 //
-// Latency: 1 cycle. Throughput: a message every cycle. Order: kept. Stalls: while the message before is not taken.
+// Latency: 1 cycle. Throughput: a message every cycle. Order: kept. Stalls: while the previous message is not
+// accepted.
 module kv_compose
   import weft_pkg::BeatBits;
   import engines_pkg::*;
@@ -15,11 +16,11 @@ module kv_compose
   input  logic            say_valid_i,
   output logic            say_ready_o,
   input  say_t            say_i,
-  // Subject of the message.
+  // Client, request, key and operation of the message.
   input  asker_t          asker_i,
   input  key_t            key_i,
   input  operation_kind_e operation_i,
-  // No part of the value has arrived, if it is the latest one.
+  // The value that is arriving in the window has no beat yet.
   input  logic            hold_i,
   output logic            outgoing_valid_o,
   input  logic            outgoing_ready_i,
@@ -30,14 +31,15 @@ module kv_compose
   logic valid_q, gone;
   outgoing_t message_q;
 
-  // The first beat of a value that is on its way out lies in the window; the others follow it as fast as they are read.
+  // A value that leaves while it arrives has its first beat in the window; the others follow as fast as they are
+  // read.
   assign outgoing_valid_o = valid_q && !(message_q.source == ValueWindow && hold_i);
   assign gone = outgoing_valid_o && outgoing_ready_i;
   assign outgoing_o = message_q;
   assign say_ready_o = !valid_q || gone;
   assign busy_o = valid_q;
 
-  // The words of all messages.
+  // The 64-bit words of all kinds of messages.
   logic is_reply, is_write;
   assign is_reply = say_i.kind == KindReply;
   assign is_write = say_i.kind == KindWrite;
@@ -64,7 +66,7 @@ module kv_compose
     endcase
   end
 
-  // Bytes of the header beyond the message's are zero.
+  // Bytes behind the message's header are zero.
   logic [BeatBits-1:0] header;
   always_comb begin
     header = lanes(text);

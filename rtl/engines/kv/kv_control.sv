@@ -1,13 +1,14 @@
-// What happens rarely: view changes and the transfer of state, one command of kv_streams at a time.
+// Rare operations: view changes and state transfers, as commands of kv_streams, one at a time.
 //
-// Commands run alone: all writes are in the table before one begins, and nothing else touches table and sessions
-// until its answer. Everything inside is done word by word. The messages that go out are composed in a common buffer.
+// Commands run alone: all writes are in the table before a command begins, and no other block uses the table or the
+// sessions until the command is answered. Commands process data word by word. Outgoing messages are composed in a
+// common buffer.
 //
-// A command is held until its answer, which takes it: `command_ready_o` is `answer_valid_o`.
+// A command is held until it is answered. The answer also accepts it: `command_ready_o` is `answer_valid_o`.
 //
 // Latency: from a few cycles (TransferStop) to about 3,000 (TransferGive). Throughput: one command at a time. Order:
-// messages go out in the order of the commands. Stalls: takes a command when the one before is answered; the answer
-// does not wait until the messages are out, so `idle_o` may come later.
+// messages leave in the order of the commands. Stalls: a command waits until the previous one is answered. The answer
+// does not wait for the messages to leave, so `idle_o` may come later.
 module kv_control
   import weft_pkg::*;
   import engines_pkg::*;
@@ -16,45 +17,46 @@ module kv_control
   input  logic                      clk_i,
   input  logic                      rst_ni,
   input  bucket_t                   bucket_mask_i,
-  // The view. Constant while a command runs.
+  // The view. Constant while a command is executed.
   input  node_t                     node_i,
   input  epoch_t                    epoch_i,
   input  node_set_t                 full_i,
-  // The epoch that the node took part in last: for ViewBegin.
+  // The epoch in which the node last took part, and its members: for ViewBegin.
   input  epoch_t                    base_i,
   input  node_set_t                 base_members_i,
-  // Lengths of `stream_o`, from its second cycle on and as long as it is there.
+  // Lengths of `stream_o`, valid from the second cycle of each value of `stream_o`.
   output stream_t                   stream_o,
   input  number_t                   accepted_i,
   input  number_t                   committed_i,
-  // Leader of `partition_o`, likewise.
+  // Leader of `partition_o`, with the same latency.
   output partition_t                partition_o,
   input  node_t                     leader_i,
   input  logic                      command_valid_i,
   output logic                      command_ready_o,
   input  control_command_t          command_i,
-  // Payload of ViewHear and TransferTake, from byte 0; `last` and `empty` mark the end. Taken as a whole, whatever the
-  // answer.
+  // Payload of ViewHear and TransferTake, from byte 0; `last` and `empty` mark the end. The whole payload is
+  // consumed, whatever the answer.
   input  logic                      payload_valid_i,
   output logic                      payload_ready_o,
   input  beat_t                     payload_i,
-  // One cycle for every command.
+  // Valid for one cycle for every command.
   output logic                      answer_valid_o,
   output control_answer_t           answer_o,
-  // Ends of the streams, after ViewDecide has answered ControlDone and until the next ViewDecide.
+  // Final lengths of the streams: valid from ViewDecide's answer ControlDone until the next ViewDecide.
   output lengths_t                  lengths_o,
-  // Full members that have not been heard.
+  // Full members whose report has not been received.
   output node_set_t                 missing_o,
-  // Something has to come, or nothing has to any more since everything came.
+  // Joining: a state transfer is required. Complete: a transfer has finished, so no more is required.
   output logic                      joining_o,
   output logic                      complete_o,
-  // The member that is asked.
+  // The member that is asked for state.
   output stream_t                   source_o,
-  // During TransferTake: `source_o` is to be applied up to there. Answered when all of it is in the table.
+  // During TransferTake: the stream `source_o` is to be applied up to `commit_o`. Done when all of it is in the
+  // table.
   output logic                      commit_valid_o,
   output number_t                   commit_o,
   input  logic                      commit_done_i,
-  // The place of a key, in any later cycle; one at a time.
+  // Hash of a key; the result comes in any later cycle; one at a time.
   output logic                      hash_valid_o,
   output key_t                      hash_key_o,
   input  logic                      hash_done_i,
@@ -92,7 +94,7 @@ module kv_control
   output logic                      word_ready_o,
   input  logic               [63:0] word_i,
   input  logic                      word_last_i,
-  // To kv_outgoing: no header, all ValueAttached; behind the last byte the beats are zero. The beats never pause.
+  // Messages to kv_outgoing: no header, all ValueAttached. Beats are zero behind the last byte and have no gaps.
   output logic                      outgoing_valid_o,
   input  logic                      outgoing_ready_i,
   output outgoing_t                 outgoing_o,
@@ -108,7 +110,7 @@ module kv_control
   assign donate_command = command_valid_i && command_i.command == TransferGive;
   assign join_command   = command_valid_i && !view_command && command_i.command != TransferGive;
 
-  // Words of a payload, for the command that reads them: of a view or of a joining node.
+  // Words of a payload, for the command that reads them: of a view change or of a joining node.
 
   logic word_valid, word_last, word_partial, view_word_ready, join_word_ready;
   logic [63:0] word;
@@ -125,7 +127,7 @@ module kv_control
     .word_partial_o(word_partial)
   );
 
-  // One command at a time writes messages: the buffer takes those of the current one.
+  // One command at a time writes messages; the buffer takes those of the current one.
 
   typedef struct packed {
     logic        write;
@@ -317,7 +319,7 @@ module kv_control
     else if (join_command) stream_o = source_o;
   end
   assign session_valid_o = join_session_valid || donate_session_valid;
-  // Each of the two sets what the other's command does not need.
+  // Each of the two sets the fields that the other's command does not use to zero.
   always_comb begin
     session_o = join_session;
     session_o.index = donate_session.index;

@@ -1,7 +1,6 @@
 // A memory of several banks, each as deep as an UltraRAM, with one write port and one read port.
 //
-// A bank that is not read gives zeros from its output register, so that the banks are joined by an OR, which costs
-// less than a multiplexer.
+// A bank that is not read outputs zeros, so the banks are combined by an OR, which is cheaper than a multiplexer.
 //
 // Latency of a read: 1 cycle. A read of the word that is written in the same cycle returns the old word. The contents
 // at power-on are undefined.

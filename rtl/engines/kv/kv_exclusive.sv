@@ -1,12 +1,12 @@
-// Operations that run alone: another view, a view change, a transfer of state, reset. The twin of what
-// crates/engines/kv/src/engine.rs does in `configure`, `leave`, `join`, `begin_epoch`, `seal`, `sealed`, `try_cut`,
-// `cut`, `state_requested` and `state_arrived`; each state names its function.
+// Operations that run alone: a new configuration, a view change, a state transfer, reset. Twin of `configure`,
+// `leave`, `join`, `begin_epoch`, `seal`, `sealed`, `try_cut`, `cut`, `state_requested` and `state_arrived` in
+// crates/engines/kv/src/engine.rs; comments at the states name the function.
 //
-// First all that is under way ends ("drain"); then it has kv_control carry out the commands that make up the
-// operation, and changes in between what the node is and has.
+// First all operations in progress end (Drain). Then this block has kv_control execute the commands of the operation,
+// and updates the node's role, view and lengths in between.
 //
-// Latency: some ten cycles, and what kv_control, a sweep or the wiping of tables take. Throughput: one operation at a
-// time; `valid_i` is held until `done_o`. Stalls: when any of those that it asks does.
+// Latency: some ten cycles, plus the time of kv_control, of a sweep or of clearing tables. Throughput: one operation
+// at a time; `valid_i` is held until `done_o`. Stalls: when one of the blocks that it uses does.
 module kv_exclusive
   import engines_pkg::*;
   import kv_pkg::*;
@@ -16,31 +16,31 @@ module kv_exclusive
   input  logic                  rst_ni,
   input  logic                  valid_i,
   output logic                  done_o,
-  // The operation. An OpTimer is TimerSeal or TimerTransfer. What follows with beats is gone once `takes_o`; `kind_i`
-  // and `from_i` stay.
+  // The operation. An OpTimer is TimerSeal or TimerTransfer. An operation with a payload is no longer valid after
+  // `takes_o`; `kind_i` and `from_i` stay.
   /* verilator lint_off UNUSEDSIGNAL */
   input  op_t                   op_i,
   /* verilator lint_on UNUSEDSIGNAL */
   input  op_kind_e              kind_i,
   input  node_t                 from_i,
-  input  logic                  older_i,                // its epoch
+  input  logic                  older_i,                // the epoch of the operation is older
   input  logic                  newer_i,
   output logic                  takes_o,
   input  logic                  taken_i,
   input  engine_configuration_t configuration_i,
-  // Planted bugs: entries that a cut decides are not committed; a cut below the committed length is believed.
+  // Planted bugs: entries that a cut decides are not committed; a cut below the committed length is accepted.
   input  logic                  forgets_cut_i,
   input  logic                  believes_cut_i,
-  // Nothing is in progress except what kv_committer has yet to be told.
+  // Nothing is in progress, except commits that kv_committer has not seen yet.
   input  logic                  quiet_i,
   input  logic                  committer_idle_i,
-  // And all that it handed on is in the table.
+  // And all its applies are in the table.
   input  logic                  drained_i,
   input  membership_t           membership_i,
   output membership_change_t    change_o,
   output logic                  fill_o,
   input  logic                  filling_i,
-  // Drops messages and gaps that are due; streams begin anew, with lengths of 0.
+  // `stops_o` drops pending messages and gaps; `begins_o` restarts the streams; `clears_o` sets their lengths to 0.
   output logic                  stops_o,
   output logic                  begins_o,
   output logic                  clears_o,
@@ -56,7 +56,7 @@ module kv_exclusive
   output logic                  sweep_valid_o,
   output logic                  sweep_drops_o,
   input  logic                  sweep_done_i,
-  // Wiping.
+  // Clearing of tables.
   output logic                  window_clear_valid_o,
   input  logic                  window_clear_ready_i,
   input  logic                  window_clear_done_i,
@@ -66,7 +66,7 @@ module kv_exclusive
   output logic                  table_clear_valid_o,
   input  logic                  table_clear_ready_i,
   input  logic                  table_clear_done_i,
-  // To kv_control, which takes the beats of the operation itself.
+  // To kv_control, which receives the payload of the operation directly.
   output logic                  value_controlled_o,
   output logic                  command_valid_o,
   output control_command_t      command_o,
@@ -84,7 +84,7 @@ module kv_exclusive
   output kv_events_t            events_o
 );
 
-  // One bit per state.
+  // One-hot states.
   typedef enum logic [31:0] {
     Idle = 32'd1 << 0,
     Done = 32'd1 << 1,
@@ -121,11 +121,11 @@ module kv_exclusive
   } state_e;
 
   state_e state_d;
-  // The value at power-on is for simulators, which would otherwise see several states at once before reset.
+  // The initial value is for simulators, which would otherwise see several states active before reset.
   /* verilator lint_off PROCASSINIT */
   state_e state_q = Idle;
   /* verilator lint_on PROCASSINIT */
-  // Next states after Drain, after a command of kv_control, after a sweep and after Clear.
+  // The states that follow Drain, a command of kv_control, a sweep, and Clear.
   state_e drained_q, drained_d;
   state_e controlled_q, controlled_d;
   state_e swept_q, swept_d;
@@ -141,16 +141,16 @@ module kv_exclusive
   role_e leave_role_q, leave_role_d;
   logic filled_q, filled_d;
   logic drops_q, drops_d;
-  logic [1:0] quiet_q;  // cycles for which nothing was under way
+  logic [1:0] quiet_q;  // cycles for which nothing has been in progress; saturated
   control_command_t command_q, command_d;
   control_answer_t answer_q;
-  // A clear was taken and has not ended.
+  // A clear was accepted and has not finished.
   logic clearing_q, clearing_d;
-  // The stream that is cut.
+  // The stream that is being cut.
   stream_t cut_stream_q, cut_stream_d;
   number_t cut_length;
   assign cut_length = cut_lengths_i[cut_stream_q];
-  // Entries to commit for a chunk: no new ones, or all.
+  // Result for a chunk: it needs no entries to be committed; or all of them are.
   logic commits_nothing_q, commits_all_q;
 
   always_comb begin
@@ -171,7 +171,8 @@ module kv_exclusive
   logic controls_value;
   assign controls_value = command_q.command == ViewHear || command_q.command == TransferTake;
   assign value_controlled_o = command_valid_o && controls_value;
-  // A value of the last entry may still be on its way to the table, by the port that values of the chunk take.
+  // All applies must have finished, because the values of the last entry and of the chunk use the same port to the
+  // table.
   assign commit_done_o = at(ControlCommitted) && drained_i;
 
   always_comb begin
@@ -265,17 +266,17 @@ module kv_exclusive
 
       |(state_q & Drain): if (quiet_q == '1) state_d = drained_q;
 
-      // The command stands until it is answered. Its beats come once the operation has been taken.
+      // The command stays until it is answered. Its payload follows once the operation has been taken.
       |(state_q & Control): begin
         takes_o = controls_value && !taken_i;
         if (answer_valid_i) state_d = ControlIdle;
         else if (commit_valid_i) state_d = ControlCommit;
       end
 
-      // Its messages go before any others.
+      // Its messages must leave before any others.
       |(state_q & ControlIdle): if (control_idle_i) state_d = controlled_q;
 
-      // committed, for a chunk
+      // Commits the stream up to the chunk's tag.
       |(state_q & ControlCommit): state_d = ControlCommits;
 
       |(state_q & ControlCommits): begin
@@ -301,7 +302,7 @@ module kv_exclusive
         end
       end
 
-      // configure, once nothing waits any more
+      // configure, when no read waits any more
       |(state_q & ViewSet): begin
         change_o.lease = 1'b1;
         change_o.view = 1'b1;
@@ -342,7 +343,7 @@ module kv_exclusive
         end
       end
 
-      // leave, once nothing is undecided any more
+      // leave, when no entry is undecided any more
       |(state_q & LeaveStop): begin
         change_o.nothing = 1'b1;
         change_o.forgets = kind_i == OpReset;
@@ -359,7 +360,7 @@ module kv_exclusive
         state_d = Control;
       end
 
-      // Reset begins here.
+      // Reset enters here.
       |(state_q & Forget): begin
         leave_role_d = RoleOutside;
         stops_o = 1'b1;
@@ -465,11 +466,11 @@ module kv_exclusive
         lengths_change_o.committed = cut_length;
         cleared_d = CutRemembered;
         drained_d = Sweep;
-        // One stream after the other, as in the twin: their order decides the order of sessions.
+        // Streams are cut in ascending order, as in the twin, because the order determines the order of sessions.
         if (committer_idle_i) begin
           cut_stream_d = cut_stream_q + 1'b1;
           if (cut_length < committed_i && !believes_cut_i) begin
-            // Some member took back what it had acknowledged: no state can be trusted.
+            // A member no longer has entries that it had acknowledged, so no state can be trusted.
             state_d = Lose;
           end else begin
             lengths_change_o.commits = cut_length > committed_i && !forgets_cut_i;

@@ -1,6 +1,6 @@
-// Where a key belongs: the place that its hash gives it.
+// Computes the place of a key in the table from its hash.
 //
-// The hash starts at zero; each 64-bit word of the key is added (exclusive or) and mixed:
+// The hash starts at zero; each 64-bit word of the key is XORed into it and mixed:
 // crates/engines/kv/src/placement.rs.
 //
 // Latency: 2 cycles for each 64-bit word of the key. Throughput: a key every cycle. Order: kept. Never stalls.
@@ -10,18 +10,19 @@ module kv_hash
 (
   input  logic    clk_i,
   input  logic    rst_ni,
-  // Buckets less one: a power of two less one.
+  // Number of buckets, less one; the number is a power of two.
   input  bucket_t bucket_mask_i,
   input  logic    key_valid_i,
   input  key_t    key_i,
   output logic    place_valid_o,
-  // Holds until the next.
+  // Stable until the next result.
   output place_t  place_o
 );
 
   localparam int unsigned Words = KeyBits / 64;
 
-  // Before each word, and behind the last: the hash so far, and the words that are left, the next on top.
+  // Pipeline stages, one before each word and one behind the last: the hash so far, and the remaining words, the next
+  // one on top.
   logic [64*(Words+1)-1:0] hash;
   logic [         Words:0] valid;
   key_t [         Words:0] key;
@@ -74,7 +75,7 @@ module kv_hash
           tag: whole[63:53] == '0 ? tag_t'(1) : whole[63:53]
       };
 
-  // Words of a key that is used up.
+  // The words that remain at the end of the pipeline.
   wire unused_key = ^key[Words];
 
 endmodule

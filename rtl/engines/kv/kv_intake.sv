@@ -1,18 +1,18 @@
-// Makes an operation of an event: reads the header of its message, checks it as crates/engines/kv/src/message.rs
-// does, and finds where its key belongs.
+// Converts an event into an operation: parses the header of its message, validates it as
+// crates/engines/kv/src/message.rs does, and computes the place of its key.
 //
-// A Request that is no valid one becomes OpBadRequest, any other message that its kind does not allow OpMalformed;
-// their payload is taken and forgotten. So are numbers of more than 40 bits and values that are longer than any may
-// be: the Rust twin takes the former, and refuses a Write of the latter elsewhere, but only peers that lie send them.
-// What is in Sealed and StateChunk is checked where it is used (kv_control): they only must not be empty.
+// An invalid Request becomes OpBadRequest; any other message that is invalid for its kind becomes OpMalformed. Their
+// payload is consumed and dropped. Numbers of more than 40 bits and overlong values are treated as invalid, too. (The
+// Rust twin accepts such numbers, and refuses a Write with an overlong value at another place, but correct peers send
+// neither.) The contents of Sealed and StateChunk are checked by kv_control; here they only must not be empty.
 //
-// Values are moved to byte 0 and are zero behind their end; the payload of OpSealed and OpStateChunk comes as it is.
-// The beats follow their operation, and all of them must be taken before the next operation comes.
+// Values are shifted to byte 0 and are zero behind their end; the payload of OpSealed and OpStateChunk is passed on
+// unchanged. The beats follow their operation, and all of them must be accepted before the next operation comes.
 //
-// Latency: 3 cycles from an event, if its payload is there at once, to its operation; 1 more to the first beat.
-// Throughput: an operation in 3 cycles, or a beat every cycle; what is forgotten takes a cycle for each beat. Order:
-// kept. Stalls: its event while an operation or its beats are not taken. `op_o` is part of the header beat and lasts
-// only until it is taken.
+// Latency: 3 cycles from an event, if its payload is available at once, to its operation; 1 more to the first beat.
+// Throughput: an operation in 3 cycles, or a beat every cycle; dropped payload takes a cycle for each beat. Order:
+// kept. Stalls: the event, while an operation or its beats are not accepted. `op_o` is wired from the header beat, so
+// it is stable only until the operation is accepted.
 module kv_intake
   import weft_pkg::*;
   import engines_pkg::*;
@@ -21,7 +21,7 @@ module kv_intake
 (
   input  logic          clk_i,
   input  logic          rst_ni,
-  // Buckets of the table less one.
+  // Number of buckets of the table, less one.
   input  bucket_t       bucket_mask_i,
   // Events, each followed by its payload if it has bytes. The payload may come early.
   input  logic          event_valid_i,
@@ -45,7 +45,7 @@ module kv_intake
 
   typedef logic [BeatBits-1:0] data_t;
 
-  // Class of the message by its kind alone.
+  // Class of the message, from its kind alone.
   typedef enum logic [3:0] {
     MessageNone,
     MessageRequest,
@@ -57,15 +57,15 @@ module kv_intake
     MessageUnknown
   } message_e;
 
-  // The event, and the beat of its payload that is being looked at.
+  // The event, and the current beat of its payload.
   logic          event_valid_q;
   engine_event_t event_q;
   logic          beat_valid_q;
   beat_t         beat_q;
 
-  // Progress of the operation: examined for one cycle, for two.
+  // The operation has been decoded for one cycle; for two cycles.
   logic looked_q, ready_q;
-  // Its beats are being forwarded, or dropped.
+  // Its beats are being forwarded; its beats are being dropped.
   logic give_q, swallow_q;
 
   logic complete, take, gives, rests, finish;
@@ -74,7 +74,7 @@ module kv_intake
   assign complete = event_valid_q && (event_q.bytes == '0 || beat_valid_q) && !give_q && !swallow_q;
   assign op_valid_o = ready_q;
   assign take = ready_q && op_ready_i;
-  // More of the payload than the beat at hand is to be forgotten.
+  // The payload has more beats to drop than the current one.
   assign rests = event_q.bytes != '0 && !beat_q.last;
   assign give = value_valid_o && value_ready_i;
   assign swallow = swallow_q && payload_valid_i;
@@ -119,7 +119,7 @@ module kv_intake
     end
   end
 
-  // The header. Fields of different kinds that lie apart by as much are chosen together.
+  // The header. Fields of different kinds whose offsets differ by the same amount share one selection.
 
   message_e message;
   always_comb begin
@@ -175,7 +175,7 @@ module kv_intake
   // Results of the first cycle.
   typedef struct packed {
     logic            identified;
-    logic [16:0]     rest;                // bytes without the value
+    logic [16:0]     rest;                // bytes of the message without its value
     operation_kind_e operation;
     logic            operation_known;
     logic            reserved_zero;
@@ -202,7 +202,7 @@ module kv_intake
     if (complete && !looked_q) begin
       message_q <= message;
       finding_q.identified <= event_q.bytes >= 16'd32;
-      // A message without a value has its full length here.
+      // For a message without a value this is its full length.
       finding_q.rest <= 17'(event_q.bytes)
           - (message == MessageRequest || message == MessageWrite ? 17'(value_bytes) : 17'd0);
       finding_q.operation <= operation_kind_e'(operation[2:0]);
@@ -312,13 +312,13 @@ module kv_intake
           timer: event_q.tag[4:0]
       };
 
-  // The value: the rest of the current beat and the front of the next one.
+  // The value: the upper part of the current beat and the lower part of the next one.
 
   logic whole_q, call_q;
-  // Beats behind the one that is offered; bytes of the last one, 0 if it is full.
+  // Beats behind the one that is offered; bytes used in the last one, 0 if it is full.
   value_beats_t left_q, left_d;
   logic [5:0] used_q, used_d;
-  // The bytes of the beat that is offered; chosen before, because data and mask make one LUT then.
+  // Mask of the used bytes of the offered beat. It is computed one cycle ahead, so data and mask fit one LUT.
   logic [BeatBytes-1:0] keep_q;
 
   assign left_d = take ? value_beats_t'((value_bytes[10:0] - 11'd1) >> 6) : left_q - 1'b1;

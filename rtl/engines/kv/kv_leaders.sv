@@ -1,7 +1,7 @@
-// Who leads which partition: partition p is led by the p-th full member, counted round and round in rising order.
+// The leader of each partition: partition p is led by the p-th full member, counting round-robin in ascending order.
 //
-// `fill_i` computes the map anew for `full_i`, in 256 cycles of `busy_o`. Latency of a read: 0 cycles. Only nodes below
-// `Streams` count.
+// `fill_i` recomputes the map for `full_i`, in 256 cycles during which `busy_o` is high. Latency of a read: 0 cycles.
+// Only nodes below `Streams` are considered.
 module kv_leaders
   import engines_pkg::*;
   import kv_pkg::*;
@@ -22,7 +22,7 @@ module kv_leaders
   partition_t partition_q;
   stream_t    leader_q;
 
-  // The lowest member; better, the lowest above the leader of the partition before.
+  // The next leader: the lowest member above the leader of the previous partition, or else the lowest member.
   stream_t    following;
   always_comb begin
     following = '0;

@@ -1,51 +1,52 @@
-// What a leader knows of the followers of its stream: the twin of `Leading` in crates/engines/kv/src/stream.rs.
+// The leader's record of its stream's followers. Twin of `Leading` in crates/engines/kv/src/stream.rs.
 //
-// Numbers are kept modulo 1024, four windows: what a follower has acknowledged, between what is committed and what is
-// accepted, says how they are meant. What was sent again is moved up to there when it lags, which changes no decision.
+// Numbers are stored modulo 1024, four windows. They are unambiguous because a follower's acknowledged number lies
+// between the committed and the accepted length. The number up to which entries were resent is raised to the
+// acknowledged number if it is below it, which changes no decision.
 //
-// Latency: what is to be sent again from the second cycle after `tell_i` on, `ahead_o` in the second cycle after it.
-// Throughput: a command every 2 cycles.
+// Latency: the entries to resend are valid from the second cycle after `tell_i` on, `ahead_o` in the second cycle
+// after it. Throughput: a command every 2 cycles.
 module kv_ledger
   import kv_pkg::*;
 (
   input  logic                  clk_i,
   input  logic                  rst_ni,
-  // A stream begins, with these followers, none of which has anything.
+  // A stream begins with these followers, none of which has any entry.
   input  logic                  begin_i,
   input  logic    [Streams-1:0] followers_i,
   output logic    [Streams-1:0] followers_o,
-  // `from_i` acknowledges `to_i`; with `resend_i` it asks for its next burst.
+  // `from_i` acknowledges `to_i`; with `resend_i` it requests its next burst.
   input  logic                  tell_i,
   input  logic                  resend_i,
   input  stream_t               from_i,
-  input  number_t               to_i,           // not more than is accepted
-  input  logic                  old_i,          // it is less than is committed
+  input  number_t               to_i,           // at most the accepted length
+  input  logic                  old_i,          // it is below the committed length
   input  logic                  gap_i,
-  // Of the node's own stream; they stay until the next cycle.
+  // Lengths of the node's own stream; stable until the next cycle.
   input  number_t               accepted_i,
   input  number_t               committed_i,
-  // Last until the next `tell_i`: the `again_count_o` writes after `after_o` are to be sent again.
+  // Valid until the next `tell_i`: the `again_count_o` writes after `after_o` are to be resent.
   output logic                  again_o,
   output logic    [        9:0] after_o,
   output logic    [        6:0] again_count_o,
-  // By how much the shortest of the followers exceeds `committed_i`; of meaning if there are followers.
+  // By how much the lowest acknowledged length of all followers exceeds `committed_i`; valid if there are followers.
   output logic    [        8:0] ahead_o
 );
 
   typedef logic [9:0] short_t;
 
   typedef struct packed {
-    short_t resent;   // the last number of the latest burst that was sent again
-    short_t recover;  // what had been sent before that burst was: up to there it needs more
+    short_t resent;   // the last number of the latest burst that was resent
+    short_t recover;  // the last number sent before that burst; entries up to it must be resent as well
   } bursts_t;
 
   (* ram_style = "distributed" *)
   bursts_t bursts[Streams];
-  logic [Streams-1:0] begun_q;  // `bursts` is of this epoch; if not it counts as 0
+  logic [Streams-1:0] begun_q;  // `bursts` is of this epoch; otherwise it counts as 0
   logic [Streams-1:0] followers_q;
-  short_t [Streams-1:0] has_q;  // how much it has acknowledged
+  short_t [Streams-1:0] has_q;  // each follower's acknowledged length
 
-  // The first cycle: what it has now.
+  // First cycle: the follower's new acknowledged length.
 
   short_t had, has, above_had;
   logic newer;
@@ -72,7 +73,7 @@ module kv_ledger
     if (begin_i) has_q <= '0;
   end
 
-  // The second: whether it gets something again.
+  // Second cycle: whether entries are resent to it.
 
   short_t lacks, above_resent, below_recover;
   logic again;
@@ -113,7 +114,7 @@ module kv_ledger
   assign followers_o = followers_q;
   assign after_o = told_has_q;
 
-  // The shortest, in two cycles.
+  // The minimum over the followers, in two cycles.
 
   typedef logic [8:0] ahead_t;
   ahead_t [Streams-1:0] ahead;

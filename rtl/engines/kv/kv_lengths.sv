@@ -1,6 +1,6 @@
-// How long the streams are: accepted >= committed >= retired, and how much of what is accepted the journal has.
+// Lengths of the streams: accepted >= committed >= retired; and how many accepted entries are in the journal.
 //
-// Latency: 1 cycle from a change; a read in the same cycle.
+// Latency: a change is visible after 1 cycle; a read takes 0 cycles.
 module kv_lengths
   import kv_pkg::*;
   import kv_streams_pkg::*;
@@ -8,19 +8,19 @@ module kv_lengths
   input  logic                          clk_i,
   input  logic                          rst_ni,
   input  lengths_change_t               change_i,
-  // All lengths are 0.
+  // Sets all lengths to 0.
   input  logic                          clear_i,
-  // One more entry of a stream is in the table's memory, or in the journal.
+  // One more entry of a stream is in the table's memory (or in the journal).
   input  logic                          retired_valid_i,
   input  stream_t                       retired_stream_i,
   input  logic                          journaled_valid_i,
   input  stream_t                       journaled_stream_i,
   input  stream_t                       stream_i,
-  // Of `stream_i`; the last is how much of it the journal lacks.
+  // Lengths of `stream_i`; the last is the number of accepted entries that are not in the journal yet.
   output number_t                       accepted_o,
   output number_t                       committed_o,
   output window_count_t                 unjournaled_o,
-  // Of all.
+  // Lengths of all streams.
   output lengths_t                      all_committed_o,
   output window_count_t   [Streams-1:0] all_retired_o
 );

@@ -1,23 +1,23 @@
-// Looks at an operation that comes in: which stream it is about, and how it lies to the view and to that stream. The
-// comparisons of `call`, `replicated`, `committed`, `acknowledged`, `is_other_stream` and `follows` in
-// crates/engines/kv/src/engine.rs.
+// Classifies an incoming operation: which stream it concerns, and how its epoch and numbers relate to the view and to
+// that stream. These are the comparisons of `call`, `replicated`, `committed`, `acknowledged`, `is_other_stream` and
+// `follows` in crates/engines/kv/src/engine.rs.
 //
-// Latency: 1 cycle from `look_i`; `stream_o` at once. What was seen stays until the next look.
+// Latency: 1 cycle from `look_i`; `stream_o` is combinational. The result is stable until the next `look_i`.
 module kv_look
   import kv_pkg::*;
   import kv_streams_pkg::*;
 (
   input  logic        clk_i,
   input  logic        look_i,
-  /* verilator lint_off UNUSEDSIGNAL */  // not all of it is looked at
+  /* verilator lint_off UNUSEDSIGNAL */  // some fields are unused
   input  op_t         op_i,
   input  membership_t membership_i,
   /* verilator lint_on UNUSEDSIGNAL */
-  input  stream_t     leader_i,      // of its key
-  // Other epochs count: a planted bug.
+  input  stream_t     leader_i,      // leader of its key
+  // Planted bug: operations of other epochs are not rejected.
   input  logic        careless_i,
-  // The stream whose lengths are to be known now; of a Request, this node's own, since only a write that it leads has
-  // to know them so early.
+  // The stream whose lengths are needed now. For a Request it is this node's own stream, because only a write that
+  // this node leads needs the lengths so early.
   output stream_t     stream_o,
   input  number_t     accepted_i,
   input  number_t     committed_i,
@@ -35,7 +35,7 @@ module kv_look
     endcase
   end
 
-  // A Write is the next one: its number less 1 less the accepted length is 0, computed without a carry.
+  // A Write is the next one if its number minus 1 minus the accepted length is 0. This form needs no carry chain.
   logic is_next;
   assign is_next = (op_i.number ^ ~accepted_i) == (op_i.number | ~accepted_i) << 1;
 
@@ -47,7 +47,7 @@ module kv_look
   assign follows = (membership_i.role == RoleFull || membership_i.role == RoleJoining) && !op_i.from[3]
       && membership_i.full[op_i.from] && op_i.from != membership_i.node;
 
-  // Results that take another level are left to the next cycle.
+  // Results that need one more logic level are combined in the next cycle.
   look_t look_q;
   logic may_accept_q, passes_q;
   always_comb begin

@@ -1,17 +1,17 @@
-// Answers a read from what the table has found: the value with its version, or that there is none.
+// Answers a read with the table's result: the value with its version, or that the key is absent.
 //
-// Latency: none; what comes from the table goes to kv_outgoing as it is, the value's beats beside the message.
-// Throughput: as both of them. Order: kept. Stalls: when kv_outgoing does.
+// Latency: none; the table's result is passed to kv_outgoing directly, the value's beats beside the message.
+// Throughput: that of the table and of kv_outgoing. Order: kept. Stalls: when kv_outgoing does.
 module kv_lookup_reply
   import weft_pkg::*;
   import engines_pkg::*;
   import kv_pkg::*;
   import kv_messages_pkg::*;
 (
-  // The present view.
+  // The current view.
   input  epoch_t                  epoch_i,
   input  node_set_t               full_i,
-  // Results of LookupRead only. The value follows its result without a pause.
+  // Results of LookupRead only. The value follows its result without a gap.
   input  logic                    result_valid_i,
   output logic                    result_ready_o,
   input  looked_up_t              result_i,

@@ -1,12 +1,11 @@
-// Makes results of what comes back from memory.
+// Builds the results of lookups and searches from the data that returns from memory.
 //
-// Turns come back in their order. Of a lookup that reads several slots the one with its key counts; of a value only
-// as many beats are kept as its header says. A value is complete in the buffer when its result is offered, so that it
-// is never interrupted; room for it was taken when it was asked for, so the read channel never waits for who takes
-// results.
+// Data returns in the order of turns. If a lookup reads several slots, the one that has its key is used; of a value,
+// only as many beats are kept as its header says. A value is complete in the buffer when its result is offered, so it
+// has no gaps. Its room was reserved with the request, so the read channel never waits for the consumer of results.
 //
 // Latency: a result is offered 2 cycles after its last beat. Throughput: a beat every cycle; a turn that reads
-// nothing takes one cycle of the read channel. Order: of turns. Stalls: lookups, when `LookupsMax` are under way.
+// nothing takes one cycle of the read channel. Order: of turns. Stalls: lookups, while `LookupsMax` are in progress.
 module kv_lookups
   import weft_pkg::*;
   import kv_pkg::*;
@@ -15,7 +14,7 @@ module kv_lookups
   input logic clk_i,
   input logic rst_ni,
 
-  // Turns begin; place and asker are those of a lookup, which needs `lookup_room_o`.
+  // Turns that begin. Place and asker are valid for a lookup, which may begin only while `lookup_room_o` is high.
   output logic    lookup_room_o,
   input  logic    opened_valid_i,
   input  opened_t opened_i,
@@ -34,7 +33,7 @@ module kv_lookups
   output logic      r_ready_o,
   input  axi_read_t r_i,
 
-  // Applies. The next is to be compared with these.
+  // Applies: the version of the next one, to compare with the slot's version.
   input  version_t version_i,
   input  logic     newer_only_i,
   output logic     probed_valid_o,
@@ -47,7 +46,7 @@ module kv_lookups
   input  logic       result_value_ready_i,
   output beat_t      result_value_o,
 
-  // Lookups whose data has come, and those whose result was taken.
+  // Number of lookups whose data has arrived, and of those whose result was taken.
   output lookup_count_t completed_o,
   output lookup_count_t taken_o,
 
@@ -87,16 +86,16 @@ module kv_lookups
   logic                            context_empty;
   context_t                        context_out;
 
-  logic                            step;  // the record is over, or a beat of it
-  logic                            step_ends;  // the record
-  logic                            closes;  // the turn
+  logic                            step;  // a record is processed, or one beat of it
+  logic                            step_ends;  // it ends the record
+  logic                            closes;  // it ends the turn
   logic                            beat;
   logic                            header;
   logic                            is_lookup;
   logic                            fetches;
   logic                            reads_value;
 
-  // Lookups and applies.
+  // Queue of the lookups and applies whose data is outstanding.
   ram_fifo #(
     .T    (opened_t),
     .Depth(2 * LookupsMax)
@@ -142,7 +141,7 @@ module kv_lookups
     .level_o    (record_level)
   );
 
-  // Room is reported a cycle late, with some to spare, to keep these counts out of all logic that depends on it.
+  // The room is computed a cycle late, with a margin, to keep these counters out of the paths that depend on it.
   logic [$clog2(LookupsMax+1)-1:0] under_way_q;
   always_ff @(posedge clk_i) begin
     if (!rst_ni) begin
@@ -173,11 +172,11 @@ module kv_lookups
     for (int unsigned i = 0; i < KeyBytes; i++) r_key[KeyBits-1-8*i-:8] = r_i.data[8*(24+i)+:8];
   end
 
-  // Of the turn: a slot with the key was there; it was the first that was read.
+  // State of the current turn: a slot with the key was found; a slot was read; more than one was read.
   logic               found_q;
   logic               some_q;
   logic               several_q;
-  // Of the slot: it has the key; its first beat was seen; beats of its value that are still to come.
+  // State of the current slot: it has the key; its first beat has passed; beats of its value that are still to come.
   logic               hit_q;
   logic               inside_q;
   value_beats_t       beats_left_q;
@@ -300,7 +299,7 @@ module kv_lookups
   logic value_empty;
   logic value_taken;
   beat_t value;
-  // Values that are complete.
+  // Number of complete values in the buffer.
   logic [$clog2(LookupsMax)+1:0] whole_q;
   logic value_begins;
   logic drop_value;
@@ -352,7 +351,7 @@ module kv_lookups
     end
   end
 
-  // Events.
+  // Counter events.
 
   logic reads;
   assign reads = is_lookup && opened.lookup == LookupRead;
@@ -363,7 +362,7 @@ module kv_lookups
   assign fault_o = r_valid_i && r_ready_o && r_i.response != '0;
   assign idle_o = opened_empty && context_empty && outcome_empty && value_empty && !close_lookup_q && !close_apply_q;
 
-  // Checks.
+  // Assertions.
 
   always_ff @(posedge clk_i) begin
     if (rst_ni) begin

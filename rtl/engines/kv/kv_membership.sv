@@ -1,8 +1,8 @@
-// What the node is and in which view, and who leads what there: the twin of the first fields of `Kv` in
+// The node's role and view, and the leaders of the partitions in it. Twin of the first fields of `Kv` in
 // crates/engines/kv/src/engine.rs.
 //
-// Latency: 1 cycle from a change; 2 from the end of the lease to `serves_o`. After `fill_i` the leaders are known when
-// `filling_o` ends.
+// Latency: 1 cycle from a change; 2 from the end of the lease to `serves_o`. After `fill_i` the leaders are valid
+// when `filling_o` falls.
 module kv_membership
   import weft_pkg::cycles_t;
   import engines_pkg::*;
@@ -13,14 +13,14 @@ module kv_membership
   input  logic                  rst_ni,
   input  cycles_t               now_i,
   input  engine_configuration_t configuration_i,
-  // Leases never end: a planted bug.
+  // Planted bug: leases never expire.
   input  logic                  careless_i,
   input  membership_change_t    change_i,
   output membership_t           membership_o,
   // The node may answer reads and take requests.
   output logic                  serves_o,
   output engine_status_t        status_o,
-  // Relation of the configuration's view to the node's.
+  // Relation of the configuration's view to the node's view.
   output logic                  same_view_o,
   output logic                  older_view_o,
   output logic                  newer_view_o,
@@ -37,7 +37,7 @@ module kv_membership
   assign membership_o = membership_q;
   assign serves_o = serves_q;
 
-  // may_serve
+  // As `may_serve` of the twin.
   always_ff @(posedge clk_i) begin
     serves_q <= membership_q.role == RoleFull && (now_i < lease_until_q || careless_i);
   end

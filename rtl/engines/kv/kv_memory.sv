@@ -1,11 +1,11 @@
-// Writes slots and journal records of the key-value table to memory, in turns.
+// Writes slots of the key-value table and records of its journal to memory, alternately.
 //
-// A record goes to `place` of its stream's ring behind all slots: index BucketsMax * Ways + stream * WindowEntries +
-// place, at 17 beats for each.
+// A record goes to `place` of its stream's ring, behind all slots: its index is BucketsMax * Ways + stream *
+// WindowEntries + place, at 17 beats each.
 //
 // Latency: 2 cycles from a slot or record to its first beat, 3 to its address. Throughput: n beats in n + 2 cycles,
-// several writes under way. Order: writes go out, and are answered, in the order in which they were taken. Stalls:
-// with the memory; a record with its value.
+// with several writes in progress. Order: writes are issued and answered in the order in which they were accepted.
+// Stalls: with the memory; a record also with its value.
 module kv_memory
   import weft_pkg::*;
   import kv_pkg::*;
@@ -14,7 +14,7 @@ module kv_memory
   input logic clk_i,
   input logic rst_ni,
 
-  // A slot. It is taken with its last beat.
+  // A slot. It is accepted with its last beat.
   input  logic                       slot_valid_i,
   output logic                       slot_ready_o,
   input  slot_write_t                slot_i,
@@ -23,7 +23,7 @@ module kv_memory
   input  logic        [BeatBits-1:0] beat_i,
   output logic                       slot_answered_o,
 
-  // A record. It is taken with its header.
+  // A record. It is accepted with its header.
   input  logic     journal_valid_i,
   output logic     journal_ready_o,
   input  journal_t journal_i,
@@ -61,13 +61,13 @@ module kv_memory
   } state_e;
 
   state_e                       state_q;
-  logic                         journal_q;  // the one that is being written
-  logic                         journal_next_q;  // whose turn it is when both wait
+  logic                         journal_q;  // the current write is a record
+  logic                         journal_next_q;  // the next turn, when both wait, is the journal's
   logic                         journal;
   logic                         choose;
   logic         [IndexBits-1:0] index_q;
   value_bytes_t                 bytes;
-  value_beats_t                 left_q;  // beats of the value
+  value_beats_t                 left_q;  // beats of the value that remain
   logic                         command_valid;
   logic                         command_ready;
   logic                         commanded_q;
@@ -92,7 +92,7 @@ module kv_memory
   assign command_valid = state_q != Choose && !commanded_q;
   assign beat_word = state_q == Header ? word[5:0] : beat_word_q;
 
-  // Header beats. A slot's latest accepted version is that which was committed.
+  // Header beats. A slot's "latest accepted version" is the committed one.
   logic [BeatBits-1:0] slot_header;
   assign slot_header = swap_bytes(
       {
@@ -107,7 +107,7 @@ module kv_memory
       }
   );
 
-  // The first beat may go with the command, not before it.
+  // The first beat may be sent with the command, but not before it.
   logic command_seen;
   assign command_seen = commanded_q || command_ready;
 
@@ -123,7 +123,7 @@ module kv_memory
   assign journal_ready_o = state_q == Header && journal_q && beat_moves;
   assign journal_value_ready_o = state_q == Value && journal_q && beat_ready;
   assign slot_ready_o = !journal_q && beat_moves && beat.last;
-  // The value's first beat is read with the choice, the others when the one before is gone.
+  // The value's first beat is read when the write is selected, each further one when its predecessor leaves.
   assign beat_read_o = choose || (beat_moves && state_q == Value);
   assign beat_index_o = state_q == Value ? beat_index_q : '0;
 

@@ -1,12 +1,10 @@
-// Messages that are composed word by word, and go out as beats without a pause.
+// Buffer in which messages are composed word by word, and from which they leave as beats without gaps.
 //
-// A message is written in any order of its words, from word 0 on, and then closed. Behind its last word its last beat
-// is filled with zeros. `room_o` promises room for one message of up to 248 words and must be seen before its first
-// word is written.
+// A message is written word by word from word 0 on, and then closed. Its last beat is padded with zeros. `room_o`
+// guarantees room for one message of up to 248 words, and must be high before its first word is written.
 //
-// Latency: 4 cycles from closing to the first beat, and one for each word that is filled up. Throughput: one word
-// every cycle in, one beat every cycle out. Order: of closing. Stalls: `close_ready_o` while words are filled up or
-// 32 messages wait.
+// Latency: 4 cycles from closing to the first beat, and one for each word of padding. Throughput: one word in and one
+// beat out every cycle. Order: of closing. Stalls: `close_ready_o`, during padding or while 32 messages wait.
 module kv_message_buffer
   import weft_pkg::*;
   import engines_pkg::*;
@@ -20,10 +18,10 @@ module kv_message_buffer
   input  logic      [63:0] write_word_i,
   input  logic             close_valid_i,
   output logic             close_ready_o,
-  // Destinations, kind and length of the message that is closed.
+  // Destinations, kind and length of the message being closed.
   input  node_set_t        close_to_i,
   input  kind_e            close_kind_i,
-  // Never 0.
+  // In words; never 0.
   input  logic      [ 7:0] close_words_i,
   output logic             outgoing_valid_o,
   input  logic             outgoing_ready_i,
@@ -31,11 +29,11 @@ module kv_message_buffer
   output logic             attached_valid_o,
   input  logic             attached_ready_i,
   output beat_t            attached_o,
-  // No closed message is inside.
+  // No closed message is in the buffer.
   output logic             idle_o
 );
 
-  localparam int unsigned Depth = 512;  // beats: what one block RAM for each word of a beat has
+  localparam int unsigned Depth = 512;  // in beats: the depth of one block RAM for each word of a beat
   localparam int unsigned IndexBits = $clog2(Depth);
   localparam int unsigned Words = BeatBytes / 8;
 
@@ -45,15 +43,14 @@ module kv_message_buffer
     logic [7:0] words;
   } message_t;
 
-  // Of beats, with one bit more than an index: first of the message that is written, next to read, first that is not
-  // out.
+  // Indices of beats, with one bit more: first of the message being written; next to read; first that has not left.
   logic [IndexBits:0] base_q, fetch_q, front_q;
   logic [IndexBits:0] level;
   assign level  = base_q - front_q;
-  // A message has at most 32 beats.
+  // Room for one more message, which has at most 32 beats.
   assign room_o = !level[IndexBits] && level[IndexBits-1:5] != '1;
 
-  // Composing. Once a message is closed, its last beat is filled up, then it is handed on.
+  // Composition. When a message is closed, its last beat is padded, and then the message is queued.
 
   logic filling_q;
   logic [7:0] fill_q;
@@ -104,17 +101,17 @@ module kv_message_buffer
     .level_o    ()
   );
 
-  // Going out. A message is offered when its first beat is there.
+  // Output. A message is offered when its first beat has been read.
 
   logic loaded_q, offered_q, told_q;
-  logic [4:0] beats_q;  // to be read yet
-  logic [4:0] beats;  // of the message at hand, but one
+  logic [4:0] beats_q;  // beats that remain to be read
+  logic [4:0] beats;  // beats of the current message, less one
   logic begin_message, next_beat, read;
   assign beats = 5'((waiting.words - 1'b1) >> 3);
   assign begin_message = waiting_valid && !offered_q;
   assign next_beat = loaded_q && attached_ready_i;
   assign read = begin_message || (next_beat && beats_q != '0);
-  // Both of its halves are gone.
+  // Both the message and its beats have been accepted.
   assign waiting_take = offered_q && (told_q || outgoing_ready_i) && (!loaded_q || (attached_ready_i && beats_q == '0));
 
   for (genvar i = 0; i < Words; i++) begin : gen_words

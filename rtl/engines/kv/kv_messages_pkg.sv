@@ -1,7 +1,8 @@
-// The key-value engine's messages, byte by byte: the twin of crates/engines/kv/src/message.rs, which lists the fields.
+// The byte layouts of the key-value engine's messages. Twin of crates/engines/kv/src/message.rs, which lists the
+// fields.
 //
-// Here a header is written as text is read, the first byte on top, and `lanes` turns it to the order of a beat, byte
-// 0 in the lowest lane. All integers are big-endian.
+// The functions here build a header in reading order, with the first byte in the top bits. `lanes` converts it to the
+// order of a beat, with byte 0 in the lowest lane. All integers are big-endian.
 package kv_messages_pkg;
 
   import weft_pkg::BeatBits;
@@ -9,31 +10,31 @@ package kv_messages_pkg;
   import engines_pkg::*;
   import kv_pkg::*;
 
-  // Bytes before the value; where there is a key, it is included.
+  // Header sizes: the bytes before the value. They include the key, where there is one.
   localparam int unsigned RequestHeaderBytes = 32 + KeyBytes;
   localparam int unsigned ReplyHeaderBytes = 40;
   localparam int unsigned WriteHeaderBytes = 48 + KeyBytes;
   localparam int unsigned StateChunkHeaderBytes = 32;
-  // Whole messages.
+  // Sizes of complete messages.
   localparam int unsigned AcknowledgeBytes = 24;
   localparam int unsigned CommitBytes = 16;
   localparam int unsigned StateRequestBytes = 16;
-  // A Sealed without cuts, and each cut.
+  // Sizes of a Sealed without cuts, and of each cut.
   localparam int unsigned SealedHeaderBytes = 16 + 8 * NodesMax;
   localparam int unsigned SealedCutBytes = 8 + 8 * NodesMax;
   localparam int unsigned SealedCutsMax = 4;
 
-  // `next` of a StateChunk that is the last.
+  // Value of `next` in the last StateChunk.
   localparam logic [31:0] TransferEnd = '1;
 
-  // Between text, the first byte on top, and a beat, the first byte in the lowest lane. Its own inverse.
+  // Converts between reading order (first byte on top) and a beat (first byte in the lowest lane). Its own inverse.
   function automatic logic [BeatBits-1:0] lanes(logic [BeatBits-1:0] text);
     logic [BeatBits-1:0] beat;
     for (int unsigned i = 0; i < BeatBytes; i++) beat[8*i+:8] = text[BeatBits-1-8*i-:8];
     return beat;
   endfunction
 
-  // The order of the bytes of one word turned round.
+  // Reverses the bytes of one word.
   function automatic logic [63:0] word_lanes(logic [63:0] word);
     logic [63:0] turned;
     for (int unsigned i = 0; i < 8; i++) turned[8*i+:8] = word[63-8*i-:8];
@@ -78,7 +79,7 @@ package kv_messages_pkg;
     return lanes(BeatBits'({epoch, attempt, 8'(sessions), 24'd0, from}) << (BeatBits - 8 * StateRequestBytes));
   endfunction
 
-  // Up to the records.
+  // The header in front of the records.
   function automatic logic [BeatBits-1:0] state_chunk_header(epoch_t epoch, logic [31:0] attempt, logic sessions,
                                                              logic last, logic [31:0] from, logic [31:0] next,
                                                              number_t tag);
@@ -86,9 +87,9 @@ package kv_messages_pkg;
                  << (BeatBits - 8 * StateChunkHeaderBytes));
   endfunction
 
-  // Whole messages, as they are given to kv_outgoing.
+  // Complete messages, in the form that kv_outgoing takes.
 
-  // The answer to `asker`; its value, if it has one, comes from `source`.
+  // The reply to `asker`; its value, if it has one, is read from `source`.
   function automatic outgoing_t reply(asker_t asker, reply_status_e status, version_t version, epoch_t epoch,
                                       node_set_t full, value_source_e source, value_bytes_t value_bytes,
                                       stream_t stream, window_place_t place);
@@ -106,7 +107,7 @@ package kv_messages_pkg;
     return message;
   endfunction
 
-  // The answer to `asker` without a value.
+  // The reply to `asker` without a value.
   function automatic outgoing_t plain_reply(asker_t asker, reply_status_e status, version_t version, epoch_t epoch,
                                             node_set_t full);
     return reply(asker, status, version, epoch, full, ValueNone, '0, '0, '0);
@@ -140,7 +141,7 @@ package kv_messages_pkg;
     return message;
   endfunction
 
-  // A message that is its header.
+  // A message that consists of its header.
   function automatic outgoing_t short_message(node_set_t to, kind_e message_kind, logic [BeatBits-1:0] header,
                                               logic [6:0] header_bytes);
     outgoing_t message;

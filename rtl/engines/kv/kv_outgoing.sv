@@ -1,15 +1,14 @@
-// Gives out the engine's messages: takes requests of several blocks in fair turns, and puts headers and values
-// together.
+// Sends the engine's messages: takes requests of several blocks round-robin, and joins headers and values.
 //
-// A value lies behind the header: at byte 40 (Reply) or, if it is of a window, also at byte 56 (Write). A requester
-// may attach a value for a header of 40 bytes, or a whole payload without a header. Values come as beats that are
-// zero behind their end, and so does what goes out. Values of a window are asked for when their request is the next
-// to go out, which may be before the message at hand has ended. A message is offered when the first beat of its value
-// is there; the others must follow without a pause.
+// A value follows the header: at byte 40 (Reply) or, for a value from a window, also at byte 56 (Write). A requester
+// may attach a value to a header of 40 bytes, or a whole payload without a header. The beats of values are zero
+// behind their end, and so are the beats that leave. A value in a window is requested when its request is the next to
+// be sent, which may be before the current message has ended. A message is offered when the first beat of its value
+// has arrived; the others must follow without a gap.
 //
-// Latency: 1 cycle from a request without a value to its message and first beat; with a value, the cycle in which its
-// first beat comes. Throughput: a beat every cycle, also from message to message. Order: kept for each requester.
-// Stalls: requests, until their message is the next to go out.
+// Latency: 1 cycle from a request without a value to its message and first beat; with a value, the message leaves in
+// the cycle in which the value's first beat arrives. Throughput: a beat every cycle, also from message to message.
+// Order: kept for each requester. Stalls: requests, until their message is the next to be sent.
 module kv_outgoing
   import weft_pkg::*;
   import engines_pkg::*;
@@ -17,11 +16,11 @@ module kv_outgoing
   import kv_messages_pkg::*;
 #(
   parameter int unsigned         N             = 4,
-  // Requesters with headers of more than 40 bytes, ...
+  // Set of requesters with headers of more than 40 bytes, ...
   parameter logic        [N-1:0] HasLongHeader = N'(4'b0001),
-  // ... attach values behind a header of 40 bytes, ...
+  // ... that attach values to a header of 40 bytes, ...
   parameter logic        [N-1:0] AttachesValue = N'(4'b0100),
-  // ... or attach payloads and have no header at all. The last two sets hold at most one requester each.
+  // ... or that attach whole payloads without a header. Each of the last two sets has at most one member.
   parameter logic        [N-1:0] AttachesWhole = N'(4'b1000)
 ) (
   input  logic                           clk_i,
@@ -30,11 +29,11 @@ module kv_outgoing
   input  logic            [       N-1:0] request_valid_i,
   output logic            [       N-1:0] request_ready_o,
   input  outgoing_t       [       N-1:0] request_i,
-  // Behind its request; all beats but the last are full, and they do not pause.
+  // Attached values, each after its request; all beats but the last are full, and there are no gaps.
   input  logic            [       N-1:0] attached_valid_i,
   output logic            [       N-1:0] attached_ready_o,
   input  beat_t           [       N-1:0] attached_i,
-  // Values of windows: in the order of requests; the beats of one do not pause.
+  // Reads of values in windows, in the order of requests; the beats of one value have no gaps.
   output logic                           value_read_valid_o,
   input  logic                           value_read_ready_i,
   output stream_t                        value_read_stream_o,
@@ -49,7 +48,7 @@ module kv_outgoing
   output logic                           body_valid_o,
   input  logic                           body_ready_i,
   output beat_t                          body_o,
-  // The place of a window that a taken request still reads: it must not be written.
+  // The window slot that an accepted request still reads, and that must not be overwritten.
   output logic                           reading_valid_o,
   output stream_t                        reading_stream_o,
   output window_place_t                  reading_place_o,
@@ -58,20 +57,20 @@ module kv_outgoing
 
   localparam int unsigned IndexBits = $clog2(N);
   typedef logic [BeatBits-1:0] data_t;
-  // Beginning of a value.
+  // Bit offset of a value behind a short header, and behind a long one.
   localparam int unsigned Near = 8 * ReplyHeaderBytes;
   localparam int unsigned Far = 8 * WriteHeaderBytes;
-  // Counts beats of a message.
+  // Number of beats of a message.
   typedef logic [4:0] count_t;
 
-  // The next request.
+  // Selection of the next request.
 
   logic some, take, free, wants_window, value_some;
   logic      [IndexBits-1:0] grant;
   outgoing_t [          3:0] choice;
   outgoing_t                 request;
   logic                      asked_q;
-  /* verilator lint_off UNUSEDSIGNAL */  // beats of no more than 1 KiB are asked for
+  /* verilator lint_off UNUSEDSIGNAL */  // values have at most 1 KiB
   logic      [         15:0] value_last;
   /* verilator lint_on UNUSEDSIGNAL */
 
@@ -92,7 +91,8 @@ module kv_outgoing
     .grant_o    (grant)
   );
 
-  // Requesters that have no header, or a short one, take no part in the choice of it.
+  // Requesters without a header, or with a short one, are left out of the multiplexers of the parts that they do not
+  // have.
   always_comb begin
     for (int unsigned i = 0; i < 4; i++) begin
       choice[i] = i < N ? request_i[i%N] : '0;
@@ -117,11 +117,11 @@ module kv_outgoing
     else if (value_read_valid_o && value_read_ready_i) asked_q <= 1'b1;
   end
 
-  // The message that goes out.
+  // The current message.
 
   logic busy_q, message_done_q, body_done_q;
   logic message_fire, body_fire, body_last, finish;
-  // Source of the message's value.
+  // Source of the current message's value.
   logic value_q, window_q, table_q, whole_q;
   // The value is at byte 56.
   logic                   far_q;
@@ -134,11 +134,11 @@ module kv_outgoing
   count_t                 value_last_q;
   stream_t                stream_q;
   window_place_t          place_q;
-  // Whether the beat at hand takes one of the value, and whether that is there.
+  // Whether the current beat needs a beat of the value, and whether that is available.
   logic                   takes_value;
   logic                   value_valid;
   logic                   offer;
-  /* verilator lint_off UNUSEDSIGNAL */  // a message has no more than 2 KiB
+  /* verilator lint_off UNUSEDSIGNAL */  // a message has at most 2 KiB
   message_bytes_t         last_byte;
   /* verilator lint_on UNUSEDSIGNAL */
   logic           [N-1:0] owner;
@@ -221,13 +221,13 @@ module kv_outgoing
   assign value_beat_ready_o = busy_q && window_q && takes_value && !body_done_q && body_ready_i;
   assign attached_ready_o = busy_q && takes_value && !body_done_q && body_ready_i ? owner : '0;
 
-  // The front of a beat: of the header, then what was left of a beat of the value.
+  // The lower part of a beat: of the header, or what is left of the previous beat of the value.
 
   logic [Near-1:0] header_q;
   logic [Near-1:0] rest_q;
-  // Zero but in a Write.
+  // Zero except in a Write.
   logic [Far-1:Near] middle_q;
-  // The current beat is the first.
+  // The current beat is the first of its message.
   logic first_q;
 
   always_ff @(posedge clk_i) begin
@@ -243,7 +243,8 @@ module kv_outgoing
     else if (body_fire) first_q <= 1'b0;
   end
 
-  // The middle is of the front, if that is long or there is no value, or begins a value.
+  // The bytes between the two offsets belong to the lower part, if that is long or there is no value, or start a
+  // value.
   typedef enum logic [1:0] {
     MiddleFront,
     MiddleWindow,
@@ -278,7 +279,7 @@ module kv_outgoing
   assign body_o.last  = body_last;
   assign body_o.empty = body_last ? -bytes_q[5:0] : '0;
 
-  // Checks.
+  // Assertions.
 
   always_ff @(posedge clk_i) begin
     if (rst_ni && take) begin

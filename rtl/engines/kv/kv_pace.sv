@@ -1,12 +1,12 @@
-// When to say something again: the twin of `Pace` in crates/engines/kv/src/stream.rs, for all timers of the engine.
+// Retransmission timers of the engine, all in one block. Twin of `Pace` in crates/engines/kv/src/stream.rs.
 //
-// A pace waits for an interval without progress, which doubles up to a limit each time it has run out. Its timer
-// looks at the clock when it fires and is only ever moved to an earlier time, so that progress, which is frequent,
-// moves no timer.
+// A pace (timer with back-off) waits for an interval without progress; the interval doubles, up to a limit, each time
+// it expires. The timer is only ever moved to an earlier time; when it fires, it checks the clock. So progress, which
+// is frequent, moves no timer.
 //
-// One command may do several things, in this order: `fire` (the timer has fired), `progress` (something moved, or
-// begins to be outstanding), `arm` (set the timer, if it is not set to that time or an earlier one). Latency: 2
-// cycles to `done_o` and to the timer. Throughput: one command every 2 cycles. Order: kept.
+// One command may combine several actions, in this order: `fire` (the timer has fired), `progress` (some progress was
+// made, or waiting begins), `arm` (set the timer, unless it is set to that time or an earlier one). Latency: 2 cycles
+// to `done_o` and to the timer. Throughput: one command every 2 cycles. Order: kept.
 module kv_pace
   import weft_pkg::*;
   import kv_pkg::*;
@@ -16,7 +16,7 @@ module kv_pace
   input  logic                    clk_i,
   input  logic                    rst_ni,
   input  cycles_t                 now_i,
-  // The first interval, and the longest; of at most 32 bits.
+  // The first and the longest interval, in cycles; at most 32 bits.
   input  cycles_t                 first_i,
   input  cycles_t                 most_i,
   // Stops the timer.
@@ -28,7 +28,7 @@ module kv_pace
   input  logic                    progress_i,
   input  logic                    arm_i,
   output logic                    done_o,
-  // With `done_o`, after `fire`: it is time to speak.
+  // Valid with `done_o` after `fire`: a retransmission is due.
   output logic                    due_o,
   output logic                    timer_valid_o,
   output logic    [$clog2(N)-1:0] timer_o,
@@ -55,7 +55,7 @@ module kv_pace
   cycles_t   set_at_q;
   cycles_t   now_q;
 
-  // The first of the two cycles reads, the second decides.
+  // The first of the two cycles reads the pace, the second updates it.
 
   assign command_ready_o = !busy_q;
 
@@ -112,7 +112,7 @@ module kv_pace
     end
   end
 
-  // A fired pace is armed by a later command, after the messages that are due.
+  // After it has fired, a pace is armed by a later command, when the messages that are due have been sent.
   always_ff @(posedge clk_i) begin
     if (rst_ni && command_valid_i) assert (!fire_i || !progress_i && !arm_i);
   end

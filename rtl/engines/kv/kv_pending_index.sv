@@ -1,28 +1,28 @@
-// The entries of all windows, and for each stream an index of those that change the table and are not yet retired.
+// The entries of all windows, and for each stream an index of its unretired entries that change the table.
 //
-// The index hashes keys to lists. A list's head is the number of the entry that was pushed to it last, and each entry
-// tells which one was the head before it. Nothing is ever removed: a link is followed only if it leads to an
-// unretired entry that is older than the one that it comes from. Links have no more bits than that needs, and heads
-// are not even cleared, since a link that has outlived its entry can only lead to entries of other lists: if an entry
-// of the list itself were unretired, the head would have been set by it. Their keys differ, so the search finds
-// nothing there, and it ends, because numbers fall from step to step. The user keeps the numbers of unretired entries
-// within WindowEntries of one another.
+// The index hashes keys to linked lists. A list's head is the number of the entry that was pushed last, and each
+// entry holds the number of the head before it. Nothing is ever removed. Instead, a link is followed only if it leads
+// to an unretired entry that is older than the entry that it comes from. Links have just enough bits for this test,
+// and heads are never cleared. A stale link can only lead to entries of other lists: an unretired entry of the same
+// list would have replaced the head. Entries of other lists have different keys, so the search does not match them,
+// and it ends because the numbers decrease from step to step. The user keeps the numbers of unretired entries within
+// WindowEntries of one another.
 //
-// Entries lie in an UltraRAM of two ports: one for finds and reader A, the other for pushes and reader B.
+// The entries are in an UltraRAM with two ports: one for finds and reader A, the other for pushes and reader B.
 //
 // Latency: a push 1 cycle after it is offered; a read 2 cycles; a find 2 cycles if the list's head is retired, 3 if
-// the newest entry of the list decides, 2 more for each further one. Throughput: a push every 2 cycles, a read every
-// cycle at each reader, one find at a time. Order: a find sees the pushes before it and none after it. Stalls: pushes
-// during a find; A when a find reads; B when a push writes.
+// the newest entry of the list decides, and 2 more for each further one. Throughput: a push every 2 cycles, a read
+// every cycle at each reader, one find at a time. Order: a find sees exactly the pushes before it. Stalls: pushes,
+// during a find; A, when a find reads; B, when a push writes.
 module kv_pending_index
   import kv_pkg::*;
 #(
-  // For each stream; a power of two up to 1024.
+  // Lists for each stream; a power of two up to 1024.
   parameter int unsigned Lists = 512
 ) (
   input  logic     clk_i,
   input  logic     rst_ni,
-  // Numbers of a stream in their order. An entry that is not indexed cannot be found.
+  // Entries of a stream are pushed in the order of their numbers. An entry that is not indexed cannot be found.
   input  logic     push_valid_i,
   output logic     push_ready_o,
   input  stream_t  push_stream_i,
@@ -34,13 +34,13 @@ module kv_pending_index
   input  stream_t  read_a_stream_i,
   input  number_t  read_a_number_i,
   output logic     read_a_done_o,
-  output entry_t   read_a_o,               // until the next read at A or find
+  output entry_t   read_a_o,               // stable until the next read at A or find
   input  logic     read_b_valid_i,
   output logic     read_b_ready_o,
   input  stream_t  read_b_stream_i,
   input  number_t  read_b_number_i,
   output logic     read_b_done_o,
-  output entry_t   read_b_o,               // until the next read at B
+  output entry_t   read_b_o,               // stable until the next read at B
   input  logic     find_valid_i,
   output logic     find_ready_o,
   input  stream_t  find_stream_i,
@@ -50,18 +50,18 @@ module kv_pending_index
   input  number_t  find_committed_i,
   input  number_t  find_below_i,           // all ones: no limit
   output logic     find_done_o,
-  output logic     find_hit_o,             // these with `find_done_o`
+  output logic     find_hit_o,             // valid with `find_done_o`, like the next two
   output number_t  find_number_o,
   output entry_t   find_entry_o,
   input  lengths_t retired_i,
-  // Forgets all entries, while `idle_o`.
+  // Drops all entries; only while `idle_o`.
   input  logic     clear_i,
   output logic     idle_o
 );
 
   localparam int unsigned ListBits = $clog2(Lists);
 
-  // An entry's number less 1 in the circle of twice a window: its low bits are its place.
+  // An entry's number less 1, modulo twice the window; its low bits are its slot.
   typedef logic [$bits(window_place_t):0] link_t;
   typedef logic [ListBits-1:0] list_t;
 
@@ -74,10 +74,10 @@ module kv_pending_index
 
   typedef enum logic [2:0] {
     Idle,
-    Push,   // the head of its list is known
-    Head,   // the same, of a find
-    Match,  // an entry is known
-    Step,   // to the entry before it
+    Push,   // the head of the list has been read
+    Head,   // the head of the list has been read, for a find
+    Match,  // an entry has been read
+    Step,   // moves to the entry before it
     Done
   } state_e;
 
@@ -90,15 +90,15 @@ module kv_pending_index
   logic find_starts;
   logic push_writes;
 
-  // Low bits of the number of each stream's last entry.
+  // Low bits of the number of each stream's newest entry.
   link_t [Streams-1:0] newest_q;
 
-  // The entry sought: links count from the first unretired entry.
+  // The search: links are counted relative to the first unretired entry.
   stream_t stream_q;
   key_t    key_q;
   link_t   retired_q;
-  link_t   limit_q;   // matches are below
-  link_t   offset_q;  // of the entry that is looked at
+  link_t   limit_q;   // only entries below this can match
+  link_t   offset_q;  // the entry that is being examined
   link_t   previous_q;
   logic    hit_q;
 
@@ -111,7 +111,7 @@ module kv_pending_index
   logic    previous_leads;
   logic    match;
 
-  // Port A of the entries' memory, and the register behind it.
+  // Port A of the entries' memory, and its output register.
   logic    find_reads;
   logic    fetch_a;
   link_t   find_link;
@@ -138,7 +138,7 @@ module kv_pending_index
   assign find_entry_o = stored_a_q.entry;
   assign idle_o = state_q == Idle && !fetched_a_q && !fetched_b_q;
 
-  // Heads.
+  // Heads of the lists.
 
   ram #(
     .T    (link_t),
@@ -153,8 +153,8 @@ module kv_pending_index
     .read_data_o    (head)
   );
 
-  // A find's bounds. Everything is counted from the first unretired entry, so that differences in the circle are
-  // differences of numbers.
+  // Bounds of a find. All are relative to the first unretired entry, so that modular differences equal differences of
+  // numbers.
 
   assign retired = link_t'(retired_i[find_stream_i]);
 
@@ -163,10 +163,10 @@ module kv_pending_index
     if (find_committed_only_i) limit = link_t'(find_committed_i) - retired;
   end
 
-  logic    limited_q;  // by `below_q`
-  // One bit more: negative if nothing is below.
+  logic    limited_q;  // `below_q` limits the search
+  // With one more bit: negative if no entry is below the limit.
   logic [$bits(link_t):0] below_q;
-  link_t   live_q;     // unretired entries
+  link_t   live_q;     // number of unretired entries
   link_t   bound;
 
   assign bound = !limited_q ? limit_q : below_q[$bits(
@@ -229,7 +229,7 @@ module kv_pending_index
     end
   end
 
-  // Entries.
+  // Storage of the entries.
 
   localparam int unsigned Depth = Streams * WindowEntries;
   typedef logic [$clog2(Depth)-1:0] address_t;
@@ -292,7 +292,7 @@ module kv_pending_index
     end
   end
 
-  // Checks.
+  // Assertions.
 
   always_ff @(posedge clk_i) begin
     if (rst_ni) begin

@@ -1,24 +1,24 @@
-// Sizes and types of the key-value engine: the twin of crates/engines/kv, whose documentation describes the protocol.
+// Sizes and types of the key-value engine. Twin of crates/engines/kv, whose documentation describes the protocol.
 package kv_pkg;
 
   import weft_pkg::*;
   import engines_pkg::*;
 
-  // Sizes. All nodes of a cluster use the same; `Parameters` of the Rust twin must be set to them.
-  localparam int unsigned KeyBytes = 8;  // 8, 16, ... 40: header and key of a slot are one beat
+  // Sizes. They must be equal at all nodes of a cluster, and equal to `Parameters` of the Rust twin.
+  localparam int unsigned KeyBytes = 8;  // a multiple of 8, at most 40: header and key of a slot are one beat
   localparam int unsigned ValueBytesMax = 1024;
   localparam int unsigned Streams = 8;  // nodes of a cluster
   localparam int unsigned WindowEntries = 256;
   localparam int unsigned WaitingReads = 256;
   localparam int unsigned BucketsMax = 16_384;
   localparam int unsigned Ways = 32;
-  localparam int unsigned SessionsMax = 256;  // that a leader admits
+  localparam int unsigned SessionsMax = 256;  // clients that a leader admits
   localparam int unsigned SessionRoom = 2048;  // SessionsMax + (Streams - 1) * WindowEntries
   localparam int unsigned SessionPlaces = 16;
-  localparam int unsigned Burst = 64;  // writes that are sent again at once
+  localparam int unsigned Burst = 64;  // writes in one burst of retransmissions
   localparam int unsigned ChunkBytes = 1280;  // payload of a StateChunk
-  localparam int unsigned ChunksMax = 16;  // that answer one StateRequest
-  localparam int unsigned ScanMax = 1024;  // buckets or session places that are looked at for one StateRequest
+  localparam int unsigned ChunksMax = 16;  // maximum number of chunks in answer to one StateRequest
+  localparam int unsigned ScanMax = 1024;  // buckets or session places examined for one StateRequest
   localparam cycles_t Retransmit = 500_000;  // 2 ms
   localparam cycles_t RetransmitMax = 16_000_000;  // 64 ms
   localparam cycles_t SessionIdle = 48'd15_000_000_000;  // 60 s
@@ -29,10 +29,10 @@ package kv_pkg;
   // A slot in memory: a beat of header and key, then the value from the next beat on.
   localparam int unsigned SlotBytes = BeatBytes + ValueBytesMax;
 
-  typedef logic [KeyBits-1:0] key_t;  // the first byte on top
+  typedef logic [KeyBits-1:0] key_t;  // first byte in the top bits
   typedef logic [$clog2(Streams)-1:0] stream_t;
-  typedef logic [39:0] number_t;  // of a write in its stream, from 1
-  typedef logic [63:0] version_t;  // epoch, then number in 40 bits
+  typedef logic [39:0] number_t;  // number of a write in its stream, from 1
+  typedef logic [63:0] version_t;  // epoch, then the number in 40 bits
   typedef logic [$clog2(WindowEntries)-1:0] window_place_t;  // (number - 1) modulo WindowEntries
   typedef logic [$clog2(BucketsMax)-1:0] bucket_t;
   typedef logic [$clog2(Ways)-1:0] way_t;
@@ -42,17 +42,17 @@ package kv_pkg;
   typedef logic [7:0] partition_t;
   typedef number_t [Streams-1:0] lengths_t;
 
-  // Where a key belongs, all from its hash: bucket = low bits (masked by the table's size), way = bits 32 to 36,
-  // tag = bits 53 to 63, 1 if they are zero. The partition is the low 8 bits of the bucket.
+  // The place of a key, from its hash: bucket = low bits (masked by the table's size), way = bits 32 to 36, tag =
+  // bits 53 to 63, or 1 if those are zero. The partition is the low 8 bits of the bucket.
   typedef struct packed {
     bucket_t bucket;
     way_t    way;
     tag_t    tag;
   } place_t;
 
-  // Content of a way of a bucket, on chip. All zero: free.
+  // On-chip entry of one way of a bucket. All zero: the way is free.
   typedef struct packed {
-    value_beats_t beats;  // of the committed value
+    value_beats_t beats;  // length of the committed value in beats
     tag_t         tag;
   } tag_entry_t;
 
@@ -94,19 +94,19 @@ package kv_pkg;
     RoleLost
   } role_e;
 
-  // Client and request, for the reply.
+  // Client and request to which a reply belongs.
   typedef struct packed {
     caller_t     caller;
     logic [63:0] client;
     logic [63:0] request;
   } asker_t;
 
-  // Operations that the intake makes of events.
+  // Operations, to which the intake converts events.
   typedef enum logic [3:0] {
     OpReset,
     OpConfigure,
     OpRequest,
-    OpBadRequest,    // to be refused; `asker` says to whom, if `identified`
+    OpBadRequest,    // an invalid request; the reply goes to `asker` if it is `identified`
     OpWrite,
     OpAcknowledge,
     OpCommit,
@@ -114,8 +114,8 @@ package kv_pkg;
     OpStateRequest,
     OpStateChunk,    // the payload follows as beats
     OpTimer,
-    OpMalformed,     // to be counted
-    OpNothing        // ends a batch, maybe
+    OpMalformed,     // a malformed message, which is only counted
+    OpNothing        // an event without an operation; it may end a batch
   } op_kind_e;
 
   typedef struct packed {
@@ -123,16 +123,16 @@ package kv_pkg;
     logic            last;
     node_t from;
     logic            identified;   // OpBadRequest
-    asker_t          asker;        // OpRequest, OpBadRequest; of OpWrite client and request
+    asker_t          asker;        // OpRequest, OpBadRequest; for OpWrite client and request
     operation_kind_e operation;
     reply_status_e   status;       // OpWrite
     epoch_t          epoch;
-    number_t         number;       // OpWrite; what does not fit in 40 bits makes the message malformed
+    number_t         number;       // OpWrite; a number of more than 40 bits makes the message malformed
     number_t         accepted;     // OpAcknowledge
     number_t         committed;    // OpWrite, OpAcknowledge, OpCommit
     logic            gap;          // OpAcknowledge
     logic            asks;         // OpAcknowledge
-    version_t        version;      // OpWrite; of OpRequest the expected one
+    version_t        version;      // OpWrite: its version; OpRequest: the expected version
     key_t            key;
     place_t          place;
     value_bytes_t    value_bytes;  // OpRequest, OpWrite: the value follows as beats
@@ -146,20 +146,20 @@ package kv_pkg;
   typedef struct packed {
     operation_kind_e operation;
     reply_status_e   status;
-    logic            led;          // by this node: `asker.caller` is to be answered
+    logic            led;          // this node leads it, so `asker.caller` is to be answered
     asker_t          asker;
     version_t        version;
     key_t            key;
     place_t          place;
     value_bytes_t    value_bytes;
-    logic            reserved;     // a way of its bucket is reserved for it
+    logic            reserved;     // a way of the entry's bucket is reserved for it
   } entry_t;
 
-  // Messages that go out: `header` (a whole number of 64-bit words, first byte in the lowest lane), then a value.
+  // Outgoing messages: `header` (a whole number of 64-bit words, first byte in the lowest lane), then a value.
   typedef enum logic [1:0] {
     ValueNone,
-    ValueWindow,   // of an entry of a window
-    ValueAttached  // as beats of a stream beside the message
+    ValueWindow,   // the value of an entry in a window
+    ValueAttached  // sent as beats beside the message
   } value_source_e;
 
   typedef struct packed {
@@ -177,10 +177,10 @@ package kv_pkg;
 
   // Lookups in the table.
   typedef enum logic [1:0] {
-    LookupRead,  // the value of a key
-    LookupFind,  // its version only
-    LookupPass,  // nothing: keeps its turn among the others
-    LookupFetch  // the slot at (bucket, way) of `place`
+    LookupRead,  // reads the value of a key
+    LookupFind,  // reads its version only
+    LookupPass,  // reads nothing: keeps its position in the order of results
+    LookupFetch  // reads the slot at (bucket, way) of `place`
   } lookup_kind_e;
 
   typedef struct packed {
@@ -193,14 +193,14 @@ package kv_pkg;
   typedef struct packed {
     lookup_kind_e kind;
     logic         found;
-    key_t         key;          // of the slot, for LookupFetch; else as asked
-    place_t       place;        // as asked
+    key_t         key;          // LookupFetch: the key of the slot; otherwise the requested key
+    place_t       place;        // as requested
     version_t     version;
     value_bytes_t value_bytes;
     asker_t       asker;
   } looked_up_t;
 
-  // Operations on the table.
+  // Changes of the table.
   typedef struct packed {
     logic         deletes;
     logic         newer_only;   // only if the slot is absent or has a lower version
@@ -208,18 +208,18 @@ package kv_pkg;
     place_t       place;
     version_t     version;
     value_bytes_t value_bytes;  // the value follows as beats
-    logic         reserved;     // gives the bucket's reservation back
-    logic         counts;       // an entry of `stream`, to be reported as retired
+    logic         reserved;     // releases the bucket's reservation
+    logic         counts;       // it is an entry of `stream`, to be reported as retired
     stream_t      stream;
   } apply_t;
 
   // Sessions.
   typedef enum logic [2:0] {
-    SessionBegin,   // look up; if never seen and `room`, admit the client and mark the request pending
-    SessionRecord,  // the request was applied and ended so
+    SessionBegin,   // looks up the request; admits a new client if `room`, and marks the request pending
+    SessionRecord,  // the request was applied, with this result
     SessionCancel,  // the request is no longer in this node's window
-    SessionExport,  // the session at place `index`, as words
-    SessionClear    // forget all
+    SessionExport,  // outputs the session at place `index` as words
+    SessionClear    // clears all sessions
   } session_command_e;
 
   typedef struct packed {
@@ -233,14 +233,14 @@ package kv_pkg;
   } session_request_t;
 
   typedef enum logic [2:0] {
-    SeenAdmitted,   // never seen, and now pending
-    SeenNoRoom,     // never seen, and there was no `room`
-    SeenRefused,    // never seen, and the node remembers as many clients as it can
+    SeenAdmitted,   // a new request, now marked pending
+    SeenNoRoom,     // a new client, and there was no `room`
+    SeenRefused,    // a new client, and the node has reached its limit of sessions
     SeenRecorded,
     SeenIgnored,    // pending or superseded
     SessionUsed,    // SessionExport: the words follow
-    SessionUnused,  // SessionExport: nothing there
-    SessionEnd      // SessionExport: behind the last place
+    SessionUnused,  // SessionExport: the place is unused
+    SessionEnd      // SessionExport: `index` is past the last place
   } session_verdict_e;
 
   typedef struct packed {
@@ -249,7 +249,7 @@ package kv_pkg;
     version_t         version;
   } session_answer_t;
 
-  // Planted bugs, for tests of the checkers only; the twins of `PlantedBug` in crates/engines/kv.
+  // Planted bugs, for tests of the checkers only. Twins of `PlantedBug` in crates/engines/kv.
   typedef enum logic [2:0] {
     BugNone,
     BugAcknowledgeBeforeReplicating,
@@ -261,18 +261,18 @@ package kv_pkg;
 
   // Commands of kv_streams to kv_control, one at a time.
   typedef enum logic [3:0] {
-    ViewForget,     // no view change has taken place
-    ViewBegin,      // with the node's own word
-    ViewHear,       // what `from` says; its payload follows. Counts only with `take`
-    ViewTell,       // the node's own word, to all of `to`
-    ViewDecide,     // where do the streams end?
-    CutRemember,    // the last decision was carried out
-    CutForget,      // all of them
-    TransferBegin,  // everything has to come
-    TransferStop,   // nothing has to come; with `take`, attempts are counted anew
-    TransferAsk,    // asks again, with a new attempt
-    TransferTake,   // a chunk of `from`; its payload follows. Counts only with `take`
-    TransferGive    // answers `from`
+    ViewForget,     // resets the state of view changes
+    ViewBegin,      // starts a view change; stores the node's own report
+    ViewHear,       // the report of `from`, as payload. Only evaluated with `take`
+    ViewTell,       // sends the node's own report to all of `to`
+    ViewDecide,     // determines where the streams end
+    CutRemember,    // the last decision was executed: remembers it
+    CutForget,      // drops all remembered cuts
+    TransferBegin,  // starts a transfer of the whole state
+    TransferStop,   // ends the transfer; with `take`, attempts are numbered from the start
+    TransferAsk,    // repeats the request under a new attempt number
+    TransferTake,   // a chunk of `from`, as payload. Only evaluated with `take`
+    TransferGive    // answers the StateRequest of `from`
   } control_command_e;
 
   typedef struct packed {
@@ -287,14 +287,14 @@ package kv_pkg;
 
   typedef enum logic [1:0] {
     ControlDone,
-    ControlMalformed,  // ViewHear, TransferTake: the header; nothing was taken
+    ControlMalformed,  // ViewHear, TransferTake: malformed header; nothing was changed
     ControlUndecided,  // ViewDecide
     ControlLost        // ViewDecide
   } control_verdict_e;
 
   typedef struct packed {
     control_verdict_e verdict;
-    node_set_t        heard;    // ViewHear: whom the sender has heard
+    node_set_t        heard;    // ViewHear: the nodes from which the sender has a report
     logic             asked;    // a StateRequest was sent
     logic             moved;    // TransferTake: the chunk was installed
   } control_answer_t;
@@ -304,13 +304,14 @@ package kv_pkg;
     logic chunks_sent;
     logic chunks_installed;
     logic chunks_stale;
-    logic dropped_malformed;      // a chunk's records; what ControlMalformed says, kv_streams counts
-    logic dropped_wrong_role;     // a chunk of a node that is no full member
-    logic dropped_contradiction;  // a chunk of what this node has not accepted
+    // malformed records of a chunk; kv_streams counts the malformed headers (ControlMalformed)
+    logic dropped_malformed;
+    logic dropped_wrong_role;     // a chunk of a node that is not a full member
+    logic dropped_contradiction;  // a chunk of entries that this node has not accepted
   } kv_control_events_t;
 
-  // Events of kv, named as the counters of crates/engines/kv/src/counters.rs; how many in this cycle where more than
-  // one is possible. The last ones are of the gates alone.
+  // Events of kv, named as the counters of crates/engines/kv/src/counters.rs; fields of several bits are counts. The
+  // last three exist in the gateware only.
   typedef struct packed {
     logic [1:0] reads;
     logic       reads_waited;
@@ -340,12 +341,13 @@ package kv_pkg;
     logic [1:0] dropped_contradiction;
     logic       configurations_ignored;
     logic       sessions_evicted_early;
-    logic       reads_from_window;       // of `reads`
-    logic       reads_in_one_access;     // of the memory
+    logic       reads_from_window;       // those of `reads` that the window answered
+    logic       reads_in_one_access;     // reads with a single access to memory
     logic       applies_without_room;    // must not happen
   } kv_events_t;
 
-  // Entry for a node's journal in memory, which an acknowledgement promises: its value follows as beats.
+  // A record for the node's journal in memory. It must be written before the entry is acknowledged. Its value follows
+  // as beats.
   typedef struct packed {
     stream_t             stream;
     window_place_t       place;
@@ -355,16 +357,16 @@ package kv_pkg;
 
   // Events of kv_table.
   typedef struct packed {
-    logic lookups;                    // for a value
-    logic lookup_accesses;            // of memory, for a value
+    logic lookups;                    // lookups of a value
+    logic lookup_accesses;            // memory accesses for these lookups
     logic lookup_hits;
-    logic lookup_hits_in_one_access;  // of memory
-    logic apply_full;                 // a committed put found no way; must not happen
+    logic lookup_hits_in_one_access;  // hits with a single access to memory
+    logic apply_full;                 // a committed put found no free way; must not happen
     logic memory_fault;               // an error response of AXI4
   } kv_table_events_t;
 
-  // The mix of crates/engines/kv/src/placement.rs, `kv_mix_half` twice: rounds 0 and 1, then 2 and 3. Where `second`
-  // is a constant, half a mix is four LUTs a bit and four levels.
+  // The mix function of crates/engines/kv/src/placement.rs is `kv_mix_half` applied twice: rounds 0 and 1, then 2 and
+  // 3. With a constant `second`, half a mix takes four LUTs for each bit and four logic levels.
   function automatic logic [63:0] kv_rotate(logic [63:0] word, int unsigned by);
     return word << by | word >> (64 - by);
   endfunction
@@ -384,7 +386,7 @@ package kv_pkg;
     return kv_mix_half(kv_mix_half(word, 1'b0), 1'b1);
   endfunction
 
-  // A length modulo twice the window: distances within a window are exact.
+  // A length modulo twice the window, which suffices for exact differences within a window.
   typedef logic [$clog2(WindowEntries):0] window_count_t;
 
   // Events of kv_lookup_reply.

@@ -1,31 +1,31 @@
-// The places of sessions: which are in use, in the order of activity, and which are free.
+// The places of sessions: a list of the used places in the order of their last activity, and a list of the free ones.
 //
-// Those in use are a doubly linked list. Those given back are a list through the same links, and above a mark are those
-// that were never used, so that all can be forgotten in one cycle.
+// The used places are a doubly linked list. Released places are a list through the same links. Places above a mark
+// were never used, so all places can be freed in one cycle by lowering the mark.
 //
-// Latency: 1 cycle from a read to the links; every command acts in its cycle. The commands exclude one another. Places
-// that are unlinked or taken must have been read last. Stalls: never.
+// Latency: 1 cycle from a read to the links; every command acts in its cycle. At most one command may be given in a
+// cycle. The place that a command unlinks or takes must be the last one that was read. Stalls: never.
 module kv_session_order #(
   parameter int unsigned Capacity = 2048  // a power of two
 ) (
   input  logic                        clk_i,
   input  logic                        rst_ni,
-  // The links of a place.
+  // Reads the links of a place.
   input  logic                        read_i,
   input  logic [$clog2(Capacity)-1:0] read_index_i,
-  output logic [$clog2(Capacity)-1:0] newer_o,       // until the next read
-  // The place that all commands but `clear_i` are about.
+  output logic [$clog2(Capacity)-1:0] newer_o,       // stable until the next read
+  // The place to which all commands but `clear_i` apply.
   input  logic [$clog2(Capacity)-1:0] index_i,
   input  logic                        unlink_i,
-  input  logic                        link_i,        // as the newest
-  input  logic                        give_i,        // is no longer used, and was unlinked
-  input  logic                        take_i,        // `spare_o` is used now, and linked next
+  input  logic                        link_i,        // links it as the newest
+  input  logic                        give_i,        // releases it, after it was unlinked
+  input  logic                        take_i,        // takes `spare_o` into use; it is linked next
   input  logic                        clear_i,
   output logic [$clog2(Capacity)-1:0] newest_o,
   output logic [$clog2(Capacity)-1:0] oldest_o,
   output logic [$clog2(Capacity)-1:0] spare_o,
   output logic [  $clog2(Capacity):0] count_o,
-  // Places from here on were never used.
+  // Places from this one on were never used.
   output logic [  $clog2(Capacity):0] mark_o
 );
 
@@ -39,7 +39,7 @@ module kv_session_order #(
   index_t free_q;
   count_t count_q;
   count_t mark_q;
-  logic   gives_back;  // some place was given back
+  logic   gives_back;  // a place was released before
   index_t newer;
   index_t older;
   logic   is_newest;

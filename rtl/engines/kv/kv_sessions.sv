@@ -1,44 +1,46 @@
-// What a node remembers of its clients, so that no request takes effect twice. The twin of
-// crates/engines/kv/src/session.rs, which tells the rules; what differs is only how it is kept:
+// A node's sessions: its record of the clients' requests, so that no request takes effect twice. Twin of
+// crates/engines/kv/src/session.rs, which describes the rules. Only the data structures differ:
 //
-// - The map from clients to places holds the clients themselves and where each would like to lie, so that a step of a
-//   probe, or of closing the gap behind a forgotten client (linear probing with backward shift: Knuth, The Art of
-//   Computer Programming, volume 3, section 6.4, algorithm R), is one cycle. After reset and SessionClear it is wiped.
-// - A session's place holds bits that tell which of its 16 records, and of its 16 pending requests, are there at all;
-//   so a new session need not be wiped.
+// - The map from clients to places stores the clients and their home indices in the map. So one step takes one cycle,
+//   in a probe as well as in closing the gap behind a removed client (linear probing with backward shift: Knuth, The
+//   Art of Computer Programming, volume 3, section 6.4, algorithm R). The map is cleared after reset and by
+//   SessionClear.
+// - Each session has flags that say which of its 16 records and 16 pending requests are valid, so a new session need
+//   not be cleared.
 //
-// A request's client is mixed while the request before it is executed.
+// A request's client is hashed while the previous request is executed.
 //
-// Latency, if nothing is before it and the client lies where it would like to: 5 cycles from a request to its answer,
-// 1 more for each further step of the probe; if a client must be forgotten first, some 10 more and what its probe and
-// gap take. SessionClear takes twice `Capacity` cycles, as does reset. Throughput: a request of a known client every
-// 4 cycles; an export has 49 words, one every cycle. Order: kept. Stalls: its input; an export with its words.
+// Latency, if no other request is in progress and the client is at its home index: 5 cycles from a request to its
+// answer, and 1 more for each further step of the probe. If a client must be removed first, some 10 more and the time
+// of its probe and gap. SessionClear takes twice `Capacity` cycles, and so does reset. Throughput: a request of a
+// known client every 4 cycles; an export has 49 words, one every cycle. Order: kept. Stalls: the input; an export,
+// with its words.
 module kv_sessions
   import weft_pkg::cycles_t;
   import kv_pkg::*;
 #(
   parameter int unsigned Limit    = SessionsMax,  // clients that SessionBegin admits
-  parameter int unsigned Capacity = SessionRoom,  // clients that are remembered; a power of two
-  parameter cycles_t     Idle     = SessionIdle   // a client silent for longer makes room
+  parameter int unsigned Capacity = SessionRoom,  // sessions that are stored; a power of two
+  parameter cycles_t     Idle     = SessionIdle   // a session idle for longer may be evicted
 ) (
   input  logic                    clk_i,
   input  logic                    rst_ni,
   input  cycles_t                 now_i,
-  // Requests have numbers from 1.
+  // Numbers of requests start at 1.
   input  logic                    request_valid_i,
   output logic                    request_ready_o,
   input  session_request_t        request_i,
-  // One for each request, in order, for one cycle; that of SessionRecord, SessionCancel and SessionClear only confirms
-  // completion.
+  // Answers: one for each request, in order, valid for one cycle. That of SessionRecord, SessionCancel and
+  // SessionClear only confirms completion.
   output logic                    answer_valid_o,
   output session_answer_t         answer_o,
-  // The words of an export that was answered SessionUsed: the client, then of each record the request, the version and
+  // Words of an export that was answered SessionUsed: the client; then for each record the request, the version and
   // {status, 0}.
   output logic                    word_valid_o,
   input  logic                    word_ready_i,
   output logic             [63:0] word_o,
   output logic                    word_last_o,
-  // A client was forgotten before it was idle for long enough.
+  // A session was evicted before it had been idle for `Idle`.
   output logic                    evicted_early_o,
   output logic                    idle_o
 );
@@ -68,7 +70,7 @@ module kv_sessions
     logic [SessionPlaces-1:0] pending;
   } flags_t;
 
-  // The low bits of a request tell its slot.
+  // The low bits of a request's number are its slot, so only the upper bits are stored.
   typedef logic [63:$clog2(SessionPlaces)] request_t;
 
   typedef struct packed {
@@ -80,35 +82,35 @@ module kv_sessions
   typedef enum logic [4:0] {
     Wipe,
     Ready,
-    Probe,       // a mapping is known
-    Compare,     // the record and the pending request of the slot are known
+    Probe,       // a map entry has been read
+    Compare,     // the record and the pending request of the slot have been read
     Decide,      // and compared
     Absent,      // the client is not in the map
-    Oldest,      // the flags of the oldest are known
-    Age,         // and for how long it was silent
-    Walk,        // the flags of a candidate are known
+    Oldest,      // the flags of the oldest session have been read
+    Age,         // and the time for which it has been idle
+    Walk,        // the flags of a candidate for eviction have been read
     Insert,
-    Evict,       // the one at `index_q`, whose owner and links are known
-    EvictProbe,  // a mapping is known
-    Shift,       // a mapping behind the gap is known
-    Again,       // from the start
-    Look,        // for an export
-    Used,        // whether a place is used is known
+    Evict,       // evicts the session `index_q`, whose owner and links have been read
+    EvictProbe,  // a map entry has been read
+    Shift,       // the map entry behind the gap has been read
+    Again,       // repeats the request from the start
+    Look,        // looks up a place, for an export
+    Used,        // whether the place is in use has been read
     Words,
     WordsEnd
   } state_e;
 
   state_e state_d, state_q;
 
-  // The request that is mixed.
+  // The request whose client is being hashed.
   logic                                 next_valid_q;
   session_request_t                     next_q;
   logic             [             63:0] mixed_q;
   home_t                                next_home;
   logic                                 next_taken;
 
-  // The request that is executed.
-  /* verilator lint_off UNUSEDSIGNAL */  // the upper bits of an index are looked at before
+  // The request that is being executed.
+  /* verilator lint_off UNUSEDSIGNAL */  // the upper bits of an index are evaluated earlier
   session_request_t                     request_q;
   /* verilator lint_on UNUSEDSIGNAL */
   home_t                                home_q;
@@ -116,9 +118,9 @@ module kv_sessions
   logic                                 begins;
   logic                                 records;
   logic                                 cancels;
-  logic                                 clears_q;  // not after reset
+  logic                                 clears_q;  // the map is being cleared for SessionClear, and not after reset
 
-  // Index in the map at which it is read, wiped, or gets the client; index of the gap that is closed.
+  // Index at which the map is read, cleared or gets the client; index of the gap that is being closed.
   home_t                                at_q;
   home_t                                at_next;
   home_t                                gap_q;
@@ -129,7 +131,7 @@ module kv_sessions
   mapping_t                             mapping;
   logic                                 found;
   logic                                 moves;
-  // The place of the session that is worked on.
+  // The place of the current session.
   index_t                               index_q;
   owner_t                               owner;
   flags_t                               flags;
@@ -165,16 +167,17 @@ module kv_sessions
   logic                                 answer_valid_q;
   session_verdict_e                     verdict_q;
 
-  // An export.
+  // State of an export.
   slot_t                                word_slot_q;
   slot_t                                word_slot_next;
-  logic             [              1:0] word_part_q;  // the client; request, version and status of a record
+  // 0: the client; otherwise request, version and status of a record
+  logic             [              1:0] word_part_q;
   logic                                 word_valid_q;
   logic                                 word_last_q;
   logic                                 word_free;
   logic             [             63:0] word_q;
 
-  // Mixing.
+  // Hashing.
 
   assign next_home = home_t'(kv_mix_half(mixed_q, 1'b1));
   assign request_ready_o = !next_valid_q || next_taken;
@@ -196,7 +199,7 @@ module kv_sessions
     else if (request_ready_o) next_valid_q <= request_valid_i;
   end
 
-  // Control.
+  // State machine.
 
   assign slot = slot_t'(request_q.request);
   assign begins = request_q.command == SessionBegin;
@@ -204,7 +207,7 @@ module kv_sessions
   assign cancels = request_q.command == SessionCancel;
   assign found = mapping.used && mapping.client == request_q.client;
   assign full = count >= (begins ? count_t'(Limit) : count_t'(Capacity));
-  // A mapping may move to the gap if it would not lie before where it would like to.
+  // A map entry may move to the gap if the gap is not in front of the entry's home index.
   assign moves = home_t'(at_q - mapping.home) >= home_t'(at_q - gap_q);
   assign never = !recorded_same_q && !recorded_later_q && !pending_same_q && !pending_later_q;
   assign admits = begins && never && request_q.room;
@@ -301,7 +304,7 @@ module kv_sessions
       state_q <= state_d;
       answer_valid_q <= answer;
       if (next_taken) clears_q <= next_q.command == SessionClear;
-      // Linking as the newest follows unlinking or taking.
+      // Linking as the newest comes one cycle after unlinking or taking.
       links_q <= (state_q == Decide && touches && index_q != newest) || state_q == Insert;
     end
     if (answer) verdict_q <= verdict;
@@ -373,13 +376,13 @@ module kv_sessions
     end
   end
 
-  // Places: their owners, the order in which they were active, and their content.
+  // Places: their owners, the order of their activity, and their contents.
 
   logic   list_read;
   index_t list_index;
 
-  // In `Probe` of the client if it is found; in `Absent` of the spare place, or of the oldest, which is the first
-  // candidate to be forgotten.
+  // The place whose links are read. In `Probe`: that of the client, if found. In `Absent`: the spare place, or the
+  // oldest, which is the first candidate for eviction.
   always_comb begin
     list_read = 1'b1;
     unique case (state_q)
@@ -519,7 +522,8 @@ module kv_sessions
     end
   end
 
-  // Words. The record of `word_slot_q` is at its memory's output; with its last word the next one is read.
+  // Words of an export. The record of `word_slot_q` is at its memory's output; with its last word the next one is
+  // read.
 
   assign word_valid_o = word_valid_q;
   assign word_o = word_q;
@@ -554,7 +558,7 @@ module kv_sessions
     else if (word_free) word_valid_q <= state_q == Words;
   end
 
-  // Checks.
+  // Assertions.
 
   always_ff @(posedge clk_i) begin
     if (rst_ni) begin

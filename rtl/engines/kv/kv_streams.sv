@@ -1,16 +1,16 @@
-// The sequencer of the key-value engine: carries out one operation after another. The twin of
-// crates/engines/kv/src/engine.rs; each part below names the function there that it stands for.
+// The sequencer of the key-value engine: executes one operation after another. Twin of
+// crates/engines/kv/src/engine.rs; each part below names its function there.
 //
-// It holds the lengths of the streams, and asks the blocks around it for the rest. What it commits, kv_committer
-// carries out behind it: replies, sessions, table. Operations that change the view or move state run alone, and
-// kv_exclusive carries them out; what the node is in the view, kv_membership knows.
+// It holds the lengths of the streams, and uses the blocks around it for everything else. kv_committer applies what
+// this block commits: replies, sessions, table. kv_exclusive executes the operations that change the view or transfer
+// state, which run alone. kv_membership holds the node's role and view.
 //
-// Writes of this node's stream are executed in the order of their requests. One that has to know its key's version
-// and does not find it in the window waits for the table, and nothing overtakes it.
+// Writes of this node's own stream are executed in the order of their requests. A write that needs its key's version
+// and does not find it in the window waits for the table, and no later operation overtakes it.
 //
 // Latency, from the cycle in which an operation is offered and if nothing stalls: a get that misses the window is
 // looked up after 4 cycles; a Write is acknowledged after 4; an Acknowledge commits after 4; a put is sent 4 cycles
-// after the session table's answer, which is asked for after 1. Throughput: a get in 5 cycles. Order: kept.
+// after the answer of the session table, which is requested after 1. Throughput: a get in 5 cycles. Order: kept.
 module kv_streams
   import weft_pkg::BeatBits;
   import weft_pkg::beat_t;
@@ -27,20 +27,20 @@ module kv_streams
   input  cycles_t                                           now_i,
   input  cycles_t                                           retransmit_i,
   input  cycles_t                                           retransmit_max_i,
-  // Operations. Those with a value are followed by its beats, which do not pause.
+  // Operations. An operation with a value is followed by the value's beats, without a gap.
   input  logic                                              op_valid_i,
   output logic                                              op_ready_o,
   input  op_t                                               op_i,
   input  logic                                              value_valid_i,
   output logic                                              value_ready_o,
   input  beat_t                                             value_i,
-  // The beats are kv_control's.
+  // The beats go to kv_control.
   output logic                                              value_controlled_o,
   input  engine_configuration_t                             configuration_i,
   input  logic                                              acknowledge_after_memory_i,
   input  planted_bug_e                                      planted_bug_i,
   output engine_status_t                                    status_o,
-  // The view, and what the node is in it.
+  // The view, and the node's role in it.
   output node_t                                             node_o,
   output epoch_t                                            epoch_o,
   output node_set_t                                         full_o,
@@ -70,7 +70,7 @@ module kv_streams
   output stream_t                                           read_stream_o,
   output number_t                                           read_number_o,
   input  logic                                              read_done_i,
-  // Also what was found.
+  // Also the entry that a find found.
   input  entry_t                                            read_i,
   output logic                                              find_valid_o,
   input  logic                                              find_ready_i,
@@ -153,7 +153,7 @@ module kv_streams
   input  stream_t                                           commit_stream_i,
   input  number_t                                           commit_i,
   output logic                                              commit_done_o,
-  // To kv_outgoing, which may still read a window's place.
+  // To kv_outgoing, which may still be reading a slot of a window.
   output logic                                              outgoing_valid_o,
   input  logic                                              outgoing_ready_i,
   output outgoing_t                                         outgoing_o,
@@ -167,9 +167,9 @@ module kv_streams
   output logic                                              idle_o
 );
 
-  // One bit per state.
+  // One-hot states.
   typedef enum logic [29:0] {
-    // Any operation: reads, effects, and final messages.
+    // Any operation: reads, effects, and its last message.
     Start = 30'd1 << 0,
     Act = 30'd1 << 1,
     SendReply = 30'd1 << 2,
@@ -202,16 +202,16 @@ module kv_streams
     BurstsTold = 30'd1 << 26,
     BurstsKnown = 30'd1 << 27,
     Rearm = 30'd1 << 28,
-    // An operation that runs alone: kv_exclusive carries it out.
+    // An operation that runs alone: kv_exclusive executes it.
     Alone = 30'd1 << 29
   } state_e;
 
   state_e state_d;
-  // The value at power-on is for simulators, which would otherwise see several states at once before reset.
+  // The initial value is for simulators, which would otherwise see several states active before reset.
   /* verilator lint_off PROCASSINIT */
   state_e state_q = Start;
   /* verilator lint_on PROCASSINIT */
-  // Next state after Resend.
+  // The state that follows Resend.
   state_e resent_q, resent_d;
 
   function automatic logic at(state_e state);
@@ -222,9 +222,9 @@ module kv_streams
     return PlantedBugs && planted_bug_i == bug;
   endfunction
 
-  // ===== The operation at hand =====
+  // ===== The current operation =====
 
-  // An operation that has a value is gone when its value comes; this stays.
+  // An operation that has a value is accepted before its value; these results stay valid.
   look_t look;
 
   // ===== The node =====
@@ -255,7 +255,7 @@ module kv_streams
     if (renews_lease) change.lease = 1'b1;
   end
 
-  // Known a cycle late, which is soon enough.
+  // One cycle late, which is early enough.
   logic controls_q;
   always_ff @(posedge clk_i) controls_q <= at(Alone);
   assign leader_partition = controls_q ? control_partition_i : op_i.place.bucket[7:0];
@@ -282,7 +282,7 @@ module kv_streams
 
   // ===== Lengths of the streams =====
 
-  stream_t due_first_q;  // the lowest of due_q, if
+  stream_t due_first_q;  // the lowest stream in due_q, if due_known_q
   logic due_known_q, due_sent;
   stream_set_t due_q, due_d;
   stream_t start_stream;
@@ -344,11 +344,11 @@ module kv_streams
     return to[8:0] - from[8:0];
   endfunction
 
-  // ===== What the operation at hand is about, read in Start =====
+  // ===== Subject of the current operation, read in Start =====
 
-  number_t look_accepted_q, look_committed_q;  // of its stream
+  number_t look_accepted_q, look_committed_q;  // lengths of the operation's stream
   logic taken_q, taken_d;
-  logic last_q, last_d;  // it ends a batch
+  logic last_q, last_d;  // the operation ends a batch
 
   logic op_takes, op_keeps_value;
   assign op_ready_o = op_takes;
@@ -369,10 +369,10 @@ module kv_streams
     .look_o      (look)
   );
 
-  // The lengths of a stream that stays the one that is looked at for another cycle.
+  // Comparisons of lengths, valid if the stream was the same in the previous cycle.
   logic empty_now_q;
-  logic settled_q;  // all that is committed is in the table's memory
-  logic lags_q;  // less was known to be committed where the operation comes from
+  logic settled_q;  // all committed entries are in the table's memory
+  logic lags_q;  // the sender of the operation knows a smaller committed length
   window_count_t undecided_q;
   always_ff @(posedge clk_i) begin
     empty_now_q <= accepted == committed;
@@ -385,7 +385,7 @@ module kv_streams
     end
   end
 
-  // Whether `from` is a node that this engine can know.
+  // Whether `from` is a valid node number for this engine.
   logic from_known;
   stream_t from;
   assign from = look.from[2:0];
@@ -393,7 +393,7 @@ module kv_streams
 
   logic message_valid, message_free, message_load;
 
-  // ===== Values that come in =====
+  // ===== Incoming values =====
 
   logic journal_valid_q, journal_valid_d;
 
@@ -423,7 +423,7 @@ module kv_streams
     .before_first_o (before_first)
   );
 
-  // A message that is on its way reads the value at the place that the next entry would overwrite.
+  // Whether a message in kv_outgoing still reads the value in the slot that the next entry would overwrite.
   stream_t place_stream;
   assign place_stream = at(Start) ? start_stream : look.stream;
   window_place_t next_place;
@@ -432,8 +432,8 @@ module kv_streams
   assign place_read = reading_valid_i && reading_stream_i == place_stream && reading_place_i == next_place
       || message_valid && outgoing_o.source == ValueWindow && outgoing_o.stream == place_stream
       && outgoing_o.place == next_place;
-  // The place of the next entry is free: the one before it there is in the table's memory.
-  // A cycle late, which only delays. And whether the window has room for another undecided entry.
+  // Whether the slot of the next entry is free, that is, its previous entry is in the table's memory; and whether the
+  // window has room for another undecided entry. Both are one cycle late, which only delays an operation.
   logic place_free_q, room_q;
   always_ff @(posedge clk_i) begin
     place_free_q <= !((accepted[8:0] - retired[place_stream]) >= 9'(WindowEntries)) && !place_read;
@@ -443,7 +443,7 @@ module kv_streams
   // ===== The follower's acknowledgements =====
 
   stream_set_t gap_q, gap_d;
-  // Of the node's own stream more is committed than the followers were told.
+  // The committed length of the node's own stream exceeds the one that the followers have received.
   logic behind_q, behind_d;
   always_ff @(posedge clk_i) begin
     for (int unsigned i = Streams; i > 0; i--) begin
@@ -452,9 +452,9 @@ module kv_streams
     due_known_q <= due_q != '0 && !due_sent;
   end
 
-  // Entries that are accepted and not in the journal yet: they do not count for an acknowledgement.
+  // Accepted entries that are not in the journal yet are not acknowledged.
   logic    journaling;
-  number_t acknowledged_q;  // what of it counts for an acknowledgement, a cycle late
+  number_t acknowledged_q;  // the length that may be acknowledged, one cycle late
   logic    due_steady_q;
   always_ff @(posedge clk_i) begin
     acknowledged_q <= accepted - number_t'(unjournaled);
@@ -500,7 +500,7 @@ module kv_streams
 
   stream_t burst_to_q, burst_to_d;
 
-  logic begins, stops;  // streams begin anew, or end
+  logic begins, stops;  // streams restart, or end
   logic ledger_tell, ledger_resend;
   stream_t ledger_from;
   stream_set_t followers, new_followers;
@@ -576,7 +576,7 @@ module kv_streams
 
   assign timer_tag_o = timer[3] ? {2'b10, timer[2:0]} : {2'b00, timer[2:0]};
 
-  pace_t op_pace;  // of the timer that fired
+  pace_t op_pace;  // the pace whose timer fired
   always_comb begin
     unique case (op_i.timer)
       TimerLead: op_pace = PaceLead;
@@ -586,21 +586,21 @@ module kv_streams
     endcase
   end
 
-  // ===== What a write turns out to be =====
+  // ===== Result of a write =====
 
   logic session_sent_q, session_sent_d, session_known_q, session_known_d;
   logic reserve_sent_q, reserve_sent_d, reserve_known_q, reserve_known_d;
   logic find_sent_q, find_sent_d, find_known_q, find_known_d;
   logic granted_q, granted_d;
   session_verdict_e verdict_q;
-  // Status of the reply, and then of the entry.
+  // Status of the reply and of the entry.
   reply_status_e status_q, status_d;
-  version_t version_q;  // that was recorded
-  logic answered_q, answered_d;  // it is the answer
-  // The key's newest accepted state, if known.
+  version_t version_q;  // version in the session's record
+  logic answered_q, answered_d;  // the record is the answer to the request
+  // The newest accepted state of the key, if known.
   logic exists_q, exists_d;
-  version_t current_q, current_d;  // of it, if it exists
-  logic found_q, found_d;  // it was found in the window
+  version_t current_q, current_d;  // the version, if the key exists
+  logic found_q, found_d;  // the version was found in the window
   number_t found_number_q;
   logic retried_q, retried_d;
 
@@ -617,18 +617,18 @@ module kv_streams
 
   // ===== Following: replicated, committed =====
 
-  number_t told_committed;  // min(committed, accepted)
+  number_t told_committed;  // the smaller of the message's committed and this node's accepted length
   logic fits, empty_then;
   assign told_committed = look.reaches ? look_accepted_q : op_i.committed;
-  // No entry is undecided then.
+  // With this message no entry is undecided any more.
   assign empty_then = look.empty || look.advances && look.reaches;
   assign fits = room_q || look.advances;
 
   // ===== Resends =====
 
-  number_t resend_number_q, resend_number_d;  // the last one that was seen to
-  logic [6:0] resends_q, resends_d;  // that are left of a burst
-  logic read_known_q, read_known_d;  // what was read has come, and stays
+  number_t resend_number_q, resend_number_d;  // number of the last entry that was handled
+  logic [6:0] resends_q, resends_d;  // remaining entries of the burst
+  logic read_known_q, read_known_d;  // the entry has been read, and stays valid
   stream_set_t bursts_q, bursts_d;
 
   // ===== Operations that run alone =====
@@ -773,21 +773,21 @@ module kv_streams
     .busy_o     (message_valid)
   );
 
-  // ===== Requests to the other blocks: functions of the state, so that there is no combinational loop =====
+  // ===== Requests to the other blocks: they depend on the state only, so that there are no combinational loops =====
 
   logic in_act, act_serves, act_writes;
   assign in_act = at(Act);
   assign act_serves = in_act && op_i.kind == OpRequest && serves;
   assign act_writes = act_serves && !is_get && look.leads;
 
-  // A key that is there after all that is pending has its way, or will have it when the next write of it is applied.
-  // A put of another one takes a way in reserve, whatever the table holds.
+  // If the key exists after all pending writes, it has a way of its bucket, or will have one before its next write is
+  // applied. A put of any other key reserves a way, whatever the table holds.
   logic begin_reserves;
   assign begin_reserves = at(
       Begin
   ) && is_put && !reserve_sent_q && (find_done_i && !find_hit_i || find_known_q && !exists_q);
 
-  // In Execute.
+  // Used in Execute.
   logic admitted, has_way, execute_asks;
   assign admitted = verdict_q == SeenAdmitted || planted(
       BugDuplicateApply
@@ -833,13 +833,13 @@ module kv_streams
           asker: op_i.asker
       };
 
-  // A follower's, or a leader's.
+  // An entry is accepted: by a follower, or by the leader itself.
   logic act_accepts;
   assign act_accepts   = in_act && look.accepts && fits && (!journaling || !journal_valid_q);
   assign push_valid_o  = (act_accepts || at(Push) && message_free) && pace_ready && place_free_q;
   assign push_stream_o = look.stream;
   assign push_number_o = in_act ? op_i.number : following;
-  logic leads;  // the entry is of this node's stream
+  logic leads;  // the entry belongs to this node's stream
   assign leads = look.kind == OpRequest;
   always_comb begin
     push_o.operation = op_i.operation;
@@ -864,7 +864,7 @@ module kv_streams
 
   assign result_ready_o = at(Seek);
 
-  // ===== What happens =====
+  // ===== State machine =====
 
   kv_events_t events;
   always_comb begin
@@ -1154,7 +1154,7 @@ module kv_streams
         end
       end
 
-      // From the table, or from the window.
+      // The read is answered from the table or from the window.
       |(state_q & Lookup): begin
         message_load = found_q;
         say.value_bytes = read_i.operation == Delete ? '0 : read_i.value_bytes;
@@ -1185,7 +1185,7 @@ module kv_streams
         reserve_known_d = 1'b0;
         reserve_sent_d  = 1'b0;
         if (release_q) begin
-          // At most one reservation is being given back.
+          // At most one reservation may be in the process of being released.
           state_d = Execute;
         end else if (!admitted) begin
           release_d = granted_q;
@@ -1205,7 +1205,7 @@ module kv_streams
           status_d = StatusOk;
           state_d  = Push;
         end else if (!found_q && !retried_q) begin
-          // Only the table knows. Of a put: the bucket may be full, unless the key is there.
+          // The table must be looked up. For a put, the bucket may also be full, unless the key exists.
           if (lookup_ready_i) state_d = Seek;
         end else if (op_i.operation == Delete) begin
           status_d = StatusOk;
@@ -1232,14 +1232,15 @@ module kv_streams
         end
       end
 
-      // A new key: is there room for it? Certainly if there is after all that is committed has been applied.
+      // A new key: checks whether the bucket has room. The answer is final once all committed entries have been
+      // applied.
       |(state_q & Reserve): begin
         if (reserve_ready_i) reserve_sent_d = 1'b1;
         if (reserve_known_q) begin
           reserve_sent_d  = 1'b0;
           reserve_known_d = 1'b0;
           if (granted_q) state_d = Push;
-          else if (session_sent_q) state_d = Room;  // not tried again yet
+          else if (session_sent_q) state_d = Room;  // not retried yet
           else if (empty_now_q) begin
             events.table_full = 1'b1;
             status_d = StatusTableFull;
@@ -1283,7 +1284,7 @@ module kv_streams
         end
       end
 
-      // The committer must not overtake the value.
+      // The commit waits until the whole value is in the window, so that the committer does not read it too early.
       |(state_q & CommitAlone): begin
         committed_next = accepted;
         if (!storing) begin
@@ -1314,7 +1315,7 @@ module kv_streams
 
       // send_again
       |(state_q & Resend): begin
-        // Committed entries are not sent again.
+        // Committed entries are not resent.
         resend_number_d = committed_ahead;
         resends_d = again_ahead[9] ? '0 : again_count;
         state_d = ResendNext;
@@ -1398,7 +1399,7 @@ module kv_streams
         end
       end
 
-      // The next burst of every follower that lacks something.
+      // Sends the next burst to every follower that lacks entries.
       |(state_q & Bursts): begin
         for (int unsigned i = Streams; i > 0; i--) begin
           if (bursts_q[i-1]) burst_to_d = stream_t'(i - 1);
@@ -1446,10 +1447,10 @@ module kv_streams
       gap_d = '0;
       behind_d = 1'b0;
     end
-    // Entries that have reached the journal must be acknowledged.
+    // Entries that have just reached the journal must be acknowledged.
     if (journaled_valid_i) due_d[journaled_stream_i] = 1'b1;
 
-    // Answers come while they are waited for, or earlier.
+    // Answers may arrive before the state that waits for them.
     if (session_answer_valid_i) session_known_d = 1'b1;
     if (reserve_done_i) begin
       reserve_known_d = 1'b1;

@@ -6,12 +6,12 @@ package kv_streams_pkg;
 
   typedef logic [Streams-1:0] stream_set_t;
 
-  // Timers: those of followed streams are numbered as the streams, then these.
+  // Timers: those of followed streams have the numbers of the streams; then come these.
   localparam logic [4:0] TimerLead = 5'd16;
   localparam logic [4:0] TimerSeal = 5'd17;
   localparam logic [4:0] TimerTransfer = 5'd18;
 
-  // Paces: those of followed streams first, then these. Their timers' tags are 16 higher less `Streams`.
+  // Paces: those of followed streams first, then these. The tag of their timers is higher by 16 - `Streams`.
   typedef logic [3:0] pace_t;
   localparam pace_t PaceLead = 4'd8;
   localparam pace_t PaceSeal = 4'd9;
@@ -32,40 +32,40 @@ package kv_streams_pkg;
     node_set_t full;
     node_set_t joining;
     role_e     role;
-    logic      complete;      // its table is
-    epoch_t    base;          // whose streams the windows hold, 0 if there is none
+    logic      complete;      // the node's table is complete
+    epoch_t    base;          // epoch of the streams in the windows; 0 if there is none
     node_set_t base_members;
   } membership_t;
 
   // Change of role and view.
   typedef struct packed {
-    logic  lease;     // node and lease are the configuration's
-    logic  view;      // the view is
-    logic  base;      // the view's epoch is the base
-    logic  nothing;   // there is no base
-    logic  forgets;   // with `nothing`: nor anything else
-    role_e role;      // from now on, as the next
+    logic  lease;     // takes node and lease from the configuration
+    logic  view;      // takes the view from the configuration
+    logic  base;      // makes the view's epoch the base
+    logic  nothing;   // clears the base
+    logic  forgets;   // with `nothing`: clears everything else, too
+    role_e role;      // new role, as is the next field
     logic  complete;
   } membership_change_t;
 
-  // An operation, and the relation of its numbers to those of its stream.
+  // An operation, and how its epoch and numbers relate to the node's view and to its stream.
   typedef struct packed {
     op_kind_e    kind;
     node_t from;
     stream_t     stream;
-    logic        leads;         // a Request: this node leads its key
-    logic        older;         // its epoch is
+    logic        leads;         // a Request whose key this node leads
+    logic        older;         // its epoch is older than the node's
     logic        newer;
     logic        other_stream;  // is_other_stream
     logic        follows;       // it comes from a stream that this node follows
-    logic        accepts;       // a Write that is the next of its stream; if there is room
-    logic        repeated;      // accepted before
-    logic        gaps;          // not the next
-    logic        empty;         // nothing is undecided
-    logic        advances;      // more is committed than was known
-    logic        reaches;       // all that is accepted is
-    logic        beyond;        // more is acknowledged than is accepted
-    logic        behind;        // less than is committed
+    logic        accepts;       // a Write that is the next of its stream; it is accepted if there is room
+    logic        repeated;      // a Write that was accepted before
+    logic        gaps;          // a Write that is not the next
+    logic        empty;         // no entry of the stream is undecided
+    logic        advances;      // it raises the committed length
+    logic        reaches;       // it commits all accepted entries
+    logic        beyond;        // it acknowledges more than was accepted
+    logic        behind;        // it acknowledges less than was committed
   } look_t;
 
   // Change of a stream's lengths.
@@ -77,14 +77,14 @@ package kv_streams_pkg;
     number_t committed;
   } lengths_change_t;
 
-  // From what client, request, key and operation of a message come.
+  // The source of the client, request, key and operation of a message.
   typedef enum logic [1:0] {
     AboutOp,
-    AboutEntry,  // that was read
-    AboutTaken   // a read that waited
+    AboutEntry,  // an entry that was read
+    AboutTaken   // a waiting read that was taken
   } about_e;
 
-  // A message that is to be put together; what its kind does not have is not looked at.
+  // A message to be composed. Fields that its kind does not have are ignored.
   typedef struct packed {
     kind_e         kind;
     node_set_t     to;

@@ -1,43 +1,43 @@
-// Goes over all that is accepted and not committed: drops it, or refuses the reads that wait for it. The twin of
+// Sweeps over all accepted and uncommitted entries: drops them, or refuses the reads that wait for them. Twin of
 // `drop_undecided` and `refuse_waiting` of crates/engines/kv/src/engine.rs.
 //
-// Who waits for an answer hears NotServing. What is dropped gives its reserve back and is no longer pending in its
-// session.
+// A client that waits for an answer gets NotServing. A dropped entry releases its reservation and is no longer
+// pending in its session.
 //
-// Latency: about 5 cycles an entry, and an answer's or a session's time. Throughput: one sweep at a time; `valid_i`
-// is held until `done_o`. Order: streams as they are numbered, and of each the numbers. Stalls: when any of those
-// that it asks does.
+// Latency: about 5 cycles for each entry, plus the time of a reply or a session request. Throughput: one sweep at a
+// time; `valid_i` is held until `done_o`. Order: by stream, and within a stream by number. Stalls: when one of the
+// blocks that it uses does.
 module kv_sweep
   import kv_pkg::*;
 (
   input  logic          clk_i,
   input  logic          rst_ni,
   input  logic          valid_i,
-  input  logic          drops_i,         // otherwise refuses what waits
+  input  logic          drops_i,         // 0: refuses waiting reads
   output logic          done_o,
   // Lengths of `stream_o`.
   output stream_t       stream_o,
   input  window_count_t accepted_i,
   input  window_count_t committed_i,
-  // The entry `number_o` of that stream is read, or a read that waits for it is taken.
+  // Reads the entry `number_o` of that stream, or takes a read that waits for the entry.
   output window_count_t number_o,
   output logic          read_valid_o,
   input  logic          read_ready_i,
   input  logic          read_done_i,
-  input  logic          led_i,           // with `read_done_i`
+  input  logic          led_i,           // valid with `read_done_i`
   input  logic          reserved_i,
   output logic          take_valid_o,
   input  logic          take_ready_i,
   input  logic          take_done_i,
   input  logic          take_some_i,
-  // The entry read returns a reserve, which takes a while.
+  // Releases the reservation of the entry that was read, which takes several cycles.
   output logic          release_o,
   input  logic          releasing_i,
-  // The entry read is no longer pending in its session.
+  // The entry that was read is no longer pending in its session.
   output logic          cancel_valid_o,
   input  logic          cancel_ready_i,
   input  logic          cancel_done_i,
-  // The client of the entry that was read or taken is informed.
+  // Answers the client of the entry or read.
   output logic          refuse_valid_o,
   input  logic          refuse_ready_i,
   // An entry was dropped.
@@ -56,7 +56,7 @@ module kv_sweep
 
   state_e state_q, state_d;
   stream_t stream_q, stream_d;
-  window_count_t number_q, number_d;  // the last one that was seen to
+  window_count_t number_q, number_d;  // number of the last entry that was handled
   window_count_t last_q;
   logic cancelled_q, cancelled_d;
 
@@ -102,7 +102,7 @@ module kv_sweep
         end
       end
 
-      // There may be more for the same entry.
+      // More reads may wait for the same entry.
       Taken: begin
         if (take_done_i) begin
           if (!take_some_i) number_d = number_o;

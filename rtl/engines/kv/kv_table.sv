@@ -1,34 +1,35 @@
 // The table of the key-value engine: tags on chip, slots in memory.
 //
-// A bucket has 32 ways, each with a tag of 11 bits of its key's hash and the beats of its value: kv_tags. A key's
-// slot is found by its tag, so a hit costs one access of memory and a miss mostly none. Everything takes its turn at
-// the tags, in one order (kv_turns); what comes back from memory becomes results (kv_lookups); applies pass through
-// the steps that kv_applies tells, and kv_memory writes.
+// A bucket has 32 ways. kv_tags holds for each way an 11-bit tag, taken from the hash of its key, and the beats of
+// its value. A key's slot is found by its tag, so a hit costs one access to memory and a miss mostly none. All
+// operations take their turns at the tags in one order (kv_turns). Data that returns from memory becomes results
+// (kv_lookups). Applies pass through the steps that kv_applies describes, and kv_memory writes.
 //
-// Memory: slot (bucket, way) lies at ((bucket * Ways) + way) * SlotBytes: a beat with latest version(8), version(8),
-// length(2), flags(1: 3), key at byte 24; then the value. What a tag does not name may hold anything. Behind all slots
-// are the rings of the journal.
+// Memory: slot (bucket, way) is at ((bucket * Ways) + way) * SlotBytes: a beat with latest version(8), version(8),
+// length(2), flags(1: 3), key at byte 24; then the value. Slots without a tag have arbitrary contents. The rings of
+// the journal follow all slots.
 //
-// Hazards, and who sees to them:
+// Hazards, and the block that resolves each:
 // - A lookup reads a slot that a later apply overwrites, frees or gives to another key: the write waits for the data
-//   of all lookups that had their turn before its decision (kv_applies, cleared). A lookup carries the beats that it
-//   asks for, and reads the value that was there when it saw the tags.
-// - A lookup sees the tag of a slot that is being written, because it is the key's or has its tag by chance: it waits
-//   for the answer of memory (kv_turns). So what it reads is whole, and is never the slot's former key.
-// - An apply's search meets a slot that is being written: the key is on chip, and decides (kv_turns).
+//   of all lookups whose turn was before its decision (kv_applies, cleared). A lookup carries the number of beats to
+//   read, and so reads the value that was there when it read the tags.
+// - A lookup matches the tag of a slot that is being written, because the slot is its key's or has an equal tag: it
+//   waits for the answer of memory (kv_turns). So the slot that it reads is complete, and never has its previous key.
+// - An apply's search matches a slot that is being written: it is compared with the key on chip (kv_turns).
 // - Writes to one slot: in the order of applies (kv_applies, kv_memory).
-// - Applies of one bucket: the second looks when the first is decided (kv_applies), and sees its tag (kv_tags).
-// - Turns of one bucket: none is between another's reading and writing of the row (kv_tags).
-// - Several ways match a tag: all are read, at most one has the key.
-// - A write is retired, but a lookup has older news: it is not retired before that lookup's result was taken.
+// - Applies of one bucket: the second searches when the first is decided (kv_applies), and sees its tag (kv_tags).
+// - Turns of one bucket: none is between another's read and write of the row (kv_tags).
+// - Several ways match a tag: all are read; at most one has the key.
+// - A lookup has an older value than a write: the write is not retired before that lookup's result was taken.
 //
-// Latency: a lookup offers its address 3 cycles after it was taken, and its result 2 cycles after the last beat; one
-// that needs no memory its result after 6. A reservation is answered 3 cycles after it was taken. Throughput: a
-// lookup every 2 cycles, if there is one way to read, and a beat every cycle; an apply takes two turns, about 4
-// cycles, and its beats and two cycles to write. Order: results as lookups, retirements as applies, reservations and
-// releases as they came, journal as it came, all apart from one another. Stalls: lookups when `LookupsMax` results or
-// `ValueRoom` beats are not taken, and then all turns behind them: who takes results must not wait for anything else
-// here. Applies when `AppliesMax` are under way.
+// Latency: a lookup offers its address 3 cycles after it was accepted, and its result 2 cycles after the last beat; a
+// lookup that needs no memory offers its result after 6. A reservation is answered 3 cycles after it was accepted.
+// Throughput: a lookup every 2 cycles, if one way is read, and a beat every cycle; an apply takes two turns, about 4
+// cycles, and its beats and two cycles to write. Order: results in the order of lookups, retirements in the order of
+// applies, reservations and releases in order, journal records in order; the four are independent of each other.
+// Stalls: lookups, while `LookupsMax` results or `ValueRoom` beats are not taken, and then all turns behind them;
+// therefore the consumer of results must not wait for any other operation of this block. Applies, while `AppliesMax`
+// are in progress.
 module kv_table
   import weft_pkg::*;
   import kv_pkg::*;
@@ -36,11 +37,11 @@ module kv_table
 (
   input logic    clk_i,
   input logic    rst_ni,
-  // Buckets less one. A change clears the table.
+  // Number of buckets, less one. A change clears the table.
   input bucket_t bucket_mask_i,
 
   // Results come in the order of lookups. A result with a value (`found`, LookupRead or LookupFetch, and
-  // `value_bytes`) is followed by its beats, without a pause once the result is offered.
+  // `value_bytes` not zero) is followed by its beats, without a gap once the result is offered.
   input  logic       lookup_valid_i,
   output logic       lookup_ready_o,
   input  lookup_t    lookup_i,
@@ -51,19 +52,19 @@ module kv_table
   input  logic       result_value_ready_i,
   output beat_t      result_value_o,
 
-  // Room for a key that may come: `reserve_done_o` 3 cycles after a reservation was taken, or later while turns wait;
-  // in order.
+  // Reserves a way for a key that may be added: `reserve_done_o` 3 cycles after the reservation was accepted, or
+  // later while turns wait; in order.
   input  logic    reserve_valid_i,
   output logic    reserve_ready_o,
   input  bucket_t reserve_bucket_i,
   output logic    reserve_done_o,
   output logic    reserve_granted_o,
-  // Gives a reservation back.
+  // Releases a reservation.
   input  logic    release_valid_i,
   output logic    release_ready_o,
   input  bucket_t release_bucket_i,
 
-  // Values (of puts with `value_bytes`) in the order of applies; an apply does not wait for its value.
+  // Applies. Values (of puts with `value_bytes`) come in the order of applies; an apply does not wait for its value.
   input  logic    apply_valid_i,
   output logic    apply_ready_o,
   input  apply_t  apply_i,
@@ -73,7 +74,7 @@ module kv_table
   output logic    retired_valid_o,
   output stream_t retired_stream_o,
 
-  // The first claimed way of a bucket from `scan_way_i` on.
+  // Finds the first claimed way of a bucket, from `scan_way_i` on.
   input  logic    scan_valid_i,
   output logic    scan_ready_o,
   input  bucket_t scan_bucket_i,
@@ -91,7 +92,7 @@ module kv_table
   output logic     journaled_valid_o,
   output stream_t  journaled_stream_o,
 
-  // Frees all. Taken when no apply is under way; `clear_done_o` says that it is over. After reset it happens by itself.
+  // Frees all ways. Accepted when no apply is in progress; `clear_done_o` reports the end. Also done after reset.
   input  logic clear_valid_i,
   output logic clear_ready_o,
   output logic clear_done_o,
@@ -180,7 +181,8 @@ module kv_table
   logic                         applies_idle;
   logic                         memory_idle;
 
-  // Arbitration. Short operations, and those that others wait for, go first; lookups and applies take turns.
+  // Arbitration. Short operations, and operations for which others wait, have priority; lookups and applies
+  // alternate.
 
   logic                         take_reserve;
   logic                         take_decide;
@@ -188,7 +190,7 @@ module kv_table
   logic                         take_lookup;
   logic                         take_look;
   logic                         take_scan;
-  logic                         look_next_q;  // an apply's turn, if there is one
+  logic                         look_next_q;  // an apply has the next turn, if one waits
 
   assign take_reserve = reserve_valid_i;
   assign take_decide  = decide_valid && !take_reserve;

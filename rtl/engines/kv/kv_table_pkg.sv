@@ -4,34 +4,33 @@ package kv_table_pkg;
   import weft_pkg::*;
   import kv_pkg::*;
 
-  // Applies between their beginning and their retirement.
+  // Maximum number of applies between their acceptance and their retirement.
   localparam int unsigned AppliesMax = 16;
-  // Lookups between their beginning and the taking of their result.
+  // Maximum number of lookups between their acceptance and the acceptance of their result.
   localparam int unsigned LookupsMax = 128;
-  // Beats of values that have been asked for or wait to be taken.
+  // Room for beats of values that were requested from memory or wait to be accepted.
   localparam int unsigned ValueRoom = 512;
 
   typedef logic [$clog2(AppliesMax)-1:0] apply_index_t;
-  // One bit more than an index tells a full ring from an empty one.
+  // One bit more than an index, to distinguish a full ring from an empty one.
   typedef logic [$clog2(AppliesMax):0] apply_pointer_t;
-  // Lookups counted, modulo four times as many as there can be, so that the sign of a difference tells which is
-  // earlier.
+  // A count of lookups, modulo four times the maximum, so that the sign of a difference shows which one is earlier.
   typedef logic [$clog2(LookupsMax)+1:0] lookup_count_t;
   typedef logic [Ways-1:0] ways_t;
-  // Ways of a bucket that are claimed or reserved.
+  // Number of ways of a bucket that are claimed or reserved.
   typedef logic [$clog2(Ways)+1:0] used_t;
 
-  // A slot in memory: its bucket, its way.
+  // A slot in memory: its bucket and way.
   typedef struct packed {
     bucket_t bucket;
     way_t    way;
   } slot_t;
 
-  // Whatever needs a bucket's tags takes its turn at them.
+  // Operations on a bucket's tags; each takes its turn.
   typedef enum logic [2:0] {
     TurnLookup,
-    TurnApply,    // looks for the slot of an apply
-    TurnDecide,   // claims, frees or keeps it
+    TurnApply,    // searches the slot of an apply
+    TurnDecide,   // decides an apply: claims, frees or keeps its slot
     TurnReserve,
     TurnRelease,
     TurnScan
@@ -41,64 +40,64 @@ package kv_table_pkg;
     turn_kind_e   kind;
     lookup_kind_e lookup;      // TurnLookup
     bucket_t      bucket;
-    way_t         way;         // to begin with; of LookupFetch the one that is asked for
+    way_t         way;         // the first way to examine; for LookupFetch the requested one
     tag_t         tag;
     logic         newer_only;  // TurnApply
-    logic         found;       // TurnDecide: the key has the slot `found_way`
+    logic         found;       // TurnDecide: the key has the slot at `found_way`
     way_t         found_way;
-    logic         stale;       // TurnDecide: and what it holds is not older
+    logic         stale;       // TurnDecide: the slot's version is not older than the apply's
   } turn_t;
 
-  // A turn with what its bucket holds.
+  // A turn, and the contents of its bucket.
   typedef struct packed {
     turn_t        turn;
-    ways_t        matching;  // TurnLookup, TurnApply: ways that are still to be read
+    ways_t        matching;  // TurnLookup, TurnApply: ways that remain to be read
     ways_t        claimed;
-    way_t         way;       // of them the one that is next, if there is only one or it was chosen
-    value_beats_t beats;     // of the value there; of several that match at least those of the longest
+    way_t         way;       // the next one of them; valid if there is only one, or once it was selected
+    value_beats_t beats;     // length of its value; if several ways match, at least that of the longest
     used_t        used;
   } probe_t;
 
-  // Change by a turn.
+  // Update of a row by a turn.
   typedef struct packed {
     bucket_t    bucket;
-    logic       some;    // a way changes, too
+    logic       some;    // a way changes, in addition to the count
     way_t       way;
     tag_entry_t entry;
     used_t      used;
   } tags_write_t;
 
-  // Data returning from memory, or none, in the order of turns.
+  // What to expect from memory, if anything, in the order of turns.
   typedef struct packed {
     logic apply;
-    logic burst;     // a burst of read data
-    logic header;    // which begins with the header of a slot
-    logic last;      // nothing more of this turn
-    logic resolved;  // the key has the slot `way`, as is known without a look
+    logic burst;     // a burst of read data is to come
+    logic header;    // the burst begins with the header of a slot
+    logic last;      // last record of this turn
+    logic resolved;  // the key is known to have the slot at `way`, without reading
     way_t way;
   } record_t;
 
-  // Keys to compare returning data with, in the order of turns.
+  // Keys to compare with the returning data, in the order of turns.
   typedef struct packed {
     logic         apply;
     lookup_kind_e lookup;
     key_t         key;
   } opened_t;
 
-  // Result of an apply's turn.
+  // Result of an apply's search.
   typedef struct packed {
     logic found;
     way_t way;
     logic stale;
   } probed_t;
 
-  // A decision about an apply.
+  // The decision about an apply.
   typedef struct packed {
-    logic writes;  // the slot at `way`
+    logic writes;  // writes the slot at `way`
     way_t way;
   } decided_t;
 
-  // A slot that is to be written.
+  // A slot to write.
   typedef struct packed {
     slot_t        slot;
     key_t         key;
@@ -106,7 +105,7 @@ package kv_table_pkg;
     value_bytes_t value_bytes;
   } slot_write_t;
 
-  // The first way of a set, 0 of an empty one: by groups of four, so that it is shallow.
+  // The first way of a set, or 0 for an empty set. Computed in groups of four, to have few logic levels.
   function automatic way_t first_way(ways_t ways);
     logic [Ways/4-1:0] groups;
     logic [$clog2(Ways/4)-1:0] group = '0;
@@ -121,7 +120,7 @@ package kv_table_pkg;
     return {group, one};
   endfunction
 
-  // The first byte on top becomes the lowest byte.
+  // Reverses the bytes of a beat.
   function automatic logic [BeatBits-1:0] swap_bytes(logic [BeatBits-1:0] beat);
     logic [BeatBits-1:0] swapped;
     for (int unsigned i = 0; i < BeatBytes; i++) swapped[8*i+:8] = beat[BeatBits-8*i-1-:8];

@@ -1,15 +1,16 @@
-// The tags of the key-value table, in UltraRAM: for each bucket 32 ways of {beats, tag}, and how many are claimed or
-// reserved.
+// The tags of the key-value table, in UltraRAM: for each bucket 32 ways of {beats, tag}, and the number of ways that
+// are claimed or reserved.
 //
-// A turn reads its bucket's row, and comes out with what it says. A turn that may write a row (TurnDecide, TurnReserve,
-// TurnRelease) writes it one cycle after it came out; until then no turn of the same bucket comes in, so that each
-// sees what those before it did. (Buckets are told apart by six bits: a few turns wait without need.)
+// A turn reads its bucket's row, and leaves with its contents as a probe. A turn that may update the row (TurnDecide,
+// TurnReserve, TurnRelease) writes it one cycle after the probe was accepted. Until then no other turn of the bucket
+// enters, so each turn sees the updates of its predecessors. (Buckets are compared by six bits only, so a few turns
+// wait without need.)
 //
-// After reset, when it is asked to, and when the mask changes, all buckets below the mask are freed, one a cycle; turns
-// wait meanwhile.
+// After reset, on request, and when the mask changes, all buckets up to the mask are cleared, one a cycle; turns wait
+// meanwhile.
 //
-// Latency: 3 cycles. Throughput: a turn every cycle. Order: kept. Stalls: turns behind one that is not taken, for a
-// bucket that is about to be written, and while buckets are freed.
+// Latency: 3 cycles. Throughput: a turn every cycle. Order: kept. Stalls: turns, behind a probe that is not accepted,
+// for a bucket that is about to be written, and while buckets are cleared.
 module kv_tags
   import weft_pkg::*;
   import kv_pkg::*;
@@ -25,18 +26,18 @@ module kv_tags
   output logic   probe_valid_o,
   input  logic   probe_ready_i,
   output probe_t probe_o,
-  // While the probe is not taken: ways that are left to be read, and the next.
+  // Inputs while the probe is not accepted: the ways that remain to be read, and the next one.
   input  ways_t  left_i,
   input  way_t   way_i,
-  // The bucket of the next probe, in the cycle before it comes.
+  // The bucket of the next probe, one cycle before the probe.
   output logic    next_valid_o,
   output bucket_t next_bucket_o,
 
-  // In the cycle after the probe was taken.
+  // Update of the row, in the cycle after the probe was accepted.
   input logic        write_valid_i,
   input tags_write_t write_i,
 
-  // Taken when no turn is under way.
+  // Accepted when no turn is in progress.
   input  logic clear_valid_i,
   output logic clear_ready_o,
   output logic clear_done_o,
@@ -56,7 +57,7 @@ module kv_tags
     return one[ConflictBits-1:0] == other[ConflictBits-1:0];
   endfunction
 
-  // The tags, the first way's at the bottom, and behind them a byte for the count.
+  // The rows. Each has the tags, the first way's in the lowest bits, and behind them a byte for the count.
   (* ram_style = "ultra" *)
   logic [TagsBits+7:0] rows[BucketsMax];
   logic [TagsBits+7:0] row_q;
@@ -69,11 +70,11 @@ module kv_tags
   logic  advance;
   logic  take;
 
-  // Freeing.
+  // Clearing.
   logic    clearing_q;
   logic    asked_q;
   bucket_t clear_bucket_q;
-  bucket_t mask_q;  // that all buckets below were freed with
+  bucket_t mask_q;  // the mask with which the buckets were last cleared
   logic    known_q;
   logic    current;
   logic    empty;
@@ -131,7 +132,7 @@ module kv_tags
     if (advance && first_valid_q) data_q <= row_q;
   end
 
-  // Content of the row.
+  // Evaluation of the row.
   probe_t probe_d;
   logic   looks;
   logic   fetches;
@@ -153,7 +154,7 @@ module kv_tags
         probe_d.beats |= entry.beats;
       end
     end
-    // No value is longer: a larger number means that several ways match.
+    // The maximum may be an overestimate if several ways match, so it is limited to the longest value.
     if (probe_d.beats[4]) probe_d.beats = value_beats_t'(ValueBeatsMax);
   end
 

@@ -1,12 +1,13 @@
-// The giving half of a state transfer: answers a StateRequest with up to 16 chunks. The twin of what
-// crates/engines/kv/src/engine.rs does for a node that joins.
+// The sending side of a state transfer: answers a StateRequest with up to 16 chunks. Twin of the code in
+// crates/engines/kv/src/engine.rs that serves a joining node.
 //
-// An answer looks at 1,024 buckets or places of sessions at most. It ends there, at the end of all, or with the
-// sixteenth chunk, and a chunk ends with the last record that still fits. A walker looks for slots ahead of the words
-// that are written, so the memory's latency counts only once; what it fetched in vain is thrown away at the end.
+// One answer examines at most 1,024 buckets or session places. It ends there, at the end of the table or sessions, or
+// with the sixteenth chunk; a chunk ends with the last record that fits. A walker fetches slots ahead of the words
+// that are written, so the latency of memory counts only once. Slots that were fetched and not sent are dropped at
+// the end.
 //
-// Latency in cycles: about one a word, where there are slots; a bucket without any costs what kv_table takes to say
-// so, and one that this node does not lead costs one. 16 chunks of slots with values of 64 bytes: about 2,700.
+// Latency in cycles: about one for each word of slots; a bucket without slots costs one lookup in kv_table, and a
+// bucket that this node does not lead costs one cycle. 16 chunks of slots with values of 64 bytes: about 2,700.
 // Throughput: one command at a time; `command_i` is held until `answer_valid_o`. Stalls: while the table, the
 // sessions or the message buffer does.
 module kv_transfer_donate
@@ -21,7 +22,7 @@ module kv_transfer_donate
   input  node_t                   node_i,
   input  epoch_t                  epoch_i,
   input  node_set_t               full_i,
-  // Of the node's own stream: how much of it is in the table.
+  // The length of the node's own stream that is in the table.
   input  number_t                 committed_i,
   // TransferGive.
   input  logic                    command_valid_i,
@@ -71,11 +72,11 @@ module kv_transfer_donate
   localparam logic [7:0] SessionWords = 8'(1 + 3 * SessionPlaces);
   localparam logic [4:0] LastChunk = 5'(ChunksMax - 1);
 
-  // The walker goes through the buckets and has their slots fetched.
+  // The walker iterates over the buckets and fetches their slots.
 
   typedef enum logic [2:0] {
     WalkRest,
-    WalkAlign,    // to the node whose turn the first bucket is
+    WalkAlign,    // advances to the node that leads the first bucket
     WalkBucket,
     WalkScan,
     WalkScanned,
@@ -84,15 +85,15 @@ module kv_transfer_donate
 
   walk_e walk_q, walk_d;
   logic walk_start, walk_stop;
-  logic walk_ended;  // nothing more will be looked up
+  logic walk_ended;  // no more slots will be fetched
   logic next_bucket;
-  logic [BucketBits:0] bucket_q;  // one bit more than an index tells the end
+  logic [BucketBits:0] bucket_q;  // one bit more than an index, to represent the end
   way_t way_q;
   logic [ScanBits:0] looked_q;
-  logic [5:0] ahead_q;  // slots that were asked for and not taken; up to 32
+  logic [5:0] ahead_q;  // slots that were requested and not taken; at most 32
   logic lookup_taken, result_taken;
 
-  // Buckets are led in turns: `View::leader`.
+  // The members lead the buckets in turn, as in `View::leader`.
   logic [3:0] members, members_q;
   logic [2:0] rank, rank_q;
   partition_t turn_q;
@@ -105,7 +106,7 @@ module kv_transfer_donate
     rank_q <= rank;
   end
 
-  // As a tree: a chain of adders would be long.
+  // Population count as a tree, since a chain of adders would be slow.
   function automatic logic [3:0] count_ones(logic [Streams-1:0] set);
     logic [3:0][1:0] pairs;
     for (int unsigned i = 0; i < 4; i++) pairs[i] = 2'(set[2*i]) + 2'(set[2*i+1]);
@@ -181,7 +182,7 @@ module kv_transfer_donate
   end
 
   assign walk_ended = walk_q == WalkRest && ahead_q == '0;
-  // Offers depend on the state alone.
+  // `valid` depends on the state only.
   assign scan_valid_o = walk_q == WalkScan;
   assign lookup_valid_o = walk_q == WalkFetch && !ahead_q[5];
   assign scan_bucket_o = bucket_t'(bucket_q);
@@ -193,7 +194,7 @@ module kv_transfer_donate
           asker: '0
       };
 
-  // The composer.
+  // The composer of messages.
 
   typedef enum logic [3:0] {
     Idle,
@@ -213,14 +214,14 @@ module kv_transfer_donate
   } state_e;
 
   state_e state_q, state_d;
-  logic [7:0] words_q, words_d;  // of the chunk at hand, with its header
-  logic [6:0] count_q, count_d;  // words of the key or value that follow the one at hand; of the header
+  logic [7:0] words_q, words_d;  // words of the current chunk, with its header
+  logic [6:0] count_q, count_d;  // remaining words: of the key or value, or of the header
   logic [4:0] chunk_q;
-  logic ended_q, ended_d;  // the chunk is the last
+  logic ended_q, ended_d;  // the current chunk is the last
   logic used_q, used_d;  // words of a session wait
   logic [31:0] from_q;
-  logic [31:0] next_q, next_d;  // behind the chunk; of the session at hand
-  logic [ScanBits:0] places_q, places_d;  // looked at
+  logic [31:0] next_q, next_d;  // position behind the chunk; and of the current session
+  logic [ScanBits:0] places_q, places_d;  // session places examined
 
   logic [7:0] slot_words;
   logic slot_fits, session_fits, last_chunk;
@@ -232,7 +233,7 @@ module kv_transfer_donate
   assign session_fits = words_q <= 8'(ChunkWords) - SessionWords;
   assign last_chunk = chunk_q == LastChunk;
 
-  // Words of the value. Behind its end its last beat is zero, as everywhere.
+  // Words of the value. The last beat is zero behind the value's end.
   assign value_lanes = result_value_i.data[{lane_q, 6'd0}+:64];
   assign last_value_word = count_q == '0;
   assign value_word = word_lanes(value_lanes);
@@ -271,7 +272,7 @@ module kv_transfer_donate
         if (room_i) state_d = !command_i.sessions ? Slot : used_q ? SessionCopy : SessionAsk;
       end
 
-      // A slot: version, length, key, value.
+      // A slot as words: version, length, key, value.
       Slot: begin
         count_d = 7'(KeyWords - 1);
         next_d  = 32'({result_i.place.bucket, result_i.place.way});
@@ -380,7 +381,7 @@ module kv_transfer_donate
         end
       end
 
-      // Data that was fetched in vain.
+      // Drops the slots that were fetched and not sent.
       Drain: begin
         walk_stop = 1'b1;
         if (result_valid_i) begin

@@ -1,14 +1,14 @@
-// The joining half of a state transfer: asks one full member after the other for the buckets that it leads, then the
-// first for the sessions, and installs what comes. The twin of what crates/engines/kv/src/transfer.rs and engine.rs
-// do for a joining node.
+// The receiving side of a state transfer: requests from one full member after the other the buckets that the member
+// leads, then from the first member the sessions, and installs them. Twin of the code in
+// crates/engines/kv/src/transfer.rs and engine.rs for a joining node.
 //
-// A chunk is stored, then read twice: it is judged as a whole before anything of it is installed. The stream of the
-// member that sent it is committed up to the chunk's tag in between. Slots are installed where they are newer than
-// what the table has.
+// A chunk is stored and then read twice: the whole chunk is validated before any part of it is installed. Between the
+// two, the stream of the member that sent it is committed up to the chunk's tag. A slot is installed if it is newer
+// than the table's.
 //
-// Latency of a chunk in cycles: one a word to store it, then about two a word and 10 a record. Throughput: one
-// command at a time; `command_i` is held until `answer_valid_o`. Stalls: the payload while there is no TransferTake;
-// a chunk while the table, the sessions, the committer or the message buffer does.
+// Latency of a chunk in cycles: one for each word to store it, then about two for each word and 10 for each record.
+// Throughput: one command at a time; `command_i` is held until `answer_valid_o`. Stalls: the payload, while there is
+// no TransferTake; a chunk, while the table, the sessions, the committer or the message buffer does.
 module kv_transfer_join
   import weft_pkg::*;
   import engines_pkg::*;
@@ -22,10 +22,10 @@ module kv_transfer_join
   // Lengths of the stream `source_o`.
   input  number_t                 accepted_i,
   input  number_t                 committed_i,
-  // `leader_i` leads `partition_o` in the second cycle in which that is there.
+  // `leader_i` is the leader of `partition_o`, valid from the second cycle of each value of `partition_o`.
   output partition_t              partition_o,
   input  node_t                   leader_i,
-  // TransferBegin, TransferStop, TransferAsk or TransferTake.
+  // The command: TransferBegin, TransferStop, TransferAsk or TransferTake.
   input  logic                    command_valid_i,
   input  control_command_t        command_i,
   output logic                    answer_valid_o,
@@ -55,7 +55,7 @@ module kv_transfer_join
   input  logic                    session_ready_i,
   output session_request_t        session_o,
   input  logic                    session_answer_valid_i,
-  // StateRequests.
+  // StateRequests, to the message buffer.
   input  logic                    room_i,
   output logic                    write_o,
   output logic             [ 7:0] write_index_o,
@@ -77,8 +77,8 @@ module kv_transfer_join
 
   typedef enum logic [4:0] {
     Idle,
-    Header,          // words are stored
-    Judge,           // of the header
+    Header,          // stores the words of the chunk
+    Judge,           // validates the header
     NextRecord,
     Length,
     Key,
@@ -104,7 +104,7 @@ module kv_transfer_join
 
   state_e state_q, state_d;
 
-  // Parts that have arrived, and the sources of the missing ones.
+  // Parts of the state that have arrived, and the sources of the missing parts.
   logic joining_q, complete_q;
   logic [Streams-1:0] done_q, done_d;
   logic sessions_q;
@@ -112,20 +112,20 @@ module kv_transfer_join
   logic [31:0] cursor_q;
   logic [31:0] attempt_q;
 
-  // The chunk at hand.
-  logic bad_q, bad_d;  // some word of it cannot be
-  logic other_q;  // it answers another request
-  logic sessions_unknown_q;  // its `what` does not exist
+  // The current chunk.
+  logic bad_q, bad_d;  // some word of it is invalid
+  logic other_q;  // it does not answer the current request
+  logic sessions_unknown_q;  // its `what` is neither slots nor sessions
   logic last_q;
   logic [31:0] from_q, next_q;
   number_t tag_q;
-  logic tag_beyond_q;  // more than 40 bits can tell
-  logic install_q, install_d;  // second reading
-  logic [1:0] header_q;  // words of the header that have come
+  logic tag_beyond_q;  // the tag has more than 40 bits
+  logic install_q, install_d;  // second reading: installs the records
+  logic [1:0] header_q;  // words of the header that have arrived
   logic header_done_q;
 
-  // The record at hand.
-  logic [63:0] version_q;  // of a slot or of a request
+  // The current record.
+  logic [63:0] version_q;  // version of a slot, or of a request in a session
   key_t key_q;
   logic [63:0] client_q;
   logic [63:0] request_q;
@@ -133,9 +133,9 @@ module kv_transfer_join
   value_bytes_t bytes_q;
   place_t place_q;
   logic hash_asked_q;
-  logic [6:0] count_q, count_d;  // words of the key, then of the value; places of a session
+  logic [6:0] count_q, count_d;  // remaining words of the key, then of the value; or places of a session
 
-  // Asked and verdict.
+  // Results: a StateRequest was sent; the verdict.
   logic asked_q, asked_d;
   logic moved_q;
   control_verdict_e verdict_q, verdict_d;
@@ -146,7 +146,7 @@ module kv_transfer_join
   assign complete_o = complete_q;
   assign source_o = source_q;
 
-  // Memory for the words of a chunk, which is read twice.
+  // Memory for the words of a chunk.
 
   logic [StoreBits:0] stored_q, fetch_q;
   logic store, fetch;
@@ -168,7 +168,7 @@ module kv_transfer_join
   );
 
   assign fetch = fetch_q != stored_q && (!store_loaded_q || store_take) && !rewind;
-  // No word is behind the current one.
+  // The current word is the last one stored.
   assign store_last = fetch_q == stored_q;
 
   always_ff @(posedge clk_i) begin
@@ -181,7 +181,7 @@ module kv_transfer_join
     else if (store_take) store_loaded_q <= 1'b0;
   end
 
-  // Source of the next part, after `done_d`.
+  // Source of the next part, after the update `done_d`.
 
   logic [Streams-1:0] open;
   stream_t lowest_open, lowest_full;
@@ -196,11 +196,11 @@ module kv_transfer_join
   end
   assign source_d = open == '0 ? lowest_full : lowest_open;
 
-  // A value, from words to beats.
+  // Conversion of a value from words to beats.
   logic [BeatWords-1:0][63:0] value_q;
   logic [2:0] value_words_q;
   logic value_shift, value_last_q;
-  // The padding after the value is not zero. Every node stores zeros there, so such a chunk is refused.
+  // The padding behind the value is not zero. Every correct node sends zeros there, so the chunk is refused.
   logic padded;
   always_comb begin
     padded = 1'b0;
@@ -209,7 +209,7 @@ module kv_transfer_join
     end
   end
 
-  // The expected answer. Others are late, duplicate, or behind a lost one.
+  // The chunk is the expected answer. Other chunks are late, duplicate, or follow a lost one.
   logic answers;
   assign answers = joining_q && command_i.from == node_t'(source_q) && !other_q && from_q == cursor_q;
 
@@ -257,7 +257,7 @@ module kv_transfer_join
             end
             TransferAsk: state_d = joining_q ? AskFirst : Answer;
             TransferTake: state_d = Header;
-            default: state_d = Answer;  // TransferStop
+            default: state_d = Answer;  // TransferStop needs no other action
           endcase
         end
       end
@@ -266,7 +266,7 @@ module kv_transfer_join
         word_ready_o = 1'b1;
         rewind = 1'b1;
         if (word_valid_i) begin
-          // Records that do not fit into the store are judged as bad.
+          // Chunks that do not fit into the store are invalid.
           store = header_done_q && !stored_q[StoreBits];
           bad_d = bad_q || word_partial_i || (header_done_q && stored_q[StoreBits]);
           if (word_last_i) begin
@@ -295,7 +295,7 @@ module kv_transfer_join
         end
       end
 
-      // A slot: version, length, key, value.
+      // A slot as words: version, length, key, value.
       NextRecord: begin
         count_d = '0;
         if (store_loaded_q && !bad_q) begin
@@ -331,7 +331,7 @@ module kv_transfer_join
         if (hash_done_i) state_d = Leader;
       end
       Leader: begin
-        // The second cycle of three tells.
+        // The leader is known in the second of three cycles.
         count_d = count_q + 1'b1;
         if (count_q[0]) begin
           count_d = 7'((bytes_q - 1'b1) >> 3);
@@ -358,7 +358,7 @@ module kv_transfer_join
           end
         end
       end
-      // Behind the last word.
+      // After the last word of a value.
       ValueFill: begin
         value_shift = value_words_q != '0;
         if (!value_shift) state_d = ValueBeat;
@@ -367,7 +367,7 @@ module kv_transfer_join
         if (apply_value_ready_i) state_d = value_last_q ? NextRecord : Value;
       end
 
-      // A session: client, then for each place request, version and status.
+      // A session as words: the client, then for each place the request, the version and the status.
       SessionRequest: begin
         if (store_loaded_q) begin
           store_take = 1'b1;
@@ -388,7 +388,7 @@ module kv_transfer_join
         if (store_loaded_q) begin
           store_take = 1'b1;
           count_d = count_q + 1'b1;
-          // Only what a write can end with is remembered.
+          // Only a status with which a write can end is valid.
           if (word[63:56] > 8'(StatusTableFull) || (store_last && count_q != 7'(SessionPlaces - 1))) bad_d = 1'b1;
           state_d = SessionSend;
         end
@@ -403,7 +403,7 @@ module kv_transfer_join
       end
       SessionWait: if (session_answer_valid_i) state_d = count_q == 7'(SessionPlaces) ? NextRecord : SessionRequest;
 
-      // All records have been read for the first time.
+      // The first reading of all records is complete.
       AllRead: begin
         rewind = 1'b1;
         install_d = 1'b1;
@@ -528,7 +528,7 @@ module kv_transfer_join
     end
   end
 
-  // Offers depend on the state alone.
+  // `valid` depends on the state only.
   assign hash_valid_o = state_q == Hash && !hash_asked_q;
   assign apply_valid_o = state_q == ApplyHeader;
   assign apply_value_valid_o = state_q == ValueBeat;

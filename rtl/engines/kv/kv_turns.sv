@@ -1,18 +1,19 @@
-// Executes the turns at the tags, one at a time: reads the slots that match, decides about applies, keeps count of
-// ways.
+// Executes the turns at the tags, one at a time: reads the slots that match, decides applies, and counts the ways in
+// use.
 //
-// A lookup or an apply's search reads every way that matches, the lookup with the value, the search only the header
-// with the key; when all bursts are asked for, the turn is over. A way whose slot is being written (decided, and the
-// write not answered) is not read: a lookup waits for the answer; a search compares its key with the one that is
-// written, which decides, and waits only if it needs the version too (`newer_only`).
+// A lookup, or the search of an apply, reads every way that matches: the lookup with the value, the search only the
+// header, which has the key. When all bursts are requested, the turn is over. A way whose slot is being written
+// (decided, and the write not answered) is not read. A lookup waits for the write to be answered. A search compares
+// its key with the key that is being written, which decides; it waits only if it also needs the version
+// (`newer_only`).
 //
-// The wait ends: a write waits for reads that were asked for before it was decided, and for nothing that comes later;
-// and as no decision passes a turn that waits, none is asked to wait for it.
+// The waits cannot deadlock: a write waits only for reads that were requested before its decision. No decision passes
+// a turn that waits, so no write can come to wait for that turn.
 //
-// Latency: a burst is offered, or a reservation answered, in the cycle in which the probe comes. Throughput: a turn
-// every cycle, but one that reads takes two cycles for the only way that matches, four for two, and so on, and one
-// that reads across 4 KiB one more. Stalls: while the address channel does, while there is no room for a longest
-// value, and as above.
+// Latency: a burst is offered, or a reservation answered, in the cycle in which the probe arrives. Throughput: a turn
+// every cycle, except that a turn with reads takes two cycles for one matching way, four for two, and so on, and one
+// more if it reads across 4 KiB. Stalls: while the address channel stalls, while there is no room for a value of
+// maximum length, and as above.
 module kv_turns
   import weft_pkg::*;
   import kv_pkg::*;
@@ -35,21 +36,21 @@ module kv_turns
   output logic scan_some_o,
   output way_t scan_way_o,
 
-  // The apply that is to be decided.
+  // Fields of the apply to be decided.
   input  logic         deletes_i,
   input  logic         reserved_i,
   input  value_beats_t beats_i,
-  // The decision: its turn is over, and a cycle later what it is.
+  // The decision: `taken` when its turn is over; the result one cycle later.
   output logic         decide_taken_o,
   output logic         decided_valid_o,
   output decided_t     decided_o,
   output logic         full_o,
 
-  // Whether the probe's slot at this way is being written.
+  // Whether the slot at this way of the probe is being written.
   output way_t         written_way_o,
   input  logic         written_hit_i,
   input  apply_index_t written_index_i,
-  // Whether the apply that looks for its slot has the key of that one.
+  // Whether the apply that searches for its slot has the same key as that apply.
   output apply_index_t same_index_o,
   input  logic         same_i,
   output logic         look_taken_o,
@@ -58,12 +59,12 @@ module kv_turns
   input  logic    record_ready_i,
   output record_t record_o,
 
-  // Room for the beats of a longest value, and the beats that are taken.
+  // Room for the beats of a value of maximum length; and the beats that are reserved.
   input  logic         room_i,
   output logic         room_take_o,
   output value_beats_t room_take_beats_o,
 
-  // Lookups whose turn is over.
+  // Number of lookups whose turn is over.
   output lookup_count_t issued_o,
 
   output logic         ar_valid_o,
@@ -71,15 +72,15 @@ module kv_turns
   output axi_address_t ar_o
 );
 
-  // The next way was chosen among several.
+  // The next one of several ways was selected.
   logic  chosen_q;
-  // The first burst of that way was asked for.
+  // The first burst of that way was requested.
   logic  second_q;
-  // The slot that it might be is being written.
+  // The slot at that way is being written, so the keys are compared on chip.
   logic  compare_q;
-  // The way is known.
+  // The way of the key is known.
   logic  resolved_q;
-  // All reads are requested, and reported as such.
+  // All reads have been requested and announced to kv_lookups.
   logic  finished_q;
 
   ways_t left;
@@ -92,7 +93,7 @@ module kv_turns
   logic  chosen;
   logic  burst_valid;
   logic  burst_last;
-  logic  drop;  // the way was read, or is not to be
+  logic  drop;  // the way was read, or need not be read
   logic  close;
 
   assign left = probe_i.matching;
@@ -107,7 +108,7 @@ module kv_turns
     others[way] = 1'b0;
   end
 
-  // The way that comes with the probe is right if there is only one.
+  // The way that comes with the probe is valid if it is the only one that matches.
   assign chosen = chosen_q || others == '0;
 
   // Decisions.
@@ -192,10 +193,11 @@ module kv_turns
   assign slot = '{bucket: probe_i.turn.bucket, way: way};
   assign written_way_o = way;
 
-  // A slot has 17 beats.
+  // A slot has 17 beats, so its word index is the slot's index times 17.
   assign word = 42'({slot, 4'b0}) + 42'(slot);
   assign admitted = probe_valid_i && (lookup || search) && !none && chosen && !compare_q;
-  // An offer stays, though room is reported a cycle late and may seem to shrink.
+  // An offer stays valid until accepted. Room is reported a cycle late and may seem to shrink, so it is checked only
+  // before the offer.
   assign burst_valid = admitted
                     && (offered_q || (record_ready_i && (second_q || (!written_hit_i && (room_i || !reads_value)))));
 
@@ -217,7 +219,7 @@ module kv_turns
   assign room_take_o = asked && !second_q && reads_value;
   assign room_take_beats_o = probe_i.beats;
 
-  // The search's last word is a record of its own, since what it found may be known without a look.
+  // A search ends with a record of its own, because its result may be known without a read.
   assign close = probe_valid_i && (lookup || search) && none && !finished_q && record_ready_i;
   assign record_valid_o = asked || close;
   assign record_o = '{
@@ -233,7 +235,8 @@ module kv_turns
   assign compare = admitted && search && written_hit_i && !probe_i.turn.newer_only;
   assign drop = (asked && burst_last) || (compare_q && !same_i);
 
-  // The turn ends in the cycle behind the last address: later turns do not depend on the memory at once.
+  // The turn ends one cycle after the last address, so that later turns do not depend combinationally on the memory's
+  // ready.
   assign probe_ready_o = !(lookup || search) || (none && (finished_q || record_ready_i));
 
   always_comb begin
@@ -270,7 +273,7 @@ module kv_turns
     else offered_q <= ar_valid_o && !ar_ready_i;
   end
 
-  // Checks.
+  // Assertions.
 
   axi_address_t offer_q;
   always_ff @(posedge clk_i) begin

@@ -1,7 +1,7 @@
-// Takes in the value of a write that comes behind its operation: to its place in the window, to the journal, or
-// nowhere.
+// Receives the value that follows the operation of a write, and stores it in its slot of the window and in the
+// journal, or drops it.
 //
-// Latency: a beat is written in the cycle in which it is taken. Throughput: a beat every cycle. Stalls: while the
+// Latency: a beat is written in the cycle in which it is accepted. Throughput: a beat every cycle. Stalls: while the
 // journal does.
 module kv_value_store
   import weft_pkg::BeatBits;
@@ -10,10 +10,10 @@ module kv_value_store
 (
   input  logic                                      clk_i,
   input  logic                                      rst_ni,
-  // A value arrives, and its outcome. The one before has been taken.
+  // Start of a value, and what to do with it. The previous value has been received completely.
   input  logic                                      begin_i,
-  input  logic                                      some_i,           // there is one at all
-  input  logic                                      keeps_i,          // at this place
+  input  logic                                      some_i,           // there is a value
+  input  logic                                      keeps_i,          // it is stored in this slot
   input  stream_t                                   stream_i,
   input  window_place_t                             place_i,
   input  logic                                      journals_i,
@@ -28,7 +28,7 @@ module kv_value_store
   output logic                                      journal_valid_o,
   input  logic                                      journal_ready_i,
   output beat_t                                     journal_o,
-  // The value has not arrived as a whole, or not at all.
+  // A value, or part of it, is still to arrive. `before_first_o`: no beat of it has arrived.
   output logic                                      busy_o,
   output logic                                      before_first_o
 );

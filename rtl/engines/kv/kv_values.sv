@@ -1,14 +1,14 @@
 // The values of the entries of all windows, in UltraRAM: 16 Mibit in eight banks of eight.
 //
-// An UltraRAM has two ports. One is for the writes, which are never refused; the other is shared by two readers, of
-// which A goes first. The two share it, although writes leave gaps on the other, because what joins eight banks costs
-// two LUTs a bit and port, more than all the rest of the windows. A port carries 128 Gbit/s, of which A takes what
-// the wire can: at most 7 of 10 cycles, since frames have headers and gaps.
+// An UltraRAM has two ports. One is for writes, which never wait. Two readers share the other one, and A has
+// priority. Reading in the gaps of the write port would need a second multiplexer of eight banks, which costs two
+// LUTs for each bit, more than all other logic of the windows. A port carries 128 Gbit/s, of which A uses no more
+// than the rate of the wire: at most 7 of 10 cycles, since frames have headers and gaps.
 //
 // Latency: 2 cycles from a request to the first beat. Throughput: one write every cycle; A one beat every cycle; B
-// one every 2 cycles while A is silent. Order: kept at each. Stalls: writes never; A never within a value or between
-// requests that wait; B while A reads, or holds a beat that is not taken. A value must have been written before it is
-// asked for, and stay until it is read.
+// one every 2 cycles while A is idle. Order: kept for each reader. Stalls: writes never; A never within a value or
+// between requests that wait; B while A reads, or while a beat of B is not accepted. A value must have been written
+// before it is requested, and must not be overwritten until it is read.
 module kv_values
   import weft_pkg::*;
   import kv_pkg::*;
@@ -46,7 +46,7 @@ module kv_values
   typedef logic [$clog2(Depth)-1:0] address_t;
   typedef logic [$clog2(ValueBeatsMax)-1:0] beat_index_t;
 
-  // Beats yet to be read, and where the next lies; none: a request may begin.
+  // Beats that remain to be read, and the address of the next; 0: the reader is free for a request.
   value_beats_t                left_a_q;
   value_beats_t                left_b_q;
   address_t                    next_a_q;
@@ -60,13 +60,13 @@ module kv_values
   logic                        wants_a;
   logic                        issue_a;
   logic                        issue_b;
-  // In the banks' output registers.
+  // The beat in the banks' output registers.
   logic                        fetched_valid_q;
   logic                        fetched_b_q;  // for B
   logic                        fetched_last_q;
   logic                        fetched_free;
   logic         [BeatBits-1:0] fetched;
-  // Behind them.
+  // The output registers of the readers.
   logic                        valid_a_q;
   logic                        valid_b_q;
   logic                        last_a_q;
@@ -85,7 +85,7 @@ module kv_values
 
   assign free_a = !valid_a_q || beat_a_ready_i;
   assign free_b = !valid_b_q || beat_b_ready_i;
-  // B reads only what it has room for, so that it is never in A's way.
+  // B reads only when it has room for the beat, so it never stalls A.
   assign fetched_free = !fetched_valid_q || fetched_b_q || free_a;
   assign wants_a = read_a_valid_i || !begins_a;
   assign issue_a = wants_a && fetched_free;

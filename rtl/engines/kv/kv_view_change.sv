@@ -1,14 +1,15 @@
-// From one epoch to the next: what the full members had of the streams of the epochs that they took part in last, and
-// where those end. The twin of crates/engines/kv/src/view_change.rs, which says why, and of `Sealed` in message.rs.
+// View changes: collects from the full members the lengths of the streams of their last epoch (Sealed), and computes
+// where those streams end. Twin of crates/engines/kv/src/view_change.rs, which gives the reasons, and of `Sealed` in
+// message.rs.
 //
-// The words of the members lie in one block RAM, 64 places each: what is needed of the head {base, its members,
-// cuts}, then accepted lengths, then the cuts, each {epoch} and lengths. Lengths of nodes that cannot exist are not
-// kept, and zero when they are sent. This node's own cuts lie in a ring behind that, and its word refers to those
-// that it had when it was said.
+// The reports of the members are stored in one block RAM, 64 words each: the required part of the head {base, its
+// members, cuts}, then accepted lengths, then the cuts, each {epoch} and lengths. Lengths of nodes beyond the maximum
+// are not stored, and are sent as zero. This node's own cuts are in a ring behind the reports; its report refers to
+// the cuts that existed when it was made.
 //
-// Latency in cycles: ViewBegin 26, ViewHear one a word, ViewTell two a word, ViewDecide at most 300, CutRemember 9.
-// Throughput: one command at a time; `command_i` is held until `answer_valid_o`. Stalls: the payload while there is
-// no ViewHear, ViewTell while the message buffer has no room.
+// Latency in cycles: ViewBegin 26, ViewHear one for each word, ViewTell two for each word, ViewDecide at most 300,
+// CutRemember 9. Throughput: one command at a time; `command_i` is held until `answer_valid_o`. Stalls: the payload,
+// while there is no ViewHear; ViewTell, while the message buffer has no room.
 module kv_view_change
   import weft_pkg::*;
   import engines_pkg::*;
@@ -21,10 +22,10 @@ module kv_view_change
   input  node_set_t               full_i,
   input  epoch_t                  base_i,
   input  node_set_t               base_members_i,
-  // `accepted_i` is the length of `stream_o` in the second cycle in which that is there.
+  // `accepted_i` is the length of `stream_o`, valid from the second cycle of each value of `stream_o`.
   output stream_t                 stream_o,
   input  number_t                 accepted_i,
-  // One command of a view change.
+  // The current command of a view change.
   input  logic                    command_valid_i,
   input  control_command_t        command_i,
   output logic                    answer_valid_o,
@@ -46,16 +47,17 @@ module kv_view_change
 );
 
   localparam int unsigned CutsMax = 4;
-  // Lengths in a message; those that are kept are the first `Streams` of them.
+  // Last index of the lengths in a message. Only the first `Streams` lengths are stored.
   localparam logic [3:0] LastNode = 4'(NodesMax - 1);
 
-  typedef logic [5:0] place_t6;  // of a word in its member's part of the memory
+  typedef logic [5:0] place_t6;  // index of a word in a member's part of the memory
   localparam place_t6 HeadPlace = 6'd0;
   localparam place_t6 AcceptedPlace = 6'd1;
   localparam place_t6 CutsPlace = 6'd9;
-  localparam place_t6 OwnCutPlace = 6'd48;  // one of this node's cuts in each part
+  localparam place_t6 OwnCutPlace = 6'd48;  // each member's part holds one of this node's own cuts here
 
-  // Lengths where they are compared: no node accepts more entries than 40 bits can count.
+  // Lengths in comparisons, with one bit more than a number, since no node accepts more entries than 40 bits can
+  // count.
   typedef logic [40:0] length_t;
 
   typedef enum logic [4:0] {
@@ -81,40 +83,40 @@ module kv_view_change
     NextLength,
     StoreLength,
     RememberEpoch,
-    WriteLengths,   // round once
+    WriteLengths,   // from the first length to the last
     Answer
   } state_e;
 
   state_e state_q, state_d;
-  logic phase_q, phase_d;  // a word was read, or a length asked for
-  logic [3:0] item_q, item_d;  // a node, in a row of lengths
-  stream_t member_q, member_d;  // whose word is looked at
+  logic phase_q, phase_d;  // a word was read, or a length requested
+  logic [3:0] item_q, item_d;  // index of a node in a row of lengths
+  stream_t member_q, member_d;  // the member whose report is examined
   place_t6 place_q, place_d;
-  logic [2:0] cuts_q, cuts_d;  // that are still to come
-  logic [7:0] index_q, index_d;  // of a word of the message that is sent
+  logic [2:0] cuts_q, cuts_d;  // cuts that remain
+  logic [7:0] index_q, index_d;  // index of a word of the outgoing message
   logic bad_q, bad_d;
   control_verdict_e verdict_q, verdict_d;
 
-  // Members heard from.
+  // Members whose report has been received.
   logic [Streams-1:0] full_q, heard_q;
   logic begun_q;
   logic [Streams-1:0] hearing;
   logic hears;
 
-  // The node's own word.
+  // The node's own report.
   epoch_t base_q;
   node_set_t base_members_q;
-  // Cuts: the place of the newest, and how many there are; of all, and of those in the own word.
+  // The ring of cuts: the index of the newest cut, and their number; now, and at the time of the own report.
   logic [2:0] cut_head_q, own_head_q;
   logic [2:0] cut_count_q, own_count_q;
 
-  // Scratch.
-  epoch_t said_base_q;  // by the sender
-  epoch_t newest_q;  // base
+  // Temporary variables.
+  epoch_t said_base_q;  // base in the received report
+  epoch_t newest_q;  // the newest base of all reports
   node_set_t newest_members_q;
-  node_set_t said_q;  // whom the sender has heard
+  node_set_t said_q;  // the members from which the sender has a report
   logic older_q;  // some base is older than the newest
-  logic cut_q;  // the lengths are those of a cut that a member remembers
+  logic cut_q;  // the lengths are those of a cut that another member remembers
   stream_t cut_member_q;
   length_t least_q;
   lengths_t lengths_q;
@@ -153,13 +155,13 @@ module kv_view_change
   assign word_base   = word[63:32];
   assign word_length = {|word[63:40], word[39:0]};
 
-  // Members are looked at in ascending order.
+  // Members are examined in ascending order.
   logic last_member, last_stream;
   assign last_member = member_q == '1;
   assign last_stream = item_q[2:0] == '1;
   assign stream_o = stream_t'(item_q);
 
-  logic step_lengths;  // `lengths_q` moves on by one
+  logic step_lengths;  // advances `lengths_q` by one
   number_t step_length;
   logic newer;
   assign newer = word_base > newest_q;
@@ -214,7 +216,7 @@ module kv_view_change
         end
       end
 
-      // The node's own word.
+      // Writes the node's own report.
       BeginHead: begin
         write = 1'b1;
         write_word = {base_q, base_members_q, 16'd0};
@@ -234,7 +236,7 @@ module kv_view_change
         end
       end
 
-      // Report of another member.
+      // Stores the report of another member.
       HearEpoch, HearHead, HearLengths, HearCut, HearBeyond: begin
         word_ready_o = 1'b1;
         write_member = stream_t'(command_i.from);
@@ -277,7 +279,7 @@ module kv_view_change
         end
       end
 
-      // The own word, to others: its cuts are a ring.
+      // Sends the own report; its cuts are in a ring.
       TellEpoch: begin
         write_o = room_i;
         write_word_o = {epoch_i, base_q};
@@ -309,7 +311,7 @@ module kv_view_change
           end else begin
             item_d = item_q + 1'b1;
             if (item_q == LastNode) begin
-              // Newest first.
+              // Newest cut first.
               member_d = cuts_q == own_count_q ? own_head_q : member_q - 1'b1;
               place_d  = OwnCutPlace;
               cuts_d   = cuts_q - 1'b1;
@@ -322,7 +324,7 @@ module kv_view_change
         if (close_ready_i) state_d = Answer;
       end
 
-      // Find the ends of the streams.
+      // Determines the ends of the streams.
       FindNewest: begin
         phase_d = !phase_q;
         read = !phase_q;
@@ -336,14 +338,14 @@ module kv_view_change
           verdict_d = ControlLost;
           state_d   = Answer;
         end else if ((full_q & ~newest_members_q[Streams-1:0]) != '0) begin
-          // Somebody else is lost, and the membership service has to take it out.
+          // Another member is lost. Only the membership service can remove it, so there is no decision.
           verdict_d = ControlUndecided;
           state_d   = Answer;
         end else begin
           state_d = base_q == newest_q ? NextLength : FindCut;
         end
       end
-      // This node's base is older: another member remembers its cut.
+      // This node's base is older than the newest. The cut of its base is taken from a member that remembers it.
       FindCut: begin
         phase_d = !phase_q;
         place_d = HeadPlace;
@@ -383,7 +385,8 @@ module kv_view_change
           end
         end
       end
-      // For each stream: the cut's length must be one that this node has; or the least of all members counts.
+      // For each stream: with a cut, its length must not exceed this node's; without, the minimum over all members is
+      // used.
       NextLength: begin
         member_d = '0;
         state_d  = LeastLength;
@@ -422,7 +425,7 @@ module kv_view_change
         state_d = last_stream ? Answer : NextLength;
       end
 
-      // The last decision becomes a cut.
+      // Stores the last decision as a cut.
       RememberEpoch: begin
         write = 1'b1;
         write_place = OwnCutPlace;
@@ -472,7 +475,7 @@ module kv_view_change
       newest_q <= '0;
     end
     if (state_q == FindNewest && phase_q && full_q[member_q]) begin
-      // The first of the newest tells the members.
+      // The first member with the newest base determines the base's members.
       if (newer) begin
         newest_q <= word_base;
         newest_members_q <= word[31:16];

@@ -1,11 +1,11 @@
-// Reads at a follower that wait for an accepted write to be decided: a bounded pool, in a list per entry of the
-// windows. The twin of crates/engines/kv/src/waiting.rs; the read that came last is taken first.
+// Reads at a follower that wait until an accepted write is decided: a bounded pool, with one list for each entry of
+// the windows. Twin of crates/engines/kv/src/waiting.rs. The most recent read is taken first.
 //
-// An entry's list is empty from `push_i` on, which is always taken. Free places of the pool are those that were never
-// used, above a mark, and a list of those that were given back; so all can be forgotten in one cycle.
+// `push_i` clears an entry's list, and never stalls. Free slots of the pool are those above a mark, which were never
+// used, and a list of released ones; so all reads can be dropped in one cycle.
 //
 // Latency: 2 cycles from a wait or take to its end. Throughput: a wait every 2 cycles, a take every 2 to 3; a push
-// delays either by a cycle. Order: as asked; a take goes before a wait that is asked in the same cycle.
+// delays either by a cycle. Order: of arrival; of a take and a wait in the same cycle, the take is first.
 module kv_waiting_reads
   import engines_pkg::*;
   import kv_pkg::*;
@@ -14,7 +14,7 @@ module kv_waiting_reads
 ) (
   input  logic          clk_i,
   input  logic          rst_ni,
-  // An entry was accepted.
+  // A new entry was accepted.
   input  logic          push_i,
   input  stream_t       push_stream_i,
   input  window_place_t push_place_i,
@@ -24,15 +24,15 @@ module kv_waiting_reads
   input  window_place_t wait_place_i,
   input  asker_t        wait_i,
   output logic          wait_done_o,
-  output logic          wait_full_o,    // with `wait_done_o`: there was no room
+  output logic          wait_full_o,    // valid with `wait_done_o`: there was no room
   input  logic          take_valid_i,
   output logic          take_ready_o,
   input  stream_t       take_stream_i,
   input  window_place_t take_place_i,
   output logic          take_done_o,
-  output logic          take_some_o,    // with `take_done_o`
-  output asker_t        take_o,         // until the next take
-  // Forgets all, while `idle_o`.
+  output logic          take_some_o,    // valid with `take_done_o`: there was a read
+  output asker_t        take_o,         // stable until the next take
+  // Drops all reads; only while `idle_o`.
   input  logic          clear_i,
   output logic          idle_o
 );
@@ -40,7 +40,7 @@ module kv_waiting_reads
   localparam int unsigned IndexBits = $clog2(Reads);
 
   typedef logic [IndexBits-1:0] index_t;
-  // The first of a list.
+  // Head of a list.
   typedef struct packed {
     logic   some;
     index_t index;
@@ -49,18 +49,18 @@ module kv_waiting_reads
 
   typedef enum logic [1:0] {
     Idle,
-    Wait,    // the list's head and the next free place are known
-    Take,    // the list's head is known
-    Release  // what is behind it is known too
+    Wait,    // the list's head and the next free slot have been read
+    Take,    // the list's head has been read
+    Release  // the head's successor has been read, too
   } state_e;
 
   state_e state_d, state_q;
   list_t                list_q;
-  // Places given back, and how many were used at all.
+  // Head of the list of released slots, and the number of slots that were ever used.
   link_t                free_q;
   logic   [IndexBits:0] used_q;
   logic                 full;
-  index_t               place;  // for the next read
+  index_t               place;  // slot for the next read
   link_t                head;
   link_t                behind;
   index_t               taken_q;
@@ -75,7 +75,7 @@ module kv_waiting_reads
   assign full = !free_q.some && used_q[IndexBits];
   assign place = free_q.some ? free_q.index : used_q[IndexBits-1:0];
   assign starts = state_q == Idle && (take_valid_i || wait_valid_i);
-  // The heads have one write port: a push goes first.
+  // The heads have one write port: a push has priority.
   assign waits = state_q == Wait && !full && !push_i;
   assign releases = state_q == Release && !push_i;
 
@@ -111,7 +111,7 @@ module kv_waiting_reads
     .read_data_o    (head)
   );
 
-  // The next read in each list, or the next free place.
+  // For each slot: the next read in its list, or the next released slot.
   ram #(
     .T    (link_t),
     .Depth(Reads)

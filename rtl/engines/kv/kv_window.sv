@@ -1,13 +1,15 @@
-// The windows of all streams: entries with their values, the index of what is pending, and the reads that wait.
+// The windows of all streams: entries with their values, the index of pending entries, and the reads that wait for
+// them.
 //
-// An entry lies at `(number - 1) modulo WindowEntries` of its stream and stays until the place is taken again. The
-// user keeps `accepted - retired <= WindowEntries`, pushes the entries of a stream in order of their numbers, and
-// writes the value of an entry before it is pushed. Values, entries with their index, and waiting reads are three
-// parts that work side by side; each tells its latency and throughput (kv_values, kv_pending_index,
-// kv_waiting_reads).
+// The slot of an entry is `(number - 1) modulo WindowEntries` of its stream; the entry stays there until it is
+// overwritten. The user must keep `accepted - retired <= WindowEntries`, push the entries of a stream in the order of
+// their numbers, and write the value of an entry before the entry is pushed. Values, entries with their index, and
+// waiting reads are three independent parts; for latency and throughput see kv_values, kv_pending_index and
+// kv_waiting_reads.
 //
-// Latency: a read of an entry 2 cycles, a find 2 if its list is empty, 3 if the newest entry of the list decides and 2
-// more for each further one; a wait or take 2; the first beat of a value 2. Requests with `ready_o` low wait.
+// Latency: a read of an entry takes 2 cycles; a find 2 if its list is empty, 3 if the newest entry of the list
+// decides, and 2 more for each further one; a wait or take 2; the first beat of a value 2. Requests wait while their
+// `ready_o` is low.
 module kv_window
   import weft_pkg::*;
   import engines_pkg::*;
@@ -19,13 +21,13 @@ module kv_window
   input logic clk_i,
   input logic rst_ni,
 
-  // Values. A write is always taken.
+  // Values. A write never stalls.
   input  logic                                      value_write_valid_i,
   input  stream_t                                   value_write_stream_i,
   input  window_place_t                             value_write_place_i,
   input  logic          [$clog2(ValueBeatsMax)-1:0] value_write_beat_i,
   input  logic          [             BeatBits-1:0] value_write_data_i,
-  // A never pauses within a value, B pauses when there is a write.
+  // Reader A has no gaps within a value.
   input  logic                                      value_read_a_valid_i,
   output logic                                      value_read_a_ready_o,
   input  stream_t                                   value_read_a_stream_i,
@@ -45,14 +47,14 @@ module kv_window
   output logic          [             BeatBits-1:0] value_beat_b_o,
   output logic                                      value_beat_b_last_o,
 
-  // Entries. `push_indexed_i`: it changes the table and is to be found.
+  // Entries. `push_indexed_i`: the entry changes the table, so a find must see it.
   input  logic    push_valid_i,
   output logic    push_ready_o,
   input  stream_t push_stream_i,
   input  number_t push_number_i,
   input  entry_t  push_i,
   input  logic    push_indexed_i,
-  // `read_*_o` lasts until the next read of the same port is done; A shares its output with `find_entry_o`.
+  // `read_*_o` is stable until the next read of the same port is done; A shares its output with `find_entry_o`.
   input  logic    read_a_valid_i,
   output logic    read_a_ready_o,
   input  stream_t read_a_stream_i,
@@ -66,38 +68,38 @@ module kv_window
   output logic    read_b_done_o,
   output entry_t  read_b_o,
 
-  // The newest unretired entry of a key, or the newest below a number, or the newest committed.
+  // Finds the newest unretired entry of a key: of all, of those below a number, or of the committed ones.
   input  logic     find_valid_i,
   output logic     find_ready_o,
   input  stream_t  find_stream_i,
   input  key_t     find_key_i,
   input  place_t   find_place_i,
   input  logic     find_committed_only_i,
-  input  number_t  find_committed_i,       // of that stream
+  input  number_t  find_committed_i,       // committed length of that stream
   input  number_t  find_below_i,           // all ones: no limit
   output logic     find_done_o,
-  output logic     find_hit_o,             // with `find_done_o`
+  output logic     find_hit_o,             // valid with `find_done_o`
   output number_t  find_number_o,
   output entry_t   find_entry_o,
   input  lengths_t retired_i,
 
-  // Reads that wait for an entry; taken last in, first out.
+  // Reads that wait for an entry; the most recent is taken first.
   input  logic    wait_valid_i,
   output logic    wait_ready_o,
   input  stream_t wait_stream_i,
   input  number_t wait_number_i,
   input  asker_t  wait_i,
   output logic    wait_done_o,
-  output logic    wait_full_o,  // with `wait_done_o`: there was no room
+  output logic    wait_full_o,  // valid with `wait_done_o`: there was no room
   input  logic    take_valid_i,
   output logic    take_ready_o,
   input  stream_t take_stream_i,
   input  number_t take_number_i,
   output logic    take_done_o,
-  output logic    take_some_o,  // with `take_done_o`
+  output logic    take_some_o,  // valid with `take_done_o`: there was a read
   output asker_t  take_o,
 
-  // Forgets all entries and waiting reads: an epoch begins and `retired_i` with it at 0.
+  // Drops all entries and waiting reads: a new epoch begins, in which `retired_i` starts at 0.
   input  logic clear_valid_i,
   output logic clear_ready_o,
   output logic clear_done_o,
