@@ -1,4 +1,4 @@
-//! Times the checker on a synthetic linearizable history: `cargo run --release -p weft-check --example
+//! Measures the checker's time for a synthetic linearizable history: `cargo run --release -p weft-check --example
 //! linearizability [operations]`.
 
 use std::time::Instant;

@@ -1,5 +1,5 @@
-//! Times the check of transactions on a synthetic history: `cargo run --release -p weft-check --example
-//! serializability [transactions]`.
+//! Measures the time that the check of transactions takes for a synthetic history: `cargo run --release -p
+//! weft-check --example serializability [transactions]`.
 
 use std::time::Instant;
 

@@ -1,16 +1,17 @@
-//! Agreement of replicated logs: what nodes have decided, held against each other and against what was proposed.
+//! Agreement of replicated logs: compares the nodes' decisions with each other and with the proposals.
 //!
-//! The check follows a run as it goes, and keeps only what some node has still to decide, so that it can follow a
-//! long one. What it holds every run to (uniform consensus, repeated; all nodes count, also those that fail later):
+//! The check processes a run while it goes on, and keeps only entries that some node has yet to decide, so that it
+//! can process long runs. It checks these properties (repeated uniform consensus: all nodes count, including those
+//! that fail later):
 //!
-//! - *Uniform agreement and total order*: the logs of any two nodes are the same, as far as both go. A node that
-//!   comes back empty may begin anywhere in the log, at the beginning of an instance.
-//! - *Integrity*: a log goes on in ascending order of instance and, within one, of proposer; so nothing is decided
-//!   twice.
-//! - *Validity*: what is decided was proposed by the node that it is attributed to, and only once.
+//! - *Uniform agreement and total order*: the logs of any two nodes are equal, up to the end of the shorter. A
+//!   node that comes back empty may begin anywhere in the log, at the beginning of an instance.
+//! - *Integrity*: the entries of a log are in ascending order of instance and, within an instance, of proposer; so
+//!   nothing is decided twice.
+//! - *Validity*: each decided value was proposed by the node to which it is attributed, and is decided once.
 //!
-//! Whether everything that should be decided has been ([`Agreement::position`], [`Agreement::undecided`],
-//! [`Agreement::passed_over`]) depends on who failed, so its judgement is the caller's.
+//! Whether all proposals that should be decided have been ([`Agreement::position`], [`Agreement::undecided`],
+//! [`Agreement::passed_over`]) depends on which nodes failed, so the caller has to judge it.
 //!
 //! ```
 //! use weft_check::{Agreement, Entry};
@@ -32,7 +33,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-/// Disagreements that are described; all are counted.
+/// Number of disagreements that are described; all are counted.
 const DESCRIBED_MAX: usize = 8;
 
 /// One entry of a log.
@@ -42,7 +43,7 @@ pub struct Entry {
     pub instance: u64,
     /// The node that proposed it.
     pub proposer: usize,
-    /// Stands for the value: equal for equal values only.
+    /// Fingerprint of the value: equal only for equal values.
     pub value: u64,
 }
 
@@ -52,7 +53,7 @@ impl fmt::Display for Entry {
     }
 }
 
-/// Something that must not be.
+/// A violation of a property.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Disagreement {
@@ -64,12 +65,12 @@ pub enum Disagreement {
         node: usize,
         /// Its entry.
         entry: Entry,
-        /// Node that was there first.
+        /// The node that decided first at this position.
         first: usize,
-        /// The first node's entry.
+        /// Its entry.
         expected: Entry,
     },
-    /// A log goes on with something that is not after what it held.
+    /// An entry is not greater than the entry before it in the same log.
     OutOfOrder {
         /// The node.
         node: usize,
@@ -78,9 +79,9 @@ pub enum Disagreement {
         /// The entry before it.
         before: Entry,
     },
-    /// Something was decided that its proposer had not proposed, or that had been decided before.
+    /// A decided value was not proposed by its proposer, or had been decided before.
     NotProposed {
-        /// Node that decided it first.
+        /// The node that decided it first.
         node: usize,
         /// The entry.
         entry: Entry,
@@ -116,15 +117,15 @@ impl fmt::Display for Disagreement {
     }
 }
 
-/// Follows the logs of all nodes.
+/// Checks the logs of all nodes.
 #[derive(Clone, Debug)]
 pub struct Agreement {
     nodes: Vec<Node>,
-    /// Entries that some running node has still to decide, with the node that decided each first.
+    /// Entries that some running node has yet to decide, each with the node that decided it first.
     log: VecDeque<(Entry, usize)>,
-    /// The position of the first of it.
+    /// Position of the first entry in `log`.
     first: u64,
-    /// The entry before it.
+    /// The entry before the first one in `log`.
     last_forgotten: Option<Entry>,
     disagreements: Vec<Disagreement>,
     found: u64,
@@ -136,18 +137,18 @@ struct Node {
     /// Proposals that no node has decided.
     proposals: VecDeque<u64>,
     passed_over: u64,
-    /// Decisions since its return, as long as no other node has come so far.
+    /// Decisions since the node came back, while no other node has reached them.
     ahead: Vec<Entry>,
 }
 
 /// Position of a node in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LogPosition {
-    /// The next entry that it decides is this one.
+    /// The position of its next entry.
     At(u64),
-    /// It has returned, and has decided nothing, or nothing that any other node has decided.
+    /// It has come back, and has decided nothing, or nothing that another node has decided.
     Unknown,
-    /// It decides nothing any more.
+    /// It has stopped; its next entry would have been at this position.
     Stopped(u64),
 }
 
@@ -170,12 +171,13 @@ impl Agreement {
         }
     }
 
-    /// A node proposes a value, after all that it has proposed before. No two values of one node may be equal.
+    /// Records that a node proposes a value, after all its earlier proposals. No two values of one node may be
+    /// equal.
     pub fn proposed(&mut self, proposer: usize, value: u64) {
         self.nodes[proposer].proposals.push_back(value);
     }
 
-    /// A value that a node has proposed was refused: it is as if it had not been proposed.
+    /// Records that a node's proposal was refused: it counts as not proposed.
     pub fn withdrawn(&mut self, proposer: usize, value: u64) {
         let proposals = &mut self.nodes[proposer].proposals;
         if let Some(index) = proposals.iter().rposition(|proposed| *proposed == value) {
@@ -183,7 +185,7 @@ impl Agreement {
         }
     }
 
-    /// A node has decided an entry, after all that it has decided before.
+    /// Records that a node has decided an entry, after all its earlier ones.
     pub fn decided(&mut self, node: usize, entry: Entry) {
         let position = match self.nodes[node].place {
             LogPosition::At(position) | LogPosition::Stopped(position) => position,
@@ -203,13 +205,14 @@ impl Agreement {
                 self.append(node, entry);
                 self.catch_up(entry.instance);
             }
-            // It is the same; or it is not kept any more, which only a node reported as stopped can reach.
+            // The entry is equal, or no longer kept. Only a node that was reported as stopped can decide an entry
+            // that is not kept.
             Some(Some(_)) | None => {}
         }
         self.forget();
     }
 
-    /// A node has stopped for good, or until it comes back.
+    /// Records that a node has stopped, for good or until it comes back.
     pub fn stopped(&mut self, node: usize) {
         self.nodes[node].place = match self.nodes[node].place {
             LogPosition::At(position) | LogPosition::Stopped(position) => LogPosition::Stopped(position),
@@ -219,8 +222,8 @@ impl Agreement {
         self.forget();
     }
 
-    /// A node has come back with an empty log, which may begin anywhere. What it had proposed is forgotten as far as
-    /// it has not been decided.
+    /// Records that a node has come back with an empty log, which may begin anywhere. Its undecided proposals are
+    /// dropped.
     pub fn restarted(&mut self, node: usize) {
         self.nodes[node].place = LogPosition::Unknown;
         self.nodes[node].ahead.clear();
@@ -231,8 +234,8 @@ impl Agreement {
         self.first + self.log.len() as u64
     }
 
-    /// How far a node has come in the log: the number of entries before the next one. A node that has come back
-    /// counts those before its first. `None` if it has come back and not decided anything.
+    /// Position of a node in the log: the number of entries before its next one. For a node that has come back,
+    /// this includes the entries before its first. `None` if it has come back and has decided nothing.
     pub fn position(&self, node: usize) -> Option<u64> {
         match self.nodes[node].place {
             LogPosition::At(position) | LogPosition::Stopped(position) => Some(position),
@@ -240,22 +243,22 @@ impl Agreement {
         }
     }
 
-    /// Proposals of a node that nobody has decided so far.
+    /// Number of a node's proposals that no node has decided so far.
     pub fn undecided(&self, proposer: usize) -> u64 {
         self.nodes[proposer].proposals.len() as u64
     }
 
-    /// Proposals of a node that were not decided although a later one was: they never will be.
+    /// Number of a node's proposals that were not decided although a later one was: they never will be.
     pub fn passed_over(&self, proposer: usize) -> u64 {
         self.nodes[proposer].passed_over
     }
 
-    /// Disagreements, at most the first 8.
+    /// The disagreements, at most the first 8.
     pub fn disagreements(&self) -> &[Disagreement] {
         &self.disagreements
     }
 
-    /// Number of disagreements.
+    /// Number of all disagreements.
     pub fn disagreements_found(&self) -> u64 {
         self.found
     }
@@ -267,7 +270,7 @@ impl Agreement {
         }
     }
 
-    /// Adds what nobody has decided before.
+    /// Appends an entry that no node has decided before.
     fn append(&mut self, node: usize, entry: Entry) {
         let before = self.log.back().map(|(entry, _)| *entry).or(self.last_forgotten);
         if let Some(before) = before
@@ -287,7 +290,8 @@ impl Agreement {
         self.log.push_back((entry, node));
     }
 
-    /// The log has come to an instance: nodes that have come back and were ahead of it may find their place.
+    /// The log has reached an instance: positions of nodes that have come back and were ahead of it may now be
+    /// known.
     fn catch_up(&mut self, instance: u64) {
         for node in 0..self.nodes.len() {
             if self.nodes[node].ahead.first().is_some_and(|first| first.instance <= instance) {
@@ -298,7 +302,7 @@ impl Agreement {
         }
     }
 
-    /// Position at which the log of a returned node begins.
+    /// Position at which the log of a node that has come back begins.
     fn place_of_first(&mut self, node: usize, entry: &Entry) -> u64 {
         let index = self.log.partition_point(|(other, _)| {
             (other.instance, other.proposer) < (entry.instance, entry.proposer)
@@ -312,8 +316,8 @@ impl Agreement {
         self.first + index as u64
     }
 
-    /// Forgets what every node that runs has decided. One that has come back may begin anywhere, so while there is
-    /// one, all is kept.
+    /// Drops entries that every running node has decided. While a node has come back at an unknown position, all
+    /// entries are kept.
     fn forget(&mut self) {
         let needed = self.nodes.iter().map(|node| match node.place {
             LogPosition::At(position) => position,
@@ -369,7 +373,7 @@ mod tests {
         check.decided(0, entry(0, 0, 1));
         check.stopped(0);
         check.decided(1, entry(0, 1, 101));
-        // No running node needs node0's decision, and yet node1 must not decide otherwise.
+        // Although no running node needs node 0's entry any more, node 1 must not decide another one in its place.
         assert_eq!(check.disagreements_found(), 1, "{:?}", check.disagreements());
     }
 
@@ -396,7 +400,7 @@ mod tests {
     fn a_value_that_nobody_proposed_is_found() {
         let mut check = check();
         check.decided(0, entry(0, 0, 999));
-        // A proposal of another node is not valid either.
+        // A proposal of another node is invalid, too.
         check.decided(0, entry(0, 1, 2));
         assert_eq!(check.disagreements_found(), 2);
         assert_eq!(check.undecided(0), 9);
@@ -407,7 +411,7 @@ mod tests {
         let mut check = check();
         check.decided(0, entry(0, 0, 4));
         assert_eq!((check.passed_over(0), check.undecided(0)), (3, 5));
-        // Refused proposals do not count, and past positions cannot be decided again.
+        // Refused proposals do not count, and proposals that were passed over cannot be decided later.
         check.withdrawn(0, 9);
         assert_eq!(check.undecided(0), 4);
         check.decided(0, entry(1, 0, 2));

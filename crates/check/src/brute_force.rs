@@ -1,7 +1,7 @@
-//! A checker that tries every order with every version, to hold the real one against; and random small
+//! A checker that tries every order with every version, for comparison with the real one; and random small
 //! histories.
 //!
-//! It knows concrete registers only, and prunes nothing but what an operation's own answer forbids.
+//! It uses concrete registers, and prunes only orders that an operation's own answer rules out.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
@@ -12,7 +12,7 @@ use crate::operation::{Action, Call, NEVER, Outcome};
 use crate::shrink::{shrink, window, without};
 use crate::{Answer, explain, search::search, witness};
 
-/// Version and value if present, and the greatest version ever.
+/// A register: the greatest version ever given, and the present version and value, if any.
 #[derive(Clone, Copy)]
 struct Register {
     greatest: u64,
@@ -22,7 +22,7 @@ struct Register {
 fn exists_order(calls: &[Call], start: Start) -> bool {
     let greatest_named =
         calls.iter().flat_map(|call| [call.observed_version(), call.produced_version()]).flatten().max();
-    // Versions beyond those that are named need room for each unreported mutation, no more.
+    // Besides the versions that outcomes name, each unreported mutation needs at most one more.
     let limit = greatest_named.unwrap_or(0) + calls.len() as u64 + 2;
     let empty = Register { greatest: 0, held: None };
     let mut starts = vec![empty];
@@ -120,7 +120,8 @@ impl Random {
         self.0.next_u64() % bound
     }
 
-    /// A history that a register has answered: points first, intervals around them.
+    /// A history that a register could have answered: operations take effect at points in time, and get intervals
+    /// around these.
     fn history(&mut self, start: Start) -> Vec<Call> {
         let count = 1 + self.below(7);
         let (spread, lost, gap) = (1 + self.below(12), self.below(7), 1 + self.below(2));
@@ -166,7 +167,7 @@ impl Random {
             };
             let unreported = self.below(8) < lost;
             if unreported && self.below(3) == 0 {
-                // Never took effect.
+                // The operation never took effect, so any invocation time is possible.
             } else {
                 match (action, outcome) {
                     (
@@ -197,7 +198,7 @@ impl Random {
         calls
     }
 
-    /// Changes one thing of one operation.
+    /// Changes one property of one operation.
     fn perturb(&mut self, calls: &mut [Call]) {
         if calls.is_empty() {
             return;
@@ -271,7 +272,7 @@ fn agrees_with_brute_force() {
             verdicts[usize::from(agree(&calls, start))] += 1;
         }
     }
-    // Both kinds occur often enough that agreement means something.
+    // Both verdicts occur often enough for the comparison to be meaningful.
     assert!(verdicts.iter().all(|&count| count > 50_000), "{verdicts:?}");
 }
 
@@ -331,7 +332,7 @@ fn shrunk_violations_are_violations() {
         unexplained += u32::from(explain::explain(&shrunk.calls, shrunk.start).starts_with("no order"));
     }
     assert!(seen > 12_000 && pairs > 5_000, "{seen}, {pairs}");
-    // Most violations have a plain reason.
+    // Most violations have a simple explanation.
     assert!(unexplained * 3 < seen, "{unexplained} of {seen}");
 }
 
@@ -372,7 +373,7 @@ fn verification_wants_every_answered_operation_once() {
     assert!(!witness::explains(&[put, later], &[0], Start::Empty));
     assert!(!witness::explains(&[put, later], &[0, 1, 1], Start::Empty));
     assert!(!witness::explains(&[put, Call { outcome: put.outcome, ..later }], &[0, 1], Start::Empty));
-    // In the order of the versions, but not of time.
+    // An order that follows the versions, but not time.
     let swapped = [Call { outcome: later.outcome, ..put }, Call { outcome: put.outcome, ..later }];
     assert!(!witness::explains(&swapped, &[1, 0], Start::Empty));
 }

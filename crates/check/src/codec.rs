@@ -20,27 +20,27 @@ const HEADER_BYTES: usize = 20;
 const OPERATION_BYTES: usize = 58;
 const CHECKSUM_BYTES: usize = 4;
 
-/// Reason for which bytes are no history.
+/// Why bytes are no valid history.
 #[derive(Debug, Error)]
 pub enum DecodeError {
     /// The file could not be read.
     #[error("cannot read the history: {0}")]
     Io(#[from] io::Error),
-    /// The bytes do not begin as a history does.
+    /// The bytes do not begin with the magic bytes of a history.
     #[error("not a history: it does not begin with \"weft-his\"")]
     NotAHistory,
-    /// Written in a format that this version does not know.
+    /// The history has a format that this program does not know.
     #[error("a history in format {found}; this version reads format {FORMAT}")]
     UnknownFormat {
         /// The number of the format.
         found: u32,
     },
-    /// The end is missing.
+    /// The end of the history is missing.
     #[error("a truncated history: {found} bytes where at least {expected} were announced")]
     Truncated {
-        /// Bytes that the history needs, as far as was read.
+        /// Bytes that the part read so far requires.
         expected: u64,
-        /// Bytes that are there.
+        /// Bytes that there are.
         found: u64,
     },
     /// There are bytes after the end.
@@ -52,35 +52,35 @@ pub enum DecodeError {
     /// The checksum is wrong.
     #[error("a damaged history: its checksum is wrong")]
     Damaged,
-    /// The checksum is right, yet an entry makes no sense.
+    /// The checksum is correct, but an entry is invalid.
     #[error("entry {entry} of the history makes no sense: {reason}")]
     Invalid {
-        /// Number of the key or operation, from 0.
+        /// Number of the key or operation, counted from 0.
         entry: u64,
-        /// The error.
+        /// The reason.
         reason: InvalidEntry,
     },
 }
 
-/// Error of an entry of a history.
+/// Why an entry of a history is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum InvalidEntry {
     /// A key longer than [`MAX_KEY_BYTES`], or one that occurs twice.
     #[error("its key is too long or not unique")]
     Key,
-    /// A key number beyond the keys.
+    /// A key number that is not less than the number of keys.
     #[error("it names a key that does not exist")]
     KeyNumber,
     /// An unknown tag.
     #[error("its action or outcome is unknown")]
     Tag,
-    /// An operation that cannot be recorded.
+    /// An operation that a history cannot record.
     #[error(transparent)]
     Operation(#[from] RecordError),
 }
 
 impl History {
-    /// The history as bytes.
+    /// Encodes the history.
     pub fn encode(&self) -> Vec<u8> {
         let keys: usize = self.keys().iter().map(|key| key.len() + 1).sum();
         let operations = self.len() * OPERATION_BYTES;
@@ -115,7 +115,7 @@ impl History {
         bytes
     }
 
-    /// The history that `bytes` encode.
+    /// Decodes a history.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let begins = bytes.iter().zip(MAGIC).all(|(&found, expected)| found == expected);
         if !begins {
@@ -127,7 +127,7 @@ impl History {
             return Err(DecodeError::UnknownFormat { found: format });
         }
         let (key_count, operation_count) = (reader.u32()? as usize, reader.u32()? as usize);
-        // At least so many bytes follow: said before anything is allocated for them.
+        // At least this many bytes must follow; checked before memory is allocated for them.
         reader.demand(key_count + operation_count * OPERATION_BYTES + CHECKSUM_BYTES)?;
         let mut keys = Vec::with_capacity(key_count);
         for _ in 0..key_count {
@@ -167,7 +167,7 @@ impl History {
         Ok(history)
     }
 
-    /// Writes the history to `path`, which afterwards holds all of it or, on an error, what it held before.
+    /// Writes the history to `path`. On an error the file keeps its former content.
     pub fn save(&self, path: &Path) -> io::Result<()> {
         let mut partial = path.as_os_str().to_owned();
         partial.push(".partial");
@@ -178,7 +178,7 @@ impl History {
             std::fs::rename(&partial, path)
         };
         write().inspect_err(|_| {
-            // The first error is the one to report, whether or not the rest could be removed.
+            // The first error is returned, whether or not the partial file could be removed.
             let _ = std::fs::remove_file(&partial);
         })
     }

@@ -1,7 +1,8 @@
-//! Two operations that no history of a key can hold together, whatever else happened.
+//! Pairs of operations that contradict each other, so that no history of a key can contain both.
 //!
-//! Most bugs show as such a pair, and all pairs are found without a search: a violation of a busy key with
-//! many unanswered operations, where a search has too many choices, is still told, and told in two lines.
+//! Most bugs produce such a pair, and all pairs are found without a search. So a violation of a busy key with many
+//! unanswered operations is reported even though a search would have too many choices, and the report needs only
+//! two operations.
 
 use crate::operation::{Action, Call, Outcome};
 use crate::words::{claim, news, who};
@@ -27,8 +28,8 @@ fn out_of_order(calls: &[Call]) -> Option<[Call; 2]> {
     })
 }
 
-/// Compares the operations that name a version with the first that wrote it, the first that tells its value
-/// and the first that replaced it.
+/// Compares the operations that name a version with the first one that wrote it, the first one that returned its
+/// value, and the first one that replaced it.
 fn about_one_version(calls: &[Call]) -> Option<[Call; 2]> {
     let mut naming: Vec<(u64, &Call)> = calls
         .iter()

@@ -1,4 +1,4 @@
-//! Explains in one sentence why a few operations have no order.
+//! Explains in one sentence why no order of a few operations is possible.
 
 use crate::Start;
 use crate::contradiction::contradiction;
@@ -6,7 +6,7 @@ use crate::operation::{Action, Call, Outcome};
 use crate::register::possible;
 use crate::words::{claim, news, who};
 
-/// The sentence for `calls`, a reduced violation.
+/// The sentence for `calls`, a violation that was reduced to few operations.
 pub(crate) fn explain(calls: &[Call], start: Start) -> String {
     impossible_outcome(calls)
         .or_else(|| pairs(calls).find_map(|(a, b)| contradiction(a, b)))
@@ -113,7 +113,7 @@ fn reappeared(calls: &[Call]) -> Option<String> {
     })
 }
 
-/// Pairs of which the first returned before the second was invoked.
+/// Pairs whose first operation returned before the second was invoked.
 fn ordered_pairs(calls: &[Call]) -> impl Iterator<Item = (&Call, &Call)> {
     calls
         .iter()

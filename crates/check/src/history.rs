@@ -9,7 +9,7 @@ use crate::operation::{Action, Call, NEVER, Operation, Outcome, Reply};
 /// The longest key that a history stores, bytes.
 pub const MAX_KEY_BYTES: usize = 64;
 
-/// Reason for which an operation cannot be recorded. The history is unchanged.
+/// Why an operation cannot be recorded. The history is unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RecordError {
     /// The key is longer than [`MAX_KEY_BYTES`].
@@ -18,7 +18,7 @@ pub enum RecordError {
         /// Length of the key, bytes.
         bytes: usize,
     },
-    /// The reply came before the call.
+    /// The return time is before the invocation time.
     #[error("an operation that returned at {returned_ns} ns, before it was invoked at {invoked_ns} ns")]
     ReturnedBeforeInvoked {
         /// Time of the invocation in nanoseconds.
@@ -26,7 +26,7 @@ pub enum RecordError {
         /// Time of the return in nanoseconds.
         returned_ns: u64,
     },
-    /// A time at the very end of the 64-bit range, which stands for "never".
+    /// A time at the end of the 64-bit range, which is reserved for "never".
     #[error("a time of 2^64 - 1 ns, which stands for \"never\"")]
     TimeOutOfRange,
     /// More operations than 32 bits can number.
@@ -44,7 +44,7 @@ pub struct History {
     key_ids: HashMap<Box<[u8]>, u32>,
 }
 
-/// An operation at rest: payloads of actions and outcomes in fixed places.
+/// The stored form of an operation, with the values of action and outcome in fixed fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Record {
     pub(crate) invoked: u64,
@@ -141,7 +141,7 @@ impl History {
         Self::default()
     }
 
-    /// A history without operations that takes `operations` of them without growing.
+    /// A history without operations, with memory for `operations` of them.
     pub fn with_capacity(operations: usize) -> Self {
         Self { records: Vec::with_capacity(operations), ..Self::default() }
     }
@@ -173,8 +173,8 @@ impl History {
         Ok(())
     }
 
-    /// One history of all that `histories` recorded, in the order of invocation; equal times stay in the
-    /// order of `histories`, and of recording within one of them.
+    /// Merges histories into one, in the order of invocation. Operations with equal times stay in the order of
+    /// `histories`, and within one of them in the order of recording.
     pub fn merge(histories: impl IntoIterator<Item = History>) -> Result<Self, RecordError> {
         let mut merged = Self::new();
         for history in histories {
@@ -227,8 +227,8 @@ impl History {
         &self.keys
     }
 
-    /// Calls `visit` with each key and its operations by time of invocation, keys in order of their first
-    /// appearance.
+    /// Calls `visit` with each key and its operations, ordered by invocation. Keys come in the order of their
+    /// first appearance.
     pub(crate) fn for_each_key(&self, mut visit: impl FnMut(&[u8], &[Call])) {
         // Counting sort: the operations of key k are order[starts[k]..starts[k + 1]].
         let mut starts = vec![0usize; self.keys.len() + 1];
@@ -255,7 +255,7 @@ impl History {
         }
     }
 
-    /// The number of `key`, which is stored if it is new.
+    /// The number of `key`. A new key is stored.
     pub(crate) fn intern(&mut self, key: &[u8]) -> u32 {
         if let Some(&id) = self.key_ids.get(key) {
             return id;

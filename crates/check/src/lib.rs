@@ -1,28 +1,28 @@
 //! Linearizability of recorded key-value histories.
 //!
-//! Clients record what they asked and what they were told ([`History`]); [`check`] says whether a single
-//! register per key, acting once between each call and its return, could have answered the same
-//! (Herlihy and Wing 1990). Linearizability is local, so each key is checked alone. The checker knows
-//! nothing of the implementation that made the history.
+//! Clients record their requests and the answers that they received ([`History`]). [`check`] decides whether one
+//! register per key could have given the same answers, with each operation taking effect at one point between its
+//! call and its return (Herlihy and Wing 1990). Linearizability is local, so each key is checked separately. The
+//! checker does not depend on the implementation that produced the history.
 //!
 //! # The object
 //!
-//! A key is absent, or present with a value at a version. A *put* is given a version greater than every
-//! earlier version of its key. A *delete* of a present value is given one as well; of an absent key it
-//! answers "not found". A *compare-and-set* succeeds exactly when the version that it expects is current
-//! (0: absent), and else tells the current version. A *get* tells version and value. An operation without
-//! a reply may take effect at any time after its invocation, or never. A refused operation has no effect.
+//! A key is absent, or present with a value at a version. A *put* gets a version greater than every earlier
+//! version of its key. A *delete* of a present value gets one as well; a delete of an absent key returns "not
+//! found". A *compare-and-set* succeeds exactly if the version that it expects is current (0: absent), and
+//! otherwise returns the current version. A *get* returns version and value. An operation without a reply may take
+//! effect at any time after its invocation, or never. A refused operation has no effect.
 //!
 //! # The verdict
 //!
-//! *Linearizable* means that an order was found and verified by code that shares nothing with the search.
-//! *Violation* means that the exact search proved that there is none, for all operations of a key or for two
-//! that contradict each other whatever else happened. A search that costs more than
-//! [`Options::effort`] ends *undecided*.
+//! *Linearizable* means that an order was found, and verified by code that shares nothing with the search.
+//! *Violation* means that the exact search proved that there is no order: of all operations of a key, or of two of
+//! them that contradict each other in any history. A search that costs more than [`Options::effort`] ends
+//! *undecided*.
 //!
 //! # Logs
 //!
-//! Logs that nodes agree on, entry by entry, have a check of their own: [`Agreement`].
+//! Logs that nodes agree on entry by entry have a separate check: [`Agreement`].
 //!
 //! # Transactions
 //!
@@ -30,7 +30,7 @@
 //!
 //! # Locks
 //!
-//! Locks for a time are checked for mutual exclusion and for tokens that grow: [`locks`].
+//! Locks with a time to live are checked for mutual exclusion and for growing tokens: [`locks`].
 //!
 //! ```
 //! use weft_check::{Action, History, Operation, Options, Outcome, Reply, check};
@@ -88,7 +88,7 @@ use operation::Call;
 use search::Answer;
 use shrink::Shrunk;
 
-/// State of a key before the first operation on it.
+/// The state of a key before its first operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Start {
@@ -102,12 +102,12 @@ pub enum Start {
 /// Options of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// State of keys before the first operation on them.
+    /// State of the keys before their first operations.
     pub start: Start,
-    /// Placements of operations that the search may try in the whole history, beyond the one that each
-    /// operation needs. Bounds time (some ten million a second) and memory (tens of bytes each at worst).
+    /// Number of placements of operations that the search may try in the whole history, in addition to one per
+    /// operation. It limits time (about ten million a second) and memory (at worst, tens of bytes per placement).
     pub effort: u64,
-    /// Violating keys whose smallest window is sought.
+    /// Number of violating keys for which the smallest window is searched.
     pub violations_shown: usize,
 }
 
@@ -117,9 +117,10 @@ impl Default for Options {
     }
 }
 
-/// Largest share of [`Options::effort`] for one key, so that one hard key leaves the others decided.
+/// One key may use at most one part in this many of [`Options::effort`], so that other keys are still decided
+/// after a hard one.
 const KEY_SHARE: u64 = 4;
-/// Placements that finding the smallest window may cost for each operation of the key, and at least.
+/// Placements that the search for the smallest window may use: per operation of the key, and at least.
 const SHRINK_EFFORT: (u64, u64) = (100, 10_000_000);
 
 /// Checks every key of `history`.
@@ -167,14 +168,14 @@ pub fn check(history: &History, options: &Options) -> Report {
     report
 }
 
-/// Whether an operation can have had an effect or has told its client anything of the key.
+/// Whether an operation may have had an effect, or has returned information about the key.
 fn matters(call: &Call) -> bool {
     call.outcome != Some(Outcome::Refused) && !(call.action == Action::Get && call.outcome.is_none())
 }
 
 fn verdict_of_key(calls: &[Call], options: &Options, effort: &mut u64) -> Verdict {
     let share = (options.effort / KEY_SHARE).min(*effort);
-    // The walk that places each operation once is not charged.
+    // Placing each operation once is free of charge.
     let walk = 4 * calls.len() as u64;
     let mut left = share + walk;
     let answer = search::search(calls, options.start, &mut left);
@@ -189,7 +190,8 @@ fn verdict_of_key(calls: &[Call], options: &Options, effort: &mut u64) -> Verdic
     }
 }
 
-/// The verdict on a key that holds a contradicting pair: the search proves that the two alone have no order.
+/// The verdict on a key with a contradicting pair: the search proves that these two operations alone have no
+/// order.
 fn refuted(pair: &[Call; 2]) -> Verdict {
     let mut unlimited = u64::MAX;
     assert_eq!(

@@ -1,52 +1,53 @@
-//! Locks for a time, with fencing tokens: mutual exclusion in time, and tokens that only grow.
+//! Locks with a time to live and fencing tokens: checks mutual exclusion in time, and that tokens only grow.
 //!
-//! A [`Hold`] is a time in which a client believed that it held a lock: from the answer that told it so until it gave
-//! the lock back or its time ran out by its own clock. A renewal is a hold of its own with the token of the one before.
-//! Times are those of one clock, onto which whoever records translates the clients' own.
+//! A [`Hold`] is an interval in which a client believed that it held a lock: from the answer that granted it until
+//! the client released the lock, or the lock expired by the client's clock. A renewal is a separate hold with the
+//! token of the previous one. All times are of one clock; the recorder converts the clients' times to it.
 //!
-//! [`check`] finds whatever contradicts one of these rules:
+//! [`check`] finds all holds that violate one of these rules:
 //!
 //! 1. A token belongs to one owner of one lock.
 //! 2. No two owners hold a lock at the same time.
-//! 3. A lock that was granted before another was asked for has the smaller token, whichever locks they are; and a
-//!    holder that is told so of its lock has the largest token that anybody was told of that lock before it asked.
+//! 3. If a lock was granted before a request for another one was made, the earlier grant has the smaller token,
+//!    whichever locks they are. When a request is granted or renewed, no larger token had been reported for that
+//!    lock before the request.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::Serialize;
 
-/// A time in which a client believed that it held a lock.
+/// An interval in which a client believed that it held a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Hold {
     /// The lock.
     pub lock: u64,
-    /// The acquisition: a number of its own.
+    /// Number of the acquisition, unique to it.
     pub owner: u64,
-    /// The token that it was granted.
+    /// The token that was granted.
     pub token: u64,
-    /// Time of the client's request to acquire or renew it.
+    /// Time of the client's request to acquire or renew the lock.
     pub invoked_ns: u64,
-    /// Time of the answer that it holds it.
+    /// Time of the answer that granted it.
     pub returned_ns: u64,
-    /// Time of its release, or end of its time; not before the answer.
+    /// Time of its release, or of its expiry; not before the answer.
     pub until_ns: u64,
-    /// It was a renewal.
+    /// Whether the request was a renewal.
     pub is_renewal: bool,
 }
 
-/// Two holds that contradict each other.
+/// Two holds that violate a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Description of the violation.
+    /// The rule.
     pub rule: Rule,
-    /// The one that was asked for first.
+    /// The hold that was requested first.
     pub first: Hold,
-    /// The other one.
+    /// The other hold.
     pub second: Hold,
 }
 
-/// Rule that two holds violate.
+/// A rule that two holds can violate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
     /// A token belongs to one owner of one lock.
@@ -76,7 +77,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Everything that contradicts the rules, at most one finding for each hold and rule.
+/// All violations of the rules, at most one for each hold and rule.
 pub fn check(holds: &[Hold]) -> Vec<Violation> {
     let mut violations = Vec::new();
     let mut found = |rule, one: &Hold, other: &Hold| {
@@ -98,7 +99,7 @@ pub fn check(holds: &[Hold]) -> Vec<Violation> {
     }
     for holds in locks.values_mut() {
         holds.sort_by_key(|hold| (hold.returned_ns, hold.until_ns));
-        // Of those before, the one that lasts longest, and the longest of another owner than that.
+        // Among the earlier holds: the one that ends last, and the one that ends last among those of other owners.
         let (mut longest, mut of_another): (Option<&Hold>, Option<&Hold>) = (None, None);
         for &hold in &*holds {
             let other = if longest.is_some_and(|it| it.owner != hold.owner) { longest } else { of_another };
@@ -121,7 +122,8 @@ pub fn check(holds: &[Hold]) -> Vec<Violation> {
         }
     }
 
-    // In the order of the questions, with what was told before each.
+    // Go through the holds in the order of their requests, and keep the largest tokens that were returned before
+    // each.
     let mut asked: Vec<&Hold> = holds.iter().collect();
     asked.sort_by_key(|hold| hold.invoked_ns);
     let mut told: Vec<&Hold> = holds.iter().collect();
@@ -169,7 +171,7 @@ mod tests {
         let holds =
             [hold(1, 10, 1, [0, 10, 50]), renewed, hold(2, 11, 2, [5, 15, 90]), hold(1, 12, 3, [60, 70, 80])];
         assert_eq!(check(&holds), []);
-        // An answer that comes when the time is over holds nothing.
+        // A hold whose answer arrives when its time is over is empty.
         assert_eq!(check(&[hold(1, 10, 1, [0, 90, 90]), hold(1, 11, 2, [50, 60, 95])]), []);
     }
 
@@ -178,10 +180,10 @@ mod tests {
         assert_eq!(rules(&[hold(1, 10, 1, [0, 10, 50]), hold(1, 11, 2, [20, 49, 60])]), [Rule::Exclusion]);
         assert_eq!(rules(&[hold(1, 10, 1, [0, 10, 20]), hold(2, 11, 1, [5, 30, 40])]), [Rule::OneOwner]);
         assert_eq!(rules(&[hold(1, 10, 2, [0, 10, 20]), hold(2, 11, 1, [30, 40, 50])]), [Rule::Order]);
-        // The former holder renews after the next one has been told.
+        // The former holder renews after the next holder has received its answer.
         let late = Hold { is_renewal: true, ..hold(1, 10, 1, [40, 45, 45]) };
         assert_eq!(rules(&[hold(1, 10, 1, [0, 10, 20]), hold(1, 11, 2, [25, 30, 50]), late]), [Rule::Order]);
-        // One that lasts long is found behind another of the same owner as the second.
+        // A long hold also contradicts later ones of the same owner, not only the first.
         let holds = [hold(1, 10, 1, [0, 1, 100]), hold(1, 11, 2, [0, 2, 3]), hold(1, 11, 2, [4, 5, 6])];
         assert_eq!(rules(&holds), [Rule::Exclusion, Rule::Exclusion]);
         let text = check(&holds)[0].to_string();
@@ -200,7 +202,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against every pair: a rule is found broken exactly if some pair breaks it.
+        /// Comparison with all pairs: a rule is reported as violated exactly if some pair violates it.
         #[test]
         fn as_if_all_pairs_were_compared(
             holds in prop::collection::vec(

@@ -1,23 +1,22 @@
-//! Acknowledged writes that the last read of a key does not know.
+//! Acknowledged writes that are missing in the last read of a key.
 
 use crate::history::History;
 use crate::operation::{Action, Call, Outcome, Version};
 
 /// Counts the acknowledged mutations that the final read of their key contradicts.
 ///
-/// The *final read* of a key is its answered get with the latest invocation (of several, the one that
-/// returned last). The mutations that count are those that were acknowledged as written or deleted before
-/// the final read was invoked.
+/// The *final read* of a key is its answered get with the latest invocation (of several, the one that returned
+/// last). A mutation counts if it was acknowledged as written or deleted before the final read was invoked.
 ///
-/// - If the read found version v, each of them with a version greater than v is lost.
-/// - If the read found nothing and some delete can explain it, nothing is lost. A delete can explain it
-///   that was invoked before the read returned and either has no known outcome or was given a version
-///   greater than those of all writes that count.
-/// - If the read found nothing and no delete can explain it, the writes with a version greater than that of
-///   the latest acknowledged delete are lost.
+/// - If the read found version v, each counting mutation with a version greater than v is lost.
+/// - If the read found nothing and some delete can explain it, nothing is lost. A delete can explain it if it was
+///   invoked before the read returned and either has no known outcome, or has a version greater than those of all
+///   counting writes.
+/// - If the read found nothing and no delete can explain it, the writes with a version greater than that of the
+///   latest acknowledged delete are lost.
 ///
-/// A key without a get contributes nothing. A history can be in violation and lose nothing by this count
-/// (a stale read in the middle), but a loss is always a violation.
+/// A key without a get contributes nothing. A history can be in violation without a loss by this count (a stale
+/// read in the middle), but a loss is always a violation.
 pub fn lost_acknowledged_writes(history: &History) -> u64 {
     let mut lost = 0;
     history.for_each_key(|_, calls| lost += lost_of_key(calls));

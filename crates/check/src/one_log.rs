@@ -1,12 +1,13 @@
-//! One replicated log: replicas tell what they apply, clients what they were answered, and all must be one log.
+//! One replicated log: compares the entries that replicas report and the answers that clients receive; all must
+//! describe one log.
 //!
-//! The check follows a run as it goes:
+//! The check processes a run while it goes on:
 //!
 //! - *One order*: an index has the same append at all replicas, and an append has one index.
-//! - *No gaps*: a replica applies in ascending order and passes over nothing that others have applied. One that comes
-//!   back begins with nothing, and goes on behind a copy of the state.
-//! - *Answers hold*: an answer names the append's index, and one that was asked for after another was answered stands
-//!   behind it.
+//! - *No gaps*: a replica applies entries in ascending order and skips none that others have applied. A replica
+//!   that comes back starts empty, and may continue after a copy of the state.
+//! - *Answers hold*: an answer names the append's index. If an append was requested after another was answered,
+//!   its index is greater.
 //!
 //! ```
 //! use weft_check::OneLog;
@@ -21,16 +22,16 @@
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
-/// Violations that are described; all are counted.
+/// Number of violations that are described; all are counted.
 const DESCRIBED_MAX: u64 = 8;
 
-/// Follows a replicated log. `Id` tells appends apart.
+/// Checks a replicated log. An `Id` identifies an append.
 #[derive(Clone, Debug)]
 pub struct OneLog<Id> {
-    /// By index. Entries without effect are in none.
+    /// The append at each index. Entries without effect are left out.
     log: BTreeMap<u64, Id>,
     index_of: BTreeMap<Id, u64>,
-    /// By replica: below this index it has told all.
+    /// By replica: the index below which it has reported all entries.
     told: Vec<u64>,
     answered_below: u64,
     violations: Vec<String>,
@@ -38,7 +39,7 @@ pub struct OneLog<Id> {
 }
 
 impl<Id: Copy + Ord + Debug> OneLog<Id> {
-    /// An empty log with so many replicas.
+    /// An empty log with `replicas` replicas.
     pub fn new(replicas: usize) -> Self {
         Self {
             log: BTreeMap::new(),
@@ -50,7 +51,7 @@ impl<Id: Copy + Ord + Debug> OneLog<Id> {
         }
     }
 
-    /// A replica has applied an append as the entry `at`.
+    /// Records that a replica has applied an append as entry `at`.
     pub fn applied(&mut self, replica: usize, at: u64, id: Id) {
         let next = std::mem::replace(&mut self.told[replica], at + 1);
         self.require(at >= next, || format!("node{replica} tells entry {at} after entry {next}"));
@@ -76,23 +77,23 @@ impl<Id: Copy + Ord + Debug> OneLog<Id> {
         self.require(first == at, || format!("append {id:?} has effect as entry {first} and as entry {at}"));
     }
 
-    /// A replica has taken over a copy of the state that has all entries below `below`.
+    /// Records that a replica has installed a copy of the state with all entries below `below`.
     pub fn restored(&mut self, replica: usize, below: u64) {
         self.told[replica] = below;
     }
 
-    /// A replica has lost everything.
+    /// Records that a replica has lost its state.
     pub fn crashed(&mut self, replica: usize) {
         self.told[replica] = 0;
     }
 
-    /// Every position answered so far is below this index: a later append must not be.
+    /// All indices answered so far are below this one; an append that is requested from now on must not be.
     pub const fn answered_below(&self) -> u64 {
         self.answered_below
     }
 
-    /// A client was answered that its append is the entry `at`. `above` is what [`OneLog::answered_below`] was when it
-    /// asked.
+    /// Records that a client received the answer that its append is entry `at`. `above` is the value of
+    /// [`OneLog::answered_below`] when the client sent the request.
     pub fn answered(&mut self, replica: usize, id: Id, at: u64, above: u64) {
         let known = self.index_of.get(&id).copied();
         self.require(known == Some(at), || {
@@ -104,7 +105,7 @@ impl<Id: Copy + Ord + Debug> OneLog<Id> {
         self.answered_below = self.answered_below.max(at + 1);
     }
 
-    /// Something else that must not be.
+    /// Records a violation that the caller has found.
     pub fn violation(&mut self, what: String) {
         self.violations_found += 1;
         if self.violations_found <= DESCRIBED_MAX {
@@ -112,7 +113,7 @@ impl<Id: Copy + Ord + Debug> OneLog<Id> {
         }
     }
 
-    /// Violations, at most the first eight.
+    /// The violations, at most the first eight.
     pub fn violations(&self) -> &[String] {
         &self.violations
     }

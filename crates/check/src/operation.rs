@@ -8,11 +8,11 @@ use serde::Serialize;
 /// earlier ones; 0 stands for "absent".
 pub type Version = u64;
 
-/// The 64-bit fingerprint that stands for a stored value. Recorders give distinct writes distinct
-/// fingerprints where they can; the verdict is right even where they cannot.
+/// A 64-bit fingerprint of a stored value. Recorders should give different writes different fingerprints; the
+/// verdict is also correct if some are equal.
 pub type ValueId = u64;
 
-/// One operation as its client saw it. Times are nanoseconds on one clock that all clients of a history share.
+/// One operation as its client observed it. Times are nanoseconds on one clock for all clients of a history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operation<'a> {
     /// The client that called. A client may have several operations in flight.
@@ -23,8 +23,8 @@ pub struct Operation<'a> {
     pub invoked_ns: u64,
     /// The request.
     pub action: Action,
-    /// The answer; `None` where none was ever seen, so that the operation may have taken effect at any
-    /// time after its invocation, or never.
+    /// The answer. `None` if none was received: then the operation may have taken effect at any time after its
+    /// invocation, or never.
     pub reply: Option<Reply>,
 }
 
@@ -43,21 +43,21 @@ pub struct Reply {
 pub enum Action {
     /// Read the value.
     Get,
-    /// Store a value, whatever is there.
+    /// Store a value, whatever the key holds.
     Put {
         /// The value to store.
         value: ValueId,
     },
     /// Remove the value.
     Delete,
-    /// Store a value if the key stands at `expected`.
+    /// Store a value if the key's version is `expected`.
     CompareAndSet {
-        /// The version that must be current; 0 demands that the key is absent.
+        /// The version that must be current; 0 means that the key must be absent.
         expected: Version,
         /// The value to store.
         value: ValueId,
     },
-    /// Remove the value if the key stands at `expected`.
+    /// Remove the value if the key's version is `expected`.
     CompareAndDelete {
         /// The version that must be current; not 0.
         expected: Version,
@@ -65,7 +65,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// Whether it removes the value when it takes effect.
+    /// Whether the action removes the value when it takes effect.
     pub const fn removes(self) -> bool {
         matches!(self, Self::Delete | Self::CompareAndDelete { .. })
     }
@@ -99,12 +99,12 @@ pub enum Outcome {
         /// The version that was current; 0 when the key was absent.
         version: Version,
     },
-    /// The operation certainly had no effect and read nothing: the checker leaves it out.
+    /// The operation had no effect and read nothing, so the checker ignores it.
     Refused,
 }
 
 impl Outcome {
-    /// Whether this outcome says that the key was changed.
+    /// Whether the outcome shows that the key was changed.
     pub(crate) fn took_effect(self) -> bool {
         matches!(self, Self::Written { .. } | Self::Deleted { .. })
     }
@@ -141,25 +141,25 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// An operation of one key, as the search sees it.
+/// The form of an operation of one key that the search uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Call {
-    /// Position in the history.
+    /// Index of the operation in the history.
     pub(crate) index: u32,
     pub(crate) client: u32,
     pub(crate) invoked: u64,
-    /// [`NEVER`] where the outcome is unknown.
+    /// [`NEVER`] if the outcome is unknown.
     pub(crate) returned: u64,
     pub(crate) action: Action,
-    /// `None`: may have taken effect at any time after the invocation, or never.
+    /// `None`: the operation may have taken effect at any time after the invocation, or never.
     pub(crate) outcome: Option<Outcome>,
 }
 
-/// The return time of an operation that nobody saw return.
+/// The return time of an operation whose return was not observed.
 pub(crate) const NEVER: u64 = u64::MAX;
 
 impl Call {
-    /// The version that was current just before this operation's point, where its outcome names one.
+    /// The version that was current just before this operation took effect, if its outcome shows it.
     pub(crate) fn observed_version(&self) -> Option<Version> {
         match (self.action, self.outcome?) {
             (_, Outcome::Found { version, .. }) => Some(version),
@@ -185,7 +185,7 @@ impl Call {
         self.produced_version().or(self.observed_version())
     }
 
-    /// The version that what compares has replaced; 0 if the key was absent.
+    /// The version that a compare-and-set or compare-and-delete replaced; 0 if the key was absent.
     pub(crate) fn replaced_version(&self) -> Option<Version> {
         match (self.action, self.outcome) {
             (Action::CompareAndSet { expected, .. }, Some(Outcome::Written { .. })) => Some(expected),
@@ -194,7 +194,7 @@ impl Call {
         }
     }
 
-    /// Whether the outcome says that the key was absent just before this operation's point.
+    /// Whether the outcome shows that the key was absent just before this operation took effect.
     pub(crate) fn observed_absence(&self) -> bool {
         matches!(
             (self.action, self.outcome),
@@ -203,8 +203,8 @@ impl Call {
         )
     }
 
-    /// Whether this operation returned before `other` was invoked. Equal times count as overlapping: the
-    /// clock cannot tell them apart.
+    /// Whether this operation returned before `other` was invoked. Operations with equal times overlap, because
+    /// the clock cannot tell which was first.
     pub(crate) fn precedes(&self, other: &Call) -> bool {
         self.returned < other.invoked
     }

@@ -1,32 +1,32 @@
 //! The sequential specification of one key: a versioned register.
 //!
-//! The register is absent or holds a value at a version. A put is given a version greater than every earlier version
-//! of the key. A delete of a present value is given one as well; a delete of an absent key answers "not found". A
-//! compare-and-set succeeds exactly when its expected version is current (0: absent), and so does a
-//! compare-and-delete, which expects no absence. The specification says that versions grow, not by how much, so an
-//! operation whose reply was lost has an unknown version: a [`State`] stands for the *set* of registers that the
-//! operations so far allow.
+//! The register is absent or holds a value at a version. A put gets a version greater than every earlier version
+//! of the key. A delete of a present value gets one as well; a delete of an absent key returns "not found". A
+//! compare-and-set succeeds exactly if its expected version is current (0: absent), and so does a
+//! compare-and-delete, which cannot expect absence. The specification says that versions grow, but not by how
+//! much, so an operation whose reply was lost has an unknown version. Therefore a [`State`] is the *set* of
+//! registers that the operations so far allow.
 
 use crate::operation::{Action, Outcome, ValueId, Version};
 
-/// The registers that are possible after some operations.
+/// The registers that are possible after a sequence of operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum State {
-    /// Any register at all: nothing is known of the time before the first operation.
+    /// Any register: nothing is known about the time before the first operation.
     Anything,
-    /// Absent; every earlier version is at most some number that is at least `highest`. Only "greater
-    /// than" is ever asked of that number, so its least possible value stands for all.
+    /// Absent. The greatest earlier version is unknown, but at least `highest`. Later versions only have to be
+    /// greater than it, so its smallest possible value stands for all.
     Absent { highest: Version },
-    /// Present at `version` if `exact`, else at any version from `version` upwards. `value` is `None`
-    /// while only the version was seen.
+    /// Present, at `version` if `exact`, otherwise at any version from `version` on. `value` is `None` while only
+    /// the version is known.
     Present { version: Version, exact: bool, value: Option<ValueId> },
 }
 
 impl State {
-    /// The register of a key that nobody has touched.
+    /// The register of a key that was never written.
     pub(crate) const EMPTY: Self = Self::Absent { highest: 0 };
 
-    /// The least version that the latest mutation can have been given.
+    /// The smallest version that the latest mutation can have got.
     pub(crate) fn least_version(self) -> Version {
         match self {
             Self::Anything => 0,
@@ -35,7 +35,7 @@ impl State {
         }
     }
 
-    /// Registers after `action` with the answer `outcome`; `None` if there is none.
+    /// The registers that are possible after `action` was answered with `outcome`; `None` if there are none.
     pub(crate) fn after(self, action: Action, outcome: Outcome) -> Option<Self> {
         match (action, outcome) {
             (Action::Get, Outcome::Found { version, value }) => match self.standing_at(version)? {
@@ -71,8 +71,8 @@ impl State {
         }
     }
 
-    /// The registers after `action` has changed the key and its version was not reported; `None` if it
-    /// cannot change it.
+    /// The registers that are possible after `action` has changed the key without reporting its version; `None` if
+    /// it cannot have changed it.
     pub(crate) fn after_unreported(self, action: Action) -> Option<Self> {
         let present = |least: Option<Version>, value| {
             least.map(|version| Self::Present { version, exact: false, value: Some(value) })
@@ -99,7 +99,7 @@ impl State {
         Self::Present { version, exact: true, value }
     }
 
-    /// Value, as far as it is known, of the register that is present at `at`; `None` if none is.
+    /// The value at version `at`, as far as it is known; `None` if the register cannot be present at `at`.
     fn standing_at(self, at: Version) -> Option<Option<ValueId>> {
         match self {
             Self::Anything => (at > 0).then_some(None),
@@ -117,7 +117,7 @@ impl State {
         }
     }
 
-    /// The least version that deleting a present value can be given.
+    /// The smallest version that the deletion of a present value can get.
     fn deleted(self) -> Option<Version> {
         match self {
             // A present value has at least version 1.
@@ -128,7 +128,7 @@ impl State {
     }
 }
 
-/// Whether any register at all lets `action` answer `outcome`.
+/// Whether there is a register that answers `action` with `outcome`.
 pub(crate) fn possible(action: Action, outcome: Outcome) -> bool {
     State::Anything.after(action, outcome).is_some()
 }

@@ -11,11 +11,11 @@ use crate::operation::{Action, Call, Outcome};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// Some order of the operations explains everything that was returned. Found and verified.
+    /// Some order of the operations explains all answers. It was found and verified.
     Linearizable,
-    /// No order explains it. Proved.
+    /// No order explains the answers. This is proved.
     Violation,
-    /// The search was given up before it had an answer, and no violation was found elsewhere.
+    /// The search used up its effort without a result, and no violation was found elsewhere.
     Undecided,
 }
 
@@ -32,15 +32,15 @@ impl fmt::Display for Verdict {
 /// The result of [`check`](crate::check).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Report {
-    /// The verdict on the whole history: the worst of its keys'.
+    /// The verdict on the whole history: the worst verdict of any key.
     pub verdict: Verdict,
-    /// Operations in the history, of every kind and outcome.
+    /// Number of operations in the history, of every kind and outcome.
     pub operations: u64,
-    /// Distinct keys in the history.
+    /// Number of distinct keys in the history.
     pub keys: u64,
-    /// Keys whose operations have no order.
+    /// Number of keys whose operations have no order.
     pub keys_in_violation: u64,
-    /// Keys on which the search was given up.
+    /// Number of keys for which the search used up its effort.
     pub keys_undecided: u64,
     /// The violations of the first keys in violation, at most
     /// [`Options::violations_shown`](crate::Options::violations_shown).
@@ -60,35 +60,35 @@ impl Report {
     }
 }
 
-/// A key whose operations have no order that explains them.
+/// A key for whose operations no order exists.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Violation {
-    /// The key; as text where it is printable ASCII, else in hexadecimal.
+    /// The key; displayed as text if it is printable ASCII, otherwise in hexadecimal.
     #[serde(serialize_with = "serialize_key")]
     pub key: Box<[u8]>,
     /// Explanation in one sentence.
     pub explanation: String,
-    /// The smallest part of the history that was found to show it.
+    /// The smallest part of the history that was found to show the violation.
     pub window: Window,
 }
 
 /// A few operations of one key that have no order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Window {
-    /// The first invocation shown, nanoseconds.
+    /// The first invocation in the window, in nanoseconds.
     pub from_ns: u64,
-    /// The last return or invocation shown, nanoseconds.
+    /// The last return or invocation in the window, in nanoseconds.
     pub to_ns: u64,
     /// Possible states of the key when the window begins.
     pub start: Start,
-    /// The operations by time of invocation.
+    /// The operations, ordered by invocation.
     pub operations: Vec<WindowOperation>,
 }
 
 /// An operation in a [`Window`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct WindowOperation {
-    /// Position in the history.
+    /// Index of the operation in the history.
     pub index: u32,
     /// The client that called.
     pub client: u32,
@@ -100,14 +100,14 @@ pub struct WindowOperation {
     pub action: Action,
     /// The answer.
     pub outcome: Option<Outcome>,
-    /// False where the operation reaches over an edge of the window or has no reply: the proof lets it take
-    /// effect inside the window at any version, or not at all.
+    /// False if the operation extends beyond the window or has no reply: then the proof allows it to take effect
+    /// inside the window, at any version, or not at all.
     pub binding: bool,
 }
 
 impl Window {
-    /// The window of the operations `shown`, each as it stands in the history `recorded`. Both lists are in the order
-    /// of invocation.
+    /// The window of the operations `shown`, each as it is in the history `recorded`. Both lists are ordered by
+    /// invocation.
     pub(crate) fn new(shown: &[Call], recorded: &[Call], start: Start) -> Self {
         let find =
             |shown: &Call| *recorded.iter().find(|call| call.index == shown.index).expect("is recorded");
@@ -136,7 +136,7 @@ impl Window {
     }
 }
 
-/// Columns of the timeline.
+/// Width of the timeline in columns.
 const TIMELINE_WIDTH: usize = 56;
 
 impl fmt::Display for Violation {

@@ -1,20 +1,20 @@
 //! The exact search for an order of one key's operations that explains what each of them returned.
 //!
-//! It is the search of Wing and Gong with Lowe's memory of visited configurations ("Testing for
-//! linearizability", 2017), made near-linear by what versions tell:
+//! The search is that of Wing and Gong, with Lowe's memory of visited configurations ("Testing for
+//! linearizability", 2017). Versions make it near-linear:
 //!
-//! - *An operation that changes nothing goes first.* If it can be placed where the order stands and leaves
-//!   the state as it is, an order that places it later stays valid when it is moved here.
-//! - *Versions order everything that names one.* A mutation that was given version w comes after every
-//!   operation that names a smaller version, so at most one reported mutation can be next.
-//! - *An unreported mutation is placed only for an observer.* If the operation after it would be legal
-//!   without it, the order without it is valid too. So every unreported mutation in an order with the
-//!   fewest of them is directly followed by an operation that depends on it.
-//! - *Equal unreported actions that are both invoked are interchangeable*; one of them is tried.
+//! - *An operation that changes nothing goes first.* If an operation can be placed at the current point and leaves
+//!   the state unchanged, then an order that places it later is still valid when it is moved to this point.
+//! - *Versions order all operations that name one.* A mutation that got version w comes after every operation that
+//!   names a smaller version, so at most one reported mutation can be next.
+//! - *An unreported mutation is placed only for an observer.* If the operation after it would be legal without it,
+//!   the order without it is valid, too. So in an order with the fewest unreported mutations, each one is directly
+//!   followed by an operation that depends on it.
+//! - *Equal unreported actions that are both invoked are interchangeable*; only one of them is tried.
 //!
-//! Where every operation was answered, the first three leave no choice, and the search walks the history
-//! once. Choices arise around operations without a reply; there it remembers configurations exactly (no
-//! hashes stand for them), so "no order" is a proof.
+//! If every operation was answered, the first three rules leave no choice, and the search goes through the history
+//! once. Operations without a reply introduce choices. For these, the search remembers visited configurations
+//! exactly (not by hashes), so "no order" is a proof.
 
 use std::collections::HashSet;
 
@@ -25,25 +25,25 @@ use crate::register::{State, possible};
 /// Result of the search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// An order that explains everything: positions in the searched slice. Operations without a reply that
-    /// do not occur in it never took effect.
+    /// An order that explains all answers: indices in the searched slice. Operations without a reply that are not
+    /// in it never took effect.
     Order(Vec<u32>),
     /// There is no such order.
     NoOrder,
-    /// The effort ran out first.
+    /// The search used up its effort before.
     OutOfEffort,
 }
 
-/// No version is named.
+/// Marks that a call names no version.
 const NONE: u32 = u32::MAX;
-/// Placed operations that cost as much as remembering one configuration.
+/// The cost of remembering one configuration, in placed operations.
 const REMEMBERING_COST: u64 = 16;
-/// Where alternatives are open, a configuration is remembered each time so many operations have entered,
-/// so that paths that have joined again are recognised although neither has a choice left.
+/// While alternatives are open, a configuration is remembered after every this many operations that have entered.
+/// So paths that lead to the same configuration are recognised even when neither has a choice left.
 const CHECKPOINT_DISTANCE: usize = 64;
 
-/// Searches `calls`, which are sorted by invocation and hold neither refused operations nor gets without a
-/// reply. `effort` is the number of placements that it may try; what is left of it stays there.
+/// Searches `calls`, which are sorted by invocation, without refused operations and without gets that have no
+/// reply. `effort` is the number of placements that it may try; on return it is the remaining number.
 pub(crate) fn search(calls: &[Call], start: Start, effort: &mut u64) -> Answer {
     if calls.iter().any(|call| call.outcome.is_some_and(|outcome| !possible(call.action, outcome))) {
         return Answer::NoOrder;
@@ -54,42 +54,42 @@ pub(crate) fn search(calls: &[Call], start: Start, effort: &mut u64) -> Answer {
 struct Search<'a> {
     calls: &'a [Call],
     effort: &'a mut u64,
-    /// Operations with a reply, by invocation.
+    /// Operations with a reply, ordered by invocation.
     reported: Vec<u32>,
-    /// Mutations without one, by invocation.
+    /// Mutations without a reply, ordered by invocation.
     unreported: Vec<u32>,
     /// Every version that a reported operation names, ascending.
     versions: Vec<u64>,
-    /// Whether a reported mutation was given the version.
+    /// Whether a reported mutation got the version.
     has_mutation: Vec<bool>,
-    /// Number of operations naming the version that are not placed yet (one that observes a version and produces
-    /// another counts for both).
+    /// Number of operations that name the version and are not placed yet. An operation that observes a version and
+    /// produces another counts for both.
     outstanding: Vec<u32>,
-    /// For each call, the positions in `versions` of the version that it observes and that it produces.
+    /// For each call, the indices in `versions` of the version that it observes and of the one that it produces.
     named: Vec<[u32; 2]>,
     /// The order so far.
     order: Vec<u32>,
     remembered: HashSet<Box<[u64]>>,
 }
 
-/// Operations that are placed, and the state that they leave.
+/// The set of operations that are placed, and the state to which they lead.
 #[derive(Clone)]
 struct Configuration {
     state: State,
-    /// Reported operations from this position of `reported` on are not placed, and returned only after the
-    /// earliest return of the open ones.
+    /// Reported operations from this index of `reported` on are neither placed nor open: they were invoked after
+    /// the earliest return of an open one.
     entered: usize,
-    /// The entered operations that are not placed.
+    /// Operations that have entered and are not placed.
     open: Vec<u32>,
-    /// The earliest return of the open ones. Only operations invoked by then can be next.
+    /// The earliest return time of the open operations. Only operations invoked by then can be next.
     earliest_return: u64,
-    /// No operation that names an earlier one of `versions` is outstanding.
+    /// Index in `versions`: no operation that names an earlier version is outstanding.
     first_version: usize,
     /// Bit set of the placed unreported mutations.
     placed_unreported: Vec<u64>,
-    /// The last operation placed was an unreported mutation, so that the next has to depend on it.
+    /// Whether the last placed operation was an unreported mutation, so that the next one has to depend on it.
     wants_observer: bool,
-    /// Length of the order.
+    /// Number of placed operations.
     placed: usize,
 }
 
@@ -101,9 +101,9 @@ struct Move {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mover {
-    /// A reported operation, as a position in the calls.
+    /// A reported operation, as an index of the calls.
     Reported(u32),
-    /// An unreported one, as a position in `unreported`.
+    /// An unreported operation, as an index of `unreported`.
     Unreported(usize),
 }
 
@@ -257,8 +257,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Places everything that changes nothing, and lets operations enter until one was invoked after an
-    /// open one had returned.
+    /// Places all operations that change nothing. Lets operations enter, in the order of invocation, up to the
+    /// first that was invoked after the earliest return of an open one.
     fn settle(&mut self, here: &mut Configuration) {
         let mut open = std::mem::take(&mut here.open);
         here.earliest_return = NEVER;
@@ -291,7 +291,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Whether placing `call` leaves no smaller version outstanding than those it names.
+    /// Whether placing `call` respects the order of versions: no outstanding operation names a smaller version
+    /// than those that it names.
     fn keeps_version_order(&self, here: &Configuration, call: u32) -> bool {
         let first = here.first_version as u32;
         let [observed, produced] = self.named[call as usize];
@@ -307,20 +308,21 @@ impl<'a> Search<'a> {
         smallest_other == produced
     }
 
-    /// All next moves, the likeliest first.
+    /// Computes all possible next moves, the likeliest first.
     fn moves(&self, here: &Configuration, moves: &mut Vec<Move>) {
         moves.clear();
         for &call in &here.open {
             if let Some(state) = self.reported_move(here, here.state, here.wants_observer, call) {
-                // Reads that lead to the same state all follow at once, whichever goes first.
+                // Reads that lead to the same state can all follow at once, so only one of them is tried as the
+                // first.
                 let reads = self.named[call as usize][1] == NONE;
                 if !(reads && moves.iter().any(|other| other.state == state)) {
                     moves.push(Move { who: Mover::Reported(call), state });
                 }
             }
         }
-        // The greatest version that an unreported mutation can have been given: a reported mutation has its
-        // version to itself, a version that was only observed can be an unreported mutation's.
+        // The greatest version that an unreported mutation can have got. No other mutation has the version of a
+        // reported one, but a version that was only observed can belong to an unreported one.
         let greatest = match self.versions.get(here.first_version) {
             None => u64::MAX,
             Some(&version) => version - u64::from(self.has_mutation[here.first_version]),
@@ -347,7 +349,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The unreported mutations that can be next in time, with their positions.
+    /// The unreported mutations that time allows to be next, with their positions.
     fn unreported_candidates(&self, here: &Configuration) -> impl Iterator<Item = (usize, &u32)> {
         self.unreported
             .iter()
@@ -372,8 +374,8 @@ impl<'a> Search<'a> {
         self.keeps_version_order(here, call).then_some(after)
     }
 
-    /// Whether an operation that depends on the unreported mutation at `position` can directly follow it,
-    /// when it has led to `state`.
+    /// Whether an operation that depends on the unreported mutation at `position`, which has led to `state`, can
+    /// directly follow it.
     fn has_observer(&self, here: &Configuration, state: State, position: usize, greatest: u64) -> bool {
         here.open.iter().any(|&call| self.reported_move(here, state, true, call).is_some())
             || self.unreported_candidates(here).any(|(other, &call)| {
@@ -385,13 +387,13 @@ impl<'a> Search<'a> {
     }
 }
 
-/// Whether an operation depends on the version that it finds, whatever it reports.
+/// Whether the action's effect depends on the version that it finds.
 const fn compares(action: Action) -> bool {
     matches!(action, Action::CompareAndSet { .. } | Action::CompareAndDelete { .. })
 }
 
 impl Configuration {
-    /// Everything that the rest of the search depends on.
+    /// The part of the configuration that determines all further search.
     fn exact_key(&self) -> Box<[u64]> {
         let (tag, version, value) = match self.state {
             State::Anything => (0, 0, None),

@@ -1,20 +1,20 @@
 //! Reduces a violation to the few operations that show it.
 //!
-//! Leaving an operation out can make an anomaly out of a good history (a get whose put is gone). Every
-//! reduction here is *harmless*: whatever order explains the operations before it, minus those left out,
-//! explains those after it. So a reduced history without an order proves that the whole has none.
+//! Leaving out an operation can turn a good history into an anomaly (a get whose put is missing). Every reduction
+//! here is *harmless*: from any order that explains the operations before the reduction, removing those left out
+//! gives an order that explains the remaining ones. So if the reduced history has no order, neither has the whole.
 
 use crate::Start;
 use crate::operation::{Action, Call, NEVER, Outcome, Version};
 use crate::search::{Answer, search};
 
-/// What is left of a violation.
+/// A reduced violation.
 #[derive(Debug)]
 pub(crate) struct Shrunk {
-    /// Sorted by invocation. Operations that reach over an edge of the window have lost their outcome: they
-    /// may have taken effect inside, outside or never.
+    /// The remaining operations, sorted by invocation. Operations that extend beyond the window have lost their
+    /// outcome: they may have taken effect inside the window, outside, or never.
     pub(crate) calls: Vec<Call>,
-    /// What the key may hold before the first of them.
+    /// Possible states of the key before the first of them.
     pub(crate) start: Start,
 }
 
@@ -22,7 +22,7 @@ pub(crate) struct Shrunk {
 pub(crate) fn shrink(calls: &[Call], start: Start, mut effort: u64) -> Shrunk {
     let mut shows = |calls: &[Call], start| search(calls, start, &mut effort) == Answer::NoOrder;
 
-    // A prefix of a good history is good, so a shortest bad prefix exists and can be found by halving.
+    // Every prefix of a good history is good. So there is a shortest bad prefix, and bisection finds it.
     let mut ends: Vec<u64> = reported(calls).map(|call| call.returned).collect();
     ends.sort_unstable();
     let to = match least(&ends, |to| shows(&window(calls, 0, to), start)) {
@@ -31,7 +31,7 @@ pub(crate) fn shrink(calls: &[Call], start: Start, mut effort: u64) -> Shrunk {
     };
     let calls = window(calls, 0, to);
 
-    // So is a good history's suffix when nothing is assumed of its start.
+    // Every suffix of a good history is good as well, if nothing is assumed about its initial state.
     let mut begins: Vec<u64> = reported(&calls).map(|call| call.invoked).collect();
     begins.sort_unstable_by(|a, b| b.cmp(a));
     let from = least(&begins, |from| shows(&window(&calls, from, to), Start::Unknown));
@@ -60,8 +60,8 @@ fn reported(calls: &[Call]) -> impl Iterator<Item = &Call> {
     calls.iter().filter(|call| call.outcome.is_some())
 }
 
-/// The first of `candidates` for which `holds`, where it holds for all later ones if for one; `None` if it
-/// does not hold for the last.
+/// The first of `candidates` for which `holds` is true, provided that it is true for all candidates after it;
+/// `None` if it is false for the last one.
 fn least(candidates: &[u64], mut holds: impl FnMut(u64) -> bool) -> Option<u64> {
     let &last = candidates.last()?;
     if !holds(last) {
@@ -71,12 +71,13 @@ fn least(candidates: &[u64], mut holds: impl FnMut(u64) -> bool) -> Option<u64> 
     Some(candidates[at])
 }
 
-/// The operations that a window from `from` to `to` shows: those inside as they are, mutations over an edge
-/// without their outcome. The start of a window with an earlier operation before `from` is unknown.
+/// The operations in a window from `from` to `to`: those completely inside are unchanged; mutations that extend
+/// beyond the window lose their outcome. If an operation began before `from`, the initial state of the window must
+/// be unknown.
 ///
-/// Harmless: all that is left out at the front came before everything that was invoked inside, and what
-/// reaches over the front edge has its point either before all of that, where the unknown start covers it,
-/// or inside.
+/// The reduction is harmless. All operations left out at the front precede all those invoked inside. An operation
+/// that extends over the front edge takes effect either before all of these, which the unknown initial state
+/// covers, or inside.
 pub(crate) fn window(calls: &[Call], from: u64, to: u64) -> Vec<Call> {
     let cut = |call: &Call| {
         let inside = call.invoked >= from && call.returned <= to;
@@ -117,18 +118,18 @@ fn drop_reads(calls: &mut Vec<Call>, mut shows: impl FnMut(&[Call]) -> bool) {
     }
 }
 
-/// `calls` without the one at `position`, and without those that depend on it; `None` where that might not
-/// be harmless, or where there is no such call.
+/// `calls` without the one at `position`, and without those that depend on it; `None` if that might not be
+/// harmless, or if there is no such call.
 ///
-/// What an operation that changes nothing found is its own affair. A mutation goes with all operations
-/// that can have found the key as it left it: then nothing but the next mutation can have followed it.
+/// An operation that changes nothing can be left out alone. A mutation is left out together with all operations
+/// that may have observed the key as it left it; then only the next mutation can have followed it.
 pub(crate) fn without(calls: &[Call], position: usize) -> Option<Vec<Call>> {
     let gone = calls.get(position)?;
     let mut rest = calls.to_vec();
     rest.remove(position);
     let harmless = match (gone.action, gone.outcome) {
         (_, Some(Outcome::Written { version })) => {
-            // With what a compare-and-delete compared with, its deletion goes.
+            // If a compare-and-delete observed a version that is left out, its deletion is left out, too.
             !remove_observers(&mut rest, version) || !depends_on_absence(&rest)
         }
         (Action::Delete | Action::CompareAndDelete { .. }, Some(Outcome::Deleted { .. }) | None) => {
@@ -139,7 +140,7 @@ pub(crate) fn without(calls: &[Call], position: usize) -> Option<Vec<Call>> {
         }
         _ => true,
     };
-    // A delete that succeeded may have needed the value that has gone.
+    // A successful delete may have needed the value that is left out.
     let leaves_a_value = !gone.action.removes();
     let changed = gone.outcome.is_none_or(Outcome::took_effect);
     let deleted_after = |call: &Call| match call.outcome {
@@ -154,12 +155,12 @@ pub(crate) fn without(calls: &[Call], position: usize) -> Option<Vec<Call>> {
     (harmless && !may_be_needed && !may_be_swapped).then_some(rest)
 }
 
-/// Whether some operation needs the key to have been absent.
+/// Whether some operation requires that the key was absent.
 fn depends_on_absence(calls: &[Call]) -> bool {
     calls.iter().any(|call| call.observed_absence() || unreported_swap(call) == Some(0))
 }
 
-/// The version that what compares expected, if it has no outcome.
+/// The version that a compare-and-set or compare-and-delete expected, if it has no outcome.
 fn unreported_swap(call: &Call) -> Option<Version> {
     match (call.action, call.outcome) {
         (Action::CompareAndSet { expected, .. } | Action::CompareAndDelete { expected }, None) => {
@@ -169,7 +170,8 @@ fn unreported_swap(call: &Call) -> Option<Version> {
     }
 }
 
-/// Removes all that observed `version`, and all that observed what those wrote; whether one of them is a deletion.
+/// Removes all operations that observed `version`, and recursively those that observed the versions that these
+/// wrote. Returns whether one of them is a deletion.
 fn remove_observers(calls: &mut Vec<Call>, version: Version) -> bool {
     let mut versions = vec![version];
     let mut deletions = false;
@@ -186,13 +188,14 @@ fn remove_observers(calls: &mut Vec<Call>, version: Version) -> bool {
     deletions
 }
 
-/// Whether `call` can have found the key as an unreported write of `value` left it.
+/// Whether `call` may have observed the key as an unreported write of `value` left it.
 fn may_observe_unreported(call: &Call, value: u64, all: &[Call]) -> bool {
     if unreported_swap(call).is_some_and(|expected| expected != 0) {
         return true;
     }
     let Some(version) = call.observed_version() else { return false };
-    // A version that a reported mutation was given, or that held another value, is another's.
+    // A version that a reported mutation got, or that was read with another value, cannot be that of the
+    // unreported write.
     !all.iter().any(|other| {
         other.produced_version() == Some(version)
             || matches!(other.outcome, Some(Outcome::Found { version: v, value: x }) if v == version && x != value)

@@ -1,13 +1,13 @@
-//! An independent look at an order that the search has found: concrete registers, one operation at a time.
+//! Verifies independently an order that the search has found: with a concrete register, one operation at a time.
 //!
-//! This shares no code with the search, so an order that it accepts is a proof of linearizability even if
-//! the search were wrong.
+//! This code shares nothing with the search. So an order that it accepts proves linearizability even if the search
+//! were wrong.
 
 use crate::Start;
 use crate::operation::{Action, Call, Outcome, ValueId, Version};
 
-/// Whether `order` places every operation with a reply exactly once, and others at most once, at points
-/// within their intervals, so that a register returns what they returned.
+/// Whether `order` has every operation with a reply exactly once, and others at most once; whether they can take
+/// effect in this order within their intervals; and whether a register gives the answers that they received.
 pub(crate) fn explains(calls: &[Call], order: &[u32], start: Start) -> bool {
     places_all(calls, order) && respects_time(calls, order) && returns_the_same(calls, order, start)
 }
@@ -22,7 +22,7 @@ fn places_all(calls: &[Call], order: &[u32]) -> bool {
     calls.iter().zip(placed).all(|(call, placed)| placed || call.outcome.is_none())
 }
 
-/// Every operation takes the earliest point that its predecessors leave it.
+/// Every operation takes effect at the earliest time that its predecessors and its invocation allow.
 fn respects_time(calls: &[Call], order: &[u32]) -> bool {
     let mut now = 0;
     order.iter().map(|&call| &calls[call as usize]).all(|call| {
@@ -31,8 +31,8 @@ fn respects_time(calls: &[Call], order: &[u32]) -> bool {
     })
 }
 
-/// A register: the greatest version ever given, and what it holds (`None` in place of the value: whatever
-/// the first get says).
+/// A register: the greatest version ever given, and its content. If the value is `None`, the first get determines
+/// it.
 struct Register {
     greatest: Version,
     held: Option<(Version, Option<ValueId>)>,
@@ -47,8 +47,8 @@ fn returns_the_same(calls: &[Call], order: &[u32], start: Start) -> bool {
     (0..sequence.len()).all(|at| apply(&mut register, sequence[at], &sequence[at + 1..]))
 }
 
-/// Applies `call`, which `later` follow; false if the register answers something else. A mutation that
-/// reported no version takes the one that the operations after it name, or else the smallest.
+/// Applies `call`, which is followed by `later`; returns false if the register gives another answer. A mutation
+/// without a reported version gets the one that later operations name, or otherwise the smallest.
 fn apply(register: &mut Register, call: &Call, later: &[&Call]) -> bool {
     let current = register.held.map_or(0, |(version, _)| version);
     let unreported = match call.outcome {
@@ -91,7 +91,7 @@ fn apply(register: &mut Register, call: &Call, later: &[&Call]) -> bool {
     }
 }
 
-/// The version that `later` find the key present at, if one of them names it before the next change.
+/// The version at which `later` operations find the key present, if one of them names it before the next change.
 fn named_version(later: &[&Call]) -> Option<Version> {
     for call in later {
         match (call.action, call.outcome) {
@@ -111,7 +111,7 @@ fn named_version(later: &[&Call]) -> Option<Version> {
     None
 }
 
-/// A register on which `sequence` can begin, if there is one.
+/// A register with which `sequence` can begin, if there is one.
 fn register_before(sequence: &[&Call]) -> Register {
     let version = match sequence.first().map(|call| (call.action, call.outcome)) {
         None | Some((Action::Put { .. }, _) | (_, Some(Outcome::NotFound))) => 0,

@@ -1,4 +1,4 @@
-//! An operation in the words of an explanation.
+//! Describes operations in explanations.
 
 use crate::operation::{Action, Call, Outcome};
 
@@ -13,7 +13,7 @@ pub(crate) fn who(call: &Call) -> String {
     format!("{verb} by client {}", call.client)
 }
 
-/// Claim of `call` about the version that it names first.
+/// What `call` says about the first version that it names.
 pub(crate) fn claim(call: &Call) -> String {
     let who = who(call);
     match (call.action, call.outcome) {
@@ -35,7 +35,7 @@ pub(crate) fn claim(call: &Call) -> String {
     }
 }
 
-/// How the client of `call` had learnt the greatest version that it names.
+/// How the client of `call` learned of the greatest version that it names.
 pub(crate) fn news(call: &Call) -> String {
     match call.outcome {
         Some(Outcome::Deleted { version }) => {

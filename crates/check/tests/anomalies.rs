@@ -1,8 +1,8 @@
-//! Anomalies planted in histories: each is caught, shown in a small window and named.
+//! Anomalies planted in histories: each is detected, shown in a small window and named.
 
 use weft_check::{Action, History, Operation, Options, Outcome, Reply, Report, Start, Verdict, check};
 
-/// A history of one key, written down operation by operation.
+/// A history of one key, written operation by operation.
 #[derive(Default)]
 struct Script(History);
 
@@ -44,7 +44,8 @@ impl Script {
         self
     }
 
-    /// A long and busy good life after which the planted operations follow.
+    /// A long correct history of many operations, to which the planted operations are appended; and the time at
+    /// which it ends.
     fn after_a_good_life() -> (Self, u64) {
         let mut script = Self::default();
         for version in 1..=500 {
@@ -83,7 +84,7 @@ fn stale_read() {
 
 #[test]
 fn two_reads_in_the_wrong_order() {
-    // The put overlaps both reads: each alone is fine.
+    // The put overlaps both reads, so each read alone would be correct.
     Script::default()
         .put(1, (0, 10), 7, 1)
         .put(2, (20, 100), 8, 2)
@@ -94,7 +95,7 @@ fn two_reads_in_the_wrong_order() {
 
 #[test]
 fn lost_update() {
-    // Client 2's increment is based on what client 1 had overwritten.
+    // Client 2's increment is based on a version that client 1 had overwritten.
     Script::default()
         .put(0, (0, 5), 1, 1)
         .swap(1, (10, 20), 1, 2, 2)
@@ -158,7 +159,7 @@ fn vanished_write() {
 
 #[test]
 fn compare_and_set_succeeds_twice() {
-    // Overlapping, so that time alone does not tell.
+    // The operations overlap, so their times alone do not show the violation.
     Script::default()
         .put(0, (0, 5), 1, 1)
         .swap(1, (10, 50), 1, 2, 2)
@@ -197,7 +198,7 @@ fn an_unanswered_write_may_act_late_once_or_never() {
     );
     assert_eq!(script().get(3, (100, 110), 5, 8).report().verdict, Verdict::Linearizable);
     assert_eq!(script().get(3, (5, 15), 2, 8).report().verdict, Verdict::Violation);
-    // Twice is once too often.
+    // The value may appear once, not twice.
     let twice = script().get(3, (100, 110), 2, 8).put(1, (120, 130), 9, 3).get(3, (140, 150), 4, 8);
     assert_eq!(twice.report().verdict, Verdict::Violation);
 }
@@ -266,7 +267,7 @@ fn losses_are_counted() {
     assert_eq!(lost(three().get(2, (60, 70), 3, 3)), 0);
     assert_eq!(lost(three().get(2, (60, 70), 1, 1)), 2);
     assert_eq!(lost(three().get_nothing(2, (60, 70))), 3);
-    // Not acknowledged before the read was invoked.
+    // The write was not acknowledged before the read was invoked.
     assert_eq!(lost(three().get(2, (45, 70), 2, 2)), 0);
     // Only the last read counts.
     assert_eq!(lost(three().get(2, (60, 70), 1, 1).get(2, (80, 90), 3, 3)), 0);

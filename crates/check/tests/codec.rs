@@ -1,4 +1,5 @@
-//! Histories survive the way through bytes and files; damaged bytes are refused with a reason.
+//! Histories are unchanged after encoding to bytes and files and decoding; damaged bytes are refused with a
+//! reason.
 
 use proptest::prelude::*;
 use weft_check::{Action, DecodeError, History, Operation, Outcome, RecordError, Reply};

@@ -1,4 +1,5 @@
-//! Large histories: good ones are accepted, one wrong answer in the middle is found and shown small.
+//! Large histories: correct ones are accepted, and one wrong answer in the middle is found and shown in a small
+//! window.
 
 use std::time::Instant;
 

@@ -1,4 +1,5 @@
-//! Large histories of transactions: good ones pass, one stale read in the middle is found and shown small.
+//! Large histories of transactions: correct ones pass, and one stale read in the middle is found and shown in a
+//! short cycle.
 
 use std::time::Instant;
 
@@ -47,7 +48,8 @@ fn one_stale_read_is_found_and_shown_small() {
     }
 }
 
-/// All that follows from one stale read of a key that everybody uses is one group, and still shown small.
+/// One stale read of a key that all transactions use makes all later ones part of one group; the cycle shown is
+/// still short.
 #[test]
 fn a_stale_read_of_a_hot_key_is_shown_small() {
     let synthetic =

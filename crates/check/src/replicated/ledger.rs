@@ -1,43 +1,43 @@
-//! The calls of one client, and what of them took effect in which order.
+//! Records of one client's calls, and the order in which they took effect.
 
 use std::collections::VecDeque;
 
 use super::{Call, CallId};
 
-/// Outcome of a call as far as its client knows.
+/// Outcome of a call, as its client knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// It has no answer, and may never get one.
+    /// The call has no answer yet, and may never get one.
     Open,
     Done,
     Refused,
 }
 
-/// A call that was made.
+/// Record of a call.
 #[derive(Clone, Debug)]
 pub(super) struct Record {
-    /// As the client made it; from its first effect on as the replicas filled it in.
+    /// The call as the client made it. After its first effect, with the arguments that the replica filled in.
     pub(super) call: Call,
     pub(super) fate: Fate,
-    /// Replicas at which it has taken effect, one bit each.
+    /// Bit mask of the replicas at which it has taken effect.
     pub(super) applied: u8,
-    /// Whether it has taken effect anywhere, also at a replica that has lost its state since.
+    /// Whether it has taken effect at any replica, including one that has lost its state since.
     pub(super) begun: bool,
     pub(super) invoked: u64,
     pub(super) answered: u64,
-    /// The latest invocation among the calls before it in its group's order.
+    /// The latest invocation among the calls that precede this one in its group's order.
     pub(super) newest_before: Option<(u64, CallId)>,
-    /// Calls that had taken effect where it was checked: node, method, number.
+    /// Number of calls on which this one depends that had taken effect where it was checked: node, method, number.
     pub(super) needs: Vec<(u8, u8, u64)>,
 }
 
-/// One client: one incarnation of one node.
+/// One client. Each incarnation of a node has one.
 #[derive(Clone, Debug)]
 pub(super) struct Ledger {
     pub(super) node: usize,
-    /// Its incarnation has ended: later calls at its node belong to a later one.
+    /// Whether the incarnation has ended, so that later calls at its node belong to another client.
     pub(super) over: bool,
-    /// Calls from number `first` on.
+    /// Number of the first call in `records`.
     first: u64,
     records: VecDeque<Record>,
 }
@@ -45,7 +45,7 @@ pub(super) struct Ledger {
 /// State of a call.
 pub(super) enum CallState {
     Kept,
-    /// All replicas have applied it, or it was refused.
+    /// All replicas have applied it, or it was refused: its record was dropped.
     Forgotten,
     NeverMade,
 }
@@ -73,7 +73,7 @@ impl Ledger {
         }
     }
 
-    /// A call that is kept.
+    /// The record of a call that is kept.
     pub(super) fn record(&mut self, number: u64) -> &mut Record {
         &mut self.records[(number - self.first) as usize]
     }
@@ -86,7 +86,7 @@ impl Ledger {
         (self.first..).zip(&mut self.records)
     }
 
-    /// Forgets calls that were answered and have taken effect at all of `awaited`, or were refused.
+    /// Drops records of calls that were answered and have taken effect at all of `awaited`, or that were refused.
     pub(super) fn forget(&mut self, awaited: u8) {
         while let Some(record) = self.records.front() {
             let everywhere = record.applied & awaited == awaited;
@@ -101,12 +101,12 @@ impl Ledger {
     }
 }
 
-/// Calls of one node, over all its lives, that take effect in the order in which the node made them.
+/// The calls of one node, over all its incarnations, that take effect in the order in which the node made them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stream {
-    /// As they took effect at the node itself, as far as they are kept.
+    /// The calls in the order in which they took effect at the node itself, without those that were dropped.
     calls: VecDeque<CallId>,
-    /// Number of calls before those.
+    /// Number of calls that were dropped from the front.
     forgotten: u64,
 }
 
@@ -115,25 +115,25 @@ impl Stream {
         self.forgotten + self.calls.len() as u64
     }
 
-    /// Calls kept at this moment.
+    /// Number of calls kept at this moment.
     #[cfg(test)]
     pub(super) fn kept(&self) -> usize {
         self.calls.len()
     }
 
-    /// A call takes effect at its own node, which has applied `length` of the stream: the rest was lost with an earlier
-    /// incarnation.
+    /// Appends a call that takes effect at its own node, which has applied `length` calls of the stream. Calls
+    /// beyond that were lost with an earlier incarnation.
     pub(super) fn extend(&mut self, length: u64, call: CallId) {
         self.calls.truncate(length.saturating_sub(self.forgotten) as usize);
         self.calls.push_back(call);
     }
 
-    /// The call with this index, from 0; none if there is no such call, or it is forgotten.
+    /// The call at this index, counted from 0; `None` if there is none, or it was dropped.
     pub(super) fn get(&self, index: u64) -> Option<CallId> {
         self.calls.get(index.checked_sub(self.forgotten)? as usize).copied()
     }
 
-    /// Forgets what all have taken in.
+    /// Drops calls that all replicas have applied.
     pub(super) fn forget(&mut self, taken_by_all: u64) {
         while self.forgotten < taken_by_all && self.calls.pop_front().is_some() {
             self.forgotten += 1;

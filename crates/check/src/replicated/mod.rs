@@ -1,19 +1,20 @@
-//! Replicated data types whose calls coordinate only when they must: what clients were told and what replicas did, held
-//! against what such an object promises.
+//! Replicated data types whose calls coordinate only if necessary: checks clients' answers and replicas' states
+//! against the guarantees of such objects.
 //!
-//! The check knows the type ([`Specification`]) and nothing of the protocol. It is told of events in the order in
-//! which they happen in the whole system: calls made and answered, calls taking effect at a replica. For each replica
-//! it keeps a reference state, to which it applies the calls as their clients made them; so a summary that was
-//! combined wrongly, a call that was applied twice or a delta that was lost shows in the state of the replica itself,
-//! which it is shown at every step. The rules are those of [`Rule`] (Houshmand and Lesani, "Hamsaz", POPL 2019:
-//! convergence, integrity; and recency of what was acknowledged).
+//! The check uses a [`Specification`] of the type and does not depend on the protocol. It gets events in the order
+//! in which they happen in the whole system: calls are made and answered, and take effect at replicas. For each
+//! replica it keeps a reference state, to which it applies the calls as their clients made them. After each step
+//! the replica's own state is compared with the reference. So a wrongly combined summary, a call that was applied
+//! twice, or a lost delta shows in that state. The rules are those of [`Rule`] (Houshmand and Lesani, "Hamsaz",
+//! POPL 2019: convergence, integrity; and recency of acknowledged calls).
 //!
-//! That a call takes effect only after what it depends on is checked exactly for calls without a group, which are
-//! checked by the replica that their client asks. Calls of a group are checked by whoever leads it, which the check
-//! does not know; of these [`Rule::Permissible`] asks what dependencies are for.
+//! A call may take effect only after the calls on which it depends. This is checked exactly for calls without a
+//! group, because the client's replica checks their dependencies. Calls of a group are checked by the group's
+//! leader, which the check does not know; for these, [`Rule::Permissible`] checks the purpose of the dependencies
+//! instead.
 //!
-//! What all replicas have taken in is forgotten, so that runs of millions of operations can be followed; not if
-//! replicas may come back, because one that does may begin anywhere.
+//! Calls that all replicas have applied are dropped, so that runs of millions of operations can be checked. If
+//! replicas may come back, all calls are kept, because a replica that does may begin anywhere.
 //!
 //! ```
 //! use weft_check::replicated::{Call, Replicated, Rule, Specification};
@@ -98,63 +99,65 @@ pub const METHODS_MAX: usize = 16;
 /// The most replicas.
 pub const REPLICAS_MAX: usize = 8;
 
-/// A call of a method or a query: its number in the type, and its arguments; unused ones are 0.
+/// A call of a method or a query: its number in the type, and its arguments; unused arguments are 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Call {
     /// The number of the method, or of the query.
     pub method: u8,
-    /// Elements by number, numbers as such.
+    /// The arguments: numbers, or numbers of elements.
     pub arguments: [i64; 4],
 }
 
-/// The check's knowledge of a data type.
+/// The specification of a data type.
 pub trait Specification {
     /// The state of an object.
     type State;
 
-    /// The state of an object that was never called.
+    /// The initial state of an object.
     fn initial(&self) -> Self::State;
 
-    /// The group in which the method's calls are ordered, from 0; none if they need no order.
+    /// The group in which the method's calls are ordered, counted from 0; `None` if they need no order.
     fn group(&self, method: u8) -> Option<usize>;
 
-    /// Stream of a method without a group, below [`METHODS_MAX`]: calls of one node on equal streams take effect in the
-    /// order in which the node made them.
+    /// The stream of a method without a group, below [`METHODS_MAX`]. Calls of one node on the same stream take
+    /// effect in the order in which the node made them.
     fn stream(&self, method: u8) -> u8;
 
-    /// Whether replicas can always tell which calls are in their states. If not, one may have later calls in it than
-    /// it can tell, as when summaries are sent again after a failure; then states are compared at the end only.
+    /// Whether a replica always knows exactly which calls its state contains. If not, its state may contain later
+    /// calls than it reports, for example when summaries are sent again after a failure; then states are compared
+    /// only at the end.
     fn is_exact(&self) -> bool {
         true
     }
 
-    /// Whether calls of `method` depend on earlier ones of `on`, which are not ordered in a group.
+    /// Whether calls of `method` depend on earlier calls of `on`, a method without a group.
     fn depends(&self, method: u8, on: u8) -> bool;
 
-    /// Arguments that the replica that checks a call fills in, one bit each.
+    /// Bit mask of the arguments that the replica which checks a call fills in.
     fn filled_in(&self, method: u8) -> u8;
 
-    /// Whether the call may be made in this state.
+    /// Whether the call is permitted in this state.
     fn permissible(&self, state: &Self::State, call: &Call) -> bool;
 
-    /// Makes the call.
+    /// Applies the call.
     fn apply(&self, state: &mut Self::State, call: &Call);
 
-    /// Answer of the query in this state.
+    /// The answer to the query in this state.
     fn query(&self, state: &Self::State, query: &Call) -> i64;
 
-    /// What of the invariant does not hold, if anything. A type with a large state may look only at what `touched`
-    /// has touched; without it, it must look at everything.
+    /// The part of the invariant that is violated, if any. For a type with a large state, only the part that
+    /// `touched` has changed need be checked; without `touched`, the whole state must be.
     fn broken(&self, state: &Self::State, touched: Option<&Call>) -> Option<String>;
 
-    /// Whether a replica's state is the reference; with `touched`, a large type may compare only that.
+    /// Whether a replica's state equals the reference. With `touched`, only the part that the call has changed
+    /// need be compared.
     fn same(&self, state: &Self::State, reference: &Self::State, touched: Option<&Call>) -> bool;
 
-    /// The call in the type's own words.
+    /// Describes the call.
     fn describe(&self, call: &Call) -> String;
 }
 
-/// A client: one life of one node.
+/// A client: one incarnation of one node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Client(u32);
 
@@ -165,35 +168,35 @@ struct CallId {
     number: u64,
 }
 
-/// Calls of a replica whose state was replaced.
+/// The calls that the new state of a replica contains, after its state was replaced.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Contained {
-    /// Of a node and a stream: how many of its calls, over all its lives.
+    /// Node, stream, and the number of calls in it, over all incarnations of the node.
     pub streams: Vec<(usize, u8, u64)>,
-    /// Of each group: how many calls.
+    /// Number of calls of each group.
     pub groups: Vec<u64>,
 }
 
-/// An open query.
+/// A query that is not answered yet.
 #[derive(Clone, Debug)]
 struct Query {
     number: u64,
     call: Call,
-    /// Its possible answers.
+    /// The answers that are correct for it.
     answers: Vec<i64>,
 }
 
-/// Of each node and method, or stream: how many calls.
+/// Numbers of calls, by node and by method or stream.
 type Counts = [[u64; METHODS_MAX]; REPLICAS_MAX];
 
-/// Knowledge of a replica.
+/// The check's record of a replica.
 #[derive(Debug)]
 struct Replica<S> {
-    /// Its state by the calls that it has applied.
+    /// The state that results from the calls which the replica has applied.
     reference: S,
-    /// Of each node and method without a group: how many calls it has taken in.
+    /// By node and method without a group: the number of calls that the replica has applied.
     methods: Counts,
-    /// The same of each stream.
+    /// By node and stream: the number of calls that the replica has applied.
     streams: Counts,
     queries: Vec<Query>,
     next_query: u64,
@@ -211,34 +214,34 @@ impl<S> Replica<S> {
     }
 }
 
-/// Events between two rounds of forgetting.
+/// Number of events after which old records are dropped.
 const FORGET_EVERY: u64 = 256;
 
-/// Follows a run.
+/// Checks a run.
 #[derive(Debug)]
 pub struct Replicated<T: Specification> {
     specification: T,
     replicas: Vec<Replica<T::State>>,
-    /// Replicas that run, or may come back: what they lack is kept. One bit each.
+    /// Bit mask of the replicas that run, or may come back: calls that they lack are kept.
     awaited: u8,
     keep: bool,
     clients: Vec<Ledger>,
-    /// Of each node.
+    /// By node: its streams.
     streams: Vec<[Stream; METHODS_MAX]>,
     groups: Vec<GroupOrder>,
-    /// Of a run that keeps all: the calls in the order in which each took effect anywhere for the first time.
+    /// If all calls are kept: the calls in the order in which each first took effect at any replica.
     history: Vec<CallId>,
-    /// Calls that one summary has brought.
+    /// The calls in the last summary.
     touched: Vec<Call>,
-    /// Events so far: the time of this check.
+    /// Number of events so far, which the check uses as its time.
     now: u64,
     findings: Findings,
     tally: report::Tally,
 }
 
 impl<T: Specification> Replicated<T> {
-    /// A run of `replicas` replicas of an object with so many groups. If replicas may come back (`keep`), nothing is
-    /// forgotten.
+    /// A run of an object with `replicas` replicas and `groups` groups. If replicas may come back (`keep`), all
+    /// calls are kept.
     ///
     /// # Panics
     /// If there are more than 8 replicas.
@@ -261,18 +264,18 @@ impl<T: Specification> Replicated<T> {
         }
     }
 
-    /// A new client, which asks the replica at `node`.
+    /// A new client, which calls the replica at `node`.
     pub fn client(&mut self, node: usize) -> Client {
         self.clients.push(Ledger::new(node));
         Client(self.clients.len() as u32 - 1)
     }
 
-    /// The type.
+    /// The specification of the type.
     pub const fn specification(&self) -> &T {
         &self.specification
     }
 
-    /// A client calls a method. Returns the number of the call: 1, 2, 3, …
+    /// Records that a client calls a method. Returns the number of the call: 1, 2, 3, …
     pub fn invoked(&mut self, client: Client, call: Call) -> u64 {
         let invoked = self.tick();
         self.tally.calls += 1;
@@ -291,12 +294,12 @@ impl<T: Specification> Replicated<T> {
         number
     }
 
-    /// The client was told that its call has taken effect.
+    /// Records the answer that a call has taken effect.
     pub fn done(&mut self, client: Client, number: u64) {
         self.answered(client, number, Fate::Done);
     }
 
-    /// The client was told that its call was not permissible, or not taken, and never will take effect.
+    /// Records the answer that a call was not permissible, or not accepted, and never will take effect.
     pub fn refused(&mut self, client: Client, number: u64) {
         self.tally.refused += 1;
         self.answered(client, number, Fate::Refused);
@@ -320,7 +323,7 @@ impl<T: Specification> Replicated<T> {
         self.forget();
     }
 
-    /// Whether a call was answered before one was made that is before it in the order of its group.
+    /// Checks that a call was not answered before another call was made that precedes it in its group's order.
     fn real_time(&mut self, id: CallId, record: &Record) {
         if let Some((newest, earlier)) = record.newest_before
             && record.fate == Fate::Done
@@ -337,8 +340,8 @@ impl<T: Specification> Replicated<T> {
         }
     }
 
-    /// A call has taken effect at a replica, after all that was told before: with these arguments, which gave this
-    /// state.
+    /// Records that a call has taken effect at a replica, after all events recorded before: the arguments, and the
+    /// resulting state.
     pub fn applied(
         &mut self,
         replica: usize,
@@ -355,8 +358,8 @@ impl<T: Specification> Replicated<T> {
         self.forget();
     }
 
-    /// A replica has taken in, by summaries, the first `count` calls of a stream of `node`, over all its lives, of
-    /// those that have taken effect at that node itself; which gave this state.
+    /// Records that a replica has applied, from summaries, the first `count` calls of a stream of `node`, over all
+    /// its incarnations, in the order in which they took effect at that node; and the resulting state.
     pub fn absorbed(&mut self, replica: usize, node: usize, stream: u8, count: u64, state: &T::State) {
         self.tick();
         let stream = stream as usize;
@@ -388,7 +391,7 @@ impl<T: Specification> Replicated<T> {
         self.forget();
     }
 
-    /// Applies one call at one replica. Returns the call as it is applied, if it is known.
+    /// Applies one call at one replica. Returns the call as it is applied, if its record is kept.
     fn take(&mut self, replica: usize, id: CallId, arguments: Option<[i64; 4]>) -> Option<Call> {
         let ledger = &mut self.clients[id.client as usize];
         let node = ledger.node;
@@ -463,7 +466,7 @@ impl<T: Specification> Replicated<T> {
         Some(call)
     }
 
-    /// The next call of a group at a replica.
+    /// Checks the next call of a group at a replica.
     fn in_group(&mut self, replica: usize, group: usize, id: CallId, invoked: u64) {
         match self.groups[group].step(replica, id, invoked) {
             Step::Same => {}
@@ -487,14 +490,15 @@ impl<T: Specification> Replicated<T> {
         }
     }
 
-    /// The next call of a stream at a replica.
+    /// Checks the next call of a stream at a replica.
     fn in_stream(&mut self, replica: usize, id: CallId, call: &Call) {
         let ledger = &self.clients[id.client as usize];
         let node = ledger.node;
         let stream = self.specification.stream(call.method) as usize;
         let index = self.replicas[replica].streams[node][stream];
-        // What this life has made stands, also when it is taken in again after a state without it. Of what earlier
-        // lives have made the rest is lost where another call comes in its place.
+        // Calls that the current incarnation has made keep their index, also if it applies them again after its
+        // state was replaced. A call of an earlier incarnation, and those behind it, are lost if a new call takes
+        // its index.
         let stands =
             self.streams[node][stream].get(index).is_some_and(|id| !self.clients[id.client as usize].over);
         if node == replica && !ledger.over && !stands {
@@ -528,7 +532,7 @@ impl<T: Specification> Replicated<T> {
         self.replicas[replica].methods[node][call.method as usize] += 1;
     }
 
-    /// Dependencies of a call that is made now which have taken effect where it is made.
+    /// The calls on which a new call depends, as far as they have taken effect at its replica.
     fn needs(&self, replica: usize, method: u8) -> Vec<(u8, u8, u64)> {
         let on = (0..METHODS_MAX as u8).filter(|&on| self.specification.depends(method, on));
         let counts = &self.replicas[replica].methods;
@@ -537,7 +541,7 @@ impl<T: Specification> Replicated<T> {
         of_all.filter(|(.., count)| *count > 0).collect()
     }
 
-    /// Compares a replica's state with the reference, and looks at its invariant.
+    /// Compares a replica's state with the reference, and checks its invariant.
     fn look(&mut self, replica: usize, state: &T::State, call: &Call) {
         if self.specification.is_exact()
             && !self.specification.same(state, &self.replicas[replica].reference, Some(call))
@@ -557,7 +561,7 @@ impl<T: Specification> Replicated<T> {
         }
     }
 
-    /// A client asks a query of its replica. Returns what [`Replicated::told`] needs.
+    /// Records that a client makes a query at its replica. Returns the number for [`Replicated::told`].
     pub fn asked(&mut self, client: Client, query: Call) -> u64 {
         self.tally.queries += 1;
         let replica = &mut self.replicas[self.clients[client.0 as usize].node];
@@ -568,7 +572,7 @@ impl<T: Specification> Replicated<T> {
         number
     }
 
-    /// The answer of a query; nothing if it was not answered.
+    /// Records the answer to a query; `None` if it was not answered.
     pub fn told(&mut self, client: Client, number: u64, answer: Option<i64>) {
         let node = self.clients[client.0 as usize].node;
         let queries = &mut self.replicas[node].queries;
@@ -587,7 +591,7 @@ impl<T: Specification> Replicated<T> {
         }
     }
 
-    /// A replica has stopped, with its client. If it may come back, what it lacks is kept.
+    /// Records that a replica has stopped, with its client. If it may come back, the calls that it lacks are kept.
     pub fn stopped(&mut self, replica: usize) {
         self.replicas[replica].queries.clear();
         for ledger in self.clients.iter_mut().filter(|ledger| ledger.node == replica) {
@@ -600,19 +604,19 @@ impl<T: Specification> Replicated<T> {
         }
     }
 
-    /// A replica has come back, with nothing.
+    /// Records that a replica has come back with an empty state.
     ///
     /// # Panics
-    /// If the run does not keep everything.
+    /// If the run does not keep all calls.
     pub fn restarted(&mut self, replica: usize) {
         let initial = self.specification.initial();
         self.replaced(replica, initial, &Contained::default());
     }
 
-    /// The state of a replica was replaced by one that has these calls in it.
+    /// Records that the state of a replica was replaced by one that contains these calls.
     ///
     /// # Panics
-    /// If the run does not keep everything.
+    /// If the run does not keep all calls.
     pub fn restored(&mut self, replica: usize, contained: &Contained, state: &T::State) {
         let (ids, missing) = self.calls_in(contained);
         if missing > 0 {
@@ -620,7 +624,8 @@ impl<T: Specification> Replicated<T> {
                 format!("node{replica} was restored with {missing} calls more than had taken effect")
             });
         }
-        // In the order in which they first took effect anywhere, each call comes after what it depends on.
+        // In the order in which calls first took effect at any replica, each one follows the calls on which it
+        // depends.
         let mut reference = self.specification.initial();
         for id in self.history.iter().filter(|id| ids.contains(id)) {
             let call = self.clients[id.client as usize].record(id.number).call;
@@ -639,7 +644,7 @@ impl<T: Specification> Replicated<T> {
         self.replaced(replica, reference, contained);
     }
 
-    /// The calls that a restored state has in it, and how many of them do not exist.
+    /// The calls that a restored state contains, and how many of the stated ones do not exist.
     fn calls_in(&self, contained: &Contained) -> (BTreeSet<CallId>, u64) {
         let (mut ids, mut expected) = (BTreeSet::new(), 0);
         for &(node, stream, count) in &contained.streams {
@@ -681,9 +686,9 @@ impl<T: Specification> Replicated<T> {
         }
     }
 
-    /// At the end, when everything has been delivered that will be: the states of the replicas that run to the end.
-    /// `survives` says of a node whether what it answered must have taken effect everywhere: a node that has failed
-    /// in between may have taken along what it answered before others had it, if that was the rule.
+    /// Ends the run, when nothing more will be delivered: checks the states of the replicas that are still
+    /// running. `survives` says of a node whether all calls that it answered must have taken effect everywhere. A
+    /// node that failed may have answered calls before others had them, if the protocol allows that.
     pub fn end<'a>(
         &mut self,
         states: impl IntoIterator<Item = (usize, &'a T::State)>,
@@ -729,7 +734,7 @@ impl<T: Specification> Replicated<T> {
                 }
             }
         }
-        // All have the same calls: then equal references are one state.
+        // All running replicas have applied the same calls, so their references must be equal.
         let mut running = (0..self.replicas.len()).filter(|replica| running >> replica & 1 == 1);
         if let Some(one) = running.next() {
             for other in running {
@@ -743,13 +748,13 @@ impl<T: Specification> Replicated<T> {
         }
     }
 
-    /// Findings so far.
+    /// The results so far.
     pub fn report(&self) -> ReplicatedReport {
         ReplicatedReport::new(&self.tally, &self.findings)
     }
 
-    /// Whether a replica that runs lacks a call that has taken effect anywhere, of those for which `running` says so:
-    /// the run is not at rest.
+    /// Whether a running replica, by `running`, lacks a call that has taken effect at any replica: then the run
+    /// has not come to rest.
     pub fn lacks(&self, running: impl Fn(usize) -> bool) -> bool {
         let running = (0..self.replicas.len()).fold(0u8, |all, node| all | u8::from(running(node)) << node);
         let lacks = |record: &Record| {
@@ -758,7 +763,7 @@ impl<T: Specification> Replicated<T> {
         self.clients.iter().any(|ledger| ledger.records().any(|(_, record)| lacks(record)))
     }
 
-    /// Calls kept at this moment.
+    /// Number of calls kept at this moment.
     pub fn kept(&self) -> usize {
         self.clients.iter().map(|ledger| ledger.records().count()).sum()
     }
@@ -773,7 +778,7 @@ impl<T: Specification> Replicated<T> {
         format!("{}, call {} of node{node}", self.specification.describe(call), id.number)
     }
 
-    /// Drops state that is no longer needed, from time to time.
+    /// From time to time, drops records that are no longer needed.
     fn forget(&mut self) {
         if self.keep || !self.now.is_multiple_of(FORGET_EVERY) {
             return;

@@ -4,25 +4,25 @@ use std::collections::VecDeque;
 
 use super::CallId;
 
-/// One log, as far as some replica has still to reach it.
+/// The log of a group, without the entries that all replicas have applied.
 #[derive(Clone, Debug)]
 pub(super) struct GroupOrder {
     log: VecDeque<CallId>,
-    /// The position of the first of it.
+    /// Position of the first call in `log`.
     first: u64,
-    /// Position of each replica.
+    /// Position of each replica in the log.
     places: Vec<u64>,
-    /// The latest invocation of all calls in the log, and its call.
+    /// The latest invocation time of all calls in the log, and that call.
     newest: Option<(u64, CallId)>,
 }
 
-/// A replica's next call of the group, compared with the call that the others took there.
+/// Result of comparing a replica's next call of the group with the call at that position.
 pub(super) enum Step {
-    /// The replica is the first there. With the latest invocation among the calls before it.
+    /// The replica is the first at this position. With the latest invocation among the calls before it.
     New(Option<(u64, CallId)>),
-    /// Others took the same call.
+    /// Other replicas applied the same call.
     Same,
-    /// Others took this call.
+    /// Other replicas applied this call instead.
     Different(CallId),
 }
 
@@ -31,11 +31,11 @@ impl GroupOrder {
         Self { log: VecDeque::new(), first: 0, places: vec![0; replicas], newest: None }
     }
 
-    /// A replica takes its next call, which was made at `invoked`.
+    /// A replica applies its next call of the group, which was made at `invoked`.
     pub(super) fn step(&mut self, replica: usize, id: CallId, invoked: u64) -> Step {
         let place = self.places[replica];
         self.places[replica] += 1;
-        // All replicas have taken forgotten calls.
+        // Calls that were dropped have been applied by all replicas.
         let index = place.checked_sub(self.first).expect("a replica that runs is waited for") as usize;
         match self.log.get(index) {
             Some(&other) if other == id => Step::Same,
@@ -51,7 +51,7 @@ impl GroupOrder {
         }
     }
 
-    /// Calls in the log, in order, up to `place`. Only of a log that keeps all.
+    /// The calls in the log before position `place`, in order. Only for a log that keeps all calls.
     pub(super) fn prefix(&self, place: u64) -> impl Iterator<Item = CallId> {
         self.log.iter().copied().take(place as usize)
     }
@@ -60,7 +60,7 @@ impl GroupOrder {
         self.places[replica] = place;
     }
 
-    /// Forgets what all replicas for which `awaited` holds have taken.
+    /// Drops calls that all replicas in the bit mask `awaited` have applied.
     pub(super) fn forget(&mut self, awaited: u8) {
         let places = self.places.iter().enumerate().filter(|(replica, _)| awaited >> replica & 1 == 1);
         let Some(needed) = places.map(|(_, &place)| place).min() else { return };

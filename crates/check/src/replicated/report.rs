@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::violation::{Findings, Rule, Violation};
 
-/// Extent of a check.
+/// Counts of the checked events.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tally {
     pub(super) calls: u64,
@@ -19,21 +19,22 @@ pub(super) struct Tally {
 /// Results of a check of a replicated object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ReplicatedReport {
-    /// Calls of methods that were made.
+    /// Number of calls of methods.
     pub calls: u64,
-    /// Of these, refused.
+    /// Of these, calls that were refused.
     pub refused: u64,
-    /// Of these, without an answer in the end.
+    /// Of these, calls without an answer at the end.
     pub unanswered: u64,
-    /// Queries.
+    /// Number of queries.
     pub queries: u64,
-    /// Calls taking effect at a replica: each is a step at which state and invariant were looked at.
+    /// Number of times that a call took effect at a replica: at each of these steps, state and invariant were
+    /// checked.
     pub steps: u64,
     /// `holds`, or `violation`.
     pub verdict: &'static str,
-    /// Number of violations of each rule; rules without any are left out.
+    /// Number of violations by rule; rules without violations are left out.
     pub broken: BTreeMap<Rule, u64>,
-    /// Violations, at most the first 8.
+    /// The violations, at most the first 8.
     pub violations: Vec<Violation>,
 }
 
@@ -58,7 +59,7 @@ impl ReplicatedReport {
         self.broken.get(&rule).copied().unwrap_or(0)
     }
 
-    /// Whether no rule was broken.
+    /// Whether no rule was violated.
     pub fn holds(&self) -> bool {
         self.broken.is_empty()
     }

@@ -12,7 +12,8 @@ const REMOVE: u8 = 3;
 const ASSIGN: u8 = 4;
 const METHODS: u8 = 5;
 
-/// An account, a set whose elements may be removed once they were added, and a register in which the last writer wins.
+/// The state of an account, a set whose elements can be removed after they were added, and a register in which the
+/// last writer wins.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct State {
     balance: i64,
@@ -86,37 +87,37 @@ impl Specification for Type {
     }
 }
 
-/// Bugs of the little system.
+/// Bugs of the test system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Bug {
     None,
-    /// A call is taken in twice by another replica.
+    /// A call is applied twice by another replica.
     Twice,
     /// A call does not reach one replica.
     Drop,
-    /// A call is answered and reaches nobody else.
+    /// A call is answered but reaches no other replica.
     AnswerEarly,
-    /// A refused call takes effect all the same.
+    /// A refused call takes effect.
     ApplyRefused,
-    /// A call arrives with other arguments.
+    /// A call arrives with changed arguments.
     Garble,
-    /// A call arrives that nobody made.
+    /// A call arrives that no client made.
     Invent,
-    /// Calls of one client overtake each other.
+    /// A call of a client overtakes an earlier one of the same client.
     Overtake,
-    /// A replica takes calls of the group in another order.
+    /// A replica applies calls of the group in another order.
     Reorder,
-    /// Dependencies of a call are not waited for.
+    /// A replica does not wait for a call's dependencies.
     ForgetNeeds,
-    /// The permissibility of a call of the group is not checked.
+    /// It is not checked whether a call of the group is permissible.
     SkipCheck,
-    /// A summary is overwritten by the last call.
+    /// The last call overwrites a summary instead of being added to it.
     LastDelta,
     /// A query is answered from an old state.
     OldAnswer,
 }
 
-/// A call on its way: whose, which, what it is, and of which calls how many must be there before.
+/// A call in flight: its client, its number, the call, and how many calls of which kinds must be applied before.
 #[derive(Clone)]
 struct Travelling {
     client: Client,
@@ -125,14 +126,15 @@ struct Travelling {
     needs: [u64; 2 * REPLICAS],
 }
 
-/// A little replicated system with a network that delivers in order, whenever it likes.
+/// A small replicated system with a network that delivers in order, after any delay.
 struct System {
     check: Replicated<Type>,
     states: Vec<State>,
     clients: Vec<Client>,
-    /// To each replica from each.
+    /// Calls in flight, indexed [to][from].
     links: Vec<Vec<VecDeque<Travelling>>>,
-    /// Dependencies that each replica has applied: additions of each node's client, then deposits.
+    /// Number of calls that each replica has applied on which others can depend: additions by node, then deposits
+    /// by node.
     taken: Vec<[u64; 2 * REPLICAS]>,
     log: Vec<Travelling>,
     places: Vec<usize>,
@@ -165,7 +167,7 @@ impl System {
         self.random.next_u64() % bound
     }
 
-    /// Whether the bug strikes now.
+    /// Whether the bug occurs now.
     fn strikes(&mut self, bug: Bug) -> bool {
         self.bug == bug && self.below(10) == 0
     }
@@ -187,7 +189,7 @@ impl System {
         }
         let mut travelling = Travelling { client, number, call, needs: self.taken[node] };
         if method == WITHDRAW {
-            // Replica 0 leads; it has everything of the log.
+            // Replica 0 leads; it first applies the whole log.
             self.catch_up(0);
             if self.bug != Bug::SkipCheck && !Type.permissible(&self.states[0], &call) {
                 return self.check.refused(client, number);
@@ -233,7 +235,7 @@ impl System {
         }
     }
 
-    /// Whether a call depends on what a replica has not taken in yet.
+    /// Whether a replica has not applied all calls on which this one depends.
     fn waits(&self, replica: usize, call: &Travelling) -> bool {
         let behind = call.needs.iter().zip(&self.taken[replica]).any(|(needed, there)| needed > there);
         behind && self.bug != Bug::ForgetNeeds
@@ -260,7 +262,7 @@ impl System {
         self.links[replica][from].pop_front();
         self.count(replica, from, next.call.method);
         if self.bug == Bug::LastDelta && next.call.method == DEPOSIT {
-            // Two deposits that came together: the second overwrites the first.
+            // Two deposits are combined: the second overwrites the first.
             if let Some(second) = self.links[replica][from].front().cloned()
                 && second.call.method == DEPOSIT
             {
@@ -363,7 +365,8 @@ fn every_bug_breaks_its_rule() {
     }
 }
 
-/// Withdrawals of two clients, the second made after the first was answered, in both orders.
+/// Withdrawals of two clients, applied in either order; the second is made after the first was answered, unless
+/// `answer_late`.
 fn two_withdrawals(reversed: bool, answer_late: bool) -> ReplicatedReport {
     let mut check = Replicated::new(Type, 2, 1, false);
     let clients = [check.client(0), check.client(1)];
@@ -390,7 +393,7 @@ fn two_withdrawals(reversed: bool, answer_late: bool) -> ReplicatedReport {
 #[test]
 fn the_order_of_a_group_respects_real_time() {
     assert!(two_withdrawals(false, false).holds());
-    // They overlap: any order will do.
+    // The calls overlap, so any order is allowed.
     assert!(two_withdrawals(true, true).holds());
     let report = two_withdrawals(true, false);
     assert_eq!(report.count(Rule::RealTime), 1, "{report:?}");
@@ -407,7 +410,7 @@ fn memory_is_bounded_by_what_is_on_its_way() {
     for round in 0..100_000 {
         system.step();
         if round % 64 == 0 {
-            // The network keeps pace.
+            // Let the network deliver everything from time to time.
             for replica in 0..REPLICAS {
                 system.catch_up(replica);
                 for from in 0..REPLICAS {
@@ -422,7 +425,7 @@ fn memory_is_bounded_by_what_is_on_its_way() {
     assert!(system.finish().holds());
 }
 
-/// A replica that stops takes its calls along, or leaves them to all others.
+/// When a replica stops, its calls are lost with it, or have reached all other replicas.
 #[test]
 fn what_a_stopped_replica_leaves_behind() {
     let run = |delivered: usize, answered: bool, survives: bool| {
@@ -457,14 +460,15 @@ fn what_a_stopped_replica_leaves_behind() {
     }
 }
 
-/// Three replicas; the last one stops, and comes back with the state of another at some moment.
+/// Three replicas; the last one stops, and comes back with a copy of another's state, which `tamper` may change.
 fn restored(seed: u64, tamper: impl Fn(&mut Contained, &mut State)) -> ReplicatedReport {
     let mut system = System::new(seed, Bug::None, true);
     (0..600).for_each(|_| system.step());
     system.check.stopped(2);
     system.up[2] = false;
     (0..300).for_each(|_| system.step());
-    // Calls that others had sent to it are in the state that it gets, or are sent again; its own arrive.
+    // Calls that were in flight to the replica are in its new state, or are sent again; its own calls arrive at
+    // the others.
     system.check.restarted(2);
     for from in 0..2 {
         system.links[2][from].clear();
@@ -515,8 +519,8 @@ fn a_replica_that_was_given_less_than_is_said_is_found() {
     assert!(invented.count(Rule::Invented) > 0, "{invented:#?}");
 }
 
-/// Node 0 makes three deposits, which node 1 takes in; then node 0 is given a state with only the first of them, and
-/// takes `again` in, of which node 2 has taken in `between` before the last.
+/// Node 0 makes three deposits, which node 1 applies. Then node 0 gets a state that contains only the first of
+/// them, and applies the calls `again` again. Before the last of these, node 2 applies the calls `between`.
 fn taken_in_again(again: &[u64], between: &[u64]) -> ReplicatedReport {
     let mut check = Replicated::new(Type, 3, 1, true);
     let client = check.client(0);

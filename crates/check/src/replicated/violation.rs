@@ -4,30 +4,31 @@ use std::fmt;
 
 use serde::Serialize;
 
-/// Rules of a run.
+/// A rule that a run must follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rule {
-    /// Replicas that run to the end have taken in the same calls and are in the same state.
+    /// Replicas that run to the end have applied the same calls and have the same state.
     Convergence,
     /// The invariant holds after every step of every replica.
     Invariant,
     /// A call is permissible wherever it takes effect.
     Permissible,
-    /// A call that was answered takes effect at every replica that runs to the end; one that was not, at all of them
-    /// or at none.
+    /// An answered call takes effect at every replica that runs to the end; an unanswered one at all of them or at
+    /// none.
     Lost,
-    /// A call takes effect at a replica once.
+    /// A call takes effect at most once at a replica.
     Doubled,
-    /// A call that takes effect was made, as its client made it, and was not refused.
+    /// A call that takes effect was made by a client, with these arguments, and was not refused.
     Invented,
-    /// Calls of a group take effect everywhere in one order; calls of one client of one other method as they were made.
+    /// Calls of a group take effect in the same order everywhere; other calls of one client on one stream in the
+    /// order in which they were made.
     Order,
-    /// A call that was answered before another of its group was made is before it in the group's order.
+    /// If a call was answered before another one of its group was made, it precedes that one in the group's order.
     RealTime,
-    /// A call takes effect only where the calls that it depends on have.
+    /// A call takes effect only where the calls on which it depends have taken effect.
     Dependency,
-    /// The answer of a query is that of a state that its replica was in while the query was open.
+    /// The answer to a query is correct for a state that its replica had while the query was open.
     Answer,
 }
 
@@ -69,12 +70,12 @@ impl fmt::Display for Rule {
     }
 }
 
-/// A rule that was broken, and how.
+/// A violation of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Violation {
     /// The rule.
     pub rule: Rule,
-    /// Description in words.
+    /// Description of the violation.
     pub what: String,
 }
 
@@ -84,7 +85,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Violations that are described; all are counted.
+/// Number of violations that are described; all are counted.
 const DESCRIBED_MAX: usize = 8;
 
 /// The violations of a run.
@@ -95,7 +96,7 @@ pub(super) struct Findings {
 }
 
 impl Findings {
-    /// Notes a violation; it is put into words only if it is one of the first.
+    /// Records a violation. `what` is called only if the violation is one of the first.
     pub(super) fn add(&mut self, rule: Rule, what: impl FnOnce() -> String) {
         self.counts[rule as usize] += 1;
         if self.described.len() < DESCRIBED_MAX {

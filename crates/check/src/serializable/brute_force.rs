@@ -1,10 +1,10 @@
-//! Small random histories against a search through all serial orders.
+//! Compares the check with a search through all serial orders, on small random histories.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// A key, a version, and whether the key was or is present at it.
+/// A key, a version, and whether the key is present at that version.
 type Seen = (u64, u64, bool);
 
 /// A transaction without an identity.
@@ -16,10 +16,10 @@ struct Sketch {
     writes: Vec<Seen>,
 }
 
-/// Of each key, its version and whether it is present.
+/// For each key, its version and whether it is present.
 type State = [(u64, bool); KEYS];
 
-/// Whether a read sees this state. An absent key may be reported with any version before the next write.
+/// Whether a read is correct in this state. An absent key may be reported with any version before the next write.
 fn sees(&(key, version, present): &Seen, state: &State, chosen: &[&Sketch]) -> bool {
     let (latest, is_present) = state[key as usize];
     if present || is_present {
@@ -29,8 +29,8 @@ fn sees(&(key, version, present): &Seen, state: &State, chosen: &[&Sketch]) -> b
     latest <= version && !writes.any(|write| write.0 == key && write.1 > latest && write.1 <= version)
 }
 
-/// Whether the chosen transactions have a serial order in which each reads the latest version of each key, versions
-/// grow, and who ended before another started comes first.
+/// Whether the chosen transactions have a serial order in which each reads the latest version of each key,
+/// versions grow, and a transaction that ended before another started precedes it.
 fn has_order(chosen: &[&Sketch], placed: &mut Vec<usize>, state: &mut State) -> bool {
     if placed.len() == chosen.len() {
         return true;
@@ -59,7 +59,8 @@ fn has_order(chosen: &[&Sketch], placed: &mut Vec<usize>, state: &mut State) -> 
     false
 }
 
-/// Whether those that ended, with some of the others, have a serial order from some state in the beginning.
+/// Whether all transactions that ended, together with some of the others, have a serial order from some initial
+/// state.
 fn explains(sketches: &[Sketch]) -> bool {
     (0..1u32 << sketches.len()).any(|set| {
         let in_set = |index: usize| set & 1 << index != 0;
@@ -71,7 +72,7 @@ fn explains(sketches: &[Sketch]) -> bool {
     })
 }
 
-/// Whether a key has two deletions without an answer: which of them has been, the check does not try out.
+/// Whether a key has two deletions without an answer. The check does not try out which of them took effect.
 fn is_ambiguous(sketches: &[Sketch]) -> bool {
     (0..KEYS as u64).any(|key| {
         let deletes = |sketch: &&Sketch| {
@@ -81,7 +82,7 @@ fn is_ambiguous(sketches: &[Sketch]) -> bool {
     })
 }
 
-/// The check passes what can be explained, and nothing else.
+/// The check accepts exactly the histories that have a serial order.
 fn compare(sketches: &[Sketch]) -> (bool, Report) {
     let (explained, report) = (explains(sketches), checked(sketches));
     let agree = explained != report.is_violated();
@@ -112,15 +113,15 @@ fn checked(sketches: &[Sketch]) -> Report {
 
 const KEYS: usize = 3;
 
-/// In place of how far a read is too old: it is of the version that is written next.
+/// Special value in place of the age of a read: the read returns the version that is written next.
 const TOO_NEW: u8 = 3;
 
-/// A transaction that executes at a moment, and what goes wrong with it: per key nothing, a read (1), a write (2), a
-/// deletion (4) or a read and one of these; how far its reads are too old, or that they are too new; whether nobody
-/// learned its outcome.
+/// A transaction that executes at one moment, and its faults. Per key: nothing, a read (1), a write (2), a
+/// deletion (4) or a read and one of these. Per key, how many versions old the read is, or a special value. By how
+/// much it starts before and ends after the moment. Whether its outcome is unknown.
 type Draw = ([u8; KEYS], [u8; KEYS], u64, u64, bool);
 
-/// In place of how far a read of an absent key is too old: it says so up to one version too many.
+/// Special value in place of the age of a read of an absent key: the reported version is one too high.
 const TOO_FAR: u8 = 4;
 
 const MODES: [u8; 8] = [0, 0, 1, 1, 2, 3, 4, 5];
@@ -137,7 +138,7 @@ fn draw() -> impl Strategy<Value = Draw> {
     )
 }
 
-/// Executes them one after another, with faults; moments are 10 apart.
+/// Executes the transactions one after another, with their faults, at moments that are 10 apart.
 fn sketches(draws: &[Draw]) -> Vec<Sketch> {
     let mut versions: Vec<Vec<(u64, bool)>> = vec![vec![(0, true)]; KEYS];
     let mut counter = 0;
@@ -154,7 +155,8 @@ fn sketches(draws: &[Draw]) -> Vec<Sketch> {
                 }
                 let (mut version, present) = versions[key][old];
                 if !present {
-                    // All versions so far are before the next write of the key.
+                    // Any version up to the latest of all keys so far is correct, because it is smaller than that
+                    // of the next write.
                     version = if old == latest { counter } else { version };
                     version += u64::from(stale[key] == TOO_FAR);
                 }
@@ -191,7 +193,7 @@ proptest! {
     }
 }
 
-/// The comparison is worth something only if both verdicts are common, also among histories with an unknown outcome.
+/// The comparison is meaningful only if both verdicts are common, also among histories with unknown outcomes.
 #[test]
 fn both_verdicts_are_common() {
     let mut random = 7u64;

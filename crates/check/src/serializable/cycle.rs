@@ -1,4 +1,4 @@
-//! The shortest way around in a knot, and what to call it.
+//! The shortest cycle in a strongly connected component (a "knot"), and its description.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -6,7 +6,7 @@ use super::graph::{Edge, Graph, for_each_dependency};
 use super::report::{Anomaly, Dependency, Step, Violation};
 use super::settle::Settled;
 
-/// Nodes visited for one knot; a larger one may show a cycle that is not its shortest.
+/// Number of nodes that may be visited for one knot. In a larger knot the cycle found may not be the shortest.
 const EFFORT: usize = 20_000_000;
 
 const FAR: u32 = u32::MAX;
@@ -32,7 +32,7 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// The transactions of a cycle within the knot, in order.
+    /// The transactions of a short cycle within the knot, in order.
     pub(super) fn shortest(&mut self, knot: &[u32], real_time: bool) -> Vec<u32> {
         knot.iter().for_each(|&node| self.member[node as usize] = true);
         let mut best: Vec<u32> = Vec::new();
@@ -42,7 +42,7 @@ impl<'a> Finder<'a> {
             if let Some(found) = self.around(root, real_time, limit, &mut effort) {
                 best = found;
             }
-            // Two are as short as it gets. What has been found stands when the effort is spent.
+            // A cycle has at least two transactions. If the effort is used up, the cycle found so far is returned.
             if best.len() == 2 || (effort == 0 && !best.is_empty()) {
                 break;
             }
@@ -52,8 +52,8 @@ impl<'a> Finder<'a> {
         best
     }
 
-    /// The shortest cycle through `root` if it has fewer than `limit` transactions. Moments take no step, so the
-    /// order of real time between two transactions is one step.
+    /// The shortest cycle through `root`, if it has fewer than `limit` transactions. Nodes for moments in time add
+    /// nothing to the length, so the order in real time between two transactions counts as one step.
     fn around(&mut self, root: u32, real_time: bool, limit: u32, effort: &mut usize) -> Option<Vec<u32>> {
         let mut queue = VecDeque::from([root]);
         self.distance[root as usize] = 0;
@@ -105,13 +105,13 @@ impl<'a> Finder<'a> {
     }
 }
 
-/// Puts cycles into words.
+/// Describes cycles.
 pub(super) fn describe(settled: &Settled, cycles: &[Vec<u32>]) -> Vec<Violation> {
     let steps = |cycle: &[u32]| -> Vec<(u32, u32)> {
         (0..cycle.len()).map(|index| (cycle[index], cycle[(index + 1) % cycle.len()])).collect()
     };
-    // The dependency that says most: of those between two transactions, that on what was written before that on what
-    // was read.
+    // For each step, choose the most telling dependency between the two transactions: one on a write before one on
+    // a read.
     let mut reasons: BTreeMap<(u32, u32), Option<Edge>> =
         cycles.iter().flat_map(|cycle| steps(cycle)).map(|step| (step, None)).collect();
     if !reasons.is_empty() {

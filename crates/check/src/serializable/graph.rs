@@ -11,12 +11,13 @@ pub(super) struct Edge {
     pub(super) to: u32,
     pub(super) dependency: Dependency,
     pub(super) key: u64,
-    /// The version that `from` read or wrote, and the one of `to`.
+    /// The version that `from` read or wrote, and that of `to`.
     pub(super) before: u64,
     pub(super) after: u64,
 }
 
-/// Calls `visit` for each direct dependency. Each write depends on the one before it, so later ones follow.
+/// Calls `visit` for each direct dependency. Each write depends on the one before it, so dependencies on earlier
+/// writes follow from these.
 pub(super) fn for_each_dependency(settled: &Settled, mut visit: impl FnMut(Edge)) {
     settled.for_each_key(|OfKey { key, reads, writes }| {
         let mut edge = |from: &Event, to: &Event, dependency| {
@@ -36,7 +37,7 @@ pub(super) fn for_each_dependency(settled: &Settled, mut visit: impl FnMut(Edge)
             if let Some(write) = before.checked_sub(1).map(|index| &writes[index]) {
                 edge(write, read, Dependency::WriteRead);
             }
-            // Its own write does not hide the write that follows: that one comes after the own write.
+            // If the transaction itself wrote the next version, the write after it depends on its own write.
             if let Some(write) = writes.get(before) {
                 edge(read, write, Dependency::ReadWrite);
             }
@@ -44,19 +45,20 @@ pub(super) fn for_each_dependency(settled: &Settled, mut visit: impl FnMut(Edge)
     });
 }
 
-/// Transactions are the nodes from 0; behind them stand the moments at which one ended, in their order. A transaction
-/// leads to the moment of its end, a moment to the next one and to the transactions that started after it and not
-/// after the next.
+/// Nodes are the transactions, from 0, and behind them the moments at which a transaction ended, in order. A
+/// transaction has an edge to the moment of its end. A moment has edges to the next moment, and to the
+/// transactions that started after it but not after the next.
 pub(super) struct Graph {
     transactions: u32,
-    /// Index in `dependents` at which each transaction's dependents begin, and the end of the last.
+    /// For each transaction, the index in `dependents` of its first dependent; then the length of `dependents`.
     offsets: Vec<usize>,
     dependents: Vec<u32>,
-    /// Of each transaction its moment, if it ended.
+    /// For each transaction, its moment, if it ended.
     moments: Vec<Option<u32>>,
-    /// The transactions in the order in which they started.
+    /// The transactions in the order of their starts.
     by_start: Vec<u32>,
-    /// Index in `by_start` of the first transaction started after each moment, and its length.
+    /// For each moment, the index in `by_start` of the first transaction that started after it; then the length of
+    /// `by_start`.
     started_after: Vec<u32>,
 }
 
@@ -107,12 +109,12 @@ impl Graph {
         node < self.transactions
     }
 
-    /// All nodes of the graph.
+    /// Number of nodes in the graph.
     pub(super) fn nodes(&self) -> usize {
         self.transactions as usize + self.started_after.len() - 1
     }
 
-    /// The `index`-th node that comes after `node`, in real time too if that counts.
+    /// The `index`-th successor of `node`, including those in real time if `real_time`.
     pub(super) fn successor(&self, node: u32, index: usize, real_time: bool) -> Option<u32> {
         if self.is_transaction(node) {
             let node = node as usize;
@@ -134,15 +136,15 @@ impl Graph {
         }
     }
 
-    /// The strongly connected components of more than one node: each member comes before itself (Tarjan, "Depth-first
-    /// search and linear graph algorithms", SIAM Journal on Computing 1972). Each is sorted, so begins with its
-    /// transactions.
+    /// The strongly connected components of more than one node, called knots: each node in one precedes itself
+    /// (Tarjan, "Depth-first search and linear graph algorithms", SIAM Journal on Computing 1972). Each is sorted,
+    /// so its transactions come first.
     pub(super) fn knots(&self, real_time: bool) -> Vec<Vec<u32>> {
         const UNSEEN: u32 = u32::MAX;
-        /// Of a node that is in a component already.
+        /// Marks a node that is in a finished component.
         const DONE: u32 = u32::MAX - 1;
         let nodes = if real_time { self.nodes() } else { self.transactions as usize };
-        // Of each node the lowest number that it can reach on the stack, as far as known.
+        // For each node, the lowest number on the stack that it is known to reach.
         let mut lowest = vec![UNSEEN; nodes];
         let mut stack = Vec::new();
         let mut path: Vec<(u32, usize, u32)> = Vec::new();

@@ -8,11 +8,11 @@ use serde::Serialize;
 /// Identity of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct TransactionId {
-    /// The node that coordinates it.
+    /// The node that coordinates the transaction.
     pub coordinator: u16,
     /// The epoch in which it began.
     pub epoch: u32,
-    /// Sequence number among those of this node and epoch.
+    /// Sequence number among the transactions of this node and epoch.
     pub sequence: u64,
 }
 
@@ -22,29 +22,29 @@ impl fmt::Display for TransactionId {
     }
 }
 
-/// Stands for a value: equal for equal values, and with one chance in four billion for others.
+/// Fingerprint of a value: equal for equal values, and with one chance in four billion for different ones.
 pub fn fingerprint(value: &[u8]) -> NonZeroU32 {
     NonZeroU32::new(crc32fast::hash(value)).unwrap_or(NonZeroU32::MIN)
 }
 
-/// A key as a transaction read it, or left it.
+/// A read or a write of a key by a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Access {
     /// The key.
     pub key: u64,
-    /// Version of the key.
+    /// Version that was read or written.
     pub version: u64,
-    /// The [`fingerprint`] of its value; none if it is absent.
+    /// The [`fingerprint`] of the value; `None` if the key is absent.
     pub value: Option<NonZeroU32>,
 }
 
 impl Access {
-    /// A key that has a value.
+    /// An access to a key that has a value.
     pub fn present(key: u64, version: u64, value: &[u8]) -> Self {
         Self { key, version, value: Some(fingerprint(value)) }
     }
 
-    /// A key that has none, or is deleted.
+    /// An access to a key that is absent or deleted.
     pub fn absent(key: u64, version: u64) -> Self {
         Self { key, version, value: None }
     }
@@ -53,14 +53,14 @@ impl Access {
 /// Outcome of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It committed, and the client was told.
+    /// It committed, and the client received the answer.
     Committed {
-        /// Time at which the client was told, in picoseconds.
+        /// Time at which the client received the answer, in picoseconds.
         ended_ps: u64,
     },
     /// It may have committed.
     Unknown,
-    /// It did not commit; its writes are recorded so that a read of one is recognised.
+    /// It did not commit. Its writes are recorded so that a read of one is recognised.
     Aborted,
 }
 
@@ -73,16 +73,16 @@ pub struct Transaction<'a> {
     pub started_ps: u64,
     /// Outcome of the transaction.
     pub fate: Fate,
-    /// Reads, each key once, as it was before the transaction; also of keys that it wrote, if it had read them.
+    /// Reads, each key once, with the state before the transaction. Keys that it both read and wrote are included.
     pub reads: &'a [Access],
     /// Writes, each key once.
     pub writes: &'a [Access],
 }
 
-/// End of a transaction that never ended.
+/// End of a transaction that did not end.
 pub(super) const NEVER: u64 = u64::MAX;
 
-/// A transaction that counts.
+/// A transaction that counts for the verdict.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Recorded {
     pub(super) id: TransactionId,
@@ -108,7 +108,7 @@ impl Event {
     }
 }
 
-/// A transaction that counts only if somebody saw a write of it, or never.
+/// A transaction that counts only if one of its writes was observed; if it aborted, it never counts.
 #[derive(Clone, Debug)]
 pub(super) struct Open {
     pub(super) id: TransactionId,
@@ -118,15 +118,15 @@ pub(super) struct Open {
     pub(super) writes: Vec<Access>,
 }
 
-/// Content of a replica at the end.
+/// Content of a replica at the end of the run.
 pub(super) struct FinalState {
     pub(super) replica: String,
     pub(super) holds: Box<dyn Fn(u64) -> bool>,
-    /// Sorted by key, each once.
+    /// The keys that it holds, sorted, each once.
     pub(super) state: Vec<Access>,
 }
 
-/// The transactions of a run, in any order, and what was there when it ended.
+/// The transactions of a run, in any order, and the replicas' contents at its end.
 #[derive(Default)]
 pub struct History {
     pub(super) transactions: Vec<Recorded>,
@@ -151,7 +151,7 @@ impl History {
     /// Adds a transaction.
     ///
     /// # Panics
-    /// If it ended before it started, or at the end of time, or if there are 2^31 already.
+    /// If it ended before it started, or at the maximal time, or if there are 2^31 transactions already.
     pub fn record(&mut self, transaction: &Transaction<'_>) {
         let Transaction { id, started_ps: started, fate, reads, writes } = *transaction;
         let aborted = match fate {
@@ -170,9 +170,9 @@ impl History {
         }
     }
 
-    /// Adds one that counts.
+    /// Adds a transaction that counts.
     pub(super) fn count(&mut self, recorded: Recorded, reads: &[Access], writes: &[Access]) {
-        // The graph has a node for each and one for each end.
+        // The graph has a node for each transaction and one for each end, with 32-bit numbers.
         let index = u32::try_from(self.transactions.len()).ok().filter(|index| *index < 1 << 31);
         let index = index.expect("fewer than 2^31 transactions");
         self.transactions.push(recorded);
@@ -180,8 +180,9 @@ impl History {
         self.writes.extend(writes.iter().map(|access| Event::new(access, index)));
     }
 
-    /// Tells what a replica holds when all has ended: every key that is present, in any order. `holds` says which
-    /// keys it should have; a committed write of one that is neither there nor overwritten is lost.
+    /// Adds the content of a replica at the end of the run: every key that is present, in any order. `holds` says
+    /// which keys the replica should have. A committed write of such a key is lost if the key is neither in the
+    /// content nor overwritten.
     pub fn final_state(
         &mut self,
         replica: &str,
@@ -189,19 +190,19 @@ impl History {
         state: impl IntoIterator<Item = Access>,
         options: &super::Options,
     ) {
-        // Absent keys need not be kept.
+        // Absent keys at initial versions need not be kept.
         let mut state: Vec<Access> =
             state.into_iter().filter(|access| access.version > options.initial_version).collect();
         state.sort_unstable_by_key(|access| (access.key, access.version));
         self.finals.push(FinalState { replica: replica.into(), holds: Box::new(holds), state });
     }
 
-    /// Transactions recorded so far that committed, and others that wrote something.
+    /// Number of transactions recorded so far that committed, or that may have or aborted and wrote something.
     pub fn len(&self) -> usize {
         self.transactions.len() + self.open.len()
     }
 
-    /// Whether there are none.
+    /// Whether no transactions are recorded.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -1,33 +1,35 @@
 //! Strict serializability of recorded transactions over versioned keys.
 //!
-//! Each transaction tells which version of which key it read and wrote, when it started and when it was known to have
-//! committed. The versions of a key grow in the order in which they were committed, so the order of all writes of a
-//! key is known and the direct serialization graph of Adya, Liskov and O'Neil ("Generalized Isolation Level
-//! Definitions", ICDE 2000) is exact: no search, no undecided case. A history is *serializable* if no cycle consists
-//! of dependencies
+//! For each transaction, the history has the version of each key that it read and wrote, when it started, and when
+//! it was known to have committed. The versions of a key grow in the order in which they were committed. So the
+//! order of all writes of a key is known, and the direct serialization graph of Adya, Liskov and O'Neil
+//! ("Generalized Isolation Level Definitions", ICDE 2000) is exact: no search, no undecided case. A history is
+//! *serializable* if no cycle consists of dependencies
 //!
-//! - *write to read*: one read what the other wrote,
-//! - *write to write*: one overwrote what the other wrote,
-//! - *read to write*: one overwrote what the other read,
+//! - *write to read*: one transaction read a version that the other wrote,
+//! - *write to write*: one transaction overwrote a version that the other wrote,
+//! - *read to write*: one transaction overwrote a version that the other read,
 //!
-//! and *strictly* so if there is none either with the order of real time among them: who ended before another started
-//! comes first. Real time is a line of as many nodes as transactions have ended, instead of an edge for each pair, so
-//! the check takes time proportional to what was recorded, besides sorting it.
+//! and *strictly* serializable if there is no cycle either when the order in real time is included: a transaction
+//! that ended before another started precedes it. Real time is a chain with one node per end of a transaction,
+//! instead of an edge for each pair. So apart from sorting, the check takes time proportional to the length of the
+//! history.
 //!
-//! Versions prove nothing about values, so a fingerprint of each value goes with its version: a torn read shows.
+//! Versions say nothing about values, so each version has a fingerprint of its value: a torn read is detected.
 //!
-//! # Transactions without an answer
+//! # Transactions with an unknown outcome
 //!
-//! One whose outcome nobody learned ([`Fate::Unknown`]) counts as committed if another one, or a final state, saw a
-//! write of it; otherwise it might as well not have happened, and is left out. It never ended, so nothing comes after
-//! it in real time.
+//! A transaction whose outcome is unknown ([`Fate::Unknown`]) counts as committed if another transaction, or a
+//! final state, contains one of its writes. Otherwise it may not have happened, and is left out. It has no end, so
+//! no transaction follows it in real time.
 //!
 //! # Absent keys
 //!
-//! A read that finds nothing has a version, too: no write of the key is newer than what was read and not newer than
-//! this version. So a store may tell the version of the latest deletion in some neighbourhood of the key in place of
-//! its own. If only deletions without an answer explain that a key is absent, and there are several, the latest is
-//! taken to have been: the one case in which another choice might do where this one does not.
+//! A read that finds no value has a version, too: between the version that the key really had and this one, there
+//! is no write of the key. So a store may return the version of the latest deletion in some neighbourhood of the
+//! key instead of the key's own. If only deletions with unknown outcomes explain that a key is absent, and there
+//! are several, the check assumes that the latest took effect. This is the one case in which another choice could
+//! explain a history that the check rejects.
 //!
 //! ```
 //! use weft_check::serializable::{Access, Fate, History, Options, Transaction, TransactionId, check};
@@ -66,12 +68,13 @@ pub use report::{Anomaly, Dependency, Report, Step, Violation};
 use cycle::Finder;
 use graph::Graph;
 
-/// How to check.
+/// Options of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Versions up to this one were there when the history began.
+    /// Versions up to this one existed when the history began.
     pub initial_version: u64,
-    /// How many violations are described; all are counted, of cycles the groups that have some in common.
+    /// Number of violations that are described. All are counted; cycles are counted as groups of transactions that
+    /// share some.
     pub violations_shown: usize,
 }
 
@@ -81,7 +84,8 @@ impl Default for Options {
     }
 }
 
-/// Checks a history, and takes its memory: some 24 bytes for each read and write, and as much again for the graph.
+/// Checks a history. It uses the history's memory, about 24 bytes for each read and write, and as much again for
+/// the graph.
 pub fn check(history: History, options: &Options) -> Report {
     let (settled, mut report) = settle::settle(history, options);
     let graph = Graph::new(&settled);
@@ -90,7 +94,7 @@ pub fn check(history: History, options: &Options) -> Report {
     if knots.is_empty() {
         return report;
     }
-    // The knots of dependencies alone tell more, so they come first; what is knotted by real time only follows.
+    // Cycles of dependencies alone tell more, so they come first, then those that need real time.
     let plain = graph.knots(false);
     report.cycles = plain.len() as u64;
     let mut finder = Finder::new(&graph);

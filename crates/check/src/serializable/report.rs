@@ -9,39 +9,40 @@ use super::TransactionId;
 /// The result of [`check`](super::check).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
-    /// Transactions that count: those that committed, and those of unknown outcome that somebody saw.
+    /// Number of transactions that count: those that committed, and those with an unknown outcome of which a write
+    /// was observed.
     pub transactions: u64,
-    /// Those among them whose outcome nobody learned.
+    /// Number of those among them with an unknown outcome.
     pub unknown_but_seen: u64,
-    /// Transactions of unknown outcome of which nobody saw anything.
+    /// Number of transactions with an unknown outcome of which no write was observed.
     pub unknown_and_unseen: u64,
-    /// Transactions recorded as aborted.
+    /// Number of transactions recorded as aborted.
     pub aborted: u64,
-    /// Keys that were read or written.
+    /// Number of keys that were read or written.
     pub keys: u64,
-    /// Reads of transactions that count.
+    /// Number of reads of transactions that count.
     pub reads: u64,
-    /// Writes of transactions that count.
+    /// Number of writes of transactions that count.
     pub writes: u64,
-    /// Direct dependencies among them, without real time.
+    /// Number of direct dependencies among them, without real time.
     pub dependencies: u64,
-    /// Reads whose version or value was never committed, or was not what its writer wrote.
+    /// Number of reads whose version was never committed, or whose value is not the one written at that version.
     pub wrong_reads: u64,
-    /// Versions of a key that two transactions wrote.
+    /// Number of versions of keys that two transactions wrote.
     pub doubled_versions: u64,
-    /// Keys that at the end held, at some replica, anything but what was committed last.
+    /// Number of keys that at the end, at some replica, did not hold the last committed write.
     pub wrong_final_states: u64,
-    /// Groups of transactions whose members all depend on each other.
+    /// Number of groups of transactions that all depend on each other.
     pub cycles: u64,
-    /// Those among them that are serializable but not strictly.
+    /// Number of those that are cycles only because of real time: the history without them is serializable.
     pub cycles_in_real_time_only: u64,
-    /// The first violations, at most [`violations_shown`](super::Options::violations_shown) of reads, versions and
+    /// The first violations: at most [`violations_shown`](super::Options::violations_shown) of reads, versions and
     /// final states together, and as many cycles.
     pub violations: Vec<Violation>,
 }
 
 impl Report {
-    /// Whether anything is wrong.
+    /// Whether there is any violation.
     pub fn is_violated(&self) -> bool {
         self.wrong_reads + self.doubled_versions + self.wrong_final_states + self.cycles > 0
     }
@@ -52,70 +53,70 @@ impl Report {
     }
 }
 
-/// Something that must not be.
+/// A violation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Violation {
-    /// Transactions that come before each other.
+    /// Transactions each of which precedes the next, and the last one the first.
     Cycle {
-        /// Which kind of cycle.
+        /// Kind of the cycle.
         anomaly: Anomaly,
-        /// Each step leads to the transaction of the next, the last one to the first.
+        /// Each step leads to the transaction of the next step, the last one to the first.
         steps: Vec<Step>,
     },
     /// A read of a version that no transaction wrote.
     Unwritten {
-        /// Who read.
+        /// The transaction that read.
         reader: TransactionId,
         /// The key.
         key: u64,
-        /// What it read.
+        /// The version that it read.
         version: u64,
     },
-    /// A read of what an aborted transaction wrote.
+    /// A read of a version that an aborted transaction wrote.
     AbortedRead {
-        /// Who read.
+        /// The transaction that read.
         reader: TransactionId,
         /// The key.
         key: u64,
-        /// What it read.
+        /// The version that it read.
         version: u64,
-        /// Who wrote it.
+        /// The transaction that wrote it.
         writer: TransactionId,
     },
-    /// A read that found another value than was written at this version.
+    /// A read that returned another value than was written at this version.
     WrongValue {
-        /// Who read.
+        /// The transaction that read.
         reader: TransactionId,
         /// The key.
         key: u64,
-        /// What it read.
+        /// The version that it read.
         version: u64,
-        /// Who wrote it.
+        /// The transaction that wrote it.
         writer: TransactionId,
     },
-    /// A read that found nothing although a value had been written and not deleted.
+    /// A read that found no value although one had been written and not deleted.
     WronglyAbsent {
-        /// Who read.
+        /// The transaction that read.
         reader: TransactionId,
         /// The key.
         key: u64,
-        /// Up to where the store said that nothing was.
+        /// The version up to which the store reported the key as absent.
         version: u64,
-        /// Who wrote a value; none if it was there in the beginning.
+        /// The transaction that wrote a value; `None` if it existed at the beginning.
         writer: Option<TransactionId>,
-        /// The version of that.
+        /// The version of that value.
         written: u64,
     },
-    /// A read that would have come after the write of the same transaction.
+    /// A read of a version that is not older than the same transaction's own write.
     OwnWrite {
-        /// Whose.
+        /// The transaction.
         reader: TransactionId,
         /// The key.
         key: u64,
-        /// What it read.
+        /// The version that it read.
         version: u64,
-        /// What it wrote.
+        /// The version that it wrote.
         written: u64,
     },
     /// Two transactions wrote the same version of a key.
@@ -124,48 +125,48 @@ pub enum Violation {
         key: u64,
         /// The version.
         version: u64,
-        /// Who wrote it.
+        /// The transactions that wrote it.
         writers: [TransactionId; 2],
     },
-    /// A replica does not hold what was committed last.
+    /// A replica does not hold the last committed write of a key.
     Lost {
-        /// Which replica.
+        /// Name of the replica.
         replica: String,
         /// The key.
         key: u64,
-        /// Who wrote last.
+        /// The transaction that wrote last.
         writer: TransactionId,
-        /// What that wrote.
+        /// The version that it wrote.
         version: u64,
-        /// What the replica holds; none if the key is absent.
+        /// The version that the replica holds; `None` if the key is absent.
         found: Option<u64>,
     },
-    /// A replica holds what no transaction has committed.
+    /// A replica holds a version that no transaction has committed.
     FromNowhere {
-        /// Which replica.
+        /// Name of the replica.
         replica: String,
         /// The key.
         key: u64,
-        /// What it holds.
+        /// The version that it holds.
         version: u64,
     },
 }
 
-/// Kinds of cycles, after Adya, by the most telling name that fits.
+/// Kinds of cycles, after Adya. A cycle gets the most telling name that fits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Anomaly {
-    /// Only overwriting: Adya's G0.
+    /// Only write-to-write dependencies: Adya's G0.
     DirtyWrite,
-    /// No overwritten reads: Adya's G1c.
+    /// No read-to-write dependencies: Adya's G1c.
     CircularInformationFlow,
-    /// Two transactions read the same version of a key and both wrote the key: of Adya's G-single.
+    /// Two transactions read the same version of a key and both wrote the key: a case of Adya's G-single.
     LostUpdate,
-    /// One overwritten read: Adya's G-single.
+    /// One read-to-write dependency: Adya's G-single.
     ReadSkew,
-    /// Several overwritten reads: Adya's G2.
+    /// Several read-to-write dependencies: Adya's G2.
     WriteSkew,
-    /// Only with the order of real time: serializable, not strictly.
+    /// A cycle only with the order in real time: serializable, but not strictly.
     Stale,
 }
 
@@ -186,30 +187,30 @@ impl fmt::Display for Anomaly {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Dependency {
-    /// The other one overwrote what it wrote.
+    /// The other transaction overwrote a version that this one wrote.
     WriteWrite,
-    /// The other one read what it wrote.
+    /// The other transaction read a version that this one wrote.
     WriteRead,
-    /// The other one overwrote what it read.
+    /// The other transaction overwrote a version that this one read.
     ReadWrite,
-    /// It had ended before the other one started.
+    /// This transaction ended before the other one started.
     RealTime,
 }
 
-/// A transaction and why it comes before the next one.
+/// One step of a cycle: a transaction, and why it precedes the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Step {
     /// The transaction.
     pub from: TransactionId,
-    /// The next one.
+    /// The next transaction.
     pub to: TransactionId,
-    /// Why.
+    /// Why `from` precedes `to`.
     pub dependency: Dependency,
     /// The key, or 0 for real time.
     pub key: u64,
-    /// The version of the key that `from` read or wrote; for real time, when `from` ended, picoseconds.
+    /// The version of the key that `from` read or wrote; for real time, the end of `from` in picoseconds.
     pub before: u64,
-    /// The version that `to` read or wrote; for real time, when `to` started, picoseconds.
+    /// The version that `to` read or wrote; for real time, the start of `to` in picoseconds.
     pub after: u64,
 }
 

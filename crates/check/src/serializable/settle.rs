@@ -1,4 +1,4 @@
-//! Which transactions count, and whether what each read was written.
+//! Determines which transactions count, and checks that each version that was read had been written.
 
 use std::collections::HashMap;
 
@@ -6,14 +6,14 @@ use super::history::{Event, FinalState, History, NEVER, Open, Recorded};
 use super::report::{Report, Violation};
 use super::{Access, Options};
 
-/// The transactions that count, with what they read and wrote sorted by key and version.
+/// The transactions that count, with their reads and writes sorted by key and version.
 pub(super) struct Settled {
     pub(super) transactions: Vec<Recorded>,
     pub(super) reads: Vec<Event>,
     pub(super) writes: Vec<Event>,
 }
 
-/// What the history holds of one key, by version.
+/// The reads and writes of one key, sorted by version.
 pub(super) struct OfKey<'a> {
     pub(super) key: u64,
     pub(super) reads: &'a [Event],
@@ -21,12 +21,12 @@ pub(super) struct OfKey<'a> {
 }
 
 impl OfKey<'_> {
-    /// How many writes are not newer than `version`.
+    /// Number of writes with versions up to `version`.
     fn before(&self, version: u64) -> usize {
         self.writes.partition_point(|write| write.version <= version)
     }
 
-    /// The version that the key had in the beginning, if somebody has read it.
+    /// The key's initial version, if a transaction has read it.
     fn in_the_beginning(&self, options: &Options) -> Option<u64> {
         let mut reads = self.reads.iter().take_while(|read| read.version <= options.initial_version);
         reads.find(|read| read.value.is_some()).map(|read| read.version)
@@ -53,7 +53,7 @@ impl Settled {
     }
 }
 
-/// Violations of one kind: all are counted, the first are kept.
+/// Collects violations: all are counted, the first are kept.
 struct Findings<'a> {
     shown: usize,
     report: &'a mut Report,
@@ -67,11 +67,11 @@ impl Findings<'_> {
     }
 }
 
-/// The transactions that do not count so far, and who of them wrote what.
+/// The transactions that do not count so far, and an index of their writes.
 struct Undecided {
     open: Vec<Option<Open>>,
     writers: HashMap<(u64, u64), usize>,
-    /// By key, then version: deletions by transactions of unknown outcome.
+    /// Deletions by transactions with unknown outcomes, sorted by key, then version.
     deletions: Vec<(u64, u64, usize)>,
 }
 
@@ -91,20 +91,20 @@ impl Undecided {
         Self { open: open.into_iter().map(Some).collect(), writers, deletions }
     }
 
-    /// Who wrote this version, if it may have committed and does not count yet.
+    /// The transaction that wrote this version, if it may have committed and does not count yet.
     fn writer(&self, key: u64, version: u64) -> Option<usize> {
         let index = *self.writers.get(&(key, version))?;
         self.open[index].as_ref().filter(|open| !open.aborted).map(|_| index)
     }
 
-    /// Who wrote this version and aborted.
+    /// The aborted transaction that wrote this version, if any.
     fn aborted(&self, key: u64, version: u64) -> Option<&Open> {
         let index = *self.writers.get(&(key, version))?;
         self.open[index].as_ref().filter(|open| open.aborted)
     }
 
-    /// The latest deletion of the key after `after` and up to `until` by one that may have committed and does not
-    /// count yet.
+    /// The latest deletion of the key with a version after `after` and up to `until`, by a transaction that may
+    /// have committed and does not count yet.
     fn deletion(&self, key: u64, after: u64, until: u64) -> Option<usize> {
         let end = self.deletions.partition_point(|&(of, version, _)| (of, version) <= (key, until));
         let candidates = self.deletions[..end].iter().rev();
@@ -115,7 +115,7 @@ impl Undecided {
     }
 }
 
-/// Decides who counts, and checks all reads, versions and final states.
+/// Determines which transactions count, and checks all reads, versions and final states.
 pub(super) fn settle(history: History, options: &Options) -> (Settled, Report) {
     let History { transactions, reads, writes, open, finals } = history;
     let recorded = transactions.len();
@@ -153,7 +153,7 @@ pub(super) fn settle(history: History, options: &Options) -> (Settled, Report) {
     (settled, report)
 }
 
-/// One counts, and so do those whose writes it read: at once, so that a long chain of them takes one round.
+/// Makes a transaction count, and with it all those whose writes it read. So a long chain of them takes one round.
 fn count(history: &mut History, undecided: &mut Undecided, index: usize) {
     let mut queue = vec![index];
     while let Some(index) = queue.pop() {
@@ -169,7 +169,8 @@ fn count(history: &mut History, undecided: &mut Undecided, index: usize) {
     }
 }
 
-/// Those of unknown outcome of which a read of one that counts, or a final state, has seen a write.
+/// Transactions with unknown outcomes of which a write was read by a transaction that counts, or is in a final
+/// state.
 fn seen(settled: &Settled, undecided: &Undecided, finals: &[FinalState], options: &Options) -> Vec<usize> {
     let mut seen = Vec::new();
     if undecided.writers.is_empty() {
@@ -217,7 +218,7 @@ impl FinalState {
     }
 }
 
-/// Looks for all that is wrong without a cycle.
+/// Finds all violations other than cycles.
 fn examine(
     settled: &Settled,
     undecided: &Undecided,
@@ -290,7 +291,7 @@ fn examine(
             }
         }
     });
-    // What somebody holds of keys that were never written. Of those that were, it has been compared above.
+    // Find replicas' versions of keys that were never written. Keys that were written have been compared above.
     for state in finals {
         for access in &state.state {
             let written = settled.writes.partition_point(|write| write.key < access.key);

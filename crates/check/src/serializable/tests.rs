@@ -1,4 +1,4 @@
-//! Each anomaly, planted by hand, is found and called by its name; what is harmless passes.
+//! Each hand-made anomaly is found and has the right name; harmless histories pass.
 
 use super::*;
 
@@ -28,7 +28,7 @@ impl Run {
         self
     }
 
-    /// One that committed: what it read and wrote, as keys and versions.
+    /// Adds a transaction that committed, with its reads and writes as keys and versions.
     fn commit(&mut self, time: (u64, u64), reads: &[(u64, u64)], writes: &[(u64, u64)]) -> &mut Self {
         self.add(time.0, Fate::Committed { ended_ps: time.1 }, &present(reads), &present(writes))
     }
@@ -48,7 +48,7 @@ impl Run {
         report
     }
 
-    /// The one violation that there is.
+    /// The only violation in the history.
     fn violation(&mut self) -> Violation {
         let report = self.check();
         assert!(report.is_violated());
@@ -111,7 +111,7 @@ fn circular_information_flow_is_found() {
     assert_eq!(run.anomaly(), Anomaly::CircularInformationFlow);
 }
 
-/// Two writers of separate keys, two readers who see them in opposite orders.
+/// Two transactions write different keys, and two readers see the writes in opposite orders.
 #[test]
 fn a_long_fork_is_found() {
     let mut run = Run::default();
@@ -150,7 +150,7 @@ fn what_had_not_started_cannot_have_been_read() {
     assert_eq!(run.anomaly(), Anomaly::Stale);
 }
 
-/// The order of real time holds across transactions that have nothing in common.
+/// The order in real time also holds across transactions that have no key in common.
 #[test]
 fn a_stale_read_behind_others_is_found() {
     let mut run = Run::default();
@@ -171,7 +171,7 @@ fn versions_against_real_time_are_found() {
 #[test]
 fn the_shortest_cycle_is_shown() {
     let mut run = Run::default();
-    // A ring of ten by anti-dependencies, and a chord that leaves three.
+    // A ring of ten transactions with read-to-write dependencies, and a chord that makes a cycle of three.
     for index in 0..10u64 {
         let mut reads = vec![(100 + index, 0)];
         if index == 2 {
@@ -189,7 +189,7 @@ fn a_read_of_nothing_is_found() {
     let mut run = Run::default();
     run.commit((0, 10), &[(A, 7)], &[]);
     assert!(matches!(run.violation(), Violation::Unwritten { key: A, version: 7, .. }));
-    // The right value under a version that nobody has written is as wrong.
+    // A read of the right value under a version that no transaction wrote is a violation, too.
     let mut run = Run::default();
     run.commit((0, 10), &[], &[(A, 4)]);
     let read = Access::present(A, 7, &value(4));
@@ -248,7 +248,7 @@ fn deletions_are_writes_and_absence_is_read() {
     Run::default()
         .add(0, committed, &present(&[(A, 0)]), &present(&[(A, 1)]))
         .add(0, committed, &present(&[(A, 1)]), &[Access::absent(A, 5)])
-        // The version of a later deletion in the neighbourhood stands for this one's.
+        // The absent key may be reported with the version of a later deletion in its neighbourhood.
         .add(0, committed, &[Access::absent(A, 9), Access::absent(B, 9)], &present(&[(A, 12)]))
         .add(0, committed, &present(&[(A, 12)]), &[])
         .passes();
@@ -272,7 +272,7 @@ fn what_was_there_in_the_beginning_is_not_absent() {
     let mut run = Run::default();
     run.add(0, committed, &[Access::absent(A, 0)], &[]).commit((0, 10), &[(A, 0)], &[]);
     assert!(matches!(run.violation(), Violation::WronglyAbsent { key: A, writer: None, .. }));
-    // Unless somebody has deleted it, perhaps without an answer.
+    // The read is correct if the key was deleted, perhaps by a transaction with an unknown outcome.
     run.add(0, committed, &[Access::absent(A, 1)], &[]).commit((0, 10), &[(A, 0)], &[]).add(
         0,
         Fate::Unknown,
@@ -286,7 +286,7 @@ fn what_was_there_in_the_beginning_is_not_absent() {
 fn a_phantom_is_found() {
     let committed = Fate::Committed { ended_ps: 10 };
     let mut run = Run::default();
-    // Each inserts what the other found absent.
+    // Each transaction inserts a key that the other found absent.
     run.add(0, committed, &[Access::absent(A, 0)], &present(&[(B, 1)])).add(
         0,
         committed,
@@ -303,13 +303,13 @@ fn who_has_no_answer_counts_only_if_seen() {
         .commit((50, 60), &[(A, 0)], &[(A, 2)])
         .passes();
     assert_eq!((report.transactions, report.unknown_and_unseen), (1, 1));
-    // Now somebody has read it.
+    // In this history another transaction has read one of the writes.
     let mut run = Run::default();
     run.add(0, Fate::Unknown, &present(&[(A, 0)]), &present(&[(A, 1), (B, 1)]))
         .commit((50, 60), &[(A, 0)], &[(A, 2)])
         .commit((50, 60), &[(B, 1)], &[]);
     assert_eq!(run.anomaly(), Anomaly::LostUpdate);
-    // It has no end: another one may come before it at any time.
+    // A transaction with an unknown outcome has no end, so others may precede it at any later time.
     let report = Run::default()
         .add(0, Fate::Unknown, &[], &present(&[(A, 5)]))
         .commit((50, 60), &[(A, 0)], &[(A, 3)])
@@ -380,7 +380,7 @@ fn a_replica_answers_for_what_it_holds_only() {
 fn a_final_state_tells_of_one_without_an_answer() {
     let mut run = Run::default();
     run.add(0, Fate::Unknown, &[], &present(&[(A, 1), (B, 1)]));
-    // It took effect at one key and not at the other.
+    // The transaction took effect at one key and not at the other.
     run.replica(present(&[(A, 1)]));
     assert!(matches!(run.violation(), Violation::Lost { key: B, .. }));
 }

@@ -1,20 +1,20 @@
-//! Large random histories that a register has answered.
+//! Large random histories that a correct register has answered.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use weft_check::{Action, Operation, Outcome, Reply};
 
-/// What the clients do. Each calls again as soon as it was answered.
+/// Parameters of the clients. Each client calls again as soon as it is answered.
 pub struct Synthetic {
     pub operations: usize,
     pub clients: usize,
     /// Keys are drawn with YCSB's Zipfian skew, 0.99.
     pub keys: usize,
-    /// Of 1,000 operations, so many are gets, puts, deletes; the rest are compare-and-sets.
+    /// Gets, puts and deletes per 1,000 operations; the others are compare-and-sets.
     pub per_mille: [u64; 3],
-    /// Of 1,000 operations, so many lose their reply; half of these do not take effect.
+    /// Operations per 1,000 that lose their reply; half of these do not take effect.
     pub lost_per_mille: u64,
-    /// Versions grow by 1 up to this.
+    /// The most by which a version exceeds the one before.
     pub version_step: u64,
 }
 
@@ -31,7 +31,7 @@ impl Synthetic {
         }
     }
 
-    /// The operations in the order of the points at which they act, at random times within their intervals.
+    /// The operations in the order in which they take effect, each at a random time within its interval.
     pub fn generate(&self, seed: u64) -> Vec<Operation<'static>> {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let mut cumulative: Vec<f64> = Vec::with_capacity(self.keys);
@@ -52,7 +52,7 @@ impl Synthetic {
             calls.push((point, invoked, free_at[client], client as u32, key));
         }
         calls.sort_unstable();
-        // Of each key: the greatest version, and version and value if it is present.
+        // For each key: the greatest version, and the version and value if it is present.
         let mut held = vec![(0u64, None::<(u64, u64)>); self.keys];
         let mut operations = Vec::with_capacity(self.operations);
         for (value, (_, invoked_ns, returned_ns, client, key)) in (1..).zip(calls) {

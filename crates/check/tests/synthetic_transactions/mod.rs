@@ -1,20 +1,20 @@
-//! Strictly serializable histories: transactions that overlap in time and act at one moment each.
+//! Strictly serializable histories: transactions overlap in time, and each takes effect at one moment.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use weft_check::serializable::{Access, Fate, History, Transaction, TransactionId};
 
-/// What to generate.
+/// Parameters of a history.
 #[derive(Clone, Copy, Debug)]
 pub struct Synthetic {
     pub transactions: u64,
     pub keys: u64,
-    /// Keys of each transaction; the half of them are written, too.
+    /// Number of keys that each transaction reads; it also writes half of them.
     pub accesses: usize,
-    /// How many moments lie between start and end at most.
+    /// The most moments between the start and the end of a transaction.
     pub overlap: u64,
-    /// The transaction of which one read is replaced by the version before, of a key whose writer ended before it
-    /// started.
+    /// Number of a transaction with a stale read: one of its reads is replaced by the previous version of a key
+    /// whose last writer ended before the transaction started.
     pub stale: Option<u64>,
 }
 
@@ -47,7 +47,7 @@ impl Synthetic {
                 }
             }
             assert!(!stale, "no key had two versions, the latest of them long ago");
-            // It acts at moment 10 (sequence + overlap), in the midst of its life.
+            // The transaction takes effect at moment 10 (sequence + overlap), between its start and its end.
             let moment = 10 * (sequence + self.overlap);
             let started_ps = moment - below(10 * self.overlap);
             let fate = Fate::Committed { ended_ps: moment + below(10 * self.overlap) };
