@@ -1,4 +1,4 @@
-"""Lets the tests beside the modules import rtl/testing."""
+"""Puts rtl/testing on the import path of the tests beside the modules."""
 
 import pathlib
 import sys

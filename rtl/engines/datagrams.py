@@ -1,4 +1,4 @@
-"""Weft datagrams and their frames, made with zlib and scapy: what the tests beside compare with."""
+"""Reference Weft datagrams and their frames, built with zlib and scapy, for the tests in this folder."""
 
 import zlib
 
@@ -10,20 +10,20 @@ from structs import constant, pack
 
 PORT = 4793
 NODES = constant("NodesMax")
-# Node i's address and station.
+# IP address and MAC address of node i.
 PEERS = [f"10.0.1.{node}" for node in range(NODES)]
 STATIONS = [f"02:00:00:00:01:{node:02x}" for node in range(NODES)]
 
 
 def pack_peers(addresses):
-    """peers_i of {node: address}."""
+    """The value of the port peers_i for {node: address}."""
     return sum(
         pack("peer_t", valid=1, address=number(address)) << 33 * node for node, address in addresses.items()
     )
 
 
 def message(kind, payload=b"", engine=0, reserved=0, length=None, pad=None):
-    """A message as it lies in a datagram."""
+    """The bytes of a message in a datagram."""
     length = len(payload) if length is None else length
     head = bytes([engine, kind]) + length.to_bytes(2, "big") + reserved.to_bytes(4, "big")
     padding = -len(payload) % 8
@@ -31,7 +31,7 @@ def message(kind, payload=b"", engine=0, reserved=0, length=None, pad=None):
 
 
 def datagram(messages, count=None, magic=b"WF", version=2, total=None, reserved=0, zeros=0, behind=b""):
-    """The UDP payload of messages that are packed already."""
+    """The UDP payload that contains these encoded messages."""
     body = b"".join(messages) + behind
     total = len(body) + 16 if total is None else total
     count = len(messages) if count is None else count
@@ -42,7 +42,7 @@ def datagram(messages, count=None, magic=b"WF", version=2, total=None, reserved=
 
 def frame(payload, source=PEERS[1], station=STATIONS[1], source_port=PORT, destination=ADDRESS,
           hardware=HARDWARE, port=PORT, checksum=0, ident=0, **fields):
-    """The frame of a UDP payload; `fields` are of IPv4's header."""
+    """The frame of a UDP payload; `fields` are fields of the IPv4 header."""
     ip = IP(**({"src": source, "dst": destination, "flags": "DF", "ttl": 64, "id": ident} | fields))
     udp = UDP(sport=source_port, dport=port, chksum=checksum)
     return bytes(Ether(src=station, dst=hardware) / ip / udp / payload)

@@ -1,4 +1,4 @@
-"""datagram_receive: what comes out is what zlib and scapy put in, and nothing of a bad datagram does."""
+"""datagram_receive: its messages are those that zlib and scapy encoded, and no part of a bad datagram leaves."""
 
 import collections
 import random
@@ -58,10 +58,10 @@ class Receiver(Bench):
                 dut.rx_valid_i.value = 0
 
     def out(self):
-        """Messages and their payloads that have come since the last call."""
+        """The messages and payloads received since the last call."""
         headers = [unpack("message_received_t", value) for (value,) in self.messages]
         beats = [value for (value,) in self.payloads]
-        for beat in beats:  # zeros behind the end
+        for beat in beats:  # the bytes behind the end are zero
             empty = beat >> 512 & 63
             assert (beat & (1 << 512) - 1) >> 8 * (64 - empty) == 0 or not empty
         whole = iter(packets(beats))
@@ -78,7 +78,7 @@ class Receiver(Bench):
         return events
 
     async def refused(self, data, counted=(), error=False):
-        """The frame leaves nothing, and counts only this."""
+        """Sends a frame that must be dropped, with only these counters."""
         await self.feed([data], error=error)
         await self.idle()
         assert self.out() == []
@@ -91,7 +91,7 @@ def good(payload=b"value", kind=7, **fields):
 
 @cocotb.test()
 async def one_message_of_every_length(dut):
-    """Latency and content of a datagram with one message, from a peer and from a client."""
+    """Latency and contents of a datagram with one message, from a peer and from a client."""
     receiver = Receiver(dut, 1)
     await receiver.ready()
     for length in (*range(140), 511, 512, 513, 1024, 1100, 1448):
@@ -194,7 +194,7 @@ async def what_is_malformed_is_counted(dut):
         b"WF",
     ):
         await receiver.refused(frame(payload), malformed)
-    # Lengths that do not agree.
+    # Lengths that are inconsistent.
     data = good(bytes(100))
     for length in (0, 7, 8, 31, 32, 40, len(data) - 34 - 8, len(data) - 34 + 8, 0xFFF8):
         wrong = data[:38] + length.to_bytes(2, "big") + data[40:]
@@ -202,7 +202,7 @@ async def what_is_malformed_is_counted(dut):
     payload = datagram([message(1, bytes(100))])
     for difference in (-8, -1, 1, 8):
         await receiver.refused(frame(payload, len=28 + len(payload) + difference), malformed)
-    # Cut, and followed by more than the end of a beat.
+    # Truncated, and followed by more than a beat.
     await receiver.refused(data[:-1], malformed)
     await receiver.refused(data[:128], malformed)
     await receiver.refused(data[:64], malformed)
@@ -215,10 +215,10 @@ async def what_is_malformed_is_counted(dut):
 
 @cocotb.test()
 async def every_flipped_bit_is_refused(dut):
-    """But for those that IPv4 and Ethernet do not protect: another sender, and what UDP's checksum says."""
+    """Except bits that neither IPv4 nor the CRC protects: the sender's MAC address and port, and UDP's checksum."""
     receiver = Receiver(dut, 5)
     await receiver.ready()
-    # The CRC lies in one beat, and in two.
+    # The CRC is in one beat, or split between two.
     for length in (30, 56 + 64):
         data = good(receiver.chance.randbytes(length))
         refused = 0
@@ -227,7 +227,7 @@ async def every_flipped_bit_is_refused(dut):
             wrong = bytearray(data)
             wrong[byte] ^= 1 << place % 8
             await receiver.feed([bytes(wrong)])
-            # The station of the sender, its port, UDP's checksum.
+            # The sender's MAC address, its port, and UDP's checksum.
             harmless = 6 <= byte < 12 or byte in (34, 35, 40, 41)
             refused += not harmless
             if place % 64 == 63:
@@ -242,7 +242,7 @@ async def every_flipped_bit_is_refused(dut):
 
 
 def walk(packed, bad_at=None):
-    """What is expected of [(engine, kind, payload)]: (kind, payload, last)."""
+    """The expected (kind, payload, last) for the messages [(engine, kind, payload)]."""
     out = []
     for index, (engine, kind, payload) in enumerate(packed):
         if engine:
@@ -269,7 +269,7 @@ def random_messages(chance, room, engines=(0, 0, 0, 0, 1)):
 @cocotb.test()
 @cocotb.parametrize(rates=[(1.0, 1.0, 1.0), (0.7, 0.5, 0.9), (1.0, 0.9, 0.8)])
 async def packed_datagrams(dut, rates):
-    """1 to 30 messages of all lengths, mixed with frames that are bad or others', under back-pressure."""
+    """1 to 30 messages of all lengths, mixed with bad frames and frames for others, under back-pressure."""
     rx, message_rate, payload_rate = rates
     receiver = Receiver(dut, 6)
     await receiver.ready(message_rate, payload_rate)
@@ -382,5 +382,5 @@ SOURCES = [
 
 
 def test_datagram_receive():
-    # A small buffer, which a test can fill.
+    # A small buffer, so that the test can fill it.
     bench.run("datagram_receive", SOURCES, __file__, parameters={"Beats": 1024})

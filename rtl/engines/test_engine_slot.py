@@ -1,4 +1,5 @@
-"""engine_slot: every source's events come in order with their payloads, timers fire once, messages find their way."""
+"""engine_slot: events of each source arrive in order with their payloads, timers fire once, messages reach their
+destinations."""
 
 import cocotb
 
@@ -15,7 +16,7 @@ def payloads_of(chance, count):
 
 
 def split(taken, lengths):
-    """The payloads that follow events of these lengths, in a stream of beats."""
+    """Assigns the payloads in a stream of beats to events of these lengths."""
     whole = packets(beat for (beat,) in taken)
     assert len(whole) == sum(length > 0 for length in lengths)
     following = iter(whole)
@@ -24,7 +25,8 @@ def split(taken, lengths):
 
 @cocotb.test()
 async def sources_in_order(dut):
-    """Datagrams, calls of the host and over queue pairs, and completions under back-pressure, with configurations between."""
+    """Datagrams, calls of the host and over queue pairs, and completions under back-pressure, with configurations
+    in between."""
     slot = Bench(dut, 1)
     await slot.start(clear=TIMERS, reset_i=0, configure_i=0, configuration_i=0)
     chance = slot.chance
@@ -110,7 +112,7 @@ async def sources_in_order(dut):
 
 @cocotb.test()
 async def callers_take_turns(dut):
-    """No caller starves another, even if it calls without pause."""
+    """No caller starves another, even one that calls constantly."""
     slot = Bench(dut, 4)
     await slot.start(clear=TIMERS, reset_i=0, configure_i=0, configuration_i=0)
     events = slot.take("event", ["_o"])
@@ -160,7 +162,7 @@ async def timers_fire_once_and_in_time(dut):
             await slot.cycles(1)
         assert sorted(unpack("engine_event_t", event)["tag"] for (event,) in events) == sorted(due)
         assert not int(dut.armed_o.value)
-    # A reset takes them away.
+    # A reset disarms the timers.
     await set_timer(3, slot.now + 200)
     dut.reset_i.value = 1
     await slot.cycles(1)
@@ -204,7 +206,7 @@ async def messages_find_their_way(dut):
 
 
 async def watch(slot, way, messages, bodies):
-    """Takes messages and bodies of one way with random back-pressure."""
+    """Receives messages and bodies of one path with random back-pressure."""
     dut = slot.dut
     valid, ready = getattr(dut, f"{way}_valid_o"), getattr(dut, f"{way}_ready_i")
     body_valid, body_ready = getattr(dut, f"{way}_body_valid_o"), getattr(dut, f"{way}_body_ready_i")

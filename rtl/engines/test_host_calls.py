@@ -1,4 +1,4 @@
-"""host_calls: what the host writes word by word reaches the engine as a call, and answers come back the same way."""
+"""host_calls: a call that the host writes word by word reaches the engine, and answers are read in the same way."""
 
 import cocotb
 
@@ -27,7 +27,7 @@ async def read_answer(calls):
         await calls.cycles(1)
     length, data = int(dut.answer_bytes_o.value), b""
     while len(data) < length:
-        await calls.cycles(2)  # as registers are read
+        await calls.cycles(2)  # the rate at which registers are read
         data += int(dut.answer_word_o.value).to_bytes(4, "little")
         dut.answer_next_i.value = 1
         await calls.cycles(1)

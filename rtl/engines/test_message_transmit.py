@@ -1,4 +1,4 @@
-"""message_transmit: frames as zlib and scapy compose them, to every peer of a set and back to callers."""
+"""message_transmit: frames as zlib and scapy build them, to every peer of a set and back to callers."""
 
 import cocotb
 from cocotb.triggers import FallingEdge, ReadOnly
@@ -22,9 +22,9 @@ def reply(kind, payload, address=CLIENT, station=CLIENT_STATION, port=40_000):
 
 
 def send(kind, payload, nodes, dropped=()):
-    """To the peers of a set, of whom some cannot be reached."""
+    """A message to the peers of a set. The peers in `dropped` cannot be reached."""
     to = sum(1 << node for node in nodes)
-    # The caller of a message that is no reply says nothing.
+    # The `caller` of a message that is no reply is ignored.
     caller = {"kind": 0, "mac": 0x123456, "address": 0x99999999, "port": 0x5555}
     packed = pack("engine_message_t", reply=0, to=to, caller=caller, message=kind, bytes=len(payload))
     content = datagram([message(kind, payload, ENGINE)])
@@ -70,7 +70,7 @@ class Sender(Bench):
                 self.first_out = self.clock
 
     async def _answer(self):
-        """The neighbour table."""
+        """Model of the neighbour table."""
         dut = self.dut
         while True:
             dut.lookup_ready_i.value = 1
@@ -94,7 +94,7 @@ class Sender(Bench):
             dut.result_valid_i.value = 0
 
     async def give(self, messages, rate=1.0):
-        """Each with its body right behind it; the body may come at once."""
+        """Sends messages, each followed directly by its body; the body may arrive at once."""
         dut = self.dut
         for packed, payload, _ in messages:
             while self.chance.random() >= rate:
@@ -162,7 +162,7 @@ async def sets_of_peers(dut):
         nodes = chance.sample(range(14), chance.randint(1, 14))
         await sender.expect([send(2, chance.randbytes(chance.choice((0, 40, 100, 1000))), nodes)])
     assert len(sender.asked) == 14, "stations are remembered"
-    # Nobody is there; one that is not set; one that nobody knows.
+    # An empty set; a peer that is not configured; a peer that the neighbour table does not find.
     before = dict(sender.events)
     for nodes in ([15], [14], [14, 15], [0, 14], [0, 15], [14, 15, 3], [15, 3, 14, 13], []):
         await sender.expect([send(3, chance.randbytes(100), nodes, dropped=(14, 15)), reply(4, b"next")])
@@ -187,19 +187,19 @@ async def stations_are_learned_and_forgotten(dut):
     await learn(7, STATIONS[7])
     await sender.expect([send(1, b"", [7])])
     assert not sender.asked
-    # A station that moves.
+    # A peer's MAC address changes.
     await learn(7, STATIONS[9])
     moved = send(1, b"", [7])
     moved = (*moved[:2], [number_to(STATIONS[9]) + moved[2][0][6:]])
     await sender.expect([moved])
-    # Asked, and heard.
+    # MAC addresses from the neighbour table and from received datagrams.
     await sender.expect([send(1, b"", [4]), send(1, b"", [4])])
     assert sender.asked == [number(PEERS[4])]
     for node in (4, 7):
         await sender.set_peer(node, PEERS[node])
     await sender.expect([send(1, b"", [4, 7], dropped=[7])])
     assert sender.asked == [number(PEERS[4]), number(PEERS[4]), number(PEERS[7])]
-    # A peer's new address has another station.
+    # A peer that is configured with a new address has a new MAC address.
     await learn(7, STATIONS[7])
     await sender.set_peer(7, PEERS[4])
     expected = send(1, b"", [4])[2]
@@ -239,10 +239,10 @@ async def throughput(dut):
         begin = sender.clock
         await sender.give(messages)
         await sender.idle()
-        # Behind the first, and what `idle` waits.
+        # A margin for the first message, and for the cycles that `idle` waits.
         assert sender.clock - begin <= 40 * (each + lost) + 12, (length, sender.clock - begin)
         sender.frames.clear()
-    # To several peers the body comes once.
+    # For several peers the body is transferred once.
     await sender.expect([send(1, b"", range(16))])
     begin = sender.clock
     await sender.expect([send(1, bytes(100), range(16)) for _ in range(10)])

@@ -1,4 +1,4 @@
-"""queue_pair_calls: what WRITEs bring, packet by packet and mixed, reaches the engine as calls, or is counted."""
+"""queue_pair_calls: WRITEs, packet by packet and interleaved, reach the engine as calls, or are counted."""
 
 from collections import deque
 
@@ -54,7 +54,7 @@ class Message:
         )
 
     def meaning(self, enabled=True):
-        """Kind and payload, or the counter."""
+        """The expected kind and payload, or the counter."""
         kind, payload = self.immediate, self.data
         if kind is None and len(payload) >= 8:
             kind, payload = int.from_bytes(payload[:8], "big"), payload[8:]
@@ -96,7 +96,7 @@ class Calls(Bench):
                 await FallingEdge(self.dut.clk_i)
 
     async def packet(self, qp, message, at):
-        """Sends one packet, and the call behind it if it ends the message."""
+        """Sends one packet, and the call behind it if it is the last of the message."""
         ends = at + MTU >= len(message.data)
         while ends and self.outstanding == CALLS:
             await FallingEdge(self.dut.clk_i)
@@ -117,7 +117,7 @@ class Calls(Bench):
         await self.idle()
 
     def told(self):
-        """Queue pair, kind and payload of each event."""
+        """Queue pair, kind and payload of each event received."""
         events = [unpack("engine_event_t", event) for (event,) in self.events_taken]
         payloads = iter(packets(beat for (beat,) in self.payload_taken))
         out = []
@@ -146,7 +146,7 @@ def random_message(chance):
 
 @cocotb.test()
 async def messages_of_many_queue_pairs(dut):
-    """Packets of messages of several queue pairs, mixed; each message is told once and whole, or counted."""
+    """Interleaved packets of several queue pairs; each message is delivered once and whole, or counted."""
     calls = Calls(dut, 1)
     await calls.ready()
     chance = calls.chance
@@ -171,7 +171,8 @@ async def messages_of_many_queue_pairs(dut):
 
 @cocotb.test()
 async def what_finds_no_buffer_is_counted(dut):
-    """More messages under way than there are buffers, abandoned ones, queue pairs that are reset; all buffers come back."""
+    """More messages in progress than buffers, abandoned messages, and resets of queue pairs; all buffers are
+    released in the end."""
     calls = Calls(dut, 2)
     await calls.ready(rate=1.0)
     wanted = []
@@ -182,7 +183,7 @@ async def what_finds_no_buffer_is_counted(dut):
             await calls.packet(qp, message, 0)
         for qp, message in enumerate(text):
             if qp % 4 == 1:
-                # It begins anew, with the buffer that it has.
+                # The queue pair starts a new message, and keeps its buffer.
                 message.data = calls.chance.randbytes(280)
                 if qp < BUFFERS:
                     await calls.packet(qp, message, 0)
@@ -194,15 +195,15 @@ async def what_finds_no_buffer_is_counted(dut):
                 if qp < BUFFERS:
                     wanted.append((qp, round_, message.data))
         await calls.settle()
-        # Those behind the first had no buffer when they began; the rest of a packet of a forgotten message brings
-        # nothing.
+        # These messages found no buffer when they began. The later packets of a message that was dropped by a reset
+        # have no effect.
         assert calls.events["calls_without_buffer"] - lost == 6
     assert calls.told() == wanted
 
 
 @cocotb.test()
 async def what_was_forgotten_is_not_told(dut):
-    """The rest of a message whose queue pair was reset comes late: its call is counted and not told."""
+    """The last packets of a message arrive after a reset of its queue pair: its call is counted and not delivered."""
     calls = Calls(dut, 3)
     await calls.ready()
     message = Message(0x10, calls.chance.randbytes(400), 3)
@@ -216,7 +217,7 @@ async def what_was_forgotten_is_not_told(dut):
 
 @cocotb.test()
 async def long_messages(dut):
-    """What touches 32 beats is told, one byte more is not."""
+    """A message that touches 32 beats is delivered; one that is a byte longer is not."""
     calls = Calls(dut, 4)
     await calls.ready()
     wanted = []
@@ -244,7 +245,7 @@ async def nobody_is_there(dut):
 
 @cocotb.test()
 async def latency_and_throughput(dut):
-    """13 cycles from a call to its event if a word names the operation, as the header of the block says."""
+    """13 cycles from a call to its event if a word of the message names the operation, as the block's header says."""
     calls = Calls(dut, 6)
     await calls.start(clear=QUEUE_PAIRS + 2, enable_i=1, forget_valid_i=0, lookup_ready_i=1, lookup_incarnation_i=0)
     dut.event_ready_i.value = dut.payload_ready_i.value = 1

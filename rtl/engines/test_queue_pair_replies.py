@@ -1,4 +1,5 @@
-"""queue_pair_replies: answers are written where their SEND reads them, posted when they lie there, and no buffer is lost."""
+"""queue_pair_replies: answers are written where their SENDs read them, posted when they are in memory, and no
+buffer is leaked."""
 
 from collections import defaultdict, deque
 
@@ -12,11 +13,11 @@ from structs import constant, pack, unpack, width
 REPLIES, BYTES = constant("Replies"), constant("ReplyBytes")
 QUEUE_PAIRS = constant("QueuePairs")
 BASE, LKEY = 0x1_0000_0038, 0x1234
-NOW, OLD = 3, 6  # incarnations: that queue pairs have at first, and one that is stale
+NOW, OLD = 3, 6  # incarnations: the initial one of all queue pairs, and a stale one
 
 
 class Replies(Bench):
-    """Plays reply_slots, memory, send queues and the peers' acknowledgements."""
+    """Plays reply_slots, memory, the send queues and the peers' acknowledgements."""
 
     async def ready(self, refuse=0.0, ends=0.1):
         await self.start(base_i=BASE, lkey_i=LKEY, written_i=0, post_refused_i=0, forget_valid_i=0)
@@ -32,12 +33,12 @@ class Replies(Bench):
         dut, chance = self.dut, self.chance
         ending = asked = checked = asking = None
         while True:
-            # A queue pair is reset; what reply_slots answers in this cycle it has looked up before.
+            # A queue pair is reset. The answer of reply_slots in this cycle is based on a lookup before the reset.
             dut.check_ready_i.value = checked is not None and chance.random() < 0.5
             dut.check_stale_i.value = bool(checked)
             reset = self.resets.popleft() if self.resets and chance.random() < (0.3 if checked is False else 0.05) else None
             if reset is not None and checked is False:
-                # The very one that is being looked up.
+                # Resets the queue pair that is being looked up.
                 reset = asking
             dut.forget_valid_i.value = reset is not None
             # reply_slots answers in the second cycle.
@@ -89,10 +90,10 @@ class Replies(Bench):
                     self.refused = getattr(self, "refused", 0) + 1
                 else:
                     self.flying.append(post["id"])
-                # Only a post that was on offer when its queue pair was reset may come behind that.
+                # After a reset, a post of the queue pair may come only if it was offered at the time of the reset.
                 slot = unpack("reply_slot_t", post["id"] & (1 << width("reply_slot_t")) - 1)
                 assert slot["incarnation"] == self.incarnation[post["qp"]] or self.on_offer == post["id"]
-                # What lies there now is what the SEND brings.
+                # The SEND sends the current contents of the buffer.
                 self.posted.append((post, self.memory[post["local_address"]]))
             self.dropped += bool(int(dut.check_ready_i.value) and int(dut.check_stale_i.value))
             if int(dut.give_back_valid_o.value) and int(dut.give_back_ready_i.value):
@@ -165,7 +166,7 @@ async def answers_of_many_queue_pairs(dut):
 
 @cocotb.test()
 async def refusals_give_buffers_back(dut):
-    """Posts that the send queue refuses: counted, and their buffers come back."""
+    """Posts that the send queue refuses are counted, and their buffers are released."""
     replies = Replies(dut, 2)
     await replies.ready(refuse=0.4)
     wanted = random_answers(replies.chance, 200, range(0, QUEUE_PAIRS, 11))
@@ -177,7 +178,7 @@ async def refusals_give_buffers_back(dut):
 
 @cocotb.test()
 async def what_has_no_place_is_dropped(dut):
-    """Answers that are too long, for a queue pair whose buffers are all lent, or for an earlier incarnation."""
+    """Answers that are too long, for a queue pair whose buffers are all in use, or for an earlier incarnation."""
     replies = Replies(dut, 3)
     await replies.ready()
     replies.lent = {(7, index) for index in range(REPLIES)}
@@ -196,7 +197,7 @@ async def what_has_no_place_is_dropped(dut):
             case _:
                 mixed.append((1, 3, 1, bytes(BYTES - 7)))
                 long += 1
-    # Few at a time, so that no other queue pair has lent all its buffers.
+    # Few at a time, so that no other queue pair uses up its buffers.
     for at in range(0, len(mixed), 12):
         await replies.answer(mixed[at : at + 12])
         while len(replies.lent) > REPLIES:
@@ -209,12 +210,12 @@ async def what_has_no_place_is_dropped(dut):
 
 @cocotb.test()
 async def nobody_is_told_what_another_connection_has_asked(dut):
-    """Queue pairs are reset while their answers are on their way into memory: these are dropped and counted."""
+    """Queue pairs are reset while their answers are written into memory: these answers are dropped and counted."""
     replies = Replies(dut, 4)
     await replies.ready(ends=0.02)
     chance, queue_pairs, said = replies.chance, range(4), []
     for _ in range(60):
-        # Answers to calls of now, which may be late when they are said.
+        # Answers to current calls, which may be stale when they are made.
         some = [(qp, replies.incarnation[qp], chance.randrange(256), chance.randbytes(chance.choice((0, 40, 200))))
                 for qp in chance.choices(queue_pairs, k=8)]
         replies.resets.extend(chance.sample(queue_pairs, 2))
@@ -226,7 +227,7 @@ async def nobody_is_told_what_another_connection_has_asked(dut):
     refused = replies.events["replies_refused"]
     assert len(replies.posted) + refused + replies.events["replies_without_buffer"] == len(said)
     assert replies.forgotten > 60 and refused > 40 and len(replies.posted) > 100
-    # Of those that were dropped some had a buffer already.
+    # Some of the dropped answers had a buffer already.
     assert replies.dropped > 10
 
 

@@ -1,4 +1,5 @@
-"""reply_slots: buffers are lent once, come back once, and a queue pair that is reset has all of them and a new incarnation."""
+"""reply_slots: a buffer is taken once and released once; a reset frees all buffers of a queue pair and starts a
+new incarnation."""
 
 import cocotb
 from cocotb.triggers import FallingEdge, ReadOnly
@@ -15,7 +16,7 @@ class Slots(Bench):
         await self.start(clear=QUEUE_PAIRS + 2, forget_valid_i=0)
 
     async def ask(self, prefix, **inputs):
-        """Offers an operation until it is taken; then the outputs hold its answer."""
+        """Offers an operation until it is accepted; its answer is then at the outputs."""
         dut = self.dut
         for name, value in inputs.items():
             getattr(dut, f"{prefix}{name}_i").value = value
@@ -80,7 +81,7 @@ async def random_operations(dut):
             case "call":
                 assert (await slots.ask("call", _qp=qp))["call_incarnation_o"] == incarnation[qp]
             case "late" if old:
-                # The end of a SEND from before a reset gives nothing back.
+                # The completion of a SEND from before a reset releases no buffer.
                 assert await slots.is_stale(*old[-1])
                 await slots.give_back(*old.pop())
             case "check" if lent[qp]:
@@ -95,7 +96,7 @@ async def random_operations(dut):
 
 @cocotb.test()
 async def all_at_once(dut):
-    """A reset goes first, and what is asked at the same time sees it."""
+    """A reset has priority, and operations offered at the same time see its effect."""
     slots = Slots(dut, 2)
     await slots.ready()
     for _ in range(REPLIES):

@@ -1,4 +1,4 @@
-"""memory: what reads see, the order of everything, and the rates, against images of bytes in Python."""
+"""memory: the data of reads, the order of all accesses, and the rates, against byte images in Python."""
 
 import random
 from collections import deque
@@ -26,7 +26,7 @@ class Time:
 
 
 class Bench:
-    """One write at a time comes in on the write port, one read on the read port; everything else is checked."""
+    """Drives one write at a time on the write port and one read on the read port, and checks all outputs."""
 
     def __init__(self, dut, seed, **slave):
         self.dut = dut
@@ -37,11 +37,11 @@ class Bench:
         self.host = make("host", SIZES[HOST])
         self.retransmission = make("retransmission", SLOT * SLOTS)
         self.slaves = (self.hbm, self.host, self.retransmission)
-        # A reset keeps the memory on the chip.
+        # A reset keeps the on-chip memory.
         self.committed = [*ON_CARD, *(bytearray(size) for size in SIZES[HBM:])]
         self.write_commands = deque()
         self.write_beats = deque()
-        self.writes = deque()  # taken or waiting, not written: (target, address, payload)
+        self.writes = deque()  # accepted or waiting, and not written yet: (target, address, payload)
         self.write_cycles = []
         self.reads = deque()
         self.read_commands = deque()
@@ -122,7 +122,7 @@ class Bench:
         if data == committed:
             return
         assert target is not None, "a read outside does not give zeros"
-        # What was under way may be seen or not, and what came later too.
+        # Writes that were in progress may or may not be visible, and so may later ones.
         later = {id(write): write for write in (*then, *self.recent, *self.writes)}
         for place in range(first, end):
             seen = data[place - first]
@@ -153,7 +153,7 @@ class Bench:
         if reading:
             dut.read_i.value = self.read_commands[0][0]
         dut.data_ready_i.value = int(chance.random() < self.take)
-        # As placement does, words are read when no write is under way.
+        # As placement does, words are read only while no write is in progress.
         wording = self.word is not None and not self.words and not self.writes and not self.write_commands
         dut.word_valid_i.value = int(wording)
         if wording:
@@ -234,7 +234,7 @@ class Bench:
 
 
 def some(chance, target):
-    """A random range in a target; now and then one that runs past its end."""
+    """A random range in a target; sometimes one that goes past its end."""
     size = SIZES[target]
     length = chance.choice((8, 64, 64, chance.randint(1, 200), chance.randint(1, 4096)))
     if target == REGISTER:
@@ -386,7 +386,8 @@ def test_memory():
     blocks = ("register_file", "on_chip_memory", "local_memory", "axi_bursts", "axi_writer",
               "axi_reader", "memory_bounds", "memory_write", "memory_read", "memory")
     sources = ["weft_pkg.sv", "stream/fifo.sv", "stream/ram.sv", "stream/ram_fifo.sv", *(f"memory/{block}.sv" for block in blocks)]
-    # The program that an earlier run has built is named as a header of the C++ library, which it would hide.
+    # Remove the executable of an earlier run: its name equals that of a header of the C++ library, which it would
+    # shadow.
     for program in bench.BUILD.glob("memory*/memory"):
         program.unlink()
     bench.run("memory", sources, __file__, {"OnChipBytes": ON_CHIP_BYTES})

@@ -1,4 +1,5 @@
-"""write_merge: writes of two sources reach memory whole, each source's in order, and each is told when its own is visible."""
+"""write_merge: writes of two sources reach memory whole, each source's in order, and each source is notified when
+its writes are visible."""
 
 import cocotb
 from cocotb.triggers import FallingEdge, ReadOnly
@@ -27,7 +28,7 @@ async def two_sources(dut):
 
     commands = [list(of) for of in writes]
     data = [[beat for write in of for beat in beats_of(write)] for of in writes]
-    sent = [0] * SOURCES  # beats of commands that have been taken
+    sent = [0] * SOURCES  # beats of commands that have been accepted
     offered = {"command": [False] * SOURCES, "data": [False] * SOURCES}
     taken, stored, unwritten = [], [], []
     told = [0] * SOURCES
@@ -76,7 +77,7 @@ async def two_sources(dut):
     assert told == [300] * SOURCES and int(dut.idle_o.value)
     for source in range(SOURCES):
         assert [write for write in taken if write["address"] >> 40 == source] == writes[source]
-    # Beats come in the order of the commands.
+    # Beats arrive in the order of the commands.
     assert stored == [beat for write in taken for beat in beats_of(write)]
     turns = [write["address"] >> 40 for write in taken]
     assert all(len(set(turns[at : at + 12])) == 2 for at in range(0, 480, 12)), "one source has to wait for long"

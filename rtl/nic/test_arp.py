@@ -1,4 +1,5 @@
-"""arp: answers, learns as the soft NIC does, asks at most once a millisecond, forgets."""
+"""arp: replies to requests, learns neighbours as the soft NIC does, requests at most once a millisecond, and ages
+entries."""
 
 import cocotb
 from cocotb.triggers import FallingEdge, ReadOnly
@@ -35,7 +36,7 @@ class Neighbours(Bench):
         await self.send("frame", [{"_i": beat} for beat in beats(frame.ljust(60, b"\0"))])
 
     async def sent(self):
-        """Frames that have left since the last call."""
+        """Frames sent since the last call."""
         await self.idle()
         out = [Ether(frame) for frame in packets(beat for (beat,) in self.frames)]
         self.frames.clear()
@@ -116,7 +117,7 @@ async def an_entry_by_hand_stays(dut):
     assert len(await table.sent()) == 1
     await table.cycles(200)
     assert await table.lookup(PEER) == 0x1234
-    # Others of the same set do not push it out.
+    # Other neighbours of the same set do not replace it.
     for other in range(1, 12):
         await table.frame(request(sender=f"10.0.0.{2 + 16 * other}"))
     await table.idle()
@@ -152,7 +153,7 @@ async def a_full_set_gives_way_in_turn(dut):
 
 @cocotb.test()
 async def under_load(dut):
-    """Random frames, lookups and entries at once: what is known is never wrong."""
+    """Random frames, lookups and entries at once: a resolved address is never wrong."""
     table = Neighbours(dut, 7)
     await table.ready()
     table.rates["out"] = 0.4

@@ -1,4 +1,4 @@
-"""counters: every pulse is counted once, whatever else happens."""
+"""counters: every pulse is counted exactly once under all conditions."""
 
 import cocotb
 from cocotb.triggers import FallingEdge, ReadOnly

@@ -1,4 +1,4 @@
-"""datagram_transmit: frames as scapy composes them; unknown neighbours drop what is for them."""
+"""datagram_transmit: frames as scapy builds them; datagrams to unknown neighbours are dropped."""
 
 import cocotb
 from cocotb.triggers import FallingEdge, ReadOnly
@@ -19,7 +19,7 @@ class Sender(Bench):
         cocotb.start_soon(self._answer(answer_rate))
 
     async def _answer(self, rate):
-        """The neighbour table."""
+        """Model of the neighbour table."""
         dut = self.dut
         while True:
             dut.lookup_ready_i.value = 1
@@ -42,7 +42,7 @@ class Sender(Bench):
             dut.result_valid_i.value = 0
 
     async def send_all(self, datagrams, rate=1.0):
-        """(payload, destination, port, source port, tag or None), each."""
+        """Sends datagrams, each given as (payload, destination, port, source port, tag or None)."""
         headers = [
             {
                 "_i": pack(
@@ -106,7 +106,7 @@ async def drops_for_unknown_neighbours(dut):
 async def a_checksum_of_zero_is_sent_as_ones(dut):
     sender = Sender(dut, 3)
     await sender.ready()
-    # Of all words one makes the sum all ones.
+    # Exactly one 16-bit word makes the sum all ones, so that the checksum would be zero.
     payload = None
     frame = Ether(bytes(Ether() / IP(src=ADDRESS, dst=PEER) / UDP(sport=2, dport=1) / bytes(2)))
     for word in (frame[UDP].chksum,):

@@ -1,4 +1,4 @@
-"""frame_services: each class of frames comes to its block, and a datagram finds its neighbour by ARP."""
+"""frame_services: each class of frames reaches its block, and the neighbour of a datagram is resolved by ARP."""
 
 import cocotb
 from scapy.layers.inet import ICMP, IP, UDP
@@ -20,7 +20,7 @@ class Services(Bench):
         self.host = self.take("host", ["_o"], 0.7)
 
     async def frames(self, frames):
-        """(class, frame) each; the time stamp is the frame's place."""
+        """Sends frames, each given as (class, frame). The time stamp is the index of the frame."""
         items = [
             {"_i": beat, "_class_i": constant(kind), "_timestamp_i": index}
             for index, (kind, frame) in enumerate(frames)

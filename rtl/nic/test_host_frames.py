@@ -1,4 +1,5 @@
-"""host_frames, and with it frame_buffer: whole frames in order in both directions; a slow host loses frames, not more."""
+"""host_frames and its frame_buffer: whole frames in order in both directions; a slow host loses frames and stalls
+nothing."""
 
 import cocotb
 
@@ -49,7 +50,7 @@ async def a_slow_host_loses_whole_frames(dut):
     host.rates["to_host"] = 1.0
     await host.idle()
     assert packets(beat for beat, _, _ in host.up) == frames[:kept]
-    # Many short ones: entries run out before beats do.
+    # Many short frames use up the entries before the beats.
     host.rates["to_host"] = 0.0
     await host.cycles(2)
     await host.send("frame", host.items([bytes(60)] * 80))

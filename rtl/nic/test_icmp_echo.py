@@ -1,4 +1,4 @@
-"""icmp_echo: answers as scapy would compute them, byte for byte."""
+"""icmp_echo: replies as scapy computes them, byte for byte."""
 
 import cocotb
 from scapy.layers.inet import ICMP, IP
@@ -65,7 +65,7 @@ async def under_load(dut):
 
 @cocotb.test()
 async def checksums_at_the_ends_of_their_range(dut):
-    """Sums that carry, or whose answers come out as 0 or 0xffff."""
+    """Sums with carries, and replies whose checksums are 0 or 0xffff."""
     chance = Bench(dut, 4).chance
     frames = []
     for word in (0x0000, 0x0001, 0xF7FE, 0xF7FF, 0xF800, 0xFFFE, 0xFFFF):

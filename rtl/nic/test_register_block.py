@@ -1,4 +1,4 @@
-"""register_block: what the driver writes comes out as streams; addresses are those of the C header."""
+"""register_block: writes of the driver appear as streams; the addresses are those of the C header."""
 
 import cocotb
 from cocotb.triggers import FallingEdge, ReadOnly
@@ -182,7 +182,7 @@ async def controls_and_waits_for_the_answer(dut):
     assert int(dut.control_valid_o.value)
     await registers.pulse("control_ready_i")
     assert not int(dut.control_valid_o.value) and await registers.busy("control")
-    # A second command while the first is under way is ignored.
+    # A second command while the first is in progress is ignored.
     await registers.write("control.command", GO | 301)
     assert not int(dut.control_valid_o.value)
     await registers.pulse("control_done_i")
@@ -206,7 +206,7 @@ async def enters_neighbours_and_sockets(dut):
         await registers.write("socket", GO | 1 << 28 | 5 << 24 | 130 << 16 | 4793)
         assert unpack("socket_entry_t", dut.socket_o.value) == dict(valid=1, port=4793, slot=5, socket=130)
         dut.socket_refused_i.value = refused
-        # The table answers in the cycle in which it takes.
+        # The table answers in the cycle in which it accepts.
         dut.socket_done_i.value = 1
         await registers.pulse("socket_ready_i")
         dut.socket_done_i.value = 0

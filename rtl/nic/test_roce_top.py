@@ -1,6 +1,6 @@
-"""roce_top: one queue pair of the card sends to another through the MAC, driven as a host drives it.
+"""roce_top: one queue pair of the card sends to another through the MAC, driven as a host would.
 
-The host, the memories and the MAC are cocotbext-axi's, so the signals are held to AXI by code that is not the project's.
+Host, memories and MAC are models of cocotbext-axi, so independent code checks that the signals conform to AXI.
 """
 
 import pathlib
@@ -29,14 +29,14 @@ RTL = pathlib.Path(__file__).parents[1]
 SIZES = {"WEFT_QUEUE_PAIRS": 16, "WEFT_REGIONS": 16}
 HARDWARE = 0x0200_0000_0001
 ADDRESS = 0x0A00_0001
-KEY = 0x0C00_0003  # of the region with index 3, whose low bits these are
+KEY = 0x0C00_0003  # of the region with index 3, which is in the key's low bits
 DOMAIN = 7
-# A queue pair's number ends in its index, and the lowest numbers are the specification's own.
+# A queue pair's number has the index in its low bits. The specification reserves the lowest numbers.
 NUMBERS = 0x100
 GO = 1 << 31
 ALL_ACCESS = 15
 HOST = 3
-# In the host's memory.
+# Addresses in the host's memory.
 POSTS, COMPLETIONS, DATA = 0x0_1000, 0x0_2000, 0x1_0000
 POST_SIZE, COMPLETION_SIZE = 3, 2
 BUSY = {"queue_pair": 1, "region": 2, "control": 3}
@@ -45,7 +45,7 @@ Completion = namedtuple("Completion", "id bytes immediate qp status opcode has_i
 
 
 class Host:
-    """A host with the card on its bus, whose MAC gives back what it sends."""
+    """A host with the card on its bus. The card's MAC is looped back."""
 
     def __init__(self, dut):
         self.dut = dut
@@ -66,7 +66,7 @@ class Host:
         self.dut.rst_n.value = 0
         await self.cycles(3)
         self.dut.rst_n.value = 1
-        # The tables are cleared, an entry a cycle.
+        # Meanwhile the tables are cleared, one entry a cycle.
         await self.cycles(100)
         cocotb.start_soon(self._loop())
         await self.write("hardware_low", HARDWARE & 0xFFFF_FFFF)
@@ -109,8 +109,8 @@ class Host:
         )
 
     async def connect(self, own, peer):
-        """Brings queue pair `own` to RTS, with `peer` of this card at the other end."""
-        # 1,024 bytes a packet, four READs or atomics at a time, no time-out.
+        """Brings queue pair `own` to RTS, connected to queue pair `peer` of the same card."""
+        # A path MTU of 1,024 bytes, four READs or atomics at a time, no time-out.
         attributes = 3 | 4 << 3 | 4 << 8 | 7 << 23 | 7 << 26
         await self.mailbox(
             "queue_pair",
@@ -123,7 +123,7 @@ class Host:
             attributes=attributes,
             command=GO,
         )
-        # Reset, INIT with the peer's access, RTR and RTS with the first PSN.
+        # Reset, INIT with the peer's access rights, RTR and RTS with the first PSN.
         for operation, argument in ((0, 0), (1, ALL_ACCESS), (2, 100), (3, 100)):
             await self.mailbox("control", argument=argument, command=own | operation << 16 | GO)
 
@@ -154,7 +154,7 @@ class Host:
         await self.write("queues.post_produced", self.produced & 0xFFFF)
 
     async def completion(self):
-        """The next completion, found by its phase, as a driver finds it in its cache."""
+        """The next completion, detected by its phase, as a driver polls it in its cache."""
         at = COMPLETIONS + 64 * (self.consumed % (1 << COMPLETION_SIZE))
         phase = ~(self.consumed >> COMPLETION_SIZE) & 1
         for _ in range(5_000):
@@ -243,7 +243,7 @@ async def a_receive_says_what_came(dut):
 
 @cocotb.test()
 async def queues_wrap_and_wait_for_the_host(dut):
-    """Three times as many requests as the post queue has entries, and completions that are taken late."""
+    """Three times as many requests as the post queue has entries, and completions that the host consumes late."""
     host = await connected(dut)
     host.memory.write(DATA, bytes(range(256)))
     poster = cocotb.start_soon(
@@ -277,7 +277,7 @@ async def wrong_entries_complete_and_a_wrong_doorbell_stops_the_queue(dut):
     assert await host.read("queues.status") == 0b011, "running, overrun"
     assert await host.read("queues.post_consumed") == 3, "nothing of it is fetched"
 
-    # They begin anew.
+    # The queues are enabled again.
     await host.disable()
     await host.enable()
     assert await host.read("queues.status") == 0b001

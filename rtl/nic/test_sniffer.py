@@ -1,4 +1,5 @@
-"""sniffer: scapy reads what comes out behind the blocks that software writes; and no frame is changed, delayed or missed."""
+"""sniffer: scapy reads its output behind the blocks that software writes; no frame on the wire is changed, delayed
+or missed."""
 
 import io
 import struct
@@ -22,14 +23,14 @@ def block(kind, body):
     return struct.pack("<II", kind, len(body) + 12) + body + struct.pack("<I", len(body) + 12)
 
 
-# What software writes once: a section and two interfaces, Ethernet, nanoseconds.
+# The blocks that software writes once: a section and two Ethernet interfaces with nanosecond time stamps.
 PROLOGUE = block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1)) + 2 * block(
     1, struct.pack("<HHI", 1, 0, 0) + option(9, b"\x09") + option(0, b"")
 )
 
 
 def enhanced(interface, cycles, frame, snap):
-    """What the soft NIC's captures would hold."""
+    """The block that the soft NIC's capture would hold."""
     part = frame[:snap] if snap else frame
     stamp = 4 * cycles
     body = struct.pack("<IIIII", interface, stamp >> 32, stamp & 0xFFFFFFFF, len(part), len(frame))
@@ -51,7 +52,7 @@ class Tap(Bench):
         self.blocks = self.take("out", ["_o"], rate)
 
     async def passes(self, side, frames, rate=1.0):
-        """Lets frames pass; returns (cycle of the first beat, frame)."""
+        """Sends frames past the tap. Returns (cycle of the first beat, frame) for each."""
         passed = []
         valid, data = getattr(self.dut, f"{side}_valid_i"), getattr(self.dut, f"{side}_i")
         for frame in frames:

@@ -1,4 +1,4 @@
-"""transmit_merge: whole frames, each source in order, fair turns, padding, and stamps of marked datagrams."""
+"""transmit_merge: whole frames, each source in order, round-robin, padding, and time stamps of marked datagrams."""
 
 import cocotb
 from cocotb.triggers import FallingEdge, ReadOnly
@@ -17,7 +17,7 @@ class Merge(Bench):
         cocotb.start_soon(self._mac(rate))
 
     async def _mac(self, rate):
-        """Takes (when the first beat left, bytes) of each frame."""
+        """Receives frames, recorded as (cycle of the first beat, bytes)."""
         dut = self.dut
         data, first = b"", None
         while True:

@@ -1,4 +1,4 @@
-"""udp_sockets: each datagram goes to who has opened its port, whole and in order, or to the host."""
+"""udp_sockets: each datagram goes whole and in order to the engine that opened its port, or to the host."""
 
 import cocotb
 from cocotb.triggers import FallingEdge, ReadOnly
@@ -28,7 +28,7 @@ class Sockets(Bench):
         self.payload = self.take("payload", ["_o"], rate)
 
     async def enter(self, port, slot=0, socket=0, valid=1):
-        """Opens or closes a port; whether the table took it."""
+        """Opens or closes a port. Returns whether the table accepted it."""
         dut = self.dut
         dut.entry_valid_i.value = 1
         dut.entry_i.value = pack("socket_entry_t", valid=valid, port=port, slot=slot, socket=socket)
@@ -95,7 +95,7 @@ async def a_closed_port_is_the_hosts(dut):
     sockets = Sockets(dut, 2)
     await sockets.ready()
     await sockets.enter(4000, slot=1, socket=1)
-    await sockets.enter(4000, slot=2, socket=2)  # again: replaces
+    await sockets.enter(4000, slot=2, socket=2)  # opened again: replaces the entry
     await sockets.enter(4001, slot=1, socket=3)
     await sockets.enter(4001, valid=0)
     await sockets.enter(4002, valid=0)  # was not open

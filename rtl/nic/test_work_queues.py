@@ -1,4 +1,4 @@
-"""work_queues: posts and completions through rings in the host's memory: around their ends, with errors and with pauses."""
+"""work_queues: posts and completions through rings in the host's memory, with wrap-around, errors and stalls."""
 
 import cocotb
 from cocotb.triggers import FallingEdge, ReadOnly
@@ -9,15 +9,15 @@ from streams import Bench
 from structs import constant, pack, unpack
 
 POSTS, COMPLETIONS = 0x1_0000, 0x2_0000
-POST_SIZE, COMPLETION_SIZE = 5, 3  # log2 of the entries
+POST_SIZE, COMPLETION_SIZE = 5, 3  # log2 of the number of entries
 ENTRY = 64
 RECEIVE = constant("PostedReceive")
-# In cycles, as the block's header says.
+# Latencies in cycles, as in the block's header.
 DOORBELL_TO_ADDRESS, DATA_TO_POST, COMPLETION_TO_ADDRESS = 2, 2, 2
 
 
 class Queues(Bench):
-    """The block, the host's memory behind it, and the host's counts."""
+    """The block, a model of the host's memory, and the host's counters."""
 
     async def ready(self, latency=(1, 40), ready=0.7, rate=1.0):
         self.memory = AxiSlave(self.dut, "", 0x3_0000, self.chance, self, latency, ready)
@@ -69,7 +69,7 @@ class Queues(Bench):
         self.set(post_produced=produced & 0xFFFF)
 
     def completed(self):
-        """The entries that are new, which the host consumes."""
+        """Consumes and returns the new completion entries."""
         entries = []
         while True:
             consumed = self.registers["completion_consumed"]
@@ -152,7 +152,7 @@ async def more_than_the_ring_has_stops_the_fetching(dut):
     assert queues.requests == [] and queues.memory.bursts["ar"] == 0
 
 
-# The card takes requests at once, rarely, or not until the error has come.
+# The card accepts requests at once, rarely, or not until the error has occurred.
 @cocotb.test()
 @cocotb.parametrize(rate=[1.0, 0.1, 0.0])
 async def nothing_is_posted_behind_an_error(dut, rate):
@@ -166,7 +166,7 @@ async def nothing_is_posted_behind_an_error(dut, rate):
     await queues.cycles(300)
     posted = [unpack("work_request_t", packed)["id"] for (packed,) in queues.requests]
     assert posted == list(range(queues.reading("post_consumed"))) and 1 <= len(posted) <= faulty, posted
-    # Completions go on, and all begins anew when the queues are enabled again.
+    # Completions continue, and everything restarts when the queues are enabled again.
     await queues.send("completion", [{"_i": pack("completion_t", id=77)}])
     await queues.until(lambda: queues.reading("completion_produced") == 1)
     assert [entry["id"] for entry in queues.completed()] == [77]
@@ -199,7 +199,7 @@ async def latencies_are_those_of_the_header(dut):
     await queues.ready(latency=(1, 1), ready=1)
     await queues.cycles(5)
     queues.post(request(1))
-    # The registers change between two edges, so the first that they are there for is the next.
+    # The registers change between two clock edges, so the next edge is the first that sees them.
     rung = queues.now + 1
     await queues.until(lambda: queues.requests)
     assert queues.first("ar_valid_o") - rung == DOORBELL_TO_ADDRESS

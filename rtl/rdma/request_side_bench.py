@@ -1,4 +1,4 @@
-"""What surrounds request_side in its tests: table, region check, placement, driver, wire."""
+"""Models of everything around request_side in its tests: table, region check, placement, driver, wire."""
 
 import random
 from collections import Counter, deque
@@ -42,7 +42,7 @@ def attributes(number, **changes):
 
 
 class Bench:
-    """Drives every port on the falling edge and looks at all outputs before the rising one."""
+    """Drives every port on the falling edge and samples all outputs before the rising one."""
 
     def __init__(self, dut, seed=1, stall=0.0):
         self.dut = dut
@@ -86,7 +86,7 @@ class Bench:
         self.valids = {}
 
     def offer(self, name, queue, struct):
-        """Offers the first of a queue; once offered it stays."""
+        """Offers the first element of a queue; an offer stays until accepted."""
         held = self.valids.get(name, False)
         valid = bool(queue) and (held or self.chance.random() >= self.stall)
         if valid != held or name not in self.valids:
@@ -207,7 +207,7 @@ class Bench:
         )
 
     async def settle(self, limit=20_000):
-        """Runs until nothing moves."""
+        """Runs until nothing is in progress."""
         for _ in range(limit):
             await self.cycle()
             if not self.busy():
@@ -215,14 +215,14 @@ class Bench:
         raise AssertionError("it does not come to rest")
 
     async def pass_time(self):
-        """Jumps to the earliest deadline; says whether there is one."""
+        """Advances the time to the earliest deadline. Returns whether there is one."""
         if not int(self.dut.armed_o.value):
             return False
         while not int(self.dut.earliest_valid_o.value):
             await self.cycle()
         earliest = int(self.dut.earliest_o.value)
         self.jump = max(0, earliest - self.now)
-        # The scanner needs a round to find it.
+        # The scanner needs a round to find the expired deadline.
         for _ in range(QUEUE_PAIRS + 8):
             await self.cycle()
         return True

@@ -1,4 +1,4 @@
-"""The responder as crates/rdma/src/queue_pair/responder writes it, with sequence numbers of 64 bits, for comparison."""
+"""Reference model of the responder, after crates/rdma/src/queue_pair/responder, with 64-bit sequence numbers."""
 
 from collections import deque
 from dataclasses import dataclass, field
@@ -38,7 +38,7 @@ class Region:
 
 
 def check(regions, remote, key, domain, address, length, needs):
-    """The verdict, and the region if it is known."""
+    """The verdict of the region check, and the region if the key is known."""
     region = regions.get(key % constant("Regions"))
     if region is None or (region.rkey if remote else region.lkey) != key:
         return KEY, None
@@ -64,7 +64,7 @@ class QueuePair:
     dropped: int = 0
     saved: list = field(default_factory=list)
     resource: int = 0
-    # READs and atomics whose first response is due.
+    # READs and atomics whose first response has not been sent.
     waiting: int = 0
 
 
@@ -98,7 +98,7 @@ class Model:
     def count(self, name, by=1):
         self.events[name] = self.events.get(name, 0) + by
 
-    # Changes of state. Each returns the verdicts that follow.
+    # Changes of state. Each returns the verdicts that it causes.
 
     def control(self, index, operation, argument):
         pair = self.pair(index)
@@ -142,7 +142,7 @@ class Model:
     # Packets.
 
     def header(self, header, regions):
-        """The packet's verdict, and those of the flushes behind it."""
+        """Processes a packet. Returns its verdict, and those of receive requests that it flushes."""
         self.count("rcvd_pkts")
         index = header["destination_qp"] % constant("QueuePairs")
         self.verdict = {"packet": 1, "qp": index, "place": "PlaceNothing"}
@@ -225,7 +225,8 @@ class Model:
         self.count("duplicate_request")
         kind = OPCODES[header["opcode"]][0]
         if kind in ("send", "write"):
-            # Not up to a READ or atomic of which the requester, which is still before it, cannot have the response.
+            # The acknowledgement must not reach a READ or atomic behind the duplicate, whose response the requester
+            # cannot have yet.
             behind = min((saved["first"] for saved in pair.saved if saved["first"] > sequence), default=pair.expected)
             self.answer("AnswerAcknowledge", behind - 1, duplicate=1, syndrome=constant("SyndromeAck"))
             return
@@ -253,7 +254,7 @@ class Model:
         self.answer(answer, sequence, duplicate=1, syndrome=constant("SyndromeAck"), **fields)
         return None
 
-    # Carrying out one packet whose turn it is.
+    # Executing a packet that has the expected PSN.
 
     def carry_out(self, header, place):
         kind, position, _ = OPCODES[header["opcode"]]

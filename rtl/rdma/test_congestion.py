@@ -1,4 +1,4 @@
-"""congestion: the windows of the soft transport's two policies."""
+"""congestion: the windows under the soft transport's two policies."""
 
 import random
 
@@ -21,7 +21,7 @@ class AdditiveIncrease:
         if mark:
             self.shrink(self.window // 2)
         self.acknowledged += packets
-        # Of what is acknowledged at once two steps count, the rest with the next event.
+        # One event lets the window grow by at most two steps; the rest counts with the next event.
         for _ in range(2):
             if self.acknowledged >= self.window:
                 self.acknowledged -= self.window
@@ -40,7 +40,7 @@ async def grows_by_one_a_window_and_shrinks_on_loss(dut):
     grown = 0
     for step in range(3_000):
         loss = chance.random() < 0.03
-        # The requester has no more outstanding than the window was.
+        # The requester has at most the previous window outstanding.
         event = dict(
             mark=int(chance.random() < 0.03),
             packets=chance.randrange(model.window + 1) if chance.random() < 0.9 else chance.randrange(LIMIT + 1),

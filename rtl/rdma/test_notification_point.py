@@ -1,4 +1,5 @@
-"""notification_point: the first marked packet raises a notification at once, and a queue pair one in each interval."""
+"""notification_point: a marked packet triggers a notification at once, but at most one in each interval and queue
+pair."""
 
 import random
 
@@ -35,7 +36,8 @@ async def start(dut):
 async def tells_once_in_an_interval(dut):
     await start(dut)
     chance = random.Random(3)
-    # By queue pair: the cycle of the last notification, and of the first marked packet that still has to raise one.
+    # For each queue pair: the cycle of the last notification, and of the first marked packet that must still trigger
+    # one.
     told, owed, count = {}, {}, 0
     for now in range(10_000, 30_000):
         dut.now_i.value = now
@@ -49,7 +51,7 @@ async def tells_once_in_an_interval(dut):
         await FallingEdge(dut.clk_i)
         if int(dut.notify_valid_o.value):
             qp = int(dut.notify_o.value)
-            # Times are compared when a packet is looked at, a few cycles before its notification.
+            # The block compares times when it processes a packet, a few cycles before the notification.
             assert now - told.get(qp, -INTERVAL) >= INTERVAL - 12, (now, qp)
             told[qp] = now
             owed.pop(qp, None)

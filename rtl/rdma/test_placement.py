@@ -1,4 +1,5 @@
-"""placement: what lands in memory, and who hears of it when, against a model that does one packet at a time."""
+"""placement: the contents of memory, and the order and time of consequences, against a model that processes one
+packet at a time."""
 
 import random
 from collections import deque
@@ -45,7 +46,7 @@ class Bench:
         self.verdicts = {"responder": deque(), "requester": deque()}
         self.order = deque()
         self.frames = deque()
-        # The model, one packet at a time, and what is visible.
+        # Memory according to the model, and the part of it that is visible.
         self.model = [bytearray(MEMORY_BYTES) for _ in range(4)]
         self.visible = [bytearray(MEMORY_BYTES) for _ in range(4)]
         self.kept = {}
@@ -103,7 +104,7 @@ class Bench:
             if chance.random() < 0.6:
                 consequence["answer"] = {"kind": chance.choice((ACKNOWLEDGE, 2, 3)), "psn": chance.getrandbits(24),
                                          "length": chance.getrandbits(32)}
-            # Undefined where nothing ends.
+            # Undefined values where no request completes.
             consequence["completion"] = {"qp": qp, "id": chance.getrandbits(64), "bytes": chance.getrandbits(32)}
         kind = chance.random()
         target = chance.randrange(4)
@@ -202,7 +203,7 @@ class Bench:
         self.consequences.append({"qp": consequence["qp"], "due": due, "write": write, "snoops": self.snoop_count})
 
     def head(self, name):
-        """The consequence whose turn it is."""
+        """The next consequence."""
         while not self.consequences[0]["due"]:
             self.consequences.popleft()
         entry = self.consequences[0]

@@ -1,4 +1,4 @@
-"""queue_pair_table: every port reads what was written last before, and nothing after reset."""
+"""queue_pair_table: every port reads the last write of an earlier cycle, and number 0 after reset."""
 
 import random
 
@@ -28,7 +28,7 @@ async def start(dut):
 
 
 async def cycle(dut, write=None, reads=(None,) * PORTS):
-    """One cycle; returns the outputs of all ports after it."""
+    """Runs one cycle. Returns the outputs of all ports after it."""
     dut.write_i.value = int(write is not None)
     if write is not None:
         dut.write_index_i.value, dut.write_data_i.value = write

@@ -1,4 +1,4 @@
-"""rate_control: who is not limited passes, who is sends at its rate, and everybody comes back."""
+"""rate_control: unlimited queue pairs pass, limited ones send at their rate, and all of them recover."""
 
 import cocotb
 from cocotb.clock import Clock
@@ -15,7 +15,7 @@ FRAMING = 82
 
 
 def cut(notifications):
-    """The rate after so many notifications at once."""
+    """The rate after this many notifications in a row."""
     rate, alpha = LINE_RATE, 0xFFFF
     for _ in range(notifications):
         rate = max(819, rate - (rate * alpha >> 17))
@@ -24,14 +24,14 @@ def cut(notifications):
 
 
 class Surroundings:
-    """A scheduler whose queue pairs always have something to send, and a requester of eight stages."""
+    """A scheduler whose queue pairs always have packets to send, and a requester of eight stages."""
 
     def __init__(self, dut):
         self.dut = dut
         self.now = 0
         self.line = []
         self.pipe = []
-        # The packets of each queue pair: cycle and words.
+        # The packets sent by each queue pair, as (cycle, words).
         self.sent = {}
         self.words = 256
 
@@ -66,7 +66,7 @@ class Surroundings:
         turn = self.line[0] if self.line else None
         dut.turn_valid_i.value = int(turn is not None)
         dut.turn_i.value = turn or 0
-        # What a turn has led to comes out eight cycles later, and the queue pair wants its next turn.
+        # The packet of a turn comes out eight cycles later, and then the queue pair requests its next turn.
         done = self.pipe.pop(0) if self.pipe and self.pipe[0][0] <= self.now else None
         dut.sent_i.value = int(done is not None)
         if done:
@@ -98,7 +98,7 @@ async def who_is_not_limited_passes_at_once(dut):
     for qp in range(8):
         s.activate(qp)
     await s.run(800)
-    # A turn every cycle but those that the pipeline's eight stages leave.
+    # A turn every cycle, except for the eight cycles that a queue pair spends in the pipeline.
     assert sum(len(sent) for sent in s.sent.values()) > 700
     assert not int(dut.armed_o.value)
 
@@ -122,7 +122,7 @@ async def limited_queue_pairs_send_at_their_rates(dut):
         slack = 4 * packet + cut(times) * BURST * 4 / 65_536
         sent = s.bytes_since(qp, begin)
         assert abs(sent - due) <= slack, (qp, sent, due, slack)
-    # The one that is not limited is not held up.
+    # The unlimited queue pair is not slowed down.
     assert len(s.sent[1]) > 900
 
 
@@ -134,9 +134,9 @@ async def a_limited_queue_pair_recovers(dut):
     await s.cycle(notify=2)
     await s.run(100)
     assert int(dut.armed_o.value)
-    # 19 periods bring a queue pair that was told once back; see the script `rate_limited` of the soft transport.
+    # A queue pair recovers from one notification in 19 periods; see the script `rate_limited` of the soft transport.
     for period in range(25):
-        # In a round of the ring nothing is armed for a moment.
+        # During a round of the ring, no deadline is armed for a few cycles.
         armed = 0
         for _ in range(100):
             await s.cycle()
@@ -183,7 +183,7 @@ async def the_clock_may_jump_to_the_earliest_deadline(dut):
             assert s.now < earliest <= s.now + PERIOD, (s.now, earliest)
             jumps.append(earliest - s.now)
             s.now = earliest - 1
-    # It sends as before: one packet whenever it is due.
+    # The rate is unchanged: one packet whenever one is due.
     assert len(jumps) > 50 and max(jumps) > 100
     due = cut(6) * s.now * 4 / 65_536
     sent = s.bytes_since(3, 0)

@@ -1,4 +1,4 @@
-"""rate_machine: the bits that the soft transport's rate machine computes, event by event."""
+"""rate_machine: equals the soft transport's rate machine bit by bit, event by event."""
 
 import pathlib
 
@@ -35,7 +35,7 @@ async def every_event_of_the_vectors(dut):
             state["bytes"] = numbers[0]
             continue
         sent, *expected, expected_time = numbers
-        # What a state at the line rate holds besides does not matter.
+        # At the line rate the other fields are ignored.
         if state["current"] == LINE_RATE:
             state = dict(fresh)
         dut.event_i.value = PACKAGE.constants[events[word]]

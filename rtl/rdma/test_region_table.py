@@ -1,4 +1,4 @@
-"""region_table: every rule of an access, at its edge, and the moment from which changes count."""
+"""region_table: every rule of an access check, at its limits, and the cycle from which changes apply."""
 
 import random
 
@@ -21,7 +21,7 @@ LOCAL_WRITE, REMOTE_WRITE, REMOTE_READ, REMOTE_ATOMIC = 1, 2, 4, 8
 
 
 class Table:
-    """Drives the table and keeps a model of it: each answer is compared three cycles after its request."""
+    """Drives the table and compares each answer, three cycles after its request, with a model."""
 
     def __init__(self, dut):
         self.dut = dut
@@ -57,7 +57,7 @@ class Table:
         return FORBIDDEN if request["needs"] & ~region["access"] else GRANTED
 
     async def cycle(self, requests=(), write=None, permission=None):
-        """One cycle. Returns whether the write was accepted."""
+        """Runs one cycle. Returns whether the write was accepted."""
         dut = self.dut
         dut.write_i.value = int(write is not None)
         if write:
@@ -149,7 +149,7 @@ async def key_domain_bounds_and_permission_are_all_checked(dut):
         await table.expect(DOMAIN, request(it, domain=4), port)
         await table.expect(FORBIDDEN, request(it, needs=REMOTE_READ), port)
         await table.expect(FORBIDDEN, request(it, needs=REMOTE_READ | REMOTE_WRITE), port)
-        # The first that applies.
+        # If several checks fail, the first one is reported.
         await table.expect(UNKNOWN, request(it, key=it["lkey"], domain=4, bytes=0x101, needs=15), port)
         await table.expect(DOMAIN, request(it, domain=4, bytes=0x101, needs=15), port)
         await table.expect(BOUNDS, request(it, bytes=0x101, needs=15), port)
@@ -205,14 +205,14 @@ async def a_change_of_permission_counts_from_the_next_cycle_on(dut):
     await table.cycle(write=(5, it))
     await table.cycle(write=(6, other))
     same = [request(it)] * PORTS
-    # Granted in the cycle of the change, forbidden in the next, on every port; and back.
+    # Granted in the cycle of the change, and forbidden in the next, on every port; and the reverse.
     await table.cycle(same, permission=(5, REMOTE_READ))
     assert {verdict for _, _, verdict, _ in table.due} == {GRANTED}
     await table.cycle(same)
     assert {verdict for _, _, verdict, _ in table.due[-PORTS:]} == {FORBIDDEN}
     await table.cycle(same, permission=(5, REMOTE_WRITE))
     await table.cycle(same)
-    # A write waits for a change, and then brings its own permission.
+    # A write of a region waits for a change of access rights; it then sets its own rights.
     assert not await table.cycle(same, write=(5, region(5, access=REMOTE_READ)), permission=(6, 0))
     assert await table.cycle([request(other)] * PORTS, write=(5, region(5, access=REMOTE_READ)))
     await table.cycle(same)

@@ -1,4 +1,4 @@
-"""request_side: the golden conversations of the soft transport, and random traffic against a model of the peer."""
+"""request_side: the golden scripts of the soft transport, and random traffic against a model of the peer."""
 
 import itertools
 import os
@@ -13,7 +13,7 @@ import bench
 from request_side_bench import EVENTS, LKEY, Bench, Region
 from structs import constant
 
-# In the environment: the module was built with a small window that grows and shrinks.
+# Set in the environment: the module was built with a small window under additive increase, multiplicative decrease.
 SMALL_WINDOW = "WEFT_SMALL_WINDOW"
 SCRIPTS = pathlib.Path(__file__).parents[2] / "crates/rdma/tests/scripts"
 SOURCES = [
@@ -57,7 +57,7 @@ MTUS = {256: 1, 512: 2, 1024: 3, 2048: 4, 4096: 5}
 
 
 def describe(packet):
-    """A packet in one line, as the scripts print it."""
+    """A packet as one line, in the format of the scripts."""
     line = f"{OPCODES[packet['opcode']]} psn={packet['psn']}"
     name = OPCODES[packet["opcode"]]
     if packet["acknowledge_request"]:
@@ -89,7 +89,7 @@ def describe_completion(completion):
 
 
 class Script:
-    """Plays side A of a script: side B is what the script says that it answered."""
+    """Replays side A of a script; the answers of side B are taken from the script."""
 
     def __init__(self, name, bench_):
         self.lines = (SCRIPTS / f"{name}.txt").read_text().splitlines()
@@ -120,7 +120,7 @@ class Script:
         elif verb == "counters" and side == "A":
             expected = {name: int(value) for name, value in (line.split() for line in output)}
             expected = {name: value for name, value in expected.items() if name in EVENTS}
-            # The script's receive queue is the responder's, and so are its refusals.
+            # Counters of the receive queue and of refusals are the responder's.
             assert expected == dict(self.bench.counters), (expected, self.bench.counters)
         elif verb == "state":
             state, psn, queued = re.match(r"A is in (\w+), sends psn (\d+) next, .* (\d+) work", output[0]).groups()
@@ -188,7 +188,7 @@ class Script:
         )
 
     async def expect(self, output):
-        """Completions that follow from a post at once."""
+        """Checks the completions that follow directly from a post."""
         expected = [line[2:] for line in output if line.startswith("A completes")]
         if not expected:
             return
@@ -197,7 +197,7 @@ class Script:
         self.bench.completions.clear()
 
     def answer(self, words):
-        """The header of a response of B."""
+        """The header of a response of side B."""
         values = dict(word.split("=") for word in words if "=" in word)
         psn = int(values["psn"])
         more = {}
@@ -241,7 +241,7 @@ class Script:
                             (late.append if remark == "(delayed)" else self.answer)(words)
                 for words in late:
                     self.answer(words)
-                # What has been sent so far was not caused by these answers.
+                # Packets sent before these answers were not caused by them.
                 self.check(sent)
                 await dut.settle()
             elif key == "pass":
@@ -253,7 +253,7 @@ class Script:
         await dut.settle()
         self.check(sent)
         self.bench.transmitted.clear()
-        # Completions of receive requests are the responder's.
+        # Completions of receive requests come from the responder.
         completed = [line for line in completed if "Receive" not in line]
         actual = [describe_completion(completion) for completion in dut.completions]
         receive = [line for line in completed if line not in actual]
@@ -290,18 +290,18 @@ HOST, CARD = LKEY, LKEY + 1
 
 
 def after(a, b):
-    """How far a lies behind b in the circle of PSNs: negative if before."""
+    """Distance from PSN b to PSN a; negative if a precedes b."""
     return ((a - b + (1 << 23)) & MASK) - (1 << 23)
 
 
 class Peer:
-    """One queue pair's other end, and what is known of the requests that were posted."""
+    """The other end of a queue pair, and a record of the requests that were posted."""
 
     def __init__(self, surroundings, chance, qp, psn, mtu):
         self.bench, self.chance, self.qp, self.mtu = surroundings, chance, qp, mtu
         self.expected = self.next = psn
         self.reported = self.waiting = False
-        # Behind a SEND that it has refused for now it tells of the gap, too, as Linux's soft RoCE does.
+        # After an RNR NAK of a SEND this peer also reports the gap that it leaves, as Linux's soft RoCE does.
         self.talkative = chance.random() < 0.5
         self.requests, self.packets, self.sent = [], {}, set()
         self.outcomes, self.placed = {}, {}
@@ -349,7 +349,7 @@ class Peer:
         return len(self.requests) - (self.completed[-1] + 1 if self.completed else 0)
 
     def check(self, packet):
-        """A packet must be exactly what the request with this PSN asks for."""
+        """Checks that a packet is exactly the one that the request with this PSN requires."""
         psn = packet["psn"]
         request, number = self.packets[psn]
         assert request["lkey"] in (HOST, CARD), "a request without memory is not sent"
@@ -428,7 +428,7 @@ class Peer:
             self.outcomes[psn] = self.chance.getrandbits(64)
             self.answer(0x12, psn, swap_or_add=self.outcomes[psn])
         elif packet["acknowledge_request"]:
-            # A later acknowledgement takes the place of an earlier one that is still waiting.
+            # A later acknowledgement replaces an earlier one that has not been sent.
             if self.outgoing and self.outgoing[-1][0] == 0x11 and self.outgoing[-1][2].get("syndrome") == 0x1F:
                 self.outgoing.pop()
             self.answer(0x11, psn, syndrome=0x1F)
@@ -444,7 +444,7 @@ class Peer:
         self.outgoing.append((opcode, psn, values))
 
     def place(self, header, verdict):
-        """A verdict about an answer of this peer: data goes where it belongs."""
+        """Processes a verdict about an answer of this peer: moves data to its destination."""
         advance = verdict["consequence"]["advance"]
         if verdict["place"]:
             assert verdict["place"] == 1
@@ -485,7 +485,7 @@ class Peer:
 
 
 class Wire:
-    """Carries packets between request_side and its peers, loses some of both."""
+    """Transfers packets between request_side and its peers, and loses some in both directions."""
 
     def __init__(self, surroundings, peers, chance):
         self.bench, self.peers, self.chance = surroundings, peers, chance
@@ -528,7 +528,7 @@ class Wire:
 
 
 async def exchange(surroundings, wire, limit):
-    """Runs until all is said, letting time pass when only a deadline is left."""
+    """Runs until everything is complete. Advances the time when only a deadline is left."""
     for _ in range(limit):
         await surroundings.cycle()
         wire.step()
@@ -561,7 +561,7 @@ async def everything_arrives_once_whatever_is_lost(dut):
             wire.loss = (0.0, 0.02, 0.1, 0.0)[phase % 4]
             for _ in range(150):
                 peer = chance.choice(list(peers.values()))
-                # What was not signaled is known to be complete only by what is behind it.
+                # An unsignaled request is only known to be complete by a completion of a later one.
                 if peer.outstanding() < 56 and not peer.failed:
                     peer.post()
             await exchange(surroundings, wire, 40_000)
@@ -689,7 +689,7 @@ async def headers_that_mean_nothing_change_nothing(dut):
     kinds = [
         ("drop_unknown_queue_pair", dict(acknowledge, destination_qp=0x404)),
         ("drop_unknown_queue_pair", dict(acknowledge, destination_qp=0x20A)),
-        # The driver leaves a number below those of queue pairs in the place of one that it has destroyed.
+        # The driver puts a reserved number, below those of queue pairs, into the entry of a destroyed queue pair.
         ("drop_unknown_queue_pair", dict(acknowledge, destination_qp=0x008)),
         ("drop_partition_key", dict(acknowledge, partition_key=0x7FFE)),
         ("drop_wrong_state", dict(acknowledge, destination_qp=0x207)),
@@ -702,7 +702,7 @@ async def headers_that_mean_nothing_change_nothing(dut):
         ("drop_malformed", dict(acknowledge, syndrome=0x65)),
         ("drop_malformed", dict(acknowledge, syndrome=0x80)),
         ("drop_malformed", dict(acknowledge, syndrome=0x40)),
-        # A response in the place of the WRITE.
+        # A READ response with the PSN of the WRITE.
         ("drop_malformed", dict(opcode=0x10, psn=50, payload_bytes=8)),
         ("drop_malformed", dict(opcode=0x12, psn=50)),
     ]
@@ -718,13 +718,13 @@ async def headers_that_mean_nothing_change_nothing(dut):
         assert verdict["packet"] and not verdict["place"] and not verdict["consequence"]["advance"]["kind"]
     assert await surroundings.query(4) == before
     assert len(surroundings.transmitted) == 2 and not surroundings.completions
-    # The good ones still work. A limited member of the partition is as good as a full one.
+    # Valid responses are still accepted. Limited membership in the partition suffices, too.
     surroundings.header(4, 0x11, 50, syndrome=0x1F, partition_key=0x7FFF)
     surroundings.header(4, 0x0D, 51, payload_bytes=256)
     surroundings.header(4, 0x0F, 52, payload_bytes=44)
     await surroundings.settle()
     assert [completion["status"] for completion in surroundings.completions] == [0, 0]
-    # Marked responses count, and notifications of the peer.
+    # Marked responses and notifications of the peer are counted.
     surroundings.header(4, 0x11, 52, syndrome=0x1F, marked=1)
     surroundings.header(7, 0x81, 0)
     surroundings.header(7, 0x81, 0, source=1)
@@ -739,14 +739,14 @@ async def wrong_responses_and_refusals_end_the_queue_pair(dut):
     await surroundings.start()
     surroundings.regions[LKEY + 1] = Region()
     cases = [
-        # What answers the READ with PSN 11, and how it ends.
+        # The response to the READ with PSN 11, and the resulting status.
         (dict(opcode=0x12, psn=11), 7, 0, {}),
         (dict(opcode=0x10, psn=11, payload_bytes=9), 1, 0, {}),
         (dict(opcode=0x10, psn=11, payload_bytes=0), 1, 0, {}),
         (dict(opcode=0x11, psn=11, syndrome=0x61), 9, 0x61, {"rcvd_invalid_request": 1}),
         (dict(opcode=0x11, psn=11, syndrome=0x62), 10, 0x62, {"rcvd_access_error": 1}),
         (dict(opcode=0x11, psn=11, syndrome=0x63), 11, 0x63, {"rcvd_operational_error": 1}),
-        # Its memory is taken away meanwhile.
+        # The READ's local memory region is invalidated meanwhile.
         (dict(opcode=0x10, psn=11, payload_bytes=8), 4, 0, {"send_err": 1, "violation_key": 1}),
     ]
     for index, (header, status, vendor, counters) in enumerate(cases):
@@ -770,7 +770,7 @@ async def wrong_responses_and_refusals_end_the_queue_pair(dut):
         assert surroundings.failed == [qp]
         assert dict(surroundings.counters) == {"rcvd_pkts": 1, **counters}
         assert not any(verdict["place"] for verdict in surroundings.verdicts)
-        # What is posted in ERROR is flushed, and answers are dropped.
+        # Requests posted in ERROR are flushed, and answers are dropped.
         surroundings.posts.append(dict(qp=qp, id=4, operation=0, signaled=0, length=600, lkey=0))
         surroundings.header(qp, 0x11, 11, syndrome=0x1F)
         await surroundings.settle()
@@ -779,7 +779,7 @@ async def wrong_responses_and_refusals_end_the_queue_pair(dut):
         query = await surroundings.query(qp)
         assert (query["state"], query["next_psn"], query["queued"]) == (2, 16, 0)
         assert not int(dut.armed_o.value)
-    # A failure of the responder, or the driver's wish, flushes too, without telling the responder.
+    # A fault of the responder or a command of the driver flushes as well, without reporting a fault to the responder.
     surroundings.failed.clear()
     for qp, way in ((40, "fail"), (41, "ControlError")):
         await surroundings.connect(qp, 10)
@@ -794,7 +794,7 @@ async def wrong_responses_and_refusals_end_the_queue_pair(dut):
         await surroundings.settle()
         assert [(c["id"], c["status"]) for c in surroundings.completions] == [(0, 5), (1, 5), (2, 5)]
         assert not surroundings.failed
-    # Reset forgets without completions; the queue pair starts afresh.
+    # Reset drops all requests without completions; then the queue pair starts anew.
     surroundings.completions.clear()
     await surroundings.connect(42, 10)
     for number in range(20):
@@ -846,7 +846,7 @@ async def posts_that_can_not_be_carried_out_are_dropped(dut):
 
 @cocotb.test()
 async def places_that_are_used_again_do_not_confuse_going_back(dut):
-    """After going back, the search for the cursor's request meets places that new requests have taken."""
+    """After going back, the search for the cursor's request meets slots that new requests have overwritten."""
     surroundings = Bench(dut)
     await surroundings.start()
     await surroundings.connect(3, 0)
@@ -861,7 +861,7 @@ async def places_that_are_used_again_do_not_confuse_going_back(dut):
         post(number)
     await surroundings.settle()
     assert len(surroundings.transmitted) == depth
-    # The peer asks to wait from the first on, then it turns out to have taken most of them.
+    # The peer answers the first request with an RNR NAK, and then acknowledges most of the requests.
     surroundings.header(3, 0x11, 0, syndrome=0x2C)
     await surroundings.settle()
     surroundings.transmitted.clear()
@@ -897,14 +897,14 @@ def sent(surroundings):
 async def sequence_errors_do_not_end_the_wait_for_a_receiver(dut):
     surroundings = Bench(dut)
     await surroundings.start()
-    # One retry, so that each that is spent ends the queue pair at the second.
+    # One retry is allowed, so the second retry would end the queue pair.
     await surroundings.connect(3, 100, retry_count=1)
     surroundings.posts.append(posted(qp=3, id=1, operation=0, length=300))
     surroundings.posts.append(posted(qp=3, id=2, operation=2, length=300))
     await surroundings.settle()
     assert sent(surroundings) == [100, 101, 102]
     for round_ in range(3):
-        # The responder of Linux's soft RoCE refuses the second packet, too; and what is behind it.
+        # As Linux's soft RoCE does, the responder also refuses the second packet and those behind it.
         surroundings.header(3, 0x11, 100, syndrome=0x2C)
         surroundings.header(3, 0x11, 100, syndrome=0x60)
         surroundings.header(3, 0x11, 100, syndrome=0x60)
@@ -918,7 +918,7 @@ async def sequence_errors_do_not_end_the_wait_for_a_receiver(dut):
     assert dict(surroundings.counters) == {
         "rdma_sends": 1, "rcvd_pkts": 9, "rcvd_rnr_err": 3, "rcvd_seq_err": 6, "completer_retry_err": 3,
     }
-    # What lies before the PSN of the NAK has arrived: then the wait is over, and the NAK is one.
+    # All requests before the NAK's PSN have been executed, so the wait is over and the NAK is processed.
     surroundings.header(3, 0x11, 100, syndrome=0x2C)
     surroundings.header(3, 0x11, 101, syndrome=0x60)
     await surroundings.settle()
@@ -940,7 +940,7 @@ async def missing_responses_do_not_end_the_wait_for_a_receiver(dut):
     surroundings.posts.append(posted(qp=3, id=3, operation=2, length=8))
     await surroundings.settle()
     sent(surroundings)
-    # Strange, but a NAK of the READ: then its missing response is known, and the wait goes on.
+    # Unusual, but a NAK of the READ: the missing response is then known, and the wait continues.
     surroundings.header(3, 0x11, 100, syndrome=0x2C)
     surroundings.header(3, 0x11, 101, syndrome=0x1F)
     surroundings.header(3, 0x10, 102, payload_bytes=8)
@@ -970,7 +970,7 @@ async def a_stale_stream_spends_one_retry(dut):
             await surroundings.cycle()
         return int(dut.earliest_o.value)
 
-    # The first response is lost. The second shows it; with the rest of the stream the time-out begins again and again.
+    # The first response is lost, which the second shows. Each further response of the stream restarts the timer.
     surroundings.header(3, 0x0E, 101, payload_bytes=256)
     await surroundings.settle()
     assert sent(surroundings) == [100]
@@ -981,11 +981,11 @@ async def a_stale_stream_spends_one_retry(dut):
         await surroundings.settle()
         assert not sent(surroundings)
         assert 0 <= await deadline() - arrived - wait < 30
-    # The request has been lost, too: the stream ends, and the time-out comes.
+    # The repeated request is lost, too: the stream ends, and the time-out expires.
     assert await surroundings.pass_time()
     await surroundings.settle()
     assert sent(surroundings) == [100]
-    # What of the stream comes late spends no other retry, whatever brings it: a response, an acknowledgement.
+    # Late packets of the old stream cost no other retry, whether they are responses or acknowledgements.
     surroundings.header(3, 0x0E, 110, payload_bytes=256)
     surroundings.header(3, 0x11, 119, syndrome=0x1F)
     await surroundings.settle()
@@ -998,7 +998,7 @@ async def a_stale_stream_spends_one_retry(dut):
     surroundings.header(3, 0x0E, 102, payload_bytes=256)
     await surroundings.settle()
     assert sent(surroundings) == [101]
-    # No stream: the time-outs, and then the end.
+    # Without any response: time-outs, and then the failure.
     for _ in range(2):
         assert await surroundings.pass_time()
         await surroundings.settle()
@@ -1010,7 +1010,7 @@ async def a_time_out_without_a_missing_response_leaves_the_next_one_to_be_found(
     surroundings = Bench(dut)
     await surroundings.start()
     await surroundings.connect(3, 100, timeout=4)
-    # Going back for the WRITE, the requester goes back for the READ behind it, too.
+    # When the requester goes back for the WRITE, it also repeats the READ behind it.
     surroundings.posts.append(posted(qp=3, id=1))
     await surroundings.settle()
     assert await surroundings.pass_time()
@@ -1067,7 +1067,7 @@ async def time_outs_follow_what_was_measured(dut):
         assert await surroundings.pass_time()
         await surroundings.settle()
 
-    # Nothing is known at first, and what was sent twice tells nothing.
+    # Initially no round trip is known, and a packet that was sent twice is not measured.
     start = surroundings.now
     await write(1, 100, 0)
     assert 0 <= await wait(start) - ceiling < 40
@@ -1080,14 +1080,14 @@ async def time_outs_follow_what_was_measured(dut):
     assert 0 <= await wait(start) - ceiling < 40
     surroundings.header(3, 0x11, 101, syndrome=0x1F)
     await surroundings.settle()
-    # That took far less than the shortest time-out; this takes longer.
+    # That round trip was far shorter than the shortest time-out; the next one is longer.
     start = surroundings.now
     await write(3, 102, 8000)
     start = surroundings.now
     await write(4, 103, 0)
     longer = await wait(start)
     assert 8000 < longer < 12000
-    # Each time-out doubles the next. None counts as an attempt before it is as long as that of verbs.
+    # Each time-out doubles the next. A time-out counts as a retry only when it has reached the attributes' time-out.
     for exponent in range(1, 12):
         start = surroundings.now
         await expire()
@@ -1097,7 +1097,7 @@ async def time_outs_follow_what_was_measured(dut):
         since = surroundings.now
         if expected >= ceiling:
             break
-        # The scanner takes a round of its own.
+        # The scanner adds up to one round.
         assert expected - 1200 < await wait(since) <= expected
     assert ceiling - 1200 < await wait(surroundings.now) <= ceiling
     await expire()
@@ -1120,7 +1120,7 @@ async def codes_stand_for_the_times_of_the_specification(dut):
         surroundings.posts.append(dict(qp=qp, id=1, operation=0, signaled=1, lkey=LKEY, length=8))
         sent = surroundings.now
         await surroundings.settle()
-        # A look at the earliest deadline takes a round of the scanner.
+        # Finding the earliest deadline takes the scanner a round.
         for wait in (1024 << code if code else None, tens[code] * 2500):
             if wait is not None and code in (0, 1, 12, 14, 31):
                 while not int(dut.earliest_valid_o.value):

@@ -1,4 +1,4 @@
-"""responder: every rule of the responding side, and random traffic against a model of the soft twin."""
+"""responder: every rule of the receiving side, and random traffic against a model of the soft twin."""
 
 import os
 import random
@@ -36,12 +36,12 @@ def number(index):
 
 
 class Bench:
-    """Drives every port each cycle, plays the tables, and holds the model beside the module."""
+    """Drives every port in each cycle, plays the tables, and runs the model beside the module."""
 
     def __init__(self, dut, seed=1, slow=False):
         self.dut = dut
         self.chance = random.Random(seed)
-        # The share of cycles in which each input is offered and each output taken.
+        # `slow`: inputs are offered and outputs accepted only in a part of the cycles.
         self.slow = slow
         self.table = {}
         self.regions = {}
@@ -54,7 +54,7 @@ class Bench:
         self.accepted = deque()
         self.in_order, self.flushes, self.unflushed = deque(), {}, {}
         self.verdicts, self.fails, self.calls = [], [], 0
-        # READs and atomics whose first response is due, and credit that is spent.
+        # READs and atomics whose first response is due; and credits in use.
         self.owed, self.spent, self.called = [], [], 0
         self.events = {}
         self.done = 0
@@ -81,7 +81,7 @@ class Bench:
         await self.drain(600)
 
     def offer(self, name, queue):
-        """Holds the oldest element on a port until it is taken."""
+        """Holds the oldest element on a port until it is accepted."""
         if name not in self.held and queue and (not self.slow or self.chance.random() < 0.6):
             self.held[name] = queue[0]
         getattr(self.dut, f"{name}_valid_i").value = int(name in self.held)
@@ -151,7 +151,7 @@ class Bench:
             grant = self.check(unpack("access_request_t", dut.check_o.value))
         self.grants.append(grant)
         self.region_history.append(self.regions)
-        # What is accepted, and in which order; a receive request comes two cycles behind the decision to take one.
+        # The accepted events, in order. A receive request is read two cycles after the decision to take one.
         if int(dut.accept.value):
             packed = int(dut.accepted.value)
             kind, qp, argument = EVENTS[packed >> 34], packed >> 24 & 0x1FF, packed & 0xFFFFFF
@@ -186,7 +186,7 @@ class Bench:
             pack("access_t", **request["needs"]),
         )
         if region is None:
-            # Whatever lies there.
+            # Fields other than the verdict are undefined.
             return self.chance.getrandbits(width("access_grant_t")) & ~(7 << (width("access_grant_t") - 3)) | (
                 verdict << (width("access_grant_t") - 3)
             )
@@ -196,7 +196,7 @@ class Bench:
         )
 
     def decide(self):
-        """The model decides in the cycle in which the module does."""
+        """The model processes an event in the cycle in which the module decides."""
         twin = self.model
         while self.late_credits and self.late_credits[0][0] <= self.cycle:
             twin.host_credits += self.late_credits.popleft()[1]
@@ -222,7 +222,7 @@ class Bench:
         elif kind == "Flush":
             self.unflushed[qp] = max(0, self.unflushed.get(qp, 0) - 1)
         elif kind == "Reset" and self.unflushed.get(qp):
-            # It waits and comes again.
+            # The RESET waits, and is repeated.
             return
         elif kind != "Nothing":
             expected = twin.control(qp, kind, argument)
@@ -234,7 +234,7 @@ class Bench:
                 self.unflushed[verdict["qp"]] = self.unflushed.get(verdict["qp"], 0) + 1
 
     def verdict(self, packed):
-        """Compares what means something in a verdict."""
+        """Compares the defined fields of a verdict."""
         consequence = packed["consequence"]
         answer = consequence["answer"]
         got = {"packet": packed["packet"], "qp": consequence["qp"]}
@@ -296,7 +296,7 @@ class Bench:
         else:
             waiting = {name: len(value) for name, value in vars(self).items() if isinstance(value, deque) and value}
             raise AssertionError(f"not idle: {waiting}, {self.held}")
-        # Events follow a cycle later, pulses two.
+        # Counter events follow one cycle later, pulses two.
         for _ in range(3):
             await self.step()
         assert not self.in_order and not any(self.flushes.values())
@@ -305,10 +305,10 @@ class Bench:
         nonzero = {name: count for name, count in self.events.items() if count}
         assert nonzero == {name: count for name, count in self.model.events.items() if count}
 
-    # For directed cases.
+    # Helpers for directed tests.
 
     async def run(self, *headers):
-        """The verdicts of these packets, and of what else is waiting."""
+        """Sends these packets. Returns their verdicts, and those of other events in progress."""
         if self.posts:
             await self.drain()
         self.verdicts.clear()
@@ -320,7 +320,7 @@ class Bench:
         return (await self.run(header))[0]
 
     async def answer(self):
-        """The first responses to all READs and atomics leave."""
+        """Sends the first responses to all READs and atomics."""
         self.answered.extend(self.owed)
         self.owed.clear()
         await self.drain()
@@ -341,7 +341,7 @@ ANSWERS = ["AnswerAcknowledge", "AnswerRefuse", "AnswerRead", "AnswerAtomic"]
 
 
 class Sender:
-    """A peer that makes packets; every call uses the next PSN unless told otherwise."""
+    """A peer that builds packets; each call uses the next PSN unless one is given."""
 
     def __init__(self, harness, index, psn):
         self.harness, self.index, self.psn = harness, index, psn
@@ -435,7 +435,7 @@ async def latency_is_as_the_header_says(dut):
     harness.headers.append(peers[0].write(64))
     while not harness.verdicts:
         await harness.step()
-    # The header is offered in the first of these cycles, and the verdict taken in the last.
+    # The header is offered in the first of these cycles, and the verdict accepted in the last.
     assert harness.cycle - start == 8
     await harness.drain()
     start = harness.cycle
@@ -472,7 +472,7 @@ async def drops_what_is_not_for_it(dut):
 
 @cocotb.test()
 async def refuses_and_ends_the_connection(dut):
-    """Every refusal: what is said, what completes, that requester and later packets learn it."""
+    """Every refusal: its syndrome, the completions, and the state of the requester and of later packets."""
     harness = await begin(dut)
     harness.regions = {
         **regions(),
@@ -521,11 +521,11 @@ async def refuses_what_the_queue_pair_does_not_allow(dut):
         peer = await harness.connect(index, access=FULL & ~needs)
         refusal(await harness.one(peer.packet(**fields)), INVALID, 100)
         assert harness.events["violation_permission"] == index + 1
-    # What touches no memory needs no permission.
+    # Requests that access no memory need no access rights.
     peer = await harness.connect(10, access=0)
     acknowledged(await harness.one(peer.packet(WRITE_ONLY, rkey=0)), 100, 1)
     assert (await harness.one(peer.packet(READ, rkey=0)))["answer"]["kind"] == "AnswerRead"
-    # The order of the reasons: no permission comes before a wrong length, a wrong order before both.
+    # Order of the checks: an invalid order of packets, then a missing access right, then a wrong length.
     peer = await harness.connect(11, access=0)
     refusal(await harness.one(peer.packet(WRITE_ONLY, length=8, payload_bytes=7)), INVALID, 100)
     assert harness.events["violation_permission"] == 4
@@ -537,7 +537,7 @@ async def receives_sends(dut):
     harness = await begin(dut)
     peer = await harness.connect(3)
     refusal(await harness.one(peer.packet(SEND_ONLY, psn=100, payload_bytes=8)), 0x20 | 12, 100)
-    # What was sent behind it is dropped without a further refusal.
+    # Packets sent behind the refused one are dropped without another refusal.
     dropped(await harness.one(peer.packet(SEND_ONLY, psn=101, payload_bytes=8)))
     peer.post(70, length=600, address=0x1200)
     peer.post(71, length=0, lkey=0)
@@ -558,7 +558,7 @@ async def receives_sends(dut):
     assert card["complete"] == {
         "id": 72, "status": 0, "opcode": 128, "bytes": 9, "has_immediate": 1, "immediate": 0xABCD,
     }
-    # Longer than its receive request.
+    # Longer than the buffer of its receive request.
     peer.post(73, length=300)
     peer.post(74)
     _, long, flush = await harness.run(
@@ -566,7 +566,7 @@ async def receives_sends(dut):
     )
     refusal(long, INVALID, 106, 3)
     assert long["complete"] == {"id": 73, "status": 1} and flush["complete"] == {"id": 74, "status": 5}
-    # To where the receive request does not lie: by key, and past the end of the address space.
+    # A receive request whose buffer is not in its region: wrong key, or an address past the end.
     for address, lkey in ((0x1000, RKEY), (0xFFFF_FFFF_FFFF_FF00, LKEY), (0x4FF0, LKEY)):
         peer = await harness.connect(3)
         peer.post(75, length=600, address=address, lkey=lkey)
@@ -600,7 +600,7 @@ async def reports_a_gap_once_and_acknowledges_duplicates(dut):
     acknowledged(await harness.one(peer.write(8)), 10, 1)
     refusal(await harness.one(peer.write(8, psn=12, marked=1)), SEQUENCE, 11, 1)
     dropped(await harness.one(peer.write(8, psn=13, marked=1)))
-    # The gap gets smaller; behind it, packets were dropped.
+    # The start of the gap is filled; packets behind it have been dropped.
     answer = (await harness.one(peer.write(8)))["answer"]
     assert answer["syndrome"] == SEQUENCE
     assert (await harness.one(peer.write(8)))["answer"]["syndrome"] == SEQUENCE or peer.psn == 13
@@ -609,7 +609,7 @@ async def reports_a_gap_once_and_acknowledges_duplicates(dut):
     duplicate = await harness.one(peer.write(8, psn=11))
     acknowledged(duplicate, 13, 4, duplicate=1)
     assert duplicate["place"] == "PlaceNothing"
-    # A new gap is reported anew.
+    # A new gap is reported with a new NAK.
     refusal(await harness.one(peer.write(8, psn=15)), SEQUENCE, 14, 4)
     assert harness.events["out_of_seq_request"] == 3 and harness.events["drop_out_of_sequence"] == 1
     harness.compare_counters()
@@ -623,10 +623,10 @@ async def psn_wraps(dut):
     for psn, msn in ((0xFFFFFE, 1), (0xFFFFFF, 2), (0, 3), (1, 4)):
         acknowledged(await harness.one(peer.write(8)), psn, msn)
     acknowledged(await harness.one(peer.write(8, psn=0xFFFFFF)), 1, 4, duplicate=1)
-    # The half of the circle from the expected one on is ahead, the other behind.
+    # PSNs in the half of the space from the expected one on are ahead, the others are behind.
     acknowledged(await harness.one(peer.write(8, psn=0x800002)), 1, 4, duplicate=1)
     refusal(await harness.one(peer.write(8, psn=0x800001)), SEQUENCE, 2, 4)
-    # A READ can be half a round long; what was ahead of it still is a gap, and nothing else is.
+    # A READ can be as long as half of the PSN space. A packet ahead of it is still a gap; no other PSN is.
     harness.regions = {1: Region(LKEY, RKEY, 0, 1 << 40, FULL)}
     read = await harness.one(peer.packet(READ, length=1 << 31, takes=1 << 23))
     assert read["answer"]["syndrome"] == constant("SyndromeAck")
@@ -651,7 +651,7 @@ async def answers_reads_and_atomics_again(dut):
     assert add["place"] == "PlaceFetchAdd" and add["answer"]["psn"] == 103
     assert compare["place"] == "PlaceCompareSwap" and compare["compare"] == 7 and compare["answer"]["psn"] == 104
     await harness.answer()
-    # All of it, the rest of it, and the atomics.
+    # Duplicates of the whole READ, of parts of it, and of the atomics.
     for psn, fields in ((100, dict(address=0x1000, length=600)), (101, dict(address=0x1100, length=344)),
                         (102, dict(address=0x1200, length=88)), (102, dict(address=0x1200, length=50))):
         answer = (await harness.one(peer.packet(READ, psn=psn, **fields)))["answer"]
@@ -662,7 +662,7 @@ async def answers_reads_and_atomics_again(dut):
         again = await harness.one(peer.packet(opcode, psn=psn))
         assert again["answer"]["kind"] == "AnswerAtomic" and again["place"] == "PlaceNothing"
         assert again["answer"]["resource"] == original["answer"]["resource"] and again["answer"]["duplicate"] == 1
-    # What is not what was asked for before.
+    # Duplicates that differ from their originals.
     for fields in (
         dict(opcode=READ, psn=100, length=601), dict(opcode=READ, psn=101, length=8),
         dict(opcode=READ, psn=100, length=600, rkey=CARD_RKEY), dict(opcode=READ, psn=103, length=8),
@@ -670,7 +670,7 @@ async def answers_reads_and_atomics_again(dut):
     ):
         dropped(await harness.one(peer.packet(**fields)))
     assert harness.events["drop_unknown_duplicate"] == 7
-    # The oldest resources are forgotten.
+    # The oldest resources are reused.
     await harness.run(*(peer.packet(FETCH_ADD) for _ in range(3)))
     dropped(await harness.one(peer.packet(FETCH_ADD, psn=103)))
     assert harness.events["drop_unknown_duplicate"] == 8
@@ -685,18 +685,18 @@ async def acknowledges_a_duplicate_up_to_the_next_read_or_atomic(dut):
         peer.write(8), peer.write(8), peer.packet(READ, length=600, takes=3), peer.write(8), peer.write(8),
         peer.packet(FETCH_ADD), peer.write(8),
     )
-    # Whether the responses have left or not.
+    # The result must not depend on whether the responses have been sent.
     for _ in range(2):
         for psn, up_to in ((0xFFFFFA, 0xFFFFFB), (0xFFFFFB, 0xFFFFFB), (0xFFFFFF, 0), (0, 0), (2, 2)):
             acknowledged(await harness.one(peer.write(8, psn=psn)), up_to, 7, duplicate=1)
         await harness.answer()
-    # What is not kept any more, the requester has completed.
+    # Requests that are no longer kept have been completed by the requester.
     await harness.run(peer.packet(READ, length=0), peer.packet(READ, length=8), peer.write(8))
     acknowledged(await harness.one(peer.write(8, psn=0xFFFFFB)), 0, 10, duplicate=1)
     acknowledged(await harness.one(peer.write(8, psn=2)), 2, 10, duplicate=1)
     acknowledged(await harness.one(peer.write(8, psn=5)), 5, 10, duplicate=1)
     await harness.answer()
-    # All resources are behind it: the longest search.
+    # All resources are behind the duplicate, which makes the longest search.
     peer = await harness.connect(7, max_dest_rd_atomic=16)
     await harness.one(peer.write(8))
     for _ in range(17):
@@ -719,18 +719,18 @@ async def limits_answers_that_are_due(dut):
     peer = await harness.connect(6, max_dest_rd_atomic=3)
     for resource in range(3):
         assert (await harness.one(peer.packet(FETCH_ADD)))["answer"]["resource"] == resource
-    # Each duplicate is answered, whether its first response has left or not, as often as it comes.
+    # Every duplicate is answered, each time, whether or not its first response has been sent.
     for _ in range(2):
         for psn in (101, 100, 102, 101, 101):
             answer = (await harness.one(peer.packet(FETCH_ADD, psn=psn)))["answer"]
             assert answer["duplicate"] == 1 and answer["resource"] == psn - 100
         await harness.answer()
-    # They do not count as outstanding; a fourth that is new is one too many.
+    # Duplicates do not count as outstanding; a fourth new request is one too many.
     for resource in range(3):
         answer = (await harness.one(peer.packet(READ, length=8)))["answer"]
         assert answer["kind"] == "AnswerRead" and answer["resource"] == resource
     refusal(await harness.one(peer.packet(READ, length=8)), INVALID, 106, 6)
-    # Another connection begins with the first resource, and may have more of them.
+    # A new connection starts with the first resource, and may have more resources.
     await harness.answer()
     peer = await harness.connect(6, max_dest_rd_atomic=16)
     for resource in range(16):
@@ -740,7 +740,7 @@ async def limits_answers_that_are_due(dut):
     assert (await harness.one(peer.packet(FETCH_ADD)))["answer"]["resource"] == 0
     dropped(await harness.one(peer.packet(FETCH_ADD, psn=100)))
     assert (await harness.one(peer.packet(FETCH_ADD, psn=101)))["answer"]["resource"] == 1
-    # A queue pair that takes none.
+    # A queue pair that allows no READs and atomics.
     peer = await harness.connect(8, max_dest_rd_atomic=0)
     refusal(await harness.one(peer.packet(READ, length=8)), INVALID, 100)
     harness.compare_counters()
@@ -753,7 +753,7 @@ async def drops_without_credit(dut):
     acknowledged(await harness.one(peer.write(2000)), 100, 1)
     dropped(await harness.one(peer.write(49, psn=101)))
     assert harness.events["drop_no_credit"] == 1
-    # What stays on the card needs none, and what is left can be spent to the byte.
+    # WRITEs to card memory need no credit; the remaining credit can be used to the last byte.
     acknowledged(await harness.one(peer.write(64, rkey=CARD_RKEY, address=0x8000)), 101, 2)
     acknowledged(await harness.one(peer.write(48)), 102, 3)
     dropped(await harness.one(peer.write(1, psn=103)))
@@ -777,13 +777,13 @@ async def calls_engines(dut):
     }
     empty = await harness.one(peer.packet(WRITE_ONLY, rkey=CALL_RKEY))
     assert empty["rpc"]["length"] == 0 and empty["place"] == "PlaceNothing"
-    # The queue of calls is full: as if it had never arrived.
+    # The queue of calls is full: the packet is dropped as if it had never arrived.
     dropped(await harness.one(peer.write(8, psn=103, rkey=CALL_RKEY)))
     assert harness.events["drop_rpc_queue_full"] == 1
     harness.rpc_returns.append(1)
     await harness.drain()
     assert "rpc" in await harness.one(peer.write(8, rkey=CALL_RKEY))
-    # Without permission, a WRITE of no bytes is carried out, and calls nobody.
+    # Without access rights, a WRITE of no bytes is executed, but calls no engine.
     harness.controls.append(("Access", 2, FULL & ~model.REMOTE_WRITE))
     harness.rpc_returns.append(1)
     await harness.drain()
@@ -795,7 +795,7 @@ async def calls_engines(dut):
 @cocotb.test()
 async def revokes_between_packets_of_a_write(dut):
     harness = await begin(dut)
-    # The region's permission goes, and the queue pair's, from the driver and from an engine.
+    # The access rights of the region and of the queue pair are revoked, by the driver and by an engine.
     for index, take in enumerate((
         lambda: setattr(harness, "regions", {1: Region(LKEY, RKEY, 0x1000, 0x4000, model.REMOTE_READ)}),
         lambda: harness.controls.append(("Access", 1, model.REMOTE_READ)),
@@ -811,7 +811,7 @@ async def revokes_between_packets_of_a_write(dut):
         assert verdicts == ([{"packet": 0, "qp": index, "marker": 1}] if index else [])
         assert harness.done - done == (index == 1)
         refusal(await harness.one(peer.packet(WRITE_MIDDLE, payload_bytes=256)), INVALID if index else ACCESS, 101)
-    # A marker stands between what was decided before and after, and a change takes few cycles under load.
+    # A marker separates the verdicts before and after a change, which takes few cycles under load.
     peer = await harness.connect(3, access=FULL)
     harness.regions = regions()
     others = [await harness.connect(index) for index in range(10, 18)]
@@ -834,7 +834,7 @@ async def revokes_between_packets_of_a_write(dut):
 async def follows_the_states(dut):
     harness = await begin(dut)
     peer = await harness.connect(4)
-    # A receive request in RESET is dropped, in INIT kept.
+    # A receive request posted in RESET is dropped; in INIT it is kept.
     harness.controls.append(("Reset", 4, 0))
     await harness.drain()
     peer.post(1)
@@ -855,7 +855,7 @@ async def follows_the_states(dut):
     harness.queries.append(4)
     await harness.drain()
     assert harness.answers[-1]["state"] == model.READY and harness.answers[-1]["expected"] == 0x123456
-    # A fault of the other half flushes, in order; so does every later post.
+    # A fault of the requester flushes receive requests in order, and every later post at once.
     harness.verdicts.clear()
     harness.faults.append(4)
     await harness.drain()
@@ -865,7 +865,7 @@ async def follows_the_states(dut):
     await harness.drain()
     assert harness.verdicts == [{"packet": 0, "qp": 4, "complete": {"id": 200, "status": 5}}]
     assert not harness.fails, "the other half knows"
-    # RESET forgets without completions.
+    # RESET drops receive requests without completions.
     peer = await harness.connect(4)
     peer.post(1)
     await harness.drain()
@@ -887,7 +887,7 @@ async def many_faults_at_once(dut):
         peer.post(100 + peer.index)
     await harness.drain()
     harness.verdicts.clear()
-    # All at once: requests that are refused, faults of the other half, and the driver.
+    # All at once: requests that are refused, faults of the requester, and commands of the driver.
     harness.headers.extend(peer.packet(WRITE_MIDDLE, payload_bytes=256) for peer in peers[:20])
     harness.faults.extend(range(20, 30))
     harness.controls.extend(("Error", index, 0) for index in range(30, 40))
@@ -899,7 +899,7 @@ async def many_faults_at_once(dut):
 
 
 class Traffic:
-    """Random packets that are mostly what a peer would send, for a queue pair of which nothing is on its way."""
+    """Random packets, mostly those that a peer would send, for queue pairs without packets in flight."""
 
     def __init__(self, harness, chance, indexes):
         self.harness, self.chance, self.indexes = harness, chance, indexes

@@ -1,4 +1,4 @@
-"""responses: the packets of the soft transport's responder, whatever happens beside them."""
+"""responses: the same packets as the soft transport's responder, under all interleavings."""
 
 import collections
 import random
@@ -52,21 +52,21 @@ def domain(qp):
 
 
 def resources(qp):
-    """How many responder resources a queue pair has."""
+    """The number of responder resources of a queue pair."""
     return (RESOURCES, 3, 1, 5)[qp % 4]
 
 
 class Model:
-    """One queue pair's output, as crates/rdma/src/queue_pair/responder/mod.rs has it."""
+    """The output of one queue pair, modelled after crates/rdma/src/queue_pair/responder/mod.rs."""
 
     def __init__(self, qp):
         self.qp = qp
         self.open = False
-        # Where the newest request is kept; the oldest is the next one, round and round.
+        # Resource of the newest request; walking round from the next one leads to the oldest.
         self.newest = 0
-        # What is due by resource, from the oldest to the newest.
+        # Pending responses by resource, from the oldest to the newest.
         self.responses = {}
-        # Fresh responses that were forgotten and whose pulse is still to come.
+        # Number of fresh responses that were dropped and whose pulse is outstanding.
         self.forgotten = 0
         self.acknowledgement = None
         self.msn = 0
@@ -85,12 +85,12 @@ class Model:
         self.msn = 0
 
     def gap(self, answer):
-        """A refusal is due, and behind the request that is answered there is a gap."""
+        """Whether a refusal is pending and the answered request has a gap behind it."""
         refusal = self.acknowledgement is not None and self.acknowledgement[0] != NO_CREDITS
         return refusal and answer["syndrome"] == SEQUENCE_ERROR
 
     def answer(self, answer):
-        """Returns whether an acknowledgement was merged."""
+        """Processes an answer. Returns whether an acknowledgement was merged."""
         kind = answer["kind"]
         if self.open:
             if kind != NONE:
@@ -130,7 +130,7 @@ class Model:
         return merged
 
     def again(self, answer):
-        """A duplicate takes the place of what was due of its resource."""
+        """A duplicate replaces the pending response of its resource."""
         resource = answer["resource"]
         fresh = self.responses.get(resource, {"fresh": False})["fresh"]
         self.responses[resource] = {**answer, "sent": 0, "fresh": fresh}
@@ -141,7 +141,8 @@ class Model:
         return next(iter(self.responses.values()))
 
     def next(self):
-        """What the next turn does: nothing, forget, or a packet; and the check that this needs."""
+        """The action of the next turn: none, reporting a dropped response, or a packet; and the access check that
+        it needs."""
         if self.forgotten:
             return "forget", None, None
         if not self.has_output():
@@ -173,7 +174,7 @@ class Model:
         return "packet", {**packet, "source_address": address}, check
 
     def sent(self):
-        """The packet of `next` has been sent. Returns whether a request has been answered with it."""
+        """The packet of `next` was sent. Returns whether it completed a request's answer."""
         if not self.responses:
             self.acknowledgement = None
             return False
@@ -183,7 +184,8 @@ class Model:
         return self.responses.pop(response["resource"])["fresh"] if whole else False
 
     def cut(self):
-        """The packet of `next` must not be sent. Returns what `refused` needs to know, and whether this was the last."""
+        """The access check of the packet of `next` failed. Returns the arguments of `refused`, and whether it was
+        the last packet."""
         response = self.oldest()
         last = (response["sent"] + 1) * mtu(self.qp) >= response["length"]
         failure = response["resource"], response["fresh"], response["psn"] + response["sent"] & MASK
@@ -194,7 +196,7 @@ class Model:
         return failure, last
 
     def refused(self, resource, fresh, psn):
-        """The block learns that a packet was not sent."""
+        """The block processes a failed access check."""
         if fresh:
             self.forget()
             self.open = False
@@ -204,7 +206,7 @@ class Model:
 
 
 class Bench:
-    """Drives the block cycle by cycle. The model takes the block's own order of events and predicts everything else."""
+    """Drives the block cycle by cycle. The model follows the block's order of events and predicts everything else."""
 
     def __init__(self, dut, seed=0):
         self.dut = dut
@@ -213,13 +215,13 @@ class Bench:
         self.cycle_number = 0
         self.answers = collections.deque()
         self.controls = collections.deque()
-        # Chance that a packet's check is refused, and that the outputs are ready.
+        # Probabilities that an access check fails, and that the outputs are ready.
         self.refusal = 0.0
         self.transmit_ready = 1.0
         self.fail_ready = 1.0
         self.answer_valid = 1.0
         self.answer_held = False
-        # Expected: the packets, the checks with their cycle and verdict, the pulses by cycle, failures.
+        # Expected outputs: packets; access checks with their cycle and verdict; pulses by cycle; failures.
         self.packets = collections.deque()
         self.checks = collections.deque()
         self.grants = {}
@@ -227,12 +229,12 @@ class Bench:
         self.failing = {}
         self.failures = collections.deque()
         self.pulses = collections.deque()
-        # What came.
+        # Actual outputs.
         self.sent = []
         self.failed = []
         self.events = collections.Counter()
         self.expected_events = collections.Counter()
-        # READs and atomics not yet answered, by queue pair, and where the next one is kept.
+        # For each queue pair: READs and atomics that are not answered, and the next resource.
         self.waiting = collections.Counter()
         self.resource = collections.Counter()
 
@@ -296,7 +298,7 @@ class Bench:
         dut.grant_i.value = pack("access_grant_t", verdict=verdict, target=target)
         await ReadOnly()
 
-        # Outputs, and what follows from them.
+        # Outputs, and the inputs that respond to them.
         self.table = int(dut.table_index_o.value) if int(dut.table_read_o.value) else None
         if int(dut.check_valid_o.value):
             at, check, verdict, target = self.checks.popleft()
@@ -321,7 +323,7 @@ class Bench:
         for name, value in unpack("responses_events_t", dut.events_o.value).items():
             self.events[name] += value
 
-        # The event that the block chooses.
+        # The event that the block chose.
         accepted = offer and int(dut.answer_ready_o.value)
         chosen = [name for name in ("failure", "control", "answer", "turn") if int(getattr(dut, f"take_{name}").value)]
         assert len(chosen) <= 1
@@ -399,7 +401,7 @@ class Bench:
         assert self.events == self.expected_events, (self.events, self.expected_events)
 
     def shape(self):
-        """What was sent since the last call: opcode, PSN, and of responses with payload its length."""
+        """The packets sent since the last call: opcode, PSN, and for responses with payload its length."""
         sent = [(packet["opcode"], packet["psn"], packet["bytes"]) for _, packet in self.sent]
         self.sent.clear()
         return sent
@@ -443,7 +445,7 @@ async def a_read_is_cut_at_the_path_mtu(dut):
             got = b.shape()
             assert [(opcode, size) for opcode, _, size in got] == shape
             assert [psn for _, psn, _ in got] == [0xFFFFFE + i & MASK for i in range(len(shape))]
-    # The longest message of the specification, of which only the first packets are looked at.
+    # The longest message that the specification allows; only its first packets are checked.
     b.answer(4, READ, 1, address=0x1000, rkey=1, length=1 << 31)
     for _ in range(100):
         await b.cycle()
@@ -453,7 +455,7 @@ async def a_read_is_cut_at_the_path_mtu(dut):
 
 
 async def stall(b, others):
-    """Fills the block with acknowledgements of other queue pairs, so that what follows has no turn yet."""
+    """Fills the block with acknowledgements of other queue pairs, so that later answers get no turn yet."""
     b.transmit_ready = 0.0
     for qp in others:
         b.answer(qp, ACKNOWLEDGE, 0)
@@ -481,7 +483,7 @@ async def a_later_answer_speaks_for_an_earlier_one(dut):
     assert await release(b) == [(ACK, 9, 0)]
     assert b.events["ack_deferred"] == 2
 
-    # A response acknowledges by itself; what follows it is acknowledged after it.
+    # A response also acknowledges; what follows it is acknowledged afterwards.
     await stall(b, others)
     b.answer(1, ACKNOWLEDGE, 10)
     b.answer(1, READ, 11, length=1)
@@ -491,13 +493,14 @@ async def a_later_answer_speaks_for_an_earlier_one(dut):
     b.answer(1, REFUSE, 15, syndrome=SEQUENCE_ERROR)
     assert await release(b) == [(ONLY, 11, 1), (ATOMIC_ACK, 13, 0), (ACK, 15, 0)]
 
-    # A duplicate neither hides a refusal nor takes an acknowledgement back; its response leaves before both.
+    # A duplicate neither replaces a refusal nor lowers an acknowledgement; its response is sent before both.
     await stall(b, others)
     b.answer(1, REFUSE, 20, syndrome=0x2C)
     b.answer(1, ACKNOWLEDGE, 19, duplicate=1)
     b.answer(1, READ, 11, length=1, duplicate=1)
     assert await release(b) == [(ONLY, 11, 1), (ACK, 20, 0)]
-    # Of what duplicates acknowledge, the most counts; what is new acknowledges more than all of them.
+    # Of the acknowledgements of duplicates the highest counts; a new request's acknowledgement is higher than all of
+    # them.
     await stall(b, others)
     b.answer(1, ACKNOWLEDGE, 15, duplicate=1)
     b.answer(1, ACKNOWLEDGE, 17, duplicate=1)
@@ -512,7 +515,7 @@ async def a_later_answer_speaks_for_an_earlier_one(dut):
     b.answer(1, ACKNOWLEDGE, 19, duplicate=1)
     assert await release(b) == [(ACK, 20, 0)]
 
-    # A request has filled the front of a gap: the refusal becomes one of what is missing behind it.
+    # A request has filled the start of a gap: the refusal's PSN becomes that of the next missing packet.
     await stall(b, others)
     b.answer(1, REFUSE, 30, syndrome=0x2C)
     b.answer(1, ACKNOWLEDGE, 30, syndrome=SEQUENCE_ERROR)
@@ -523,7 +526,7 @@ async def a_later_answer_speaks_for_an_earlier_one(dut):
     b.answer(1, ACKNOWLEDGE, 32, duplicate=1)
     b.answer(1, ATOMIC, 13, duplicate=1, resource=1)
     assert await release(b) == [(ATOMIC_ACK, 13, 0), (FIRST, 31, mtu(1)), (LAST, 32, 1), (ACK, 33, 0)]
-    # Also if what a duplicate asks for of it is less.
+    # The same, if a duplicate requests less than its original.
     await stall(b, others)
     b.answer(1, REFUSE, 31, syndrome=SEQUENCE_ERROR)
     b.answer(1, READ, 31, length=3 * mtu(1), syndrome=SEQUENCE_ERROR)
@@ -533,7 +536,7 @@ async def a_later_answer_speaks_for_an_earlier_one(dut):
     b.answer(1, ACKNOWLEDGE, 34, syndrome=SEQUENCE_ERROR)
     assert await release(b) == [(ACK, 34, 0)]
 
-    # The request that was refused has been carried out after all.
+    # The refused request has been executed after all.
     await stall(b, others)
     b.answer(1, REFUSE, 35, syndrome=SEQUENCE_ERROR)
     b.answer(1, ACKNOWLEDGE, 35)
@@ -562,7 +565,7 @@ async def notifications_leave_and_at_most_eight_wait(dut):
             left.append((packet["qp"], packet["opcode"], packet["bytes"]))
         await FallingEdge(dut.clk_i)
     assert left == [(7, constant("CongestionNotification"), 0)] * 8 and int(dut.idle_o.value)
-    # Responses have all of their room again.
+    # All slots for responses are free again.
     for psn in range(40):
         b.answer(1, ACKNOWLEDGE, psn)
     await b.drain()
@@ -586,7 +589,7 @@ async def a_permission_that_goes_ends_the_connection_at_the_missing_packet(dut):
     packets = [(p["opcode"], p["psn"], p["syndrome"]) for _, p in b.sent]
     assert packets[-1][0] == ACK and packets[-1][2] == REMOTE_ACCESS
     assert packets[-1][1] == packets[-2][1] + 1
-    # What was under way to here does not hide the refusal, and is let go.
+    # Answers in flight do not replace the refusal, and are dropped.
     b.answer(1, ACKNOWLEDGE, 16)
     b.answer(1, READ, 17, length=1)
     b.fail_ready = 1.0
@@ -608,7 +611,7 @@ async def a_duplicate_takes_the_place_of_an_older_response(dut):
     others = range(100, 116)
     await b.start([4, *others])
     size = mtu(4)
-    # One that waits, fresh, again, and again.
+    # A response that waits: fresh, and after a first and a second duplicate.
     await stall(b, others)
     b.answer(4, READ, 10, address=0, length=3 * size)
     b.answer(4, READ, 11, address=size, length=2 * size, duplicate=1)
@@ -617,7 +620,7 @@ async def a_duplicate_takes_the_place_of_an_older_response(dut):
     b.answer(4, READ, 10, address=0, length=2 * size, duplicate=1)
     b.answer(4, READ, 12, address=2 * size, length=5, duplicate=1)
     assert await release(b) == [(ONLY, 12, 5)]
-    # One that has begun: what was left of it does not follow.
+    # A response that has begun: its remaining packets are not sent.
     b.answer(4, READ, 13, address=0, length=100 * size)
     while len(b.sent) < 20:
         await b.cycle()
@@ -626,7 +629,7 @@ async def a_duplicate_takes_the_place_of_an_older_response(dut):
     psns = [psn for _, psn, _ in b.shape()]
     again = psns.index(20, 8)
     assert psns == [*range(13, 13 + again), *range(20, 113)] and 20 <= again < 26
-    # The responses of other resources go on where they were, after those of older ones.
+    # The responses of other resources continue where they were, after those of older resources.
     b.answer(4, READ, 113, address=0, length=40 * size)
     while len(b.sent) < 10:
         await b.cycle()
@@ -636,7 +639,8 @@ async def a_duplicate_takes_the_place_of_an_older_response(dut):
     assert 10 <= psns.index(12) < 16
     psns.remove(12)
     assert psns == list(range(113, 153))
-    # The oldest first, whatever the order in which they are asked for; an atomic once, however often it is.
+    # The oldest is first, in whatever order duplicates arrive; an atomic is answered once, however often its
+    # duplicate arrives.
     b.answer(4, ATOMIC, 153, original=7)
     await b.drain()
     b.shape()
@@ -658,13 +662,13 @@ async def a_new_request_takes_the_place_of_a_duplicate_and_a_duplicate_of_a_fres
         b.answer(1, READ, psn, length=1)
     await b.drain()
     b.shape()
-    # The fourth request takes the resource of the first.
+    # The fourth request reuses the resource of the first.
     await stall(b, others)
     for psn in range(3):
         b.answer(1, READ, psn, length=1, duplicate=1, resource=psn)
     b.answer(1, READ, 3, length=2)
     assert await release(b) == [(ONLY, 1, 1), (ONLY, 2, 1), (ONLY, 3, 2)]
-    # A fresh response that a duplicate has begun again still ends the connection.
+    # A fresh response that a duplicate restarted still ends the connection when its check fails.
     await stall(b, others)
     b.answer(1, READ, 4, length=2)
     b.answer(1, READ, 4, length=2, duplicate=1, resource=1)
@@ -692,7 +696,7 @@ async def a_duplicate_read_that_is_refused_is_only_given_up(dut):
 async def only_a_receiving_queue_pair_answers(dut):
     b = Bench(dut)
     await b.start()
-    # Every READ and atomic has its pulse all the same: `drain` looks.
+    # Every READ and atomic still has its pulse, which `drain` checks.
     for operation in (None, RESET, ERROR):
         if operation is not None:
             b.control(9, operation)
@@ -724,7 +728,7 @@ async def only_a_receiving_queue_pair_answers(dut):
         b.control(9, operation)
         b.transmit_ready = 1.0
         await b.drain()
-        # Only what had been cut off when the change came.
+        # Only packets that had been cut off before the change.
         assert len(b.shape()) <= 16
         b.answer(9, ACKNOWLEDGE, 501)
         await b.drain()
@@ -743,10 +747,10 @@ async def queue_pairs_and_kinds_take_turns(dut):
     asked = b.cycle_number
     await b.drain()
     order = [packet["qp"] for _, packet in b.sent]
-    # Four READs go round in the middle of it.
+    # In the middle of it, four READs take turns.
     without = [qp for qp in order if qp != 5][8:64]
     assert all(len(set(without[i : i + 4])) == 4 for i in range(0, 56, 4)), without
-    # And the acknowledgement waits for one round, not for a READ.
+    # The acknowledgement waits for one round of turns, not for a whole READ.
     assert next(cycle for cycle, packet in b.sent if packet["qp"] == 5) <= asked + 20
 
 
@@ -777,7 +781,7 @@ async def latency_and_rates_are_as_written(dut):
     assert period <= 3.24
     await b.drain()
 
-    # 32 queue pairs, each answer a packet.
+    # 32 queue pairs, in which each answer makes a packet.
     b.sent.clear()
     began = b.cycle_number
     for psn in range(30):
@@ -820,7 +824,7 @@ async def stress(b, steps, queue_pairs):
             if chance.random() < reads and common["duplicate"]:
                 resource = chance.randrange(resources(qp))
                 if (qp, resource) in kept:
-                    # A part of what was asked for.
+                    # A part of the original's data.
                     part = dict(kept[qp, resource])
                     skipped = chance.choice((0, 0, chance.randrange(5)))
                     if part["kind"] == READ and skipped * size < part["length"]:

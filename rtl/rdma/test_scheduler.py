@@ -1,4 +1,4 @@
-"""scheduler: round robin, nobody twice in line, no wake-up lost, one turn a cycle."""
+"""scheduler: round-robin, no queue pair twice in line, no lost wake-up, one turn a cycle."""
 
 import collections
 import random
@@ -33,7 +33,7 @@ async def start(dut):
 
 
 async def cycle(dut, a=None, b=None, ready=False):
-    """One cycle; returns whether b was accepted, and the turn that was taken."""
+    """Runs one cycle. Returns whether b was accepted, and the turn that was taken."""
     dut.activate_a_valid_i.value = int(a is not None)
     dut.activate_a_i.value = a or 0
     dut.activate_b_valid_i.value = int(b is not None)

@@ -1,4 +1,5 @@
-"""timers: what is due is offered soon and again, nothing else is, and the earliest is known when all is quiet."""
+"""timers: an expired deadline is offered soon and repeatedly, no other is, and the earliest deadline is known when
+no setting changes."""
 
 import random
 
@@ -10,18 +11,18 @@ import bench
 from structs import constant
 
 QUEUE_PAIRS = constant("QueuePairs")
-# A round, and the pipeline of the scanner.
+# Cycles of a round, including the scanner's pipeline.
 ROUND = QUEUE_PAIRS + 3
 
 
 class Timers:
-    """Drives the timers and keeps the deadlines that were set."""
+    """Drives the timers and stores the deadlines that were set."""
 
     def __init__(self, dut):
         self.dut = dut
         self.deadlines = {}
         self.now = 0
-        # What was armed lately, with the cycle in which it was changed: it may still be offered.
+        # Recently changed deadlines, with the cycle of the change: their old values may still be offered.
         self.stale = {}
         self.cycles = 0
 
@@ -40,7 +41,7 @@ class Timers:
         assert not int(dut.armed_o.value)
 
     async def cycle(self, set_=None, ready=True):
-        """One cycle; `set_` is an index and a deadline or None. Returns what was offered and taken."""
+        """Runs one cycle; `set_` is (index, deadline) or None. Returns the offer that was accepted."""
         dut = self.dut
         dut.set_i.value = int(set_ is not None)
         if set_:
@@ -69,7 +70,7 @@ class Timers:
                 self.deadlines[set_[0]] = set_[1]
         return offered if ready else None
 
-    # For how many cycles a changed deadline may still be offered.
+    # Cycles for which the old value of a changed deadline may still be offered.
     patience = 3
 
 
@@ -112,7 +113,7 @@ async def all_can_be_due_at_once(dut):
     for _ in range(3):
         await timers.cycle()
     taken = [await timers.cycle() for _ in range(2 * QUEUE_PAIRS)]
-    # One a cycle.
+    # One offer in each cycle.
     assert sum(offer is not None for offer in taken) == 2 * QUEUE_PAIRS
     assert set(taken) == set(range(QUEUE_PAIRS))
 
@@ -148,7 +149,7 @@ async def any_sequence_offers_all_that_is_due_and_nothing_else(dut):
     timers.patience = 60
     await timers.start()
     chance = random.Random(2)
-    # How long each has been due, without a change, in cycles in which the scanner could move.
+    # For each expired and unchanged deadline: cycles in which the scanner could advance.
     waiting = {}
     known = 0
     for step in range(12_000):

@@ -1,4 +1,4 @@
-"""transmit_path: frames byte for byte as scapy builds them, at full rate, without waits within."""
+"""transmit_path: frames byte for byte as scapy builds them, at full rate, without gaps inside."""
 
 import collections
 import random
@@ -31,7 +31,7 @@ REQUESTS = (*SENDS, *WRITES, "ReadRequest", *ATOMIC)
 
 
 class Table:
-    """Random queue pairs, made when they are first asked for."""
+    """Random queue pairs, created on first use."""
 
     def __init__(self, chance):
         self.chance = chance
@@ -51,7 +51,7 @@ class Table:
 
 
 class Packet:
-    """A packet to send, its payload, and the frame that must come of it."""
+    """A packet to send, its payload, and the expected frame."""
 
     def __init__(self, chance, table, name, count=0, qp=None):
         self.name = name
@@ -139,7 +139,7 @@ class Harness:
         self.queues = {"request": collections.deque(), "response": collections.deque()}
         self.offered = {"request": False, "response": False}
         self.taken = []  # (cycle, packet)
-        self.reads = collections.deque()  # [first cycle, beats] of what memory owes
+        self.reads = collections.deque()  # data that memory must return, as [first cycle, beats]
         self.awaited = collections.deque()
         self.frames = []  # (first cycle, last cycle, packet)
         self.current = None
@@ -188,7 +188,7 @@ class Harness:
 
     def observe(self):
         dut = self.dut
-        # What is taken, and what is read for it in the same cycle.
+        # Accepted packets, and the memory reads made for them in the same cycle.
         takers = [
             name for name in self.queues if self.offered[name] and int(getattr(dut, f"{name}_ready_o").value)
         ]
@@ -236,7 +236,7 @@ class Harness:
             assert self.held is None, "a beat was withdrawn"
             if self.current:
                 assert not int(dut.frame_ready_i.value), "a frame waited within"
-        self.sent += int(dut.events_o.value) >> 1  # the lower bit counts notifications
+        self.sent += int(dut.events_o.value) >> 1  # the lowest bit counts notifications
         if self.awaited:
             pass
         if int(dut.idle_o.value):
@@ -302,7 +302,7 @@ async def latencies(dut):
         ("FetchAdd", 0, 7),
         ("SendOnly", 0, 7),
         ("WriteOnly", 40, 12),
-        ("SendOnly", 8, 13),  # 66 bytes: the ICRC straddles the border
+        ("SendOnly", 8, 13),  # 66 bytes: the ICRC is split between two beats
     ):
         for source in ("request", "response"):
             packet = Packet(chance, table, name, count)
@@ -327,8 +327,8 @@ async def small_writes_at_full_rate_behind_slow_memory(dut):
 @cocotb.test()
 async def long_frames_at_full_rate(dut):
     chance, table, harness = await begin(dut, 4)
-    # Payloads that are not aligned have 65 beats too, so memory is just fast enough. Behind one that takes a
-    # microsecond what waits is still enough for the wire, which takes 84 cycles for a frame at 100 Gb/s.
+    # An unaligned payload also has 65 beats, so memory is just fast enough. With a memory latency of a microsecond,
+    # the packets that wait still keep the wire busy, which takes 84 cycles for a frame at 100 Gb/s.
     for latency, cycles in ((150, 65), (250, 84)):
         harness.memory_latency = latency
         packets = [Packet(chance, table, "WriteMiddle", 4_096) for _ in range(30)]
@@ -373,7 +373,7 @@ async def no_more_than_twelve_kibibytes_wait(dut):
     harness.queues["request"] += [Packet(chance, table, "WriteMiddle", 4_096) for _ in range(20)]
     for _ in range(900):
         await harness.step()
-    # And two at the builder of headers.
+    # Two more are in the header builder.
     assert 3 <= len(harness.taken) <= 5
     await harness.drain()
 

@@ -1,4 +1,5 @@
-"""AES-GCM as the gateware is given it: keys of rounds and powers of hash keys; and the vectors of Wycheproof."""
+"""AES-GCM in the form that the gateware needs, with round keys and powers of hash keys; and the test vectors of
+Wycheproof."""
 
 import json
 import pathlib
@@ -9,7 +10,7 @@ VECTORS = pathlib.Path(__file__).parent / "vectors/aes_gcm.json"
 
 
 def encrypted(key, block):
-    """A block, encrypted by a library."""
+    """A block encrypted by the cryptography library."""
     cipher = Cipher(algorithms.AES(key), modes.ECB()).encryptor()
     return cipher.update(block) + cipher.finalize()
 
@@ -19,7 +20,7 @@ def doubled(value):
 
 
 def substitutions():
-    """The S-box, by its definition (FIPS 197, 5.1.1)."""
+    """The S-box, computed from its definition (FIPS 197, 5.1.1)."""
 
     def product(a, b):
         result = 0
@@ -40,7 +41,7 @@ SUBSTITUTIONS = substitutions()
 
 
 def round_keys(key):
-    """The keys of all rounds, 16 bytes each (FIPS 197, 5.2)."""
+    """All round keys, 16 bytes each (FIPS 197, 5.2)."""
     words = [key[at : at + 4] for at in range(0, len(key), 4)]
     length, constant = len(words), 1
     while len(words) < 4 * (length + 7):
@@ -74,7 +75,7 @@ def powers(key):
 
 
 def ghash(key, blocks):
-    """The hash, block by block."""
+    """GHASH of the blocks, computed block by block."""
     hash_key, result = encrypted(key, bytes(16)), bytes(16)
     for block in blocks:
         result = times(bytes(a ^ b for a, b in zip(result, block)), hash_key)
@@ -82,19 +83,19 @@ def ghash(key, blocks):
 
 
 def padded(data):
-    """In blocks, the last one filled with zeros."""
+    """The data in blocks, the last one padded with zeros."""
     data += bytes(-len(data) % 16)
     return [data[at : at + 16] for at in range(0, len(data), 16)]
 
 
 def hashed(associated, text):
-    """The blocks that GCM hashes."""
+    """The blocks over which GCM computes its hash."""
     lengths = (8 * len(associated)).to_bytes(8, "big") + (8 * len(text)).to_bytes(8, "big")
     return padded(associated) + padded(text) + [lengths]
 
 
 def vectors(key_bits):
-    """Wycheproof's vectors with keys of so many bits, nonces of 96 and tags of 128: dicts of bytes, and `valid`."""
+    """Wycheproof's vectors for this key size, 96-bit nonces and 128-bit tags: dictionaries of bytes, and `valid`."""
     for vector in json.loads(VECTORS.read_text())["vectors"]:
         entry = {name: bytes.fromhex(value) for name, value in vector.items() if name != "valid"}
         if 8 * len(entry["key"]) == key_bits:
@@ -102,5 +103,5 @@ def vectors(key_bits):
 
 
 def number(block):
-    """A block as the gateware's ports have it."""
+    """A block as the integer value of the gateware's ports."""
     return int.from_bytes(block, "little")

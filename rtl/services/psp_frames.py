@@ -1,4 +1,4 @@
-"""Frames for PSP, sealed by a library."""
+"""Frames for the tests of PSP, sealed by the cryptography library."""
 
 import struct
 
@@ -26,7 +26,7 @@ def ipv4(source, destination, payload_bytes, identification=0, tos=0):
 
 
 def frame(chance, payload_bytes, port=ROCE, source=ADDRESSES[0], destination=ADDRESSES[1]):
-    """A frame with random content; UDP and what it carries are not looked at."""
+    """A frame with random content; PSP ignores UDP's fields except the port, and the payload."""
     udp = struct.pack("!HHHH", chance.randrange(0xC000, 0x10000), port, 8 + payload_bytes, 0)
     packet = udp + chance.randbytes(payload_bytes)
     header = ipv4(source, destination, len(packet), chance.randrange(1 << 16), chance.randrange(256))
@@ -39,7 +39,7 @@ def header(key, spi, counter):
 
 
 def sealed(key, spi, counter, plain, port=PSP):
-    """What a frame becomes."""
+    """The sealed form of a frame."""
     end = 14 + int.from_bytes(plain[16:18], "big")
     psp = header(key, spi, counter)
     text = AESGCM(key).encrypt(psp[4:], plain[34:end], psp)

@@ -1,4 +1,4 @@
-"""aes_pipeline: against a library, for many keys at once."""
+"""aes_pipeline: against the cryptography library, for many keys at once."""
 
 import random
 
@@ -34,7 +34,7 @@ async def install(dut, index, key):
 
 
 async def encrypt(dut, chance, work, rate):
-    """Feeds (index, blocks); returns the blocks that come out and the latency of each."""
+    """Feeds (index, blocks). Returns the output blocks and the latency of each."""
     found, entered, latencies, cycle = [], [], [], 0
     work = list(work)
     while len(found) < len(entered) or work:

@@ -1,4 +1,4 @@
-"""carryless_multiplier: against the definition, from the leaf to several halvings above it."""
+"""carryless_multiplier: against the definition, for sizes from the leaf to several levels above it."""
 
 import random
 

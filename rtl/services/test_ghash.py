@@ -34,7 +34,7 @@ async def install(dut, index, key):
 
 
 async def hashes(dut, chance, messages, rate):
-    """Feeds messages, (index, blocks), one behind the other; returns their hashes."""
+    """Feeds messages, given as (index, blocks), without gaps. Returns their hashes."""
     groups = []
     for index, blocks in messages:
         for at in range(0, len(blocks), 4):
@@ -51,7 +51,7 @@ async def hashes(dut, chance, messages, rate):
             index, first, last, blocks = groups.pop(0)
             dut.index_i.value, dut.first_i.value, dut.last_i.value = index, int(first), int(last)
             dut.count_i.value = len(blocks)
-            # What lies behind the count is garbage.
+            # Blocks beyond the count are random.
             filled = b"".join(blocks) + chance.randbytes(64 - 16 * len(blocks))
             dut.blocks_i.value = gcm.number(filled)
             if last:
@@ -82,7 +82,7 @@ async def messages_of_all_lengths(dut):
 
 @cocotb.test()
 async def the_tags_of_wycheproof(dut):
-    """Right where the vector is valid, and wrong where it is not."""
+    """The tag is right where the vector is valid, and wrong where it is not."""
     await start(dut)
     chance, count = random.Random(2), 0
     for bits in (128, 256):

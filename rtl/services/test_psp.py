@@ -1,4 +1,5 @@
-"""psp_seal and psp_open: byte for byte what a library makes of frames, and nothing of what must not be accepted."""
+"""psp_seal and psp_open: frames equal the cryptography library's byte for byte, and frames that must be refused
+are."""
 
 import os
 import random
@@ -16,7 +17,7 @@ LATENCY = {14: {"psp_seal": 22, "psp_open": 18}, 10: {"psp_seal": 18, "psp_open"
 
 
 class Psp:
-    """A device under test, its associations, and what it is given."""
+    """The device under test, its associations, and its inputs."""
 
     def __init__(self, dut, seed):
         self.dut, self.chance = dut, random.Random(seed)
@@ -36,7 +37,7 @@ class Psp:
         dut.rst_ni.value = 1
 
     async def install(self, index, peer, spi):
-        """A fresh key for an association; the keys of AES and of the hash."""
+        """Writes a fresh key for an association: the round keys of AES and the powers of the hash key."""
         dut, key = self.dut, self.chance.randbytes(self.key_bytes)
         places = list(enumerate(gcm.round_keys(key))) + list(enumerate(gcm.powers(key), 16))
         await FallingEdge(dut.clk_i)
@@ -54,7 +55,8 @@ class Psp:
         return key
 
     async def seal(self, given, rate=1.0, stalls=0.0):
-        """Frames in, frames out; the cycles of the first beats in and out, and of the last."""
+        """Feeds frames and returns the output frames, and the cycles of the first input beat, the first output
+        beat and the last."""
         dut, words = self.dut, [beat for frame in given for beat in beats(frame, self.chance)]
         taken, entered, left, quiet, cycle = [], None, [], 0, 0
         while words or quiet < 60:
@@ -83,7 +85,7 @@ class Psp:
     accepted = True
 
     async def open(self, given, rate=1.0, errors=()):
-        """Frames in; what comes out, None where it is in error."""
+        """Feeds frames and returns the output frames, None for a frame that is marked as an error."""
         dut = self.dut
         words = []
         for number, frame in enumerate(given):
@@ -137,7 +139,7 @@ async def seals(dut):
             peer = psp.chance.choice([*spis, "10.0.0.77"])
             port = psp.chance.choice([frames.ROCE, frames.DATAGRAM, 53])
             plain = frames.frame(psp.chance, size, port, destination=peer)
-            # As Ethernet pads it.
+            # With Ethernet's padding.
             given.append(plain + bytes(max(0, 60 - len(plain))))
             if port == 53:
                 expected.append(given[-1])
@@ -152,7 +154,7 @@ async def seals(dut):
         for one, other in zip(found, expected):
             assert one == other, f"{len(one)} bytes"
         assert psp.events["refused"] - before == refused
-    # A key whose frames are used up; the next key begins anew.
+    # A key whose frames are used up; sealing continues with the next key.
     await psp.install(0, "10.0.0.2", 0x42)
     assert int(dut.FramesPerKey.value) == 10
     many = [frames.frame(psp.chance, 20) for _ in range(1_030)]
@@ -210,13 +212,13 @@ async def accepts_nothing_else(dut):
     for size in (24, 57, 64, 90, 135):
         plain = frames.frame(psp.chance, size)
         good = frames.sealed(key, 0x105, 1_000 + size, plain)
-        # Any byte of PSP, text or tag; what stands before is not authenticated.
+        # Changes any byte of PSP header, text or tag; the headers in front are not authenticated.
         for at in range(42, len(good)):
             changed = bytearray(good)
             changed[at] ^= 1 << psp.chance.randrange(8)
             given.append(bytes(changed))
         given += [good[:length] for length in range(60, len(good))]
-        # More bytes than its length says, beyond its last beat.
+        # Longer than its length field says, by more than a beat.
         given.append(good + bytes(130))
         given.append(plain)
         given.append(frames.frame(psp.chance, size, frames.DATAGRAM))
@@ -229,7 +231,7 @@ async def accepts_nothing_else(dut):
         expected.append(None)
     found, _, _ = await psp.open(given, 0.9)
     assert found == expected
-    # One whose check sequence was wrong is none, and does not count as one that has come.
+    # A frame with a wrong check sequence is dropped, and its counter does not count as received.
     plain = frames.frame(psp.chance, 70)
     good = frames.sealed(key, 0x105, 5_000, plain)
     found, _, _ = await psp.open([good, good, good], errors={0})
@@ -254,7 +256,7 @@ async def every_counter_once(dut):
     found, _, _ = await psp.open(given)
     assert found == expected
     assert 300 < sum(one is not None for one in found) < 1_400
-    # Far ahead, at the end of the counter.
+    # Counters far ahead, and at the end of their range.
     end = (1 << 64) - 1
     far = [frames.sealed(key, 0x105, counter, plain) for counter in (1 << 40, end, 1 << 40, end - 128, end - 127, end)]
     found, _, _ = await psp.open(far)

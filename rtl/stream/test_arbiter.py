@@ -1,4 +1,4 @@
-"""arbiter: whole packets, in order, in fair turns."""
+"""arbiter: whole packets, in order, round-robin."""
 
 import random
 
@@ -22,7 +22,8 @@ async def start(dut):
 
 
 async def drive(dut, chance, packets, offer_rate, ready_rate):
-    """Offers the lists of packet lengths; returns the inputs of the packets in the order of their ends."""
+    """Offers packets, given as a list of lengths for each input. Returns the inputs in the order in which their
+    packets ended."""
     elements = []
     for lengths in packets:
         flat = []

@@ -1,4 +1,4 @@
-"""fifo: order, no loss, no duplication, whatever the two sides do."""
+"""fifo: order, no loss, no duplication, at all rates of source and consumer."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""packet_fifo: good packets come out whole and in order, everything else leaves no trace."""
+"""packet_fifo: good packets leave whole and in order; no element of a bad or lost packet does."""
 
 import random
 from collections import deque
@@ -27,11 +27,11 @@ async def random_packets(dut):
     chance = random.Random(1)
     await reset(dut)
     sent = 0
-    packet = deque()  # elements still to write of the packet under way
+    packet = deque()  # elements of the current packet that are still to be written
     given_up = False
     written = []
-    waiting = deque()  # (element values, cycle from which on a verdict may come)
-    expected = deque()  # (value, last) that must come out
+    waiting = deque()  # (element values, first cycle in which a verdict may come)
+    expected = deque()  # (value, last) of the elements that must come out
     losses = taken = bad = 0
     cycle = 0
     while taken < 6_000:
@@ -98,7 +98,7 @@ async def no_gap_between_packets_and_one_cycle_from_the_verdict(dut):
         inside = cycle < len(ends)
         dut.in_valid_i.value = int(inside)
         dut.in_last_i.value = ends[cycle] if inside else 0
-        # The verdict follows the last element by three cycles.
+        # The verdict is given three cycles after the last element.
         dut.verdict_valid_i.value = ends[cycle - 3] if 0 <= cycle - 3 < len(ends) else 0
         dut.verdict_good_i.value = 1
         dut.out_ready_i.value = 1
@@ -122,7 +122,7 @@ async def a_full_fifo_loses_only_what_does_not_fit(dut):
         await ReadOnly()
         lost.append(int(dut.in_lost_o.value))
     assert lost == [0] * DEPTH + [1] * 4
-    # All are judged before the first comes out.
+    # All packets get their verdicts before the first one leaves.
     for cycle in range(DEPTH):
         await FallingEdge(dut.clk_i)
         dut.in_valid_i.value = 0

@@ -1,4 +1,4 @@
-"""realign: bytes move to where the command says, at full rate, whatever the two sides do."""
+"""realign: bytes move to the commanded offset, at full rate, at all rates of source and consumer."""
 
 import random
 
@@ -10,7 +10,7 @@ import bench
 
 
 class Run:
-    """One command, its raw input beats, and the output beats that must come of it."""
+    """One command, its raw input beats, and the expected output beats."""
 
     def __init__(self, chance, start, to, count):
         self.command = (start, to, count)
@@ -29,7 +29,7 @@ class Run:
 
 
 async def drive(dut, runs, command_rate=1.0, input_rate=1.0, output_rate=1.0, chance=None):
-    """Drives the runs through; returns the cycles in which input beats and output beats went."""
+    """Drives the runs through the block. Returns the cycles of input and of output beats."""
     chance = chance or random.Random(0)
     commands = [run.command for run in runs]
     inputs = [beat for run in runs for beat in run.inputs]
@@ -40,7 +40,7 @@ async def drive(dut, runs, command_rate=1.0, input_rate=1.0, output_rate=1.0, ch
     cycle = 0
     while len(left) < len(outputs) or len(entered) < len(inputs):
         await FallingEdge(dut.clk_i)
-        # A source holds what it has offered.
+        # A source holds an offer until it is accepted.
         offered_command = command < len(commands) and (offered_command or chance.random() < command_rate)
         offered_input = len(entered) < len(inputs) and (offered_input or chance.random() < input_rate)
         dut.command_valid_i.value = int(offered_command)
@@ -89,13 +89,13 @@ async def every_pair_of_offsets_at_full_rate(dut):
     runs = []
     for first in range(64):
         for to in range(64):
-            # Short runs, and those whose ends lie about a beat's border on either side.
+            # Short runs, and runs that end at, just before or just behind the border of a beat.
             border = chance.choice((64, 128)) - chance.choice((first, to)) + chance.randint(-1, 1)
             runs.append(Run(chance, first, to, chance.choice((max(1, border), chance.randint(1, 130)))))
     chance.shuffle(runs)
     entered, left = await drive(dut, runs)
     total = sum(run.cycles for run in runs)
-    # The command's cycle and the latency come once; nothing is lost between runs.
+    # One cycle for the first command, and the latency; there is no gap between runs.
     assert left[-1] - left[0] + 1 <= total, f"{left[-1] - left[0] + 1} cycles for {total}"
     assert left[-1] - entered[0] <= total + 3
 

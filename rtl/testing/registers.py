@@ -1,4 +1,4 @@
-"""The addresses of the card's registers, read in their C header."""
+"""The addresses of the card's registers, parsed from their C header."""
 
 import pathlib
 import re
@@ -7,7 +7,7 @@ HEADER = pathlib.Path(__file__).parents[1] / "include/weft_registers.h"
 
 
 def addresses():
-    """Offset of each register by its path, from the structs of the C header."""
+    """The offset of each register, by its path in the structs of the C header."""
     text = HEADER.read_text()
     structs = dict((name, body) for body, name in re.findall(r"typedef struct[^{]*\{([^{}]*)\} (\w+);", text))
 

@@ -1,4 +1,4 @@
-"""Drives and watches streams of beats in block tests."""
+"""Drives and records streams of beats in block tests."""
 
 import collections
 import random
@@ -16,14 +16,14 @@ PEER = "10.0.0.2"
 
 
 def number(address):
-    """The integer of "10.0.0.1" or "02:00:00:00:00:01"."""
+    """The integer value of an IP or MAC address such as "10.0.0.1" or "02:00:00:00:00:01"."""
     if ":" in address:
         return int(address.replace(":", ""), 16)
     return int.from_bytes(bytes(map(int, address.split("."))), "big")
 
 
 def beats(data, junk=None):
-    """The beat_t of a frame; `junk` fills what is unused."""
+    """The beats (beat_t) of a frame; `junk` fills the unused bytes."""
     out = []
     for at in range(0, len(data), 64):
         part = data[at : at + 64]
@@ -35,7 +35,7 @@ def beats(data, junk=None):
 
 
 def packets(taken):
-    """Bytes of each packet of a list of beat_t; the rest of an unfinished one is not returned."""
+    """The bytes of each packet in a list of beat_t; an unfinished packet is omitted."""
     out, data = [], b""
     for beat in taken:
         data += (beat & (1 << 512) - 1).to_bytes(64, "little")
@@ -46,7 +46,7 @@ def packets(taken):
 
 
 class Bench:
-    """A device under test with its clock, and the streams that are driven and taken."""
+    """A device under test with its clock, and the streams that the test drives and records."""
 
     def __init__(self, dut, seed):
         self.dut = dut
@@ -55,7 +55,7 @@ class Bench:
         self.now = 1_000
 
     async def start(self, clear=0, **inputs):
-        """Resets the device; all its valids and readys are 0, `inputs` are set, and `clear` cycles pass."""
+        """Resets the device with all valid and ready inputs at 0, sets `inputs`, and waits `clear` cycles."""
         dut = self.dut
         for handle in dut:
             if handle._name.endswith(("_valid_i", "_ready_i")):
@@ -78,7 +78,7 @@ class Bench:
             await FallingEdge(self.dut.clk_i)
 
     async def idle(self, limit=5_000):
-        """Waits until the device says that it is idle, and stays so."""
+        """Waits until the device reports that it is idle for several cycles."""
         calm = 0
         for _ in range(limit):
             await FallingEdge(self.dut.clk_i)
@@ -104,7 +104,7 @@ class Bench:
                 self.events[name] += value
 
     async def send(self, prefix, items, rate=1.0):
-        """Offers each item, {suffix of a signal: value}, in order, with pauses."""
+        """Offers each item, {suffix of a signal: value}, in order, with random pauses."""
         valid = getattr(self.dut, f"{prefix}_valid_i")
         ready = getattr(self.dut, f"{prefix}_ready_o")
         for item in items:
@@ -121,7 +121,7 @@ class Bench:
             valid.value = 0
 
     def take(self, prefix, suffixes, rate=1.0):
-        """A list that fills with what a stream gives: tuples of the signals with these suffixes."""
+        """Records a stream. Returns a list that fills with tuples of the signals with these suffixes."""
         taken = []
         self.rates = getattr(self, "rates", {})
         self.rates[prefix] = rate

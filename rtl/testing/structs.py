@@ -1,11 +1,11 @@
-"""Packs and unpacks the packed structs of the gateware's packages, whose definitions it reads from their files."""
+"""Packs and unpacks the packed structs of the gateware's packages, which it parses from their source files."""
 
 import math
 import pathlib
 import re
 
 RTL = pathlib.Path(__file__).parents[1]
-# In the order in which they use each other.
+# Each package uses only those before it.
 PACKAGES = ["weft_pkg.sv", "engines/engines_pkg.sv", "engines/kv/kv_pkg.sv", "engines/rounds/rounds_pkg.sv"]
 
 
@@ -16,8 +16,8 @@ class Package:
         self.constants = {}
         self.widths = {"logic": 1}
         self.structs = {}
-        self._package = None  # that is being read
-        self._declared = {}  # names, with the package of each
+        self._package = None  # the package being parsed
+        self._declared = {}  # declared names, and the package that declares each
         for path in paths:
             self._package = path.name
             self._read(re.sub(r"//[^\n]*", "", path.read_text()))
@@ -79,7 +79,7 @@ class Package:
             following += 1
 
     def pack(self, struct, **values):
-        """The integer for a struct; fields that are not given are zero, nested structs are dictionaries."""
+        """The packed integer of a struct. Missing fields are zero; nested structs are dictionaries."""
         packed = 0
         known = {name for name, _, _ in self.structs[struct]}
         if unknown := values.keys() - known:

@@ -1,4 +1,4 @@
-"""structs: what is declared twice is refused, whatever it is."""
+"""structs: a name that is declared twice is refused."""
 
 import pytest
 

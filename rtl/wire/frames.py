@@ -1,4 +1,4 @@
-"""Frames for the tests of the receive path, and what a receiver has to make of them (crates/wire, crates/nic)."""
+"""Frames for the tests of the receive path, and a model of the receiver after crates/wire and crates/nic."""
 
 import struct
 import zlib
@@ -10,7 +10,7 @@ PEER_ADDRESS = bytes((10, 0, 0, 2))
 ROCE_PORT = 4791
 FRAME_BYTES_MAX = 9216
 
-# Opcode: extended headers and whether a payload may follow (InfiniBand volume 1, table 38).
+# For each opcode: its extended headers, and whether a payload may follow (InfiniBand volume 1, table 38).
 RETH, ATOMIC, AETH, ORIGINAL, IMMEDIATE = "RETH", "AtomicETH", "AETH", "AtomicAckETH", "ImmDt"
 RESERVED = "reserved"
 BYTES = {RETH: 16, ATOMIC: 28, AETH: 4, ORIGINAL: 8, IMMEDIATE: 4, RESERVED: 16}
@@ -49,7 +49,7 @@ def ipv4(payload, protocol, *, to=ADDRESS, source=PEER_ADDRESS, tos=0, identific
 
 
 def udp(payload, port, source_port=0xC000, *, checksum=True, length=None, to=ADDRESS, source=PEER_ADDRESS, **fields):
-    """An IPv4 packet with a datagram; `checksum` may be a value."""
+    """An IPv4 packet with a UDP datagram; `checksum` may be the value to use."""
     length = 8 + len(payload) if length is None else length
     header = struct.pack(">HHHH", source_port, port, length, 0)
     if checksum is True:
@@ -74,7 +74,8 @@ def bth(opcode, *, pad=0, psn=0, qp=0x11, key=0xFFFF, solicited=0, acknowledge=0
 
 
 def icrc(packet):
-    """Of an IPv4 packet with UDP and BTH, without its ICRC, whose lengths count it (annex A17.3.3)."""
+    """The ICRC of an IPv4 packet with UDP and BTH but without the ICRC, whose length fields include it (annex
+    A17.3.3)."""
     covered = bytearray(packet)
     for place in (1, 8, 10, 11, 26, 27, 32):
         covered[place] = 0xFF
@@ -83,13 +84,14 @@ def icrc(packet):
 
 def roce(opcode, extended=b"", payload=b"", *, pad=None, trailing=b"", beyond=0, checksum=0, length=None, to_mac=HARDWARE,
          break_icrc=0, ip=None, **fields):  # fmt: skip
-    """A RoCE v2 frame. `beyond` bytes of padding more than needed; `trailing` lies between UDP's end and IPv4's."""
+    """A RoCE v2 frame with `beyond` bytes of excess padding, and `trailing` bytes between the end of UDP and that
+    of IPv4."""
     pad = -len(payload) % 4 if pad is None else pad
     packet = bth(opcode, pad=pad, **fields) + extended + payload + bytes(pad)
     ip = ip or {}
     if length is None:
         length = 8 + len(packet) + 4
-    # The checksum of a datagram covers the ICRC, and the ICRC does not cover the checksum.
+    # UDP's checksum covers the ICRC, but the ICRC does not cover UDP's checksum.
     whole = udp(packet + bytes(4) + trailing, ROCE_PORT, checksum=0, length=length, **ip)
     sealed = icrc(whole[: 28 + len(packet)])
     sealed = (int.from_bytes(sealed, "little") ^ break_icrc).to_bytes(4, "little")
@@ -98,7 +100,7 @@ def roce(opcode, extended=b"", payload=b"", *, pad=None, trailing=b"", beyond=0,
 
 
 def extended_of(opcode, chance):
-    """Random extended headers for an opcode: bytes, and the fields that they hold."""
+    """Random extended headers for an opcode: their bytes and field values."""
     data, fields = b"", {}
     for part in OPCODES.get(opcode, ((), True))[0]:
         piece = bytearray(chance.randbytes(BYTES[part]))
@@ -124,11 +126,11 @@ def number(data, begin, end):
 
 
 class Malformed(Exception):
-    """A frame that breaks a rule below RoCE."""
+    """A frame that is malformed below RoCE."""
 
 
 class Unsupported(Exception):
-    """A frame that is well formed, and the host's."""
+    """A well-formed frame that the card does not serve, so it goes to the host."""
 
 
 def require(condition):
@@ -137,7 +139,7 @@ def require(condition):
 
 
 def parse_ipv4(packet):
-    """(protocol, source, destination, payload), or what is wrong, in the order of crates/wire/src/ipv4.rs."""
+    """(protocol, source, destination, payload), or raises, with the order of checks of crates/wire/src/ipv4.rs."""
     require(len(packet) >= 20 and packet[0] >> 4 == 4)
     header = (packet[0] & 15) * 4
     require(header >= 20 and len(packet) >= header and total(packet[:header]) == 0xFFFF)
@@ -151,14 +153,14 @@ def parse_ipv4(packet):
 
 
 def parse_roce(frame, packet, datagram):
-    """Counter and header for a datagram to RoCE's port."""
+    """The counter, and the header if valid, for a datagram to RoCE's port."""
     length = number(datagram, 4, 6)
     payload = datagram[8:length]
-    # Where the datagram does not fill the packet, the ICRC that a sender would have computed is another.
+    # If the datagram is shorter than its IP packet, the ICRC cannot match, because it covers IPv4's length.
     if len(payload) < 16 or number(packet, 2, 4) != 20 + length or icrc(packet[: 20 + length - 4]) != payload[-4:]:
         return "icrc_errors", None
     if length % 4:
-        return "icrc_errors", None  # not roce_malformed as in software: see icrc.sv
+        return "icrc_errors", None  # software counts roce_malformed instead: see icrc.sv
     payload = payload[:-4]
     opcode, flags = payload[0], payload[1]
     if opcode not in OPCODES or flags & 15:
@@ -235,7 +237,7 @@ def parse(frame, hardware, address):
 
 
 def judge(frame, error=False, hardware=HARDWARE, address=ADDRESS):
-    """What comes of a frame: the name of a counter or of a class, and what is told about it if it is good."""
+    """The outcome of a frame: the name of its counter or class, and its attributes if it is good."""
     if error:
         return "drop_receive_error", None
     if len(frame) < 14:

@@ -1,4 +1,4 @@
-"""icrc: against scapy's ICRC and a byte-wise CRC of the pseudo packet, for every fill of the last beat."""
+"""icrc: against scapy's ICRC and a byte-wise CRC of the pseudo packet, for every fill level of the last beat."""
 
 import random
 import zlib
@@ -16,7 +16,7 @@ from structs import pack
 
 
 def icrc(frame):
-    """The CRC over the pseudo packet of a frame that does not have its ICRC yet."""
+    """The CRC over the pseudo packet of a frame without its ICRC."""
     covered = bytearray(frame[14:])
     for place in (1, 8, 10, 11, 26, 27, 32):
         covered[place] = 0xFF
@@ -24,13 +24,13 @@ def icrc(frame):
 
 
 def random_frame(chance, length):
-    """So many bytes, the last four of them the ICRC; what matters not is random too."""
+    """A frame of this length that ends with its ICRC; fields that the ICRC ignores are random as well."""
     content = chance.randbytes(length - 4)
     return content + icrc(content).to_bytes(4, "little")
 
 
 def beats(frame, chance):
-    """The beats of a frame. What lies behind its end is garbage."""
+    """The beats of a frame. Bytes behind its end are random."""
     for at in range(0, len(frame), 64):
         part = frame[at : at + 64]
         data = part + chance.randbytes(64 - len(part))
@@ -39,7 +39,7 @@ def beats(frame, chance):
 
 
 async def feed(dut, chance, frames, rate):
-    """Feeds frames; returns the cycles of their ends and what came out, with its cycle."""
+    """Feeds frames. Returns the cycles of their ends, and the results with their cycles."""
     trailer = int(dut.Trailer.value)
     ends, results, cycle = [], [], 0
 
@@ -129,10 +129,10 @@ async def any_flipped_bit_is_seen_where_it_counts(dut):
         bytes_[bit // 8] ^= 1 << bit % 8
         damaged.append(bytes(bytes_))
         expected.append(int(bit // 8 in free))
-    # A frame between damaged ones is judged by itself.
+    # An intact frame between damaged ones is accepted.
     damaged.append(frame)
     expected.append(1)
-    # Lengths that no packet has, also with the register at zero.
+    # Lengths that no RoCE packet has, also such that leave the register at zero.
     damaged += [frame + bytes(count) for count in (1, 2, 3)] + [frame[:-count] for count in (1, 2, 3, 4)]
     expected += [0] * 7
     assert await feed(dut, chance, damaged, 1) == expected

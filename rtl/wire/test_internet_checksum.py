@@ -1,4 +1,4 @@
-"""internet_checksum: right sums of any bytes of any frames pass, all others do not."""
+"""internet_checksum: accepts right sums of any bytes of any frames, and refuses all others."""
 
 import random
 
@@ -13,11 +13,11 @@ LATENCY = 3
 
 
 def sealed(chance, size):
-    """A frame, the bytes of it that are summed, and a seed with which the sum is all ones."""
+    """A frame, the range of bytes to sum, and a seed that makes the sum all ones."""
     frame = bytearray(chance.choice((chance.randbytes(size), bytes(size), b"\xff" * size)))
     begin = 2 * chance.randrange(min(size, 64) // 2 + 1)
     end = chance.randint(begin, size)
-    # The sum of words with their bytes swapped is the sum with its bytes swapped.
+    # The sum of byte-swapped words is the byte-swapped sum.
     rest = 0xFFFF ^ frames.total(bytes(frame[begin:end]))
     return frame, begin, end, (rest & 0xFF) << 8 | rest >> 8
 
@@ -42,13 +42,13 @@ async def random_frames(dut):
 
     for _ in range(1_500):
         frame, begin, end, seed = sealed(chance, chance.choice((1, 34, 60, 64, 65, 128, 300, 4_000)))
-        good = seed != 0 or any(frame[begin:end])  # a sum of zeros is zero, not ones
+        good = seed != 0 or any(frame[begin:end])  # the sum of zeros is zero, not all ones
         if chance.random() < 0.5 and end > begin:
             place = chance.randrange(begin, end)
             frame[place] ^= 1 << chance.randrange(8)
             good = False
         if chance.random() < 0.2:
-            seed = seed + 0xFFFF  # the same, with a carry
+            seed = seed + 0xFFFF  # an equal seed in one's complement, with a carry
         for at in range(0, len(frame), 64):
             while chance.random() < 0.1:
                 await step()

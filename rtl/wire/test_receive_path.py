@@ -1,7 +1,8 @@
-"""receive_path: what comes out is what went in and was good, and each frame is counted once, as what it was.
+"""receive_path: the output consists of exactly the good input frames, and each frame is counted once, by its outcome.
 
-Frames come from three sources: scapy and a capture of two Linux machines, which know nothing of Weft, and the builders of
-frames.py, for what only a broken sender makes.
+Frames come from three sources: scapy and a capture of two Linux machines, which are independent of this project, and
+the
+builders of frames.py, for frames that only a faulty sender makes.
 """
 
 import logging
@@ -36,9 +37,9 @@ def beats(frame):
 
 
 class Port:
-    """Drives frames in, one beat a cycle when `gap` is 0, takes everything out, and checks it against the model.
+    """Drives frames in (one beat a cycle if `gap` is 0), accepts all output, and checks it against the model.
 
-    The events tell the outcome of each frame, in order; one that the model calls good may be lost where a test allows it.
+    The counter events give the outcome of each frame, in order. A good frame may be lost where a test allows it.
     """
 
     def __init__(self, dut, seed=1):
@@ -49,13 +50,13 @@ class Port:
         self.may_lose = False
         self.hardware, self.address = HARDWARE, ADDRESS
         self.input = deque()  # (beat, last, error, frame)
-        self.judged = deque()  # outcomes to come
+        self.judged = deque()  # expected outcomes
         self.headers, self.frames, self.others = deque(), deque(), deque()
         self.partial = {"frame": b"", "other": b""}
         self.counts = dict.fromkeys((*OUTCOMES, "frames_received"), 0)
         self.cycle = 0
         self.last_beats = []  # cycles in which frames ended
-        self.log = {"header": [], "frame": [], "other": []}  # cycles of what came out
+        self.log = {"header": [], "frame": [], "other": []}  # cycles of output beats
         self.stamps = deque()
         self.held = {}
 
@@ -94,7 +95,7 @@ class Port:
         dut.rx_valid_i.value = int(put)
         if put:
             part, first, last, error = self.input.popleft()
-            # What is behind the last byte is anything.
+            # Bytes behind the last one are random.
             behind = self.chance.randbytes(64 - len(part))
             dut.rx_data_i.value = int.from_bytes(part + behind, "little")
             dut.rx_keep_i.value = (1 << len(part)) - 1
@@ -134,7 +135,7 @@ class Port:
             self.counts[name] += 1
         outcome, told, frame = self.judged.popleft()
         stamp = self.stamps.popleft()
-        # A good frame that is not RoCE has no counter here: who takes it counts it.
+        # This block has no counter for a good frame that is not RoCE; its consumer counts it.
         expected = None if outcome in CLASSES else outcome
         lost = "drop_other_buffer_full" if outcome in CLASSES else "drop_receive_buffer_full"
         if self.may_lose and told is not None and name == lost:
@@ -230,7 +231,7 @@ def good_others(chance):
 
 
 def bad_frames(chance):
-    """(what is wrong, frame, MAC error, counter): every reason to drop a frame."""
+    """(description, frame, MAC error, counter): every reason to drop a frame."""
     data = chance.randbytes(100)
     good = any_roce(chance, 0x0A, 64)
     write = frames.extended_of(0x0A, chance)[0]
@@ -304,7 +305,7 @@ def bad_frames(chance):
 
 
 def frames_with_pad(pad):
-    """A packet whose BTH claims pad bytes that are not there."""
+    """A packet whose BTH specifies pad bytes that are missing."""
     whole = frames.udp(frames.bth(4, pad=pad) + bytes(4), 4791, checksum=0)
     return ethernet(whole[:-4] + frames.icrc(whole[:-4]))
 
@@ -318,7 +319,7 @@ async def every_reason_to_drop_a_frame(dut):
         outcome = port.send(frame, error)
         if counter:
             assert outcome == counter, what
-            # The next good packets get through.
+            # The next good frames are received.
             port.send(any_roce(port.chance))
             port.send(ethernet(frames.udp(b"next", 4793)))
             await port.drain()
@@ -336,7 +337,7 @@ async def every_kind_of_other_frame(dut):
         assert port.send(frame) in CLASSES
     assert {outcome for outcome, _, _ in port.judged} == set(CLASSES)
     await port.drain()
-    # With nothing else in the way, whole frames come out without gaps.
+    # With the buffers otherwise empty, whole frames leave without gaps.
     assert port.counts["frames_received"] == len(good_others(port.chance))
 
 
@@ -353,7 +354,7 @@ async def headers_of_every_opcode_in_six_cycles(dut):
                            solicited=1, ip={"tos": 0x02}))  # fmt: skip
             outcome, header, frame = port.judged[-1]
             assert outcome == "roce_received"
-            # The model's reading agrees with what was written.
+            # The model's parsed fields equal the ones that were encoded.
             expected = fields | {"opcode": opcode, "psn": 0xABCDEF, "destination_qp": 0x123456, "payload_bytes": size,
                                  "payload_offset": 54 + len(extended), "marked": 0, "solicited": 1}  # fmt: skip
             assert header == header | expected
@@ -419,7 +420,7 @@ async def frames_of_two_linux_machines(dut):
         for frame in captured:
             port.send(frame)
         await port.drain()
-    # Those of the connection manager and of the datagram service are of no reliable connection.
+    # Packets of the connection manager and of unreliable datagrams are not of the reliable connection.
     assert port.counts["icrc_errors"] == 0
     assert port.counts["roce_received"] + port.counts["roce_malformed"] == 134
     assert port.counts["roce_received"] > 60
@@ -475,7 +476,7 @@ async def a_full_buffer_loses_whole_frames_and_recovers(dut):
         port.ready |= stalled
         for _ in range(holds + 20):
             port.send(make())
-        # A small one finds room where a larger one did not; bad ones need none.
+        # A small frame finds room where a larger one did not; bad frames need none.
         port.send(roce(0x04, break_icrc=1))
         port.send(ethernet(b"", to=PEER))
         while port.judged:
@@ -513,7 +514,7 @@ async def random_traffic(dut):
             elif kind < 0.8:
                 frame, error = chance.choice(bad)
             else:
-                # A frame with some bits turned, or cut, or with something behind.
+                # A frame with flipped bits, truncated, or with extra bytes.
                 frame = bytearray(chance.choice((any_roce(chance), chance.choice(others))))
                 for _ in range(chance.choice((0, 1, 1, 2))):
                     frame[min(chance.choice((chance.randrange(len(frame)), chance.randrange(64))), len(frame) - 1)] ^= (

@@ -1,6 +1,6 @@
-"""What kv_control is held to: Sealed, the end of streams, and both halves of a state transfer, written a second time.
+"""Reference model of kv_control: Sealed, the ends of streams, and both sides of a state transfer.
 
-The rules are those of crates/engines/kv/src/view_change.rs, message.rs and transfer.rs.
+An independent implementation of the rules of crates/engines/kv/src/view_change.rs, message.rs and transfer.rs.
 """
 
 import struct
@@ -32,7 +32,7 @@ def mix(word):
 
 
 def place(key, mask):
-    """(bucket, way, tag) of a key of one word."""
+    """(bucket, way, tag) of an 8-byte key."""
     hashed = mix(key)
     return hashed & mask, hashed >> 32 & 31, hashed >> 53 or 1
 
@@ -46,7 +46,7 @@ def leader(full, partition):
 
 
 class Sealed:
-    """A member's word: base, its members, accepted lengths, and cuts [(epoch, lengths)], newest first."""
+    """A member's report: base, its members, accepted lengths, and cuts [(epoch, lengths)], newest first."""
 
     def __init__(self, epoch, base, base_members, accepted, cuts, heard=0):
         self.epoch, self.base, self.base_members = epoch, base, base_members
@@ -60,7 +60,7 @@ class Sealed:
 
 
 def parse_sealed(data):
-    """None if it is malformed."""
+    """The decoded report; None if it is malformed."""
     if len(data) < 144:
         return None
     epoch, base, base_members, heard, count = struct.unpack(">IIHHB", data[:13])
@@ -94,7 +94,7 @@ class ViewChange:
         return self.full & ~self.heard()
 
     def decide(self):
-        """ "undecided", "lost" or the lengths."""
+        """The decision: "undecided", "lost" or the lengths of the streams."""
         if not self.gathered or self.missing():
             return "undecided"
         everyone = [self.gathered[node] for node in sorted(self.gathered)]
@@ -137,7 +137,7 @@ def state_request(epoch, attempt, sessions, start):
 
 
 def answer(epoch, attempt, sessions, start, tag, records, stop, end):
-    """The chunks of an answer: `records` are (position, bytes) from `start` on, looked for up to `stop`."""
+    """The chunks of an answer. `records` are (position, bytes) from `start` on, found in a scan up to `stop`."""
     after = END if end else stop
     chunks, some, begins = [], b"", start
     for position, record in records:
@@ -152,7 +152,7 @@ def answer(epoch, attempt, sessions, start, tag, records, stop, end):
 
 
 def answer_buckets(epoch, attempt, start, tag, table, mask, leads):
-    """`table` is {(bucket, way): (version, key, value)}."""
+    """The chunks for buckets; `table` is {(bucket, way): (version, key, value)}."""
     stop = min(start // WAYS + SCAN, mask + 1) * WAYS
     records = [
         (bucket * WAYS + way, slot_record(*table[bucket, way]))
@@ -164,7 +164,7 @@ def answer_buckets(epoch, attempt, start, tag, table, mask, leads):
 
 
 def answer_sessions(epoch, attempt, start, tag, sessions):
-    """`sessions` is a list of records, None where there is none."""
+    """The chunks for sessions; `sessions` is a list of records, None for an unused place."""
     stop = min(start + SCAN, len(sessions))
     records = [(at, sessions[at]) for at in range(start, stop) if sessions[at] is not None]
     return answer(epoch, attempt, 1, start, tag, records, stop, stop >= len(sessions))

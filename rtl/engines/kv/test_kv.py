@@ -1,4 +1,4 @@
-"""kv: the whole engine, event by event: what it answers, whom it tells, and when."""
+"""kv: the whole engine, event by event: its replies, its messages to other nodes, and their times."""
 
 import cocotb
 from cocotb.triggers import FallingEdge, ReadOnly
@@ -31,7 +31,7 @@ def mix(x):
 
 
 def keys(partition_rule):
-    """Keys whose partition obeys the rule."""
+    """Keys whose partition satisfies the predicate."""
     return (key for key in range(1, 1 << 20) if partition_rule(mix(key) & 0xFF))
 
 
@@ -72,7 +72,7 @@ def sealed(epoch, base, members, heard, accepted, cuts=()):
 
 
 def parse(message, data):
-    """A message as a tuple that reads well."""
+    """A message as a tuple, for comparison and readable output."""
     kind = message["message"]
     whom = ("reply", message["caller"]["port"]) if message["reply"] else ("to", message["to"])
     if kind == REPLY:
@@ -181,7 +181,7 @@ def reply(status, version=0, value=b"", client=7, number=1, port=5):
 
 @cocotb.test()
 async def test_alone(dut):
-    """A cluster of one: all operations, every kind of end, exactly once."""
+    """A cluster of one node: all operations with each possible result, exactly once."""
     engine = Engine(dut)
     await engine.begin()
     assert await engine.call(request(GET, 1)) == [reply(NOT_SERVING)]
@@ -214,7 +214,7 @@ async def test_alone(dut):
 
 @cocotb.test()
 async def test_leader(dut):
-    """Replication at a leader with two followers: commits, told lengths, gaps, bursts and timers."""
+    """Replication at a leader with two followers: commits, committed lengths in messages, gaps, bursts and timers."""
     engine = Engine(dut, 2)
     await engine.begin()
     assert await engine.configure(0, 1, 7) == []
@@ -233,7 +233,7 @@ async def test_leader(dut):
     out = await engine.deliver(ACKNOWLEDGE, acknowledge(1, 1), sender=2)
     assert sorted(out) == [reply(OK, v(1)), both("Commit", 1, 1)]
     assert await engine.call(request(GET, key)) == [reply(OK, v(1), b"abc")]
-    # The next write carries what is committed.
+    # The next write carries the committed length.
     writes = {}
     for number in range(2, 102):
         value = engine.chance.randbytes(engine.chance.choice((1, 64, 100)))
@@ -253,7 +253,7 @@ async def test_leader(dut):
     assert await engine.deliver(ACKNOWLEDGE, acknowledge(1, 68, 60, asks=1), sender=2) == [("to", 4, "Commit", 1, 68)]
     assert await engine.deliver(ACKNOWLEDGE, acknowledge(1, 102), sender=2) == []
     assert engine.events["dropped_contradiction"] == 1
-    # The timer: too early, then due, then later.
+    # The timer fires: first too early, then when a retransmission is due, then later.
     assert await engine.fire(TIMER_LEAD) == [], "there was progress since"
     assert await engine.fire(TIMER_LEAD) == [again(2, number, 68) for number in range(69, 102)]
     since = engine.now
@@ -269,7 +269,7 @@ async def test_leader(dut):
 
 @cocotb.test()
 async def test_slow_path(dut):
-    """Compare-and-set and delete against what is in the window, and a full bucket."""
+    """Compare-and-set and delete of a key in the window, and a full bucket."""
     engine = Engine(dut, 3)
     await engine.begin()
     assert await engine.configure(0, 1, 3) == []
@@ -318,7 +318,7 @@ async def test_slow_path(dut):
 
 @cocotb.test()
 async def test_follower(dut):
-    """A follower: order, gaps, repeats, reads that wait, its timer."""
+    """A follower: order, gaps, duplicates, waiting reads, and its timer."""
     engine = Engine(dut, 4)
     await engine.begin()
     assert await engine.configure(0, 1, 3) == []
@@ -348,7 +348,7 @@ async def test_follower(dut):
     assert await engine.deliver(COMMIT, commit(1, 4)) == [reply(NOT_FOUND, number=3)]
     assert await engine.fire(1) == [] and 1 not in engine.timers
     assert engine.events["writes_followed"] == 4 and engine.events["reads_waited"] == 3, engine.events
-    # A batch of many, and reads from the window while they are applied.
+    # A batch of many writes, and reads from the window while these are applied.
     chosen = [next(theirs) for _ in range(30)]
     for index, key in enumerate(chosen):
         await engine.deliver(WRITE, write(1, 5 + index, 4, key, bytes([index]) * 1000), last=index == 29, settle=False)
@@ -363,7 +363,7 @@ async def test_follower(dut):
 
 @cocotb.test()
 async def test_view_change(dut):
-    """From one epoch to the next: the cut, what waits, what is undecided, and who is lost."""
+    """View changes: the cut, waiting requests, undecided entries, and a node that is lost."""
     engine = Engine(dut, 5)
     await engine.begin()
     assert await engine.configure(0, 1, 3) == []
@@ -394,16 +394,16 @@ async def test_view_change(dut):
     assert await engine.call(request(GET, mine[1])) == [reply(NOT_FOUND)]
     assert await engine.call(request(PUT, mine[1], client=2, value=b"B")) == [
         ("to", 2, "Write", 2, PUT, OK, 1, 0, v(1, 2), mine[1], b"B")]
-    # A repeated word of one who has not heard this node is answered; the streams are not touched.
+    # A repeated report of a node that lacks this node's report is answered; the streams do not change.
     assert await engine.deliver(SEALED, sealed(2, 1, 3, 2, (1, 2))) == [("to", 2, SEALED, own(3))]
     assert await engine.deliver(SEALED, sealed(2, 1, 3, 3, (1, 2))) == []
-    # A member whose base is older voids what this node did since.
+    # A member with an older base: the writes since then are cut off.
     out = await engine.configure(0, 4, 3)
     assert out == [("to", 2, SEALED, own(1, (1, 0), [(1, (1, 2))], 4, 2))], out
     out = await engine.deliver(SEALED, sealed(4, 1, 3, 3, (1, 2)))
     assert out == [reply(NOT_SERVING, client=2)]
     assert await engine.call(request(GET, mine[1])) == [reply(NOT_FOUND)]
-    # Alone from here on, and then out.
+    # From here on the node is alone in the view, and then it is removed.
     assert await engine.configure(0, 5, 1) == []
     assert await engine.call(request(PUT, mine[1], client=2, value=b"B")) == [reply(OK, v(1, 5), client=2)]
     assert await engine.configure(0, 5, 3) == [] and engine.events["configurations_ignored"] == 1
@@ -420,7 +420,7 @@ async def test_view_change(dut):
 
 @cocotb.test()
 async def test_join(dut):
-    """State goes from a donor (the engine in one role) to a joiner (the engine in another): what one says, the other hears."""
+    """A state transfer: the engine sends the state as donor, and then, after a reset, receives it as joining node."""
     engine = Engine(dut, 6, latency=(4, 10), ready=1)
     await engine.begin()
     v = lambda number, epoch=1: epoch << 40 | number  # noqa: E731
@@ -470,7 +470,7 @@ async def test_join(dut):
 
 @cocotb.test()
 async def test_lease_ends(dut):
-    """Past its lease a follower goes on to follow, but answers reads no longer, also those that wait."""
+    """After its lease has expired a follower still accepts writes, but refuses reads, including those that wait."""
     engine = Engine(dut, 7)
     await engine.begin()
     assert await engine.configure(0, 1, 3, lease=1_000_000) == []
@@ -487,7 +487,7 @@ async def test_lease_ends(dut):
 
 @cocotb.test()
 async def test_journal(dut):
-    """A follower acknowledges an entry once memory has answered its write, and not before."""
+    """A follower acknowledges an entry when memory has answered its journal write, and not before."""
     engine = Engine(dut, 8, latency=(100, 100), ready=1)
     await engine.begin(journal=1)
     assert await engine.configure(0, 1, 3) == []
@@ -508,7 +508,7 @@ async def test_journal(dut):
 
 @cocotb.test()
 async def test_latency(dut):
-    """Cycles from an event to its effect while the engine is idle otherwise, and between gets and puts that are accepted."""
+    """Cycles from an event to its effect in an idle engine, and between accepted gets and puts."""
     engine = Engine(dut, 9, latency=(30, 30), ready=1)
     await engine.begin()
     assert await engine.configure(0, 1, 3) == []

@@ -1,4 +1,5 @@
-"""kv_committer: every committed entry has its effects once and in order, as `Kv::commit_to` of crates/engines/kv says."""
+"""kv_committer: every committed entry has its effects once and in order, as in `Kv::commit_to` of
+crates/engines/kv."""
 
 import collections
 
@@ -32,7 +33,7 @@ def entry(chance, led):
 
 
 def reply(asked, status, version, view, value_bytes=0):
-    """The fields of an outgoing_t that answers."""
+    """The outgoing_t of a reply."""
     text = bytes([status, 0]) + value_bytes.to_bytes(2, "big") + view["epoch"].to_bytes(4, "big")
     text += b"".join(word.to_bytes(8, "big") for word in (asked["client"], asked["request"], version))
     text += view["full"].to_bytes(2, "big") + bytes(6)
@@ -40,7 +41,7 @@ def reply(asked, status, version, view, value_bytes=0):
 
 
 class Commit:
-    """The neighbours of kv_committer, and what each was told, by stream."""
+    """Models of the blocks around kv_committer; records, for each stream, what each of them received."""
 
     def __init__(self, dut, seed, rate=1.0):
         self.bench, self.dut, self.chance, self.rate = Bench(dut, seed), dut, Bench(dut, seed).chance, rate
@@ -48,7 +49,7 @@ class Commit:
         self.readers = collections.defaultdict(list)
         self.committed = [0] * STREAMS
         self.told = {name: [] for name in ("sessions", "outgoing", "applies", "values")}
-        self.order = []  # of effects, as they happen
+        self.order = []  # effects, in the order in which they occur
         self.number_of = {}
 
     async def start(self, **inputs):
@@ -68,7 +69,7 @@ class Commit:
         self.dut.committed_i.value = sum(length << 40 * index for index, length in enumerate(self.committed))
 
     async def _window(self):
-        """Reads of entries take 2 cycles; what was read stays until the next."""
+        """Reads of entries take 2 cycles; the data is stable until the next read."""
         dut, due = self.dut, None
         while True:
             dut.read_ready_i.value = int(self.chance.random() < self.rate)
@@ -125,7 +126,7 @@ class Commit:
             await FallingEdge(dut.clk_i)
 
     def expect(self, at, readers, serves=True):
-        """What is to happen because of an entry: the items of each neighbour, in order."""
+        """The expected effects of an entry: the items for each block, in order."""
         one, (stream, number) = self.entries[at], at
         place = (number - 1) % 256
         changes = one["status"] == OK
@@ -150,7 +151,8 @@ class Commit:
         return session, answers, apply, values, (stream, place)
 
     def check(self, at, expected):
-        """Compares what happened because of an entry, and that its change came last of what reads its value."""
+        """Compares the actual effects of an entry with the expected ones, and checks that its apply comes after
+        all reads of its value."""
         session, answers, apply, values, where = expected
         mine = [(prefix, item) for which, prefix, item in self.order if which == at]
         sessions = [unpack("session_request_t", item) for prefix, item in mine if prefix == "session"]

@@ -1,4 +1,4 @@
-"""kv_control: view changes and state transfer, against a model, with memories and takers that keep it waiting."""
+"""kv_control: view changes and state transfers, against a model, with memories and consumers that stall."""
 
 import collections
 import random
@@ -18,7 +18,7 @@ DONE, MALFORMED, UNDECIDED, LOST = (
 
 
 class Control(Bench):
-    """The device with everything that it asks."""
+    """The device under test, with models of all blocks that it uses."""
 
     def __init__(self, dut, seed, rate=0.7, latency=8, mask=511):
         super().__init__(dut, seed)
@@ -42,11 +42,11 @@ class Control(Bench):
             cocotb.start_soon(process())
 
     def some(self):
-        """Whether something happens in this cycle."""
+        """Whether a random event happens in this cycle."""
         return self.chance.random() < self.rate
 
     def wait(self):
-        """Cycles of a latency."""
+        """A random latency in cycles."""
         return self.chance.randrange(self.latency)
 
     async def command(self, name, payload=None, **fields):
@@ -80,7 +80,7 @@ class Control(Bench):
             getattr(self.dut, f"{name}_i").value = getattr(self, name)
 
     async def messages(self):
-        """What has been sent since the last time: (kind, to, payload)."""
+        """The messages sent since the last call: (kind, to, payload)."""
         await self.idle()
         assert len(self.outgoing) == len(self.payloads)
         found = []
@@ -93,10 +93,10 @@ class Control(Bench):
         self.payloads.clear()
         return found
 
-    # What stands around it.
+    # Models of the blocks around it.
 
     async def attached(self):
-        """Beats of a message come without a pause, full but the last, and zero behind the end."""
+        """Beats of a message have no gaps, are full except the last, and are zero behind the end."""
         dut, data, begun = self.dut, b"", False
         while True:
             ready = self.some()
@@ -118,7 +118,7 @@ class Control(Bench):
             await FallingEdge(dut.clk_i)
 
     async def view(self):
-        """Lengths and leaders, one cycle behind what asks for them."""
+        """Lengths and leaders, valid one cycle after the request."""
         dut, stream, partition = self.dut, None, None
         while True:
             junk = self.chance.getrandbits(40)
@@ -169,7 +169,7 @@ class Control(Bench):
                 await self.pulse("scan_done_i", scan_some_i=bool(ways), scan_way_i=ways[0] if ways else 0)
 
     async def lookups(self):
-        """Slots come when their time has come, in order, and their values complete."""
+        """Results of lookups: after a random latency, in order, each with its whole value."""
         dut = self.dut
         due = collections.deque()
         now = 0
@@ -257,7 +257,7 @@ class Control(Bench):
                 await self.cycles(1)
 
     def installed(self):
-        """What was given to the table since the last time: (version, key, value, place)."""
+        """The applies given to the table since the last call: (version, key, value, place)."""
         found, beats_left = [], collections.deque(beat for (beat,) in self.applied_values)
         for (apply,) in self.applied:
             slot = unpack("apply_t", apply)
@@ -288,7 +288,8 @@ def some_lengths(chance, around=(5, 6, 7)):
 
 @cocotb.test()
 async def views_change_as_in_the_model(dut):
-    """Members with like and unlike bases, cuts that some remember, words that are no words, words said twice."""
+    """Members with equal and with different bases, cuts that only some remember, malformed reports, repeated
+    reports."""
     control = Control(dut, 1, latency=3)
     await control.begin()
     chance = control.chance
@@ -333,7 +334,7 @@ async def views_change_as_in_the_model(dut):
             accepted = some_lengths(chance, (5, 6, 7, 1 << 50))
             said = model.Sealed(control.epoch, pick(), base_members(), accepted, past, chance.getrandbits(16))
             payload = bytearray(said.encode())
-            # What nodes that cannot exist have does not count.
+            # Entries of nodes beyond the maximum must be ignored.
             payload[80:144] = chance.randbytes(64)
             harm = chance.randrange(12)
             if harm == 0:
@@ -356,7 +357,7 @@ async def views_change_as_in_the_model(dut):
                 if take:
                     change.add(sender, parsed)
             assert int(dut.missing_o.value) == change.missing()
-        # What is still missing comes in the end, mostly.
+        # Usually the missing reports arrive in the end.
         for node in model.members(change.missing()):
             if chance.random() < 0.9:
                 cut = (control.base, [5] * 8)
@@ -376,7 +377,7 @@ async def views_change_as_in_the_model(dut):
             if chance.random() < 0.8:
                 await control.command("CutRemember")
                 cuts = [(control.base, decided), *cuts][:4]
-            # The own word stays what it was.
+            # The node's own report is unchanged.
             await tell(chance.getrandbits(16))
     assert all(seen[what] > 2 for what in ("malformed", "undecided", "lost", "zero", "least", "cut")), seen
 
@@ -385,7 +386,7 @@ async def views_change_as_in_the_model(dut):
 
 
 def some_table(chance, buckets, slots, longest, crowded=None):
-    """Slots anywhere; in the ways that the `crowded` bucket has, if given."""
+    """Random slots; if `crowded` is given, many of them in the ways of that bucket."""
     table = {}
     while len(table) < slots:
         bucket = chance.randrange(buckets) if crowded is None or chance.random() < 0.3 else crowded
@@ -425,7 +426,8 @@ async def gives(control, sessions, position):
 
 @cocotb.test()
 async def answers_requests_for_buckets(dut):
-    """Chunks are filled to the last record that fits and follow each other, in sparse and in crowded tables."""
+    """Chunks are filled up to the last record that fits and follow each other without gaps, in sparse and crowded
+    tables."""
     control = Control(dut, 2)
     await control.begin()
     chance = control.chance
@@ -452,7 +454,7 @@ async def answers_requests_for_buckets(dut):
 
 @cocotb.test()
 async def looks_at_so_many_buckets_only(dut):
-    """An answer ends behind 1,024 buckets, whoever leads them."""
+    """An answer ends after 1,024 buckets, whichever node leads them."""
     control = Control(dut, 3, rate=1.0, latency=1, mask=4095)
     await control.begin()
     control.full, control.node = 0b11, 1
@@ -467,7 +469,7 @@ async def looks_at_so_many_buckets_only(dut):
 
 @cocotb.test()
 async def answers_requests_for_sessions(dut):
-    """Three sessions fit a chunk; unused places and the end are told apart."""
+    """A chunk holds at most three sessions; unused places and the end of the sessions are distinguished."""
     control = Control(dut, 4, rate=1.0, latency=2)
     await control.begin()
     chance = control.chance
@@ -485,7 +487,7 @@ async def answers_requests_for_sessions(dut):
 
 @cocotb.test()
 async def answers_fast(dut):
-    """An answer of small values, sixteen full chunks, behind a memory that takes 60 cycles."""
+    """An answer of sixteen full chunks with small values takes a bounded time, at a memory latency of 60 cycles."""
     control = Control(dut, 5, rate=1.0, latency=15)
     await control.begin()
     control.full, control.node = 0b111, 0
@@ -496,13 +498,14 @@ async def answers_fast(dut):
     assert control.took < 3_000
 
 
-# What may be wrong with a chunk.
+# Ways in which a chunk may be wrong.
 HARMS = ["stale", "lie", "wide", "short", "long", "length", "key", "padding", "status", "half"]
 
 
 @cocotb.test()
 async def joins_from_everyone(dut):
-    """Asks each full member in turn, then the first for the sessions; refuses what is late, stale, bent or a lie."""
+    """The joining node asks each full member in turn, then the first one for the sessions. It refuses chunks that
+    are late, stale, malformed or contradictory."""
     control = Control(dut, 6, mask=255)
     await control.begin()
     chance = control.chance
@@ -513,7 +516,7 @@ async def joins_from_everyone(dut):
         control.accepted = [100] * 8
         control.committed = [0] * 8
         source_tag = [10] * 8
-        # Keys where the hash puts them, with their leaders.
+        # Keys in the buckets that their hashes give, grouped by leader.
         tables = collections.defaultdict(dict)
         for _ in range(50):
             key = chance.getrandbits(64)
@@ -548,7 +551,7 @@ async def joins_from_everyone(dut):
                     answer = await control.command("TransferAsk")
                     assert answer["asked"]
                     await asked(last_step, source, cursor)
-                    # Late.
+                    # A late chunk.
                     answer = await control.command("TransferTake", chunks[0], take=1, **{"from": source})
                     assert not answer["asked"] and not answer["moved"] and answer["verdict"] == DONE
                     continue
@@ -563,7 +566,7 @@ async def joins_from_everyone(dut):
                         await control.cycles(1)
                         return answer, control.events - events
 
-                    # What is none of its business leaves no trace.
+                    # Chunks of other nodes must be ignored.
                     curious = chance.random() < 0.2 or not seen["taken"]
                     for sender in {(source + 1) % 8, 9} - {source} if curious else ():
                         answer, events = await take(payload, sender)
@@ -617,7 +620,7 @@ async def joins_from_everyone(dut):
                         elif harm == "half":
                             bent = payload + payload[32:40]
                         elif harm == "key":
-                            # Of another leader.
+                            # A key of another leader.
                             key = next(key for key in range(1 << 10) if not leads(model.place(key, 255)[0]))
                             bent = payload[:48] + struct.pack(">Q", key) + payload[56:]
                         answer, events = await take(bent)
@@ -630,7 +633,7 @@ async def joins_from_everyone(dut):
                         seen[harm] += 1
                         refused = True
                         break
-                    # Now it counts.
+                    # The unchanged chunk is accepted.
                     behind = control.committed[source]
                     answer, events = await take(payload)
                     assert dict(events) == {"chunks_installed": 1} and answer["moved"]

@@ -1,4 +1,4 @@
-"""kv_hash: places of keys, against the hash in Python, 2 cycles later."""
+"""kv_hash: the places of keys, against the same hash in Python, with a latency of 2 cycles."""
 
 import random
 
@@ -67,7 +67,7 @@ async def places(dut):
         dut.key_valid_i.value = int(key is not None)
         before.append(key)
         await FallingEdge(dut.clk_i)
-        # After the edge that took this key: what was taken one edge earlier less than the latency is there.
+        # This is after the edge that accepted this key, so the output belongs to the key of `latency` edges ago.
         out = before[-latency]
         assert int(dut.place_valid_o.value) == int(out is not None)
         shown = out if out is not None else shown

@@ -1,4 +1,5 @@
-"""kv_intake: every message becomes the operation that crates/engines/kv/src/message.rs makes of it, or is refused as there."""
+"""kv_intake: every message becomes the operation that crates/engines/kv/src/message.rs parses, or is refused as
+there."""
 
 import cocotb
 from cocotb.triggers import FallingEdge, ReadOnly
@@ -36,7 +37,7 @@ def big(data, at, length):
 
 
 def parse(event, data):
-    """The operation's fields that matter, and the value that follows it."""
+    """The fields of the expected operation that must match, and the value that follows it."""
     fields = {"last": event["last"] if event["kind"] in ("EventCall", "EventDeliver") else 1}
     malformed = {**fields, "kind": "OpMalformed"}, b""
     if event["kind"] == "EventCall":
@@ -103,7 +104,7 @@ def parse(event, data):
 
 
 def compose(chance, kind):
-    """A message of the kind that is mostly right."""
+    """A message of this kind, mostly valid."""
     number = lambda bits: chance.getrandbits(chance.choice((1, 8, bits)))  # noqa: E731
     length = chance.choice((0, 1, 7, 8, 9, 23, 24, 25, 64, 65, 88, chance.randrange(1025), 1024, 1025))
     value = chance.randbytes(length)
@@ -132,7 +133,7 @@ def compose(chance, kind):
 
 
 def spoil(chance, data):
-    """Now and then another length, or another bit or byte in the header."""
+    """Sometimes changes the message: another length, or another bit or byte in the header."""
     if chance.random() < 0.1:
         return data[: chance.randrange(len(data) + 1)]
     if chance.random() < 0.1:

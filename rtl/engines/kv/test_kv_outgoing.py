@@ -1,4 +1,4 @@
-"""kv_outgoing: messages of all requesters come out whole, in order, in fair turns and without pauses."""
+"""kv_outgoing: messages of all requesters leave whole, in order, round-robin and without gaps."""
 
 import collections
 
@@ -18,7 +18,7 @@ def value_of(stream, place, length):
 
 
 class Windows:
-    """kv_window's read port: requests in order, the beats of one without a pause once begun."""
+    """Model of kv_window's read port: values in the order of requests, without gaps within a value."""
 
     def __init__(self, outgoing, lengths, chance):
         self.dut, self.lengths, self.chance = outgoing.dut, lengths, chance
@@ -49,7 +49,7 @@ class Windows:
 
 
 def request(chance, who, lengths):
-    """A message of one requester: its struct, what is attached, and what must come out."""
+    """A random message of a requester: its struct, its attached beats, and the expected output."""
     header, value, source, place, stream = b"", b"", "ValueNone", 0, 0
     kind, to, caller = REPLY, 0, {"kind": 0, "mac": 0, "address": 0, "port": 0}
     length = chance.choice((1, 8, 9, 23, 24, 25, 63, 64, 65, 88, 128, 1000, 1024))
@@ -83,7 +83,7 @@ def request(chance, who, lengths):
 
 
 async def drive(outgoing, all_requests, rates):
-    """Drives the four requesters; arrays of ports are set as one number each cycle."""
+    """Drives the four requesters. An array port is set as one number in each cycle."""
     dut, chance = outgoing.dut, outgoing.chance
     size, beat = width("outgoing_t"), width("beat_t")
     waiting = [collections.deque(r) for r in all_requests]
@@ -114,7 +114,7 @@ async def drive(outgoing, all_requests, rates):
 
 
 async def no_pause(dut):
-    """A payload never pauses once begun."""
+    """Checks that a payload has no gaps."""
     inside = False
     while True:
         await FallingEdge(dut.clk_i)
@@ -152,7 +152,7 @@ async def any_messages(dut, rates, message_rate, body_rate):
         assert owner, f"{message} {body.hex()} was not asked for at this turn"
         owner[0].popleft()
     assert not any(left)
-    # Behind its end, a payload is zero.
+    # The bytes behind a payload's end are zero.
     for (beat,) in bodies:
         used = 64 - (beat >> 512 & 63)
         assert beat & (1 << 512) - 1 < 1 << 8 * used

@@ -1,4 +1,5 @@
-"""kv_sessions against a model of crates/engines/kv/src/session.rs, with few places and clients that collide in the map."""
+"""kv_sessions against a model of crates/engines/kv/src/session.rs, with few places and with clients that collide
+in the map."""
 
 import random
 
@@ -46,7 +47,7 @@ class Session:
 
 
 class Model:
-    """Clients from the one silent for longest to the newest."""
+    """The sessions, from the one that has been idle longest to the most recent."""
 
     def __init__(self):
         self.sessions = {}
@@ -93,7 +94,8 @@ class Model:
             session.records[request % 16] = (request, version, status)
 
     def must_not_record(self, client):
-        """A window is smaller than the table, so some session has nothing pending."""
+        """Recording needs a session without pending requests to evict. Real windows are smaller than the table, so
+        there always is one; the test must not record otherwise."""
         full = len(self.sessions) == CAPACITY and client not in self.sessions
         return full and all(any(session.pending) for session in self.sessions.values())
 
@@ -128,7 +130,7 @@ class Bench:
         await self.drain()
 
     async def step(self, request=None):
-        """One cycle; whether the request was taken."""
+        """Runs one cycle. Returns whether the request was accepted."""
         dut = self.dut
         await FallingEdge(dut.clk_i)
         self.cycle += 1
@@ -160,14 +162,14 @@ class Bench:
         raise AssertionError("not idle")
 
     async def ask(self, command, **fields):
-        """The answer and how many cycles it took."""
+        """Sends a request. Returns the answer and its latency in cycles."""
         begun = await self.put(command, **fields)
         await self.drain()
         cycle, *answer = self.answers.pop()
         return (*answer, cycle - begun)
 
     def pop(self, model_answer):
-        """Holds the next answer to that of the model; None: it says only that the command is done."""
+        """Compares the next answer with the model's; None means that the answer only confirms completion."""
         _, verdict, status, version = self.answers.pop(0)
         if model_answer is None:
             return
@@ -196,7 +198,7 @@ async def a_request_is_fresh_pending_recorded_and_superseded(dut):
     assert (await ask(BEGIN, client=9, request=3, room=1))[0] == IGNORED
     await ask(RECORD, client=9, request=3, status=2, version=77)
     assert (await ask(BEGIN, client=9, request=19, room=1))[:3] == (RECORDED, 0, 80)
-    # A record outlives a later request that is only pending.
+    # A record is kept while a later request of the same slot is only pending.
     assert (await ask(BEGIN, client=9, request=35, room=1))[0] == ADMITTED
     assert (await ask(BEGIN, client=9, request=19, room=1))[:3] == (RECORDED, 0, 80)
     await ask(CANCEL, client=9, request=35)
@@ -222,7 +224,7 @@ async def only_idle_clients_make_room(dut):
     assert latency < 40
     assert (await bench_.ask(BEGIN, client=1, request=1))[0] == NO_ROOM, "1 was forgotten"
     assert (await bench_.ask(BEGIN, client=0, request=1))[0] == RECORDED
-    # The next is 2; with something pending it stays.
+    # The next candidate is client 2; with a pending request it is kept.
     assert (await bench_.ask(BEGIN, client=2, request=2, room=1))[0] == ADMITTED
     assert (await bench_.ask(BEGIN, client=3, request=2, room=1))[0] == ADMITTED
     bench_.now += 5 * IDLE
@@ -232,7 +234,7 @@ async def only_idle_clients_make_room(dut):
 
 @cocotb.test()
 async def room_is_made_for_all_that_are_too_many(dut):
-    """Records are never refused, so there may be more clients than are admitted."""
+    """Records are never refused, so there may be more clients than the limit of admissions."""
     bench_ = Bench(dut, 0)
     await bench_.start()
     for client in range(CAPACITY + 3):
@@ -293,7 +295,7 @@ async def stress(dut, seed, clients, steps):
         while chance.random() >= pace:
             await bench_.step()
         client = chance.choice(clients)
-        # Few numbers for each place, also far apart.
+        # Few numbers for each slot, some of them far apart.
         request = chance.choice((1, 2, 16, 17, 31)) + chance.choice((0, 0, 0, 16, 1 << 32, 1 << 63))
         kind = chance.random()
         if chance.random() < 0.4:
@@ -328,7 +330,7 @@ async def stress(dut, seed, clients, steps):
             model.cancel(client, request)
             expected.append(None)
     await settle()
-    # All places at the end.
+    # Exports all places at the end.
     words = []
     for index in range(CAPACITY + 1):
         verdict = (await bench_.ask(EXPORT, index=index))[0]
@@ -356,7 +358,7 @@ async def few_clients_agree_with_the_model(dut):
 
 @cocotb.test()
 async def clients_that_collide_agree_with_the_model(dut):
-    """All would like to lie at four places around the end of the map."""
+    """All clients have one of four home indices around the end of the map."""
     homes = {2 * CAPACITY - 2, 2 * CAPACITY - 1, 0, 1}
     clients = [client for client in range(400) if mix(client) % (2 * CAPACITY) in homes]
     assert len(clients) > 2 * CAPACITY

@@ -1,5 +1,5 @@
-"""kv_table: what lookups say, whatever applies are under way, against snapshots of every bucket, with a memory that
-shows every race: data that is read while it is written is torn."""
+"""kv_table: results of lookups during concurrent applies, against snapshots of every bucket. The memory exposes
+every race: data that is read while it is written is torn."""
 
 import random
 from collections import deque
@@ -19,7 +19,7 @@ READ, FIND, PASS, FETCH = (constant(f"Lookup{kind}") for kind in ("Read", "Find"
 
 
 class Memory:
-    """An AXI4 slave, in order, that tears what is read and written at the same time."""
+    """An AXI4 slave, in order, that returns torn data if a word is read while it is written."""
 
     def __init__(self, dut, chance, latency, ready, write_latency=None):
         self.dut, self.chance, self.ready = dut, chance, ready
@@ -34,7 +34,7 @@ class Memory:
         self.now = 0
         self.torn = 0
         self.reads_taken = 0
-        self.asked = []  # cycles of addresses
+        self.asked = []  # cycles of read addresses
         self.offered = None
         self.r = self.b = False
 
@@ -49,7 +49,7 @@ class Memory:
         dut.memory_ar_ready_i.value = int(self.likely())
         self.b = bool(self.unanswered) and self.unanswered[0][0] <= self.now
         dut.memory_b_valid_i.value = int(self.b)
-        if not self.r:  # what is offered stays
+        if not self.r:  # an offer stays valid until accepted
             self.r = bool(self.reads) and self.reads[0][0] <= self.now and self.likely()
             dut.memory_r_valid_i.value = int(self.r)
             if self.r:
@@ -125,13 +125,13 @@ class Memory:
 
 
 class Bucket:
-    """All states of a bucket: after each apply, what its ways hold."""
+    """The history of a bucket: the contents of its ways after each apply."""
 
     def __init__(self):
         self.states = [{}]  # {way: (key, version, value)}
-        self.given_back = [0]  # reservations, by applies
-        self.retired = 0  # of the applies
-        self.reserved = 0  # but for what applies gave back
+        self.given_back = [0]  # number of reservations released, after each apply
+        self.retired = 0  # number of retired applies
+        self.reserved = 0  # number of reservations, not counting releases by applies
 
     def apply(self, apply):
         ways = dict(self.states[-1])
@@ -157,19 +157,19 @@ class Bucket:
 
 
 class Table:
-    """Drives everything, a cycle at a time, and checks what comes out."""
+    """Drives all inputs, cycle by cycle, and checks all outputs."""
 
     def __init__(self, dut, seed, latency=(1, 40), ready=0.8, write_latency=None):
         self.dut = dut
         self.chance = random.Random(seed)
         self.memory = Memory(dut, self.chance, latency, ready, write_latency)
         self.buckets = {}
-        self.rate = 1.0  # of taking results
+        self.rate = 1.0  # rate of accepting results
         self.value_rate = 1.0
         self.queues = {name: deque() for name in
                        ("lookup", "apply", "apply_value", "reserve", "release", "scan", "journal", "journal_value")}
         self.offered = {}
-        self.lookups = deque()  # under way
+        self.lookups = deque()  # in progress
         self.results = []
         self.value = None
         self.counted = deque()  # applies to be retired: (stream, bucket, serial)
@@ -222,7 +222,7 @@ class Table:
         await FallingEdge(dut.clk_i)
         self.memory.drive()
         for name, queue in self.queues.items():
-            # What is offered stays.
+            # An offer stays valid until accepted.
             if name not in self.offered and queue and (name != "scan" or self.scanning is None):
                 if self.chance.random() < (self.value_rate if name.endswith("value") else 0.9 if self.rate < 1 else 1):
                     self.offered[name] = queue.popleft()
@@ -311,7 +311,8 @@ class Table:
             self.journaled[item["stream"], item["place"]] = item
 
     def offer(self):
-        """Before the retirements of this cycle: whatever is retired when a result is offered was seen."""
+        """Called before the retirements of this cycle: applies retired before a result is offered must be visible
+        to its lookup."""
         lookup = self.lookups[0]
         lookup.setdefault("_offered", self.memory.now)
         lookup["_low"] = self.bucket(lookup["_bucket"]).retired
@@ -405,7 +406,7 @@ def beats(data, chance):
 
 
 def places(chance, count, buckets, tags):
-    """Keys and where they belong."""
+    """Random keys and their places."""
     keys = {}
     while len(keys) < count:
         key = chance.getrandbits(64)
@@ -414,8 +415,8 @@ def places(chance, count, buckets, tags):
 
 
 async def stress(table, steps, keys, lengths, lookups=0.5, applies=0.4, newer=0.05, puts=0.7, forwards=False):
-    """Random work, about one thing of each kind every few cycles. `forwards`: keys that are not retired are not looked up,
-    as the engine answers from its window then."""
+    """Random operations, about one of each kind every few cycles. With `forwards`, keys with unretired applies are
+    not looked up, since the engine answers these from its window."""
     chance = table.chance
     version = 0
     for step in range(steps):
@@ -462,7 +463,7 @@ LENGTHS = [0, 1, 20, 63, 64, 65, 128, 200, 1000, 1024]
 
 @cocotb.test()
 async def hot_keys(dut):
-    """A few keys whose tags are mostly the same, in two buckets, with long values: every hazard, all the time."""
+    """A few keys with mostly equal tags, in two buckets, with long values: provokes every hazard constantly."""
     table = Table(dut, 1)
     await table.start(mask=255)
     keys = places(table.chance, 10, [3, 7], [5, 6])
@@ -473,7 +474,7 @@ async def hot_keys(dut):
 
 @cocotb.test()
 async def forwarded(dut):
-    """More buckets, and only chance makes a lookup meet a write: applies overlap much more."""
+    """More buckets, with `forwards`: a lookup meets a write only by equal tags, so applies overlap much more."""
     table = Table(dut, 7, latency=(10, 60))
     await table.start(mask=255)
     keys = places(table.chance, 72, [3, 7, 9, 12, 77, 200], list(range(5, 17)))
@@ -494,7 +495,7 @@ async def nearly_full(dut):
 
 @cocotb.test()
 async def many_buckets(dut):
-    """Other memory latencies, slow results, values that come late."""
+    """Other memory latencies, slow consumers of results, late values."""
     table = Table(dut, 3, latency=(60, 150), ready=0.95, write_latency=(20, 60))
     await table.start(mask=1023)
     keys = places(table.chance, 200, [*range(0, 1024, 37), 1023], [1, 2, 3, 2047])
@@ -508,7 +509,7 @@ async def many_buckets(dut):
 
 @cocotb.test()
 async def clears(dut):
-    """After a clear, or with another mask, nothing is there, and no way is used."""
+    """After a clear, or with another mask, no key is present and no way is in use."""
     table = Table(dut, 4)
     await table.start(mask=255)
     keys = places(table.chance, 60, [0, 255], [9])
@@ -549,7 +550,7 @@ async def clears(dut):
 
 @cocotb.test()
 async def retires_behind_results(dut):
-    """A write is not retired while an older result waits to be taken; its slot is written, though."""
+    """A write is not retired while an older result waits to be accepted; but its slot is written."""
     table = Table(dut, 8)
     await table.start(mask=255)
     ((key, place),) = places(table.chance, 1, [1], [1])
@@ -574,7 +575,8 @@ async def retires_behind_results(dut):
 
 @cocotb.test()
 async def latency(dut):
-    """At idle: an address 3 cycles after its lookup, a result 2 cycles after its last beat, a reservation after 3."""
+    """In an idle table: an address 3 cycles after its lookup, a result 2 cycles after its last beat, a reservation
+    after 3."""
     table = Table(dut, 5, latency=(10, 10), ready=1)
     await table.start(mask=255)
     keys = places(table.chance, 3, [9], [1])
@@ -589,7 +591,7 @@ async def latency(dut):
     (lookup, result), (miss, missed) = table.results
     assert result["found"] and not missed["found"]
     assert table.memory.asked == [lookup["_at"] + 3]
-    # The header comes 10 cycles after the address at the earliest, then two beats.
+    # The header arrives at the earliest 10 cycles after the address, and then two beats.
     assert lookup["_offered"] <= lookup["_at"] + 3 + 10 + 2 + 2
     table.results.clear()
     table.lookup(FIND, other_place, other)
@@ -605,7 +607,8 @@ async def latency(dut):
 
 @cocotb.test()
 async def rates(dut):
-    """Reads of 64 bytes at a memory latency of 100 cycles, one in 4 cycles or less; then 1 KiB; overwrites of 1 KiB, one in 30."""
+    """Rates at a memory latency of 100 cycles: a read of 64 bytes in at most 4 cycles; reads of 1 KiB; an
+    overwrite of 1 KiB in 30."""
     table = Table(dut, 6, latency=(100, 100), ready=1, write_latency=(60, 60))
     await table.start(mask=1023)
     keys = places(table.chance, 200, list(range(1024)), [1, 2, 3])

@@ -1,4 +1,5 @@
-"""kv_window against models of what it keeps: entries, the newest of a key, waiting reads and values, all ports at once."""
+"""kv_window against models of its contents: entries, the newest entry of a key, waiting reads and values, on all
+ports at once."""
 
 import random
 
@@ -18,7 +19,7 @@ class Stream:
     def __init__(self):
         self.accepted = self.committed = self.retired = 0
         self.entries = {}  # number: (packed entry, key, indexed)
-        self.waiting = {}  # number: packed askers, the first to be taken last
+        self.waiting = {}  # number: packed askers; the first to be taken is last
         self.values = {}  # number: list of beats
 
 
@@ -27,15 +28,15 @@ class Bench:
         self.dut = dut
         self.chance = random.Random(seed)
         self.streams = [Stream() for _ in range(constant("Streams"))]
-        self.held = [{} for _ in self.streams]  # values that are being read, by number: how often
+        self.held = [{} for _ in self.streams]  # values that are being read, by number: how many reads
         self.cycle = 0
         self.waits = 0
         self.found = {"hit": 0, "miss": 0, "full": 0, "taken": 0, "cleared": 0}
         self.running = 0
         self.stop = False
         self.queue = {"a": [], "b": []}  # values that are being read, in order
-        self.finds = None  # the stream in which something is looked for: nothing retires there meanwhile
-        self.waited = self.taken = None  # (stream, number) for which a read begins to wait, or is taken
+        self.finds = None  # the stream of the find in progress, in which nothing may retire meanwhile
+        self.waited = self.taken = None  # (stream, number) of the wait or take in progress
 
     async def start(self):
         dut = self.dut
@@ -60,7 +61,8 @@ class Bench:
             await FallingEdge(self.dut.clk_i)
 
     async def ask(self, prefix, **fields):
-        """Offers a request from the next cycle on; returns behind the cycle in which it is taken, and which it was."""
+        """Offers a request from the next cycle on. Returns after the cycle in which it is accepted, with that
+        cycle's number."""
         dut = self.dut
         await FallingEdge(dut.clk_i)
         valid = getattr(dut, f"{prefix}_valid_i")
@@ -83,7 +85,7 @@ class Bench:
         valid.value = 0
 
     async def done(self, prefix):
-        """Waits for the end; the cycle in which it is told."""
+        """Waits for completion. Returns the cycle in which it is reported."""
         signal = getattr(self.dut, f"{prefix}_done_o")
         for _ in range(3000):
             await ReadOnly()
@@ -98,7 +100,7 @@ class Bench:
             packed |= stream.retired << 40 * index
         return packed
 
-    # What the sequencer does.
+    # Operations of the sequencer.
 
     async def push(self, index, key, place, indexed, beats=None):
         stream = self.streams[index]
@@ -142,7 +144,7 @@ class Bench:
         return None
 
     async def find(self, index, key, place, committed_only=False, below=NO_LIMIT):
-        """The number found, and the cycles that it took."""
+        """Runs a find. Returns the number found and the latency in cycles."""
         self.finds = index
         expected = self.newest(index, key, committed_only, below)
         begun = await self.ask(
@@ -196,7 +198,7 @@ class Bench:
         return expected is not None
 
     async def clear(self):
-        """A new epoch: the user takes what waits before."""
+        """A new epoch: the user must take all waiting reads first."""
         for index, stream in enumerate(self.streams):
             for number in list(stream.waiting):
                 while await self.take(index, number):
@@ -212,7 +214,7 @@ class Bench:
     # Readers of values.
 
     async def read_values(self, port, pace):
-        """Reads values that stay, again and again."""
+        """Reads stable values repeatedly."""
         self.running += 1
         while not self.stop:
             index = self.chance.randrange(len(self.streams))
@@ -290,7 +292,7 @@ async def the_newest_of_a_key_is_found_in_time(dut):
 
 @cocotb.test()
 async def a_link_that_outlived_its_entry_leads_nowhere(dut):
-    """It has no more bits than two windows, and seems to lead to a later entry."""
+    """A stale link has only enough bits for two windows, so it seems to point to a later entry."""
     w = Bench(dut, 0)
     await w.start()
     place = {"bucket": 5, "way": 1, "tag": 9}
@@ -330,7 +332,7 @@ async def waiting_reads_are_bounded(dut):
 
 @cocotb.test()
 async def values_stream_without_a_gap(dut):
-    """A gets a beat every cycle from one value to the next, whatever B and the writer do."""
+    """A gets a beat every cycle, also from one value to the next, whatever B and the writer do."""
     w = Bench(dut, 0)
     await w.start()
     for _ in range(4):
@@ -365,13 +367,13 @@ async def stress(dut, seed, steps, streams, keys, paces):
     w = Bench(dut, seed)
     await w.start()
     chance = w.chance
-    # Keys share lists, and some lists are used rarely.
+    # Keys share lists, and some lists are rarely used.
     places = {
         key: {"bucket": chance.randrange(1 << 14), "way": key % 32, "tag": chance.randrange(1, 1 << 11)} for key in keys
     }
 
     async def committer():
-        """Commits and retires, reads entries at B and takes what waits for them."""
+        """Commits and retires entries, reads them at B, and takes the reads that wait for them."""
         w.running += 1
         while not w.stop:
             index = chance.choice(streams)
@@ -441,7 +443,7 @@ async def stress(dut, seed, steps, streams, keys, paces):
             await w.clear()
             begin()
     await end()
-    # An entry that nobody takes reads from keeps them: all of them are taken at the end.
+    # Reads of entries that were never committed are still waiting: all of them are taken at the end.
     await w.clear()
     assert w.waits == 0
     return w

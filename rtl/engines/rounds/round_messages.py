@@ -1,4 +1,4 @@
-"""Messages of rounds as bytes: the layouts of crates/engines/rounds/src/message.rs, for the tests beside these modules."""
+"""Messages of rounds in the layouts of crates/engines/rounds/src/message.rs, for the tests in this folder."""
 
 import struct
 
@@ -32,10 +32,10 @@ def answer(status, number=0, phase=0, epoch=0, members=0):
 
 
 def random_caller(chance):
-    """The fields of a caller_t."""
+    """Random fields of a caller_t."""
     return dict(kind=chance.randrange(3), mac=chance.getrandbits(48), address=chance.getrandbits(32), port=chance.getrandbits(16))
 
 
 def number_of(data):
-    """The integer of bytes in the order of the lanes."""
+    """The integer value of bytes in lane order."""
     return int.from_bytes(data, "little")

@@ -1,4 +1,5 @@
-"""consensus_window against a model of crates/engines/rounds/src/instance.rs: random clusters, omissions and false records."""
+"""consensus_window against a model of crates/engines/rounds/src/instance.rs: random clusters, omissions and false
+records."""
 
 import random
 
@@ -31,7 +32,7 @@ class Instance:
                     decided=int(decided), valid=1)
 
     def receive(self, sender, record):
-        """Whether the record contradicts."""
+        """Processes a record. Returns whether it contradicts what the node knows."""
         rows = [record["rows"] >> 8 * k & 255 for k in NODES]
         told = record["decision"] if record["decided"] else None
         known = self.decision if self.decision is not None else self.adopted
@@ -91,7 +92,7 @@ async def follows_the_model(dut):
         dut.clear_i.value = 1
         await FallingEdge(dut.clk_i)
         dut.clear_i.value = 0
-        # By node: its instances, the youngest last; the one under test is among them.
+        # For each node: its instances, the youngest last. One of the nodes is the device under test.
         cluster = [[None] * WINDOW for _ in range(count)]
         for _ in range(20):
             areas = [[i.record() if i else {} for i in window] for window in cluster]
@@ -118,7 +119,7 @@ async def follows_the_model(dut):
                         await FallingEdge(dut.clk_i)
                         dut.receive_i.value = 0
             rows = [chance.choice((members, members, chance.getrandbits(count))) | 1 << k for k in range(count)]
-            # Not in the cycle behind an area.
+            # The round must not end in the cycle after an area.
             await FallingEdge(dut.clk_i)
             dut.end_round_i.value, dut.row_i.value = 1, rows[node]
             await ReadOnly()

@@ -1,4 +1,4 @@
-"""proposal_store: what was written comes back, for proposals of one beat and of eight."""
+"""proposal_store: reads return what was written, for proposals of one beat and of eight."""
 
 import random
 
@@ -25,8 +25,8 @@ async def follows_the_model(dut):
     await clock(dut)
     beats = -(-int(dut.ProposalBytes.value) // 64)
     stored, lengths, contents = {}, {}, {}
-    shown, reads = None, 0  # the beat that was read last
-    # Some places are used often, and those beside them, whose addresses differ in one bit.
+    shown, reads = None, 0  # the last beat read
+    # Some slots are used often, together with slots whose addresses differ from theirs in one bit.
     places = [0, 1, 127, 128, 128 + 31, 160, 160 + 15, 255, *(1 << bit for bit in range(1, 7))]
     for _ in range(20_000):
         write, write_length = chance.random() < 0.5, chance.random() < 0.3
@@ -37,7 +37,7 @@ async def follows_the_model(dut):
         dut.length_i.value, dut.change_i.value = length, change
         look = chance.choice(places)
         dut.place_i.value = look
-        # A beat is not read in the cycle in which it is written.
+        # A beat must not be read in the cycle in which it is written.
         known = [key for key in stored if not (write and key == (place, index))]
         read = chance.choice(known) if known and chance.random() < 0.6 else None
         dut.read_i.value = read is not None

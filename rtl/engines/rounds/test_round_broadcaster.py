@@ -1,4 +1,4 @@
-"""round_broadcaster: heads and proposals become messages, byte for byte, in order and without a gap."""
+"""round_broadcaster: heads and proposals are sent as messages, byte for byte, in order and without gaps."""
 
 import cocotb
 from cocotb.triggers import FallingEdge, ReadOnly
@@ -12,7 +12,7 @@ DEPTH = 16
 
 
 class Sender(Bench):
-    """The proposals that it reads are those of a store that answers a cycle after it is asked."""
+    """The bench, with a model of the proposal store that answers one cycle after a read."""
 
     async def begin(self, message_rate=1.0, body_rate=1.0):
         self.store = {}
@@ -33,10 +33,10 @@ class Sender(Bench):
                 dut.read_data_i.value = self.store[asked]
 
     def compose(self, bytes_):
-        """What is to be sent, with the message that it becomes."""
+        """A random message to send, and the expected output."""
         chance = self.chance
         place = chance.randrange(256)
-        # What lies behind a proposal in its last beat belongs to another one.
+        # The last beat's bytes behind a proposal are left over from another proposal.
         stored = chance.randbytes(512)
         while any((place, index) in self.store for index in range(8)):
             place = (place + 1) % 256
@@ -48,7 +48,7 @@ class Sender(Bench):
         reply = chance.random() < 0.3
         caller = messages.random_caller(chance)
         kind, to = chance.randrange(256), chance.randrange(256)
-        # Beyond the head's own bytes nothing is said.
+        # Bytes behind the head are not part of the message.
         full = (head + area)[:head_bytes].ljust(64, b"\0")
         send = pack("rounds_send_t", reply=reply, to=to, caller=caller, message=kind, head_bytes=head_bytes, bytes=bytes_,
                     place=place, head=messages.number_of(full[:16]), area=messages.number_of(full[16:]))
@@ -84,7 +84,7 @@ async def every_size(dut):
 
 @cocotb.test()
 async def nothing_pauses(dut):
-    """Once a message is taken a beat of it comes in every cycle, and the next message follows at once."""
+    """Once a message is accepted, a beat leaves in every cycle, and the next message follows at once."""
     sender = Sender(dut, 2)
     await sender.begin()
     expected = [sender.compose(bytes_) for bytes_ in (448, 0, 65, 0, 0, 64, 448, 1)]
@@ -109,7 +109,7 @@ async def nothing_pauses(dut):
 
 @cocotb.test()
 async def head_and_body_are_taken_apart(dut):
-    """Whoever takes the message may do so before or after its payload; neither is offered twice."""
+    """Message and payload are accepted independently, in either order; neither is offered twice."""
     sender = Sender(dut, 3)
     await sender.begin()
     for prompt in ("message", "body"):

@@ -1,4 +1,4 @@
-"""round_lags: what is known of each node's last message, and the largest lag, against a model."""
+"""round_lags: the lag of each node's last message, and the largest lag, against a model."""
 
 import random
 

@@ -19,7 +19,7 @@ def bits(value):
 
 
 class Model:
-    """Sets are integers."""
+    """A model of the membership. Sets are integers."""
 
     def __init__(self, node, silence, first, epoch, members):
         self.node, self.silence = node, silence
@@ -112,7 +112,7 @@ class Members(Bench):
         return changes
 
     async def begin(self, node, first, epoch, members, at_once):
-        """The node takes part from round `first` on, which begins now or later."""
+        """The node takes part from round `first` on, which begins now (`at_once`) or later."""
         self.model = Model(node, self.silence, first, epoch, members)
         start = dict(node_i=node, start_i=1, start_epoch_i=epoch, start_members_i=members)
         if at_once:
@@ -124,7 +124,7 @@ class Members(Bench):
         await self.announce()
 
     async def announce(self):
-        """What the node proposes in the round that has begun."""
+        """The change that the node proposes in the round that has begun."""
         await self.cycles(self.chance.randrange(3))
         self.dut.announce_i.value = 1
         await ReadOnly()
@@ -149,14 +149,14 @@ class Members(Bench):
         await self.pulse(ask_i=1, from_i=node)
 
     async def decide(self, instance, decisions):
-        """One after the other, (proposer, change), and then the instance is closed."""
+        """Decides the changes (proposer, change) one after the other, and then closes the instance."""
         for proposer, change in decisions:
             self.model.decided(instance, proposer, change)
             await self.pulse(decided_i=1, decided_proposer_i=proposer, decided_change_i=pack("change_t", **change),
                              decided_age_i=self.model.round - instance)
         self.model.closed(instance)
         await self.pulse(closed_i=1, closed_age_i=self.model.round - instance)
-        # It counts after three cycles.
+        # A change takes effect after three cycles.
         await self.cycles(2)
 
     async def check(self):
@@ -196,7 +196,8 @@ async def follows_the_model(dut):
             if chance.random() < 0.01:
                 model.leaving = True
                 await members.pulse(leave_i=1)
-            # Instances are decided in order, at an age of up to two windows. Own proposals are among what is decided.
+            # Instances are decided in order, at an age of up to two windows. The node's own proposals may be among
+            # the decisions.
             last = max(released, model.round - chance.randrange(1, 2 * WINDOW))
             while released < last or (released < model.round and model.round - released == 2 * WINDOW - 1):
                 decisions = [(node, proposals[released])] if released in proposals and chance.random() < 0.8 else []
@@ -226,7 +227,8 @@ async def follows_the_model(dut):
 
 @cocotb.test()
 async def of_changes_in_a_row_the_first_counts(dut):
-    """Decisions follow each other in every cycle: those behind one that counts change nothing, whatever their cycle."""
+    """Changes are decided in every cycle. After one that applies, those that follow it have no effect, in
+    whichever cycle they come."""
     members = Members(dut, 9)
     await members.reset(silence=200)
     for count in range(1, 6):
@@ -242,7 +244,7 @@ async def of_changes_in_a_row_the_first_counts(dut):
 
 @cocotb.test()
 async def so_many_accusers_remove_a_member(dut):
-    """Of three members two; the one that is accused goes by itself with one word."""
+    """Of three members, two must accuse a member to remove it; a member that accuses itself leaves at once."""
     members = Members(dut, 10)
     await members.reset(silence=200)
     accuse = dict(add=0, remove=0b100)

@@ -1,4 +1,4 @@
-"""round_parser: every event becomes the operation that crates/engines/rounds/src/message.rs makes of it, or is refused."""
+"""round_parser: every event becomes the operation that crates/engines/rounds/src/message.rs parses, or is refused."""
 
 import cocotb
 from cocotb.triggers import FallingEdge, ReadOnly, ReadWrite
@@ -15,9 +15,9 @@ ROUND = "RoundsOpRound"
 
 
 def parse(event, data, now):
-    """The operation that an event is, as far as it counts, and its proposal; None if it is none.
+    """The fields of the expected operation that must match, and its proposal; None if there is no operation.
 
-    `now` is the present round, and the next.
+    `now` is (current round, next round).
     """
     kind = event["kind"]
     if kind != "EventDeliver":
@@ -58,7 +58,7 @@ def parse(event, data, now):
 
 
 def shown(operation, expected):
-    """What an operation says of what is expected."""
+    """The fields of an operation that correspond to the expected ones."""
     head = pack("round_head_t", **operation["head"])
     named = dict(operation, kind=next(name for name in KINDS if constant(name) == operation["kind"]),
                  first=head, proposer=head >> 64 & 255, wanted=head >> 64 & 255)
@@ -69,14 +69,15 @@ KINDS = [f"RoundsOp{name}" for name in "Reset Configure Timer Round Fetch Value 
 
 
 class Taker(Bench):
-    """Plays who takes operations: each may have to wait until it runs, and may take some cycles then."""
+    """Plays the consumer of operations: an operation may have to wait before it runs, and may take several cycles
+    then."""
 
     def __init__(self, dut, seed, patience=0):
         super().__init__(dut, seed)
         self.patience = patience
-        self.wait = 0  # cycles until the present operation may run
+        self.wait = 0  # cycles until the current operation may run
         self.rounds = (5, 6)
-        self.taken = []  # cycle, operation, its beats by index
+        self.taken = []  # (cycle, operation, its beats by index)
         self.refused = []
         self.fresh = 0
         self.cycle = 0
@@ -124,11 +125,11 @@ class Taker(Bench):
                 self.tell_rounds()
 
     def say(self, said, rate=1.0):
-        """Offers events, (event, data), and their payloads."""
+        """Offers events, given as (event, data), and their payloads."""
         events = [{"_i": pack("engine_event_t", **{**event, "kind": constant(event["kind"]), "bytes": len(data)})}
                   for event, data in said]
         payload = [{"_i": beat} for _, data in said if data for beat in beats(data, self.chance)]
-        # The payload stands behind its event or together with it.
+        # The payload arrives after its event or together with it.
         cocotb.start_soon(self.send("event", events, rate))
         return cocotb.start_soon(self.send("payload", payload, rate))
 
@@ -156,7 +157,7 @@ def check(taken, expected):
 
 
 def compose(chance, rounds):
-    """An event with its data, mostly a good one."""
+    """A random event with its data, mostly valid."""
     proposal = chance.randbytes(chance.choice((0, 1, 8, 63, 64, 65, 447, 448, chance.randrange(449))))
     if chance.random() < 0.05:
         proposal = chance.randbytes(chance.choice((449, 512, 600)))
@@ -202,7 +203,7 @@ async def follows_the_layouts(dut):
     said = [compose(taker.chance, (0, 5, 6, 1000, 1 << 40)) for _ in range(3_000)]
     await taker.say(said, 0.8)
     await taker.idle()
-    # What an event is depends on the round in which the node is when all before it have been taken.
+    # How a Round is parsed depends on the current round at that time, after all earlier operations.
     taken, refused, now = iter(taker.taken), [], (5, 6)
     kinds = set()
     rest = list(taker.taken)
@@ -222,7 +223,7 @@ async def follows_the_layouts(dut):
 
 @cocotb.test()
 async def beats_wait_until_their_operation_may_run(dut):
-    """The first beats of a Value, a Round or a call that come while what was before it is still going on are not lost."""
+    """Beats of a Value, a Round or a call that arrive while an earlier operation is still running are not lost."""
     taker = Taker(dut, 4)
     proposal = taker.chance.randbytes(448)
     said = [
@@ -232,7 +233,7 @@ async def beats_wait_until_their_operation_may_run(dut):
     ]
     await taker.begin()
     for event, data in said:
-        # What was before it goes on for so long that all of its beats could pass.
+        # The earlier operation runs for long enough that all beats could have passed.
         taker.wait = 30
         taker.taken.clear()
         await taker.say([(event, data)])
@@ -242,7 +243,8 @@ async def beats_wait_until_their_operation_may_run(dut):
 
 @cocotb.test()
 async def a_beat_a_cycle(dut):
-    """A Round of one beat in each cycle, two cycles behind its event; one with a proposal in as many as it has beats."""
+    """A Round of one beat is parsed in every cycle, two cycles after its event; one with a proposal takes as many
+    cycles as it has beats."""
     taker = Taker(dut, 5)
     await taker.begin()
     start = taker.cycle

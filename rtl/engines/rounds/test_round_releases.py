@@ -1,5 +1,5 @@
-"""round_releases: what is decided goes out in order and once, and what is lacking is asked for, as crates/engines/rounds/src/ckc.rs
-does it."""
+"""round_releases: decisions are released in order and once, and missing proposals are requested, as in
+crates/engines/rounds/src/ckc.rs."""
 
 import collections
 
@@ -22,20 +22,20 @@ def nodes(members):
 
 
 class Instance:
-    """An instance as this node knows it. Sets are integers."""
+    """An instance from this node's point of view. Sets are integers."""
 
     def __init__(self, chance, number, node, decides_after):
         others = chance.sample([other for other in NODES if other != node], chance.randrange(MOST))
         self.number, self.members = number, sum(1 << member for member in [node, *others])
         some = lambda: sum(1 << member for member in nodes(self.members) if chance.random() < 0.8)  # noqa: E731
         self.decision, self.decides_after, self.decided = some(), decides_after, False
-        # Of some members no row is known.
+        # The rows of some members are unknown.
         self.rows = [some() | 1 << k if self.members >> k & 1 and chance.random() < 0.8 else 0 for k in NODES]
-        # What the node holds when its first round ends, and then.
+        # Proposals that the node holds at the end of its first round, and later.
         self.held = (some() if chance.random() < 0.5 else self.decision) | 1 << node
-        self.asked = False  # somebody for what it lacks
+        self.asked = False  # missing proposals were requested once
         self.caller = dict(kind=2, mac=number & 0xFFFF, address=0, port=number & 7) if chance.random() < 0.6 else None
-        # Of each proposer: its proposal's length, place, whether it is a change and of whom.
+        # For each proposer: the proposal's length, its slot, whether it is a change, and the change.
         self.proposals = {
             proposer: (8 if change else chance.choice((0, 1, 64, 448)), chance.randrange(256), change,
                        dict(add=chance.randrange(256), remove=chance.randrange(256)))
@@ -51,7 +51,7 @@ class Instance:
 
 
 class Releases(Bench):
-    """The node's instances, and what is expected of their release."""
+    """The node's instances, and their expected releases."""
 
     async def begin(self, first, node):
         dut = self.dut
@@ -73,7 +73,7 @@ class Releases(Bench):
         await self.clear(first, node)
 
     async def clear(self, first, node):
-        """Another life of the node: round `first` begins, and with it its first instance."""
+        """The node restarts: round `first` begins, and with it the first instance."""
         dut = self.dut
         dut.clear_i.value, dut.first_i.value = 1, first
         dut.node_i.value = self.node = node
@@ -85,7 +85,8 @@ class Releases(Bench):
         self.show()
 
     async def serve(self):
-        """What the engine around it tells of the instance that is given out; takes what it says."""
+        """Plays the surrounding engine: provides the data of the instance that is being released, and receives the
+        messages."""
         dut = self.dut
         while True:
             dut.send_ready_i.value = int(self.chance.random() < self.gate)
@@ -113,13 +114,13 @@ class Releases(Bench):
                 instance.caller = None
 
     def open(self):
-        """The instance of the round that begins, if the node takes part."""
+        """Opens the instance of the round that begins, if the node takes part in it."""
         if not self.leaving:
             after = self.chance.choice((1, 1, 2, 3, 4))
             self.instances[self.round] = Instance(self.chance, self.round, self.node, after)
 
     def show(self):
-        """The window, and the instance that would leave if the round ended now."""
+        """Drives the window, and the instance that would leave if the round ended now."""
         dut, window = self.dut, [self.instances.get(self.round - WINDOW + place) for place in range(WINDOW)]
         bits = width("instance_t")
         states = [instance.state() if instance else 0 for instance in window]
@@ -131,7 +132,7 @@ class Releases(Bench):
         dut.round_i.value = self.round
 
     async def end_round(self, leaves=False):
-        """Instances of so many rounds are decided in it, the oldest one in any case."""
+        """Ends a round. Instances that are due are decided in it; the oldest one always is."""
         oldest = self.instances.get(self.round - WINDOW)
         if oldest:
             oldest.decided = True
@@ -149,7 +150,7 @@ class Releases(Bench):
         self.show()
 
     def expected_fetches(self):
-        """As `fetch`: one holder, then all."""
+        """The requests expected with `fetch`: first to one holder, then to all."""
         out = []
         for number in range(self.next, self.round):
             instance = self.instances.get(number)
@@ -168,7 +169,7 @@ class Releases(Bench):
         return out
 
     def expected_releases(self):
-        """Messages, decisions, instances that are closed, callers that are told."""
+        """The expected messages, decisions, closed instances, and callers that are answered."""
         out, decided, closed, told = [], [], [], []
         while self.next < self.round and (instance := self.instances.get(self.next)):
             if not instance.decided or instance.lacking():
@@ -199,7 +200,8 @@ class Releases(Bench):
         return dict(reply=1, caller=caller, message=messages.ANSWER, head=head, head_bytes=16)
 
     async def go(self, fetch, value=None):
-        """Lets it fetch and release, or release behind a value, and holds what it does against what is expected."""
+        """Lets the device fetch and release (or release after a Value arrived), and compares its outputs with the
+        expected ones."""
         dut = self.dut
         for done in (self.sent, self.told, self.decided, self.closed):
             done.clear()
@@ -227,7 +229,7 @@ class Releases(Bench):
         return len(fetches)
 
     async def look(self, number):
-        """What is here and what is lacking of an instance, a cycle later."""
+        """Looks up the present and missing proposals of an instance; the result comes one cycle later."""
         instance = self.instances[number]
         self.dut.look_age_i.value, self.dut.look_slot_i.value = self.round - number, number % 8
         await FallingEdge(self.dut.clk_i)
@@ -257,7 +259,7 @@ async def follows_the_model(dut):
             for number in list(releases.instances):
                 if releases.round - number < 2 * WINDOW and chance.random() < 0.5:
                     await releases.look(number)
-            # Values come, in any order; of an instance whose place is needed in the next round all do.
+            # Values arrive in any order. If an instance's slot is needed in the next round, all of its values arrive.
             for number, instance in list(releases.instances.items()):
                 late = releases.round - number >= 2 * WINDOW - 1
                 for proposer in chance.sample(nodes(instance.lacking()), len(nodes(instance.lacking()))):

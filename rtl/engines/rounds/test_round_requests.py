@@ -1,4 +1,4 @@
-"""round_requests: whose proposals wait, where they lie, and who is told of them."""
+"""round_requests: the queue of waiting proposals, their slots, and the callers that are answered."""
 
 import collections
 
@@ -11,11 +11,11 @@ from streams import Bench
 from structs import constant, pack
 
 QUEUE, SLOTS = constant("RoundsQueue"), 2 * constant("RoundsWindow")
-OWN, CHANGES = 0x80, 0xA0  # where own proposals and changes begin
+OWN, CHANGES = 0x80, 0xA0  # first slots of own proposals and of changes
 
 
 class Requests(Bench):
-    """With a model of a node's own proposals."""
+    """The bench, with a model of a node's own proposals."""
 
     async def begin(self, number):
         for name in ("clear_i", "put_i", "begin_i", "told_i", "drain_i", "put_caller_i", "instance_i", "begin_change_i",
@@ -29,7 +29,7 @@ class Requests(Bench):
     def forget(self, number):
         self.round = number
         self.waiting = collections.deque()  # place, caller
-        self.places = {}  # of instances, None if there is no proposal
+        self.places = {}  # slots by instance; None if there is no proposal
         self.asked = {}  # callers by instance
 
     def compose(self):
@@ -37,7 +37,8 @@ class Requests(Bench):
         return pack("caller_t", **messages.random_caller(chance))
 
     async def step(self, put=False, change=None, tell=None, drain=False):
-        """A cycle: a proposal comes; the round begins, with a change or what waits; an instance's caller is told."""
+        """Runs one cycle: a proposal arrives; the round begins, with a change or a waiting proposal; an instance's
+        caller is answered."""
         dut = self.dut
         caller = self.compose()
         begins = change is not None
@@ -82,7 +83,7 @@ class Requests(Bench):
         await self.step()
 
     async def drain(self, rate):
-        """The node stops: whom it tells, as (begun, instance, caller)."""
+        """The node stops. Returns the callers that are answered, as (begun, instance, caller)."""
         dut, told = self.dut, []
         await self.step(drain=True)
         for _ in range(200):
@@ -108,27 +109,28 @@ async def follows_the_model(dut):
     seen = collections.Counter()
     for _ in range(40):
         for _ in range(chance.randrange(60)):
-            # An instance's place among those that are remembered is needed again: it is over, and its caller knows.
+            # The slot of the oldest remembered instance is needed again, so that instance is over and its caller is
+            # answered.
             if requests.round - SLOTS in requests.asked:
                 await requests.step(tell=requests.round - SLOTS)
             free = len(requests.waiting) < QUEUE
             await requests.step(put=free and chance.random() < 0.5, change=chance.random() < 0.15)
             seen["full"] += len(requests.waiting) == QUEUE
-            # Further ones come while others are told, whatever the order.
+            # More proposals arrive while callers are answered, in any order.
             for _ in range(chance.choice((0, 1, 2, 2, 8))):
                 tell = chance.choice([*requests.asked]) if requests.asked and chance.random() < 0.5 else None
                 free = len(requests.waiting) < QUEUE
                 await requests.step(put=free and chance.random() < 0.5, tell=tell)
                 seen["told"] += tell is not None
             await requests.next_round()
-        # All that have begun are told in the order of their slots, then those that wait in theirs.
+        # All proposals that have begun are reported in slot order, then the waiting ones in their order.
         begun = sorted(requests.asked, key=lambda instance: instance % SLOTS)
         expected = [(1, instance, requests.asked[instance]) for instance in begun]
         expected += [(0, None, caller) for _, caller in requests.waiting]
         assert await requests.drain(chance.choice((1.0, 0.4))) == expected
         seen["drained while begun"] += len(begun)
         seen["drained while waiting"] += len(requests.waiting)
-        # The node begins anew, with the round of another cluster.
+        # The node restarts, with the round of another cluster.
         requests.forget(chance.getrandbits(61))
         dut.round_i.value = requests.round
         if chance.random() < 0.3:
