@@ -1,8 +1,8 @@
-//! Writes a capture that holds every kind of frame that Weft emits: each opcode of the reliable
-//! connection at several payload sizes, Weft datagrams, ARP and ICMP echo.
+//! Writes a capture with every kind of frame that Weft sends: each opcode of the reliable connection with
+//! several payload sizes, Weft datagrams, ARP and ICMP echo.
 //!
-//! `cargo run -p weft-wire --example sample_capture -- out.pcapng`; other tools then check the bytes
-//! (`tests/oracle/check_wire.py`, Wireshark).
+//! Run it with `cargo run -p weft-wire --example sample_capture -- out.pcapng`. Other tools then check the
+//! bytes (`tests/oracle/check_wire.py`, Wireshark).
 
 use std::fs::File;
 use std::io::{self, BufWriter};
@@ -20,7 +20,7 @@ use weft_wire::roce::{
     self, Aeth, AtomicEth, Bth, Congestion, MASK_24, NakCode, Opcode, Packet, Reth, Syndrome,
 };
 
-/// Bytes of payload: all four pad lengths, odd sizes, and path MTUs.
+/// Payload sizes: all four pad lengths, odd sizes, and path MTUs.
 const PAYLOAD_BYTES: [usize; 11] = [0, 1, 2, 3, 4, 7, 64, 255, 256, 1024, 4096];
 
 const SYNDROMES: [Syndrome; 4] = [
@@ -48,7 +48,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// A capture at both ends of a 500 ns link; returns the number of frames sent.
+/// Writes a capture of both ends of a 500 ns link, and returns the number of frames sent.
 fn write(output: impl io::Write) -> io::Result<usize> {
     let mut writer = Writer::new(output, &["node0/port0", "node1/port0"])?;
     let frames = frames();
@@ -86,7 +86,7 @@ fn frames() -> Vec<Vec<u8>> {
     frames
 }
 
-/// A packet in which every field is non-zero; `variant` moves the flags and the syndrome.
+/// A packet in which every field is non-zero. `variant` selects the flags and the syndrome.
 fn packet(opcode: Opcode, variant: usize, payload: &[u8]) -> Packet<'_> {
     let bit = |position: usize| variant >> position & 1 != 0;
     let bth = Bth {

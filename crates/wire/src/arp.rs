@@ -14,9 +14,9 @@ const HARDWARE_ETHERNET: u16 = 1;
 pub struct Arp {
     /// ARP request or ARP reply.
     pub operation: Operation,
-    /// Station of the sender.
+    /// Addresses of the sender.
     pub sender: Station,
-    /// Whom it asks for or answers; the hardware address means nothing in a request.
+    /// Addresses of the target. In a request the target's hardware address is unknown, and has no meaning.
     pub target: Station,
 }
 
@@ -26,7 +26,7 @@ pub struct Arp {
 pub enum Operation {
     /// Request: which station has the target's IPv4 address?
     Request = 1,
-    /// The sender has.
+    /// Reply: the sender has the IPv4 address that was requested.
     Reply = 2,
 }
 
@@ -43,11 +43,12 @@ impl Arp {
     /// Bytes on the wire.
     pub const BYTES: usize = 28;
 
-    /// Reads a packet; what follows it is padding.
+    /// Decodes a packet. Bytes after it are padding.
     ///
     /// # Errors
     ///
-    /// `Truncated` below 28 bytes; `Unsupported` for other hardware, protocols or operations.
+    /// `Truncated` if there are fewer than 28 bytes; `Unsupported` for other hardware, protocols or
+    /// operations.
     pub fn parse(bytes: &[u8]) -> Result<Arp, ParseError> {
         let (packet, _padding) = take::<{ Self::BYTES }>(bytes)?;
         let ethernet_ipv4 = be16(packet, 0) == HARDWARE_ETHERNET
@@ -65,7 +66,7 @@ impl Arp {
         Ok(Arp { operation, sender: station(packet, 8), target: station(packet, 18) })
     }
 
-    /// Writes the packet.
+    /// Encodes the packet.
     pub fn to_bytes(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         bytes[0..2].copy_from_slice(&HARDWARE_ETHERNET.to_be_bytes());
@@ -80,7 +81,7 @@ impl Arp {
         bytes
     }
 
-    /// The answer to a request: the address that it asks for is at `hardware`.
+    /// The reply to a request: the requested IPv4 address is at `hardware`.
     pub fn answered_by(&self, hardware: MacAddress) -> Arp {
         Arp {
             operation: Operation::Reply,

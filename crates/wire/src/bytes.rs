@@ -1,4 +1,4 @@
-//! Taking fixed-size pieces off the front of untrusted bytes, and big-endian numbers out of them.
+//! Splits fixed-size pieces off untrusted bytes, and decodes big-endian numbers.
 
 use crate::ParseError;
 

@@ -1,14 +1,14 @@
 //! The Internet checksum (RFC 1071): the ones' complement of the ones' complement sum of 16-bit words.
 
-/// A sum under way. Bytes may be added in several slices; all but the last have an even length.
+/// A partial sum. Bytes may be added in several slices; all slices but the last must have an even length.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Sum(u64);
 
 impl Sum {
-    /// Adds bytes; an odd last one counts as followed by zero.
+    /// Adds bytes. If their number is odd, a zero byte is appended.
     ///
-    /// Takes four bytes at a time: a sum of 32-bit words folds to the same 16 bits, and 65,535 bytes
-    /// are far from overflowing 64.
+    /// Four bytes are added at a time: a sum of 32-bit words folds to the same 16 bits, and a sum over 65,535
+    /// bytes cannot overflow 64 bits.
     pub(crate) fn add(self, bytes: &[u8]) -> Sum {
         let (words, rest) = bytes.as_chunks::<4>();
         let sum: u64 = words.iter().map(|word| u64::from(u32::from_be_bytes(*word))).sum();
@@ -17,7 +17,7 @@ impl Sum {
         Sum(self.0 + sum + u64::from(u32::from_be_bytes(last)))
     }
 
-    /// The checksum; zero for bytes that already contain their right checksum.
+    /// The checksum; zero if the bytes already contain their correct checksum.
     pub(crate) fn finish(self) -> u16 {
         let mut sum = self.0;
         while sum > 0xffff {

@@ -1,7 +1,7 @@
 //! Weft's own datagram: many small engine messages in one UDP payload.
 //!
-//! NIC-KV (4.2.4) puts one operation into one datagram. On 100 Gb/s links and through system calls
-//! alike the cost of a packet exceeds that of an operation, so here a datagram is a sequence:
+//! NIC-KV (4.2.4) puts one operation into each datagram. On 100 Gb/s links, and through system calls too, a
+//! packet costs more than an operation. So here a datagram holds a sequence of messages:
 //!
 //! ```text
 //!  0       2     3     4       6       8
@@ -10,11 +10,11 @@
 //!  ├ zero (4)      ┼ CRC-32 (4)    ┤                                   trailer, 8 bytes
 //! ```
 //!
-//! All integers are big-endian. `bytes` counts the whole datagram. The CRC-32 (IEEE 802.3, as the ICRC)
-//! covers all that is before it: the 16-bit UDP checksum passes one in 65,536
-//! corrupted datagrams, which is too many for a store that calls itself safe. It stands at the end so that a card can
-//! transmit the first bytes before it knows the last, and may leave the UDP checksum out (zero, RFC 768).
-//! Every message starts on an 8-byte boundary so that a gateware parser never straddles fields.
+//! All integers are big-endian. `bytes` counts the whole datagram. The CRC-32 (IEEE 802.3, as in the ICRC)
+//! covers everything before it. It is needed because the 16-bit UDP checksum misses one in 65,536 corrupted
+//! datagrams, which is too many for a reliable store. The CRC is at the end, so that a card can transmit the
+//! first bytes before it has the last ones. The UDP checksum may be omitted (zero, RFC 768). Every message
+//! starts on an 8-byte boundary, so that fields never cross a boundary in a gateware parser.
 //!
 //! A datagram has at least one message, and its pad bytes are zero.
 
@@ -27,7 +27,7 @@ pub const UDP_PORT: u16 = 4793;
 /// Bytes of the datagram's header.
 pub const HEADER_BYTES: usize = 8;
 
-/// Bytes behind the last message: the CRC and what aligns it.
+/// Bytes after the last message: the CRC, and padding that aligns it.
 pub const TRAILER_BYTES: usize = 8;
 
 /// Bytes of each message's header.
@@ -42,7 +42,7 @@ pub const MAGIC: u16 = u16::from_be_bytes(*b"WF");
 /// The version of the layout.
 pub const VERSION: u8 = 2;
 
-/// The most bytes of a datagram: what a UDP datagram over IPv4 carries, 65,507, cut to a multiple of 8.
+/// The most bytes of a datagram: the maximum of UDP over IPv4, 65,507, rounded down to a multiple of 8.
 pub const BYTES_MAX: usize = 65_504;
 
 const CRC_BYTES: usize = 4;
@@ -58,12 +58,12 @@ pub struct Message<'a> {
     pub payload: &'a [u8],
 }
 
-/// Bytes that a message with a payload of so many bytes takes in a datagram.
+/// Bytes that a message takes in a datagram if its payload has `payload_bytes` bytes.
 pub const fn message_bytes(payload_bytes: usize) -> usize {
     MESSAGE_HEADER_BYTES + payload_bytes.next_multiple_of(8)
 }
 
-/// A datagram that has been checked from end to end.
+/// A datagram that was completely checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Datagram<'a> {
     count: u8,
@@ -71,14 +71,14 @@ pub struct Datagram<'a> {
 }
 
 impl<'a> Datagram<'a> {
-    /// Checks the header, the CRC and the bounds of every message, so that [`Datagram::messages`]
-    /// cannot fail.
+    /// Checks the header, the CRC and the bounds of every message, so that [`Datagram::messages`] cannot
+    /// fail.
     ///
     /// # Errors
     ///
-    /// `Truncated` when the bytes end before the datagram or a message in it does; `BadField` for a
-    /// wrong magic or version, a non-zero reserved or pad byte, no message at all, or bytes beyond the
-    /// last message; `BadChecksum` when the CRC differs.
+    /// `Truncated` if the datagram, or a message in it, exceeds the bytes; `BadField` for a wrong magic or
+    /// version, a non-zero reserved or pad byte, no message at all, or bytes after the last message;
+    /// `BadChecksum` if the CRC is wrong.
     pub fn parse(bytes: &'a [u8]) -> Result<Datagram<'a>, ParseError> {
         let (header, rest) = take::<HEADER_BYTES>(bytes)?;
         require("datagram magic", be16(header, 0).into(), MAGIC.into())?;
@@ -113,12 +113,12 @@ impl<'a> Datagram<'a> {
     }
 }
 
-/// The error of a field that must hold one value and holds another.
+/// Requires a field to have the value `expected`.
 fn require(field: &'static str, value: u64, expected: u64) -> Result<(), ParseError> {
     if value == expected { Ok(()) } else { Err(ParseError::BadField { field, value }) }
 }
 
-/// Checks the message at the front; returns what follows it.
+/// Checks the first message, and returns the bytes after it.
 fn check_message(bytes: &[u8]) -> Result<&[u8], ParseError> {
     let (header, rest) = take::<MESSAGE_HEADER_BYTES>(bytes)?;
     require("message reserved", be32(header, 4).into(), 0)?;
@@ -144,7 +144,7 @@ impl<'a> Iterator for Messages<'a> {
 
     fn next(&mut self) -> Option<Message<'a>> {
         self.left = self.left.checked_sub(1)?;
-        // The datagram has been checked, so neither split fails.
+        // The datagram was checked, so neither split fails.
         let (header, rest) = self.rest.split_first_chunk::<MESSAGE_HEADER_BYTES>()?;
         let length = usize::from(be16(header, 2));
         let (content, after) = rest.split_at_checked(length.next_multiple_of(8))?;
@@ -173,7 +173,7 @@ impl ExactSizeIterator for Messages<'_> {}
 /// ```
 #[derive(Clone, Debug)]
 pub struct Builder {
-    /// Header and messages; once finished, the trailer too.
+    /// Header and messages; after [`Builder::finish`], the trailer too.
     bytes: Vec<u8>,
     /// End of the messages.
     end: usize,
@@ -182,12 +182,12 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// A builder for datagrams of at most so many bytes: the path's MTU less 28 bytes of IPv4 and UDP
-    /// headers.
+    /// A builder for datagrams of at most `capacity_bytes` bytes: the path's MTU less 28 bytes of IPv4 and
+    /// UDP headers.
     ///
     /// # Panics
     ///
-    /// When the capacity does not hold one empty message or exceeds [`BYTES_MAX`].
+    /// If the capacity is too small for one empty message or exceeds [`BYTES_MAX`].
     pub fn new(capacity_bytes: usize) -> Builder {
         assert!(
             (HEADER_BYTES + MESSAGE_HEADER_BYTES + TRAILER_BYTES..=BYTES_MAX).contains(&capacity_bytes),
@@ -198,13 +198,14 @@ impl Builder {
         Builder { bytes, end: HEADER_BYTES, capacity: capacity_bytes, messages: 0 }
     }
 
-    /// Adds a message; `false`, and nothing changed, if it does not fit.
+    /// Adds a message. Returns `false`, without any change, if it does not fit.
     #[must_use = "a message that does not fit is not in the datagram"]
     pub fn try_push(&mut self, engine: u8, kind: u8, payload: &[u8]) -> bool {
         self.try_push_parts(engine, kind, &[payload])
     }
 
-    /// Adds a message whose payload lies in several pieces. `false`, without any change, if it does not fit.
+    /// Adds a message whose payload is the concatenation of `parts`. Returns `false`, without any change, if
+    /// it does not fit.
     #[must_use = "a message that does not fit is not in the datagram"]
     pub fn try_push_parts(&mut self, engine: u8, kind: u8, parts: &[&[u8]]) -> bool {
         let length: usize = parts.iter().map(|part| part.len()).sum();
@@ -223,8 +224,8 @@ impl Builder {
         true
     }
 
-    /// The longest payload, in bytes, that one more message could have; `None` when not even an empty
-    /// message fits.
+    /// The longest payload, in bytes, that one more message may have; `None` if not even an empty message
+    /// fits.
     pub fn payload_room(&self) -> Option<usize> {
         if usize::from(self.messages) == MESSAGES_MAX {
             return None;
@@ -232,12 +233,12 @@ impl Builder {
         (self.capacity & !7).checked_sub(self.bytes() + MESSAGE_HEADER_BYTES)
     }
 
-    /// Writes header and trailer and returns the datagram. Messages can still be added afterwards, and
-    /// `finish` called again.
+    /// Writes the header and the trailer, and returns the datagram. Afterwards more messages may be added,
+    /// and `finish` called again.
     ///
     /// # Panics
     ///
-    /// When no message has been pushed.
+    /// If there is no message.
     pub fn finish(&mut self) -> &[u8] {
         assert!(!self.is_empty(), "a datagram without messages");
         let total = self.bytes() as u16;
@@ -252,13 +253,13 @@ impl Builder {
         &self.bytes
     }
 
-    /// Forgets all messages; keeps the buffer.
+    /// Removes all messages, and keeps the buffer.
     pub fn clear(&mut self) {
         self.end = HEADER_BYTES;
         self.messages = 0;
     }
 
-    /// Whether no message has been pushed since the start or the last `clear`.
+    /// Whether there are no messages.
     pub fn is_empty(&self) -> bool {
         self.messages == 0
     }
@@ -298,7 +299,7 @@ mod tests {
 
     #[test]
     fn a_datagram_byte_by_byte() {
-        // The CRC by an independent implementation.
+        // An independent implementation has computed the CRC.
         let expected: &[u8] = &[
             b'W', b'F', 2, 3, 0, 56, 0, 0, // magic, version, messages, bytes
             1, 2, 0, 7, 0, 0, 0, 0, b's', b'e', b'v', b'e', b'n', b' ', b'b',
@@ -338,7 +339,7 @@ mod tests {
         );
     }
 
-    /// A sender with a right CRC and wrong fields: each field has its own check.
+    /// Datagrams with a correct CRC and one wrong field each: each field has its own check.
     #[test]
     fn a_right_crc_does_not_excuse_wrong_fields() {
         for (at, value, field) in [

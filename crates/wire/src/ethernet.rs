@@ -11,7 +11,7 @@ pub const ETHER_TYPE_IPV4: u16 = 0x0800;
 /// EtherType of ARP.
 pub const ETHER_TYPE_ARP: u16 = 0x0806;
 
-/// The shortest frame without its frame check sequence (IEEE 802.3: 64 bytes with it).
+/// The shortest frame, without its frame check sequence (IEEE 802.3: 64 bytes with it).
 pub const FRAME_BYTES_MIN: usize = 60;
 
 /// A 48-bit hardware address.
@@ -22,7 +22,7 @@ impl MacAddress {
     /// The broadcast address.
     pub const BROADCAST: MacAddress = MacAddress([0xff; 6]);
 
-    /// To more than one station.
+    /// Whether the address stands for several stations.
     pub const fn is_multicast(self) -> bool {
         self.0[0] & 1 != 0
     }
@@ -38,11 +38,11 @@ impl fmt::Display for MacAddress {
 /// The header, 14 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ethernet {
-    /// Station that the frame is for.
+    /// Hardware address of the receiver.
     pub destination: MacAddress,
-    /// Station that sent it.
+    /// Hardware address of the sender.
     pub source: MacAddress,
-    /// Protocol of the payload; below 0x0600 it is the length of an IEEE 802.3 frame.
+    /// Protocol of the payload. Values below 0x0600 are lengths of IEEE 802.3 frames.
     pub ether_type: u16,
 }
 
@@ -50,11 +50,11 @@ impl Ethernet {
     /// Bytes on the wire.
     pub const BYTES: usize = 14;
 
-    /// Reads the header; returns it and the rest, which may end with padding.
+    /// Decodes the header. Returns it and the bytes after it, which may end with padding.
     ///
     /// # Errors
     ///
-    /// `Truncated` below 14 bytes.
+    /// `Truncated` if there are fewer than 14 bytes.
     pub fn parse(bytes: &[u8]) -> Result<(Ethernet, &[u8]), ParseError> {
         let (header, rest) = take::<{ Self::BYTES }>(bytes)?;
         let [d0, d1, d2, d3, d4, d5, s0, s1, s2, s3, s4, s5, ..] = *header;
@@ -66,7 +66,7 @@ impl Ethernet {
         Ok((ethernet, rest))
     }
 
-    /// Writes the header.
+    /// Encodes the header.
     pub fn to_bytes(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         bytes[0..6].copy_from_slice(&self.destination.0);
@@ -75,7 +75,8 @@ impl Ethernet {
         bytes
     }
 
-    /// The header of an answer from `hardware`: a request may have been broadcast.
+    /// The header of an answer that `hardware` sends. (The request's destination may have been the broadcast
+    /// address.)
     pub fn answered_by(&self, hardware: MacAddress) -> Ethernet {
         Ethernet { destination: self.source, source: hardware, ether_type: self.ether_type }
     }

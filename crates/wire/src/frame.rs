@@ -1,4 +1,4 @@
-//! Whole Ethernet frames: what a NIC's port takes in and gives out.
+//! Whole Ethernet frames, as a NIC's port receives and sends them.
 
 use std::net::Ipv4Addr;
 
@@ -11,9 +11,9 @@ use crate::ipv4::{self, Ipv4};
 use crate::roce::{self, Packet};
 use crate::udp::Udp;
 
-/// A frame, as far as a Weft NIC looks into it.
+/// A frame, decoded as far as a Weft NIC needs.
 ///
-/// Whether the addresses are the NIC's own is for its dispatcher to say.
+/// The NIC's dispatcher must check whether the addresses are its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Frame<'a> {
     /// Address resolution.
@@ -43,17 +43,17 @@ pub enum Frame<'a> {
         /// Payload of the datagram.
         payload: &'a [u8],
     },
-    /// Anything else, such as TCP, IPv6, VLAN tags, IPv4 fragments and options: the host's.
+    /// Any other frame, such as TCP, IPv6, VLAN tags, IPv4 fragments and options. The NIC passes it to the
+    /// host.
     Other,
 }
 
 impl<'a> Frame<'a> {
-    /// Reads a frame without its frame check sequence. Padding behind the IPv4 packet is ignored.
+    /// Decodes a frame without its frame check sequence. Padding after the IPv4 packet is ignored.
     ///
     /// # Errors
     ///
-    /// Whatever the header at fault reports, except `Unsupported`, which makes the frame
-    /// [`Frame::Other`].
+    /// The error of the first invalid header. `Unsupported` is no error here: the result is [`Frame::Other`].
     pub fn parse(bytes: &'a [u8]) -> Result<Frame<'a>, ParseError> {
         match parse(bytes) {
             Err(ParseError::Unsupported { .. }) => Ok(Frame::Other),
@@ -92,7 +92,7 @@ pub struct Endpoint {
     pub port: u16,
 }
 
-/// From where to where the datagrams of a flow go, and how routers shall treat them.
+/// The two ends of a flow of datagrams, and the type of service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Flow {
     /// The sender.
@@ -104,7 +104,7 @@ pub struct Flow {
 }
 
 impl Flow {
-    /// The flow of the answers.
+    /// The flow in the other direction.
     pub fn reversed(&self) -> Flow {
         Flow { source: self.destination, destination: self.source, ..*self }
     }
@@ -117,7 +117,7 @@ impl Flow {
         }
     }
 
-    /// Identification 0: a packet that must not be fragmented needs none (RFC 6864, 4.1).
+    /// The identification is 0: a packet that must not be fragmented needs none (RFC 6864, 4.1).
     fn ipv4(&self) -> Ipv4 {
         Ipv4 {
             type_of_service: self.type_of_service,
@@ -135,11 +135,11 @@ impl Flow {
     }
 }
 
-/// Appends a frame that carries a UDP datagram, with a UDP checksum.
+/// Appends a frame with a UDP datagram, which has a UDP checksum.
 ///
 /// # Panics
 ///
-/// When the payload exceeds [`crate::udp::PAYLOAD_BYTES_MAX`].
+/// If the payload exceeds [`crate::udp::PAYLOAD_BYTES_MAX`].
 pub fn emit_udp_frame(out: &mut Vec<u8>, flow: &Flow, payload: &[u8]) {
     let start = out.len();
     let ipv4 = flow.ipv4();
@@ -150,20 +150,20 @@ pub fn emit_udp_frame(out: &mut Vec<u8>, flow: &Flow, payload: &[u8]) {
     pad(out, start);
 }
 
-/// Appends a frame that carries a RoCE v2 packet, with its ICRC and without a UDP checksum.
+/// Appends a frame with a RoCE v2 packet, with its ICRC and without a UDP checksum.
 ///
 /// # Panics
 ///
-/// When the flow's destination port is not [`roce::UDP_PORT`], and as [`Packet::emit`].
+/// If the flow's destination port is not [`roce::UDP_PORT`]; and as [`Packet::emit`].
 pub fn emit_roce_frame(out: &mut Vec<u8>, flow: &Flow, packet: &Packet) {
     emit_roce(out, flow, packet.wire_bytes(), |out| packet.emit(out));
 }
 
-/// As [`emit_roce_frame`], for a packet that has been emitted already: its bytes from the BTH to the last pad byte.
+/// As [`emit_roce_frame`], for a packet that is encoded already: its bytes from the BTH to the last pad byte.
 ///
 /// # Panics
 ///
-/// When the flow's destination port is not [`roce::UDP_PORT`], or the bytes do not hold a BTH.
+/// If the flow's destination port is not [`roce::UDP_PORT`], or the bytes are too few for a BTH.
 pub fn emit_roce_bytes_frame(out: &mut Vec<u8>, flow: &Flow, packet: &[u8]) {
     emit_roce(out, flow, packet.len(), |out| out.extend_from_slice(packet));
 }
@@ -182,7 +182,7 @@ fn emit_roce(out: &mut Vec<u8>, flow: &Flow, packet_bytes: usize, emit_packet: i
     pad(out, start);
 }
 
-/// Appends a frame that carries an ARP packet from its sender to `destination`.
+/// Appends a frame with an ARP packet from its sender to `destination`.
 pub fn emit_arp_frame(out: &mut Vec<u8>, destination: MacAddress, arp: &Arp) {
     let start = out.len();
     let ethernet = Ethernet { destination, source: arp.sender.hardware, ether_type: ETHER_TYPE_ARP };
@@ -191,11 +191,11 @@ pub fn emit_arp_frame(out: &mut Vec<u8>, destination: MacAddress, arp: &Arp) {
     pad(out, start);
 }
 
-/// Appends a frame that carries an ICMP echo message.
+/// Appends a frame with an ICMP echo message.
 ///
 /// # Panics
 ///
-/// When the headers say that they carry something else, or the message exceeds an IPv4 packet.
+/// If the headers are of another protocol, or the message exceeds an IPv4 packet.
 pub fn emit_echo_frame(out: &mut Vec<u8>, ethernet: &Ethernet, ipv4: &Ipv4, echo: &Echo) {
     assert_eq!(ethernet.ether_type, ETHER_TYPE_IPV4);
     assert_eq!(ipv4.protocol, ipv4::PROTOCOL_ICMP);
@@ -206,7 +206,7 @@ pub fn emit_echo_frame(out: &mut Vec<u8>, ethernet: &Ethernet, ipv4: &Ipv4, echo
     pad(out, start);
 }
 
-/// Fills the frame that begins at `start` up to Ethernet's shortest.
+/// Pads the frame that begins at `start` to the minimum length of Ethernet.
 fn pad(out: &mut Vec<u8>, start: usize) {
     let bytes = (out.len() - start).max(FRAME_BYTES_MIN);
     out.resize(start + bytes, 0);

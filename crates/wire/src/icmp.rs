@@ -1,4 +1,4 @@
-//! ICMP echo (RFC 792): so that a NIC answers `ping`.
+//! ICMP echo (RFC 792), with which a NIC answers `ping`.
 
 use crate::ParseError;
 use crate::bytes::{be16, take};
@@ -31,12 +31,12 @@ impl<'a> Echo<'a> {
     /// Bytes of the header on the wire.
     pub const BYTES: usize = 8;
 
-    /// Reads a message from all of an IPv4 packet's payload.
+    /// Decodes a message that takes the whole payload of an IPv4 packet.
     ///
     /// # Errors
     ///
-    /// `Truncated` below 8 bytes; `BadChecksum`; `Unsupported` for other ICMP messages; `BadField` for
-    /// an echo whose code is not zero.
+    /// `Truncated` if there are fewer than 8 bytes; `BadChecksum`; `Unsupported` for other ICMP messages;
+    /// `BadField` for an echo whose code is not zero.
     pub fn parse(bytes: &'a [u8]) -> Result<Echo<'a>, ParseError> {
         let (header, payload) = take::<{ Echo::BYTES }>(bytes)?;
         if checksum(bytes) != 0 {
@@ -65,7 +65,7 @@ impl<'a> Echo<'a> {
         out.extend_from_slice(self.payload);
     }
 
-    /// The answer to a request.
+    /// The reply to a request.
     pub fn answered(&self) -> Echo<'a> {
         Echo { kind: EchoKind::Reply, ..*self }
     }

@@ -1,18 +1,18 @@
-//! The invariant CRC: four bytes behind every RoCE v2 packet that cover all that no switch or router
-//! changes on its way (annex A17.3.3, clause 7.8.1).
+//! The invariant CRC: four bytes at the end of every RoCE v2 packet that cover all fields that no switch or
+//! router changes (annex A17.3.3, clause 7.8.1).
 //!
-//! It is Ethernet's CRC-32 over eight bytes of ones (which stand for InfiniBand's local route header),
-//! the IPv4 and UDP headers and the packet, all with the fields that may change set to ones: type of
-//! service, time to live, both checksums, and the BTH byte that holds the congestion bits. On the wire
-//! its least significant byte comes first.
+//! It is Ethernet's CRC-32 over eight bytes of ones (in place of InfiniBand's local route header), the IPv4
+//! and UDP headers and the packet. All fields that may change on the path are replaced by ones: type of
+//! service, time to live, both checksums, and the BTH byte with the congestion bits. The ICRC is transmitted
+//! with its least significant byte first.
 //!
-//! [`Path`] computes it from addresses and ports. That suffices where an operating system writes the
-//! headers: Linux sends a UDP datagram from an unconnected socket with do-not-fragment set and
-//! identification 0, and segment `i` of a segmented send (`UDP_SEGMENT`) with identification `i`.
-//! Where a datagram's identification cannot be known, [`Path::solve`] finds it from the ICRC.
+//! [`Path`] computes it from addresses and ports. That is enough if an operating system writes the headers:
+//! Linux sends a UDP datagram from an unconnected socket with do-not-fragment set and identification 0, and
+//! segment `i` of a segmented send (`UDP_SEGMENT`) with identification `i`. If a datagram's identification is
+//! unknown, [`Path::solve`] computes it from the ICRC.
 //!
-//! Over IPv6 the header has no identification. What may change there is its traffic class, its flow label and its hop
-//! limit; [`PathV6`] is all that the ICRC covers.
+//! The IPv6 header has no identification. Its fields that may change are traffic class, flow label and hop
+//! limit. [`PathV6`] has all fields that the ICRC covers.
 
 mod identification;
 
@@ -37,19 +37,19 @@ const IPV6_BYTES: usize = 40;
 
 const HEADER_BYTES_V6: usize = IPV6_BYTES + Udp::BYTES;
 
-/// The state of the CRC's shift register behind the eight leading bytes of ones.
+/// The state of the CRC register after the eight leading bytes of ones.
 const STATE_BEHIND_ONES: u32 = !0x2144_df1c;
 
-/// [`Hasher`]'s name for a shift register of zeros.
+/// The initial value of [`Hasher`] that stands for a register of zeros.
 const ZERO_STATE: u32 = !0;
 
-/// Bytes that the hash takes at once.
+/// Bytes that the hash function processes at once.
 const LANE_BYTES: usize = 16;
 
-/// The most bytes behind the BTH that are copied next to it, to be hashed with it in one go.
+/// The most bytes after the BTH that are copied next to it, so that one call hashes both.
 const COPIED_BYTES_MAX: usize = 160;
 
-/// Fields below the packet that the ICRC covers, apart from lengths.
+/// The fields of lower headers that the ICRC covers, except lengths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Path {
     /// Source address.
@@ -64,7 +64,7 @@ pub struct Path {
     pub dont_fragment: bool,
 }
 
-/// Fields below the packet that the ICRC covers over IPv6, apart from lengths.
+/// The fields of lower headers that the ICRC covers over IPv6, except lengths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathV6 {
     /// Source address.
@@ -76,7 +76,7 @@ pub struct PathV6 {
 }
 
 impl PathV6 {
-    /// The ICRC of a packet, given from its BTH to its last pad byte.
+    /// The ICRC of a packet, given its bytes from the BTH to the last pad byte.
     ///
     /// # Panics
     ///
@@ -86,7 +86,7 @@ impl PathV6 {
         self.icrc_of_parts(packet, &[])
     }
 
-    /// The ICRC of a packet whose headers and payload (with its pad bytes) lie apart.
+    /// The ICRC of a packet whose headers and payload (with its pad bytes) are in two slices.
     ///
     /// # Panics
     ///
@@ -110,7 +110,8 @@ impl PathV6 {
         hash(pseudo, headers, payload)
     }
 
-    /// Checks a UDP datagram's payload, whatever its opcode, and returns it without its ICRC.
+    /// Checks the ICRC of a UDP datagram's payload, whatever its opcode, and returns the payload without the
+    /// ICRC.
     ///
     /// # Errors
     ///
@@ -135,21 +136,21 @@ impl Path {
         }
     }
 
-    /// The ICRC of a packet, given from its BTH to its last pad byte.
+    /// The ICRC of a packet, given its bytes from the BTH to the last pad byte.
     ///
     /// # Panics
     ///
-    /// When the packet is shorter than a BTH or longer than a UDP datagram can be (65,503 bytes).
+    /// If the packet is shorter than a BTH, or longer than a UDP datagram allows (65,503 bytes).
     #[inline]
     pub fn icrc(&self, packet: &[u8]) -> u32 {
         self.icrc_of_parts(packet, &[])
     }
 
-    /// The ICRC of a packet whose headers and payload (with its pad bytes) lie apart.
+    /// The ICRC of a packet whose headers and payload (with its pad bytes) are in two slices.
     ///
     /// # Panics
     ///
-    /// When the headers are shorter than a BTH or the whole is longer than a UDP datagram can be.
+    /// If the headers are shorter than a BTH, or the whole is longer than a UDP datagram allows.
     #[inline]
     pub fn icrc_of_parts(&self, headers: &[u8], payload: &[u8]) -> u32 {
         let udp_bytes = Udp::BYTES + headers.len() + payload.len() + BYTES;
@@ -168,7 +169,7 @@ impl Path {
         masked(pseudo, headers, payload)
     }
 
-    /// Appends the ICRC of the packet that stands in `out` from `start` to the end.
+    /// Appends the ICRC of the packet that occupies `out` from `start` to the end.
     ///
     /// # Panics
     ///
@@ -178,12 +179,13 @@ impl Path {
         out.extend_from_slice(&icrc.to_le_bytes());
     }
 
-    /// Checks a UDP datagram's payload, whatever its opcode, and returns it without its ICRC.
+    /// Checks the ICRC of a UDP datagram's payload, whatever its opcode, and returns the payload without the
+    /// ICRC.
     ///
     /// # Errors
     ///
-    /// `Truncated` when a BTH and an ICRC do not fit in; `BadField` when it exceeds what a UDP datagram
-    /// can carry; `BadChecksum` when the ICRC differs.
+    /// `Truncated` if it is too short for a BTH and an ICRC; `BadField` if it is longer than a UDP datagram
+    /// allows; `BadChecksum` if the ICRC is wrong.
     #[inline]
     pub fn verify<'a>(&self, udp_payload: &'a [u8]) -> Result<&'a [u8], ParseError> {
         let (packet, icrc) = split(udp_payload)?;
@@ -191,16 +193,16 @@ impl Path {
         Ok(packet)
     }
 
-    /// Checks a UDP datagram's payload whose identification is not known: returns it without its ICRC, and the only
-    /// identification with which the ICRC is right. [`Path::identification`] is a guess, which saves some time if it is
-    /// right.
+    /// Checks a UDP datagram's payload whose IPv4 identification is unknown. Returns the payload without its
+    /// ICRC, and the only identification with which the ICRC is correct. [`Path::identification`] is a guess;
+    /// a correct one saves some time.
     ///
-    /// The solution uses up 16 of the 32 check bits: one in 2^16 of all datagrams with random errors has a solution. A
-    /// receiver that accepts n of the 2^16 identifications accepts a share of n / 2^32 of such datagrams.
+    /// The solution uses 16 of the 32 check bits, so one in 2^16 datagrams with random errors has a solution.
+    /// A receiver that accepts n of the 2^16 identifications accepts n / 2^32 of such datagrams.
     ///
     /// # Errors
     ///
-    /// As [`Path::verify`]; `BadChecksum` when the ICRC is wrong with every identification.
+    /// As [`Path::verify`]; `BadChecksum` if the ICRC is wrong with every identification.
     #[inline]
     pub fn solve<'a>(&self, udp_payload: &'a [u8]) -> Result<(&'a [u8], u16), ParseError> {
         let (packet, icrc) = split(udp_payload)?;
@@ -215,11 +217,11 @@ impl Path {
     }
 }
 
-/// The ICRC of a packet behind these two headers, whose checksums need not be filled in.
+/// The ICRC of a packet with these two headers. Their checksums need not be filled in.
 ///
 /// # Panics
 ///
-/// When the packet is shorter than a BTH.
+/// If the packet is shorter than a BTH.
 pub fn icrc(ipv4_header: &[u8; Ipv4::BYTES], udp_header: &[u8; Udp::BYTES], packet: &[u8]) -> u32 {
     let mut pseudo = [0; HEADER_BYTES];
     pseudo[..Ipv4::BYTES].copy_from_slice(ipv4_header);
@@ -227,8 +229,8 @@ pub fn icrc(ipv4_header: &[u8; Ipv4::BYTES], udp_header: &[u8; Udp::BYTES], pack
     masked(pseudo, packet, &[])
 }
 
-/// Checks a UDP datagram's payload behind these two headers, whatever its opcode, and returns it
-/// without its ICRC.
+/// Checks the ICRC of a UDP datagram's payload with these two headers, whatever its opcode, and returns the
+/// payload without the ICRC.
 ///
 /// # Errors
 ///
@@ -261,7 +263,7 @@ fn check(computed: u32, received: [u8; BYTES]) -> Result<(), ParseError> {
     }
 }
 
-/// Sets the variant fields of IPv4 and UDP to ones, then hashes.
+/// Sets the fields of IPv4 and UDP that may change on the path to ones, then hashes.
 #[inline]
 fn masked(mut headers: [u8; HEADER_BYTES], packet: &[u8], payload: &[u8]) -> u32 {
     headers[1] = 0xff; // type of service
@@ -271,14 +273,15 @@ fn masked(mut headers: [u8; HEADER_BYTES], packet: &[u8], payload: &[u8]) -> u32
     hash(headers, packet, payload)
 }
 
-/// The ICRC of a packet behind headers whose variant fields are ones.
+/// The ICRC of a packet with headers whose changeable fields are set to ones.
 ///
-/// The headers and the BTH go through a block on the stack. What follows joins them there if it is short, because
-/// starting a hash costs as much as a hundred bytes; otherwise it is hashed where it lies.
+/// The headers and the BTH are copied to a block on the stack. The bytes after them are copied too if they
+/// are short, because a call of the hash function costs as much as a hundred bytes. Otherwise they are hashed
+/// in place.
 ///
-/// The block ends on a boundary of the hash's lanes, so its front is filled up: a register of zeros stays one while it
-/// takes zeros. The register's true state behind the leading ones enters as a difference in the first four bytes, which
-/// is what the state of a CRC is.
+/// The length of the block is a multiple of the hash function's lane, so zeros are inserted at its front. A
+/// CRC register of zeros stays zero for zero bytes, so these have no effect. The state after the leading ones
+/// is XORed into the first four bytes of the headers, which is equivalent to starting from that state.
 #[inline]
 fn hash<const HEADERS: usize>(headers: [u8; HEADERS], packet: &[u8], payload: &[u8]) -> u32 {
     assert!(packet.len() >= Bth::BYTES, "a packet starts with a BTH");
@@ -318,7 +321,7 @@ mod tests {
         assert_eq!(crc32fast::hash(&[0xff; 8]), !STATE_BEHIND_ONES);
     }
 
-    /// Byte by byte, as the specification describes it.
+    /// Computes the ICRC byte by byte, as in the specification's description.
     fn reference(path: &Path, packet: &[u8]) -> u32 {
         let total = (HEADER_BYTES + packet.len() + BYTES) as u16;
         let [source_port, port] = [path.source_port, roce::UDP_PORT].map(u16::to_be_bytes);
@@ -394,7 +397,7 @@ mod tests {
         for bit in 0..datagram.len() * 8 {
             let mut corrupted = datagram.clone();
             corrupted[bit / 8] ^= 1 << (bit % 8);
-            let masked = bit / 8 == 4; // the BTH byte of the congestion bits
+            let masked = bit / 8 == 4; // the BTH byte with the congestion bits
             assert_eq!(PATH.verify(&corrupted).is_ok(), masked, "bit {bit}");
         }
         for other in [

@@ -1,4 +1,4 @@
-//! IPv4 (RFC 791), whole packets without options: all that Weft sends, and all that it takes.
+//! IPv4 (RFC 791): unfragmented packets without options. Weft sends and accepts only these.
 
 use std::net::Ipv4Addr;
 
@@ -12,23 +12,23 @@ pub const PROTOCOL_ICMP: u8 = 1;
 /// Protocol number of UDP.
 pub const PROTOCOL_UDP: u8 = 17;
 
-/// The two bits of the type of service that say what a packet may meet and has met (RFC 3168, 5).
+/// The two bits of the type of service for explicit congestion notification (RFC 3168, 5).
 pub const CONGESTION_MASK: u8 = 0b11;
 
-/// Of [`CONGESTION_MASK`]: a router that is congested may mark the packet, ECT(0).
+/// Value of these bits: a congested router may mark the packet, ECT(0).
 pub const CONGESTION_CAPABLE: u8 = 0b10;
 
-/// Of [`CONGESTION_MASK`]: a router was congested, CE.
+/// Value of these bits: a congested router has marked the packet, CE.
 pub const CONGESTION_EXPERIENCED: u8 = 0b11;
 
 /// The time to live of packets that Weft originates.
 pub const TIME_TO_LIVE: u8 = 64;
 
-/// The most bytes that a packet can carry behind its header.
+/// The most payload bytes of a packet.
 pub const PAYLOAD_BYTES_MAX: usize = u16::MAX as usize - Ipv4::BYTES;
 
-/// Marks an IPv4 packet as a router does that is congested: [`CONGESTION_EXPERIENCED`]. Returns `false`, and leaves it
-/// as it is, if it is not one, or does not say that it may be marked.
+/// Marks an IPv4 packet as a congested router does: [`CONGESTION_EXPERIENCED`]. Returns `false`, without any
+/// change, if the bytes are not such a packet, or if it must not be marked.
 pub fn mark_congestion(packet: &mut [u8]) -> bool {
     let Some(header) = packet.first_chunk_mut::<{ Ipv4::BYTES }>().filter(|header| header[0] == 0x45) else {
         return false;
@@ -43,11 +43,11 @@ pub fn mark_congestion(packet: &mut [u8]) -> bool {
     true
 }
 
-/// Changes the total length of a packet, and its checksum by the difference (RFC 1624, equation 3): a checksum that was
-/// wrong stays wrong.
+/// Changes the total length of a packet, and updates its checksum by the difference (RFC 1624, equation 3): a
+/// wrong checksum stays wrong.
 ///
 /// # Panics
-/// If `packet` is shorter than its header.
+/// If `packet` is shorter than a header.
 pub fn set_total_length(packet: &mut [u8], bytes: u16) {
     let header = packet.first_chunk_mut::<{ Ipv4::BYTES }>().expect("a header");
     let sum = u32::from(!be16(header, 10)) + u32::from(!be16(header, 2)) + u32::from(bytes);
@@ -62,11 +62,11 @@ pub fn set_total_length(packet: &mut [u8], bytes: u16) {
 pub struct Ipv4 {
     /// Type of service: six bits of differentiated services, two of congestion notification.
     pub type_of_service: u8,
-    /// Identification, for reassembly; it says nothing in a packet that must not be fragmented.
+    /// Identification for reassembly. It has no meaning in a packet that must not be fragmented.
     pub identification: u16,
     /// Routers must not fragment the packet.
     pub dont_fragment: bool,
-    /// Hops left.
+    /// Remaining hops.
     pub time_to_live: u8,
     /// Protocol of the payload.
     pub protocol: u8,
@@ -80,12 +80,12 @@ impl Ipv4 {
     /// Bytes of the header on the wire.
     pub const BYTES: usize = 20;
 
-    /// Reads a packet; returns its header and its payload, cut at the total length.
+    /// Decodes a packet. Returns its header and its payload, cut to the total length.
     ///
     /// # Errors
     ///
-    /// `Truncated` when header or payload are cut short; `BadField` for a wrong version, length or
-    /// reserved flag; `BadChecksum`; `Unsupported` for a packet with options and for a fragment.
+    /// `Truncated` if the bytes end before the header or the payload does; `BadField` for a wrong version,
+    /// length or reserved flag; `BadChecksum`; `Unsupported` for a packet with options and for a fragment.
     pub fn parse(bytes: &[u8]) -> Result<(Ipv4, &[u8]), ParseError> {
         let (header, _) = take::<{ Self::BYTES }>(bytes)?;
         let version = header[0] >> 4;
@@ -132,11 +132,11 @@ impl Ipv4 {
         Ok((ipv4, payload))
     }
 
-    /// Writes the header, with its checksum, of a packet that carries so many bytes.
+    /// Encodes the header, with its checksum, of a packet with `payload_bytes` bytes of payload.
     ///
     /// # Panics
     ///
-    /// When the payload exceeds [`PAYLOAD_BYTES_MAX`].
+    /// If the payload exceeds [`PAYLOAD_BYTES_MAX`].
     pub fn to_bytes(&self, payload_bytes: usize) -> [u8; Self::BYTES] {
         assert!(payload_bytes <= PAYLOAD_BYTES_MAX, "an IPv4 payload of {payload_bytes} bytes");
         let mut bytes = [0; Self::BYTES];
@@ -154,7 +154,8 @@ impl Ipv4 {
         bytes
     }
 
-    /// The header of an answer: back to the source, with its own time to live.
+    /// The header of an answer: source and destination are exchanged, and the time to live is
+    /// [`TIME_TO_LIVE`].
     pub fn answered(&self) -> Ipv4 {
         Ipv4 { source: self.destination, destination: self.source, time_to_live: TIME_TO_LIVE, ..*self }
     }

@@ -1,9 +1,9 @@
 //! Frames and headers, byte by byte.
 //!
-//! Everything here is a pure function between bytes and values: no time, no input or output, no state.
-//! (The capture writer, [`pcapng`], writes to whatever `std::io::Write` its caller hands it.)
-//! Parsers take untrusted bytes, never panic and never read past the end; what they reject they name
-//! ([`ParseError`]). Emitters append to a `Vec<u8>` that the caller reuses.
+//! All functions convert between bytes and values, and are pure: they have no time, no input or output, no
+//! state. (The capture writer, [`pcapng`], writes to the caller's `std::io::Write`.) Parsers take untrusted
+//! bytes, never panic and never read beyond the end. They reject invalid bytes with a [`ParseError`] that
+//! says why. Emitters append to a `Vec<u8>` that the caller reuses.
 
 pub mod arp;
 pub mod datagram;
@@ -21,7 +21,7 @@ mod checksum;
 
 use thiserror::Error;
 
-/// Reason for which bytes from the network are refused.
+/// The reason why bytes from the network are rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ParseError {
@@ -33,7 +33,7 @@ pub enum ParseError {
         /// Bytes that the header needs.
         need: usize,
     },
-    /// A field holds a value that its standard does not allow here.
+    /// A field has a value that its standard does not allow here.
     #[error("field `{field}` holds {value:#x}")]
     BadField {
         /// The standard's name of the field.
@@ -41,16 +41,16 @@ pub enum ParseError {
         /// The invalid value.
         value: u64,
     },
-    /// A checksum does not match the bytes that it covers.
+    /// A checksum does not match the bytes.
     #[error("wrong {which} checksum")]
     BadChecksum {
         /// `IPv4`, `UDP`, `ICMP`, `ICRC` or `datagram`.
         which: &'static str,
     },
-    /// The bytes may well be valid, but use a part of their standard that Weft leaves to the host.
+    /// The bytes may be valid, but they use a part of the standard that Weft leaves to the host.
     #[error("{what} are left to the host")]
     Unsupported {
-        /// What was found, in the plural: `IPv4 fragments`.
+        /// The unsupported feature, in the plural: `IPv4 fragments`.
         what: &'static str,
     },
 }

@@ -1,11 +1,12 @@
-//! Captures in the pcapng format (draft-ietf-opsawg-pcapng), for Wireshark and its kin.
+//! Captures in the pcapng format (draft-ietf-opsawg-pcapng), for Wireshark and similar tools.
 //!
-//! One section, one interface for each port of the cluster, nanosecond stamps, direction of each frame.
-//! The same frames give the same bytes: nothing of the machine or the time of day goes in.
+//! A capture has one section, one interface for each port of the cluster, nanosecond time stamps, and the
+//! direction of each frame. The same frames give the same bytes: the capture does not depend on the machine
+//! or the time of day.
 
 use std::io::{self, Write};
 
-/// Frames from the port's point of view: the `epb_flags` option.
+/// Direction of a frame, from the port's point of view: the `epb_flags` option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Direction {
@@ -30,12 +31,12 @@ const LINK_TYPE_ETHERNET: u16 = 1;
 
 /// Writes a capture. Blocks are little-endian on every machine.
 ///
-/// Each block is handed to the output in one piece; a `BufWriter` pays off all the same.
+/// Each block is passed to the output in one call. A `BufWriter` still makes it faster.
 #[derive(Debug)]
 pub struct Writer<W: Write> {
     output: W,
     interfaces: u32,
-    /// The block under construction; kept so that its memory is.
+    /// The block under construction; its buffer is reused.
     block: Vec<u8>,
 }
 
@@ -44,11 +45,11 @@ impl<W: Write> Writer<W> {
     ///
     /// # Errors
     ///
-    /// What the output returns.
+    /// The errors of the output.
     ///
     /// # Panics
     ///
-    /// When a name is longer than 65,535 bytes.
+    /// If a name is longer than 65,535 bytes.
     pub fn new(output: W, interface_names: &[&str]) -> io::Result<Writer<W>> {
         let interfaces = interface_names.len() as u32;
         let mut writer = Writer { output, interfaces, block: Vec::new() };
@@ -59,16 +60,16 @@ impl<W: Write> Writer<W> {
         Ok(writer)
     }
 
-    /// Adds a frame, without its frame check sequence, that passed the port with this index (as given
-    /// to [`Writer::new`]) at this time.
+    /// Adds a frame, without its frame check sequence, that was sent or received by a port at this time.
+    /// `interface`: the port's index in the names given to [`Writer::new`].
     ///
     /// # Errors
     ///
-    /// What the output returns.
+    /// The errors of the output.
     ///
     /// # Panics
     ///
-    /// When there is no such port.
+    /// If there is no such port.
     pub fn write(
         &mut self,
         interface: u32,
@@ -89,11 +90,11 @@ impl<W: Write> Writer<W> {
         self.end()
     }
 
-    /// Flushes and returns the output.
+    /// Flushes the output and returns it.
     ///
     /// # Errors
     ///
-    /// What the output returns.
+    /// The errors of the output.
     pub fn finish(mut self) -> io::Result<W> {
         self.output.flush()?;
         Ok(self.output)
@@ -104,7 +105,7 @@ impl<W: Write> Writer<W> {
         self.put32(BYTE_ORDER_MAGIC);
         self.put16(1); // major version
         self.put16(0); // minor version
-        self.block.extend_from_slice(&u64::MAX.to_le_bytes()); // the section's length is not stated
+        self.block.extend_from_slice(&u64::MAX.to_le_bytes()); // the section's length is not specified
         self.put_option(OPTION_SECTION_APPLICATION, b"weft");
         self.put_option(OPTION_END, &[]);
         self.end()
@@ -114,21 +115,21 @@ impl<W: Write> Writer<W> {
         self.begin(INTERFACE_DESCRIPTION_BLOCK);
         self.put16(LINK_TYPE_ETHERNET);
         self.put16(0); // reserved
-        self.put32(0); // frames are captured at any length
+        self.put32(0); // no limit of the frames' length
         self.put_option(OPTION_INTERFACE_NAME, name.as_bytes());
         self.put_option(OPTION_INTERFACE_TIME_RESOLUTION, &[9]); // 10^-9 s
         self.put_option(OPTION_END, &[]);
         self.end()
     }
 
-    /// Starts a block: its type, and room for its length.
+    /// Starts a block: its type, and space for its length.
     fn begin(&mut self, block_type: u32) {
         self.block.clear();
         self.put32(block_type);
         self.put32(0);
     }
 
-    /// Ends a block with its length, which also stands behind its type, and writes it.
+    /// Ends a block: writes its length at the end and after its type, and passes the block to the output.
     fn end(&mut self) -> io::Result<()> {
         let length = (self.block.len() + 4) as u32;
         self.block[4..8].copy_from_slice(&length.to_le_bytes());

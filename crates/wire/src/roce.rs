@@ -1,9 +1,9 @@
 //! RoCE v2: the InfiniBand transport headers in a UDP datagram (InfiniBand Architecture Specification
 //! volume 1, chapter 9, and annex A17).
 //!
-//! A packet is `BTH [extended headers] payload [pad] ICRC`; which extended headers there are follows
-//! from the opcode alone. [`Packet`] is everything before the ICRC, which needs the IPv4 and UDP
-//! headers as well and stands in [`crate::icrc`].
+//! A packet is `BTH [extended headers] payload [pad] ICRC`. The opcode alone determines which extended
+//! headers there are. [`Packet`] is everything before the ICRC. The ICRC depends on the IPv4 and UDP headers
+//! too; see [`crate::icrc`].
 
 mod bth;
 mod extended;

@@ -5,13 +5,13 @@ use crate::bytes::{be16, take};
 use crate::checksum::Sum;
 use crate::ipv4::{self, Ipv4};
 
-/// The most bytes that a datagram can carry.
+/// The most payload bytes of a datagram.
 pub const PAYLOAD_BYTES_MAX: usize = ipv4::PAYLOAD_BYTES_MAX - Udp::BYTES;
 
 /// The header without its length and its checksum, 8 bytes on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Udp {
-    /// Source port; RoCE v2 varies it so that switches spread the load.
+    /// Source port. RoCE v2 varies it, so that switches distribute the load over paths.
     pub source_port: u16,
     /// Destination port.
     pub destination_port: u16,
@@ -21,12 +21,12 @@ impl Udp {
     /// Bytes of the header on the wire.
     pub const BYTES: usize = 8;
 
-    /// Reads a datagram from an IPv4 packet's payload; returns its header and its payload, cut at the
+    /// Decodes a datagram from an IPv4 packet's payload. Returns its header and its payload, cut to the
     /// datagram's length. A checksum of zero means that there is none.
     ///
     /// # Errors
     ///
-    /// `Truncated` when header or payload are cut short; `BadField` for a length below 8;
+    /// `Truncated` if the bytes end before the header or the payload does; `BadField` for a length below 8;
     /// `BadChecksum` for a wrong checksum other than zero.
     pub fn parse<'a>(bytes: &'a [u8], ipv4: &Ipv4) -> Result<(Udp, &'a [u8]), ParseError> {
         let (header, _) = take::<{ Self::BYTES }>(bytes)?;
@@ -44,12 +44,12 @@ impl Udp {
         Ok((Udp { source_port: be16(header, 0), destination_port: be16(header, 2) }, payload))
     }
 
-    /// Writes the header of a datagram that carries so many bytes, without a checksum: RoCE v2 has its
-    /// ICRC instead.
+    /// Encodes the header of a datagram with `payload_bytes` bytes of payload, without a checksum: RoCE v2
+    /// has the ICRC instead.
     ///
     /// # Panics
     ///
-    /// When the payload exceeds [`PAYLOAD_BYTES_MAX`].
+    /// If the payload exceeds [`PAYLOAD_BYTES_MAX`].
     pub fn to_bytes(&self, payload_bytes: usize) -> [u8; Self::BYTES] {
         assert!(payload_bytes <= PAYLOAD_BYTES_MAX, "a UDP payload of {payload_bytes} bytes");
         let mut bytes = [0; Self::BYTES];
@@ -59,14 +59,15 @@ impl Udp {
         bytes
     }
 
-    /// Writes the header of a datagram with this payload, with its checksum.
+    /// Encodes the header of a datagram with this payload, with its checksum.
     ///
     /// # Panics
     ///
-    /// When the payload exceeds [`PAYLOAD_BYTES_MAX`].
+    /// If the payload exceeds [`PAYLOAD_BYTES_MAX`].
     pub fn to_bytes_with_checksum(&self, ipv4: &Ipv4, payload: &[u8]) -> [u8; Self::BYTES] {
         let mut bytes = self.to_bytes(payload.len());
-        // A checksum that comes out as zero is sent as its other representation, since zero means none.
+        // A checksum of zero is sent as all ones, which is equivalent, since zero means that there is no
+        // checksum.
         let checksum = match sum(ipv4, &bytes, payload).finish() {
             0 => u16::MAX,
             checksum => checksum,

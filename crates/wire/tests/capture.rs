@@ -1,5 +1,4 @@
-//! Real traffic between two Linux soft-RoCE machines (see `data/README.md`) is the standard that these
-//! codecs are held to.
+//! Checks the codecs against real traffic between two Linux machines with soft RoCE (see `data/README.md`).
 
 use std::collections::BTreeMap;
 
@@ -25,7 +24,7 @@ fn frames() -> Vec<Vec<u8>> {
     frames
 }
 
-/// The RoCE v2 datagrams: frame, headers, UDP payload.
+/// The RoCE v2 datagrams of a capture: frame, headers, UDP payload.
 fn roce(frames: &[Vec<u8>]) -> impl Iterator<Item = (&[u8], Ipv4, Udp, &[u8])> {
     frames.iter().filter_map(|frame| match Frame::parse(frame).unwrap() {
         Frame::Udp { ipv4, udp, payload, .. } if udp.destination_port == roce::UDP_PORT => {
@@ -68,7 +67,7 @@ fn every_icrc_verifies_whatever_the_opcode() {
     assert_eq!(verified, 134);
 }
 
-/// Linux counts up the identification of its packets, which a UDP socket does not show.
+/// Linux increments the identification of its packets, which a UDP socket does not report to a receiver.
 #[test]
 fn every_identification_is_solved_from_the_icrc() {
     let frames = frames();
@@ -96,7 +95,7 @@ fn every_packet_of_a_reliable_connection_is_emitted_as_it_came() {
                 assert_eq!(emitted, bytes, "{packet:?}");
                 *counts.entry(packet.bth.opcode as u8).or_default() += 1;
             }
-            // The connection manager's: unreliable datagram, SEND ONLY.
+            // A packet of the connection manager: unreliable datagram, SEND ONLY.
             Err(error) => {
                 assert_eq!(error, ParseError::BadField { field: "BTH.OpCode", value: 0x64 });
                 datagrams += 1;
@@ -127,8 +126,8 @@ fn every_packet_of_a_reliable_connection_is_emitted_as_it_came() {
     assert_eq!(counts, expected.map(|(opcode, count)| (opcode as u8, count)).into());
 }
 
-/// Each datagram's every bit from the IPv4 header to the ICRC, flipped alone, is noticed by one of the
-/// checksums, unless it is one that routers may change and no checksum but IPv4's own covers.
+/// If any single bit from the IPv4 header to the ICRC is flipped, a checksum detects it. The exceptions are
+/// fields that routers may change and that only IPv4's own checksum covers.
 #[test]
 fn every_flipped_bit_is_noticed() {
     let frames = frames();

@@ -1,18 +1,18 @@
-//! Solving an ICRC for the IPv4 identification.
+//! Solves an ICRC for the IPv4 identification.
 //!
-//! A CRC is linear: two packets that differ in the identification alone have ICRCs that differ by the difference of the
-//! identifications, multiplied by the power of x that stands for the bytes behind it, modulo the CRC's polynomial. That
-//! power has an inverse, so the difference of the ICRCs gives the difference of the identifications: 32 bits, of
-//! which 16 must come out as zero. These 16 bits are what is left of the check if nothing is known of the
-//! identification.
+//! A CRC is linear. If two packets differ only in the identification, their ICRCs differ by the difference of
+//! the identifications times a power of x (which depends on the number of bytes after it), modulo the CRC's
+//! polynomial. That power has an inverse, so the difference of the ICRCs gives the difference of the
+//! identifications: 32 bits, of which 16 must be zero. If nothing is known of the identification, these 16
+//! bits are all that is left of the check.
 
-/// Ethernet's polynomial, the least significant bit standing for x^31.
+/// Ethernet's polynomial. The least significant bit is the coefficient of x^31.
 const POLYNOMIAL: u32 = 0xedb8_8320;
 
 /// The polynomial 1.
 const ONE: u32 = 1 << 31;
 
-/// `POWERS[i][v]` is x to the power of -8 v 16^i: what undoes v 16^i zero bytes.
+/// `POWERS[i][v]` is x to the power of -8 v 16^i: it undoes the effect of v 16^i zero bytes.
 const POWERS: [[u32; 16]; 4] = powers();
 
 const fn powers() -> [[u32; 16]; 4] {
@@ -36,7 +36,7 @@ const fn powers() -> [[u32; 16]; 4] {
     table
 }
 
-/// The state of the CRC's register before it took a zero bit.
+/// The state of the CRC register before a zero bit was shifted in.
 const fn without_zero_bit(state: u32) -> u32 {
     if state & ONE == 0 { state << 1 } else { (state ^ POLYNOMIAL) << 1 | 1 }
 }
@@ -47,22 +47,22 @@ const fn multiply(mut one: u32, other: u32) -> u32 {
     let mut place = 32;
     while place > 0 {
         place -= 1;
-        // The coefficients of `other` from x^0 on, while `one` is multiplied by x.
+        // Iterates over the coefficients of `other` from x^0 on, and multiplies `one` by x each time.
         product ^= one & (other >> place & 1).wrapping_neg();
         one = one >> 1 ^ POLYNOMIAL & (one & 1).wrapping_neg();
     }
     product
 }
 
-/// What two identifications differ by, bit by bit, whose ICRCs differ by `difference`; the last `bytes` bytes that the
-/// ICRC covers begin with the identification. `None` if no two identifications have such ICRCs.
+/// The XOR of two identifications whose ICRCs differ by `difference`. `bytes`: the number of bytes covered by
+/// the ICRC from the identification on. `None` if no two identifications have such ICRCs.
 pub(super) fn solve(difference: u32, bytes: usize) -> Option<u16> {
     let bytes = u16::try_from(bytes).expect("a datagram");
     let mut register = difference;
     for (place, powers) in POWERS.iter().enumerate() {
         register = multiply(register, powers[usize::from(bytes >> (4 * place) & 15)]);
     }
-    // The register's least significant byte is the first to be taken.
+    // The register's least significant byte is the first byte.
     u16::try_from(register).ok().map(u16::swap_bytes)
 }
 
@@ -83,7 +83,8 @@ mod tests {
         }
     }
 
-    /// 16 of 32 bits are left: of all differences of ICRCs, one in 65,536 is that of two identifications.
+    /// 16 of 32 check bits are left: one in 65,536 differences of ICRCs is the difference of two
+    /// identifications.
     #[test]
     fn no_other_difference_has_a_solution() {
         let differences = (0..1_u32 << 20).map(|number| number.wrapping_mul(0x9e37_79b1));

@@ -1,4 +1,4 @@
-//! The base transport header, at the front of every packet.
+//! The base transport header, with which every packet begins.
 
 use super::{MASK_24, Opcode};
 use crate::ParseError;
@@ -9,7 +9,7 @@ use crate::bytes::{be16, be24};
 pub struct Bth {
     /// Opcode of the packet.
     pub opcode: Opcode,
-    /// The receiver should raise an event when the message completes.
+    /// The receiver should raise an event when the message is complete.
     pub solicited: bool,
     /// Path migration state.
     pub migration: bool,
@@ -17,12 +17,13 @@ pub struct Bth {
     pub pad: u8,
     /// Partition key; `0xffff` is the default partition with full membership.
     pub partition_key: u16,
-    /// Forward and backward explicit congestion notification: reserved in RoCE v2, where the IP header's field says
-    /// what a packet met (annex A17), but for the backward bit of a congestion notification, which is set.
+    /// Forward and backward explicit congestion notification. Reserved in RoCE v2, where the IP header has
+    /// the congestion bits (annex A17). The only exception is the backward bit of a congestion notification,
+    /// which is set.
     pub congestion: Congestion,
     /// Destination queue pair, 24 bits.
     pub destination: u32,
-    /// The requester asks for an acknowledgement of this packet.
+    /// The requester requests an acknowledgement of this packet.
     pub acknowledge: bool,
     /// Packet sequence number, 24 bits.
     pub psn: u32,
@@ -41,11 +42,11 @@ impl Bth {
     /// Bytes on the wire.
     pub const BYTES: usize = 12;
 
-    /// Reads the header. Reserved bits are ignored, as the specification wants of a receiver.
+    /// Decodes the header. Reserved bits are ignored, as the specification requires of a receiver.
     ///
     /// # Errors
     ///
-    /// `BadField` when the opcode is none of [`Opcode::ALL`] or the transport header
+    /// `BadField` if the opcode is not one of [`Opcode::ALL`], or the transport header version is not zero.
     /// version is not zero.
     #[inline]
     pub fn from_bytes(bytes: &[u8; Self::BYTES]) -> Result<Bth, ParseError> {
@@ -68,11 +69,11 @@ impl Bth {
         })
     }
 
-    /// Writes the header, reserved bits zero.
+    /// Encodes the header, with reserved bits zero.
     ///
     /// # Panics
     ///
-    /// When `pad` exceeds 3 or a 24-bit field its 24 bits.
+    /// If `pad` exceeds 3, or a 24-bit field exceeds 24 bits.
     #[inline]
     pub fn to_bytes(&self) -> [u8; Self::BYTES] {
         assert!(self.pad <= 3, "{} pad bytes", self.pad);
@@ -103,7 +104,7 @@ impl Bth {
 mod tests {
     use super::*;
 
-    /// Each field, set alone, lands where clause 9.2 draws it.
+    /// Each field, set alone, is at the position that clause 9.2 gives.
     #[test]
     fn fields_land_where_the_specification_draws_them() {
         let none = Bth {

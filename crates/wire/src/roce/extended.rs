@@ -4,14 +4,15 @@ use super::{MASK_24, Syndrome};
 use crate::ParseError;
 use crate::bytes::{be24, be32, be64};
 
-/// RDMA extended transport header, 16 bytes (clause 9.3.3): of the first packet of a WRITE, and of a READ request.
+/// RDMA extended transport header, 16 bytes (clause 9.3.3). The first packet of a WRITE and a READ request
+/// have one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reth {
     /// Virtual address in the region.
     pub address: u64,
     /// Remote key of the region.
     pub rkey: u32,
-    /// Bytes of the whole message.
+    /// Length of the whole message in bytes.
     pub length: u32,
 }
 
@@ -19,13 +20,13 @@ impl Reth {
     /// Bytes on the wire.
     pub const BYTES: usize = 16;
 
-    /// Reads the header; all its values are valid.
+    /// Decodes the header. All values are valid.
     #[inline]
     pub fn from_bytes(bytes: &[u8; Self::BYTES]) -> Reth {
         Reth { address: be64(bytes, 0), rkey: be32(bytes, 8), length: be32(bytes, 12) }
     }
 
-    /// Writes the header.
+    /// Encodes the header.
     #[inline]
     pub fn to_bytes(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
@@ -45,7 +46,7 @@ pub struct AtomicEth {
     pub rkey: u32,
     /// The value to store (CMP_SWAP) or to add (FETCH_ADD).
     pub swap_or_add: u64,
-    /// The value to compare with; zero and ignored for FETCH_ADD.
+    /// The value to compare with; for FETCH_ADD zero and ignored.
     pub compare: u64,
 }
 
@@ -64,7 +65,7 @@ impl AtomicEth {
         }
     }
 
-    /// Writes the header.
+    /// Encodes the header.
     #[inline]
     pub fn to_bytes(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
@@ -81,7 +82,7 @@ impl AtomicEth {
 pub struct Aeth {
     /// Kind of the acknowledgement.
     pub syndrome: Syndrome,
-    /// Message sequence number, 24 bits: how many requests the responder has completed.
+    /// Message sequence number, 24 bits: the number of messages that the responder has completed.
     pub msn: u32,
 }
 
@@ -89,11 +90,11 @@ impl Aeth {
     /// Bytes on the wire.
     pub const BYTES: usize = 4;
 
-    /// Reads the header.
+    /// Decodes the header.
     ///
     /// # Errors
     ///
-    /// `BadField` when the syndrome is one that the specification reserves.
+    /// `BadField` if the syndrome is reserved.
     #[inline]
     pub fn from_bytes(bytes: &[u8; Self::BYTES]) -> Result<Aeth, ParseError> {
         let syndrome = Syndrome::from_u8(bytes[0])
@@ -101,11 +102,11 @@ impl Aeth {
         Ok(Aeth { syndrome, msn: be24(bytes, 1) })
     }
 
-    /// Writes the header.
+    /// Encodes the header.
     ///
     /// # Panics
     ///
-    /// When a field exceeds its bits.
+    /// If a field exceeds its bits.
     #[inline]
     pub fn to_bytes(&self) -> [u8; Self::BYTES] {
         assert!(self.msn <= MASK_24, "message sequence number {:#x}", self.msn);

@@ -4,20 +4,20 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-/// A GID of RoCE v2: an IPv6 address, or an IPv4 address as IPv6 maps it (annex A17.4).
+/// A GID of RoCE v2: an IPv6 address, or an IPv4 address mapped to IPv6 (annex A17.4).
 ///
-/// Its text is that of an IPv6 address, as `/sys/class/infiniband/*/ports/*/gids` has it; what is read may also be an
-/// IPv4 address, or 32 digits without colons, as the examples of libibverbs exchange them.
+/// It is printed as an IPv6 address, as in `/sys/class/infiniband/*/ports/*/gids`. The parser also accepts an
+/// IPv4 address, and 32 digits without colons, as libibverbs' examples exchange them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Gid(pub [u8; 16]);
 
-/// A text is not that of a GID.
+/// The text is not a GID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no GID: neither an IPv6 address, nor an IPv4 address, nor 32 hexadecimal digits")]
 pub struct NoGid;
 
 impl Gid {
-    /// The IP address that it stands for.
+    /// The IP address that the GID stands for.
     pub const fn address(self) -> IpAddr {
         self.ipv6().to_canonical()
     }
@@ -26,7 +26,7 @@ impl Gid {
         Ipv6Addr::from_bits(u128::from_be_bytes(self.0))
     }
 
-    /// As 32 hexadecimal digits.
+    /// The GID as 32 hexadecimal digits.
     pub fn digits(self) -> String {
         format!("{:032x}", u128::from_be_bytes(self.0))
     }

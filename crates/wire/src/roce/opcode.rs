@@ -33,8 +33,8 @@ pub enum Opcode {
 use Opcode::*;
 
 impl Opcode {
-    /// Every opcode of the reliable connection, in the order of its number, `ALL[n] as usize == n`; the congestion
-    /// notification is last.
+    /// Every opcode of the reliable connection in the order of its number (`ALL[n] as usize == n`), then the
+    /// congestion notification.
     pub const ALL: [Opcode; 22] = [
         SendFirst,
         SendMiddle,
@@ -60,7 +60,8 @@ impl Opcode {
         CongestionNotification,
     ];
 
-    /// The opcode of this number; `None` for other services, such as datagrams, and unassigned numbers.
+    /// The opcode with this number; `None` for opcodes of other services, such as datagrams, and unassigned
+    /// numbers.
     pub const fn from_u8(number: u8) -> Option<Opcode> {
         match number {
             0x00..=0x14 => Some(Self::ALL[number as usize]),
@@ -69,7 +70,7 @@ impl Opcode {
         }
     }
 
-    /// SEND, with or without immediate.
+    /// Whether the packet belongs to a SEND, with or without immediate.
     pub const fn is_send(self) -> bool {
         matches!(
             self,
@@ -77,7 +78,7 @@ impl Opcode {
         )
     }
 
-    /// RDMA WRITE, with or without immediate.
+    /// Whether the packet belongs to an RDMA WRITE, with or without immediate.
     pub const fn is_write(self) -> bool {
         matches!(
             self,
@@ -90,42 +91,43 @@ impl Opcode {
         )
     }
 
-    /// CMP_SWAP or FETCH_ADD.
+    /// Whether the packet is a CMP_SWAP or FETCH_ADD.
     pub const fn is_atomic(self) -> bool {
         matches!(self, CompareSwap | FetchAdd)
     }
 
-    /// From requester to responder.
+    /// Whether the requester sends the packet to the responder.
     pub const fn is_request(self) -> bool {
         self.is_send() || self.is_write() || self.is_atomic() || matches!(self, ReadRequest)
     }
 
-    /// From responder to requester.
+    /// Whether the responder sends the packet to the requester.
     pub const fn is_response(self) -> bool {
         !self.is_request() && !self.is_congestion_notification()
     }
 
-    /// From whoever received a marked packet to whoever sent it; no part of any message.
+    /// Whether the packet is a congestion notification, which the receiver of a marked packet sends to its
+    /// sender. It is part of no message.
     pub const fn is_congestion_notification(self) -> bool {
         matches!(self, CongestionNotification)
     }
 
-    /// Carries data that a READ asked for.
+    /// Whether the packet carries data of a READ.
     pub const fn is_read_response(self) -> bool {
         matches!(self, ReadResponseFirst | ReadResponseMiddle | ReadResponseLast | ReadResponseOnly)
     }
 
-    /// First packet of a message of two or more.
+    /// Whether it is the first of several packets of a message.
     pub const fn is_first(self) -> bool {
         matches!(self, SendFirst | WriteFirst | ReadResponseFirst)
     }
 
-    /// Neither first nor last packet of a message of three or more.
+    /// Whether it is neither the first nor the last packet of a message.
     pub const fn is_middle(self) -> bool {
         matches!(self, SendMiddle | WriteMiddle | ReadResponseMiddle)
     }
 
-    /// Last packet of a message of two or more.
+    /// Whether it is the last of several packets of a message.
     pub const fn is_last(self) -> bool {
         matches!(
             self,
@@ -133,33 +135,33 @@ impl Opcode {
         )
     }
 
-    /// A message of one packet. All that cannot be segmented (READ REQUEST, atomics, acknowledgements)
-    /// is such a message.
+    /// Whether it is the only packet of its message. All messages that cannot be segmented (READ REQUEST,
+    /// atomics, acknowledgements) have only one packet.
     pub const fn is_only(self) -> bool {
         !(self.is_first() || self.is_middle() || self.is_last())
     }
 
-    /// First packet of its message: FIRST or ONLY.
+    /// Whether it is the first or only packet of its message.
     pub const fn starts_message(self) -> bool {
         self.is_first() || self.is_only()
     }
 
-    /// Last packet of its message: LAST or ONLY.
+    /// Whether it is the last or only packet of its message.
     pub const fn ends_message(self) -> bool {
         self.is_last() || self.is_only()
     }
 
-    /// Carries a [`Reth`](super::Reth).
+    /// Whether the packet has a [`Reth`](super::Reth).
     pub const fn has_reth(self) -> bool {
         matches!(self, WriteFirst | WriteOnly | WriteOnlyWithImmediate | ReadRequest)
     }
 
-    /// Carries an [`AtomicEth`](super::AtomicEth).
+    /// Whether the packet has an [`AtomicEth`](super::AtomicEth).
     pub const fn has_atomic(self) -> bool {
         self.is_atomic()
     }
 
-    /// Carries an [`Aeth`](super::Aeth).
+    /// Whether the packet has an [`Aeth`](super::Aeth).
     pub const fn has_aeth(self) -> bool {
         matches!(
             self,
@@ -167,12 +169,12 @@ impl Opcode {
         )
     }
 
-    /// Carries the word's value before an atomic operation.
+    /// Whether the packet has the word's value from before an atomic operation.
     pub const fn has_atomic_ack(self) -> bool {
         matches!(self, AtomicAcknowledge)
     }
 
-    /// Carries four bytes of immediate data, which reach the receiver's completion.
+    /// Whether the packet has four bytes of immediate data, which the receiver's completion reports.
     pub const fn has_immediate(self) -> bool {
         matches!(
             self,
@@ -180,12 +182,12 @@ impl Opcode {
         )
     }
 
-    /// May carry payload; the others end with their extended headers.
+    /// Whether the packet may have payload. Other packets end with their extended headers.
     pub const fn has_payload(self) -> bool {
         self.is_send() || self.is_write() || self.is_read_response()
     }
 
-    /// Reserved bytes behind the base header, which are sent as zeros and ignored on receipt.
+    /// Reserved bytes after the base header, which are sent as zeros and ignored on receipt.
     pub const fn reserved_bytes(self) -> usize {
         if self.is_congestion_notification() { 16 } else { 0 }
     }
@@ -215,7 +217,7 @@ mod tests {
         }
     }
 
-    /// The lengths that table 38's columns add up to, and that of annex A17.9.3.
+    /// The sums of table 38's columns, and the length of annex A17.9.3.
     #[test]
     fn header_bytes_follow_the_table() {
         let bytes = Opcode::ALL.map(Opcode::header_bytes);

@@ -1,4 +1,4 @@
-//! A whole packet: base header, the extended headers that its opcode calls for, payload.
+//! A whole packet: base header, the extended headers that its opcode requires, and payload.
 
 use super::{Aeth, AtomicEth, Bth, Congestion, Opcode, Reth};
 use crate::ParseError;
@@ -6,34 +6,34 @@ use crate::bytes::take;
 
 /// One packet of the reliable-connection service, or a congestion notification, without its ICRC.
 ///
-/// Exactly the extended headers that the opcode calls for are `Some`; [`Packet::parse`] returns
-/// nothing else and [`Packet::emit`] requires it.
+/// Exactly the extended headers that the opcode requires are `Some`. [`Packet::parse`] ensures that, and
+/// [`Packet::emit`] requires it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet<'a> {
     /// Base transport header.
     pub bth: Bth,
-    /// Of WRITE FIRST and ONLY and of READ REQUEST.
+    /// In WRITE FIRST, WRITE ONLY and READ REQUEST.
     pub reth: Option<Reth>,
-    /// Of CMP_SWAP and FETCH_ADD.
+    /// In CMP_SWAP and FETCH_ADD.
     pub atomic: Option<AtomicEth>,
-    /// Of acknowledgements and of READ RESPONSE FIRST, LAST and ONLY.
+    /// In acknowledgements, and in READ RESPONSE FIRST, LAST and ONLY.
     pub aeth: Option<Aeth>,
-    /// The word's value before the operation: of ATOMIC ACKNOWLEDGE.
+    /// The word's value before the operation; in ATOMIC ACKNOWLEDGE.
     pub atomic_ack: Option<u64>,
-    /// Of the opcodes with immediate.
+    /// In the opcodes with immediate.
     pub immediate: Option<u32>,
     /// Payload without pad bytes.
     pub payload: &'a [u8],
 }
 
-/// Number of pad bytes, 0 to 3, behind a payload of this length: the value of [`Bth::pad`].
+/// Number of pad bytes, 0 to 3, after a payload of this length: the value of [`Bth::pad`].
 pub const fn pad_bytes(payload_bytes: usize) -> u8 {
     (payload_bytes.wrapping_neg() & 3) as u8
 }
 
 impl<'a> Packet<'a> {
-    /// A packet of the base header alone, for the caller to add what its opcode calls for. Sets
-    /// [`Bth::pad`] to fit the payload.
+    /// A packet with the base header only. The caller must add the extended headers that its opcode requires.
+    /// Sets [`Bth::pad`] to fit the payload.
     #[inline]
     pub fn new(bth: Bth, payload: &'a [u8]) -> Packet<'a> {
         Packet {
@@ -47,8 +47,8 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// The notification that a packet of another queue pair, the one that `destination` is connected to, was marked
-    /// (annex A17.9.3).
+    /// A congestion notification to queue pair `destination`: the peer's queue pair that is connected to it
+    /// has received a marked packet (annex A17.9.3).
     pub fn congestion_notification(destination: u32, partition_key: u16) -> Packet<'static> {
         let bth = Bth {
             opcode: Opcode::CongestionNotification,
@@ -64,21 +64,21 @@ impl<'a> Packet<'a> {
         Packet::new(bth, &[])
     }
 
-    /// Reads a packet from all that a UDP datagram holds but the ICRC. The values of pad bytes and
-    /// reserved bits are ignored.
+    /// Decodes a packet from a UDP datagram's payload without the ICRC. The values of pad bytes and reserved
+    /// bits are ignored.
     ///
     /// # Errors
     ///
-    /// `Truncated` when a header or the pad bytes are cut short; `BadField` for an opcode of another
-    /// service, an unknown header version, a reserved syndrome, a payload where the opcode has none,
-    /// or a length that is not a multiple of four.
+    /// `Truncated` if the bytes end before a header or the pad bytes do; `BadField` for an opcode of another
+    /// service, an unknown header version, a reserved syndrome, a payload where the opcode allows none, or a
+    /// length that is not a multiple of four.
     #[inline]
     pub fn parse(bytes: &'a [u8]) -> Result<Packet<'a>, ParseError> {
         let (bth, _) = take(bytes)?;
         Self::parse_behind(Bth::from_bytes(bth)?, bytes)
     }
 
-    /// Reads what follows the base header that `bytes` begins with.
+    /// Decodes a packet whose base header, with which `bytes` begins, is already decoded.
     #[inline]
     pub(super) fn parse_behind(bth: Bth, bytes: &'a [u8]) -> Result<Packet<'a>, ParseError> {
         let mut rest = &bytes[Bth::BYTES..];
@@ -132,7 +132,7 @@ impl<'a> Packet<'a> {
     ///
     /// # Panics
     ///
-    /// When the headers are not those that the opcode calls for, a payload stands where the opcode has
+    /// If the headers are not those that the opcode requires, there is a payload where the opcode allows
     /// none, the pad does not fit the payload, or a field exceeds its bits.
     #[inline]
     pub fn emit(&self, out: &mut Vec<u8>) {
@@ -141,7 +141,7 @@ impl<'a> Packet<'a> {
         out.extend_from_slice(&[0; 3][..usize::from(self.bth.pad)]);
     }
 
-    /// Appends the headers alone, for a sender that hands the payload to the system separately.
+    /// Appends only the headers, for a sender that passes the payload to the system separately.
     ///
     /// # Panics
     ///

@@ -1,14 +1,15 @@
-//! The syndrome of an acknowledgement: one byte that says yes, wait or no.
+//! The syndrome of an acknowledgement: one byte that is positive, receiver-not-ready or negative.
 
 /// The syndrome of an acknowledgement (clause 9.7.5.2, tables 44 to 46).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Syndrome {
-    /// Positive; the 5-bit end-to-end credit count code (31: credits are not used).
+    /// Positive. The 5-bit end-to-end credit count code is 31 if credits are not used.
     Ack {
         /// Credit count code, 0 to 31.
         credits: u8,
     },
-    /// Receiver not ready: try again after the time that the 5-bit code stands for (table 45).
+    /// Receiver not ready: the requester must wait for the time that the 5-bit code stands for (table 45),
+    /// and try again.
     RnrNak {
         /// Timer code, 0 to 31.
         timer: u8,
@@ -17,27 +18,28 @@ pub enum Syndrome {
     Nak(NakCode),
 }
 
-/// Reason of a NAK (table 46).
+/// The reason of a NAK (table 46).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum NakCode {
-    /// A packet sequence number is missing.
+    /// A packet is missing.
     PsnSequenceError = 0,
-    /// The request is malformed or of a kind that the responder does not serve.
+    /// The request is malformed, or the responder does not support it.
     InvalidRequest = 1,
-    /// Key, bounds, domain or permission of the region forbid the access.
+    /// The region's key, bounds, domain or permissions do not allow the access.
     RemoteAccessError = 2,
-    /// The responder failed at something that is not the requester's fault.
+    /// The responder failed for a reason that is not the requester's fault.
     RemoteOperationalError = 3,
-    /// Reliable datagram only; never sent on a reliable connection, parsed so that it can be counted.
+    /// For reliable datagrams only. It is never sent on a reliable connection, but is decoded so that it can
+    /// be counted.
     InvalidRdRequest = 4,
 }
 
-/// The largest value of the five bits below the kind.
+/// The largest value of the five bits after the kind.
 const VALUE_MAX: u8 = 31;
 
 impl NakCode {
-    /// The reason of this number; `None` for those that table 46 reserves.
+    /// The reason with this number; `None` for numbers that table 46 reserves.
     pub const fn from_u8(number: u8) -> Option<NakCode> {
         Some(match number {
             0 => NakCode::PsnSequenceError,
@@ -51,10 +53,10 @@ impl NakCode {
 }
 
 impl Syndrome {
-    /// Positive, without end-to-end credits.
+    /// A positive acknowledgement without end-to-end credits.
     pub const ACK: Syndrome = Syndrome::Ack { credits: VALUE_MAX };
 
-    /// Reads the byte: a reserved bit, two bits of kind, five of value. `None` for reserved values.
+    /// Decodes the byte: a reserved bit, two bits of kind, five of value. `None` for reserved values.
     pub const fn from_u8(byte: u8) -> Option<Syndrome> {
         let value = byte & VALUE_MAX;
         match byte >> 5 {
@@ -68,11 +70,11 @@ impl Syndrome {
         }
     }
 
-    /// Writes the byte.
+    /// Encodes the byte.
     ///
     /// # Panics
     ///
-    /// When the credit count or the timer exceeds 31.
+    /// If the credit count or the timer exceeds 31.
     pub const fn to_u8(self) -> u8 {
         let (kind, value) = match self {
             Syndrome::Ack { credits } => (0b000, credits),
@@ -84,7 +86,7 @@ impl Syndrome {
     }
 }
 
-/// Nanoseconds that a requester waits at least after a receiver-not-ready NAK with this timer code
+/// The minimum time in nanoseconds that a requester waits after a receiver-not-ready NAK with this timer code
 /// (table 45): 10 us (code 1) to 655.36 ms (code 0). Bits above the lowest five are ignored.
 pub const fn rnr_timer_ns(code: u8) -> u64 {
     /// Table 45, in its own unit of ten microseconds.
@@ -114,7 +116,7 @@ mod tests {
         assert_eq!(Syndrome::from_u8(0x60), Some(Syndrome::Nak(NakCode::PsnSequenceError)));
     }
 
-    /// From code 1 on the table rises, each step by a third or a half; code 0 is its longest time.
+    /// From code 1 on the times increase by a third or a half with each code. Code 0 is the longest time.
     #[test]
     fn timers_rise_and_zero_is_the_longest() {
         assert_eq!(rnr_timer_ns(1), 10_000);

@@ -1,16 +1,16 @@
-//! The unreliable services: connections whose packets nobody acknowledges, and datagrams.
+//! The unreliable services: unreliable connections, whose packets are not acknowledged, and datagrams.
 //!
-//! Their opcodes are those of the reliable connection with other leading bits (table 38), so their headers are read and
-//! written with these bits cleared.
+//! Their opcodes are those of the reliable connection with other leading bits (table 38), so their headers
+//! are decoded and encoded with these bits cleared.
 
 use super::{Bth, MASK_24, Opcode, Packet, pad_bytes};
 use crate::ParseError;
 use crate::bytes::{be24, be32, take};
 
-/// Which service a packet belongs to: the three leading bits of its opcode.
+/// The service that a packet belongs to: the three leading bits of its opcode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Service {
-    /// Reliable connection; congestion notifications count as its packets.
+    /// Reliable connection. Congestion notifications belong to it too.
     ReliableConnection,
     /// Unreliable connection.
     UnreliableConnection,
@@ -28,7 +28,7 @@ impl Service {
         }
     }
 
-    /// The service of a packet that begins with its base transport header; `None` for others than these.
+    /// The service of a packet that begins with its base transport header; `None` for any other service.
     #[inline]
     pub fn of(packet: &[u8]) -> Option<Self> {
         match packet.first()? >> 5 {
@@ -49,10 +49,10 @@ fn header(bytes: &[u8]) -> Result<(Bth, &[u8]), ParseError> {
 }
 
 impl<'a> Packet<'a> {
-    /// Reads a packet of an unreliable connection, as [`Packet::parse`] does one of a reliable connection.
+    /// Decodes a packet of an unreliable connection, as [`Packet::parse`] does for a reliable connection.
     ///
     /// # Errors
-    /// As [`Packet::parse`]; `BadField`, too, for an operation that this service lacks.
+    /// As [`Packet::parse`]; also `BadField` for an operation that this service does not have.
     pub fn parse_unreliable(bytes: &'a [u8]) -> Result<Packet<'a>, ParseError> {
         let (bth, _) = header(bytes)?;
         let opcode = bth.opcode;
@@ -62,10 +62,7 @@ impl<'a> Packet<'a> {
         Packet::parse_behind(bth, bytes)
     }
 
-    /// Appends the packet as one of an unreliable connection.
-    ///
-    /// # Panics
-    /// As [`Packet::emit`].
+    /// Appends the packet as a packet of an unreliable connection.
     pub fn emit_unreliable(&self, out: &mut Vec<u8>) {
         let start = out.len();
         self.emit(out);
@@ -73,16 +70,16 @@ impl<'a> Packet<'a> {
     }
 }
 
-/// A packet of the unreliable datagram service: a whole message.
+/// A packet of the unreliable datagram service, which is always a whole message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DatagramPacket<'a> {
     /// Base transport header; the opcode is [`Opcode::SendOnly`] or [`Opcode::SendOnlyWithImmediate`].
     pub bth: Bth,
-    /// Must be that of the destination queue pair (`DETH.Q_Key`).
+    /// Must be the queue key of the destination queue pair (`DETH.Q_Key`).
     pub queue_key: u32,
     /// The queue pair that sent it, 24 bits.
     pub source: u32,
-    /// With [`Opcode::SendOnlyWithImmediate`].
+    /// Immediate data, with [`Opcode::SendOnlyWithImmediate`].
     pub immediate: Option<u32>,
     /// Payload without pad bytes.
     pub payload: &'a [u8],
@@ -92,10 +89,7 @@ pub struct DatagramPacket<'a> {
 const EXTENDED_BYTES: usize = 8;
 
 impl<'a> DatagramPacket<'a> {
-    /// Reads a packet.
-    ///
-    /// # Errors
-    /// As [`Packet::parse`].
+    /// Decodes a packet.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, ParseError> {
         let (bth, rest) = header(bytes)?;
         if !matches!(bth.opcode, Opcode::SendOnly | Opcode::SendOnlyWithImmediate) {
@@ -117,10 +111,10 @@ impl<'a> DatagramPacket<'a> {
         Ok(Self { bth, queue_key, source, immediate, payload: &rest[..length] })
     }
 
-    /// Appends the packet. Opcode and pad count follow from the rest.
+    /// Appends the packet. Opcode and pad count are derived from the other fields.
     ///
     /// # Panics
-    /// When a 24-bit field exceeds its bits.
+    /// If a 24-bit field exceeds its bits.
     pub fn emit(&self, out: &mut Vec<u8>) {
         assert!(self.source <= MASK_24, "queue pair {:#x}", self.source);
         let opcode = if self.immediate.is_some() { Opcode::SendOnlyWithImmediate } else { Opcode::SendOnly };

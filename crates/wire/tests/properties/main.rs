@@ -1,4 +1,4 @@
-//! Emitted packets parse to themselves; invalid ones are refused without a panic.
+//! Encoded packets decode to themselves, and invalid ones are rejected without a panic.
 
 mod oracle;
 mod strategies;
@@ -18,8 +18,8 @@ use weft_wire::ipv4::{self, Ipv4};
 use weft_wire::roce::{self, Packet};
 use weft_wire::udp::Udp;
 
-/// Parses bytes as everything that they might be. Whatever parses as a packet can be emitted again and
-/// is then the same packet, which the transport relies on.
+/// Decodes bytes as each kind of packet. The transport relies on this: a packet that was decoded can be
+/// encoded again, and is then the same packet.
 fn parse_as_everything(bytes: &[u8]) {
     let _ = Ethernet::parse(bytes);
     let _ = Arp::parse(bytes);
@@ -59,7 +59,8 @@ fn refuses_every_truncation(frame: &[u8], packet_end: usize) {
     }
 }
 
-/// Any bytes, and bytes that begin like a RoCE packet, a datagram or an IPv4 frame and so get further.
+/// Random bytes, and bytes that begin like a RoCE packet, a datagram or an IPv4 frame, so that later checks
+/// are reached too.
 fn hostile_bytes() -> impl Strategy<Value = Vec<u8>> {
     let started_as = |start: Vec<u8>| {
         payload(200).prop_map(move |rest| {
@@ -83,7 +84,7 @@ proptest! {
         parse_as_everything(&bytes);
     }
 
-    /// Valid frames with some bytes overwritten get past checks at which random bytes fail.
+    /// Valid frames with some bytes overwritten pass checks at which random bytes fail.
     #[test]
     fn damaged_frames_never_panic(
         flow in roce_flow(),
@@ -140,9 +141,9 @@ proptest! {
         prop_assert_eq!(Echo::parse(&bytes), Err(ParseError::BadChecksum { which: "ICMP" }));
     }
 
-    /// With the checksum and, as RoCE v2 sends it, without. A flipped bit is noticed as long as there
-    /// is a checksum; it may make the checksum zero, which means that there is none. A flipped bit of
-    /// the length changes what the checksum covers, so one in 65,536 passes: here it is left out.
+    /// With the checksum, and without as in RoCE v2. With a checksum a flipped bit is detected, unless it
+    /// makes the checksum zero, which means that there is none. A flipped bit of the length changes the range
+    /// that the checksum covers, so one in 65,536 passes; such bits are excluded here.
     #[test]
     fn udp_round_trips_and_flipped_bits_are_noticed(
         ipv4 in ipv4(),
@@ -172,8 +173,8 @@ proptest! {
         prop_assert_eq!(Packet::parse(&bytes), Ok(packet));
     }
 
-    /// Frames are appended behind what the buffer holds, at least as long as Ethernet wants them, and
-    /// their padding is not mistaken for payload.
+    /// Frames are appended to the buffer, are at least as long as Ethernet requires, and their padding is not
+    /// taken for payload.
     #[test]
     fn udp_frames_round_trip(flow in flow(), payload in payload(300), before in payload(3)) {
         let mut bytes = before.clone();
@@ -240,8 +241,8 @@ proptest! {
         refuses_every_truncation(&bytes, 14 + 20 + 8 + payload.len());
     }
 
-    /// Whatever the identification is and whatever is guessed, the ICRC gives it; a datagram with an error is refused
-    /// or has another identification.
+    /// For any identification and any guess, the identification is computed from the ICRC. A datagram with an
+    /// error is rejected, or gets another identification.
     #[test]
     fn the_identification_is_solved_from_the_icrc(
         mut path in path(),
@@ -255,7 +256,7 @@ proptest! {
         prop_assert_eq!(path.solve(&datagram), Ok((&packet[..], identification)));
         let bit = bit.index(datagram.len() * 8);
         datagram[bit / 8] ^= 1 << (bit % 8);
-        let is_covered = bit / 8 != 4; // not the BTH byte of the congestion bits
+        let is_covered = bit / 8 != 4; // not the BTH byte with the congestion bits
         let solved = path.solve(&datagram).map(|(_, identification)| identification);
         prop_assert!(!is_covered || solved != Ok(identification));
     }
@@ -287,8 +288,8 @@ proptest! {
     }
 }
 
-/// A NIC answers with what the request says, except that a broadcast is answered from one station and
-/// a time to live begins anew.
+/// A NIC's answers repeat the request's fields, with two exceptions: the answer to a broadcast comes from one
+/// station, and the time to live is reset.
 #[test]
 fn requests_are_answered() {
     let [asker, answerer] = [MacAddress([2, 0, 0, 0, 0, 1]), MacAddress([2, 0, 0, 0, 0, 2])];
@@ -345,7 +346,8 @@ fn what_is_not_for_weft_is_the_hosts() {
     let framed = |header: &[u8]| [&ethernet.to_bytes()[..], header, &[0; 20]].concat();
     assert_eq!(Frame::parse(&framed(&tcp.to_bytes(20))), Ok(Frame::Other), "TCP");
 
-    // A fragment of a UDP datagram, and one with an option (end of list): the checksum moves with them.
+    // A fragment of a UDP datagram, and one with an option (end of list): the position of the checksum moves
+    // with them.
     let udp = Ipv4 { protocol: ipv4::PROTOCOL_UDP, ..tcp };
     let mut fragment = udp.to_bytes(20);
     fragment[6] = 0x20;

@@ -1,4 +1,4 @@
-//! An independent implementation writes the same bytes from the same values.
+//! An independent implementation encodes the same values to the same bytes.
 
 use etherparse::{
     ArpHardwareId, ArpOperation, ArpPacket, EtherType, Ethernet2Header, IcmpEchoHeader, Icmpv4Header,
@@ -14,7 +14,7 @@ use weft_wire::udp::Udp;
 
 use crate::strategies::*;
 
-/// The same IPv4 header in the other implementation's terms.
+/// The same IPv4 header as a type of the other implementation.
 fn other_ipv4(ipv4: &Ipv4, payload_bytes: usize) -> Ipv4Header {
     let mut header = Ipv4Header::new(
         payload_bytes as u16,
@@ -92,7 +92,7 @@ proptest! {
         prop_assert_eq!(bytes, [&other.to_bytes()[..], &payload].concat());
     }
 
-    /// A whole frame, padding included, taken apart by the other implementation.
+    /// The other implementation decodes whole frames, padding included, to the same values.
     #[test]
     fn frames_are_taken_apart_alike(flow in flow(), payload in payload(100)) {
         let mut bytes = Vec::new();

@@ -1,4 +1,4 @@
-//! Arbitrary headers, packets and frames, as proptest draws them.
+//! Proptest strategies for headers, packets and frames.
 
 use std::net::Ipv4Addr;
 
