@@ -1,33 +1,34 @@
-//! Capabilities that an engine needs of the NIC or process it is put into, beyond the core of the waist.
+//! Capabilities that an engine needs from the NIC or process that hosts it, beyond the core of the engine
+//! interface.
 
 use std::error::Error;
 use std::fmt;
 use std::ops::BitOr;
 
-/// The profiles of the waist beside its core, which every place for an engine has: all events but `Done`, and the
-/// effects `Send`, `Reply` and `SetTimer`.
+/// The optional parts of the engine interface. Every host of engines has the core: all events but `Done`, and
+/// the effects `Send`, `Reply` and `SetTimer`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Capabilities {
-    /// Queue pairs of its own: `Post` with `Done`, `Access` and `Connect`.
+    /// Queue pairs of the engine's own: `Post` with `Done`, `Access` and `Connect`.
     pub verbs: bool,
-    /// Copies between the host's memory and its own: `HostRead` and `HostWrite` with `Done`.
+    /// Copies between the host's memory and the engine's: `HostRead` and `HostWrite` with `Done`.
     pub host_memory: bool,
 }
 
 impl Capabilities {
-    /// The core alone.
+    /// Only the core.
     pub const CORE: Self = Self { verbs: false, host_memory: false };
-    /// Queue pairs.
+    /// The core and queue pairs.
     pub const VERBS: Self = Self { verbs: true, ..Self::CORE };
-    /// The host's memory.
+    /// The core and copies of the host's memory.
     pub const HOST_MEMORY: Self = Self { host_memory: true, ..Self::CORE };
     /// All capabilities.
     pub const ALL: Self = Self { verbs: true, host_memory: true };
 
-    /// Whether a place that offers `offered` is enough for an engine that needs `self`.
+    /// Checks that a host that offers `offered` suffices for an engine that needs `self`.
     ///
     /// # Errors
-    /// It is not: what is missing in `place`.
+    /// The capabilities that `place` lacks.
     pub const fn check(self, offered: Self, place: &'static str) -> Result<(), Unmet> {
         let missing = Self {
             verbs: self.verbs && !offered.verbs,
@@ -56,12 +57,12 @@ impl fmt::Display for Capabilities {
     }
 }
 
-/// An engine was put where it cannot run.
+/// An engine's host lacks capabilities that the engine needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unmet {
-    /// Capabilities that are needed and not offered.
+    /// The capabilities that are needed and not offered.
     pub missing: Capabilities,
-    /// The place that does not offer them.
+    /// The name of the host that lacks them.
     pub place: &'static str,
 }
 

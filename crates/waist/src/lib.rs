@@ -1,24 +1,26 @@
-//! The waist: what every protocol engine is, and all that it may touch.
+//! The engine interface: what a protocol engine is, and everything that it may access.
 //!
-//! An engine is a pure state machine. It is told [`Event`]s and answers with [`Effect`]s; it reads and writes
-//! the card memory that it was given, and nothing else: no socket, clock, thread or random source. The same
-//! vocabulary is a bundle of streams in gateware, so an engine has a twin there and the two can be compared
+//! An engine is a pure state machine. It handles [`Event`]s and emits [`Effect`]s. It reads and writes the
+//! card memory that it was given, and nothing else: no socket, clock, thread or random source. In gateware
+//! the same interface is a bundle of streams. So an engine has a twin there, and the two can be compared
 //! effect by effect and memory byte by memory byte.
 //!
 //! # Contract
 //!
-//! - [`Engine::handle`] is called with events one at a time and with a `now` that never runs backwards. It
-//!   returns after a bounded amount of work and allocates nothing.
+//! - [`Engine::handle`] is called with one event at a time, and with a `now` that never decreases. It returns
+//!   after a bounded amount of work and allocates nothing.
 //! - Effects take place in the order in which they were emitted, all of them after the event.
-//! - Messages ([`Effect::Send`], [`Effect::Reply`]) may be lost, duplicated, delayed and reordered; content is intact.
-//! - A timer fires at or after its time, once, unless set again before. A late timer is not an error.
-//! - Near memory ([`Memory`]) is accessed in the middle of an event; the world charges the time that it costs by
-//!   delaying the event's effects. What takes long or may fail (verbs on a queue pair, the host's memory behind a
-//!   bus) is an effect whose outcome comes back as [`Event::Done`].
-//! - An engine says beforehand what it needs beyond the core of the waist ([`Engine::needs`]): verbs, the host's
+//! - Messages ([`Effect::Send`], [`Effect::Reply`]) may be lost, duplicated, delayed and reordered; their
+//!   content is intact.
+//! - A timer fires once, at or after its time, unless it is set again before. A late timer is no error.
+//! - Card memory ([`Memory`]) is accessed during an event; the world charges the time by delaying the event's
+//!   effects. Operations that take long or may fail (verbs on a queue pair, copies of the host's memory
+//!   across a bus) are effects whose outcome comes back as [`Event::Done`].
+//! - An engine declares what it needs beyond the core of the interface ([`Engine::needs`]): verbs, the host's
 //!   memory.
-//! - An engine posts on, opens, closes and connects the queue pairs that it was given, and no others. Peers may read
-//!   and write its memory by verbs where a region says so ([`engine_address`]), between any two events.
+//! - An engine posts on, opens, closes and connects the queue pairs that it was given, and no others. Between
+//!   any two events peers may read and write its memory by verbs, where a region allows it
+//!   ([`engine_address`]).
 
 mod capabilities;
 mod effects;
@@ -37,77 +39,79 @@ use weft_verbs::{CompletionStatus, QueuePairNumber};
 
 /// A protocol engine. See the crate's documentation for the contract.
 pub trait Engine {
-    /// Capabilities that engines of this type need at most.
+    /// The capabilities that engines of this type need at most.
     const NEEDS: Capabilities = Capabilities::CORE;
 
-    /// Capabilities that this engine needs. They are checked when a card or a process is put together; an undeclared
-    /// effect is a bug in the engine.
+    /// The capabilities that this engine needs. They are checked when a card or a process is assembled. An
+    /// effect that was not declared is a bug in the engine.
     fn needs(&self) -> Capabilities {
         Self::NEEDS
     }
 
-    /// Takes one event and emits its effects, reading and writing the engine's memory on the way.
+    /// Handles one event: emits its effects, and may read and write the engine's memory.
     fn handle(&mut self, now: Instant, event: Event<'_>, io: &mut Io<'_>);
 
-    /// Status registers: the engine's epoch and its state in that epoch.
+    /// The status registers: the engine's epoch and its state in that epoch.
     fn status(&self) -> EngineStatus;
 
-    /// Named counters, in a fixed order, of what happened and of what was refused and why.
+    /// Named counters, in a fixed order: what happened, and what was refused for which reason.
     fn counters(&self) -> Vec<(&'static str, u64)>;
 
-    /// Whether something here waits for `peer` to answer, for operators: `None` if nothing does, else a mark that
-    /// changes whenever `peer` gets on. A peer whose mark stays the same for long holds this engine up. An engine that
-    /// goes on without any one of its peers waits for none.
+    /// Whether the engine waits for an answer of `peer`; for operators. `None` if it does not. Otherwise a
+    /// mark that changes whenever `peer` makes progress: a peer whose mark stays the same for long delays
+    /// this engine. An engine that does not depend on any single peer waits for none.
     fn waits_for(&self, peer: NodeId) -> Option<u64> {
         let _ = peer;
         None
     }
 }
 
-/// Output of an engine and its access to memory while it handles an event.
+/// What an engine uses while it handles an event: its effects and its memory.
 pub struct Io<'a> {
     /// Collects the engine's effects.
     pub effects: &'a mut Effects,
-    /// The card memory that it was given.
+    /// The engine's card memory.
     pub memory: &'a mut Memory,
 }
 
 /// An event for an engine.
 #[derive(Clone, Copy, Debug)]
 pub enum Event<'a> {
-    /// The host has reset the engine: it is as at power-on, its memory is zero and its timers are off.
+    /// The host has reset the engine: its state is as after power-on, its memory is zero and its timers are
+    /// off.
     Reset,
     /// The host has set the membership registers: a new view, or the same view with a longer lease.
     Configure(Configuration),
-    /// A client, this node's host or a queue pair asks for something.
+    /// A client, this node's host or a queue pair makes a request.
     Call {
         /// Destination of the reply.
         caller: Caller,
         /// The request.
         message: Message<'a>,
-        /// No further message of the same batch follows: a good moment to acknowledge all of it.
+        /// Whether no further message of the same batch follows. If so, the engine may acknowledge the whole
+        /// batch.
         last: bool,
     },
-    /// A peer's engine of the same kind says something.
+    /// A message of a peer's engine of the same kind.
     Deliver {
-        /// The sender. The NIC has checked it against the peer's address.
+        /// The sender. The NIC has checked its address.
         from: NodeId,
         /// The message.
         message: Message<'a>,
         /// As in [`Event::Call`].
         last: bool,
     },
-    /// Something that the engine started with [`Effect::Post`], [`Effect::HostRead`] or [`Effect::HostWrite`] has
-    /// ended.
+    /// An operation that the engine started by [`Effect::Post`], [`Effect::HostRead`] or
+    /// [`Effect::HostWrite`] has completed.
     Done {
-        /// The tag that it was started with.
+        /// The tag of the effect.
         tag: u64,
         /// Status of the completion.
         status: CompletionStatus,
     },
-    /// A timer that the engine set has fired.
+    /// A timer has fired.
     Timer {
-        /// The tag that it was set with.
+        /// The timer's tag.
         tag: u32,
     },
 }
@@ -121,7 +125,7 @@ pub struct Message<'a> {
     pub payload: &'a [u8],
 }
 
-/// The caller, and therefore the destination of the reply. Opaque to engines; ordered so that it can be a key.
+/// The caller, to which the reply goes. Opaque to engines; ordered, so that it can be a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Caller {
     /// A client on the network, by its UDP address.
@@ -133,9 +137,9 @@ pub enum Caller {
     },
     /// This node's host, by a token of its choice.
     Host(u32),
-    /// A peer that wrote to one of the engine's RPC regions; the reply is a SEND on this local queue pair. Above the
-    /// 24 bits of its number stand 8 of its incarnation, so that an answer finds the connection that has asked, or
-    /// nobody.
+    /// A peer that wrote to one of the engine's RPC regions. The reply is a SEND on this local queue pair.
+    /// The upper 8 bits hold the queue pair's incarnation, above the 24 bits of its number. So a late reply
+    /// goes to the connection that has called, or nowhere.
     QueuePair(QueuePairNumber),
 }
 

@@ -13,7 +13,7 @@ pub const NODES_MAX: usize = 16;
 pub struct NodeId(u8);
 
 impl NodeId {
-    /// Node `index`, or `None` if no cluster can have so many.
+    /// Node `index`, or `None` if `index` is too large.
     pub const fn new(index: usize) -> Option<Self> {
         if index < NODES_MAX { Some(Self(index as u8)) } else { None }
     }
@@ -38,12 +38,12 @@ impl NodeSet {
     /// The empty set.
     pub const EMPTY: Self = Self(0);
 
-    /// Bit *i* stands for node *i*.
+    /// The set in which bit *i* stands for node *i*.
     pub const fn from_bits(bits: u16) -> Self {
         Self(bits)
     }
 
-    /// Bit *i* stands for node *i*.
+    /// The set as an integer: bit *i* stands for node *i*.
     pub const fn bits(self) -> u16 {
         self.0
     }
@@ -72,25 +72,25 @@ impl NodeSet {
         self.0 == 0
     }
 
-    /// The set and `node`.
+    /// This set with `node` added.
     #[must_use]
     pub const fn with(self, node: NodeId) -> Self {
         Self(self.0 | 1 << node.0)
     }
 
-    /// The set less `node`.
+    /// This set without `node`.
     #[must_use]
     pub const fn without(self, node: NodeId) -> Self {
         Self(self.0 & !(1 << node.0))
     }
 
-    /// Nodes in either set.
+    /// The nodes in either set.
     #[must_use]
     pub const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Nodes in both sets.
+    /// The nodes in both sets.
     #[must_use]
     pub const fn intersection(self, other: Self) -> Self {
         Self(self.0 & other.0)
@@ -125,7 +125,7 @@ impl FromIterator<NodeId> for NodeSet {
     }
 }
 
-/// The number of a view. Epoch 0 is before the first view; a message of an older epoch is refused.
+/// The number of a view. Epoch 0 precedes the first view. Messages of older epochs are refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Epoch(pub u32);
 
@@ -135,10 +135,10 @@ impl fmt::Display for Epoch {
     }
 }
 
-/// The members from one epoch to the next, as decided by the membership service.
+/// The membership from one epoch to the next, as the membership service decides it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct View {
-    /// Number of the view: every change of `full` or `joining` has a new one.
+    /// Number of the view. Every change of `full` or `joining` starts a new epoch.
     pub epoch: Epoch,
     /// Nodes that hold all data: they serve, lead and acknowledge.
     pub full: NodeSet,
@@ -152,8 +152,8 @@ impl View {
         self.full.union(self.joining)
     }
 
-    /// The partition map: which node leads `partition`. All nodes and clients compute the same one from
-    /// the view, so the map itself never travels. `None` if no node holds the data.
+    /// The partition map: which node leads `partition`. All nodes and clients compute it from the view, so
+    /// the map itself is never sent. `None` if no node holds the data.
     pub fn leader(&self, partition: u32) -> Option<NodeId> {
         let count = self.full.len();
         if count == 0 { None } else { self.full.nth(partition as usize % count) }
@@ -167,12 +167,12 @@ pub struct Configuration {
     pub node: NodeId,
     /// The current view.
     pub view: View,
-    /// Until when, on this node's clock, the membership service promises not to let a later view serve
-    /// without this node. A node past its lease must not serve reads or accept writes.
+    /// The end of the node's lease, on this node's clock. Before it, the membership service lets no later
+    /// view serve without this node. After it, the node must not serve reads or accept writes.
     pub lease_until: Instant,
 }
 
-/// State of an engine in its epoch.
+/// The state of an engine in its epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EngineState {
     /// Empty, and not configured yet.
@@ -184,9 +184,10 @@ pub enum EngineState {
     },
     /// Holds all data.
     Full,
-    /// Cannot catch up any more: it must start empty.
+    /// The engine can no longer catch up. It must be restarted with empty memory.
     Lost,
-    /// Holds all data of the epoch that it reports, found again on its disk. It goes on with the next view.
+    /// The engine holds all data of the epoch that it reports, recovered from its disk. It continues with the
+    /// next view.
     Restored,
 }
 
@@ -208,7 +209,7 @@ impl fmt::Display for EngineState {
 pub struct EngineStatus {
     /// The epoch that the engine has been configured with; 0 before the first.
     pub epoch: Epoch,
-    /// State in that epoch.
+    /// The state in that epoch.
     pub state: EngineState,
 }
 

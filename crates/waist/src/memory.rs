@@ -1,25 +1,26 @@
-//! Card memory that an engine owns, and where verbs find it.
+//! Card memory that an engine owns, and its address for verbs.
 
 use std::ops::{AddAssign, Range};
 
-/// First address of engines' memories among the addresses of a card: above all installed memory, with every slot's
-/// memory within 48 bits.
+/// The first address of engines' memories in a card's address space: above all installed memory, and so that
+/// every slot's memory has 48-bit addresses.
 pub const ENGINE_MEMORY: u64 = 1 << 40;
 
 /// Bits of an offset in one engine's memory.
 const OFFSET_BITS: u32 = 36;
 
-/// The address, in every target but [`weft_verbs::Target::Host`], of byte `offset` of the memory of the engine in
-/// `slot`.
+/// The address of byte `offset` in the memory of the engine in `slot`. It is valid in every target but
+/// [`weft_verbs::Target::Host`].
 ///
-/// A region's target says where the card keeps this part of the memory: in HBM, on chip or in registers. A region
-/// lets peers READ and WRITE the engine's memory, and its local key lets the engine WRITE from it and READ into it.
+/// A region's target says where the card keeps this part of the memory: in HBM, on chip or in registers. A
+/// region lets peers READ and WRITE the engine's memory. With its lkey the engine can WRITE from its memory
+/// and READ into it.
 pub const fn engine_address(slot: u8, offset: u64) -> u64 {
     assert!(offset >> OFFSET_BITS == 0, "an engine's memory has at most 64 GiB");
     ENGINE_MEMORY + ((slot as u64) << OFFSET_BITS) + offset
 }
 
-/// Slot and offset of an address in an engine's memory: the inverse of [`engine_address`].
+/// The slot and the offset of an address in an engine's memory: the inverse of [`engine_address`].
 pub const fn engine_of(address: u64) -> Option<(u8, u64)> {
     let Some(from_first) = address.checked_sub(ENGINE_MEMORY) else { return None };
     let slot = from_first >> OFFSET_BITS;
@@ -28,29 +29,31 @@ pub const fn engine_of(address: u64) -> Option<(u8, u64)> {
 
 /// A flat range of card memory, addressed from 0, that belongs to one engine.
 ///
-/// Its layout is the engine's, written down byte by byte, so that the memory of two twins can be compared. The
-/// engine's own accesses are counted: the simulator turns the counts into time. Those of verbs are not. A card may
-/// keep all but a part of it on chip, where no access costs anything, whoever makes it.
+/// The engine defines its layout byte by byte, so that the memories of soft engine and gateware can be
+/// compared. The engine's own accesses are counted, and the simulator converts the counts to time; accesses
+/// by verbs are not counted. A card may keep all but a part of the memory on chip, where accesses cost
+/// nothing.
 #[derive(Clone, Debug)]
 pub struct Memory {
     bytes: Vec<u8>,
-    /// The part that lies behind a memory controller. `None`: all of it.
+    /// The part that is behind a memory controller; `None`: all of it.
     off_chip: Option<Range<usize>>,
     accesses: Accesses,
     /// Accesses to the host's memory.
     host: Accesses,
 }
 
-/// Number and size of an engine's accesses to its memory.
+/// Number and size of accesses to memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Accesses {
     /// Read bursts.
     pub reads: u32,
-    /// Read bursts of what was read moments before, which are counted here only: caches have it, where there are any.
+    /// Read bursts of data that was read just before. They are counted only here, since a cache would have
+    /// the data.
     pub repeated: u32,
     /// Write bursts.
     pub writes: u32,
-    /// Bytes of all bursts.
+    /// Total bytes of all bursts.
     pub bytes: u64,
 }
 
@@ -65,7 +68,7 @@ impl AddAssign for Accesses {
 }
 
 impl Memory {
-    /// `bytes` bytes of zero.
+    /// A memory of `bytes` zero bytes.
     pub fn new(bytes: usize) -> Self {
         Self {
             bytes: vec![0; bytes],
@@ -75,12 +78,12 @@ impl Memory {
         }
     }
 
-    /// `bytes` bytes of zero, on chip but for that range.
+    /// A memory of `bytes` zero bytes that is on chip, except the range `off_chip`.
     pub fn on_chip_except(bytes: usize, off_chip: Range<usize>) -> Self {
         Self { off_chip: Some(off_chip), ..Self::new(bytes) }
     }
 
-    /// Whether an access to `length` bytes from `address` on leaves the chip.
+    /// Whether an access to `length` bytes from `address` on touches memory that is not on chip.
     pub fn is_off_chip(&self, address: usize, length: usize) -> bool {
         let part = self.off_chip.as_ref();
         part.is_none_or(|part| address < part.end && part.start < address.saturating_add(length))
@@ -97,7 +100,7 @@ impl Memory {
     /// Reads one burst.
     ///
     /// # Panics
-    /// If the range leaves the memory: an engine checks what it computes an address from.
+    /// If the range exceeds the memory. An engine must check values from which it computes addresses.
     pub fn read(&mut self, address: usize, length: usize) -> &[u8] {
         self.count(address, length, 1, 0);
         &self.bytes[address..address + length]
@@ -112,49 +115,51 @@ impl Memory {
         self.bytes[address..address + bytes.len()].copy_from_slice(bytes);
     }
 
-    /// Counts read bursts of a structure that the engine keeps for itself and a card would have in this memory: it
-    /// takes as long.
+    /// Counts read bursts of a data structure that the engine keeps elsewhere, but that a card would keep in
+    /// this memory.
     pub const fn touch(&mut self, reads: u32) {
         self.accesses.reads += reads;
     }
 
-    /// The same of what the engine has read for the same purpose moments before.
+    /// As [`Memory::touch`], for data that the engine has read just before.
     pub const fn touch_again(&mut self, reads: u32) {
         self.accesses.repeated += reads;
     }
 
-    /// Zero everywhere again, uncounted: part of a reset.
+    /// Sets all bytes to zero, without counting. Part of a reset.
     pub fn clear(&mut self) {
         self.bytes.fill(0);
     }
 
-    /// The whole content, uncounted: for inspection, for comparing twins, and for what a card keeps on chip.
+    /// The whole content, without counting: for inspection, for comparison with gateware, and for data that a
+    /// card keeps on chip.
     pub fn image(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The same, to change: for the part of a layout that a card keeps on chip, where an access costs nothing.
+    /// The whole content, mutable and without counting: for data that a card keeps on chip, where accesses
+    /// cost nothing.
     pub fn image_mut(&mut self) -> &mut [u8] {
         &mut self.bytes
     }
 
-    /// Takes other bytes in exchange for its own: for a world in which an engine's memory is lent to it.
+    /// Exchanges the bytes with those of `bytes`. For a world that lends an engine its memory.
     pub fn exchange(&mut self, bytes: &mut Vec<u8>) {
         std::mem::swap(&mut self.bytes, bytes);
     }
 
-    /// The accesses since the last call.
+    /// The accesses since the last call of this function.
     pub fn take_accesses(&mut self) -> Accesses {
         std::mem::take(&mut self.accesses)
     }
 
-    /// Counts accesses to state that the engine keeps in the host's memory instead of on the card. The world charges
-    /// the bus; the bytes stay with the engine.
+    /// Counts accesses to data that a card would keep in the host's memory. The world charges the bus for
+    /// them; the bytes stay in the engine.
     pub fn count_host(&mut self, accesses: Accesses) {
         self.host += accesses;
     }
 
-    /// Accesses to the host's memory since the last call.
+    /// Accesses to the host's memory since the last call of this function.
     pub fn take_host_accesses(&mut self) -> Accesses {
         std::mem::take(&mut self.host)
     }
