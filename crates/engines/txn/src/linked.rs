@@ -17,9 +17,9 @@ pub const LINKED_TABLES: usize = 16;
 /// The sizes of one table of a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkedTable {
-    /// Further buckets that can be linked to full ones.
+    /// Number of buckets.
     pub buckets: u32,
-    /// Buckets that can be linked behind them.
+    /// Number of further buckets that can be linked to full ones.
     pub linked: u32,
     /// The longest value, in bytes.
     pub value_bytes_max: u32,
