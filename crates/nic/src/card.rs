@@ -1,7 +1,7 @@
-//! The card without its frame port: engines and transport between datagrams and the host.
+//! The card without its frame port: the engines and the transport, between datagrams and the host.
 //!
-//! A world that owns an IP stack (the UDP sockets of an operating system) drives a [`Card`] directly; where frames
-//! matter, [`crate::SoftNic`] wraps it.
+//! A world with its own IP stack (the UDP sockets of an operating system) drives a [`Card`] directly.
+//! [`crate::SoftNic`] wraps it for worlds that exchange frames.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddrV4};
@@ -26,37 +26,39 @@ use crate::memory::{CardMemory, PayloadPlace, requests_of};
 use crate::replies::{Incarnation, REPLY_BYTES, Replies};
 use crate::{HostCommand, HostEvent, Peering, Work};
 
-/// Parameters from which a card is built.
+/// Configuration of a card.
 #[derive(Clone, Debug)]
 pub struct CardConfig {
-    /// The address at which each node of the cluster takes Weft datagrams. Only these addresses may speak as peers.
+    /// The addresses at which the nodes of the cluster receive Weft datagrams. Only datagrams from these
+    /// addresses count as messages of peers.
     pub peers: [Option<SocketAddrV4>; NODES_MAX],
-    /// The longest datagram, in bytes: the network's MTU less 28.
+    /// The longest datagram in bytes: the network's MTU less 28.
     pub datagram_bytes: usize,
-    /// The transport's limits.
+    /// Configuration of the transport.
     pub transport: weft_rdma::Config,
-    /// Bytes of memory behind each region target. High-bandwidth memory has some more, for the card's own answers.
+    /// Bytes of memory for each region target. HBM has some more, for the card's own replies.
     pub region_bytes: usize,
 }
 
 impl CardConfig {
-    /// A card for verbs alone, with so much memory behind each target.
+    /// A card without engines, for verbs only, with `region_bytes` bytes of memory for each target.
     pub const fn without_engines(region_bytes: usize, transport: weft_rdma::Config) -> Self {
-        // Nobody sends Weft datagrams; the length is that of Ethernet without jumbo frames.
+        // No Weft datagrams are sent. The length is that of Ethernet without jumbo frames.
         Self { peers: [None; NODES_MAX], datagram_bytes: 1_472, transport, region_bytes }
     }
 }
 
-/// Bytes of the word that names an operation in a call or answer over a queue pair.
+/// Bytes of the word in a call or reply over a queue pair that names the operation.
 const RPC_WORD_BYTES: usize = 8;
 
-/// From so many bytes on, a payload is better left where it lies than copied: a kernel needs some time for each piece.
+/// Payloads of at least this many bytes are not copied but sent from their place: a kernel's cost for each
+/// additional piece is less than that of the copy.
 const LONG_PAYLOAD: usize = 1_024;
 
-/// Takes a packet apart: its headers, and the payload unless that is long.
+/// A packet sink that stores a packet's headers, and its payload unless that is long.
 struct Parts<'a> {
     out: &'a mut Vec<u8>,
-    /// Of the whole.
+    /// Bytes of all packets so far, including payloads that were not copied.
     bytes: usize,
     long: usize,
     opcode: Option<Opcode>,
@@ -78,49 +80,50 @@ impl PacketSink for Parts<'_> {
     }
 }
 
-/// Engines, queue pairs and memory: all of a NIC that does not know frames.
+/// Engines, queue pairs and memory: a NIC without its frame port.
 ///
-/// Inputs may be batched before draining with [`Card::poll_datagram`], [`Card::poll_roce`] and [`Card::poll_host`].
+/// Inputs may be batched before the outputs are drained with [`Card::poll_datagram`], [`Card::poll_roce`] and
+/// [`Card::poll_host`].
 #[derive(Debug)]
 pub struct Card<E> {
     engines: EngineHost<E>,
     ports: CardPorts,
     rpc_bytes: Vec<u8>,
-    /// The labour of the event that what was polled last came of.
+    /// Core time of the event that caused the output that was polled last.
     polled_labour: Duration,
-    /// When the transport was last served.
+    /// When the transport's outputs were last processed.
     served: Instant,
-    /// The slots whose clients the host serves, one bit each.
+    /// The slots whose clients the host serves, as a bit set.
     clients_on_host: u64,
 }
 
-/// What the transport tells the card.
+/// A notification of the transport to the card.
 #[derive(Debug)]
 enum News {
     Call(RpcWrite),
     Completion(Completion),
 }
 
-/// The NIC around the engines of a card, which carries out their effects.
+/// The environment of a card's engines, which executes their effects.
 #[derive(Debug)]
 struct CardPorts {
     egress: Egress,
     transport: Transport,
     memory: CardMemory,
-    /// What the transport has told, each with the mark of the attached memory that it waits for.
+    /// Notifications that wait until the attached memory has reached their marks.
     held: VecDeque<(u64, News)>,
-    /// Posts of engines that were refused: by which slot, with which tag, and why. Each is an event of its own.
+    /// Refused posts of engines: slot, tag and reason. Each is delivered as an event of its own.
     refused: VecDeque<(u8, u64, CompletionStatus)>,
     dma: DmaQueue,
-    /// Each with the labour of the event that it comes of.
+    /// Events for the host, each with the core time of the engine event that caused it.
     host_events: VecDeque<(Duration, HostEvent)>,
     replies: Replies,
     counters: CardCounters,
     work: Work,
-    /// The labour of the event whose effects are being carried out.
+    /// Core time of the event whose effects are being executed.
     event_labour: Duration,
-    /// The longest labour of an event that has asked something of the transport since work was taken last: packets are
-    /// in order, so all that leave then wait for it.
+    /// The longest core time, since the work was last taken, of an event that has used the transport. Packets
+    /// keep their order, so all packets sent meanwhile are delayed by it.
     transport_labour: Duration,
 }
 
@@ -158,7 +161,7 @@ impl<E: Engine> Card<E> {
         }
     }
 
-    /// The engine in a slot and its memory.
+    /// The engine in a slot, and its memory.
     ///
     /// # Panics
     /// If the slot is empty.
@@ -166,7 +169,7 @@ impl<E: Engine> Card<E> {
         (self.engines.engine(slot), &self.ports.memory.engines[usize::from(slot)])
     }
 
-    /// The engine in a slot, to take out what it keeps for an observer.
+    /// The engine in a slot, mutable, so that an observer can take out what it has recorded.
     ///
     /// # Panics
     /// If the slot is empty.
@@ -174,42 +177,43 @@ impl<E: Engine> Card<E> {
         self.engines.engine_mut(slot)
     }
 
-    /// The transport, to create queue pairs and register regions.
+    /// The transport, on which queue pairs are created and regions registered.
     pub fn transport(&mut self) -> &mut Transport {
         &mut self.ports.transport
     }
 
-    /// The memory behind the regions, without that of the engines.
+    /// The memory of the regions, without that of the engines.
     pub fn region_memory(&mut self) -> &mut FlatMemory {
         &mut self.ports.memory.regions
     }
 
-    /// The memory behind the regions of one target, without that of the engines.
+    /// The memory of one region target, without that of the engines.
     pub fn image(&self, target: Target) -> &[u8] {
         self.ports.memory.regions.image(target)
     }
 
-    /// Attaches memory of another device, in place of what was attached. It lies at the addresses of
-    /// [`crate::attached_address`] among those of [`Target::Host`], and regions must be registered there.
+    /// Attaches memory of another device, which replaces any attached before. Its addresses are those of
+    /// [`crate::attached_address`] in [`Target::Host`]. Regions must be registered there.
     pub fn attach(&mut self, memory: Box<dyn AttachedMemory>) {
         self.ports.memory.attached = Some(memory);
     }
 
-    /// Takes back what was attached. Nobody is told any more of what is under way to it.
+    /// Detaches the memory. Notifications that wait for its writes are dropped.
     pub fn detach(&mut self) -> Option<Box<dyn AttachedMemory>> {
         self.ports.held.clear();
         self.ports.memory.attached.take()
     }
 
-    /// Loads a pipeline; its number is the value of settings that use it.
+    /// Loads a preprocessing pipeline. The returned number is the value of settings that use it.
     pub fn load_pipeline(&mut self, pipeline: Pipeline) -> u64 {
         self.services().load(pipeline)
     }
 
-    /// Sets what the payload of SENDs and WRITEs to a queue pair passes on its way to memory, from the next packet on
-    /// and until the queue pair is destroyed. Its offsets are those of messages.
+    /// Sets the service that processes the payload of SENDs and WRITEs to a queue pair before it is stored.
+    /// It applies from the next packet on, until the queue pair is destroyed. Offsets count in each message.
     ///
     /// # Panics
+    /// If the card has more queue pairs than there are settings ([`weft_service::QUEUE_PAIRS`]).
     /// If the card has more queue pairs than there are settings ([`weft_service::QUEUE_PAIRS`]).
     pub fn serve(&mut self, queue_pair: QueuePairNumber, setting: Setting) {
         let queue_pairs = self.ports.transport.config().max_queue_pairs;
@@ -220,61 +224,63 @@ impl<E: Engine> Card<E> {
         self.services().configure(requests_of(queue_pair), setting);
     }
 
-    /// State of the tap of a queue pair.
+    /// The reading of a queue pair's tap.
     pub fn tap_reading(&self, queue_pair: QueuePairNumber) -> u64 {
         let services = self.ports.memory.services.as_ref();
         services.map_or(0, |services| services.reading(requests_of(queue_pair)))
     }
 
-    /// The services, which a card without any does not have.
+    /// The services. They are created with their first use.
     fn services(&mut self) -> &mut Services {
         self.ports.memory.services.get_or_insert_default()
     }
 
-    /// Forgets what a queue pair had that is no more.
+    /// Removes the service settings of a destroyed queue pair.
     pub(crate) fn forget_service(&mut self, queue_pair: QueuePairNumber) {
         if let Some(services) = &mut self.ports.memory.services {
             services.configure(requests_of(queue_pair), Setting::default());
         }
     }
 
-    /// Whether there is anyone to take Weft's datagrams.
+    /// Whether the card has engines, which take Weft datagrams.
     pub(crate) fn has_engines(&self) -> bool {
         !self.engines.is_empty()
     }
 
-    /// All memory that verbs can reach on this card.
+    /// All memory of this card that verbs can access.
     pub(crate) fn card_memory(&mut self) -> &mut CardMemory {
         &mut self.ports.memory
     }
 
-    /// Takes what a call of the driver has brought about, which takes no time.
+    /// Processes the transport's outputs after a call of the driver, which takes no time.
     pub(crate) fn serve_driver(&mut self) {
         self.serve_transport(self.served);
     }
 
-    /// Says whether messages to one destination share datagrams, as they do at first: to measure what that is good for.
+    /// Sets whether messages to one destination share datagrams, which is the default. For measurements of
+    /// the benefit.
     pub fn set_aggregation(&mut self, aggregates: bool) {
         self.ports.egress.set_aggregation(aggregates);
     }
 
-    /// Gives a queue pair to an engine: it may post on it, its completions come back to it, and it connects it, to
+    /// Assigns a queue pair to an engine. The engine may post on it, gets its completions, and connects it to
     /// `peering`.
     pub fn assign(&mut self, queue_pair: QueuePairNumber, slot: u8, peering: Peering) {
         self.engines.assign(queue_pair, slot, peering);
     }
 
-    /// Gives what clients send to the engine in `slot` to the host instead, as [`HostEvent::Request`]: its host half
-    /// keeps the sessions of clients.
+    /// Passes messages of clients to the engine in `slot` to the host instead, as [`HostEvent::Request`]: its
+    /// host half keeps the clients' sessions.
     ///
     /// # Panics
+    /// If the slot is empty.
     /// If the slot is empty.
     pub fn serve_clients_on_host(&mut self, slot: u8) {
         assert!(usize::from(slot) < self.engines.len().min(64), "slot {slot} has no engine");
         self.clients_on_host |= 1 << slot;
     }
 
-    /// A Weft datagram has arrived: hands each message to the engine in its slot.
+    /// Handles a Weft datagram: delivers each message to the engine in its slot.
     pub fn receive_datagram(&mut self, now: Instant, from: SocketAddrV4, bytes: &[u8]) {
         let Some(datagram) = self.engines.open(bytes) else { return };
         let sender = self.engines.sender(from);
@@ -293,12 +299,13 @@ impl<E: Engine> Card<E> {
         self.serve_transport(now);
     }
 
-    /// A RoCE v2 packet, from its BTH to its last pad byte, has arrived unmarked and its ICRC was right.
+    /// Handles a RoCE v2 packet, from its BTH to its last pad byte, whose ICRC is correct and that has no
+    /// congestion mark.
     pub fn receive_roce(&mut self, now: Instant, from: impl Into<IpAddr>, packet: &[u8]) {
         self.receive_roce_marked(now, from, packet, false);
     }
 
-    /// As [`Card::receive_roce`]; `marked` says whether its IP header says "congestion experienced".
+    /// As [`Card::receive_roce`]. `marked`: whether the IP header has "congestion experienced".
     pub fn receive_roce_marked(
         &mut self,
         now: Instant,
@@ -315,15 +322,15 @@ impl<E: Engine> Card<E> {
         self.serve_transport(now);
     }
 
-    /// Counts a RoCE packet that was dropped for its ICRC.
+    /// Counts a RoCE packet that was dropped because its ICRC is wrong.
     pub fn count_icrc_error(&mut self) {
         self.ports.counters.icrc_errors += 1;
     }
 
-    /// Does what the host asks. Frames are the frame port's.
+    /// Executes a command of the host. Only the frame port transmits frames.
     ///
     /// # Panics
-    /// If asked to transmit a frame.
+    /// If the command is to transmit a frame.
     pub fn submit(&mut self, now: Instant, command: HostCommand<'_>) {
         match command {
             HostCommand::Reset { engine } => self.dispatch(now, engine, Event::Reset),
@@ -357,18 +364,18 @@ impl<E: Engine> Card<E> {
             HostCommand::Associate(_) => self.ports.counters.associations_refused += 1,
             HostCommand::Transmit(_) => panic!("a card without a frame port cannot transmit frames"),
         }
-        // A request posted in the ERROR state completes at once.
+        // A request that is posted in the state ERROR completes at once.
         self.serve_transport(now);
     }
 
-    /// The time of the next call of [`Card::handle_deadline`].
+    /// When [`Card::handle_deadline`] must be called next.
     pub fn next_deadline(&self) -> Option<Instant> {
-        // Attached memory does not say when a write lands: look again at once.
+        // Attached memory does not report when writes become visible, so it is polled at once.
         let held = (!self.ports.held.is_empty()).then_some(self.served);
         self.engines.next_timer().into_iter().chain(self.ports.transport.next_deadline()).chain(held).min()
     }
 
-    /// Fires every timer that is due.
+    /// Handles every expired timer.
     pub fn handle_deadline(&mut self, now: Instant) {
         while let Some((slot, tag)) = self.engines.take_due_timer(now) {
             self.dispatch(now, slot, Event::Timer { tag });
@@ -379,7 +386,7 @@ impl<E: Engine> Card<E> {
         self.serve_transport(now);
     }
 
-    /// Appends the next Weft datagram to `out` and says where it goes.
+    /// Appends the next Weft datagram to `out`, and returns its destination.
     pub fn poll_datagram(&mut self, out: &mut Vec<u8>) -> Option<SocketAddrV4> {
         let (to, labour) = self.ports.egress.poll_with_labour(out)?;
         self.polled_labour = labour;
@@ -388,33 +395,33 @@ impl<E: Engine> Card<E> {
         Some(to)
     }
 
-    /// Appends the next RoCE v2 packet, without its ICRC, to `out` and says where it goes.
+    /// Appends the next RoCE v2 packet, without its ICRC, to `out`, and returns its destination.
     pub fn poll_roce(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<Transmit> {
         let (transmit, _) = self.poll_packet(now, out, usize::MAX)?;
         Some(transmit)
     }
 
-    /// As [`Card::poll_roce`], but the payload of a long packet, without pad bytes, stays where it lies if that is
-    /// said: [`Card::payload`] has it for as long as the card does nothing else.
+    /// As [`Card::poll_roce`], but the payload of a long packet is not copied if its place is returned.
+    /// [`Card::payload`] returns it until the card is used otherwise.
     pub fn poll_roce_headers(
         &mut self,
         now: Instant,
         out: &mut Vec<u8>,
     ) -> Option<(Transmit, Option<PayloadPlace>)> {
-        // Attached memory has no bytes to lend.
+        // Bytes of attached memory cannot be borrowed.
         let long = if self.ports.memory.attached.is_none() { LONG_PAYLOAD } else { usize::MAX };
         self.poll_packet(now, out, long)
     }
 
-    /// A payload that [`Card::poll_roce_headers`] has left where it lies.
+    /// A payload that [`Card::poll_roce_headers`] has not copied.
     ///
     /// # Panics
-    /// If it has not.
+    /// If there is no such payload.
     pub fn payload(&self, place: PayloadPlace) -> &[u8] {
         self.ports.memory.at(place).expect("the payload was read when its packet was made")
     }
 
-    /// Appends the next packet to `out`, but no payload of at least `long` bytes that needs no pad.
+    /// Appends the next packet to `out`, except a payload of at least `long` bytes without padding.
     fn poll_packet(
         &mut self,
         now: Instant,
@@ -437,9 +444,9 @@ impl<E: Engine> Card<E> {
         Some((transmit, self.ports.memory.last_place.filter(|_| is_apart)))
     }
 
-    /// Counts what was read for a packet of a request or response. The packets of one message are read one after the
-    /// other as they leave, so only the first waits for memory. The payload of a request on the card comes along with
-    /// the request.
+    /// Counts the memory reads for a packet. The packets of a message are read one after the other while they
+    /// are sent, so only the first waits for memory. The payload of a request may be on the card already,
+    /// since it comes along with the request.
     fn count_read(&mut self, opcode: Option<Opcode>, target: Target, bytes: usize) {
         let Some(opcode) = opcode else { return };
         let begins = opcode.starts_message();
@@ -457,26 +464,27 @@ impl<E: Engine> Card<E> {
         }
     }
 
-    /// The next thing for the host.
+    /// The next event for the host.
     pub fn poll_host(&mut self) -> Option<HostEvent> {
         let (labour, event) = self.ports.host_events.pop_front()?;
         self.polled_labour = labour;
         Some(event)
     }
 
-    /// The next copy between the host's memory and an engine's that is to be carried out.
+    /// The next copy between the host's memory and an engine's that the world must execute.
     pub fn poll_dma(&mut self) -> Option<DmaRequest> {
         let (labour, request) = self.ports.dma.pop()?;
         self.polled_labour = labour;
         Some(request)
     }
 
-    /// The labour of the event whose effect was polled last. The card does not wait for it: the world does.
+    /// Core time of the event whose output was polled last. The card does not wait for it: the world delays
+    /// the output by it.
     pub const fn labour(&self) -> Duration {
         self.polled_labour
     }
 
-    /// Carries out a copy that [`Card::poll_dma`] has given, and tells the engine.
+    /// Executes a copy that [`Card::poll_dma`] has returned, and notifies the engine.
     pub fn complete_dma(&mut self, now: Instant, request: &DmaRequest) {
         if self.ports.dma.is_wanted(request) {
             let host = self.ports.memory.regions.image_mut(Target::Host);
@@ -486,15 +494,16 @@ impl<E: Engine> Card<E> {
         }
     }
 
-    /// Carries out all copies, and what engines ask for meanwhile: for a world in which the host's memory is the
-    /// card's.
+    /// Executes all copies, also those that engines request meanwhile. For a world in which the host's memory
+    /// is the card's.
     pub fn complete_all_dma(&mut self, now: Instant) {
         while let Some(request) = self.poll_dma() {
             self.complete_dma(now, &request);
         }
     }
 
-    /// Work done since the last call. Received frames are not in it: the frame port counts them.
+    /// Work since the last call of this function. Received frames are not included; the frame port counts
+    /// them.
     pub fn take_work(&mut self) -> Work {
         for memory in &mut self.ports.memory.engines {
             self.ports.work.memory += memory.take_accesses();
@@ -521,13 +530,13 @@ impl<E: Engine> Card<E> {
         all
     }
 
-    /// What each of [`Card::own_counters`] counts, by name.
+    /// The help text of each of [`Card::own_counters`], by name.
     pub fn counter_help() -> impl Iterator<Item = (&'static str, &'static str)> {
         let own = EngineCounters::HELP.iter().chain(CardCounters::HELP);
         own.chain(weft_rdma::Counters::HELP).copied()
     }
 
-    /// Hands one event to an engine, and whatever is refused of its effects.
+    /// Delivers an event to an engine, and then its refused posts.
     fn dispatch(&mut self, now: Instant, slot: u8, event: Event<'_>) {
         self.engines.handle(now, slot, event, &mut self.ports);
         while let Some((slot, tag, status)) = self.ports.refused.pop_front() {
@@ -535,7 +544,7 @@ impl<E: Engine> Card<E> {
         }
     }
 
-    /// Takes what the transport has for engines and the host.
+    /// Processes the transport's notifications for engines and the host.
     fn serve_transport(&mut self, now: Instant) {
         self.served = now;
         while let Some(news) = self.ports.next_news() {
@@ -546,7 +555,8 @@ impl<E: Engine> Card<E> {
         }
     }
 
-    /// A completed write into an RPC region: the immediate value, or else the first word, names the operation.
+    /// Delivers a completed WRITE into an RPC region to its engine. The immediate data, or else the first
+    /// word, names the operation.
     fn call(&mut self, now: Instant, write: RpcWrite) {
         let mut bytes = std::mem::take(&mut self.rpc_bytes);
         let stored = self.ports.memory.read(write.target, write.address, write.length as usize);
@@ -568,7 +578,7 @@ impl<E: Engine> Card<E> {
         self.rpc_bytes = bytes;
     }
 
-    /// Gives a completion to whoever owns the queue pair: the card's own replies, an engine, or the host.
+    /// Delivers a completion to the owner of its queue pair: the card's own replies, an engine, or the host.
     fn complete(&mut self, now: Instant, completion: Completion) {
         if completion.id & CARD_TAG != 0 && completion.opcode == CompletionOpcode::Send {
             self.ports.replies.give_back(completion.queue_pair, completion.id & !CARD_TAG);
@@ -584,8 +594,8 @@ impl<E: Engine> Card<E> {
 }
 
 impl CardPorts {
-    /// Posts for the host, whose tags leave the card's own bit alone: its completion would be taken for that of an
-    /// answer.
+    /// Posts a request for the host. The host's tags must not have the card's own bit, or the completion
+    /// would be taken for that of a reply.
     fn post_for_host(
         &mut self,
         now: Instant,
@@ -601,7 +611,8 @@ impl CardPorts {
         posted.map_err(|status| refusal(queue_pair, request.id, opcode, status))
     }
 
-    /// What the transport has to tell, not before the writes to attached memory that it may speak of have landed.
+    /// The next notification of the transport. It is held back until all writes to attached memory that it
+    /// may refer to are visible.
     fn next_news(&mut self) -> Option<News> {
         let Some(memory) = &mut self.memory.attached else { return told(&mut self.transport) };
         while let Some(news) = told(&mut self.transport) {
@@ -614,7 +625,7 @@ impl CardPorts {
         self.held.pop_front().map(|(_, news)| news)
     }
 
-    /// Answers an RPC: a SEND of kind and content from the reply buffers.
+    /// Replies to a call over a queue pair: a SEND of the message from the reply buffers.
     fn answer(&mut self, now: Instant, caller: QueuePairNumber, message: Message<'_>) {
         let length = RPC_WORD_BYTES + message.payload.len();
         if !Replies::fits(length) {
@@ -722,13 +733,13 @@ impl Ports for CardPorts {
     }
 }
 
-/// What the transport tells next: calls of engines first.
+/// The next notification of the transport; calls of engines come first.
 fn told(transport: &mut Transport) -> Option<News> {
     let call = transport.poll_rpc().map(News::Call);
     call.or_else(|| transport.poll_completion().map(News::Completion))
 }
 
-/// The completion of a request that could not even be posted.
+/// The completion of a request whose post was refused.
 fn refusal(
     queue_pair: QueuePairNumber,
     id: u64,

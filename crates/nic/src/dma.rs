@@ -1,4 +1,4 @@
-//! Copies between the host's memory and those of engines, which a world carries out.
+//! Copies between the host's memory and those of engines. The world executes them.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -7,34 +7,34 @@ use weft_time::Duration;
 use weft_verbs::CompletionStatus;
 use weft_waist::Memory;
 
-/// A copy that an engine has asked for. Whoever takes it from [`crate::Nic::poll_dma`] carries it out, in any order, by
-/// [`crate::Nic::complete_dma`], once.
+/// A copy that an engine has requested. Whoever takes it from [`crate::Nic::poll_dma`] must execute it once,
+/// by [`crate::Nic::complete_dma`]; the order of copies does not matter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DmaRequest {
     /// Direction of the copy.
     pub direction: DmaDirection,
-    /// From or to where in the host's memory.
+    /// Address in the host's memory.
     pub host: u64,
-    /// To or from where in the engine's memory.
+    /// Address in the engine's memory.
     pub memory: u64,
     /// Length in bytes.
     pub length: u32,
-    /// Slot of the engine that asked, and its tag.
+    /// Slot of the engine that made the request, and the request's tag.
     pub(crate) slot: u8,
     pub(crate) tag: u64,
-    /// Resets of the engine before it has asked: an engine that was reset since then has asked for nothing.
+    /// Number of resets of the engine before the request. If the engine was reset since then, the request is
+    /// void.
     pub(crate) life: u32,
 }
 
 impl DmaRequest {
-    /// A request of the engine in slot 0 with tag 0: for NICs that have no engine and want something copied all the
-    /// same.
+    /// A request of the engine in slot 0 with tag 0. For NICs that have no engine and still need a copy.
     pub const fn new(direction: DmaDirection, host: u64, memory: u64, length: u32) -> Self {
         Self { direction, host, memory, length, slot: 0, tag: 0, life: 0 }
     }
 }
 
-/// Direction of a copy between the host's memory and an engine's.
+/// Direction of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DmaDirection {
     /// From the host's memory.
@@ -43,12 +43,12 @@ pub enum DmaDirection {
     Write,
 }
 
-/// Copies that engines have asked for and the world has not taken yet.
+/// Copies that engines have requested and the world has not taken yet.
 #[derive(Debug)]
 pub(crate) struct DmaQueue {
-    /// Each with the labour of the event that has asked.
+    /// The requests, each with the core time of the event that made it.
     requests: VecDeque<(Duration, DmaRequest)>,
-    /// By slot.
+    /// Number of resets of each slot.
     lives: Vec<u32>,
 }
 
@@ -57,7 +57,7 @@ impl DmaQueue {
         Self { requests: VecDeque::new(), lives: vec![0; slots] }
     }
 
-    /// An engine asks for a copy, in an event with this labour.
+    /// Adds a request that was made in an event with this core time.
     pub(crate) fn push(&mut self, labour: Duration, request: DmaRequest) {
         let life = self.lives[usize::from(request.slot)];
         self.requests.push_back((labour, DmaRequest { life, ..request }));
@@ -67,7 +67,7 @@ impl DmaQueue {
         self.requests.pop_front()
     }
 
-    /// Drops all requests of the engine in `slot`, which starts anew.
+    /// Drops all requests of the engine in `slot`, which is being reset.
     pub(crate) fn forget(&mut self, slot: u8) {
         self.lives[usize::from(slot)] += 1;
         self.requests.retain(|(_, request)| request.slot != slot);
@@ -78,10 +78,11 @@ impl DmaQueue {
     }
 }
 
-/// Copies the bytes of a request. A range that leaves the host's memory is refused and nothing is copied.
+/// Copies the bytes of a request. If the range exceeds the host's memory, the request is refused and nothing
+/// is copied.
 ///
-/// # Panics If the range leaves the engine's memory: as for the engine's own accesses, it checks what it computes an
-/// address from.
+/// # Panics
+/// If the range exceeds the engine's memory: an engine must check values from which it computes addresses.
 pub(crate) fn copy(request: &DmaRequest, host: &mut [u8], memory: &mut Memory) -> CompletionStatus {
     let range = |start: u64| -> Option<Range<usize>> {
         let start = usize::try_from(start).ok()?;

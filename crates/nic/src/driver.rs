@@ -1,4 +1,4 @@
-//! Control of a NIC by its driver, apart from the data path.
+//! Control of a NIC by its driver, separate from the data path.
 
 use std::net::IpAddr;
 
@@ -11,27 +11,29 @@ use weft_waist::Engine;
 
 use crate::{Card, SoftNic};
 
-/// The management calls of verbs, and the memory that regions lie in: what sets a NIC up, whatever it is made of.
+/// The management calls of verbs, and the memory of the regions: the interface by which any NIC is set up.
 ///
-/// The calls take no time of the world. Two NICs of the same configuration give the same numbers and keys for the same
-/// calls.
+/// The calls take no simulated time. Two NICs with the same configuration return the same numbers and keys
+/// for the same calls.
 pub trait RdmaDriver {
-    /// Creates a queue pair in state RESET.
+    /// Creates a queue pair in the state RESET.
     ///
     /// # Errors
-    /// All queue pairs are in use, or an attribute exceeds the configuration.
+    /// If all queue pairs are in use, or an attribute exceeds the configuration.
     fn create_queue_pair(&mut self, attributes: QueuePairAttributes) -> Result<QueuePairNumber, ApiError>;
 
     /// Changes the state or the attributes of a queue pair.
     ///
     /// # Errors
-    /// The queue pair does not exist, its state does not allow the change, or an attribute is out of range.
+    /// If the queue pair does not exist, its state does not allow the change, or an attribute is out of
+    /// range.
     fn modify_queue_pair(&mut self, number: QueuePairNumber, change: Modify) -> Result<(), ApiError>;
 
-    /// Takes a queue pair from RESET to RTS: what a connection manager does once both ends know each other.
+    /// Takes a queue pair from RESET to RTS, as a connection manager does after both ends have exchanged
+    /// their numbers.
     ///
     /// # Errors
-    /// As [`RdmaDriver::modify_queue_pair`]; the queue pair is then in the last state that it reached.
+    /// As [`RdmaDriver::modify_queue_pair`]. Then the queue pair is in the last state that it reached.
     fn connect(
         &mut self,
         number: QueuePairNumber,
@@ -44,44 +46,44 @@ pub trait RdmaDriver {
         self.modify_queue_pair(number, Modify::ReadyToSend(send))
     }
 
-    /// Takes a queue pair away, with its requests and without completions for them.
+    /// Destroys a queue pair. Its requests are dropped without completions.
     ///
     /// # Errors
-    /// The queue pair does not exist.
+    /// If the queue pair does not exist.
     fn destroy_queue_pair(&mut self, number: QueuePairNumber) -> Result<(), ApiError>;
 
-    /// What a queue pair is like now.
+    /// The present state and attributes of a queue pair.
     ///
     /// # Errors
-    /// The queue pair does not exist.
+    /// If the queue pair does not exist.
     fn query_queue_pair(&mut self, number: QueuePairNumber) -> Result<QueuePairInformation, ApiError>;
 
-    /// Queues a receive request, as [`crate::HostCommand::PostReceive`] does, and says at once if it is refused.
+    /// Posts a receive request, as [`crate::HostCommand::PostReceive`] does, and returns a refusal at once.
     ///
     /// # Errors
-    /// The queue pair does not exist or is in RESET, or a queue is full.
+    /// If the queue pair does not exist or is in RESET, or a queue is full.
     fn post_receive(&mut self, number: QueuePairNumber, request: ReceiveRequest) -> Result<(), ApiError>;
 
     /// Registers a region.
     ///
     /// # Errors
-    /// All regions are in use, or the region leaves the address space.
+    /// If all regions are in use, or the region exceeds the address space.
     fn register_region(&mut self, region: Region) -> Result<RegionKeys, ApiError>;
 
-    /// Changes what is allowed in a region, from the next packet on.
+    /// Changes the access flags of a region. The change applies from the next packet on.
     ///
     /// # Errors
-    /// No region has these keys.
+    /// If no region has these keys.
     fn modify_region(&mut self, keys: RegionKeys, access: AccessFlags) -> Result<(), ApiError>;
 
-    /// Takes a region away, from the next packet on, and returns what it was.
+    /// Deregisters a region, and returns it. Accesses are refused from the next packet on.
     ///
     /// # Errors
-    /// No region has these keys.
+    /// If no region has these keys.
     fn deregister_region(&mut self, keys: RegionKeys) -> Result<Region, ApiError>;
 
-    /// The memory behind the regions, past the transport and without its checks: what a host sees of its own memory,
-    /// and a test of all of it.
+    /// The memory of the regions, without the transport and its checks: as a host accesses its own memory,
+    /// and as a test accesses all of it.
     fn memory(&mut self) -> &mut dyn RegionMemory;
 }
 
@@ -92,7 +94,7 @@ impl<E: Engine> RdmaDriver for Card<E> {
 
     fn modify_queue_pair(&mut self, number: QueuePairNumber, change: Modify) -> Result<(), ApiError> {
         let changed = self.transport().modify_queue_pair(number, change);
-        // Requests may have ended flushed.
+        // Requests may have completed as flushed.
         self.serve_driver();
         changed
     }
@@ -136,7 +138,7 @@ impl<E: Engine> RdmaDriver for SoftNic<E> {
     }
 
     fn modify_queue_pair(&mut self, number: QueuePairNumber, change: Modify) -> Result<(), ApiError> {
-        // The frames of this NIC are of IPv4.
+        // This NIC's frames carry IPv4 only.
         if let Modify::ReadyToReceive(ReadyToReceive { destination: IpAddr::V6(address), .. }) = change {
             return Err(ApiError::NoIpv4(address));
         }

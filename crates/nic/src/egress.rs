@@ -1,4 +1,4 @@
-//! Messages on their way out, packed into datagrams by destination.
+//! Outgoing messages, packed into datagrams by destination.
 
 use std::collections::VecDeque;
 use std::net::SocketAddrV4;
@@ -6,20 +6,20 @@ use std::net::SocketAddrV4;
 use weft_time::Duration;
 use weft_wire::datagram::Builder;
 
-/// Open datagrams at a time; one more destination closes the oldest. A burst rarely has more destinations:
-/// the peers and the machines that clients run on.
+/// The most open datagrams at a time. One more destination closes the oldest. A burst rarely has more
+/// destinations than this: the peers and the clients' machines.
 const OPEN_MAX: usize = 64;
 
 /// A datagram under construction.
 #[derive(Debug)]
 struct Open {
     to: SocketAddrV4,
-    /// The labour that its messages wait for, the same for all.
+    /// Core time that delays its messages, the same for all of them.
     labour: Duration,
     builder: Builder,
 }
 
-/// Packs messages for one destination that leave together into as few datagrams as possible, in order.
+/// Packs messages that are sent together to one destination into as few datagrams as possible, in order.
 #[derive(Debug)]
 pub struct Egress {
     datagram_bytes: usize,
@@ -31,7 +31,7 @@ pub struct Egress {
 }
 
 impl Egress {
-    /// For datagrams of at most `datagram_bytes` bytes.
+    /// An egress for datagrams of at most `datagram_bytes` bytes.
     pub fn new(datagram_bytes: usize) -> Self {
         Self {
             datagram_bytes,
@@ -42,17 +42,18 @@ impl Egress {
         }
     }
 
-    /// Says whether messages to one destination share datagrams, as they do at first.
+    /// Sets whether messages to one destination share datagrams. They do by default.
     pub fn set_aggregation(&mut self, aggregates: bool) {
         self.aggregates = aggregates;
     }
 
-    /// Adds a message for `to`; `false` if it is too large for any datagram.
+    /// Adds a message to `to`. Returns `false` if it is too long for a datagram.
     pub fn push(&mut self, to: SocketAddrV4, engine: u8, kind: u8, payload: &[u8]) -> bool {
         self.push_after(Duration::ZERO, to, engine, kind, payload)
     }
 
-    /// Adds a message that leaves when an event with this labour is over; `false` if it is too large for any datagram.
+    /// Adds a message that is sent after an event's core time of `labour`. Returns `false` if it is too long
+    /// for a datagram.
     pub fn push_after(
         &mut self,
         labour: Duration,
@@ -80,12 +81,12 @@ impl Egress {
         true
     }
 
-    /// Appends the next datagram to `out` and says where it goes.
+    /// Appends the next datagram to `out`, and returns its destination.
     pub fn poll(&mut self, out: &mut Vec<u8>) -> Option<SocketAddrV4> {
         self.poll_with_labour(out).map(|(to, _)| to)
     }
 
-    /// Appends the next datagram to `out`; says where it goes, and the labour that it waits for.
+    /// Appends the next datagram to `out`, and returns its destination and the core time that delays it.
     pub fn poll_with_labour(&mut self, out: &mut Vec<u8>) -> Option<(SocketAddrV4, Duration)> {
         let Open { to, labour, mut builder } = self.closed.pop_front().or_else(|| self.open.pop_front())?;
         out.extend_from_slice(builder.finish());

@@ -1,4 +1,5 @@
-//! The one interpreter of effects: engines in their slots, between what is told to them and what they want done.
+//! The interpreter of effects: it holds the engines in their slots, delivers events to them and executes
+//! their effects.
 
 use std::net::SocketAddrV4;
 
@@ -15,44 +16,44 @@ use crate::dma::{DmaDirection, DmaRequest};
 use crate::ownership::{Ownership, Peering};
 use crate::slot::EngineSlot;
 
-/// Set in the tags of a card's own requests, and therefore in no engine's and no host's.
+/// A bit that is set in the tags of the card's own requests, and in no tag of an engine or the host.
 pub(crate) const CARD_TAG: u64 = 1 << 63;
 
-/// The surroundings of the engines of an [`EngineHost`]: they carry out effects, and report the end of those that take
-/// time.
+/// The environment of the engines of an [`EngineHost`]. It executes effects, and reports the completion of
+/// those that take time.
 pub trait Ports {
     /// Capabilities offered to engines.
     const OFFERS: Capabilities;
 
-    /// Name of this place in errors.
+    /// Name of this environment in error messages.
     const NAME: &'static str;
 
     /// The memory of the engine in `slot`.
     fn memory(&mut self, slot: u8) -> &mut Memory;
 
-    /// The engine in `slot` is about to be reset: its memory is to be zero, and no copy that it has asked for ends any
-    /// more.
+    /// The engine in `slot` is about to be reset. Its memory must be set to zero, and its outstanding copies
+    /// must not complete any more.
     fn reset(&mut self, slot: u8);
 
-    /// An engine has handled `event`. The calls that follow, up to [`Ports::end`], carry out `effects`.
+    /// An engine has handled `event`. The calls that follow, until [`Ports::end`], execute `effects`.
     fn begin(&mut self, event: &Event<'_>, effects: &Effects);
 
-    /// The effects of the event have been carried out.
+    /// The effects of the event were executed.
     fn end(&mut self);
 
-    /// Tells the host something.
+    /// Sends an event to the host.
     fn tell(&mut self, event: HostEvent);
 
-    /// Sends a message of the engine in `slot`; `false` if it is too large for any datagram.
+    /// Sends a message of the engine in `slot`. Returns `false` if it is too long for a datagram.
     fn send(&mut self, slot: u8, to: SocketAddrV4, message: Message<'_>) -> bool;
 
-    /// Answers a call that has come over a queue pair.
+    /// Replies to a call that came over a queue pair.
     fn reply_on(&mut self, now: Instant, caller: QueuePairNumber, message: Message<'_>);
 
-    /// Posts a request on a queue pair that is the engine's.
+    /// Posts a request on a queue pair of the engine.
     ///
     /// # Errors
-    /// What the request ends with, if it is refused.
+    /// The status of the completion, if the request is refused.
     fn post(
         &mut self,
         now: Instant,
@@ -60,15 +61,15 @@ pub trait Ports {
         request: WorkRequest,
     ) -> Result<(), CompletionStatus>;
 
-    /// A post of the engine in `slot` was refused: it is to be told so in an event of its own.
+    /// A post of the engine in `slot` was refused. The engine must be notified by an event of its own.
     fn refuse(&mut self, slot: u8, tag: u64, status: CompletionStatus);
 
-    /// Changes what the peer may do through a queue pair that is the engine's; `false` if its state does not allow
-    /// that.
+    /// Changes the peer's permissions on a queue pair of the engine. Returns `false` if its state does not
+    /// allow that.
     fn access(&mut self, queue_pair: QueuePairNumber, access: AccessFlags) -> bool;
 
-    /// Takes a queue pair that is the engine's through RESET, whatever state it is in, to RTS; `false` if that cannot
-    /// be.
+    /// Takes a queue pair of the engine, in whatever state it is, through RESET to RTS. Returns `false` if
+    /// that fails.
     fn connect(
         &mut self,
         queue_pair: QueuePairNumber,
@@ -77,21 +78,21 @@ pub trait Ports {
         receive_psn: u32,
     ) -> bool;
 
-    /// Copies between the host's memory and the engine's.
+    /// Starts a copy between the host's memory and the engine's.
     fn copy(&mut self, request: DmaRequest);
 }
 
-/// Sender of a datagram.
+/// The sender of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sender {
     /// A node of the cluster.
     Peer(NodeId),
-    /// Anybody else.
+    /// Any other sender.
     Client(SocketAddrV4),
 }
 
 impl Sender {
-    /// The event by which an engine learns of a message from this sender.
+    /// The event that delivers a message of this sender to an engine.
     pub fn event(self, message: Message<'_>, last: bool) -> Event<'_> {
         match self {
             Self::Peer(from) => Event::Deliver { from, message, last },
@@ -100,8 +101,8 @@ impl Sender {
     }
 }
 
-/// The messages of a datagram: the slot that each is for, and whether it is the last, because none for the same slot
-/// follows at once.
+/// The messages of a datagram, each with its slot, and whether it is the last of a batch: the next message,
+/// if any, is for another slot.
 pub fn messages<'a>(datagram: &Datagram<'a>) -> impl Iterator<Item = (u8, Message<'a>, bool)> {
     let mut messages = datagram.messages().peekable();
     std::iter::from_fn(move || {
@@ -111,26 +112,27 @@ pub fn messages<'a>(datagram: &Datagram<'a>) -> impl Iterator<Item = (u8, Messag
     })
 }
 
-/// Engines in their slots, with their timers, peers and queue pairs: in a card, or in a process of a host.
+/// Engines in their slots, with their timers, peers and queue pairs. It is part of a card, or of a process on
+/// a host.
 ///
-/// It tells engines what happens, one event at a time, and takes their effects apart. What these come to is for
-/// [`Ports`].
+/// It delivers events to engines, one at a time, and decodes their effects. [`Ports`] executes these.
 #[derive(Debug)]
 pub struct EngineHost<E> {
     slots: Vec<EngineSlot<E>>,
-    /// The address at which each node of the cluster takes Weft datagrams. Only these addresses may speak as peers.
+    /// The addresses at which the nodes of the cluster receive Weft datagrams. Only datagrams from these
+    /// addresses count as messages of peers.
     peers: [Option<SocketAddrV4>; NODES_MAX],
     ownership: Ownership,
-    /// Empty but while an event is handled.
+    /// Effects of the present event. Empty between events.
     effects: Effects,
     counters: EngineCounters,
 }
 
 impl<E: Engine> EngineHost<E> {
-    /// Engines that have just been made, in slot order, for these ports, and the addresses of the cluster's nodes.
+    /// Takes new engines, in slot order, for the environment `P`, and the addresses of the cluster's nodes.
     ///
     /// # Errors
-    /// An engine needs what the ports do not offer.
+    /// If an engine needs a capability that the environment does not offer.
     pub fn new<P: Ports>(engines: Vec<E>, peers: [Option<SocketAddrV4>; NODES_MAX]) -> Result<Self, Unmet> {
         assert!(engines.len() <= usize::from(u8::MAX), "a slot's number has one byte");
         for engine in &engines {
@@ -150,7 +152,7 @@ impl<E: Engine> EngineHost<E> {
         self.slots.len()
     }
 
-    /// Whether there is no engine.
+    /// Whether there are no engines.
     pub const fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }
@@ -163,7 +165,7 @@ impl<E: Engine> EngineHost<E> {
         &self.slots[usize::from(slot)].engine
     }
 
-    /// The engine in a slot, to take out what it keeps for an observer.
+    /// The engine in a slot, mutable, so that an observer can take out what it has recorded.
     ///
     /// # Panics
     /// If the slot is empty.
@@ -171,7 +173,7 @@ impl<E: Engine> EngineHost<E> {
         &mut self.slots[usize::from(slot)].engine
     }
 
-    /// Gives a queue pair to an engine: it may post on it, its completions come back to it, and it connects it, to
+    /// Assigns a queue pair to an engine. The engine may post on it, gets its completions, and connects it to
     /// `peering`.
     ///
     /// # Panics
@@ -181,12 +183,12 @@ impl<E: Engine> EngineHost<E> {
         self.ownership.assign(queue_pair, slot, peering);
     }
 
-    /// The slot of the engine that owns a queue pair; `None` if none does.
+    /// The slot of the engine that owns a queue pair; `None` if no engine does.
     pub fn owner(&self, queue_pair: QueuePairNumber) -> Option<u8> {
         self.ownership.owner(queue_pair)
     }
 
-    /// Takes a datagram apart; `None`, and counted, if it is malformed.
+    /// Decodes a datagram. `None` if it is malformed, which is counted.
     pub fn open<'a>(&mut self, bytes: &'a [u8]) -> Option<Datagram<'a>> {
         let datagram = Datagram::parse(bytes).ok();
         self.counters.datagrams_malformed += u64::from(datagram.is_none());
@@ -194,23 +196,23 @@ impl<E: Engine> EngineHost<E> {
         datagram
     }
 
-    /// The sender that an address belongs to.
+    /// The sender with this address.
     pub fn sender(&self, from: SocketAddrV4) -> Sender {
         let peer = self.peers.iter().position(|peer| *peer == Some(from)).and_then(NodeId::new);
         peer.map_or(Sender::Client(from), Sender::Peer)
     }
 
-    /// When the next timer of any engine is due.
+    /// When the next timer of any engine expires.
     pub fn next_timer(&self) -> Option<Instant> {
         self.slots.iter().filter_map(EngineSlot::next_timer).min()
     }
 
-    /// Removes a timer that is due at `now`: its slot and tag.
+    /// Removes a timer that has expired at `now`, and returns its slot and tag.
     pub fn take_due_timer(&mut self, now: Instant) -> Option<(u8, u32)> {
         (0..).zip(&mut self.slots).find_map(|(number, slot)| Some((number, slot.take_due_timer(now)?)))
     }
 
-    /// Tells the engine in `slot` an event and carries out its effects. A message for a slot without an engine is
+    /// Delivers an event to the engine in `slot`, and executes its effects. A message for an empty slot is
     /// counted.
     pub fn handle(&mut self, now: Instant, slot: u8, event: Event<'_>, ports: &mut impl Ports) {
         let Some(place) = self.slots.get_mut(usize::from(slot)) else {
@@ -316,12 +318,12 @@ impl<E: Engine> EngineHost<E> {
         self.counters.messages_too_large += u64::from(!ports.send(slot, to, message));
     }
 
-    /// Received and refused messages, by name, in a fixed order.
+    /// Counters of received and refused messages, by name, in a fixed order.
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
         self.counters.list()
     }
 
-    /// The counters of the engines themselves, in slot order.
+    /// The engines' own counters, in slot order.
     pub fn engine_counters(&self) -> impl Iterator<Item = (&'static str, u64)> {
         self.slots.iter().flat_map(|slot| slot.engine.counters())
     }
@@ -337,7 +339,8 @@ mod tests {
 
     use super::*;
 
-    /// Posts on the queue pair of a call's kind, with a tag for each byte (the card's for `0xff`), and sets a timer.
+    /// Posts on the queue pair whose number is the call's kind, with one tag for each payload byte (the
+    /// card's tag for `0xff`), and sets a timer.
     #[derive(Debug, Default)]
     struct Puppet {
         memory_at_reset: Option<u8>,
@@ -373,7 +376,7 @@ mod tests {
         }
     }
 
-    /// Accepts posts, and keeps their completions.
+    /// An environment that accepts posts, and records completions.
     #[derive(Debug)]
     struct Recorder {
         memory: Memory,
@@ -464,7 +467,7 @@ mod tests {
         let datagram = Datagram::parse(builder.finish()).unwrap();
         let found: Vec<_> =
             messages(&datagram).map(|(slot, message, last)| (slot, message.kind, last)).collect();
-        // As in gates, which look no further than at the next message.
+        // As in gateware, which examines only the next message.
         assert_eq!(found, [(0, 1, false), (0, 2, true), (1, 3, true), (0, 4, true)]);
     }
 
@@ -490,7 +493,7 @@ mod tests {
         assert_eq!(host.take_due_timer(Instant::ZERO), None);
     }
 
-    /// Copies from the host's memory, and says so or not.
+    /// An engine that copies from the host's memory, and may fail to declare that capability.
     #[derive(Debug)]
     struct Copier {
         needs: Capabilities,

@@ -1,14 +1,15 @@
-//! The `Nic` trait, and the soft NIC that assembles wire, transport and engines.
+//! The `Nic` trait, and the soft NIC, which consists of wire formats, transport and engines.
 //!
-//! A NIC is a black box with a frame port, a host port and a clock. A world drives it and knows nothing
-//! of what is inside, so the soft NIC and a Verilated one are interchangeable.
+//! A NIC is a black box with a frame port, a host port and a clock. A world drives it through the trait only,
+//! so the soft NIC and a Verilated NIC are interchangeable.
 //!
 //! # Contract
 //!
-//! Put something in ([`Nic::receive_frame`], [`Nic::submit`], [`Nic::handle_deadline`]), then drain what comes out
-//! ([`Nic::poll_frame`], [`Nic::poll_host`] and [`Nic::poll_dma`] until `None`), then ask [`Nic::next_deadline`] when
-//! to come back with nothing new. `now` never runs backwards. What is not drained waits; nothing is lost inside. Inputs
-//! may be batched before draining: messages to one destination then share datagrams.
+//! After an input ([`Nic::receive_frame`], [`Nic::submit`], [`Nic::handle_deadline`]), drain the outputs
+//! ([`Nic::poll_frame`], [`Nic::poll_host`] and [`Nic::poll_dma`] until `None`). Then [`Nic::next_deadline`]
+//! returns when to call again if there is no other input. `now` never decreases. Outputs that are not drained
+//! stay queued; the NIC loses nothing. Inputs may be batched before draining: messages to one destination
+//! then share datagrams.
 
 mod attached;
 mod card;
@@ -46,61 +47,62 @@ use weft_waist::{Accesses, Configuration, EngineStatus};
 
 /// A network card. See the crate's documentation for the contract.
 pub trait Nic {
-    /// A frame, without preamble and frame check sequence, has arrived on the port. Frames that the NIC does not
-    /// serve itself go to the host untouched.
+    /// A frame, without preamble and frame check sequence, has arrived at the port. Frames that the NIC does
+    /// not handle itself go to the host unchanged.
     fn receive_frame(&mut self, now: Instant, frame: &[u8]);
 
-    /// The host asks for something.
+    /// Executes a command of the host.
     fn submit(&mut self, now: Instant, command: HostCommand<'_>);
 
-    /// When [`Nic::handle_deadline`] must be called if nothing else happens before.
+    /// When [`Nic::handle_deadline`] must be called if there is no other input before.
     fn next_deadline(&self) -> Option<Instant>;
 
-    /// Handles what is due at `now`. A call before the deadline has no effect.
+    /// Handles deadlines that have expired at `now`. A call before the deadline has no effect.
     fn handle_deadline(&mut self, now: Instant);
 
-    /// Appends the next frame to send to `frame`, which the caller has cleared; `false` if there is none.
+    /// Appends the next frame to send to `frame`, which the caller has cleared. Returns `false` if there is
+    /// none.
     fn poll_frame(&mut self, now: Instant, frame: &mut Vec<u8>) -> bool;
 
-    /// The next thing for the host.
+    /// The next event for the host.
     fn poll_host(&mut self) -> Option<HostEvent>;
 
-    /// The next copy between the host's memory and an engine's, for the world to carry out. A NIC whose engines have no
-    /// such effect returns none.
+    /// The next copy between the host's memory and an engine's, which the world must execute. A NIC whose
+    /// engines do not request copies returns none.
     fn poll_dma(&mut self) -> Option<DmaRequest> {
         None
     }
 
-    /// The labour of the event whose effect was polled last: the world hands that effect on so much later, when a core
-    /// has done the work.
+    /// Core time of the event whose output was polled last. The world delivers that output later by this
+    /// time, when a core has done the work.
     fn labour(&self) -> Duration {
         Duration::ZERO
     }
 
-    /// Carries out a copy that [`Nic::poll_dma`] has given: an input, after which the NIC is drained. The bytes are
-    /// taken now.
+    /// Executes a copy that [`Nic::poll_dma`] has returned. The bytes are copied now. This is an input, after
+    /// which the NIC must be drained.
     fn complete_dma(&mut self, now: Instant, request: &DmaRequest) {
         unreachable!("nobody has asked for {request:?} at {now}")
     }
 
-    /// Work done since the last call, for worlds that charge time for it. A clocked NIC takes its own time and reports
-    /// none.
+    /// Work done since the last call, for worlds that charge time for it. A clocked NIC takes its own time
+    /// and reports no work.
     fn take_work(&mut self) -> Work;
 
-    /// The memory of the host behind [`weft_verbs::Target::Host`], if the NIC keeps it: a world lends it to the host's
+    /// The host's memory, [`weft_verbs::Target::Host`], if the NIC holds it. A world lends it to the host's
     /// program.
     fn host_memory(&mut self) -> Option<&mut Vec<u8>> {
         None
     }
 
-    /// Named counters in a fixed order: traffic by kind, and everything that was dropped, by cause.
+    /// Named counters in a fixed order: traffic by kind, and dropped packets by cause.
     fn counters(&self) -> Vec<(&'static str, u64)>;
 }
 
-/// A request of the host to its NIC.
+/// A command of the host to its NIC.
 #[derive(Clone, Debug)]
 pub enum HostCommand<'a> {
-    /// Reset an engine and its memory: it starts empty, as at power-on.
+    /// Reset an engine and its memory, so that its state is as after power-on.
     Reset {
         /// The engine's slot.
         engine: u8,
@@ -112,23 +114,23 @@ pub enum HostCommand<'a> {
         /// New content of the registers.
         configuration: Configuration,
     },
-    /// Send an ordinary frame unchanged.
+    /// Transmit a frame unchanged.
     Transmit(&'a [u8]),
     /// Call an engine.
     Call {
         /// The engine's slot.
         engine: u8,
-        /// Comes back with the reply.
+        /// Identifies the call; the reply returns it.
         token: u32,
         /// The message's kind, in the engine's numbering.
         kind: u8,
         /// Content of the message.
         payload: &'a [u8],
     },
-    /// Answer a client whose request arrived as [`HostEvent::Request`]. A message that fits no datagram is counted and
-    /// dropped.
+    /// Reply to a client whose request arrived as [`HostEvent::Request`]. A message that is too long for a
+    /// datagram is dropped and counted.
     Respond {
-        /// Slot of the answering host half.
+        /// Slot of the engine whose host half replies.
         engine: u8,
         /// The client.
         to: SocketAddrV4,
@@ -137,25 +139,25 @@ pub enum HostCommand<'a> {
         /// Content of the message.
         payload: &'a [u8],
     },
-    /// Post to a send queue; a refusal comes back as a completion in error. The highest bit of the request's tag is the
-    /// card's own and must be zero.
+    /// Post a work request; a refusal comes back as a completion with an error. The highest bit of the
+    /// request's tag is reserved for the card, and must be zero.
     PostSend(QueuePairNumber, WorkRequest),
-    /// Post to a receive queue.
+    /// Post a receive request.
     PostReceive(QueuePairNumber, ReceiveRequest),
-    /// Change a queue pair, as [`RdmaDriver::modify_queue_pair`] does; a refusal is counted. Completions that wait
-    /// stay.
+    /// Change a queue pair, as [`RdmaDriver::modify_queue_pair`] does. A refusal is counted. Pending
+    /// completions stay queued.
     Modify(QueuePairNumber, Modify),
-    /// Change the security associations of the frame port; a refusal is counted. A card that does not seal frames has
-    /// none, and counts it as a refusal, too.
+    /// Change the security associations of the frame port. A refusal is counted; a card that does not encrypt
+    /// frames refuses every change.
     Associate(psp::Change),
 }
 
-/// A notification of a NIC to its host.
+/// An event that a NIC reports to its host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HostEvent {
-    /// A frame that the NIC does not serve itself.
+    /// A frame that the NIC does not handle itself.
     Frame(Vec<u8>),
-    /// A work request of the host has ended.
+    /// A work request of the host has completed.
     Completion(Completion),
     /// The status registers of an engine have changed.
     Status {
@@ -188,24 +190,24 @@ pub enum HostEvent {
     },
 }
 
-/// Work of a NIC: the simulator's cost profiles turn it into time.
+/// Work of a NIC, which the simulator's cost profiles convert to time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
-    /// Frames parsed.
+    /// Frames decoded.
     pub frames_received: u32,
-    /// Frames built.
+    /// Frames encoded.
     pub frames_sent: u32,
     /// Engine messages handled.
     pub messages: u32,
     /// Accesses of engines to card memory.
     pub memory: Accesses,
-    /// What engines say that their events have cost beyond that, as time of a host's core.
+    /// Additional cost of events, as the engines report it: core time on a reference host.
     pub labour: Duration,
-    /// The most of it that one event has cost.
+    /// The largest such cost of one event.
     pub labour_longest: Duration,
-    /// Accesses of engines to what they keep in the host's memory.
+    /// Accesses of engines to data that they keep in the host's memory.
     pub host_state: Accesses,
-    /// Accesses of verbs to HBM: responses wait for them, and nothing else does.
+    /// Accesses of verbs to HBM. Only responses wait for them.
     pub verbs: Accesses,
     /// Bytes that verbs have read from the host's memory.
     pub host_memory: HostReads,
@@ -213,11 +215,12 @@ pub struct Work {
     pub host_writes: u32,
 }
 
-/// Reads of the host's memory by verbs for the frames that were built.
+/// Reads of the host's memory by verbs, for frames that were encoded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostReads {
-    /// Responses to READs that were begun.
+    /// Number of READ responses that were started.
     pub responses: u32,
-    /// Bytes in the first packet of a request, the largest: a card may have had them along with the request.
+    /// The most bytes in the first packet of a request. A card may have got these bytes along with the
+    /// request.
     pub request_bytes: u32,
 }

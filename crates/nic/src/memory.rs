@@ -1,4 +1,4 @@
-//! All memory of a card, as verbs see it.
+//! The memory of a card, as verbs access it.
 
 use weft_rdma::{FlatMemory, MemoryFault, Part, RegionMemory};
 use weft_service::{Direction, Flow, QUEUE_PAIRS, Services};
@@ -7,7 +7,7 @@ use weft_waist::{Accesses, Memory, engine_of};
 
 use crate::attached::{AttachedMemory, attached_of};
 
-/// Where the payload of a packet lies in the memory of its card.
+/// Where the payload of a packet is in the memory of its card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PayloadPlace {
     target: Target,
@@ -22,27 +22,28 @@ impl PayloadPlace {
     }
 }
 
-/// The memories behind the regions, and those of the engines at the addresses of [`weft_waist::engine_address`].
+/// The memories of the region targets, and those of the engines at the addresses of
+/// [`weft_waist::engine_address`].
 ///
-/// An engine has one memory, whose parts its card may keep in HBM, on chip or in registers: the target of a region says
-/// where it lies, and only HBM takes time, less what the memory itself has on chip. Accesses by verbs are not counted
-/// as the engine's.
+/// An engine has one memory, parts of which its card may keep in HBM, on chip or in registers. A region's
+/// target says where its part is. Only accesses to HBM take time, except for the parts that the memory itself
+/// declares to be on chip. Accesses by verbs are not counted as the engine's.
 #[derive(Debug)]
 pub(crate) struct CardMemory {
     pub(crate) regions: FlatMemory,
-    /// By slot.
+    /// The engines' memories, by slot.
     pub(crate) engines: Vec<Memory>,
-    /// Behind the host's addresses.
+    /// Memory of another device, in the host's address space.
     pub(crate) attached: Option<Box<dyn AttachedMemory>>,
-    /// What payload passes on its way to memory.
+    /// Services that process payload before it is stored.
     pub(crate) services: Option<Box<Services>>,
-    /// The last read.
+    /// Target and length of the last read.
     pub(crate) last_read: Option<(Target, usize)>,
-    /// And from where.
+    /// Place of the last read.
     pub(crate) last_place: Option<PayloadPlace>,
     /// Writes of verbs to HBM since they were last taken.
     pub(crate) written: Accesses,
-    /// Number of writes by verbs to the host's memory since it was last taken.
+    /// Number of writes by verbs to the host's memory since they were last taken.
     pub(crate) host_writes: u32,
 }
 
@@ -60,7 +61,7 @@ impl CardMemory {
         }
     }
 
-    /// What lies at a place, without an account of it.
+    /// The bytes at a place, without counting the access.
     pub(crate) fn at(&self, place: PayloadPlace) -> Result<&[u8], MemoryFault> {
         let PayloadPlace { target, address, length } = place;
         let (image, start) = match engine_of(address).filter(|_| target != Target::Host) {
@@ -128,7 +129,7 @@ impl RegionMemory for CardMemory {
     }
 }
 
-/// The flow of the requests that arrive on a queue pair.
+/// The flow of requests that arrive on a queue pair.
 pub(crate) fn requests_of(queue_pair: QueuePairNumber) -> Flow {
     Flow { queue_pair: queue_pair.0 as u16 % QUEUE_PAIRS, direction: Direction::Receive }
 }

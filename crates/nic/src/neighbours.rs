@@ -1,4 +1,4 @@
-//! Hardware addresses of IPv4 neighbours, and the ARP requests for those that are unknown.
+//! Hardware addresses of IPv4 neighbours, and ARP requests for unknown ones.
 
 use std::net::Ipv4Addr;
 
@@ -8,10 +8,10 @@ use weft_wire::ethernet::MacAddress;
 /// Time until the first ARP request is repeated. Each further wait is twice as long.
 const REQUEST_INTERVAL: Duration = Duration::from_ms(1);
 
-/// Requests for one neighbour before it counts as unreachable, after 255 ms.
+/// The most requests for one neighbour. Then it counts as unreachable, after 255 ms.
 const REQUESTS_MAX: u32 = 8;
 
-/// A small table of neighbours, searched in order: a NIC of a cluster speaks to few stations.
+/// A small table of neighbours that is searched linearly: a NIC of a cluster has few of them.
 #[derive(Debug)]
 pub(crate) struct Neighbours {
     entries: Vec<Entry>,
@@ -28,7 +28,8 @@ struct Entry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Known(MacAddress),
-    /// The last of `requests` is not answered; at `until` there is another one, or none.
+    /// The last of `requests` requests is not answered. At `until` the next one is sent, or the neighbour
+    /// becomes unreachable.
     Asked {
         requests: u32,
         until: Instant,
@@ -36,18 +37,18 @@ enum State {
     Unreachable,
 }
 
-/// Result of an ARP request that was not answered in time.
+/// What to do about an ARP request that was not answered in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unanswered {
-    /// Ask again.
+    /// Send another request.
     Ask(Ipv4Addr),
     /// The neighbour is unreachable.
     GiveUp(Ipv4Addr),
 }
 
 impl Neighbours {
-    /// A table of at most `capacity` neighbours; the oldest that is not being asked for gives way. Fewer than
-    /// `capacity` may be asked for at a time.
+    /// A table of at most `capacity` neighbours. A new neighbour replaces the oldest one whose address is not
+    /// being requested. Fewer than `capacity` addresses may be requested at a time.
     pub(crate) fn new(capacity: usize) -> Self {
         assert!(capacity > 0, "a neighbour table holds at least one entry");
         Self { entries: Vec::with_capacity(capacity), capacity, victim: 0 }
@@ -57,7 +58,8 @@ impl Neighbours {
         self.entry(address).state = State::Known(station);
     }
 
-    /// Whether the table holds this neighbour or has asked for it: unsolicited claims of others are not learned.
+    /// Whether the table has this neighbour, or its address is being requested. Unsolicited replies of other
+    /// hosts are ignored.
     pub(crate) fn expects(&self, address: Ipv4Addr) -> bool {
         self.entries.iter().any(|entry| entry.address == address)
     }
@@ -71,7 +73,8 @@ impl Neighbours {
         })
     }
 
-    /// A packet waits for a neighbour. Says whether the neighbour must be asked for: not if it is already.
+    /// A packet must wait for a neighbour's address. Returns whether an ARP request must be sent, which is
+    /// not so if one is under way.
     pub(crate) fn wait_for(&mut self, now: Instant, address: Ipv4Addr) -> bool {
         let entry = self.entry(address);
         let fresh = entry.state == State::Unreachable;
@@ -81,7 +84,7 @@ impl Neighbours {
         fresh
     }
 
-    /// When [`Neighbours::expire`] has a result.
+    /// When [`Neighbours::expire`] has something to return.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         let until = |entry: &Entry| match entry.state {
             State::Asked { until, .. } => Some(until),
@@ -90,7 +93,7 @@ impl Neighbours {
         self.entries.iter().filter_map(until).min()
     }
 
-    /// Takes one request whose time is up.
+    /// Handles one request that has timed out.
     pub(crate) fn expire(&mut self, now: Instant) -> Option<Unanswered> {
         self.entries.iter_mut().find_map(|entry| match entry.state {
             State::Asked { requests, until } if until <= now => {
@@ -106,7 +109,7 @@ impl Neighbours {
         })
     }
 
-    /// The entry of a neighbour; makes one if there is none.
+    /// The entry of a neighbour, which is created if there is none.
     fn entry(&mut self, address: Ipv4Addr) -> &mut Entry {
         let position = self.entries.iter().position(|entry| entry.address == address).unwrap_or_else(|| {
             let fresh = Entry { address, state: State::Unreachable };

@@ -1,9 +1,9 @@
-//! The engine of a card that has none.
+//! The engine type of cards without engines.
 
 use weft_time::Instant;
 use weft_waist::{Engine, EngineStatus, Event, Io};
 
-/// An engine that does not exist: of a card that is transport alone.
+/// An engine type without values, for a card that is only a transport.
 #[derive(Clone, Copy, Debug)]
 pub enum NoEngine {}
 

@@ -1,14 +1,14 @@
-//! Ownership of queue pairs by engines, and the peers that an engine may connect them to.
+//! Which engine owns a queue pair, and which peer the engine may connect it to.
 
 use std::net::{IpAddr, Ipv4Addr};
 
 use weft_verbs::{PathMtu, QueuePairNumber, ReadyToReceive, ReadyToSend};
 
-/// RNR time of a peer that finds no receive request: 0.64 ms, as a code of [`weft_rdma::rnr_timer`]. Engines post no
-/// receive requests.
+/// The receiver-not-ready time for peers that find no receive request: 0.64 ms, as a code of
+/// [`weft_rdma::rnr_timer`]. Engines post no receive requests.
 const MIN_RNR_TIMER: u8 = 12;
 
-/// The other end of an engine's queue pair, and the terms of every connection to it.
+/// The other end of an engine's queue pair, and the parameters of every connection to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peering {
     /// The peer's address.
@@ -19,14 +19,14 @@ pub struct Peering {
     pub path_mtu: PathMtu,
     /// Local acknowledgement time-out: a code, see [`weft_rdma::local_ack_timeout`].
     pub timeout: u8,
-    /// Attempts after the first, 0 to 7, before a request fails for lack of an answer.
+    /// Retries, 0 to 7, before a request without an answer fails.
     pub retry_cnt: u8,
-    /// READs and atomics that may be outstanding, in each direction.
+    /// The most outstanding READs and atomics, in each direction.
     pub max_rd_atomic: u8,
 }
 
 impl Peering {
-    /// Attributes for the transition to RTR, with the PSN of the peer's first request.
+    /// Attributes for the transition to RTR. `receive_psn`: the PSN of the peer's first request.
     pub const fn ready_to_receive(&self, receive_psn: u32) -> ReadyToReceive {
         ReadyToReceive {
             destination: IpAddr::V4(self.destination),
@@ -38,7 +38,7 @@ impl Peering {
         }
     }
 
-    /// Attributes for the transition to RTS, with the PSN of the first request.
+    /// Attributes for the transition to RTS. `send_psn`: the PSN of the first request.
     pub const fn ready_to_send(&self, send_psn: u32) -> ReadyToSend {
         ReadyToSend {
             sq_psn: send_psn,
@@ -50,15 +50,15 @@ impl Peering {
     }
 }
 
-/// The queue pairs of engines. All others are the host's.
+/// The queue pairs of engines. All others belong to the host.
 #[derive(Debug, Default)]
 pub(crate) struct Ownership {
-    /// Ordered by number.
+    /// Sorted by queue pair number.
     entries: Vec<(QueuePairNumber, u8, Peering)>,
 }
 
 impl Ownership {
-    /// Gives a queue pair to an engine, or to another than before.
+    /// Assigns a queue pair to an engine. A former assignment is replaced.
     pub(crate) fn assign(&mut self, queue_pair: QueuePairNumber, slot: u8, peering: Peering) {
         let entry = (queue_pair, slot, peering);
         match self.find(queue_pair) {

@@ -1,20 +1,20 @@
-//! Buffers for answers to calls that came over a queue pair.
+//! Buffers for replies to calls that came over a queue pair.
 
 use weft_rdma::Transport;
 use weft_verbs::{AccessFlags, ProtectionDomain, QueuePairNumber, Region, Target};
 use weft_waist::Caller;
 use weft_wire::roce::MASK_24;
 
-/// Answers on their way at a time.
+/// The most outstanding replies.
 const BUFFERS: u16 = 256;
 
-/// Bytes of one answer.
+/// Bytes of one reply.
 const BUFFER_BYTES: usize = 2048;
 
 /// Bytes of card memory that the buffers take.
 pub(crate) const REPLY_BYTES: usize = BUFFERS as usize * BUFFER_BYTES;
 
-/// A queue pair between two resets. Nothing of one is left in the next.
+/// A queue pair's incarnation: the time between two resets. No state survives a reset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Incarnation {
     queue_pair: QueuePairNumber,
@@ -22,17 +22,17 @@ pub(crate) struct Incarnation {
 }
 
 impl Incarnation {
-    /// The present one of a queue pair, if there is such a queue pair.
+    /// The present incarnation of a queue pair, if the queue pair exists.
     pub(crate) fn of(queue_pair: QueuePairNumber, transport: &Transport) -> Option<Self> {
         transport.resets(queue_pair).map(|resets| Self { queue_pair, resets })
     }
 
-    /// The caller as an engine knows it. As in gates, eight bits stand above the queue pair's number.
+    /// The caller as an engine sees it. As in gateware, the upper eight bits hold the number of resets.
     pub(crate) const fn caller(self) -> Caller {
         Caller::QueuePair(QueuePairNumber(self.queue_pair.0 | self.resets << 24))
     }
 
-    /// The incarnation that has called, if it goes on.
+    /// The incarnation that has called, if it is still the present one.
     pub(crate) fn of_caller(caller: QueuePairNumber, transport: &Transport) -> Option<Self> {
         Self::of(QueuePairNumber(caller.0 & MASK_24), transport)
             .filter(|present| present.caller() == Caller::QueuePair(caller))
@@ -43,19 +43,20 @@ impl Incarnation {
     }
 }
 
-/// A region of card memory in equal buffers, each lent from an answer's SEND to its completion, or to the end of the
-/// incarnation of its queue pair: a reset takes requests away without completions.
+/// A region of card memory that is divided into equal buffers. A buffer is lent from a reply's SEND to its
+/// completion, or to the end of its queue pair's incarnation, because a reset drops requests without
+/// completions.
 #[derive(Debug)]
 pub(crate) struct Replies {
     base: u64,
     lkey: u32,
     free: Vec<u16>,
-    /// By buffer.
+    /// For each buffer, the incarnation that it is lent to.
     lent: Vec<Option<Incarnation>>,
 }
 
 impl Replies {
-    /// Registers the buffers at `base` of high-bandwidth memory, for the queue pairs of the default domain.
+    /// Registers the buffers at address `base` of HBM, for the queue pairs of the default domain.
     pub(crate) fn new(base: usize, transport: &mut Transport) -> Self {
         let region = Region {
             domain: ProtectionDomain(0),
@@ -75,7 +76,7 @@ impl Replies {
         }
     }
 
-    /// Whether an answer of so many bytes has room in a buffer.
+    /// Whether a reply of `bytes` bytes fits into a buffer.
     pub(crate) const fn fits(bytes: usize) -> bool {
         bytes <= BUFFER_BYTES
     }
@@ -90,7 +91,7 @@ impl Replies {
         Some(buffer)
     }
 
-    /// Returns buffers lent to earlier incarnations of queue pairs.
+    /// Frees buffers that are lent to earlier incarnations of queue pairs.
     fn reclaim(&mut self, transport: &Transport) {
         for (buffer, lent) in (0..).zip(&mut self.lent) {
             let is_over = |one: &mut Incarnation| Incarnation::of(one.queue_pair, transport) != Some(*one);
@@ -100,13 +101,14 @@ impl Replies {
         }
     }
 
-    /// The tag of the SEND from a buffer that is lent, without the bit that all of them have.
+    /// The tag of the SEND from a lent buffer, without the bit that all tags of the card have.
     pub(crate) fn tag(&self, buffer: u16) -> u64 {
         let lent = self.lent[usize::from(buffer)].expect("it is lent");
         u64::from(lent.resets) << 16 | u64::from(buffer)
     }
 
-    /// The SEND of that tag has ended. Of an incarnation that is over the buffer may be lent to another one by now.
+    /// The SEND with this tag has completed. If its incarnation is over, the buffer may be lent to another
+    /// one by now.
     pub(crate) fn give_back(&mut self, queue_pair: QueuePairNumber, tag: u64) {
         let ended = Incarnation { queue_pair, resets: (tag >> 16) as u32 };
         let lent = &mut self.lent[usize::from(tag as u16)];

@@ -1,12 +1,12 @@
-//! One engine with its timers.
+//! A slot: one engine with its timers.
 
 use weft_time::Instant;
 use weft_waist::{Capabilities, Engine, EngineStatus};
 
-/// Timers of one engine; an engine has few.
+/// The most timers of one engine.
 const TIMERS_MAX: usize = 16;
 
-/// An engine with its timers, for whoever hosts it.
+/// An engine with its timers, for any host of engines.
 #[derive(Debug)]
 pub struct EngineSlot<E> {
     /// The engine.
@@ -18,7 +18,7 @@ pub struct EngineSlot<E> {
 }
 
 impl<E: Engine> EngineSlot<E> {
-    /// A slot with an engine that has just been made.
+    /// A slot with a new engine.
     pub fn new(engine: E) -> Self {
         Self {
             needs: engine.needs(),
@@ -28,7 +28,7 @@ impl<E: Engine> EngineSlot<E> {
         }
     }
 
-    /// Makes the slot ready for a reset of its engine.
+    /// Prepares the slot for a reset of its engine.
     pub fn clear(&mut self) {
         self.timers.clear();
     }
@@ -55,12 +55,12 @@ impl<E: Engine> EngineSlot<E> {
         }
     }
 
-    /// When the next timer of this engine is due.
+    /// When the next timer of this engine expires.
     pub fn next_timer(&self) -> Option<Instant> {
         self.timers.iter().map(|timer| timer.1).min()
     }
 
-    /// Removes a timer that is due at `now` and returns its tag; the earliest first.
+    /// Removes the earliest timer that has expired at `now`, and returns its tag.
     pub fn take_due_timer(&mut self, now: Instant) -> Option<u32> {
         let earliest = (0..self.timers.len()).min_by_key(|&index| self.timers[index].1)?;
         if self.timers[earliest].1 > now {

@@ -20,42 +20,42 @@ use crate::neighbours::{Neighbours, Unanswered};
 use crate::waiting::{Content, Outgoing, WAITING_MAX, Waiting};
 use crate::{Card, CardConfig, DmaRequest, HostCommand, HostEvent, Nic, Work};
 
-/// Neighbours whose hardware addresses are kept. A packet waits for each unresolved one, so some entries are always
-/// unresolved.
+/// The most neighbours whose hardware addresses are kept. It exceeds the number of packets that may wait for
+/// an address, so some entries are never waited for and can be replaced.
 const NEIGHBOURS_MAX: usize = 256;
 const _: () = assert!(NEIGHBOURS_MAX > WAITING_MAX);
 
-/// Parameters from which a soft NIC is built.
+/// Configuration of a soft NIC.
 #[derive(Clone, Debug)]
 pub struct SoftNicConfig {
     /// Hardware address of the port.
     pub hardware: MacAddress,
     /// IPv4 address of the port.
     pub address: Ipv4Addr,
-    /// Parameters of the card behind the port.
+    /// Configuration of the card behind the port.
     pub card: CardConfig,
 }
 
-/// A NIC in software: answers ARP and echo requests, gives RoCE v2 and Weft datagrams to its card, and everything
-/// else to the host. A card without engines leaves Weft datagrams to the host, too.
+/// A NIC in software. It answers ARP and echo requests, passes RoCE v2 packets and Weft datagrams to its
+/// card, and all other frames to the host. If the card has no engines, Weft datagrams go to the host too.
 #[derive(Debug)]
 pub struct SoftNic<E> {
     hardware: MacAddress,
     address: Ipv4Addr,
     card: Card<E>,
-    /// What seals and opens the transports' frames between the port and everything else.
+    /// Encrypts and decrypts RoCE packets and Weft datagrams at the port.
     psp: Option<Box<Psp>>,
-    /// The frame that was opened last.
+    /// The frame that was decrypted last.
     opened: Vec<u8>,
     neighbours: Neighbours,
     waiting: Waiting,
-    /// Frames that the port itself answers with, and what the host transmits.
+    /// Frames that the port sends as answers, and frames that the host transmits.
     ready: VecDeque<Vec<u8>>,
     to_host: VecDeque<Vec<u8>>,
     payload: Vec<u8>,
     counters: PortCounters,
     frames_received: u32,
-    /// The labour of the event that what was polled last came of.
+    /// Core time of the event that caused the output that was polled last.
     labour: Duration,
 }
 
@@ -65,7 +65,7 @@ impl<E: Engine> SoftNic<E> {
         Self::with_card(config.hardware, config.address, Card::new(config.card, engines))
     }
 
-    /// A NIC around a card that is put together already, at these addresses.
+    /// A NIC with an existing card, at these addresses.
     pub fn with_card(hardware: MacAddress, address: Ipv4Addr, card: Card<E>) -> Self {
         Self {
             hardware,
@@ -84,9 +84,9 @@ impl<E: Engine> SoftNic<E> {
         }
     }
 
-    /// Seals and opens the frames of the transports from now on: RoCE packets and Weft's datagrams leave and enter
-    /// under an association with their peer, or not at all. [`HostCommand::Associate`] installs associations. Datagrams
-    /// must leave room for what a sealed frame has more ([`weft_service::psp::OVERHEAD_BYTES`]).
+    /// Enables PSP: from now on RoCE packets and Weft datagrams are sent and accepted only under a security
+    /// association with their peer. [`HostCommand::Associate`] installs associations. Datagrams must leave
+    /// room for the overhead of encryption ([`weft_service::psp::OVERHEAD_BYTES`]).
     pub fn set_psp(&mut self, psp: Psp) {
         self.psp = Some(Box::new(psp));
     }
@@ -96,17 +96,17 @@ impl<E: Engine> SoftNic<E> {
         &self.card
     }
 
-    /// The card behind the port, to set up queue pairs and regions.
+    /// The card behind the port, mutable, to set up queue pairs and regions.
     pub fn card_mut(&mut self) -> &mut Card<E> {
         &mut self.card
     }
 
-    /// Enters a neighbour by hand, so that the first packet does not wait for ARP.
+    /// Enters a neighbour's address, so that the first packet need not wait for ARP.
     pub fn add_neighbour(&mut self, address: Ipv4Addr, hardware: MacAddress) {
         self.learn(address, hardware);
     }
 
-    /// Enters a neighbour, and sends what waited for it.
+    /// Enters a neighbour's address, and sends the packets that waited for it.
     fn learn(&mut self, address: Ipv4Addr, hardware: MacAddress) {
         self.neighbours.learn(address, hardware);
         while let Some(packet) = self.waiting.take(address) {
@@ -120,8 +120,8 @@ impl<E: Engine> SoftNic<E> {
         if arp.target.address != self.address {
             return;
         }
-        // Only stations that were asked, or that ask for this one, get an entry: an unsolicited claim
-        // cannot redirect a neighbour's traffic.
+        // Only neighbours whose address was requested, or that request this port's address, get an entry. So
+        // an unsolicited reply cannot redirect a neighbour's traffic.
         if arp.operation == Operation::Request || self.neighbours.expects(arp.sender.address) {
             self.learn(arp.sender.address, arp.sender.hardware);
         }
@@ -138,7 +138,7 @@ impl<E: Engine> SoftNic<E> {
         self.to_host.push_back(bytes.to_vec());
     }
 
-    /// Asks the network for the station of `address`.
+    /// Sends an ARP request for `address`.
     fn ask(&mut self, address: Ipv4Addr) {
         let arp = Arp {
             operation: Operation::Request,
@@ -150,7 +150,7 @@ impl<E: Engine> SoftNic<E> {
         self.ready.push_back(request);
     }
 
-    /// Puts the frame of `packet` to a neighbour's station at the end of `out`.
+    /// Appends the frame of `packet` to a neighbour to `out`.
     fn emit(&self, hardware: MacAddress, packet: &Outgoing, out: &mut Vec<u8>) {
         let flow = Flow {
             source: Endpoint { hardware: self.hardware, address: self.address, port: packet.source_port },
@@ -183,7 +183,7 @@ impl<E: Engine> Nic for SoftNic<E> {
         let mut opened = std::mem::take(&mut self.opened);
         opened.clear();
         opened.extend_from_slice(bytes);
-        // A refusal is counted there.
+        // A refusal is counted by PSP.
         if psp.open(&mut opened).is_ok() {
             self.receive_plain(now, &opened);
         }
@@ -193,7 +193,7 @@ impl<E: Engine> Nic for SoftNic<E> {
     fn submit(&mut self, now: Instant, command: HostCommand<'_>) {
         match (command, &mut self.psp) {
             (HostCommand::Transmit(bytes), _) => self.ready.push_back(bytes.to_vec()),
-            // A refusal is counted there.
+            // A refusal is counted by PSP.
             (HostCommand::Associate(change), Some(psp)) => drop(psp.change(&change)),
             (command, _) => self.card.submit(now, command),
         }
@@ -232,7 +232,7 @@ impl<E: Engine> Nic for SoftNic<E> {
                 self.counters.frames_sent += 1;
                 return true;
             }
-            // It was counted there, and the transport or the engine sends again.
+            // PSP has counted the refusal. The transport or the engine retransmits.
             out.clear();
         }
     }
@@ -278,7 +278,7 @@ impl<E: Engine> Nic for SoftNic<E> {
 }
 
 impl<E: Engine> SoftNic<E> {
-    /// A frame has arrived, and is opened if it was sealed.
+    /// Handles a frame that is in plaintext, or was decrypted.
     fn receive_plain(&mut self, now: Instant, bytes: &[u8]) {
         match Frame::parse(bytes) {
             Err(_) => self.counters.frames_malformed += 1,
@@ -327,7 +327,8 @@ impl<E: Engine> SoftNic<E> {
             });
         }
         while let Some(transmit) = self.card.poll_roce(now, &mut payload) {
-            // An engine or the driver may have connected a queue pair past this port.
+            // An engine or the driver may have connected a queue pair to an IPv6 address, without the check
+            // of this port.
             let IpAddr::V4(address) = transmit.destination else {
                 self.counters.neighbour_unresolved += 1;
                 payload.clear();
@@ -341,8 +342,8 @@ impl<E: Engine> SoftNic<E> {
         None
     }
 
-    /// Puts the frame of `packet` at the end of `out` and gives its buffer back. `None` if it waits for its neighbour
-    /// instead, or is dropped because too many wait.
+    /// Appends the frame of `packet` to `out`, and returns the packet's buffer. `None` if the packet waits
+    /// for its neighbour's address, or was dropped because too many packets wait.
     fn send(&mut self, now: Instant, packet: Outgoing, out: &mut Vec<u8>) -> Option<Vec<u8>> {
         let address = *packet.to.ip();
         if let Some(hardware) = self.neighbours.station(address) {

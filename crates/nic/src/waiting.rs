@@ -1,20 +1,20 @@
-//! Packets that wait until the hardware address of their neighbour is known.
+//! Packets that wait for the hardware address of their neighbour.
 
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
-/// Packets that wait, over all neighbours, at most.
+/// The most packets that wait, over all neighbours.
 pub(crate) const WAITING_MAX: usize = 64;
 
-/// Form of a packet on the wire.
+/// What a packet contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Content {
     Datagram,
-    /// From the base transport header on, without ICRC.
+    /// A RoCE packet, from the base transport header on, without ICRC.
     Roce,
 }
 
-/// A packet without its headers below UDP.
+/// A packet without its Ethernet, IP and UDP headers.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
     pub(crate) content: Content,
@@ -24,7 +24,7 @@ pub(crate) struct Outgoing {
     pub(crate) payload: Vec<u8>,
 }
 
-/// The packets, in the order in which they were made.
+/// The waiting packets, in the order in which they were made.
 #[derive(Debug)]
 pub(crate) struct Waiting {
     packets: VecDeque<Outgoing>,
@@ -39,7 +39,7 @@ impl Waiting {
         self.packets.len() == WAITING_MAX
     }
 
-    /// Keeps a packet.
+    /// Adds a packet.
     ///
     /// # Panics
     /// If there is no room.
@@ -48,7 +48,7 @@ impl Waiting {
         self.packets.push_back(packet);
     }
 
-    /// Takes out the oldest packet to `address`.
+    /// Removes the oldest packet to `address`, and returns it.
     pub(crate) fn take(&mut self, address: Ipv4Addr) -> Option<Outgoing> {
         let position = self.packets.iter().position(|packet| *packet.to.ip() == address)?;
         self.packets.remove(position)

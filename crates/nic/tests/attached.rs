@@ -1,4 +1,5 @@
-//! Memory of another device on a card: nobody is told of what is still under way to it.
+//! Memory of another device, attached to a card: no notification is delivered before the writes that it
+//! refers to are visible.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -17,7 +18,7 @@ use weft_verbs::{
 
 const BYTES: usize = 4_096;
 
-/// What a test sees of a device to which writes are under way until it lets them land.
+/// What a test sees of the device. Writes stay under way until the test lets them become visible.
 #[derive(Debug, Default)]
 struct Shared {
     bytes: Vec<u8>,
@@ -125,7 +126,7 @@ impl Pair {
         RemoteAddress { address: attached_address(offset), rkey: self.keys[1].rkey }
     }
 
-    /// Passes packets until there are none.
+    /// Delivers packets until there are none.
     fn exchange(&mut self) {
         let mut packet = Vec::new();
         loop {
@@ -165,7 +166,7 @@ fn news_waits_for_the_data_and_the_acknowledgement_does_not() {
     assert_eq!(pair.told(0).unwrap().opcode, CompletionOpcode::Write);
     assert_eq!(pair.told(1), None);
     assert!(pair.device.lock().unwrap().bytes.iter().all(|byte| *byte == 0));
-    // The card wants to look again at once, and in vain.
+    // The card requests to be called again at once; but the writes are still not visible.
     let again = pair.cards[1].next_deadline().unwrap();
     assert_eq!(again, NOW);
     pair.cards[1].handle_deadline(again + Duration::from_ns(1));
@@ -188,7 +189,7 @@ fn reads_and_atomics_see_what_was_written_before() {
     pair.exchange();
     let original = pair.cards[0].memory().read(Target::Host, 0, 8).unwrap();
     assert_eq!(original, 7_u64.to_le_bytes());
-    // Longer than what a card leaves where it lies.
+    // The length exceeds the limit above which a card does not copy payloads.
     let remote = pair.remote(0);
     pair.post(Operation::Read { remote }, 2_048);
     pair.exchange();

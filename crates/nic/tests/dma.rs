@@ -7,7 +7,8 @@ use weft_waist::{Capabilities, Engine, EngineStatus, Event, Io, Memory, NODES_MA
 
 const NOW: Instant = Instant::ZERO;
 
-/// Reads 8 bytes of the host, adds one to the first, and writes them back 64 bytes further; keeps what has ended.
+/// An engine that reads 8 bytes of the host, adds one to the first, and writes them back 64 bytes further. It
+/// records completions.
 #[derive(Default)]
 struct Copier {
     host: u64,
@@ -73,7 +74,7 @@ fn bytes_move_when_the_world_says_so_and_the_engine_is_told() {
     let read = card.poll_dma().unwrap();
     assert_eq!((read.direction, read.host, read.memory, read.length), (DmaDirection::Read, 4, 16, 8));
     assert_eq!(card.poll_dma(), None);
-    // The READ returns what the host wrote meanwhile.
+    // The READ returns bytes that the host wrote meanwhile.
     card.region_memory().image_mut(Target::Host)[4] = 40;
     card.complete_dma(NOW, &read);
     assert_eq!(card.engine(0).1.image()[16..24], [41, 5, 6, 7, 8, 9, 10, 11]);

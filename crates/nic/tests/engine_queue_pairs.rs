@@ -1,5 +1,5 @@
-//! Two soft NICs whose engines own queue pairs: peers reach memory, permission is granted and revoked, and connections
-//! are replaced.
+//! Two soft NICs whose engines own queue pairs: peers access memory, permissions are granted and revoked, and
+//! connections are replaced.
 
 use std::cell::RefCell;
 use std::net::Ipv4Addr;
@@ -18,13 +18,13 @@ use weft_wire::ethernet::MacAddress;
 
 const NOW: Instant = Instant::ZERO;
 const MEMORY_BYTES: usize = 4_096;
-/// Address of the part of an engine's memory in which a peer's write calls the engine.
+/// Address of the part of an engine's memory where a peer's WRITE calls the engine.
 const CALLING: u64 = 2_048;
-/// PSNs of the first connection and from each one to the next.
+/// First PSN of the first connection; also the difference between successive connections.
 const PSN: u32 = 100;
 const GENERATION: u32 = 1 << 20;
 
-/// An action that a test gives an engine for its next call.
+/// What a test tells an engine to do at its next call.
 enum Act {
     Post(QueuePairNumber, WorkRequest),
     Access(QueuePairNumber, AccessFlags),
@@ -32,12 +32,12 @@ enum Act {
     Store(usize, Vec<u8>),
 }
 
-/// An engine that does what a test asks, and records its events.
+/// An engine that does what a test tells it, and records its events.
 #[derive(Default)]
 struct Puppet {
     acts: Rc<RefCell<Vec<Act>>>,
     heard: Rc<RefCell<Vec<String>>>,
-    /// Connects this queue pair with this PSN when a post of it fails.
+    /// If a post on this queue pair fails, the engine connects it again, with this PSN.
     reconnects: Rc<RefCell<Option<(QueuePairNumber, u32)>>>,
 }
 
@@ -81,14 +81,14 @@ impl Engine for Puppet {
     }
 }
 
-/// A NIC with a connected queue pair, whose engine's memory is a plain region and an RPC region.
+/// A NIC with a connected queue pair. Its engine's memory consists of a plain region and an RPC region.
 struct Node {
     nic: SoftNic<Puppet>,
     acts: Rc<RefCell<Vec<Act>>>,
     heard: Rc<RefCell<Vec<String>>>,
     reconnects: Rc<RefCell<Option<(QueuePairNumber, u32)>>>,
     queue_pair: QueuePairNumber,
-    /// A queue pair that stays with the host.
+    /// A queue pair that belongs to the host.
     of_host: QueuePairNumber,
     plain: RegionKeys,
     calling: RegionKeys,
@@ -155,7 +155,7 @@ impl Node {
     }
 }
 
-/// Two nodes, connected at both ends, with the permission to READ alone.
+/// Two nodes that are connected in both directions; the peer may only READ.
 fn pair() -> [Node; 2] {
     let mut nodes = [Node::new(0), Node::new(1)];
     let numbers = [0, 1].map(|node: usize| nodes[node].queue_pair);
@@ -174,7 +174,7 @@ fn pair() -> [Node; 2] {
     nodes
 }
 
-/// Carries frames between the two until both are silent, and returns those of node 0.
+/// Delivers frames between the two nodes until neither sends any, and returns those of node 0.
 fn settle(nodes: &mut [Node; 2]) -> Vec<Vec<u8>> {
     let mut sent = Vec::new();
     loop {
@@ -203,7 +203,7 @@ fn allow(nodes: &mut [Node; 2], access: AccessFlags) {
 
 const READ_AND_WRITE: AccessFlags = AccessFlags::REMOTE_READ.with(AccessFlags::REMOTE_WRITE);
 
-/// Node 0 stores `bytes` in its memory and writes them to the same place of node 1's.
+/// Node 0 stores `bytes` in its memory and WRITEs them to the same address of node 1's.
 fn write(nodes: &mut [Node; 2], tag: u64, at: u64, bytes: &[u8], immediate: Option<u32>) {
     let keys = |node: &Node| if at < CALLING { node.plain } else { node.calling };
     let remote = RemoteAddress { address: engine_address(0, at), rkey: keys(&nodes[1]).rkey };
@@ -272,7 +272,7 @@ fn a_write_without_permission_is_refused_and_lands_nowhere() {
 fn permission_that_is_taken_away_is_gone_at_the_next_packet() {
     let mut nodes = pair();
     allow(&mut nodes, READ_AND_WRITE);
-    // The first of three packets lands, the others do not.
+    // The first of three packets is stored, the others are not.
     write(&mut nodes, 1, 0, &[7; 2_048], None);
     let mut frame = Vec::new();
     assert!(nodes[0].nic.poll_frame(NOW, &mut frame));
@@ -290,7 +290,7 @@ fn both_ends_connect_again_after_an_error() {
     write(&mut nodes, 1, 64, b"early", None);
     settle(&mut nodes);
     assert_eq!(nodes[0].heard(), ["done 1 IBV_WC_REM_INV_REQ_ERR"]);
-    // Opening a queue pair that is in ERROR opens nothing.
+    // Granting permissions on a queue pair in the state ERROR has no effect.
     allow(&mut nodes, READ_AND_WRITE);
     assert_eq!(nodes[1].count("queue_pair_effects_refused"), 1);
 
@@ -331,7 +331,7 @@ fn packets_of_an_earlier_connection_change_nothing() {
     write(&mut nodes, 2, 64, b"new", None);
     settle(&mut nodes);
     assert_eq!(&nodes[1].image()[64..67], b"new");
-    // The packets of the first connection, held up until now.
+    // The packets of the first connection, delayed until now.
     for frame in &old {
         nodes[1].nic.receive_frame(NOW, frame);
     }
@@ -352,7 +352,8 @@ fn nothing_of_an_earlier_connection_completes_after_the_next_began() {
         write(&mut nodes, tag, 64 * tag, b"early", None);
     }
     settle(&mut nodes);
-    // The first is refused, and the engine connects again at once: it does not hear of those that were flushed.
+    // The first post is refused, and the engine connects again at once. It gets no events for the flushed
+    // posts.
     assert_eq!(nodes[0].heard(), ["done 1 IBV_WC_REM_INV_REQ_ERR"]);
     let numbers = [0, 1].map(|node: usize| nodes[node].queue_pair);
     assert_eq!(nodes[0].state(numbers[0]), QueuePairState::ReadyToSend);

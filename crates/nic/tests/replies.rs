@@ -1,5 +1,5 @@
-//! Replies over queue pairs that are reset or destroyed while replies are due: buffers return to the pool, and no
-//! caller receives another caller's reply.
+//! Replies over queue pairs that are reset or destroyed while replies are outstanding: the buffers are freed,
+//! and no caller receives another caller's reply.
 
 use std::net::Ipv4Addr;
 
@@ -14,16 +14,16 @@ use weft_waist::{Caller, Engine, EngineStatus, Event, Io, Memory, NODES_MAX};
 use weft_wire::ethernet::MacAddress;
 
 const NOW: Instant = Instant::ZERO;
-/// More answers than a card has buffers.
+/// More replies than a card has buffers.
 const ROUNDS: u32 = 700;
-/// Calls of the engine: reply at once, defer the reply, send the deferred reply.
+/// Kinds of calls: reply at once, defer the reply, send the deferred reply.
 const ANSWER: u32 = 1;
 const OWE: u32 = 2;
 const PAY: u8 = 3;
 /// Address of the client's receive buffer.
 const INBOX: u64 = 1_024;
 
-/// An engine that answers at once, or later.
+/// An engine that replies at once, or later.
 #[derive(Default)]
 struct Debtor {
     owed: Vec<Caller>,
@@ -99,7 +99,7 @@ impl Pair {
         pair
     }
 
-    /// Takes both ends from RESET to RTS.
+    /// Takes the queue pairs of both ends from RESET to RTS.
     fn connect(&mut self) {
         for node in 0..2 {
             let receive = ReadyToReceive {
@@ -115,7 +115,7 @@ impl Pair {
         }
     }
 
-    /// Resets both ends and connects them again.
+    /// Resets the queue pairs of both ends and connects them again.
     fn reset(&mut self) {
         for (nic, number) in self.nics.iter_mut().zip(self.numbers) {
             nic.modify_queue_pair(number, Modify::Reset).unwrap();
@@ -123,7 +123,7 @@ impl Pair {
         self.connect();
     }
 
-    /// The same with other queue pairs.
+    /// Replaces the queue pairs of both ends by new ones.
     fn replace(&mut self) {
         for (nic, number) in self.nics.iter_mut().zip(&mut self.numbers) {
             nic.destroy_queue_pair(*number).unwrap();
@@ -132,7 +132,7 @@ impl Pair {
         self.connect();
     }
 
-    /// The client calls; what the server says to it stays where it is.
+    /// The client calls; frames of the server are not delivered yet.
     fn call(&mut self, kind: u32) {
         let receive = ReceiveRequest {
             id: 1,
@@ -148,12 +148,12 @@ impl Pair {
         self.carry(0);
     }
 
-    /// The server's engine answers what it owes.
+    /// The server's engine sends its deferred replies.
     fn pay(&mut self) {
         self.nics[1].submit(NOW, HostCommand::Call { engine: 0, token: 1, kind: PAY, payload: &[] });
     }
 
-    /// Carries what one has to say to the other.
+    /// Delivers the frames of node `from` to the other node.
     fn carry(&mut self, from: usize) {
         let mut frame = Vec::new();
         while self.nics[from].poll_frame(NOW, &mut frame) {
@@ -162,7 +162,7 @@ impl Pair {
         }
     }
 
-    /// The word and the content of the answer that the client gets, if it gets one.
+    /// The first word and the content of the reply that the client gets, if any.
     fn answer(&mut self) -> Option<(u8, Vec<u8>)> {
         (0..4).for_each(|turn| self.carry(1 - turn % 2));
         let mut received = None;
@@ -183,7 +183,7 @@ impl Pair {
     }
 }
 
-/// Answers that were never acknowledged, again and again.
+/// Each round ends with a reply that was never acknowledged.
 fn lives(mut end: impl FnMut(&mut Pair)) {
     let mut pair = Pair::new();
     for _ in 0..ROUNDS {
@@ -210,7 +210,7 @@ fn buffers_of_answers_that_are_on_their_way_stay_lent() {
     let mut pair = Pair::new();
     for round in 0..64 {
         pair.call(ANSWER);
-        // Every other one arrives, after the next call.
+        // Every second reply arrives, after the next call.
         if round % 2 == 1 {
             assert_eq!(pair.answer(), Some((ANSWER as u8, b"soon".to_vec())));
         }

@@ -1,4 +1,4 @@
-//! Services on a soft card's path into memory, on a network that loses, doubles and reorders packets.
+//! Services that process payload on a soft card, on a network that loses, duplicates and reorders packets.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
@@ -18,7 +18,7 @@ use weft_verbs::{
 const BYTES: usize = 1 << 20;
 const ADDRESSES: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2)];
 
-/// What the network does to packets, in hundredths of them.
+/// Probabilities of network faults, in hundredths of all packets.
 #[derive(Clone, Copy, Default)]
 struct Faults {
     lost: u64,
@@ -73,7 +73,7 @@ impl Pair {
         self.chance.next_u64() % 100 < hundredths
     }
 
-    /// Posts on a queue pair of the first card, from its memory at the same address.
+    /// Posts an operation on a queue pair of the first card, with local memory at the same address.
     fn post(&mut self, queue_pair: usize, operation: Operation, address: u64, length: usize) {
         let local = LocalBuffer { address, length: length as u32, lkey: self.keys[0].lkey };
         let command =
@@ -86,7 +86,7 @@ impl Pair {
         self.post(queue_pair, Operation::Write { remote, immediate: None }, from, length);
     }
 
-    /// Lets the cards go on until so many requests of the first have completed.
+    /// Runs until `requests` requests of the first card have completed.
     fn complete(&mut self, requests: usize) {
         let mut completed = 0;
         let mut under_way: VecDeque<(usize, Vec<u8>)> = VecDeque::new();
@@ -128,7 +128,7 @@ impl Pair {
     }
 }
 
-/// Raw rows of Criteo's shape.
+/// Raw rows of the shape of Criteo's data set.
 fn rows(bytes: usize, seed: u64) -> Vec<u8> {
     let mut rows = vec![0; bytes];
     Xoshiro256PlusPlus::seed_from_u64(seed).fill_bytes(&mut rows);
@@ -137,8 +137,8 @@ fn rows(bytes: usize, seed: u64) -> Vec<u8> {
 
 const PREPROCESS: Setting = Setting { map: MapKind::Preprocess, tap: TapKind::Count, value: 0 };
 
-/// WRITEs of whole rows on two queue pairs, one of which has the pipeline; returns the second card's memory and what
-/// its tap has counted.
+/// WRITEs whole rows on two queue pairs, one of which has the pipeline. Returns the second card's memory, and
+/// the reading of its tap.
 fn run(setting: Setting, reorder_packets: usize, faults: Faults, seed: u64) -> (Vec<u8>, u64) {
     let mut pair = Pair::new(2, reorder_packets, faults, seed);
     pair.cards[1].load_pipeline(Pipeline::preset("criteo").unwrap());
@@ -156,7 +156,7 @@ fn run(setting: Setting, reorder_packets: usize, faults: Faults, seed: u64) -> (
 
 const HALF: usize = BYTES / 2;
 const STRIDE: usize = 65_536;
-/// No path MTU is a multiple of a row: rows straddle packets.
+/// No path MTU is a multiple of a row's length, so rows cross packets.
 const LENGTHS: [usize; 6] = [160, 160 * 7, 160 * 100, 160 * 409, 4, 160 * 33 + 3];
 
 #[test]
@@ -210,7 +210,7 @@ fn a_send_is_a_message_too() {
 }
 
 impl Pair {
-    /// Loads BALBOA's pipeline at the second card, for the first queue pair.
+    /// Loads BALBOA's pipeline on the second card, for the first queue pair.
     fn load(&mut self) -> u64 {
         let value = self.cards[1].load_pipeline(Pipeline::preset("balboa").unwrap());
         self.cards[1].serve(self.numbers[0][1], Setting { value, ..PREPROCESS });
@@ -218,7 +218,7 @@ impl Pair {
     }
 }
 
-/// A queue pair that takes the place of another does not take its service.
+/// A new queue pair does not inherit the service of the queue pair that it replaces.
 #[test]
 fn a_service_ends_with_its_queue_pair() {
     let mut pair = Pair::new(1, 0, NONE, 1);

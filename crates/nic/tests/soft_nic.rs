@@ -1,4 +1,5 @@
-//! Two soft NICs on a cable: what they answer themselves, what reaches engines, and what reaches hosts.
+//! Two soft NICs on a cable: frames that they answer themselves, messages that reach engines, and frames that
+//! reach hosts.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
@@ -20,7 +21,7 @@ use weft_wire::frame::{Endpoint, Flow, Frame, emit_arp_frame, emit_udp_frame};
 
 const NOW: Instant = Instant::ZERO;
 
-/// An engine that remembers what it was told, answers calls with their own content, and greets its peer for each
+/// An engine that records events, answers calls with their own content, and sends its peer a message for each
 /// call.
 #[derive(Default)]
 struct Parrot {
@@ -110,7 +111,7 @@ fn frames(nic: &mut SoftNic<Parrot>) -> Vec<Vec<u8>> {
     all
 }
 
-/// Carries frames between the two NICs until both are silent. Returns frames for a third station.
+/// Delivers frames between the two NICs until neither sends any. Returns frames for a third host.
 fn settle(nics: &mut [SoftNic<Parrot>; 2]) -> Vec<Vec<u8>> {
     let mut others = Vec::new();
     loop {
@@ -130,7 +131,7 @@ fn settle(nics: &mut [SoftNic<Parrot>; 2]) -> Vec<Vec<u8>> {
     }
 }
 
-/// A client that is neither of the two.
+/// A client on a third host.
 const CLIENT: u8 = 8;
 
 fn from_client(port: u16, payload: &[u8]) -> Vec<u8> {
@@ -191,7 +192,7 @@ fn packets_wait_in_order_while_their_neighbour_is_asked_for() {
     nics[0].add_neighbour(address(CLIENT), hardware(CLIENT));
     for text in ["one", "two"] {
         nics[0].receive_frame(NOW, &from_client(datagram::UDP_PORT, &calls(&[text])));
-        // The question of the first packet leaves; the second packet waits for the same answer.
+        // The first packet causes an ARP request; the second packet waits for the same reply.
         for frame in frames(&mut nics[0]).iter().filter(|frame| frame[..6] == [0xff; 6]) {
             nics[1].receive_frame(NOW, frame);
         }
@@ -338,7 +339,7 @@ fn a_host_serves_the_clients_of_its_engine() {
     assert_eq!(counter(&nic, "responses_too_large"), 1);
 }
 
-/// Connects a queue pair of each NIC to the other's.
+/// Connects a queue pair of each NIC to that of the other.
 fn connect(nics: &mut [SoftNic<Parrot>; 2]) -> [QueuePairNumber; 2] {
     let numbers = [0, 1].map(|node: usize| {
         nics[node].add_neighbour(address(1 - node as u8), hardware(1 - node as u8));
@@ -420,7 +421,7 @@ fn a_post_that_is_refused_completes_in_error() {
     assert_eq!((completion.id, completion.status), (3, CompletionStatus::LocalQueuePairOperationError));
 }
 
-/// The number of the first queue pair of every NIC, as a fresh transport gives it.
+/// The number of a new NIC's first queue pair.
 fn first_queue_pair() -> QueuePairNumber {
     nic(0).card_mut().transport().create_queue_pair(QueuePairAttributes::default()).unwrap()
 }

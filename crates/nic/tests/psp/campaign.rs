@@ -1,4 +1,5 @@
-//! An adversary who sees, keeps, changes, doubles and forges frames by the million, beside traffic that must go on.
+//! An adversary who records, replays, changes and forges millions of frames, while regular traffic must
+//! continue.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
@@ -11,12 +12,12 @@ use weft_wire::roce::{Opcode, Reth};
 
 use crate::pair::{NOW, PSN, Pair, address, hardware, spi};
 
-/// Where what is authenticated begins: the PSP header.
+/// Offset of the PSP header, where the authenticated part of a frame begins.
 const PSP_AT: usize = 42;
-/// Frames that the adversary keeps.
+/// The most frames that the adversary keeps.
 const KEPT: usize = 512;
 
-/// What the adversary has tried, by kind.
+/// Number of attempts of the adversary, by kind.
 #[derive(Debug, Default)]
 struct Tried {
     replays: u64,
@@ -42,9 +43,9 @@ impl Tried {
 
 struct Adversary {
     chance: Xoshiro256PlusPlus,
-    /// Seals with keys of its own, under SPIs that the cards know.
+    /// Encrypts with the adversary's own keys, under SPIs that the cards know.
     own: [Psp; 2],
-    /// Frames that were delivered, and to which card.
+    /// Frames that were delivered, each with its receiver.
     kept: Vec<(usize, Vec<u8>)>,
     tried: Tried,
 }
@@ -54,7 +55,7 @@ impl Adversary {
         (self.chance.next_u64() % bound as u64) as usize
     }
 
-    /// Makes a frame out of the kept ones and of `coming`, which is on its way to card `to` and comes behind it.
+    /// Forges a frame from recorded ones, or from `coming`, which is about to be delivered to card `to`.
     fn frame(&mut self, pair: &Pair, to: usize, coming: &[u8]) -> (usize, Vec<u8>) {
         let at = self.below(self.kept.len());
         let (kept_to, kept) = self.kept[at].clone();
@@ -63,7 +64,8 @@ impl Adversary {
                 self.tried.replays += 1;
                 (kept_to, kept)
             }
-            // Of what is to come, only what is authenticated: a frame with another hop count is the same frame.
+            // In the frame that is about to be delivered, only authenticated bytes are changed: with another
+            // hop count it would still be valid.
             1 => {
                 self.tried.flips += 1;
                 let mut frame = coming.to_vec();
@@ -85,7 +87,7 @@ impl Adversary {
                 let length = self.below(coming.len());
                 (to, coming[..length].to_vec())
             }
-            // The head of one frame before the content of another.
+            // The headers of one frame with the content of another.
             4 => {
                 self.tried.splices += 1;
                 let mut frame = coming.to_vec();
@@ -102,12 +104,12 @@ impl Adversary {
                 self.tried.forgeries += 1;
                 let mut frame = self.plain(pair, to);
                 self.own[to].seal(&mut frame).expect("the adversary has a key");
-                // The counter is outside what a key decides.
+                // A forged counter, which does not depend on any key.
                 let counter = self.chance.next_u64() >> self.below(64);
                 frame[PSP_AT + 8..PSP_AT + 16].copy_from_slice(&counter.to_be_bytes());
                 (to, frame)
             }
-            // Back to who has sent it, with the addresses turned.
+            // The frame is sent back to its sender, with the addresses exchanged.
             _ => {
                 self.tried.reflections += 1;
                 let mut frame = coming.to_vec();
@@ -121,7 +123,7 @@ impl Adversary {
         }
     }
 
-    /// A frame in plaintext that a card without PSP would take.
+    /// A frame in plaintext that a card without PSP would accept.
     fn plain(&mut self, pair: &Pair, to: usize) -> Vec<u8> {
         if self.below(2) == 0 {
             let reth = Reth { address: 64, rkey: pair.keys[to].rkey, length: 8 };
@@ -140,10 +142,10 @@ impl Adversary {
     }
 }
 
-/// Tries so many frames on two cards that exchange WRITEs and messages of engines.
+/// Makes `attempts` attempts on two cards that exchange WRITEs and messages of engines.
 ///
 /// # Errors
-/// What reached a transport or an engine, or did not although it should.
+/// A frame that reached a transport or an engine and must not, or the other way round.
 fn run(seed: u64, attempts: u64, psp: fn() -> Psp) -> Result<Tried, String> {
     let mut pair = Pair::new(Some(psp));
     let own = [0, 1].map(|to| {
@@ -201,7 +203,7 @@ fn run(seed: u64, attempts: u64, psp: fn() -> Psp) -> Result<Tried, String> {
         if pair.memory(1, 256) != expected.to_le_bytes() || pair.completions[0].len() as u64 != expected {
             return Err(format!("WRITE {expected} was not carried out"));
         }
-        // Nobody posts to the other side's memory but the first card.
+        // Only the first card WRITEs, and not to these addresses.
         if pair.memory(1, 64) != [0; 8] || pair.memory(0, 64) != [0; 8] {
             return Err("the adversary has written memory".to_owned());
         }
@@ -216,7 +218,7 @@ fn nothing_of_an_adversary_reaches_transport_or_engine() {
     assert!(tried.downgrades.min(tried.forgeries).min(tried.reflections) > 1_000, "{tried:?}");
 }
 
-/// A million frames.
+/// A million attempts.
 #[test]
 #[ignore = "takes half a minute in a release build"]
 fn nothing_of_a_patient_adversary_reaches_transport_or_engine() {

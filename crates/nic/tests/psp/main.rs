@@ -1,4 +1,4 @@
-//! PSP on the path of a card: what an adversary on the network can do without it, and that it can do none of it with
+//! PSP on a card's data path: attacks of an adversary on the network that succeed without PSP, and fail with
 //! it.
 
 mod campaign;
@@ -12,14 +12,14 @@ use weft_wire::roce::{Aeth, AtomicEth, NakCode, Opcode, Reth, Syndrome};
 use pair::{NOW, PSN, Pair, address, spi};
 use weft_nic::{HostCommand, Nic};
 
-/// What the adversary writes.
+/// The bytes that the adversary writes.
 const FORGED: [u8; 8] = *b"ReDMArk!";
 
-/// An injection: its name, and what it does. It says whether it had its effect.
+/// An attack: its name, and a function that returns whether it succeeded.
 type Attack = (&'static str, fn(&mut Pair, &dyn Fn(&mut Pair, usize, Vec<u8>)) -> bool);
 
-/// The injections of an adversary on the network (Rothenberger et al., ReDMArk, USENIX Security 2021), who knows
-/// addresses, queue pairs, PSNs and region keys: nothing of these is secret in RoCE.
+/// Attacks of an adversary on the network (Rothenberger et al., ReDMArk, USENIX Security 2021) who knows
+/// addresses, queue pairs, PSNs and region keys: none of these is secret in RoCE.
 const ATTACKS: [Attack; 9] = [
     ("writes the responder's memory", |pair, inject| {
         let reth = Reth { address: 64, rkey: pair.keys[1].rkey, length: 8 };
@@ -100,12 +100,12 @@ const ATTACKS: [Attack; 9] = [
     }),
 ];
 
-/// As it is.
+/// Injects the frame unchanged.
 fn plain(pair: &mut Pair, to: usize, frame: Vec<u8>) {
     pair.nics[to].receive_frame(NOW, &frame);
 }
 
-/// Sealed with a key of the adversary's own, under the SPI that the receiver knows.
+/// Injects the frame encrypted with the adversary's own key, under the SPI that the receiver knows.
 fn sealed_by_another(pair: &mut Pair, to: usize, mut frame: Vec<u8>) {
     let mut psp = Psp::new(PspConfig::default());
     psp.install_sender(address(to), spi(1 - to), &Key::Aes256([9; 32])).unwrap();
@@ -146,7 +146,7 @@ fn a_repetition_is_dropped_and_what_the_transport_sends_again_is_not() {
     let frames = pair.settle();
     assert_eq!(pair.completions[0].len(), 1);
     assert_ne!(frames[0].1, lost[0], "a frame that is sent again is sealed anew");
-    // The one that seemed lost was late: it is new to the window, and a duplicate to the transport.
+    // The frame that seemed lost was late. It is new to the replay window, and a duplicate to the transport.
     let before = pair.reached(1);
     plain(&mut pair, 1, lost[0].clone());
     assert_eq!(pair.reached(1), before + 1);

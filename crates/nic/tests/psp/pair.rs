@@ -1,4 +1,4 @@
-//! Two cards on a cable, with a queue pair and an engine each, in plaintext or under PSP.
+//! Two cards on a cable, each with a queue pair and an engine, in plaintext or with PSP.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
@@ -22,7 +22,7 @@ pub const PSN: u32 = 100;
 /// Bytes of the region of each card.
 pub const REGION_BYTES: u64 = 4_096;
 
-/// An engine that passes its host's call on to the node that the call's kind names.
+/// An engine that forwards its host's call to the node whose number is the call's kind.
 pub struct Speaker;
 
 impl Engine for Speaker {
@@ -52,23 +52,23 @@ pub fn address(node: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 0, 0, 1 + node as u8)
 }
 
-/// The SPI of what node `from` sends.
+/// The SPI of frames that node `from` sends.
 pub const fn spi(from: usize) -> u32 {
     0x100 + from as u32
 }
 
-/// The two cards, and what goes over the cable.
+/// The two cards and the cable.
 pub struct Pair {
     pub nics: [SoftNic<Speaker>; 2],
     pub numbers: [QueuePairNumber; 2],
     pub keys: [RegionKeys; 2],
     pub completions: [Vec<Completion>; 2],
-    /// WRITEs of the first card so far.
+    /// Number of WRITEs of the first card so far.
     pub writes: u32,
 }
 
 impl Pair {
-    /// In plaintext, or with these at both ends.
+    /// Two cards in plaintext, or with PSP at both ends.
     pub fn new(psp: Option<fn() -> Psp>) -> Self {
         let peers = std::array::from_fn(|node| {
             (node < 2).then(|| SocketAddrV4::new(address(node), datagram::UDP_PORT))
@@ -139,7 +139,7 @@ impl Pair {
         all
     }
 
-    /// Carries frames until both are silent, and returns them with their senders.
+    /// Delivers frames until neither card sends any, and returns them with their senders.
     pub fn settle(&mut self) -> Vec<(usize, Vec<u8>)> {
         let mut all = Vec::new();
         loop {
@@ -156,7 +156,7 @@ impl Pair {
         }
     }
 
-    /// A request of the first card about 8 bytes at `at` of both regions.
+    /// The first card posts an operation on the 8 bytes at `at` of both regions.
     pub fn post(&mut self, id: u64, at: u64, operation: impl FnOnce(RemoteAddress) -> Operation) {
         let remote = RemoteAddress { address: at, rkey: self.keys[1].rkey };
         let local = LocalBuffer { address: at, length: 8, lkey: self.keys[0].lkey };
@@ -164,7 +164,7 @@ impl Pair {
         self.nics[0].submit(NOW, HostCommand::PostSend(self.numbers[0], request));
     }
 
-    /// The first card writes its `at` to the second's.
+    /// The first card WRITEs its 8 bytes at `at` to the second card.
     pub fn post_write(&mut self, at: u64) {
         self.writes += 1;
         self.post(self.writes.into(), at, |remote| Operation::Write { remote, immediate: None });
@@ -187,7 +187,7 @@ impl Pair {
         self.nics[node].counters().iter().find(|(counter, _)| *counter == name).expect("it exists").1
     }
 
-    /// What of a card's transport and engines has seen a packet, in whatever way.
+    /// Number of packets that have reached a card's transport or engines, valid or not.
     pub fn reached(&self, node: usize) -> u64 {
         ["roce_received", "roce_malformed", "icrc_errors", "datagrams_received", "datagrams_malformed"]
             .map(|name| self.count(node, name))
@@ -195,13 +195,13 @@ impl Pair {
             .sum()
     }
 
-    /// A frame to card `to` that says it comes from the other one, as an adversary writes it who knows queue pair, PSN
-    /// and keys.
+    /// A forged frame to card `to` that seems to come from the other card. The adversary knows queue pair,
+    /// PSN and keys.
     pub fn forge(&self, to: usize, opcode: Opcode, psn: u32, fill: impl FnOnce(&mut Packet<'_>)) -> Vec<u8> {
         self.forge_with(to, opcode, psn, &[], fill)
     }
 
-    /// The same with a payload.
+    /// A forged frame with a payload.
     pub fn forge_with(
         &self,
         to: usize,
