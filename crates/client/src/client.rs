@@ -19,10 +19,10 @@ use crate::identity::new_identity;
 use crate::requests::{AnyQueue, Inbox, RequestQueue};
 use crate::{Cluster, EngineDescription, Error, OpenError};
 
-/// Time until an unanswered request is repeated.
+/// Time after which an unanswered request is sent again.
 const REPEAT: Duration = Duration::from_ms(50);
 
-/// The ways to the engines, by slot.
+/// The request queues of the engines, by slot.
 enum Way {
     KeyValue(usize, Arc<Inbox<KvMachine>>),
     Transactions(Arc<Inbox<TransactionMachine>>),
@@ -32,15 +32,15 @@ enum Way {
     Lock(Arc<Inbox<LockMachine>>),
 }
 
-/// What a client is made of. The thread lives as long as a client or a handle.
+/// The shared state of a client. The thread ends when the last client or handle is dropped.
 struct Inner {
     ways: Vec<Way>,
     nodes: usize,
     driver: Arc<Driver>,
 }
 
-/// A client of a cluster: one port and one thread, however many engines, handles, threads and tasks use it. Cloning
-/// it is cheap. It closes when the last handle is dropped.
+/// A client of a cluster: one port and one thread, for any number of engines, handles, threads and tasks. Cloning
+/// it is cheap. It closes when the last clone or handle is dropped.
 #[derive(Clone)]
 pub struct Client(Arc<Inner>);
 
@@ -51,10 +51,10 @@ impl std::fmt::Debug for Client {
 }
 
 impl Client {
-    /// Opens a port and starts a thread. No node is asked anything yet.
+    /// Opens a port and starts a thread. Nothing is sent to a node yet.
     ///
     /// # Errors
-    /// The description is wrong, or the system refuses a resource.
+    /// The description of the cluster is invalid, or the system refuses a resource.
     pub fn open(cluster: &Cluster) -> Result<Self, OpenError> {
         cluster.check().map_err(|error| OpenError::Cluster(error.into()))?;
         let mut queues: Vec<Box<dyn AnyQueue>> = Vec::new();
@@ -76,10 +76,10 @@ impl Client {
         })
     }
 
-    /// The key-value store.
+    /// A handle of the key-value store.
     ///
     /// # Errors
-    /// The cluster has none.
+    /// The cluster has no key-value store.
     pub fn kv(&self) -> Result<KeyValue, Error> {
         self.find("key-value store", |way| match way {
             Way::KeyValue(key_bytes, inbox) => {
@@ -89,10 +89,10 @@ impl Client {
         })
     }
 
-    /// Transactions.
+    /// A handle for transactions.
     ///
     /// # Errors
-    /// The cluster runs none.
+    /// The cluster runs no transactions.
     pub fn transactions(&self) -> Result<Transactions, Error> {
         self.find("transactions", |way| match way {
             Way::Transactions(inbox) => Some(Transactions { handle: Handle::new(inbox, &self.0.driver) }),
@@ -100,10 +100,10 @@ impl Client {
         })
     }
 
-    /// The object of this name.
+    /// A handle of the object of this name.
     ///
     /// # Errors
-    /// The cluster has none.
+    /// The cluster has no such object.
     pub fn object(&self, name: &str) -> Result<Object, Error> {
         self.find(&format!("object `{name}`"), |way| match way {
             Way::Object(known, definition, inbox) if known == name => Some(Object {
@@ -116,10 +116,10 @@ impl Client {
         })
     }
 
-    /// The log of this name.
+    /// A handle of the log of this name.
     ///
     /// # Errors
-    /// The cluster has none.
+    /// The cluster has no such log.
     pub fn log(&self, name: &str) -> Result<Log, Error> {
         self.find(&format!("log `{name}`"), |way| match way {
             Way::Log(known, inbox) if known == name => {
@@ -129,10 +129,10 @@ impl Client {
         })
     }
 
-    /// The rounds.
+    /// A handle of the rounds.
     ///
     /// # Errors
-    /// The cluster has none.
+    /// The cluster has no rounds.
     pub fn rounds(&self) -> Result<Rounds, Error> {
         self.find("rounds", |way| match way {
             Way::Rounds(inbox) => Some(Rounds { handle: Handle::new(inbox, &self.0.driver) }),
@@ -140,10 +140,10 @@ impl Client {
         })
     }
 
-    /// The locks.
+    /// A handle of the locks.
     ///
     /// # Errors
-    /// The cluster has none.
+    /// The cluster has no locks.
     pub fn lock(&self) -> Result<Locks, Error> {
         self.find("locks", |way| match way {
             Way::Lock(inbox) => Some(Locks { handle: Handle::new(inbox, &self.0.driver) }),
@@ -165,7 +165,7 @@ impl Way {
     }
 }
 
-/// The machine of an engine, and the way to it.
+/// Makes the client half of an engine with its request queue, and the inbox of that queue.
 fn queue(cluster: &Cluster, engine: &EngineDescription) -> Result<(Box<dyn AnyQueue>, Way), OpenError> {
     let (nodes, first, give_up) = (cluster.nodes.len(), cluster.first, cluster.give_up);
     let room = cluster.datagram_bytes - HEADER_BYTES - TRAILER_BYTES - MESSAGE_HEADER_BYTES;

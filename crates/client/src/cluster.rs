@@ -1,4 +1,4 @@
-//! The cluster that a client talks to.
+//! Description of the cluster for its clients.
 
 use std::net::SocketAddrV4;
 use std::sync::Arc;
@@ -8,12 +8,12 @@ use weft_rdt::{Definition, types};
 use weft_time::Duration;
 use weft_wire::datagram::BYTES_MAX;
 
-/// An engine of the cluster's nodes, as far as its clients must know it.
+/// The properties of an engine that its clients need.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EngineDescription {
     /// The key-value store.
     KeyValue {
-        /// Bytes of a key: all have one length.
+        /// Bytes of a key; all keys have this length.
         key_bytes: usize,
     },
     /// Transactions.
@@ -36,26 +36,25 @@ pub enum EngineDescription {
     Lock,
 }
 
-/// A cluster's addresses and names, and the behaviour of its client.
+/// A cluster's addresses and engines, and the behaviour of its client.
 #[derive(Clone, Debug)]
 pub struct Cluster {
-    /// Addresses at which nodes take datagrams, node 0 first; 1 to 16 of them.
+    /// Addresses at which the nodes receive datagrams, node 0 first; 1 to 16 of them.
     pub nodes: Vec<SocketAddrV4>,
-    /// The longest datagram, in bytes, with the datagram's own header and trailer.
+    /// The longest datagram, in bytes, including its own header and trailer.
     pub datagram_bytes: usize,
-    /// The engines of a node: the index is the slot.
+    /// The engines of a node, indexed by slot.
     pub engines: Vec<EngineDescription>,
-    /// Data types that Weft does not ship, by the names that objects have them by: those that the program of the nodes
-    /// registers.
+    /// Data types that Weft does not ship, with the names under which the nodes' program registers them.
     pub types: Vec<(String, Arc<Definition>)>,
-    /// The node that is asked first where any will do.
+    /// The node to call first if any node will do.
     pub first: usize,
-    /// Time after which a call is given up, from its beginning: more than 0, at most 20 s.
+    /// Time after which an unanswered call ends: more than 0, at most 20 s.
     pub give_up: Duration,
 }
 
 impl Cluster {
-    /// A cluster of these nodes without engines, with datagrams of 1,408 bytes, and calls that are given up after 5 s.
+    /// A cluster of these nodes without engines, with datagrams of 1,408 bytes and a time-out of calls of 5 s.
     pub fn new(nodes: Vec<SocketAddrV4>) -> Self {
         Self {
             nodes,
@@ -67,8 +66,8 @@ impl Cluster {
         }
     }
 
-    /// The same with a data type that Weft does not ship, under the name that the configuration's `[[object]]` gives as
-    /// its `type`. The nodes' program registers it under that name, too.
+    /// Adds a data type that Weft does not ship, under the name that the configuration's `[[object]]` gives as its
+    /// `type`. The nodes' program must register it under the same name.
     #[must_use]
     pub fn with_type(mut self, name: &str, definition: Definition) -> Self {
         self.types.push((name.to_owned(), Arc::new(definition)));
@@ -87,17 +86,17 @@ impl Cluster {
         })
     }
 
-    /// The same with an engine in the next slot.
+    /// Adds an engine in the next slot.
     #[must_use]
     pub fn with(mut self, engine: EngineDescription) -> Self {
         self.engines.push(engine);
         self
     }
 
-    /// Whether a client can be made for it.
+    /// Checks that the description is valid.
     ///
     /// # Errors
-    /// The first thing that is out of range.
+    /// The first value that is out of range.
     pub(crate) fn check(&self) -> Result<(), &'static str> {
         let require = |holds, what| if holds { Ok(()) } else { Err(what) };
         require((1..=weft_waist::NODES_MAX).contains(&self.nodes.len()), "a cluster has 1 to 16 nodes")?;
@@ -141,7 +140,7 @@ impl From<&ClusterConfig> for Cluster {
 }
 
 impl From<&NodeConfig> for Cluster {
-    /// The cluster that a node belongs to.
+    /// The cluster to which a node belongs.
     fn from(config: &NodeConfig) -> Self {
         configured(&config.peers, &config.engines, config.datagram_bytes())
     }

@@ -1,4 +1,4 @@
-//! All queues of a client between its requests and its datagrams: no socket, no clock, no thread.
+//! All request queues of a client, and the datagrams from and to the nodes: no socket, no clock, no thread.
 
 use std::net::SocketAddrV4;
 
@@ -8,10 +8,10 @@ use weft_wire::datagram::Datagram;
 
 use crate::requests::AnyQueue;
 
-/// Routes messages between queues, by slot, and nodes, by address.
+/// Routes messages between the queues, by slot, and the nodes, by address.
 pub(crate) struct Core {
     nodes: Vec<SocketAddrV4>,
-    /// By slot.
+    /// The request queues, by slot.
     queues: Vec<Box<dyn AnyQueue>>,
     egress: Egress,
     payload: Vec<u8>,
@@ -22,12 +22,12 @@ impl Core {
         Self { nodes, queues, egress: Egress::new(datagram_bytes), payload: Vec::new() }
     }
 
-    /// Takes what other threads have left.
+    /// Takes the requests that other threads have enqueued.
     pub fn take(&mut self, now: Instant) {
         self.queues.iter_mut().for_each(|queue| queue.take(now));
     }
 
-    /// Takes a datagram. Datagrams of strangers and foreign formats have no effect.
+    /// Processes a datagram. Datagrams from unknown addresses or in other formats are ignored.
     pub fn receive(&mut self, now: Instant, from: SocketAddrV4, bytes: &[u8]) {
         let Some(node) = self.nodes.iter().position(|node| *node == from) else { return };
         let Ok(datagram) = Datagram::parse(bytes) else { return };
@@ -46,12 +46,12 @@ impl Core {
         self.queues.iter_mut().for_each(|queue| queue.handle_deadline(now));
     }
 
-    /// Nothing is asked any more.
+    /// Ends the sessions of all engines: no more requests will be sent.
     pub fn leave(&mut self) {
         self.queues.iter_mut().for_each(|queue| queue.leave());
     }
 
-    /// The next datagram: appends it to `out` and tells to whom it goes.
+    /// Appends the next datagram to `out` and returns its destination.
     pub fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<SocketAddrV4> {
         for (slot, queue) in self.queues.iter_mut().enumerate() {
             loop {

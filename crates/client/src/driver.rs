@@ -12,10 +12,11 @@ use weft_time::Instant;
 use crate::OpenError;
 use crate::core::Core;
 
-/// Attempts to wake the thread before the next request must notify again.
+/// Attempts to send the datagram that wakes the thread. If all fail, the next request tries again.
 const ATTEMPTS: u32 = 1_000;
 
-/// Wakes the thread when there is a new request: by a datagram to its port, so that it waits for one thing only.
+/// Wakes the client's thread when there is a new request. It sends a datagram to the thread's own port, so that
+/// the thread has to wait only for that port.
 #[derive(Debug)]
 pub(crate) struct Notifier {
     woken: AtomicBool,
@@ -29,12 +30,13 @@ impl Notifier {
         Ok(Self { woken: AtomicBool::new(false), socket })
     }
 
-    /// Once a request was left.
+    /// Called after a request was enqueued: wakes the thread, unless it has been woken since it last took
+    /// requests.
     pub fn notify(&self) {
         if self.woken.swap(true, Ordering::AcqRel) {
             return;
         }
-        // The kernel may be short of memory for a moment.
+        // Sending fails if the kernel is short of memory for a moment.
         for _ in 0..ATTEMPTS {
             if self.socket.send(&[0]).is_ok() {
                 return;
@@ -44,7 +46,7 @@ impl Notifier {
         self.rearm();
     }
 
-    /// Before requests are taken.
+    /// Called before the thread takes requests: from now on a new request has to wake it again.
     fn rearm(&self) {
         self.woken.store(false, Ordering::Release);
     }
@@ -74,14 +76,14 @@ impl Endpoint for Driven {
         self.core.take(now);
         self.bytes.clear();
         while let Some(to) = self.core.poll_transmit(&mut self.bytes) {
-            // Datagrams that a full port refuses are repeated after a while.
+            // If the port is full, the datagram is dropped, and its request is repeated after a time-out.
             ports[0].push(to, &self.bytes);
             self.bytes.clear();
         }
     }
 }
 
-/// The running thread. It ends with this.
+/// The running thread. It ends when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Driver {
     pub notifier: Arc<Notifier>,
@@ -98,12 +100,14 @@ impl Driver {
         let mut driven = Driven { core, notifier: Arc::clone(&notifier), bytes: Vec::new() };
         let stopped = Arc::clone(&stop);
         let thread = thread::Builder::new().name("weft-client".into()).spawn(move || {
-            // If the port fails, all that wait are told that the client is closed: their promises are dropped.
+            // If the port fails, the queues are dropped, and all outstanding calls end with the error that the
+            // client is closed.
             let (mut ports, clock) = ([port], Clock::starting_now());
             if run(&mut driven, &mut ports, clock, IdlePolicy::SLEEP, &stopped).is_ok() {
                 driven.core.leave();
                 driven.transmit(clock.now(), &mut ports);
-                // Who does not hear the goodbye forgets the client when it has been silent for long.
+                // The message that the client leaves may be lost; then the node drops its session after a while of
+                // silence.
                 let _ = ports[0].flush();
             }
         })?;
@@ -114,7 +118,7 @@ impl Driver {
 impl Drop for Driver {
     fn drop(&mut self) {
         self.stop.request();
-        // A task that is woken by an answer may drop the last handle in this very thread.
+        // An answer may wake a task that drops the last handle in this same thread, which cannot wait for itself.
         if let Some(thread) = self.thread.take().filter(|it| it.thread().id() != thread::current().id()) {
             let _ = thread.join();
         }

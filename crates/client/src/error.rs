@@ -1,4 +1,4 @@
-//! Errors of a call: the reason, and what may have happened all the same.
+//! Errors of a call: the reason, and whether the call may have taken effect.
 
 use std::io;
 
@@ -6,48 +6,48 @@ use thiserror::Error;
 use weft_net::BindError;
 use weft_time::Duration;
 
-/// Reason for which no client could be made.
+/// Why a client could not be opened.
 #[derive(Debug, Error)]
 pub enum OpenError {
-    /// The description of the cluster is wrong.
+    /// The description of the cluster is invalid.
     #[error("the description of the cluster: {0}")]
     Cluster(String),
     /// No port could be opened.
     #[error(transparent)]
     Bind(#[from] BindError),
-    /// The system grants no descriptor or thread.
+    /// The system grants no more descriptors or threads.
     #[error("the system has no room for a client: {0}")]
     System(#[from] io::Error),
 }
 
-/// Reason for which a call has no usable answer.
+/// Why a call has no usable answer.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Error {
-    /// The call cannot be made like this. Nothing was sent.
+    /// The call is invalid. Nothing was sent.
     #[error("{0}")]
     Invalid(String),
-    /// The cluster refuses. Nothing has happened.
+    /// The cluster refuses the call. Nothing has happened.
     #[error("refused: {0}")]
     Refused(&'static str),
-    /// No node took the call in time. Nothing has happened.
+    /// No node accepted the call in time. Nothing has happened.
     #[error("no node took the call within {after}, and nothing has happened: see whether the nodes run")]
     NotBegun {
-        /// Time after which it was given up.
+        /// Time after which the call ended.
         after: Duration,
     },
-    /// Whoever was asked does not answer, or does not know. An update has taken effect once or never, or may still do
-    /// so.
+    /// The node that got the call does not answer, or does not know its outcome. An update has taken effect once,
+    /// or never, or may still do so.
     #[error(
         "no answer within {after}, or none that tells; what was to be changed may have been, once: read it before trying again"
     )]
     Unknown {
-        /// Time after which it would have been given up.
+        /// Time-out of the call.
         after: Duration,
     },
-    /// The client was closed or has lost its port. What was called may have happened, once.
+    /// The client was closed or has lost its port. The call may have taken effect, once.
     #[error("the client is closed; what was called may have happened")]
     Closed,
-    /// The entry is not kept any more.
+    /// The log no longer has the entry.
     #[error("entry {index} is not kept any more: begin at a later one")]
     Forgotten {
         /// The index.
@@ -56,7 +56,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether what was to be changed may have been changed, or may still be.
+    /// Whether an update may have taken effect, or may still do so.
     pub const fn may_have_happened(&self) -> bool {
         matches!(self, Self::Unknown { .. } | Self::Closed)
     }

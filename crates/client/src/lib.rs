@@ -25,8 +25,8 @@
 //! # }
 //! ```
 //!
-//! Every call returns a [`Pending`], which is a future of no particular runtime, and blocks a thread with
-//! [`Pending::wait`]:
+//! Every call returns a [`Pending`]. It is a future that works with any runtime, and [`Pending::wait`] blocks a
+//! thread until the answer is there:
 //!
 //! ```no_run
 //! # async fn example(client: weft_client::Client) -> Result<(), weft_client::Error> {
@@ -36,14 +36,14 @@
 //! # }
 //! ```
 //!
-//! **What is promised.** An update takes effect at most once, however often its datagrams are lost or repeated. If it
-//! has an answer it has ended as that says. An [`Error`] says whether it may have happened all the same
-//! ([`Error::may_have_happened`]). A call is given up [`Cluster::give_up`] after it was begun; one that has to wait
-//! in the client, because too many are under way, waits as long at most.
+//! **Guarantees.** An update takes effect at most once, however often its datagrams are lost or repeated. If there
+//! is an answer, it is the outcome. An [`Error`] tells whether the update may have taken effect all the same
+//! ([`Error::may_have_happened`]). A call ends with an error at the latest [`Cluster::give_up`] after it was made,
+//! including the time that it was queued because too many calls were outstanding.
 //!
-//! **How it runs.** A client has one UDP port and one thread, which drives the pure client halves of the engines.
-//! Threads and tasks leave requests in the engines' inboxes and wake it. A runtime of futures is not needed, so none
-//! is chosen.
+//! **Implementation.** A client has one UDP port and one thread, which drives the pure client halves of the
+//! engines. Threads and tasks enqueue requests in the engines' inboxes and wake that thread. The client needs no
+//! runtime of futures.
 
 mod client;
 mod cluster;

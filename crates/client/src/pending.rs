@@ -1,4 +1,4 @@
-//! An answer that is still to come.
+//! The answer to an outstanding call.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -25,18 +25,17 @@ impl<T> Shared<T> {
     }
 }
 
-/// The answer to a call, which is on its way whether anybody waits or not. Wait for it with [`Pending::wait`] in a
-/// thread, or with
-/// `.await` in a task of any runtime. To drop it does not take the call back.
+/// The answer to a call, which is made whether or not the program waits for it. Wait with [`Pending::wait`] in a
+/// thread, or with `.await` in a task of any runtime. Dropping this value does not cancel the call.
 #[derive(Debug)]
 #[must_use = "a call may fail: wait for its answer"]
 pub struct Pending<T>(Arc<Shared<T>>);
 
 impl<T> Pending<T> {
-    /// Blocks this thread until there is an answer.
+    /// Blocks this thread until the answer is there.
     ///
     /// # Errors
-    /// The call failed; the error says what may have happened.
+    /// The call failed; the error tells whether it may have taken effect.
     pub fn wait(self) -> Result<T, Error> {
         let mut state = self.0.lock();
         loop {
@@ -68,7 +67,7 @@ impl<T> Future for Pending<T> {
     }
 }
 
-/// The other end: whoever has it will answer, or drop it, which is an answer too.
+/// The producer's end: its owner either sends the answer or drops it, and then the call ends with an error.
 #[derive(Debug)]
 pub(crate) struct Promise<T>(Option<Arc<Shared<T>>>);
 
@@ -96,7 +95,7 @@ impl<T> Drop for Promise<T> {
     }
 }
 
-/// Both ends of an answer.
+/// Both ends of a new answer.
 pub(crate) fn pending<T>() -> (Promise<T>, Pending<T>) {
     let state = Mutex::new(State { result: None, waker: None });
     let shared = Arc::new(Shared { state, changed: Condvar::new() });

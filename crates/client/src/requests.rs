@@ -1,4 +1,4 @@
-//! Requests to one engine: taken from any thread, with as many outstanding as the engine allows.
+//! The requests to one engine: enqueued by any thread, with as many outstanding as the engine allows.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,23 +7,23 @@ use weft_time::{Duration, Instant};
 
 use crate::Error;
 
-/// A protocol's client half, seen the same for all engines.
+/// The interface to the client half of an engine's protocol, the same for all engines.
 pub(crate) trait ClientHalf: Send {
     type Request: Send;
     type Reply;
 
-    /// The longest message that the request makes, in bytes.
+    /// The length of the longest message for the request, in bytes.
     fn message_bytes(request: &Self::Request) -> usize;
 
-    /// Result of a request that was given up before it was begun.
+    /// The result of a request that reached its time-out before it was started.
     fn not_begun(&self, after: Duration) -> Result<Self::Reply, Error> {
         Err(Error::NotBegun { after })
     }
 
-    /// Begins the request and returns its number; `None` if there is no room.
+    /// Starts the request and returns its number; `None` if too many are outstanding.
     fn start(&mut self, now: Instant, request: &Self::Request) -> Option<u64>;
 
-    /// Takes a message of a node, and returns the request that it ends with its result.
+    /// Processes a message from a node. Returns the request that it completes, with its result.
     fn receive(
         &mut self,
         now: Instant,
@@ -37,25 +37,25 @@ pub(crate) trait ClientHalf: Send {
 
     fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<(usize, u8)>;
 
-    /// Nothing is asked any more: what is to be sent last comes from [`ClientHalf::poll_transmit`].
+    /// Ends the session: [`ClientHalf::poll_transmit`] returns the last messages, and no more requests follow.
     fn leave(&mut self) {}
 }
 
-/// Consumer of a reply.
+/// The callback that receives the result of a request.
 pub(crate) type Deliver<R> = Box<dyn FnOnce(Result<R, Error>) + Send>;
 
 type Queue<M> = VecDeque<(<M as ClientHalf>::Request, Deliver<<M as ClientHalf>::Reply>)>;
 
-/// Queue in which other threads leave requests.
+/// The queue in which other threads enqueue requests.
 pub(crate) struct Inbox<M: ClientHalf> {
-    /// `None` once nobody takes them any more.
+    /// `None` once the client's thread has ended.
     queue: Mutex<Option<Queue<M>>>,
-    /// The most bytes of a message.
+    /// The longest message that fits into a datagram, in bytes.
     room: usize,
 }
 
 impl<M: ClientHalf> Inbox<M> {
-    /// Leaves a request, or says at once that it cannot be made.
+    /// Enqueues a request, or reports at once that it is too long.
     pub fn leave(&self, request: M::Request, deliver: Deliver<M::Reply>) {
         let bytes = M::message_bytes(&request);
         if bytes > self.room {
@@ -78,12 +78,12 @@ struct Waiting<M: ClientHalf> {
     give_up_at: Instant,
 }
 
-/// A machine with the requests of all threads.
+/// The client half of an engine, with the requests of all threads.
 pub(crate) struct RequestQueue<M: ClientHalf> {
     machine: M,
     inbox: Arc<Inbox<M>>,
     give_up: Duration,
-    /// Requests that wait for room, oldest first.
+    /// Requests that wait until fewer are outstanding, oldest first.
     backlog: VecDeque<Waiting<M>>,
     running: Vec<(u64, Deliver<M::Reply>)>,
 }
@@ -121,9 +121,9 @@ impl<M: ClientHalf> Drop for RequestQueue<M> {
     }
 }
 
-/// A queue, whatever its engine is.
+/// A request queue of any engine.
 pub(crate) trait AnyQueue: Send {
-    /// Takes what other threads have left.
+    /// Takes the requests that other threads have enqueued.
     fn take(&mut self, now: Instant);
     fn receive(&mut self, now: Instant, node: usize, message: (u8, &[u8]));
     fn next_deadline(&self) -> Option<Instant>;

@@ -13,13 +13,13 @@ use weft_cluster::{ClusterConfig, Phase, Text};
 use weft_time::Duration;
 use weft_waist::{EngineState, NodeId};
 
-/// Time until an unanswered request is repeated.
+/// Time after which an unanswered request is sent again.
 const AGAIN: std::time::Duration = std::time::Duration::from_millis(100);
 
-/// Report of one node.
+/// Status of one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeOverview {
-    /// The node itself.
+    /// Status of the node itself.
     pub status: NodeStatus,
     /// Its engines, in slot order.
     pub engines: Vec<EngineReport>,
@@ -27,23 +27,23 @@ pub struct NodeOverview {
     pub counters: Vec<(Text, u64)>,
 }
 
-/// Reports of a cluster when its status was asked.
+/// Status of a cluster at the time of the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterStatus {
-    /// The membership service; `None` if it has not answered in time.
+    /// Status of the membership service; `None` if it has not answered in time.
     pub service: Option<ServiceStatus>,
-    /// The nodes, node 0 first; `None` where one has not answered all in time.
+    /// Status of the nodes, node 0 first; `None` for a node that has not answered all requests in time.
     pub nodes: Vec<Option<NodeOverview>>,
 }
 
-/// Whom to ask: a node, or behind the last of them the membership service.
+/// Index of the receiver of a request: a node, or after the last node the membership service.
 type Target = usize;
 
-/// Asks all nodes of a cluster and its membership service how they are, and waits for the answers as long as
-/// `patience`. Nothing that is asked changes anything, and whoever is not there is left out.
+/// Requests the status of all nodes of a cluster and of its membership service, and waits for the answers, for at
+/// most `patience`. The requests change nothing. A node that does not answer is left out.
 ///
 /// # Errors
-/// The system's, if it grants no socket.
+/// The system's error, if it grants no socket.
 pub fn status(config: &ClusterConfig, patience: Duration) -> io::Result<ClusterStatus> {
     let socket = UdpSocket::bind(SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0))?;
     let mut targets: Vec<_> = config.peers.iter().map(|(_, peer)| peer.datagram_address()).collect();
@@ -59,7 +59,7 @@ pub fn status(config: &ClusterConfig, patience: Duration) -> io::Result<ClusterS
         }
         let limit = ask_at.min(end).saturating_duration_since(Instant::now());
         socket.set_read_timeout(Some(limit.max(std::time::Duration::from_millis(1))))?;
-        // A node that is not there makes the kernel report so, and the others are still to come.
+        // The kernel reports an error if a node is not running; the others may still answer.
         if let Ok((length, SocketAddr::V4(from))) = socket.recv_from(&mut bytes) {
             survey.take(&socket, from, &bytes[..length]);
         }
@@ -80,13 +80,13 @@ impl<'a> Survey<'a> {
         let service = targets.len() - 1;
         let part = |target| if target == service { StatusPart::Service } else { StatusPart::Node };
         let wanted = (0..targets.len()).map(|target| (target, part(target))).collect();
-        // Late answers to another one are not taken for answers to this one.
+        // The token makes sure that late answers to another survey are ignored.
         let token = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
         let answers = vec![Vec::new(); targets.len()];
         Self { config, targets, token, wanted, answers }
     }
 
-    /// Asks for a part. A request that cannot be sent is repeated, like a lost one.
+    /// Sends a request for a part of the status. A request that cannot be sent is repeated like a lost one.
     fn ask(&self, socket: &UdpSocket, (target, part): (Target, StatusPart)) {
         let request = StatusRequest { cluster: self.config.name.id(), token: self.token, part };
         let _ = socket.send_to(&request.encode(), self.targets[target]);
@@ -141,7 +141,7 @@ fn overview(answers: &[StatusAnswer]) -> Option<NodeOverview> {
 }
 
 impl ClusterStatus {
-    /// Problems of the cluster, a line each; none if all is well.
+    /// The problems of the cluster, one line each; empty if there are none.
     pub fn problems(&self, config: &ClusterConfig) -> Vec<String> {
         let mut problems = Vec::new();
         match &self.service {

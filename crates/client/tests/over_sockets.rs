@@ -1,5 +1,5 @@
-//! A client over real sockets, and a node with the engines themselves in its slots, which loses and repeats datagrams
-//! both ways.
+//! A client over real sockets, and a node made of the bare engines, which loses and duplicates datagrams in both
+//! directions.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -24,7 +24,7 @@ use weft_wire::datagram::Datagram as WeftDatagram;
 
 const SUBSCRIBE: u32 = 1;
 
-/// An engine of a cluster of one node, with its timers.
+/// An engine in a cluster of one node, with its timers.
 struct TestEngine<E> {
     engine: E,
     memory: Memory,
@@ -80,7 +80,7 @@ const LOG: u8 = 0;
 const OBJECT: u8 = 1;
 const ROUNDS: u8 = 2;
 
-/// A node.
+/// The node: its engines, and a counter that decides which datagrams are lost.
 struct Node {
     log: TestEngine<Log>,
     object: TestEngine<Replica>,
@@ -88,12 +88,12 @@ struct Node {
     rounds: TestEngine<Rounds<Ckc>>,
     front: Front<SocketAddrV4>,
     egress: Egress,
-    /// Counts datagrams: of some, nothing comes; others come twice.
+    /// Numbers of datagrams received and sent: some of them are lost, others duplicated.
     arrived: u64,
     left: u64,
 }
 
-/// Number of copies in which the datagram of this number is delivered.
+/// How often the datagram with this number is delivered.
 fn copies(number: u64) -> usize {
     [1, 0, 2, 1, 1, 0, 1][number as usize % 7]
 }
@@ -330,7 +330,7 @@ impl Wake for Unpark {
     }
 }
 
-/// The least of a runtime.
+/// A minimal executor for one future.
 fn block_on<F: Future>(future: F) -> F::Output {
     let mut future = std::pin::pin!(future);
     let waker = Waker::from(Arc::new(Unpark(thread::current())));
@@ -357,7 +357,7 @@ fn answers_are_futures() {
     });
 }
 
-/// Drops what it has when it is woken, and says so.
+/// A waker that drops a client when it is called, and raises a flag.
 struct DropsClient(std::sync::Mutex<Option<Client>>, Stop);
 
 impl Wake for DropsClient {
@@ -385,7 +385,7 @@ fn the_last_handle_may_be_dropped_by_whoever_is_woken() {
 
 #[test]
 fn who_asks_nobody_is_told_what_may_have_happened() {
-    // This port is closed.
+    // Nothing listens on this port.
     let address = {
         let port = UdpPort::bind(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0), &PortOptions::default()).unwrap();
         port.local_address()
@@ -411,7 +411,7 @@ fn who_asks_nobody_is_told_what_may_have_happened() {
         "{error}"
     );
     assert!(matches!(client.kv().unwrap().get(&[0; 7]).wait(), Err(Error::Invalid(_))));
-    // More than may be under way, and closed before any has an answer.
+    // More gets than may be outstanding, and the client is closed before any has an answer.
     let kv = client.kv().unwrap();
     let gets: Vec<_> = (0..40u64).map(|key| kv.get(&key.to_be_bytes())).collect();
     drop((kv, client));

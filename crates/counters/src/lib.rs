@@ -1,4 +1,4 @@
-//! Structs of counters: each is declared once, and its documentation is also the help that metrics show.
+//! Structs of counters. Each counter is declared once; its doc comment is also the help text that metrics show.
 //!
 //! ```
 //! weft_counters::counters! {
@@ -17,7 +17,8 @@
 //! assert_eq!(Counters::HELP[1], ("frames_sent", " Frames sent, those included that were lost later."));
 //! ```
 
-/// Declares a struct of counters with the documentation of each, a list of them by name, and a list of what they count.
+/// Declares a struct of counters with their documentation, a method that lists their values by name, and a
+/// constant with their help texts.
 #[macro_export]
 macro_rules! counters {
     ($(#[$meta:meta])* $visibility:vis struct $name:ident { $($(#[doc = $doc:literal])+ $field:ident,)* }) => {
@@ -28,11 +29,12 @@ macro_rules! counters {
         }
 
         impl $name {
-            /// What each counts, by name, in the order of [`Self::list`]; each line begins with a space.
+            /// The help text of each counter, by name, in the order of [`Self::list`]; each line begins with a
+            /// space.
             pub const HELP: &'static [(&'static str, &'static str)] =
                 &[$((stringify!($field), concat!($($doc),+)),)*];
 
-            /// All of them by name, in a fixed order.
+            /// Name and value of all counters, in a fixed order.
             pub fn list(&self) -> Vec<(&'static str, u64)> {
                 vec![$((stringify!($field), self.$field),)*]
             }

@@ -1,4 +1,4 @@
-//! The engines that a node can have: the one list of them.
+//! The list of all engines that a node can have.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
@@ -44,7 +44,7 @@ pub enum NodeEngine {
     Lock(Lock),
 }
 
-/// The same call for whichever engine it is.
+/// Makes the same call to any of the engines.
 macro_rules! each {
     ($node_engine:expr, $engine:ident => $result:expr) => {
         match $node_engine {
@@ -74,7 +74,7 @@ impl NodeEngine {
         }
     }
 
-    /// Of how many shards this node is the leader, and how many there are; 0 of 0 where no node leads.
+    /// Number of shards that this node leads, and number of all shards; both 0 if the engine has no leaders.
     pub fn shards_led(&self) -> (u32, u32) {
         match self {
             Self::KeyValue(engine) => (engine.partitions_led(), weft_kv::PARTITIONS),
@@ -89,7 +89,7 @@ impl NodeEngine {
         }
     }
 
-    /// Help of one of its counters; empty if there is no counter of this name.
+    /// The description of one of the engine's counters; empty if there is no counter of this name.
     pub fn counter_help(&self, counter: &str) -> &'static str {
         let (own, more): (_, &[(&str, &str)]) = match self {
             Self::KeyValue(_) => (weft_kv::COUNTER_HELP, &[]),
@@ -103,7 +103,7 @@ impl NodeEngine {
         found.map_or("", |(_, help)| help.trim_start())
     }
 
-    /// The engine that runs transactions, if it is that.
+    /// The transactions engine, if it is one.
     pub const fn transactions_mut(&mut self) -> Option<&mut Transactions> {
         if let Self::Transactions(engine) = self { Some(engine) } else { None }
     }
@@ -133,20 +133,20 @@ impl Engine for NodeEngine {
     }
 }
 
-/// The host half of a node's engine.
+/// The host half of a node's engine. An engine's host half is the part of it that runs on the host.
 #[derive(Debug)]
 pub enum NodeHalf {
-    /// Of an engine that is all on the card.
+    /// The half of an engine that runs completely on the card.
     None(NoHalf),
-    /// Of the key-value store with a log.
+    /// The half of the key-value store with a log on disk.
     KeyValue(KvHalf),
-    /// Of the transactions.
+    /// The half of transactions.
     Transactions(TransactionHalf),
-    /// Of an engine with queue pairs of its own.
+    /// The half of an engine with queue pairs of its own.
     Wired(WiredHalf),
-    /// Of the rounds.
+    /// The half of the rounds.
     Rounds(RoundsHalf),
-    /// An engine whose clients have sessions on the host.
+    /// The half of an engine whose clients have sessions on the host.
     Sessions(SessionHalf),
 }
 
@@ -231,9 +231,9 @@ impl HostHalf for NodeHalf {
     }
 }
 
-/// An engine that a card is to have, with its sizes.
+/// An engine to be placed on a card, with its parameters.
 pub enum EngineChoice<'a> {
-    /// The key-value store, with its log if it has one.
+    /// The key-value store, with its log on disk if it has one.
     KeyValue(weft_kv::Parameters, Option<Box<KvLog>>),
     /// Transactions of an application.
     Transactions(&'a dyn Application, TransactionSizes),
@@ -247,32 +247,32 @@ pub enum EngineChoice<'a> {
     Lock(weft_lock::Parameters),
 }
 
-/// Parameters of a card in a cluster. All nodes give the same engines in the same order.
+/// Parameters of a card in a cluster. All nodes must have the same engines in the same order.
 #[derive(Clone, Debug)]
 pub struct CardParameters {
-    /// The node that the card belongs to.
+    /// The node to which the card belongs.
     pub node: NodeId,
-    /// In which life.
+    /// Incarnation of the node.
     pub incarnation: Incarnation,
-    /// The address at which each node takes Weft datagrams, node 0 first.
+    /// The address at which each node receives Weft's datagrams, node 0 first.
     pub peers: Vec<SocketAddrV4>,
     /// The longest datagram, in bytes.
     pub datagram_bytes: usize,
-    /// On which terms queue pairs are connected.
+    /// Parameters with which queue pairs are connected.
     pub terms: Terms,
 }
 
-/// Decisions of rounds that a node keeps for readers.
+/// Number of decisions of the rounds that a node keeps for readers.
 const DECISIONS_KEPT: usize = 4_096;
 
-/// The regions that the card's own answers and the operator may use.
+/// Number of regions reserved for the card's own answers and for the operator.
 const SPARE_REGIONS: usize = 4;
 
-/// Bytes behind each region target of the card. A node registers no region of its own.
+/// Bytes behind each region target of the card. A node registers no region of its own, so a small size suffices.
 const REGION_BYTES: usize = 64 << 10;
 
 impl EngineChoice<'_> {
-    /// Purposes of the engine's queue pairs; empty for an engine without any.
+    /// Purposes of the engine's queue pairs; empty if it has none.
     fn purposes(&self) -> Vec<Purpose> {
         match self {
             Self::KeyValue(..) | Self::Transactions(..) | Self::Rounds(_) | Self::Lock(_) => Vec::new(),
@@ -281,7 +281,7 @@ impl EngineChoice<'_> {
         }
     }
 
-    /// The most nodes of a cluster that has it.
+    /// The most nodes of a cluster that has this engine.
     pub const fn nodes_max(&self) -> usize {
         match self {
             Self::KeyValue(..) | Self::Transactions(..) | Self::Lock(_) => NODES_MAX,
@@ -291,11 +291,11 @@ impl EngineChoice<'_> {
     }
 }
 
-/// A card with its engines in slots, and their host halves.
+/// Makes a card with its engines in slots, and their host halves.
 ///
 /// # Panics
-/// If there are more nodes than an engine can have ([`EngineChoice::nodes_max`]), or an engine's sizes are out of
-/// range.
+/// If there are more nodes than an engine allows ([`EngineChoice::nodes_max`]), or an engine's parameters are out
+/// of range.
 pub fn assemble(
     parameters: &CardParameters,
     engines: Vec<EngineChoice<'_>>,
@@ -396,7 +396,7 @@ fn card_config(parameters: &CardParameters, purposes: &[Vec<Purpose>], datagram_
     }
 }
 
-/// The longest message that fits into a datagram of so many bytes by itself, in bytes.
+/// The longest message that fits alone into a datagram of `datagram_bytes`, in bytes.
 pub(crate) const fn message_bytes_of(datagram_bytes: usize) -> usize {
     datagram_bytes - (datagram::HEADER_BYTES + datagram::MESSAGE_HEADER_BYTES + datagram::TRAILER_BYTES)
 }

@@ -1,4 +1,4 @@
-//! The part of an engine that runs on the host.
+//! The host half of an engine: the part of it that runs on the host.
 
 use std::net::SocketAddrV4;
 
@@ -7,26 +7,26 @@ use weft_nic::HostCommand;
 use weft_time::Instant;
 use weft_waist::{Configuration, EngineStatus};
 
-/// A host's way to its card.
+/// A host's access to its card.
 pub trait CardPort {
-    /// Gives the card a command.
+    /// Submits a command to the card.
     fn submit(&mut self, command: HostCommand<'_>);
 
-    /// The memory of the host that copies of engines reach.
+    /// The host memory that engines access by HostRead and HostWrite.
     fn host_memory(&mut self) -> &mut [u8];
 }
 
-/// Token of calls whose reply nobody waits for.
+/// Token of calls whose reply is ignored.
 pub(crate) const NO_TOKEN: u32 = 0;
 
-/// The way of a host half to the card and to its engine there.
+/// A host half's access to the card and to its engine there.
 pub struct HostIo<'a> {
     slot: u8,
     card: &'a mut dyn CardPort,
 }
 
 impl<'a> HostIo<'a> {
-    /// The way to the engine in `slot`.
+    /// Access to the engine in `slot`.
     pub fn new(slot: u8, card: &'a mut dyn CardPort) -> Self {
         Self { slot, card }
     }
@@ -36,12 +36,12 @@ impl<'a> HostIo<'a> {
         self.slot
     }
 
-    /// The way to the card.
+    /// Access to the card.
     pub fn card(&mut self) -> &mut dyn CardPort {
         self.card
     }
 
-    /// Calls the engine; the answer comes to [`HostHalf::replied`] with the token.
+    /// Calls the engine. The reply arrives at [`HostHalf::replied`] with the token.
     pub fn call(&mut self, token: u32, kind: u8, payload: &[u8]) {
         self.card.submit(HostCommand::Call { engine: self.slot, token, kind, payload });
     }
@@ -51,8 +51,8 @@ impl<'a> HostIo<'a> {
         self.card.submit(HostCommand::Respond { engine: self.slot, to, kind, payload });
     }
 
-    /// Answers clients with all that `poll` gives: it appends an answer's content, and tells to whom it goes and its
-    /// kind. `payload` is space to use again.
+    /// Sends clients all answers that `poll` returns. `poll` appends an answer's content to the buffer and returns
+    /// (address, kind). `payload` is a buffer for reuse.
     pub fn respond_all(
         &mut self,
         payload: &mut Vec<u8>,
@@ -70,54 +70,53 @@ impl<'a> HostIo<'a> {
         self.card.submit(HostCommand::Configure { engine: self.slot, configuration });
     }
 
-    /// Resets the engine, which has not been configured yet.
+    /// Resets the engine.
     pub fn reset(&mut self) {
         self.card.submit(HostCommand::Reset { engine: self.slot });
     }
 
-    /// The memory of the host that copies of the engine reach.
+    /// The host memory that the engine accesses by HostRead and HostWrite.
     pub fn host_memory(&mut self) -> &mut [u8] {
         self.card.host_memory()
     }
 }
 
-/// The part of an engine that runs on the host. Methods that are left out do nothing.
+/// The host half of an engine. Methods without an implementation do nothing.
 pub trait HostHalf {
-    /// Whether the engine keeps its data when the node's lease has ended, because its protocol does not rest on
-    /// leases: then it does not start over when the node has to rejoin. Such an engine loses its data only with the
-    /// process.
+    /// Whether the engine keeps its data after the node's lease has ended, because its protocol does not depend on
+    /// leases. Then it is not emptied when the node has to rejoin; it loses its data only when its process ends.
     fn outlives_lease(&self) -> bool {
         false
     }
 
-    /// Whether the engine is told each view and the node is full only with it. An engine that has members of its own,
-    /// as rounds have, is told by its half what the half makes of the view.
+    /// Whether the engine receives each view, so that the node is full only if this engine is. An engine with its
+    /// own members, such as the rounds, is configured by its half instead.
     fn follows_views(&self) -> bool {
         true
     }
 
-    /// The node's process begins.
+    /// Called when the node's process starts.
     fn begin(&mut self, io: &mut HostIo<'_>) {
         let _ = io;
     }
 
-    /// The engine is about to be told this.
+    /// Called just before the engine receives this configuration.
     fn configure(&mut self, now: Instant, configuration: &Configuration, io: &mut HostIo<'_>) {
         let _ = (now, configuration, io);
     }
 
-    /// The status registers of the engine have changed.
+    /// Called when the status registers of the engine have changed.
     fn status(&mut self, now: Instant, status: EngineStatus, io: &mut HostIo<'_>) {
         let _ = (now, status, io);
     }
 
-    /// The engine has answered a call, or asks the host something.
+    /// Called when the engine has answered a call, or sends a message to the host.
     fn replied(&mut self, now: Instant, token: u32, message: (u8, &[u8]), io: &mut HostIo<'_>) {
         let _ = (now, token, message, io);
     }
 
-    /// A client has sent a message, if the card gives these to the host. `serves`: the engine is full and the lease
-    /// holds.
+    /// Called when a client has sent a message, if the card passes these to the host. `serves`: the engine is full
+    /// and the lease is valid.
     fn requested(
         &mut self,
         now: Instant,
@@ -139,23 +138,23 @@ pub trait HostHalf {
         None
     }
 
-    /// Handles what is due.
+    /// Handles expired deadlines.
     fn handle_deadline(&mut self, now: Instant) {
         let _ = now;
     }
 
-    /// Submits what there is to submit. Called after everything else.
+    /// Submits pending commands. Called after each of the other methods.
     fn settle(&mut self, now: Instant, io: &mut HostIo<'_>) {
         let _ = (now, io);
     }
 
-    /// The engine was reset: the next life of the node begins with nothing.
+    /// Called when the engine was reset: the node's next incarnation starts without data.
     fn start_over(&mut self, now: Instant, incarnation: Incarnation, io: &mut HostIo<'_>) {
         let _ = (now, incarnation, io);
     }
 }
 
-/// The half of an engine that is all on the card, such as the key-value engine.
+/// The half of an engine that runs completely on the card, such as the key-value engine without a log.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoHalf;
 

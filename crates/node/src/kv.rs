@@ -1,8 +1,8 @@
 //! The host half of the key-value engine: its log on a disk.
 //!
-//! The engine tells what to log and is told how much of it is durable (`weft_kv::journal`). A process that comes back
-//! finds the log first ([`KvLog::open`]), because the incarnation of the data is that of the node; then the engine is
-//! told all of it before it is told any view.
+//! The engine sends the records to be logged, and receives how many of them are durable (`weft_kv::journal`). When
+//! a process restarts, it first opens the log ([`KvLog::open`]), because the node takes the incarnation of the
+//! data in it. Then the whole log is replayed into the engine before the engine receives any view.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -18,28 +18,28 @@ use crate::half::{HostHalf, HostIo};
 #[cfg(feature = "planted-bugs")]
 use crate::planted::LogBug;
 
-/// Sectors of a batch, 1 MiB, and of the log, 128 MiB: several times what all windows together hold.
+/// Sectors of a batch, 1 MiB, and of the log, 128 MiB: several times the content of all windows together.
 const BATCH_SECTORS: u32 = 256;
 const LOG_SECTORS: u64 = 32_768;
 /// Bytes of a chunk of a snapshot.
 const CHUNK_BYTES: usize = 64 << 10;
-/// A snapshot begins when the log is this full, in thousandths.
+/// A snapshot begins when this share of the log is in use, in thousandths.
 const SNAPSHOT_AT: u64 = 250;
-/// Asks the engine to record accepted entries from now on, because a snapshot begins.
+/// Request to the engine at the start of a snapshot: note how far entries are accepted.
 const MARK: u8 = 0;
-/// Asks the engine for the first part of a snapshot.
+/// Request to the engine for the first part of a snapshot.
 const BEGINNING: u8 = 1;
-/// The number after that of the last part.
+/// Position that stands for the end of the last part.
 const END: u32 = u32::MAX;
 
-/// The sizes of the store of such an engine.
+/// The sizes of the store for an engine with these parameters.
 pub fn store_parameters(engine: &Parameters) -> weft_store::Parameters {
-    // The table with its headers, a tenth more for frames, and the sessions.
+    // Bytes of a snapshot: the table with its headers, a tenth more for frames, and the sessions.
     let bytes = engine.memory_bytes() / 10 * 11 + (engine.sessions + 16 * engine.window) * 512 + (1 << 20);
     weft_store::Parameters::new(BATCH_SECTORS, LOG_SECTORS, bytes.div_ceil(weft_store::SECTOR) as u64)
 }
 
-/// A log that was found on a disk, or a new one.
+/// A log that was opened on a disk, or a new one.
 pub struct KvLog {
     store: Store,
     disk: Box<dyn Disk + Send>,
@@ -48,12 +48,11 @@ pub struct KvLog {
 }
 
 impl KvLog {
-    /// Finds the log on a disk, or makes one for a node that begins its life `fresh` with nothing. `wait` returns
-    /// when a flush may have ended.
+    /// Opens the log on a disk, or creates one for a node that starts without data, in incarnation `fresh`. `wait`
+    /// returns when a flush may have ended.
     ///
-    /// # Errors
-    /// The disk fails, or has a log of an engine with other sizes. A log that is damaged is no error: the node begins
-    /// with nothing and gets its data from its peers.
+    /// The disk fails, or has a log of an engine with other sizes. A damaged log is no error: the node starts
+    /// without data and fetches it from its peers.
     pub fn open(
         engine: &Parameters,
         disk: Box<dyn Disk + Send>,
@@ -63,7 +62,7 @@ impl KvLog {
         Self::with_sizes(store_parameters(engine), disk, fresh, wait)
     }
 
-    /// The same with a store of other sizes. A chunk of a snapshot, 64 KiB, must fit into a batch.
+    /// As [`KvLog::open`], with a store of other sizes. A chunk of a snapshot, 64 KiB, must fit into a batch.
     ///
     /// # Errors
     /// As [`KvLog::open`].
@@ -95,18 +94,18 @@ impl KvLog {
         Ok(Self { store, disk, found, damage })
     }
 
-    /// The incarnation that the data belongs to.
+    /// The incarnation to which the data belongs.
     pub fn incarnation(&self) -> Incarnation {
         u64::try_from(self.store.identity()).ok().and_then(Incarnation::new).unwrap_or(Incarnation::FIRST)
     }
 
-    /// Damage found in the log at start, if any.
+    /// Damage that was found in the log when it was opened, if any.
     pub fn damage(&self) -> Option<Damage> {
         self.damage
     }
 }
 
-/// The records in a chunk: each with its length before it.
+/// The records in a chunk; each is preceded by its length.
 fn parts(mut chunk: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         let (length, rest) = chunk.split_first_chunk::<4>()?;
@@ -116,28 +115,28 @@ fn parts(mut chunk: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// A snapshot that is being written.
+/// State of a snapshot that is being written.
 enum Snapshot {
-    /// The engine was asked for its beginning, and may have said that it is too early.
+    /// The engine was asked for the first part, and may have answered that it is too early.
     Beginning,
-    /// The engine was asked for the part from this place on.
+    /// The engine was asked for a part of this kind.
     Asked(What),
-    /// The next question.
+    /// The next part to ask for: its kind, and its first position.
     Next(What, u32),
-    /// All parts are there; the last chunk has not been taken yet.
+    /// All parts have arrived; the last chunk is not written yet.
     Complete,
-    /// The snapshot has ended and is not durable yet.
+    /// The snapshot is complete and not durable yet.
     Ended,
 }
 
 /// The host half of a key-value engine with a log.
 pub struct KvHalf {
     log: KvLog,
-    /// Records of the store before the first of this engine.
+    /// Number of records in the store before the first one of this engine.
     before: u64,
-    /// Number of records that the engine has been told are durable.
+    /// Number of durable records that was last reported to the engine.
     told: u64,
-    /// Records that the store has not taken yet.
+    /// Records that the store has not accepted yet.
     waiting: VecDeque<Vec<u8>>,
     snapshot: Option<Snapshot>,
     chunk: Vec<u8>,
@@ -146,7 +145,7 @@ pub struct KvHalf {
     planted_bug: Option<LogBug>,
 }
 
-/// Whether a half has a known bug.
+/// Whether a deliberate bug of the half is switched on.
 macro_rules! planted {
     ($half:expr, $bug:ident) => {{
         #[cfg(feature = "planted-bugs")]
@@ -167,7 +166,7 @@ impl fmt::Debug for KvHalf {
 }
 
 impl KvHalf {
-    /// Over a log that was found or made.
+    /// A half with this log.
     pub fn new(log: KvLog) -> Self {
         Self {
             before: log.store.next_record(),
@@ -182,7 +181,7 @@ impl KvHalf {
         }
     }
 
-    /// The same half with a known bug.
+    /// The same half with a deliberate bug.
     #[cfg(feature = "planted-bugs")]
     #[must_use]
     pub fn with_planted_bug(self, bug: LogBug) -> Self {
@@ -194,7 +193,7 @@ impl KvHalf {
         self.failure.as_ref()
     }
 
-    /// Moves everything on as far as it goes.
+    /// Moves records, snapshot and flushes forward as far as possible.
     fn drive(&mut self, io: &mut HostIo<'_>) {
         while let Some(record) = self.waiting.front() {
             match self.log.store.append(record) {
@@ -214,7 +213,7 @@ impl KvHalf {
             self.told = durable;
             io.call(HOST, Kind::Durable as u8, &durable.to_be_bytes());
             if let Some(Snapshot::Beginning) = self.snapshot {
-                // The call came too early.
+                // The engine answered that it was too early: repeat the request.
                 ask(io, BEGINNING, 0);
             }
         }
@@ -252,7 +251,7 @@ impl KvHalf {
         }
     }
 
-    /// Whether another part may be asked for: writes the chunk if it is full.
+    /// Whether another part may be requested. Writes the chunk if it is full.
     fn has_room(&mut self) -> bool {
         self.chunk.len() < CHUNK_BYTES || self.put_chunk()
     }
@@ -264,7 +263,7 @@ impl KvHalf {
                 true
             }
             Err(Refusal::Busy) => false,
-            // The log is full or the disk has failed; the next pump reports it.
+            // The area is full or the disk has failed; the next pump reports a failed disk.
             Err(Refusal::Full | Refusal::TooLong | Refusal::Failed) => {
                 self.chunk.clear();
                 self.snapshot = None;
@@ -286,7 +285,7 @@ impl KvHalf {
             Some(Snapshot::Asked(What::Slots)) if next == END => Some(Snapshot::Next(What::Sessions, 0)),
             Some(Snapshot::Asked(What::Sessions)) if next == END => Some(Snapshot::Complete),
             Some(Snapshot::Asked(what)) => Some(Snapshot::Next(what, next)),
-            // An answer to a question of a snapshot that was given up.
+            // The answer belongs to a snapshot that was abandoned.
             _ => {
                 self.chunk.clear();
                 None
@@ -317,7 +316,7 @@ impl HostHalf for KvHalf {
             return;
         }
         if kind == Kind::Record as u8 {
-            // The store's batch takes it, mostly.
+            // Usually the store's batch accepts the record at once.
             let is_taken = self.waiting.is_empty() && self.log.store.append(payload).is_ok();
             if !is_taken {
                 self.waiting.push_back(payload.to_vec());
@@ -394,7 +393,7 @@ mod tests {
         }
     }
 
-    /// Commands of a half to its card.
+    /// The calls that a half makes to its card.
     #[derive(Default)]
     struct Calls(Vec<(u32, u8, Vec<u8>)>);
 
@@ -409,7 +408,7 @@ mod tests {
         }
     }
 
-    /// A node alone: its engine and the half.
+    /// A single node: its engine and the half.
     struct Host {
         kv: Kv,
         memory: Memory,
@@ -455,7 +454,7 @@ mod tests {
             self.carry_out(calls);
         }
 
-        /// Lets the disk do what it has to do, one flush after the other.
+        /// Executes all operations of the disk, one flush after the other.
         fn flush(&mut self) {
             while self.disk.0.lock().unwrap().step() {
                 let mut calls = Calls::default();

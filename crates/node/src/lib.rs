@@ -1,10 +1,11 @@
-//! A node of a cluster: everything between its configuration and its engines.
+//! A node of a cluster: everything between the node's configuration and its engines.
 //!
 //! [`Node`] is the program on a node's host. It holds the lease, writes the membership registers of the card's
-//! engines, makes them start over when the membership service says so, and runs the [`HostHalf`] of each engine. It
-//! is pure: a world tells it what the card and the membership service have sent and what time it is, and carries out
-//! what it wants. Two worlds do: the simulated clusters of `harness`, where host and card are a bus apart and the
-//! campaigns inject faults, and `net`, over sockets. So these campaigns run the program that ships.
+//! engines, resets engines when the membership service requires it, and runs the [`HostHalf`] of each engine. It
+//! is pure: the caller passes in the time and the messages of the card and the membership service, and carries out
+//! the commands that it returns. There are two callers: the simulated clusters of `harness`, where a bus connects
+//! host and card and campaigns inject faults, and `net`, over sockets. So the campaigns run the program that
+//! ships.
 //!
 //! ```text
 //!   membership datagrams ──► Agent (lease) ──► view, start over ──┐
@@ -12,8 +13,8 @@
 //!   clients (through the card) ──────────────────────────────────┘
 //! ```
 //!
-//! [`Connections`] wires the queue pairs of engines that make one-sided accesses: every card of a cluster is set up
-//! alike, so that each node knows the numbers and keys of all others.
+//! [`Connections`] connects the queue pairs of engines that make one-sided accesses. Every card of a cluster is
+//! set up alike, so each node can compute the queue pair numbers and keys of all others.
 
 mod engines;
 mod half;

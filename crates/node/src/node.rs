@@ -23,12 +23,12 @@ use crate::status::combined;
 pub struct NodeParameters {
     /// Number of this node.
     pub node: NodeId,
-    /// In which life: a number that no earlier process of the node had.
+    /// Incarnation: a number that no earlier process of the node had.
     pub incarnation: Incarnation,
-    /// Interval of reports to the membership service.
+    /// Interval of heartbeats to the membership service.
     pub agent: AgentParameters,
-    /// The cluster, and what its nodes must agree on; `None` where there is one cluster only, which a simulated world
-    /// is.
+    /// Name of the cluster, and the profile on which its nodes must agree; `None` in simulations, which have only
+    /// one cluster.
     pub identity: Option<(ClusterName, Profile)>,
 }
 
@@ -38,44 +38,45 @@ struct HostedEngine<H> {
     half: H,
     /// Last status reported by the card.
     status: EngineStatus,
-    /// The engine was reset and the card has not said so yet: what it says until then is of the former life.
+    /// The engine was reset and the card has not confirmed it yet: until then, its events belong to the former
+    /// incarnation.
     resetting: bool,
 }
 
-/// The program on the host of a node: lease holder and host halves. A world drives it:
+/// The program on the host of a node: the agent and the host halves. The caller drives it:
 ///
-/// - once, [`Node::begin`];
-/// - in: [`Node::host_event`] for what the card says, [`Node::receive_membership`] for datagrams of the membership
-///   service, [`Node::receive_beacon`] for beacons of other nodes, [`Node::handle_deadline`] at
+/// - once, by [`Node::begin`];
+/// - with inputs: [`Node::host_event`] for events of the card, [`Node::receive_membership`] for datagrams of the
+///   membership service, [`Node::receive_beacon`] for beacons of other nodes, [`Node::handle_deadline`] at
 ///   [`Node::next_deadline`];
-/// - out, after each of these: commands go to the [`CardPort`] at once, [`Node::poll_membership`] gives the next
-///   heartbeat, [`Node::poll_beacon`] the beacon for every other node, [`Node::poll_report`] what the operator should
-///   know, and [`Node::has_stopped`] tells the end.
+/// - for outputs, after each of these: commands go to the [`CardPort`] at once, [`Node::poll_membership`] returns
+///   the next heartbeat, [`Node::poll_beacon`] the beacon for every other node, [`Node::poll_report`] reports for
+///   the operator, and [`Node::has_stopped`] tells whether the node has to end.
 ///
-/// **Starting over.** The membership service may leave a node out of a view while it runs (its lease ended). What its
-/// engines hold is then old, and they begin again as new members with nothing, in the node's next life: the node
-/// resets them and ignores what the card said before it carried that out. Engines whose protocol does not rest on
-/// leases keep their data ([`HostHalf::outlives_lease`]).
+/// **Restart of engines.** The membership service may exclude a running node from a view (because its lease
+/// ended). The data of its engines is then outdated, and they have to join again, empty, in the node's next
+/// incarnation: the node resets them and ignores the card's events from before the reset. Engines whose protocol
+/// does not depend on leases keep their data ([`HostHalf::outlives_lease`]).
 #[derive(Debug)]
 pub struct Node<H> {
     parameters: NodeParameters,
     agent: Agent,
     hearing: Hearing,
     slots: Vec<HostedEngine<H>>,
-    /// Engines were told a view in this life of the node.
+    /// Whether the engines have received a view in this incarnation of the node.
     is_configured: bool,
     reports: VecDeque<Report>,
     refusal: Option<Reason>,
     misfit: Option<Misfit>,
     stopped: bool,
-    /// The node is leaving: its engines serve nothing, and it only tells the membership service.
+    /// The node is leaving: its engines serve nothing, and it only notifies the membership service.
     leaving: bool,
     #[cfg(feature = "planted-bugs")]
     planted_bug: Option<PlantedBug>,
 }
 
 impl<H: HostHalf> Node<H> {
-    /// A node with the halves of its card's engines, in slot order. The engines have just been made.
+    /// A node with the host halves of its card's engines, in slot order. The engines must be new.
     pub fn new(parameters: NodeParameters, halves: impl IntoIterator<Item = H>) -> Self {
         let slot = |half| HostedEngine { half, status: EngineStatus::STARTING, resetting: false };
         Self {
@@ -97,7 +98,7 @@ impl<H: HostHalf> Node<H> {
         }
     }
 
-    /// The same node with a known bug.
+    /// The same node with a deliberate bug.
     #[cfg(feature = "planted-bugs")]
     #[must_use]
     pub fn with_planted_bug(self, bug: PlantedBug) -> Self {
@@ -105,7 +106,7 @@ impl<H: HostHalf> Node<H> {
         Self { agent: node.next_agent(node.parameters.incarnation), ..node }
     }
 
-    /// The process begins.
+    /// Starts the node.
     pub fn begin(&mut self, now: Instant, card: &mut dyn CardPort) {
         for (index, slot) in (0..).zip(&mut self.slots) {
             slot.half.begin(&mut HostIo::new(index, card));
@@ -113,7 +114,7 @@ impl<H: HostHalf> Node<H> {
         self.settle(now, card);
     }
 
-    /// The card has something for its host. Frames and completions are none of a node's.
+    /// Processes an event of the card. Nodes ignore frames and completions.
     pub fn host_event(&mut self, now: Instant, event: HostEvent, card: &mut dyn CardPort) {
         match event {
             HostEvent::Status { engine, status } => {
@@ -144,9 +145,9 @@ impl<H: HostHalf> Node<H> {
         self.settle(now, card);
     }
 
-    /// A datagram has come from the address of the membership service.
+    /// Processes a datagram from the address of the membership service.
     pub fn receive_membership(&mut self, now: Instant, bytes: &[u8], card: &mut dyn CardPort) {
-        // A message that answers no heartbeat of this incarnation has no effect.
+        // Messages that answer no heartbeat of this incarnation are ignored.
         let _ = self.agent.receive(now, bytes);
         self.settle(now, card);
     }
@@ -157,7 +158,7 @@ impl<H: HostHalf> Node<H> {
         self.slots.iter().filter_map(|slot| slot.half.next_deadline()).chain(agent).min()
     }
 
-    /// Handles what is due.
+    /// Handles expired deadlines.
     pub fn handle_deadline(&mut self, now: Instant, card: &mut dyn CardPort) {
         for slot in &mut self.slots {
             if slot.half.next_deadline().is_some_and(|at| at <= now) {
@@ -176,14 +177,14 @@ impl<H: HostHalf> Node<H> {
         self.agent.poll_transmit(now)
     }
 
-    /// The beacon for every other node, if one is due. A node that leaves sends none.
+    /// The beacon for every other node, if one is due. A leaving node sends none.
     pub fn poll_beacon(&mut self, now: Instant) -> Option<Datagram> {
         let beacon = self.hearing.poll_transmit(now);
         if self.stopped || self.leaving { None } else { beacon }
     }
 
-    /// Something of the membership protocol has come from `peer`, from where that node's messages come. Whether it was
-    /// a beacon.
+    /// Processes a datagram of the membership protocol that arrived from the address of `peer`. Returns whether it
+    /// was a beacon.
     pub fn receive_beacon(&mut self, now: Instant, peer: NodeId, bytes: &[u8]) -> bool {
         let is_beacon = self.hearing.receive(now, peer, bytes);
         if let Some(lease) = self.hearing.lease() {
@@ -198,19 +199,19 @@ impl<H: HostHalf> Node<H> {
     }
 
     /// Whether the node has to end: another process runs it, or it does not belong to the cluster. The last report
-    /// says why.
+    /// has the reason.
     pub const fn has_stopped(&self) -> bool {
         self.stopped
     }
 
-    /// The engines serve nothing any more: tells the membership service so, which then need not wait for the end of
-    /// the lease.
+    /// Call this when the engines serve nothing any more: it notifies the membership service, which then need not
+    /// wait for the end of the lease.
     pub fn leave(&mut self, now: Instant) {
         self.leaving = true;
         self.agent.leave(now);
     }
 
-    /// Whether a node that leaves has nobody to tell, or the service knows.
+    /// Whether a leaving node may end: the service has confirmed it, or need not be notified.
     pub fn has_left(&self) -> bool {
         self.stopped || self.agent.has_left()
     }
@@ -220,12 +221,12 @@ impl<H: HostHalf> Node<H> {
         self.parameters.node
     }
 
-    /// In which life it is.
+    /// The node's incarnation.
     pub fn incarnation(&self) -> Incarnation {
         self.agent.incarnation()
     }
 
-    /// The newest view that it knows.
+    /// The newest view that the node has received.
     pub fn view(&self) -> View {
         self.agent.view()
     }
@@ -240,12 +241,12 @@ impl<H: HostHalf> Node<H> {
         self.agent.lease()
     }
 
-    /// The reason for which the membership service refuses this node now.
+    /// Why the membership service refuses this node at present, if it does.
     pub fn refusal(&self) -> Option<Reason> {
         self.agent.refusal()
     }
 
-    /// What the card has reported last of the engine in a slot.
+    /// The last status that the card has reported for the engine in a slot.
     ///
     /// # Panics
     /// If there is no such slot.
@@ -266,7 +267,7 @@ impl<H: HostHalf> Node<H> {
         &self.slots[usize::from(slot)].half
     }
 
-    /// The half of a slot, to take out what it keeps for an observer.
+    /// The half of a slot, for observers that take out data it keeps for them.
     ///
     /// # Panics
     /// If there is no such slot.
@@ -274,12 +275,12 @@ impl<H: HostHalf> Node<H> {
         &mut self.slots[usize::from(slot)].half
     }
 
-    /// Tells the lease holder how far the engines are.
+    /// Reports the combined status of the engines to the agent.
     fn report_status(&mut self, now: Instant) {
         if self.slots.iter().any(|slot| slot.resetting) {
             return;
         }
-        // An engine that has its data from a disk knows of a view before this process does.
+        // An engine that has restored its data from a disk has a view before this process receives one.
         let is_told =
             |slot: &HostedEngine<H>| matches!(slot.status.state, EngineState::Restored | EngineState::Lost);
         if !self.is_configured && !self.slots.iter().any(is_told) {
@@ -287,7 +288,7 @@ impl<H: HostHalf> Node<H> {
         }
         let view = self.agent.view();
         let in_view = |state| EngineStatus { epoch: view.epoch, state };
-        // The view's demand on a node that has all data.
+        // The state that a node with all data should report in the view.
         let complete = in_view(match view.joining.contains(self.id()) {
             true => EngineState::Joining { synced: true },
             false => EngineState::Full,
@@ -295,24 +296,25 @@ impl<H: HostHalf> Node<H> {
         let status = |slot: &HostedEngine<H>| match slot.status.state {
             _ if !slot.half.follows_views() => None,
             _ if !slot.half.outlives_lease() => Some(slot.status),
-            // Views mean nothing to the engines below: in any of them they lack nothing, or something yet.
+            // The engines below do not depend on views: in any view, they either have all data or are still
+            // fetching it.
             EngineState::Starting => Some(EngineStatus::STARTING),
             EngineState::Joining { synced: false } | EngineState::Restored => {
                 Some(in_view(slot.status.state))
             }
             EngineState::Joining { synced: true } | EngineState::Full => Some(complete),
-            // Starting over would not bring back what a majority has lost. The engine says so to its callers, and the
-            // others go on.
+            // Restarting the engine would not bring back the data that a majority has lost. The engine reports the
+            // loss to its callers, and the other engines go on.
             EngineState::Lost => None,
         };
         let status = combined(self.slots.iter().filter_map(status)).unwrap_or(complete);
         self.agent.engine_status(now, status);
     }
 
-    /// Carries configurations, actions and calls to where they belong.
+    /// Passes configurations and actions from the agent to the engines, and lets the halves submit commands.
     fn settle(&mut self, now: Instant, card: &mut dyn CardPort) {
         if self.leaving {
-            // The service's answer ends the lease holder. The node has no next life.
+            // The node has no next incarnation; the service's answer to the last heartbeat ends the agent.
             return;
         }
         if let Some(configuration) = self.agent.poll_configuration() {
@@ -349,7 +351,8 @@ impl<H: HostHalf> Node<H> {
         self.report_refusals();
     }
 
-    /// A joining node's epoch tells its engines in which incarnation they connect their queue pairs.
+    /// A planted bug: a joining node's engines take the epoch as the incarnation with which they connect their
+    /// queue pairs, and here it is the wrong one.
     #[cfg(feature = "planted-bugs")]
     fn with_former_incarnation(&self, configuration: Configuration) -> Configuration {
         let is_planted = self.planted_bug == Some(PlantedBug::WiredToFormerIncarnation);
@@ -359,7 +362,7 @@ impl<H: HostHalf> Node<H> {
         Configuration { view: View { epoch: Epoch(1), ..configuration.view }, ..configuration }
     }
 
-    /// Empties the engines whose data rests on the lease, and begins the next incarnation of the node.
+    /// Resets the engines whose data depends on the lease, and begins the next incarnation of the node.
     fn start_over(&mut self, now: Instant, incarnation: Incarnation, card: &mut dyn CardPort) {
         let reason = self.agent.refusal().unwrap_or(Reason::Rejoin);
         self.reports.push_back(Report::StartsOver(self.id(), reason));
@@ -381,7 +384,7 @@ impl<H: HostHalf> Node<H> {
         (self.is_configured, self.refusal, self.misfit) = (false, None, None);
     }
 
-    /// The lease holder of the node's life `incarnation`.
+    /// The agent for `incarnation` of the node.
     fn next_agent(&self, incarnation: Incarnation) -> Agent {
         let agent = agent(&self.parameters, incarnation);
         #[cfg(feature = "planted-bugs")]
@@ -391,7 +394,7 @@ impl<H: HostHalf> Node<H> {
         agent
     }
 
-    /// Reports what has changed of how the membership service takes the node.
+    /// Queues reports about refusals by the membership service that have changed.
     fn report_refusals(&mut self) {
         let (refusal, misfit) = (self.agent.refusal(), self.agent.misfit());
         if std::mem::replace(&mut self.refusal, refusal) != refusal
@@ -407,7 +410,7 @@ impl<H: HostHalf> Node<H> {
     }
 }
 
-/// The lease holder of one life of a node.
+/// The agent for one incarnation of a node.
 fn agent(parameters: &NodeParameters, incarnation: Incarnation) -> Agent {
     let agent = Agent::new(parameters.node, incarnation, parameters.agent);
     match &parameters.identity {

@@ -1,29 +1,29 @@
-//! Known bugs of the program on a node's host, to run campaigns with.
+//! Deliberate bugs of the program on a node's host, which campaigns must detect.
 
-/// A known bug.
+/// A deliberate bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlantedBug {
-    /// A node that starts over leaves in its engines what they hold.
+    /// A node that rejoins leaves the data in its engines.
     EnginesKept,
-    /// A node that comes back connects the queue pairs of its engines as those of the first incarnation.
+    /// A node that rejoins connects the queue pairs of its engines as in the first incarnation.
     WiredToFormerIncarnation,
-    /// A bug of the membership: the lease holder has it.
+    /// A bug of the agent.
     Cluster(weft_cluster::PlantedBug),
 }
 
-/// A known bug of the host half of the key-value store with a log.
+/// A deliberate bug of the host half of the key-value store with a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogBug {
-    /// The engine is told that records are durable as soon as the store has taken them.
+    /// Records are reported to the engine as durable as soon as the store has accepted them.
     ToldBeforeFlush,
-    /// A snapshot begins although something is undecided that was accepted before it.
+    /// A snapshot begins although entries accepted before it are undecided.
     SnapshotWithoutMark,
-    /// A node that starts over goes on with the log of its former life.
+    /// A node that rejoins continues the log of its former incarnation.
     StartOverKeepsLog,
 }
 
 impl LogBug {
-    /// All of them.
+    /// All these bugs.
     pub const ALL: [Self; 3] = [Self::ToldBeforeFlush, Self::SnapshotWithoutMark, Self::StartOverKeepsLog];
 
     /// Name on command lines: lower case, words joined by hyphens.

@@ -1,7 +1,7 @@
 //! Sizes and intervals of engines in processes of an operating system, over sockets.
 //!
-//! A process on a crowded machine may have to wait some ten milliseconds for its turn. Intervals are longer than
-//! that, so that nobody is taken for dead who only waits for a core.
+//! On a crowded machine, a process may have to wait some ten milliseconds until it runs. The intervals are longer,
+//! so that a process that only waits for a core is not taken for dead.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use weft_verbs::PathMtu;
 
 use crate::wiring::Terms;
 
-/// Heartbeat interval of a log or an object. A node whose heartbeat stalls for about fifteen intervals is taken for
+/// Heartbeat interval of a log or an object. A node whose heartbeat stops for about fifteen intervals is taken for
 /// dead.
 const HEARTBEAT: Duration = Duration::from_ms(10);
 /// Time until a request to a peer is repeated.
@@ -23,34 +23,36 @@ const RETRY: Duration = Duration::from_ms(50);
 /// Time for which a leader that decides nothing keeps trying.
 const PATIENCE: Duration = Duration::from_ms(400);
 
-/// The longest message of a state transfer of the key-value store: one that the kernel can buffer many of.
+/// The longest message of a state transfer of the key-value store, so short that the kernel can buffer many of
+/// them.
 const CHUNK_BYTES_MAX: usize = 8 << 10;
 
-/// Bytes of a slot of a log: an entry has as many, less [`OVERHEAD`].
+/// Bytes of a log's slot. An entry may be as long, less [`OVERHEAD`].
 const LOG_SLOT_BYTES: usize = 1_024;
-/// Header of the message that delivers an entry: its index.
+/// Bytes before the entry in the message that delivers it: its index.
 const ENTRY_HEADER: usize = 8;
-/// Slots have a multiple of so many bytes.
+/// Slots have a multiple of this many bytes.
 const SLOT_STEP: usize = 64;
-/// Slots of a log: entries that can be read back.
+/// Slots of a log, and so the number of entries that can be read back.
 const LOG_SLOTS: u64 = 4_096;
-/// Clients that a node remembers for an engine that refuses a new one while it knows so many. One that is silent for a
-/// minute is forgotten for another, so a shell loop that starts a client each four milliseconds is admitted for ever.
+/// Number of clients that a node keeps sessions for, in engines that refuse new clients when it is reached. The
+/// session of a client that was silent for a minute may be dropped, so a shell loop that starts a client every
+/// four milliseconds is always admitted.
 pub(crate) const SESSIONS: usize = 16_384;
-/// Most clients that a log remembers. A new client replaces the one whose last entry is the oldest.
+/// The most clients for which a log keeps sessions. A new client replaces the one whose last entry is the oldest.
 const LOG_SESSIONS: usize = 1_024;
 
-/// Proposals that a node keeps until they travel.
+/// Number of proposals that a node queues until they are sent.
 const ROUNDS_QUEUE: usize = 64;
 /// Bytes before a proposal in the message of a round: its header, and the records of eight instances in flight.
 const ROUND_HEADER: usize = 128;
-/// Least time of a datagram from one process to another on the same machine.
+/// The shortest time of a datagram between two processes on the same machine.
 const ROUNDS_ONE_WAY: Duration = Duration::from_us(4);
-/// For how long nothing may be received from a member before it is left out, and how many rounds that is at least.
+/// Time without messages after which a member is removed, and the least number of rounds for it.
 const ROUNDS_SILENCE: Duration = Duration::from_secs(3);
 const ROUNDS_SILENCE_MIN: u64 = 16;
 
-/// Queue pairs over sockets: 67 ms for an acknowledgement, eight times.
+/// Parameters of queue pairs over sockets: a time-out of 67 ms for an acknowledgement, and seven retries.
 pub const fn terms(path_mtu: PathMtu) -> Terms {
     Terms { path_mtu, timeout: 14, retry_cnt: 7, max_rd_atomic: 4 }
 }
@@ -59,8 +61,8 @@ fn pulse(nodes: usize) -> PulseParameters {
     PulseParameters { nodes, period: HEARTBEAT, retry: RETRY, ..PulseParameters::default() }
 }
 
-/// The key-value store: so many bytes of a key, of a value at most, and so many keys, where a datagram holds messages
-/// of `message_bytes`.
+/// Parameters of a key-value store for `keys` keys of `key_bytes` bytes and values of up to `value_bytes`, where a
+/// datagram holds messages of `message_bytes`.
 pub fn key_value(
     key_bytes: usize,
     value_bytes: usize,
@@ -70,15 +72,15 @@ pub fn key_value(
     weft_kv::Parameters {
         key_bytes,
         value_bytes_max: value_bytes,
-        // A slot of the longest value has to fit, whatever else is preferable.
+        // A chunk must hold a slot of the longest value, even if it exceeds the preferred length.
         chunk_bytes: message_bytes.min(CHUNK_BYTES_MAX.max(2 * value_bytes)) & !7,
         sessions: SESSIONS,
         ..weft_kv::Parameters::for_keys(keys)
     }
 }
 
-/// A log of so many replicas, where a datagram holds messages of `message_bytes`: an entry that was appended can be
-/// read.
+/// Parameters of a log of `nodes` replicas, where a datagram holds messages of `message_bytes`. An entry that can
+/// be appended can also be read.
 pub fn log(nodes: usize, message_bytes: usize) -> LogParameters {
     let entry_bytes = message_bytes.saturating_sub(ENTRY_HEADER);
     LogParameters {
@@ -96,20 +98,20 @@ pub fn log(nodes: usize, message_bytes: usize) -> LogParameters {
     }
 }
 
-/// An object of so many replicas.
+/// Parameters of an object of `nodes` replicas.
 pub fn object(kind: Arc<Type>, nodes: usize) -> ReplicaParameters {
     let parameters = ReplicaParameters::new(kind, nodes);
     let log = Parameters { retry: RETRY, patience: PATIENCE, ..parameters.log.clone() };
     ReplicaParameters { pulse: pulse(nodes), log, retry: RETRY, ask_again: RETRY, ..parameters }
 }
 
-/// Locks, of which so many can be held at a time.
+/// Parameters of locks of which `locks` can be held at a time.
 pub fn lock(locks: usize) -> weft_lock::Parameters {
     weft_lock::Parameters { locks, retransmit: RETRY, ..weft_lock::Parameters::default() }
 }
 
-/// Rounds of this length, where a datagram holds messages of `message_bytes`: a proposal travels with the message of a
-/// round, and a member that cannot send that falls out.
+/// Parameters of rounds of this length, where a datagram holds messages of `message_bytes`. A proposal is sent in
+/// the message of a round, so it must fit, or its member would be removed.
 pub fn rounds(period: Duration, message_bytes: usize) -> weft_rounds::Parameters {
     let standard = weft_rounds::Parameters::default();
     weft_rounds::Parameters {
@@ -143,7 +145,7 @@ mod tests {
         rounds(Duration::from_ms(1), 1_400).check().unwrap();
     }
 
-    /// The smallest network that a configuration may name takes packets of 576 bytes.
+    /// A configuration may name a network with packets of only 576 bytes.
     #[test]
     fn what_clients_may_send_fits_into_the_datagrams_that_follow_from_it() {
         for message_bytes in [500, 524, 640, 1_000, 1_048, 1_400] {

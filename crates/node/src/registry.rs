@@ -1,4 +1,4 @@
-//! Registration of a program's own types with its nodes, and construction of the engines in a configuration.
+//! Registration of a program's own types and procedures, and construction of the engines in a configuration.
 
 use std::sync::Arc;
 
@@ -10,24 +10,24 @@ use crate::engines::{EngineChoice, message_bytes_of};
 use crate::processes;
 use crate::transactions::{Application, TransactionSizes};
 
-/// Elements of each sort of an object's type, unless its program registers the type with other bounds.
+/// Number of elements of each sort in an object's type, unless the program registers the type with other bounds.
 pub const ELEMENTS: usize = 1_024;
 
-/// What a program links into its nodes: the application whose procedures clients call, and data types of its own. Data
-/// types that Weft ships need no registration.
+/// What a program adds to its nodes: an application whose procedures clients call, and data types. Data types that
+/// Weft ships need no registration.
 #[derive(Clone, Default)]
 pub struct Registry<'a> {
     application: Option<&'a dyn Application>,
     types: Vec<(String, Arc<Type>)>,
 }
 
-/// Reason for which the engines of a configuration cannot be made.
+/// Why the engines of a configuration cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum RegistryError {
     /// The key-value store cannot have these sizes.
     #[error("[kv]: {0}")]
     KeyValue(#[from] weft_kv::ParametersError),
-    /// The program has no application for the transactions.
+    /// The program has registered no application for the transactions.
     #[error("[transactions]: this program has registered no procedures")]
     NoApplication,
     /// An object's type is neither shipped nor registered.
@@ -35,18 +35,18 @@ pub enum RegistryError {
     NoSuchType {
         /// The object's name.
         object: String,
-        /// The type that it is to have.
+        /// The name of the type in the configuration.
         data_type: String,
         /// Names of the registered types.
         types: String,
     },
-    /// A shipped verdict does not fit its type.
+    /// The verdict shipped for a type does not match the type.
     #[error("[[object]] {0}: {1}")]
     Verdict(String, VerdictError),
     /// Rounds cannot have this length.
     #[error("[rounds]: {0}")]
     Rounds(#[from] weft_rounds::ParametersError),
-    /// Logs, objects and rounds have fewer members than the cluster has nodes.
+    /// Logs, objects and rounds support fewer members than the cluster has nodes.
     #[error("a cluster with logs, objects or rounds has at most {max} nodes, and this one has {nodes}", max = weft_smr::NODES_MAX)]
     TooManyNodes {
         /// Nodes of the cluster.
@@ -55,7 +55,7 @@ pub enum RegistryError {
 }
 
 impl<'a> Registry<'a> {
-    /// A registry with only the types that Weft ships.
+    /// A registry that has only the types that Weft ships.
     pub fn new() -> Self {
         Self::default()
     }
@@ -66,7 +66,7 @@ impl<'a> Registry<'a> {
         Self { application: Some(application), ..self }
     }
 
-    /// A data type under a name, which a configuration's `[[object]]` gives as its `type`.
+    /// Registers a data type under a name, which a configuration's `[[object]]` gives as its `type`.
     #[must_use]
     pub fn with_type(mut self, name: &str, kind: Arc<Type>) -> Self {
         self.types.push((name.to_owned(), kind));
@@ -76,7 +76,7 @@ impl<'a> Registry<'a> {
     /// The data type of an object: a registered one, or one that Weft ships.
     ///
     /// # Errors
-    /// There is none of this name.
+    /// There is no type of this name.
     pub fn data_type(&self, object: &ObjectConfig) -> Result<Arc<Type>, RegistryError> {
         let ObjectConfig { name, data_type } = object;
         if let Some((_, kind)) = self.types.iter().find(|(registered, _)| registered == data_type) {
@@ -92,10 +92,10 @@ impl<'a> Registry<'a> {
             .map_err(|error| RegistryError::Verdict(name.clone(), error))
     }
 
-    /// The engines that a configuration asks for, in slot order.
+    /// The engines of a configuration, in slot order.
     ///
     /// # Errors
-    /// One of them cannot be made.
+    /// Why one of them cannot be made.
     pub fn engines(&self, config: &NodeConfig) -> Result<Vec<EngineChoice<'a>>, RegistryError> {
         let nodes = config.peers.len();
         let message_bytes = message_bytes_of(datagram_bytes(config));
@@ -138,7 +138,7 @@ impl<'a> Registry<'a> {
     }
 }
 
-/// The longest Weft datagram that the network and the format take, in bytes.
+/// The longest Weft datagram that the network and the datagram format allow, in bytes.
 pub fn datagram_bytes(config: &NodeConfig) -> usize {
     config.datagram_bytes().min(datagram::BYTES_MAX)
 }
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
     use crate::transactions::Ledger;
 
-    /// A cluster of so many nodes with these engines, as node 0 sees it.
+    /// The configuration of node 0 in a cluster of `nodes` nodes with these engines.
     fn config(nodes: u8, engines: &str) -> NodeConfig {
         let mut text = "[membership]\naddress = \"10.0.0.1:4794\"\n".to_owned();
         for node in 0..nodes {

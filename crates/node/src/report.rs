@@ -5,15 +5,15 @@ use std::fmt;
 use weft_cluster::{Misfit, Reason};
 use weft_waist::NodeId;
 
-/// Something that an operator wants to know, as one line.
+/// An event of interest to an operator. It displays as one line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Report {
     /// The membership service refuses the node for the time being.
     Refused(NodeId, Reason),
-    /// The membership service is another cluster's, or the node is configured in another way than the members. A node
-    /// that was never a member stops then.
+    /// The membership service belongs to another cluster, or the node's configuration differs from the members'. A
+    /// node that was never a member then stops.
     Misfit(NodeId, Misfit),
-    /// The node was left out of a view, and begins again without data.
+    /// The node was excluded from a view, and restarts without data.
     StartsOver(NodeId, Reason),
     /// Another process runs the same node: this one has to stop.
     Taken(NodeId),

@@ -1,8 +1,9 @@
-//! The host half of the rounds engine: it founds the cluster of rounds, and brings the node back into it.
+//! The host half of the rounds engine: it founds the cluster of rounds, and makes the node join it again.
 //!
-//! Rounds have members of their own, which they agree on by consensus. The view only says who founds: all nodes that
-//! were there in the first one, of which the lowest starts the first round. A node that the members have left out (it
-//! was too slow for too many rounds, or its process is new) asks to be let in again.
+//! The rounds have their own members, which they change by consensus. The view of the membership service only
+//! determines the founders: all nodes in the first view, of which the lowest starts the first round. A node that
+//! the members have removed (because it was too slow for too many rounds, or its process is new) asks them to
+//! admit it again.
 
 use std::net::SocketAddrV4;
 
@@ -14,17 +15,18 @@ use weft_waist::{Configuration, EngineState, EngineStatus, Epoch, NodeSet, View}
 
 use crate::half::{HostHalf, HostIo, NO_TOKEN};
 
-/// Waiting times of the host half of rounds.
+/// Delays of the host half of rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RoundsPauses {
-    /// From the first view to the first round: all nodes have been told the view by then. One that has not joins later.
+    /// Time from the first view to the first round, in which all nodes should receive the view. A node that does
+    /// not joins later.
     pub start_after: Duration,
-    /// Time after which a node that was left out asks to be admitted.
+    /// Time after which a removed node asks to be admitted.
     pub return_after: Duration,
 }
 
 impl Default for RoundsPauses {
-    /// Waiting times for processes, which the operating system may delay.
+    /// Delays for processes, which the operating system may keep waiting.
     fn default() -> Self {
         Self { start_after: Duration::from_ms(500), return_after: Duration::from_ms(100) }
     }
@@ -39,22 +41,22 @@ enum Step {
 /// The host half of the rounds engine.
 #[derive(Debug)]
 pub struct RoundsHalf {
-    /// Of clients; `founds` is found out with the first view.
+    /// Parameters of the clients' front. `founds` is set when the first view arrives.
     parameters: FrontParameters,
     pauses: RoundsPauses,
-    /// There is one once the engine has been told a view.
+    /// The clients' front; `None` until the engine has received a view.
     front: Option<Front<SocketAddrV4>>,
     payload: Vec<u8>,
     /// The newest view of the membership service.
     configuration: Option<Configuration>,
-    /// The epoch that the engine was told last.
+    /// The last epoch that was given to the engine.
     epoch: Epoch,
     next: Option<(Instant, Step)>,
     due: Option<Step>,
 }
 
 impl RoundsHalf {
-    /// A half that serves its clients with these sizes.
+    /// A half that serves its clients with these parameters.
     pub const fn new(parameters: FrontParameters, pauses: RoundsPauses) -> Self {
         Self {
             parameters,
@@ -74,7 +76,7 @@ impl RoundsHalf {
         io.configure(Configuration { view, ..configuration });
     }
 
-    /// Asks the members to let the node in.
+    /// Makes the engine ask the members to admit the node.
     fn join(&mut self, io: &mut HostIo<'_>) {
         let Some(Configuration { node, view, .. }) = self.configuration else { return };
         let (epoch, joining) = (Epoch(view.epoch.0.max(self.epoch.0 + 1)), NodeSet::EMPTY.with(node));
@@ -125,7 +127,7 @@ impl HostHalf for RoundsHalf {
         io: &mut HostIo<'_>,
     ) {
         let Some(front) = &mut self.front else { return };
-        // Malformed requests are not answered.
+        // Malformed requests are ignored.
         if let Ok(Some(begin)) = front.receive(now, from, message, serves) {
             io.call(begin.token, begin.body.kind, begin.body.bytes);
         }

@@ -10,9 +10,10 @@ use weft_time::Instant;
 use crate::half::{HostHalf, HostIo};
 use crate::processes::SESSIONS;
 
-/// Sessions between the clients of an engine and the engine, which knows nothing of them: it is called by its host.
+/// Sessions between the clients of an engine and the engine. The engine has no notion of sessions: its host calls
+/// it.
 ///
-/// By itself it is the half of an engine whose data rests on the lease.
+/// Used directly as a host half, it is that of an engine whose data depends on the lease.
 pub struct SessionHalf {
     sessions: Sessions<SocketAddrV4>,
     /// The kinds of calls that clients may make.
@@ -27,7 +28,7 @@ impl fmt::Debug for SessionHalf {
 }
 
 impl SessionHalf {
-    /// Sessions in this life of the node, for calls of these kinds of the engine.
+    /// Sessions of an incarnation of the node, for these kinds of calls to the engine.
     pub fn new(incarnation: Incarnation, admitted: &'static [u8]) -> Self {
         Self { sessions: Sessions::new(incarnation.get(), SESSIONS, admitted), admitted, payload: Vec::new() }
     }
@@ -42,7 +43,7 @@ impl HostHalf for SessionHalf {
         serves: bool,
         io: &mut HostIo<'_>,
     ) {
-        // Malformed requests are not answered.
+        // Malformed requests are ignored.
         if let Ok(Some(begin)) = self.sessions.receive(now, from, message, serves) {
             io.call(begin.token, begin.body.kind, begin.body.bytes);
         }

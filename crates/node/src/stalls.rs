@@ -1,9 +1,9 @@
-//! Detection of nodes that hold up others for longer than a lease.
+//! Detection of peers for which engines wait longer than a lease.
 
 use weft_time::{Duration, Instant};
 use weft_waist::{NODES_MAX, NodeId, NodeSet};
 
-/// For whom an engine waits, and how that stands.
+/// An engine's wait for a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Wait {
     /// The engine's measure of the peer's progress: see [`weft_waist::Engine::waits_for`].
@@ -12,33 +12,34 @@ struct Wait {
     is_reported: bool,
 }
 
-/// Something to tell an operator: an engine waits, or has waited, for a peer.
+/// A report for the operator: an engine waits, or has waited, for a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stall {
     /// The slot of the engine that waits.
     pub slot: u8,
-    /// For whom.
+    /// The peer.
     pub peer: NodeId,
-    /// For how long: so far, or altogether.
+    /// How long it has waited so far, or had waited when the wait ended.
     pub lasted: Duration,
-    /// Whether it is over.
+    /// Whether the wait is over.
     pub is_over: bool,
 }
 
-/// Watches how the engines of a node wait for its peers. Feed it several times in the time of a lease.
+/// Monitors how long the engines of a node wait for its peers. Call [`Stalls::note`] several times in the length
+/// of a lease.
 #[derive(Debug)]
 pub struct Stalls {
     slots: Vec<[Option<Wait>; NODES_MAX]>,
 }
 
 impl Stalls {
-    /// A monitor of `slots` engines in which nobody waits.
+    /// A monitor of `slots` engines, none of which waits.
     pub fn new(slots: u8) -> Self {
         Self { slots: vec![[None; NODES_MAX]; slots.into()] }
     }
 
-    /// Notes what the engine in `slot` says of `peer`. Gives the stall that has just lasted for `longest`, or that was
-    /// told of and is over.
+    /// Notes the progress mark of `peer` that the engine in `slot` reports. Returns a stall when its length
+    /// reaches `longest`, and when a reported stall is over.
     pub fn note(
         &mut self,
         now: Instant,
@@ -63,7 +64,7 @@ impl Stalls {
         }
     }
 
-    /// For whom the engine in `slot` has waited for `longest` or more.
+    /// The peers for which the engine in `slot` has waited for `longest` or more.
     pub fn stalled_for(&self, now: Instant, longest: Duration, slot: u8) -> NodeSet {
         let is_long = |wait: &Wait| now.saturating_since(wait.since) >= longest;
         let waits = self.slots[usize::from(slot)].iter().enumerate();

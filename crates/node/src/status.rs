@@ -2,7 +2,7 @@
 
 use weft_waist::{EngineState, EngineStatus};
 
-/// Distance of a state from holding all data; the farthest comes first.
+/// Rank of a state: the lower, the farther it is from holding all data.
 const fn rank(state: EngineState) -> u8 {
     match state {
         EngineState::Lost => 0,
@@ -14,12 +14,12 @@ const fn rank(state: EngineState) -> u8 {
     }
 }
 
-/// What a node reports of all its engines: the oldest of their epochs, and the state of the one that is the farthest
-/// from holding all data. So a node is full when all its engines are.
+/// The status that a node reports for all its engines: the oldest of their epochs, and the state of the engine
+/// that is the farthest from holding all data. So a node is full when all its engines are.
 ///
-/// `None` if there is no engine to go by.
+/// `None` if there are no engines.
 ///
-/// An engine that has fallen behind in epochs keeps a joining node from being reported as synced: that is said of an
+/// An engine in an older epoch keeps a joining node from being reported as synced, because a node is synced in an
 /// epoch.
 pub(crate) fn combined(engines: impl Iterator<Item = EngineStatus>) -> Option<EngineStatus> {
     let combine = |one: EngineStatus, other: EngineStatus| {

@@ -8,12 +8,12 @@ use weft_time::Instant;
 use crate::half::{HostHalf, HostIo, NO_TOKEN};
 use crate::sessions::SessionHalf;
 
-/// The kind of the call that tells an engine how a peer is reached: the same in [`weft_smr::log::Call`] and in the
-/// engines that embed its groups.
+/// The kind of the call that sets the connection to a peer: the same in [`weft_smr::log::Call`] and in the engines
+/// that embed its groups.
 const WIRE: u8 = weft_smr::log::Call::Wire as u8;
 
-/// Tells an engine how it reaches its peers, and keeps the sessions of its clients where the engine does not. Its
-/// data rests on majorities and not on leases, so it outlives these.
+/// Sets the connections of an engine to its peers, and keeps the sessions of its clients if the engine does not.
+/// The engine's data depends on majorities and not on leases, so it keeps its data when a lease ends.
 #[derive(Debug)]
 pub struct WiredHalf {
     wires: Vec<Wire>,
@@ -21,7 +21,8 @@ pub struct WiredHalf {
 }
 
 impl WiredHalf {
-    /// For an engine that reaches its peers by these. With sessions, clients speak to the host.
+    /// A half for an engine with these connections to its peers. With `sessions`, clients' messages go to the
+    /// host.
     pub const fn new(wires: Vec<Wire>, sessions: Option<SessionHalf>) -> Self {
         Self { wires, sessions }
     }

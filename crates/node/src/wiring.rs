@@ -1,9 +1,9 @@
-//! The queue pairs of engines: every card of a cluster is set up alike.
+//! The queue pairs of engines, which are set up alike on every card of a cluster.
 //!
-//! An engine that writes into its peers' memory needs, for each peer and each *purpose* (a log, the heartbeats, the
-//! data of an object), two queue pairs: one on which it makes requests, and one on which the peer does, so that what
-//! the peer may do can be changed without touching the engine's own requests. Each card opens them in the same order,
-//! with the same numbers and keys as every other card: nothing has to be exchanged before a node can be wired.
+//! An engine that writes into its peers' memory needs two queue pairs for each peer and each *purpose* (a log, the
+//! heartbeats, the data of an object): one on which it makes requests, and one on which the peer does. So the
+//! peer's access rights can be changed without affecting the engine's own requests. All cards open them in the
+//! same order, with the same numbers and keys. So nodes need not exchange anything before they are connected.
 
 use std::net::Ipv4Addr;
 
@@ -20,9 +20,9 @@ use weft_waist::{Engine, engine_address};
 /// Purpose of a queue pair of an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Purpose {
-    /// The group whose messages the queue pair carries, in the engine's numbering.
+    /// The group to which the queue pair belongs, by the engine's numbering.
     pub group: u8,
-    /// Requests that the engine has outstanding on one of them, at most.
+    /// The most requests that the engine has outstanding on such a queue pair.
     pub posts: u32,
 }
 
@@ -40,29 +40,29 @@ impl Purpose {
     }
 }
 
-/// On which terms queue pairs are connected.
+/// Parameters with which queue pairs are connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
     /// The most payload bytes in a packet.
     pub path_mtu: PathMtu,
-    /// Local acknowledgement time-out: a code, see [`weft_rdma::local_ack_timeout`].
+    /// Code of the local acknowledgement time-out, see [`weft_rdma::local_ack_timeout`].
     pub timeout: u8,
-    /// Attempts after the first, 0 to 7, before a request fails for lack of an answer.
+    /// Retransmissions after a time-out, 0 to 7, before a request fails.
     pub retry_cnt: u8,
     /// READs and atomics that may be outstanding, in each direction.
     pub max_rd_atomic: u8,
 }
 
-/// Location of an engine's memory for verbs.
+/// Where an engine's memory is, for verbs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EngineMemory {
-    /// The memory that it lies in.
+    /// The region target that contains the memory.
     pub target: Target,
     /// First address.
     pub address: u64,
-    /// Bytes.
+    /// Length in bytes.
     pub bytes: u64,
-    /// The slot of the engine that a WRITE into the calling region calls; `None` if the card calls nobody.
+    /// The slot of the engine that a WRITE into the calling region calls; `None` if it calls no engine.
     pub calls: Option<u8>,
 }
 
@@ -78,7 +78,8 @@ impl EngineMemory {
 pub struct Connections {
     nodes: usize,
     purposes: Vec<Purpose>,
-    /// By purpose and then by other node, in order: one for own requests, one for those of the other.
+    /// Queue pair numbers, by purpose, then by other node: one for the node's own requests, one for those of the
+    /// other.
     numbers: Vec<QueuePairNumber>,
     address: u64,
     plain: RegionKeys,
@@ -86,8 +87,8 @@ pub struct Connections {
 }
 
 impl Connections {
-    /// Wires the engine in a slot of a card, whose memory has so many bytes: opens its queue pairs and connects them.
-    /// Returns what the engine is to be told of how it reaches its peers.
+    /// Sets up the engine in a slot of a card, whose memory has the given number of bytes: opens its queue pairs
+    /// and connects them. Returns the connections for the engine's Wire calls.
     ///
     /// # Errors
     /// The card has too few queue pairs or regions.
@@ -112,8 +113,8 @@ impl Connections {
         2 * nodes.saturating_sub(1) * purposes
     }
 
-    /// Creates the queue pairs of an engine on a card and registers its memory. All cards of the cluster do the same
-    /// calls in the same order.
+    /// Creates the queue pairs of an engine on a card and registers its memory. All cards of the cluster must make
+    /// the same calls in the same order.
     ///
     /// # Errors
     /// The card has too few queue pairs or regions.
@@ -144,15 +145,16 @@ impl Connections {
         Ok(Self { nodes, purposes: purposes.to_vec(), numbers, address: memory.address, plain, calling })
     }
 
-    /// The queue pair at `node`, for the purpose of this index and towards `other`, on which `node` or the other
-    /// makes requests.
+    /// The queue pair at `node`, for the purpose of this index and towards `other`, on which requests are made by
+    /// `node` (`own_requests`) or by the other.
     fn number(&self, purpose: usize, node: usize, other: usize, own_requests: bool) -> QueuePairNumber {
         let others = self.nodes - 1;
         let place = if other < node { other } else { other - 1 };
         self.numbers[2 * (purpose * others + place) + usize::from(!own_requests)]
     }
 
-    /// The queue pairs of `node`, and to whom each is connected; `address` tells where a node is.
+    /// The queue pairs of `node`, and the peer's queue pair to which each is connected; `address` returns the
+    /// address of a node.
     pub fn peerings(
         &self,
         node: usize,
@@ -178,7 +180,7 @@ impl Connections {
         peerings
     }
 
-    /// The connections that the engine of `node` is told of.
+    /// The connections for the Wire calls to the engine of `node`.
     pub fn wires(&self, node: usize, terms: Terms) -> Vec<Wire> {
         let mut wires = Vec::new();
         for (index, purpose) in self.purposes.iter().enumerate() {
@@ -224,7 +226,7 @@ mod tests {
         Connections::open(&mut card, nodes, &PURPOSES, memory).unwrap()
     }
 
-    /// Each request queue pair is connected to the peer's queue pair that responds, with matching PSNs.
+    /// Each request queue pair is connected to the peer's queue pair for responses, with matching PSNs.
     #[test]
     fn both_ends_of_each_connection_name_each_other() {
         for nodes in 1..=5 {

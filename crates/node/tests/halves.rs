@@ -1,4 +1,4 @@
-//! The host halves of rounds and of transactions against a card that only notes its commands.
+//! The host halves of rounds and of transactions, with a card that only records its commands.
 
 use weft_cluster::Incarnation;
 use weft_nic::HostCommand;
@@ -17,7 +17,7 @@ const SLOT: u8 = 0;
 const PAUSES: RoundsPauses =
     RoundsPauses { start_after: Duration::from_ms(5), return_after: Duration::from_ms(2) };
 
-/// Notes commands.
+/// A card that records commands.
 #[derive(Debug, Default)]
 struct Card {
     calls: Vec<u8>,
@@ -51,7 +51,7 @@ fn at_us(us: u64) -> Instant {
     Instant::ZERO + Duration::from_us(us)
 }
 
-/// What a node is told of a view of three nodes, of which these are joining.
+/// The configuration of a node in a view of three nodes, of which those in `joining` are joining.
 fn configuration(index: usize, epoch: u32, joining: NodeSet) -> Configuration {
     let full = NodeSet::first(3).minus(joining);
     let view = View { epoch: Epoch(epoch), full, joining };
@@ -81,7 +81,7 @@ impl Rounds {
         self.half.configure(now, configuration, &mut HostIo::new(SLOT, &mut self.card));
     }
 
-    /// Handles what is due: the kinds of the calls that this makes.
+    /// Handles expired deadlines; returns the kinds of the calls that this makes.
     fn wake(&mut self, now: Instant) -> Vec<u8> {
         self.card.calls.clear();
         self.half.handle_deadline(now);
@@ -114,7 +114,7 @@ fn a_node_that_comes_later_asks_the_members_to_let_it_in() {
     rounds.configure(at_us(0), &told);
     assert_eq!(rounds.card.views, [told.view]);
     assert_eq!(rounds.half.next_deadline(), None, "it starts nothing");
-    // Later views are none of the engine's business.
+    // Later views are not passed to the engine.
     rounds.configure(at_us(10), &configuration(1, 8, NodeSet::EMPTY));
     assert_eq!(rounds.card.views.len(), 1);
 }
@@ -141,7 +141,7 @@ fn what_is_decided_is_told_to_clients() {
     let value = Value { instance: 3, proposer: 2, proposal: Proposal { change: false, bytes: b"decided" } };
     let payload = [&value.header()[..], b"decided"].concat();
     let decided = (Call::Decided as u8, &payload[..]);
-    // Replies to a subscription have the token of calls that nobody waits for.
+    // Notifications of a subscriber have the token of calls whose reply is ignored.
     rounds.half.replied(at_us(5), 0, decided, &mut HostIo::new(SLOT, &mut rounds.card));
     let address = "127.0.0.1:9".parse().unwrap();
     let mut client = Client::new(ClientParameters::new(1, 1));
@@ -166,7 +166,7 @@ fn what_is_decided_is_told_to_clients() {
     panic!("a client that reads is answered");
 }
 
-/// The half of transactions with the objects of a founder, and its card.
+/// The half of transactions with the initial objects of a founder, and its card.
 fn transactions() -> (TransactionHalf, Card) {
     let sizes = TransactionSizes { nodes: 3, replicas: 3, message_bytes: 1_400, record: false };
     let (_, _, half, memory) = found(node(1), Incarnation::FIRST, &Ledger::new(8), &sizes);
@@ -185,7 +185,7 @@ fn who_founds_the_tables_keeps_them_and_who_comes_later_empties_them() {
         half.configure(at_us(0), &told, &mut HostIo::new(SLOT, &mut card));
         assert_eq!(card.memory.iter().any(|byte| *byte != 0), keeps, "epoch {epoch}, {joining:?}");
         assert_eq!(card.resets, u32::from(!keeps));
-        // What it has by then stays, whatever views follow.
+        // From now on the data stays, whatever views follow.
         card.memory.fill(1);
         half.configure(at_us(1), &configuration(1, 9, NodeSet::EMPTY), &mut HostIo::new(SLOT, &mut card));
         assert!(card.memory.iter().all(|byte| *byte == 1));

@@ -1,4 +1,4 @@
-//! The program of a node against a card that only notes its commands, and a real membership service.
+//! The program of a node, with a card that only records its commands, and a real membership service.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -14,7 +14,7 @@ use weft_waist::{Configuration, EngineState, EngineStatus, Epoch, NodeId, View};
 
 const LEASE: Duration = Duration::from_ms(100);
 
-/// What a half is like, and what it was told.
+/// A half with these properties that records the calls it gets.
 #[derive(Clone, Debug)]
 struct Fake {
     outlives_lease: bool,
@@ -27,7 +27,7 @@ impl Fake {
         Self { outlives_lease, follows_views, told: Rc::default() }
     }
 
-    /// `outlives_lease` and `follows_views` of the key-value store, of a replicated log, and of rounds.
+    /// (`outlives_lease`, `follows_views`) of the key-value store, of a replicated log, and of rounds.
     const LEASED: (bool, bool) = (false, true);
     const MAJORITY: (bool, bool) = (true, true);
     const OWN_MEMBERS: (bool, bool) = (true, false);
@@ -62,7 +62,7 @@ impl HostHalf for Fake {
     }
 }
 
-/// Notes commands.
+/// A card that records commands.
 #[derive(Debug, Default)]
 struct Card {
     resets: Vec<u8>,
@@ -83,11 +83,11 @@ impl CardPort for Card {
     }
 }
 
-/// A cluster of a node, another one that is always full, and the service; time is told.
+/// A cluster of the tested node, another node that is always full, and the service, in simulated time.
 struct World {
     node: Node<Fake>,
     other: Agent,
-    /// The beacons of the other one.
+    /// The other node's beacons.
     beacons: Hearing,
     halves: Vec<Fake>,
     card: Card,
@@ -118,7 +118,7 @@ impl World {
         world
     }
 
-    /// Lets time pass. While the node is cut off, nothing reaches it and nothing comes from it.
+    /// Advances the time. If the node is cut off, no messages are delivered to it or from it.
     fn run_while(&mut self, time: Duration, is_cut_off: bool) {
         const OTHER: u8 = 0;
         const NODE: u8 = 1;
@@ -195,7 +195,7 @@ fn a_request_is_served_while_the_engine_is_full_and_the_lease_holds() {
     world.status(0, 1, EngineState::Full);
     world.status(1, 1, EngineState::Full);
     assert_eq!((world.request(0), world.request(1)), (vec!["served"], vec!["served"]));
-    // Majorities decide without leases.
+    // Engines that decide by majorities serve without a lease.
     world.now = world.node.lease_until();
     assert_eq!((world.request(0), world.request(1)), (vec!["not served"], vec!["served"]));
     // No engine is in this slot.
@@ -212,14 +212,14 @@ fn a_node_that_rejoins_empties_the_engines_that_rest_on_leases() {
     world.status(1, 1, EngineState::Full);
     world.run(Duration::from_ms(50));
     world.reports();
-    // The engine has lost its data: it has to begin anew, and the service hears so.
+    // The engine has lost its data: the service is notified, and the engine is reset.
     world.status(0, 1, EngineState::Lost);
     world.run(Duration::from_ms(60));
     assert_eq!(world.card.resets, [0]);
     assert_eq!(*world.halves[0].told.borrow(), ["starts over"]);
     assert!(world.halves[1].told.borrow().is_empty());
     assert!(matches!(world.reports()[..], [Report::StartsOver(_, Reason::Rejoin), ..]));
-    // What the card said before it carried out the reset is of the former life.
+    // Events of the card from before the reset belong to the former incarnation.
     let reply = HostEvent::Reply { engine: 0, token: 0, kind: 0, payload: Vec::new() };
     world.node.host_event(world.now, reply.clone(), &mut world.card);
     assert_eq!(*world.halves[0].told.borrow(), ["starts over"]);
@@ -232,7 +232,7 @@ fn a_node_that_rejoins_empties_the_engines_that_rest_on_leases() {
     assert_eq!(*world.halves[0].told.borrow(), ["starts over", "replied"]);
 }
 
-/// A node whose engines follow no view, or have lost what starting over would not bring back, is a member like any
+/// A node whose engines follow no view, or have lost data that a reset would not bring back, is a member like any
 /// other: it comes back into the view.
 #[test]
 fn a_node_without_an_engine_to_wait_for_becomes_full() {

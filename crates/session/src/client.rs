@@ -1,4 +1,4 @@
-//! The client's half: numbers calls and repeats them until they are answered or given up.
+//! The client's half: it numbers calls and repeats them until they are answered or reach their time-out.
 
 use weft_time::{Duration, Instant};
 
@@ -6,28 +6,28 @@ use crate::message::{Body, Malformed, Message, Status};
 use crate::window::WINDOW;
 use crate::{GIVE_UP_MAX, IDLE};
 
-/// Unanswered greetings after which another node is asked.
+/// Number of unanswered Hello messages after which another node is tried.
 const GREETINGS: u32 = 3;
 
 /// Parameters of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientParameters {
-    /// A number that no other client has, past or present.
+    /// Identity of the client: a number that no other client has, past or present.
     pub identity: u64,
-    /// Nodes of the cluster, at least 1.
+    /// Number of nodes of the cluster, at least 1.
     pub nodes: usize,
-    /// The node that is asked first.
+    /// The node to call first.
     pub first: usize,
-    /// Time until an unanswered question is repeated; doubles each time, up to eight times.
+    /// Time after which an unanswered message is repeated; it doubles each time, up to eight times.
     pub repeat: Duration,
-    /// Pause after a node has not taken a call; doubles likewise.
+    /// Pause after a node has refused a call; it doubles in the same way.
     pub pause: Duration,
-    /// Time from its beginning after which a call is given up: at most [`GIVE_UP_MAX`].
+    /// Time after its start at which an unanswered call ends: at most [`GIVE_UP_MAX`].
     pub give_up: Duration,
 }
 
 impl ClientParameters {
-    /// Usual times, for a network within a building.
+    /// Default times, for a network within a building.
     pub const fn new(identity: u64, nodes: usize) -> Self {
         Self {
             identity,
@@ -47,11 +47,11 @@ pub struct CallId(pub u64);
 /// Outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended<'a> {
-    /// An engine has answered.
+    /// The engine's answer.
     Answer(Body<'a>),
     /// The call was not begun and never will be.
     NotBegun,
-    /// Unknown: the call was begun at most once, and may still be.
+    /// Unknown: the call was executed at most once, and may still be.
     Unknown,
 }
 
@@ -60,28 +60,28 @@ pub enum Ended<'a> {
 pub struct Completion<'a> {
     /// The call.
     pub call: CallId,
-    /// The node that was asked last.
+    /// The node to which the call was sent last.
     pub node: usize,
     /// Its outcome.
     pub ended: Ended<'a>,
 }
 
-/// Meaning of an engine's answer for its call.
+/// What an engine's answer means for its call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The call has ended with it.
+    /// The answer ends the call.
     Final,
-    /// Nothing has happened: the same node is called again after a pause.
+    /// The engine did nothing: the same node is called again after a pause.
     Later,
-    /// Nothing has happened: the next node is called after a pause, unless the call is for this node only.
+    /// The engine did nothing: the next node is called after a pause, unless the call is for this node only.
     Elsewhere,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// The node was greeted so often.
+    /// Number of Hello messages sent to the node.
     Greeting(u32),
-    /// The node was called.
+    /// The call was sent to the node.
     Called { life: u64, sequence: u64 },
     /// The client pauses.
     Pausing,
@@ -93,42 +93,43 @@ struct Open {
     kind: u8,
     bytes: Vec<u8>,
     node: usize,
-    /// The call is for this node only.
+    /// Whether the call is for this node only.
     pinned: bool,
-    /// The call may be begun twice without harm.
+    /// Whether the call may be executed twice without harm.
     repeatable: bool,
     stage: Stage,
-    /// There is something to send.
+    /// Whether there is something to send.
     due: bool,
-    /// Repetitions of what the stage asks, and pauses so far.
+    /// Number of repetitions in this stage, and of pauses so far.
     repeated: u32,
     paused: u32,
-    /// Deadline of the stage.
+    /// Deadline of the current stage.
     at: Instant,
     give_up_at: Instant,
 }
 
-/// A client's knowledge of a node.
+/// What a client has recorded about a node.
 #[derive(Clone, Copy, Debug, Default)]
 struct Node {
-    /// The life in which it was greeted.
+    /// The session's number at the node, from its Welcome message.
     life: Option<u64>,
-    /// The highest that it has named: an older one is a message that comes late.
+    /// The highest session number that the node has sent: a message with a lower one arrives late.
     latest: u64,
-    /// The last sequence number used there.
+    /// The last sequence number used at the node.
     sequence: u64,
-    /// When the last useful message arrived.
+    /// When the last valid message arrived.
     received: Instant,
 }
 
-/// A client, with at most [`WINDOW`] calls under way. Pure: whoever drives it passes messages and time in.
+/// A client, with at most [`WINDOW`] calls outstanding. It is pure: its driver passes messages and time in.
 ///
-/// Call [`Client::poll_transmit`] until it says `None` after everything that may have made it want to send.
+/// After each call of any other method, call [`Client::poll_transmit`] until it returns `None`: the method may
+/// have queued messages.
 #[derive(Clone, Debug)]
 pub struct Client {
     parameters: ClientParameters,
     nodes: Vec<Node>,
-    /// The node that is asked next.
+    /// The node to use for the next call.
     node: usize,
     last: u64,
     open: Vec<Open>,
@@ -139,10 +140,10 @@ fn doubled(time: Duration, times: u32) -> Duration {
 }
 
 impl Client {
-    /// A client that has called nothing.
+    /// A client without calls.
     ///
     /// # Panics
-    /// If there is no node, `first` is none of them, or `give_up` is longer than [`GIVE_UP_MAX`].
+    /// If there is no node, `first` is not the index of a node, or `give_up` is longer than [`GIVE_UP_MAX`].
     pub fn new(parameters: ClientParameters) -> Self {
         assert!(parameters.first < parameters.nodes, "a client asks one of the nodes");
         assert!(parameters.give_up <= GIVE_UP_MAX, "nodes forget a session after a while");
@@ -155,17 +156,17 @@ impl Client {
         }
     }
 
-    /// Calls under way.
+    /// Number of outstanding calls.
     pub fn outstanding(&self) -> usize {
         self.open.len()
     }
 
-    /// Whether [`Client::start`] takes another call.
+    /// Whether [`Client::start`] accepts another call.
     pub fn can_start(&self) -> bool {
         self.open.len() < WINDOW as usize
     }
 
-    /// Begins a call, at `node` only if one is named. `None` if [`WINDOW`] calls are under way.
+    /// Starts a call, at `node` only if one is given. Returns `None` if [`WINDOW`] calls are outstanding.
     ///
     /// # Panics
     /// If there is no such node.
@@ -173,8 +174,8 @@ impl Client {
         self.begin(now, node, body, false)
     }
 
-    /// Begins a call that changes nothing, as [`Client::start`] does: where nobody knows whether it was begun it is
-    /// begun again.
+    /// Starts a call that changes nothing, as [`Client::start`] does. If it is unknown whether it was executed, it
+    /// is started again.
     ///
     /// # Panics
     /// If there is no such node.
@@ -213,7 +214,7 @@ impl Client {
         Some(id)
     }
 
-    /// Calls the node, or greets it first.
+    /// Sends the call to the node, after a Hello message if there is no session.
     fn ask(&mut self, now: Instant, index: usize) {
         let (at, next) = (self.open[index].node, self.nodes[self.open[index].node].sequence + 1);
         let is_taken = self.open.iter().any(|open| {
@@ -222,7 +223,7 @@ impl Client {
         });
         let (node, open) = (&mut self.nodes[at], &mut self.open[index]);
         if now.saturating_since(node.received) >= IDLE / 2 {
-            // The node may have forgotten this client.
+            // The node may have dropped this client's session.
             node.life = None;
         }
         open.repeated = 0;
@@ -241,7 +242,8 @@ impl Client {
         (open.due, open.at) = (true, now + self.parameters.repeat);
     }
 
-    /// A node has not taken a call, or does not answer greetings.
+    /// Handles that a node has refused a call, or does not answer Hello messages: pauses, then tries the same node
+    /// or the next.
     fn leave(&mut self, now: Instant, index: usize, goes_on: bool) {
         let (open, nodes) = (&mut self.open[index], self.nodes.len());
         let pause = doubled(self.parameters.pause, open.paused);
@@ -255,11 +257,11 @@ impl Client {
         }
     }
 
-    /// Takes a message from `node`. An engine's answer is shown to `judge`, which says what it means. `None` if no
-    /// call has ended with it. What is none of this client's business changes nothing.
+    /// Processes a message from `node`. `judge` gets an engine's answer and returns what it means. Returns `None`
+    /// if no call has ended. Messages that are not for this client are ignored.
     ///
     /// # Errors
-    /// The bytes are no message.
+    /// The bytes are no valid message.
     pub fn receive<'a>(
         &mut self,
         now: Instant,
@@ -327,7 +329,7 @@ impl Client {
         self.open.iter().map(|open| open.at.min(open.give_up_at)).min()
     }
 
-    /// Handles what is due. Ends one call at a time, so call it until it returns `None`.
+    /// Handles one expired deadline. Call it until it returns `None`.
     pub fn handle_deadline(&mut self, now: Instant) -> Option<Completion<'static>> {
         for index in 0..self.open.len() {
             let open = &mut self.open[index];
@@ -359,7 +361,7 @@ impl Client {
         None
     }
 
-    /// The next message to send: appends its content to `out`, and returns the node and the kind.
+    /// The next message to send: appends its content to `out`, and returns (node, kind).
     pub fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<(usize, u8)> {
         let client = self.parameters.identity;
         let index = self.open.iter().position(|open| open.due)?;
@@ -375,7 +377,7 @@ impl Client {
         };
         let kind = message.encode(out) as u8;
         if kind == crate::Kind::Hello as u8 {
-            // One greeting serves all calls that wait for it.
+            // One Hello message serves all calls that wait for the session.
             let same = |open: &&mut Open| open.node == node && matches!(open.stage, Stage::Greeting(_));
             self.open.iter_mut().filter(same).for_each(|open| open.due = false);
         }

@@ -1,19 +1,22 @@
-//! Calls of clients over a network that loses, repeats and reorders datagrams, each begun at most once.
+//! Calls of clients over a network that loses, duplicates and reorders datagrams; each call is executed at most
+//! once.
 //!
-//! - [`Window`] remembers what became of the latest [`WINDOW`] numbered requests of one client.
-//! - [`Sessions`] is the node's half: it stands between the datagrams of clients and an engine, and hands each call
-//!   to the engine at most once, however often it arrives.
-//! - [`Client`] is the client's half: it numbers calls and repeats them until they are answered or given up.
+//! - [`Window`] keeps the outcomes of the latest [`WINDOW`] numbered requests of one client.
+//! - [`Sessions`] is the node's half: it receives the clients' datagrams and passes each call to the engine at
+//!   most once, however often it arrives.
+//! - [`Client`] is the client's half: it numbers calls and repeats them until they are answered or reach their
+//!   time-out.
 //!
-//! What a call and its answer say is the engine's business. Both halves are pure: they are told the time and the
-//! messages, and say what to send to whom.
+//! The content of calls and answers is up to the engine. Both halves are pure: the caller passes in the time and
+//! the messages, and they return the messages to send.
 //!
-//! **The protocol.** A client greets a node, which tells it the *life* that it is in. A call names that life and has
-//! the next sequence number of this client at this node. The node begins it if it is in that life and the number is
-//! new; if it is not, it repeats the answer, or says nothing while there is none. A node that was restarted has
-//! forgotten its sessions and is in another life: a call that names the former one is answered as *unknown*, because
-//! the former life may have begun it. A node that takes no part in the cluster answers *not begun*, and sticks to
-//! that. So:
+//! **The protocol.** A client sends Hello to a node, and the node's Welcome has the number of the session: it is
+//! called *life* in the code, and no other session of the node, before or after a restart, has the same. A call
+//! contains that number and the next sequence number of this client at this node. If the session is the current
+//! one and the sequence number is new, the node begins the call. If the sequence number is not new, the node
+//! repeats the answer, or sends nothing while there is none. A node that was restarted has lost its sessions. It
+//! answers a call with a former session's number as *unknown*, because the call may have begun in that session. A
+//! node that does not take part in the cluster answers *not begun*, and never begins that call later. So:
 //!
 //! | a call ends as | it was begun |
 //! |---|---|
@@ -21,8 +24,8 @@
 //! | not begun | never, and never will be |
 //! | unknown | at most once, perhaps still to come |
 //!
-//! A session of which nothing was received for [`IDLE`] may be forgotten when there is no room for another one. That
-//! is longer than a client repeats a call and a datagram lives.
+//! A session in which nothing was received for [`IDLE`] may be dropped to make room for another one. [`IDLE`] is
+//! longer than the time in which a client repeats a call and a datagram is in flight.
 
 mod client;
 mod message;
@@ -36,8 +39,8 @@ pub use window::{Seen, WINDOW, Window};
 
 use weft_time::Duration;
 
-/// Shortest time for which a node keeps a session without messages.
+/// The shortest time for which a node keeps a session without messages.
 pub const IDLE: Duration = Duration::from_secs(60);
 
-/// Longest time after which a client gives up a call, so that no node has forgotten its session by then.
+/// The longest time-out of a call. Until then, no node has dropped its session.
 pub const GIVE_UP_MAX: Duration = Duration::from_secs(20);

@@ -1,4 +1,4 @@
-//! Messages between clients and nodes, byte by byte. They travel as messages of Weft datagrams.
+//! Messages between clients and nodes, byte by byte. They are sent as messages of Weft datagrams.
 //!
 //! ```text
 //! Hello     client(8)
@@ -7,7 +7,7 @@
 //! Answered  client(8) life(8) sequence(8)  kind(1) status(1) zero(6)  what is answered
 //! ```
 //!
-//! Integers are big-endian. Kinds in a Call and an Answered are the engine's; what follows is, too.
+//! Integers are big-endian. The engine defines the kinds in a Call and an Answered, and the content that follows.
 
 use thiserror::Error;
 
@@ -15,18 +15,18 @@ use thiserror::Error;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Kind {
-    /// To the node: a client would like to call.
+    /// To the node: a client requests a session.
     Hello = 96,
     /// To the node: a call.
     Call = 97,
-    /// To the client: it may call, in this life of the node.
+    /// To the client: the number of its session.
     Welcome = 112,
-    /// To the client: what became of its call.
+    /// To the client: the outcome of its call.
     Answered = 113,
 }
 
 impl Kind {
-    /// The kinds that clients send are from here on; those of engines are below.
+    /// The lowest kind of messages that clients send; the kinds of engines are lower.
     pub const FIRST: u8 = Self::Hello as u8;
 }
 
@@ -38,16 +38,16 @@ pub enum Status {
     Answer = 0,
     /// The call was not begun and never will be.
     NotBegun = 1,
-    /// The node does not know: a former life of it may have begun the call.
+    /// The node does not know: the call may have begun in a former session.
     Unknown = 2,
 }
 
-/// Something of an engine: a kind and bytes.
+/// A call to an engine or its answer: a kind and bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Body<'a> {
     /// The engine's kind of call or answer.
     pub kind: u8,
-    /// Content of the message.
+    /// Content of the call or answer.
     pub bytes: &'a [u8],
 }
 
@@ -66,13 +66,13 @@ pub enum Message<'a> {
     Answered { client: u64, life: u64, sequence: u64, status: Status, body: Body<'a> },
 }
 
-/// Reason for which bytes are no message.
+/// Why bytes are no valid message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Malformed {
     /// There is no such kind.
     #[error("no message is of kind {0}")]
     Kind(u8),
-    /// The message is shorter, or longer, than its kind.
+    /// The message is shorter or longer than its kind requires.
     #[error("{have} bytes where {need} are needed")]
     Length {
         /// Length of the bytes.
@@ -96,10 +96,10 @@ impl<'a> Message<'a> {
     /// Bytes that a call or an answer has beside its body.
     pub const OVERHEAD: usize = HEAD;
 
-    /// Reads a message.
+    /// Decodes a message.
     ///
     /// # Errors
-    /// An unknown kind or status, a wrong length.
+    /// An unknown kind or status, or a wrong length.
     pub fn parse(kind: u8, bytes: &'a [u8]) -> Result<Self, Malformed> {
         let exactly = |need: usize| {
             if bytes.len() == need { Ok(()) } else { Err(Malformed::Length { have: bytes.len(), need }) }
@@ -134,7 +134,7 @@ impl<'a> Message<'a> {
         Ok(Self::Answered { client, life, sequence, status, body })
     }
 
-    /// Appends the content to `out`, and returns the kind.
+    /// Appends the encoded content to `out`, and returns the kind.
     pub fn encode(&self, out: &mut Vec<u8>) -> Kind {
         let mut words = |words: &[u64]| {
             words.iter().for_each(|word| out.extend_from_slice(&word.to_be_bytes()));

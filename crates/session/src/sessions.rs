@@ -1,4 +1,4 @@
-//! The node's half: each call reaches the engine at most once, however often it is requested.
+//! The node's half: each call reaches the engine at most once, however often it arrives.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -8,21 +8,21 @@ use crate::IDLE;
 use crate::message::{Body, Malformed, Message, Status};
 use crate::window::{Seen, Window};
 
-/// Tokens of calls have this bit; a host gives its own calls tokens without it.
+/// This bit is set in the tokens of clients' calls; a host's own calls have tokens without it.
 pub const TOKENS: u32 = 1 << 31;
 
 #[derive(Clone, Debug)]
 enum Record {
-    /// The engine has the call.
+    /// The engine is executing the call.
     Running,
-    /// The call has ended.
+    /// The call has ended, with this status, kind of answer, and answer.
     Over(Status, u8, Vec<u8>),
 }
 
 #[derive(Debug)]
 struct Session<A> {
-    /// What its calls have to name: no other session had it, so a call that was meant for one that is forgotten, and
-    /// arrives again after its greeting, is not begun.
+    /// Number of the session, which its calls must contain. No other session has it. So if the session is dropped
+    /// and a late copy of its Hello opens another one, a late copy of a call is not executed.
     life: u64,
     address: A,
     received: Instant,
@@ -30,12 +30,12 @@ struct Session<A> {
     running: usize,
 }
 
-/// A call that the engine is to be given, from its host and with this token.
+/// A call that the host must pass to the engine with this token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Begin<'a> {
-    /// Comes back with [`Sessions::finish`].
+    /// Token to pass to [`Sessions::finish`].
     pub token: u32,
-    /// The question.
+    /// The call.
     pub body: Body<'a>,
 }
 
@@ -45,26 +45,26 @@ enum Letter {
     Answered { client: u64, life: u64, sequence: u64, status: Status, kind: u8, bytes: Vec<u8> },
 }
 
-/// The sessions of a node, in one life of it. `A` is an address of a client.
+/// The sessions of one incarnation of a node. `A` is the type of a client's address.
 #[derive(Debug)]
 pub struct Sessions<A> {
-    /// That of the next session.
+    /// Number of the next session.
     next_life: u64,
     most: usize,
     /// The kinds of calls that clients may make.
     admitted: &'static [u8],
     sessions: BTreeMap<u64, Session<A>>,
-    /// By token: client and sequence.
+    /// By token: the client, and the sequence number of the call.
     running: BTreeMap<u32, (u64, u64)>,
     next_token: u32,
     outbox: VecDeque<(A, Letter)>,
 }
 
 impl<A: Copy> Sessions<A> {
-    /// At most `most` sessions, of which each remembers [`crate::WINDOW`] answers, from this life on: a number that is
-    /// higher than that of any former process of the node, as the wall clock's nanoseconds are. Each session takes the
-    /// next one. Calls of kinds that are not `admitted` are not begun: the
-    /// engine takes what it is given here for its host's.
+    /// Sessions for at most `most` clients, each with [`crate::WINDOW`] answers. `life` is the number of the first
+    /// session, and must be higher than those of any former process of the node, such as the wall clock's
+    /// nanoseconds; each further session takes the next number. Calls of kinds that are not in `admitted` are
+    /// answered as not begun, because the engine takes all calls from here for calls of its host.
     pub fn new(life: u64, most: usize, admitted: &'static [u8]) -> Self {
         Self {
             next_life: life,
@@ -77,12 +77,12 @@ impl<A: Copy> Sessions<A> {
         }
     }
 
-    /// Takes a message of a client. `serves`: whether the node takes part in the cluster now. The call that comes of
-    /// it is to be given to the engine before the next message is taken; whatever becomes of it is told to
-    /// [`Sessions::finish`].
+    /// Processes a message of a client. `serves` says whether the node takes part in the cluster now. The returned
+    /// call, if any, must be passed to the engine before the next message is processed; its outcome must be passed
+    /// to [`Sessions::finish`].
     ///
     /// # Errors
-    /// If it is none that a client sends; nothing has changed then.
+    /// The message is none that a client sends; nothing has changed then.
     pub fn receive<'a>(
         &mut self,
         now: Instant,
@@ -92,7 +92,7 @@ impl<A: Copy> Sessions<A> {
     ) -> Result<Option<Begin<'a>>, Malformed> {
         match Message::parse(kind, payload)? {
             Message::Hello { client } => {
-                // A client that finds no room gets no answer, and asks another node.
+                // If there is no room for a session, the client gets no answer, and tries another node.
                 if self.sessions.contains_key(&client) || self.make_room(now) {
                     let next_life = &mut self.next_life;
                     let session = self.sessions.entry(client).or_insert_with(|| Session {
@@ -134,7 +134,7 @@ impl<A: Copy> Sessions<A> {
                 self.outbox.push_back((from, answered(*status, *kind, bytes.clone())));
                 None
             }
-            // A running call is answered when it ends; the client has discarded an old one.
+            // A call in execution is answered when it ends; the client no longer waits for an old one.
             Seen::Same(Record::Running) | Seen::Old => None,
             Seen::New if !serves || !self.admitted.contains(&body.kind) => {
                 session.calls.record(sequence, Record::Over(Status::NotBegun, 0, Vec::new()));
@@ -155,7 +155,7 @@ impl<A: Copy> Sessions<A> {
         }
     }
 
-    /// The life from which on nobody had a session here.
+    /// The number of the next session, which no session has had.
     pub const fn next_life(&self) -> u64 {
         self.next_life
     }
@@ -165,18 +165,18 @@ impl<A: Copy> Sessions<A> {
         (self.sessions.len(), self.most)
     }
 
-    /// Calls that the engine has not answered.
+    /// Number of calls that the engine has not answered.
     pub fn running(&self) -> usize {
         self.running.len()
     }
 
-    /// The engine has answered the call with this token, or it never will if there is no answer: the call was not
-    /// begun. Does nothing if no call has this token.
+    /// Ends the call with this token: with the engine's answer, or with `None` if the engine did not execute it
+    /// and never will. Does nothing if no call has this token.
     pub fn finish(&mut self, token: u32, answer: Option<Body<'_>>) {
         let Some((client, sequence)) = self.running.remove(&token) else { return };
         let Some(session) = self.sessions.get_mut(&client) else { return };
         session.running -= 1;
-        // A client that has given up has something else in this place meanwhile.
+        // If the client has stopped waiting for the call, a later call may have taken its slot.
         let Some(record) = session.calls.get_mut(sequence) else { return };
         let (status, body) = answer.map_or((Status::NotBegun, Body::NONE), |body| (Status::Answer, body));
         *record = Record::Over(status, body.kind, body.bytes.to_vec());
@@ -185,7 +185,7 @@ impl<A: Copy> Sessions<A> {
             .push_back((session.address, Letter::Answered { client, life, sequence, status, kind, bytes }));
     }
 
-    /// The next message to a client: appends its content to `out`, and tells to whom it goes and its kind.
+    /// The next message to a client: appends its content to `out`, and returns (address, kind).
     pub fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<(A, u8)> {
         let (to, letter) = self.outbox.pop_front()?;
         let message = match &letter {
@@ -201,7 +201,7 @@ impl<A: Copy> Sessions<A> {
         Some((to, message.encode(out) as u8))
     }
 
-    /// Whether there is room for another session, if need be in place of those that are idle.
+    /// Whether there is room for another session; if necessary, drops sessions that are idle.
     fn make_room(&mut self, now: Instant) -> bool {
         if self.sessions.len() >= self.most {
             self.sessions
@@ -282,7 +282,7 @@ mod tests {
         node.sessions.finish(token, Some(ANSWER));
         assert_eq!(node.said(), answered());
         assert_eq!(node.call(5, LIFE, 1), answered());
-        // A greeting that comes late or again forgets nothing, and an answer counts once.
+        // A late or duplicate Hello does not drop the session, and an engine's answer counts once.
         assert!(node.hello(5));
         node.sessions.finish(token, None);
         assert_eq!(node.call(5, LIFE, 1), answered());
@@ -297,7 +297,7 @@ mod tests {
             assert_eq!(node.call(5, LIFE, sequence), []);
         }
         assert_eq!(node.begun.len(), 16);
-        // Number 17 says that the client has given number 1 up.
+        // Call number 17 shows that the client no longer waits for number 1.
         assert_eq!(node.call(5, LIFE, 17), []);
         assert_eq!(node.call(5, LIFE, 1), []);
         assert_eq!(node.begun.len(), 17);
@@ -353,7 +353,7 @@ mod tests {
         node.now = Instant::ZERO + IDLE;
         assert!(node.hello(6));
         node.now = Instant::ZERO + IDLE * 2;
-        // Both datagrams come again: the greeting opens another session than the call names.
+        // Late copies of both datagrams arrive: the Hello opens another session than the one that the call names.
         assert!(node.hello(5));
         assert_eq!(node.call(5, LIFE, 1), [(Status::Unknown, Vec::new())]);
         assert_eq!(node.begun.len(), 1);

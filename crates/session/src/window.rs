@@ -1,17 +1,17 @@
 //! Records of the latest numbered requests of one client.
 
-/// Requests of a client that are remembered. A client has at most so many under way, and begins one only when the one
-/// of a window before it has ended.
+/// Number of requests of a client that are recorded. A client has at most this many outstanding, and starts a
+/// request only when the one that many numbers earlier has ended.
 pub const WINDOW: u64 = 16;
 
 /// Result of looking up a request in a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen<'a, T> {
-    /// Not recorded, and no later request stands in its slot.
+    /// The request is not recorded, and its slot has no later one.
     New,
-    /// Recorded, with this record.
+    /// The request is recorded.
     Same(&'a T),
-    /// A later one stands in its place: nobody waits for it any more.
+    /// A later request has taken its slot, so the client no longer waits for this one.
     Old,
 }
 
@@ -41,25 +41,25 @@ impl<T> Window<T> {
         }
     }
 
-    /// The record of a request, to change it.
+    /// The record of a request, mutable.
     pub fn get_mut(&mut self, number: u64) -> Option<&mut T> {
         let (known, record) = self.records[Self::place(number)].as_mut()?;
         (*known == number).then_some(record)
     }
 
-    /// Records a request in its place, whatever stood there.
+    /// Records a request in its slot, replacing any earlier one.
     pub fn record(&mut self, number: u64, record: T) {
         self.records[Self::place(number)] = Some((number, record));
     }
 
-    /// All records by slot: number and record.
+    /// All records by slot, as (number, record).
     pub fn records(&self) -> impl Iterator<Item = Option<(u64, &T)>> {
         self.records.iter().map(|record| record.as_ref().map(|(number, record)| (*number, record)))
     }
 }
 
 impl<T> From<[Option<(u64, T)>; WINDOW as usize]> for Window<T> {
-    /// The records by place, as [`Window::records`] tells them.
+    /// Makes a window from records by slot, as [`Window::records`] returns them.
     fn from(records: [Option<(u64, T)>; WINDOW as usize]) -> Self {
         Self { records }
     }

@@ -1,5 +1,5 @@
-//! Clients and nodes in a network that loses, repeats and delays, with nodes that start again: what a call ends as
-//! tells how often it was begun.
+//! Clients and nodes in a network that loses, duplicates and delays messages, with nodes that restart: the outcome
+//! of a call is consistent with how often it was executed.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use weft_time::{Duration, Instant};
 
 const NODES: usize = 3;
 const CLIENTS: usize = 3;
-/// Between the lives of a node's processes: more than a process has sessions, each of which takes the next life.
+/// Difference between the first session numbers of a node's incarnations: more than an incarnation opens sessions.
 const LIVES_APART: u64 = 1_000_000;
 
 struct Node {
@@ -34,7 +34,7 @@ struct Network {
     nodes: Vec<Node>,
     clients: Vec<Client>,
     letters: Vec<Letter>,
-    /// Calls that engines have, by node and life: token, what was asked, when they answer.
+    /// Calls that engines are executing: time of the answer, node, incarnation, token, content.
     engines: Vec<(Instant, usize, u64, u32, Vec<u8>)>,
     /// Number of executions of each call, by its content.
     executed: BTreeMap<Vec<u8>, u32>,
@@ -135,7 +135,7 @@ impl Network {
                     self.engines.push((at, letter.to, life, token, content));
                 }
             } else {
-                // An engine that is busy says so, and has done nothing.
+                // An engine that is busy answers so, and has done nothing.
                 let judge = |body: Body<'_>| match body.kind {
                     41 => Verdict::Later,
                     42 => Verdict::Elsewhere,
@@ -194,7 +194,7 @@ fn a_call_is_executed_at_most_once_and_its_end_tells() {
             *counts.entry(how).or_default() += 1;
         }
     }
-    // Both outcomes occur, and most calls are answered.
+    // All outcomes occur, and most calls are answered.
     assert!(counts["unknown"] > 20 && counts["not begun"] > 5, "{counts:?}");
     assert!(counts["answered"] > 4 * (counts["unknown"] + counts["not begun"]), "{counts:?}");
 }

@@ -1,31 +1,31 @@
-//! The interface of a disk for a store.
+//! The interface through which a store uses a disk.
 
 use std::fmt;
 
-/// Bytes of a sector. Writes begin and end at multiples of it, and no write changes a sector that it does not name.
+/// Bytes of a sector. Writes begin and end at multiples of it, and a write never changes other sectors.
 pub const SECTOR: usize = 4096;
 
 /// A disk, or a file of fixed length.
 ///
-/// Writes and flushes are carried out in the order in which they are submitted. A flush covers all writes before it; an
-/// error of one of them is the error of that flush.
+/// Writes and flushes are executed in the order in which they are submitted. A flush covers all writes before it;
+/// an error of one of them is reported by that flush.
 pub trait Disk {
     /// Size in bytes.
     fn bytes(&self) -> u64;
 
-    /// Begins to write. Both the place and the length are multiples of [`SECTOR`] and lie within the disk.
+    /// Starts a write. Both the position and the length are multiples of [`SECTOR`] and within the disk.
     fn write(&mut self, at: u64, bytes: &[u8]);
 
-    /// Begins to make durable all that was written before.
+    /// Starts a flush, which makes all writes before it durable.
     fn flush(&mut self);
 
-    /// Whether the oldest flush that has not been polled yet has ended, and how.
+    /// The result of the oldest flush that was not polled yet, if it has ended.
     fn poll(&mut self) -> Option<Result<(), DiskError>>;
 
-    /// Reads, and waits for it: a store reads only while it recovers.
+    /// Reads, and blocks until the data is there: a store reads only during recovery.
     ///
     /// # Errors
-    /// What the disk says.
+    /// The disk's error.
     fn read(&mut self, at: u64, bytes: &mut [u8]) -> Result<(), DiskError>;
 }
 
@@ -50,7 +50,7 @@ impl fmt::Display for Operation {
     }
 }
 
-/// A disk has failed.
+/// An error of a disk.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the disk failed to {operation}: {cause}")]
 pub struct DiskError {

@@ -1,4 +1,4 @@
-//! The frame around everything that is on the disk.
+//! The frame: header and checksum of everything that is stored on the disk.
 //!
 //! ```text
 //!    0  magic          8     48  first      8, a batch: its first record; a chunk: its snapshot
@@ -33,8 +33,8 @@ pub(crate) struct Frame {
     pub(crate) kind: Kind,
     pub(crate) identity: u128,
     pub(crate) number: u64,
-    /// Position that the frame belongs to: for a batch, the position in the log, which grows without bound; otherwise,
-    /// the position on the disk.
+    /// Position of the frame: for a batch its position in the log, which grows without bound; otherwise its
+    /// position on the disk.
     pub(crate) at: u64,
     pub(crate) first: u64,
     pub(crate) records: u32,
@@ -42,7 +42,7 @@ pub(crate) struct Frame {
     pub(crate) parent: u128,
 }
 
-/// Sectors of a frame with so much payload.
+/// Number of sectors of a frame with a payload of this length.
 pub(crate) const fn sectors_of(payload: usize) -> usize {
     (HEADER + payload).div_ceil(SECTOR)
 }
@@ -65,7 +65,7 @@ impl Frame {
         checksum
     }
 
-    /// Reads a header. The payload may have more bytes than `sectors`.
+    /// Parses a header. The payload may extend beyond `sectors`.
     pub(crate) fn parse(sectors: &[u8]) -> Option<Self> {
         let kind = match long(sectors, 8)? {
             1 => Kind::Superblock,
@@ -85,7 +85,7 @@ impl Frame {
         })
     }
 
-    /// The payload and the checksum, if that is right.
+    /// The payload and the checksum, if the checksum is correct.
     pub(crate) fn check<'a>(&self, sectors: &'a [u8]) -> Option<(&'a [u8], u128)> {
         let payload = sectors.get(HEADER..HEADER.checked_add(self.length as usize)?)?;
         let found = wide(sectors, CHECKED)?;

@@ -5,11 +5,11 @@ use crate::frame::HEADER;
 #[cfg(feature = "planted-bugs")]
 use crate::planted::PlantedBug;
 
-/// Sectors of superblocks: two copies of each of two generations.
+/// Number of superblock sectors: two copies of each of two generations.
 pub(crate) const SUPERBLOCKS: u64 = 4;
-/// Batches that the mirror holds.
+/// Number of batches in the mirror.
 const MIRRORED: u64 = 2;
-/// Areas for snapshots.
+/// Number of areas for snapshots.
 const AREAS: u64 = 2;
 /// The longest batch: 1 GiB.
 const BATCH_SECTORS_MAX: u32 = 1 << 18;
@@ -25,27 +25,27 @@ pub struct Parameters {
     pub log_sectors: u64,
     /// Sectors of the longest snapshot.
     pub snapshot_sectors: u64,
-    /// A known bug to run with.
+    /// A deliberate bug to run with.
     #[cfg(feature = "planted-bugs")]
     pub planted_bug: Option<PlantedBug>,
 }
 
-/// Sizes that no store can have.
+/// Why sizes are out of range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadParameters {
-    /// Of a batch.
+    /// The size of a batch.
     #[error("a batch has 1 to {BATCH_SECTORS_MAX} sectors")]
     Batch,
-    /// Of the log.
+    /// The size of the log.
     #[error("a log has at least two batches and at most {SECTORS_MAX} sectors")]
     Log,
-    /// Of a snapshot.
+    /// The size of a snapshot.
     #[error("a snapshot has 1 to {SECTORS_MAX} sectors")]
     Snapshot,
 }
 
 impl Parameters {
-    /// A store with batches, a log and snapshots of these sectors.
+    /// Parameters of a store with these numbers of sectors for a batch, the log and a snapshot.
     pub const fn new(batch_sectors: u32, log_sectors: u64, snapshot_sectors: u64) -> Self {
         Self {
             batch_sectors,
@@ -56,10 +56,10 @@ impl Parameters {
         }
     }
 
-    /// Whether a store can have these sizes.
+    /// Checks that a store can have these sizes.
     ///
     /// # Errors
-    /// The first that is out of range.
+    /// The first size that is out of range.
     pub fn check(&self) -> Result<(), BadParameters> {
         if !(1..=BATCH_SECTORS_MAX).contains(&self.batch_sectors) {
             Err(BadParameters::Batch)
@@ -72,12 +72,12 @@ impl Parameters {
         }
     }
 
-    /// Bytes of the disk that such a store needs.
+    /// Bytes of disk that the store needs.
     pub const fn disk_bytes(&self) -> u64 {
         self.log_at(0) + self.log_bytes()
     }
 
-    /// Range of the log on the disk.
+    /// Range of bytes of the log on the disk.
     pub const fn log_place(&self) -> std::ops::Range<u64> {
         self.log_at(0)..self.disk_bytes()
     }
@@ -99,29 +99,29 @@ impl Parameters {
         bytes(self.snapshot_sectors)
     }
 
-    /// The two copies of a generation of the superblock.
+    /// Positions of the two copies of a generation of the superblock.
     pub(crate) const fn superblock_at(&self, generation: u64) -> [u64; 2] {
         let first = bytes(2 * (generation % 2));
         [first, first + bytes(1)]
     }
 
-    /// The place of a batch in the mirror.
+    /// Position of a batch in the mirror.
     pub(crate) const fn mirror_at(&self, number: u64) -> u64 {
         bytes(SUPERBLOCKS + number % MIRRORED * self.batch_sectors as u64)
     }
 
-    /// First byte of the area of a snapshot.
+    /// First byte of the area for a snapshot.
     pub(crate) const fn area_at(&self, snapshot: u64) -> u64 {
         bytes(SUPERBLOCKS + MIRRORED * self.batch_sectors as u64 + snapshot % AREAS * self.snapshot_sectors)
     }
 
-    /// Byte on the disk of a position in the log.
+    /// Position on the disk of a position in the log.
     pub(crate) const fn log_at(&self, position: u64) -> u64 {
         bytes(SUPERBLOCKS + MIRRORED * self.batch_sectors as u64 + AREAS * self.snapshot_sectors)
             + position % self.log_bytes()
     }
 
-    /// `length` bytes of the log from `position` on, as one or two pieces of the disk: where each is, and its length.
+    /// `length` bytes of the log from `position` on, as one or two ranges of the disk: (position, length) of each.
     pub(crate) fn pieces(&self, position: u64, length: usize) -> [(u64, usize); 2] {
         let until_end = self.log_bytes() - position % self.log_bytes();
         let first = length.min(usize::try_from(until_end).unwrap_or(usize::MAX));
@@ -134,7 +134,7 @@ impl Parameters {
     }
 }
 
-/// Whether a known bug is switched on.
+/// Whether a deliberate bug is switched on.
 macro_rules! planted {
     ($parameters:expr, $bug:ident) => {{
         #[cfg(feature = "planted-bugs")]

@@ -1,24 +1,24 @@
-//! Known bugs, to prove that the campaign finds such.
+//! Deliberate bugs, to show that the campaign detects them.
 
-/// A known bug to run with.
+/// A deliberate bug to run with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlantedBug {
     /// Records count as durable when they are written, before the flush has ended.
     AcknowledgeBeforeFlush,
-    /// A frame counts wherever its own checksum is right: neither its number nor its place nor the frame before it is
-    /// compared.
+    /// A frame is accepted if its own checksum is correct: neither its number nor its position nor the checksum of
+    /// the frame before it is compared.
     ChainIgnored,
     /// The checksum of a frame is not compared.
     ChecksumIgnored,
-    /// A batch that cannot be read is the end of the log, whatever comes behind it.
+    /// A batch that cannot be read is taken for the end of the log, even if others follow.
     DamageTruncated,
-    /// A batch that cannot be read in the log is not looked for in the mirror.
+    /// If a batch cannot be read in the log, its copy in the mirror is not used.
     MirrorIgnored,
-    /// The space that a snapshot replaces is released as soon as its last chunk is handed over.
+    /// The part of the log that a snapshot replaces is released as soon as the last chunk is submitted.
     ReleasedEarly,
-    /// A snapshot is named before its last chunk is durable.
+    /// The superblock refers to a snapshot before its last chunk is durable.
     NamedEarly,
-    /// The store goes on after a flush that has failed.
+    /// The store goes on after a failed flush.
     FlushErrorIgnored,
 }
 

@@ -6,39 +6,39 @@ use crate::layout::{Parameters, SUPERBLOCKS, bytes, planted};
 use crate::snapshot::{Superblock, Tip};
 use crate::store::{Flight, PREFIX, Store};
 
-/// Results of recovery, in this order: the chunks of the newest snapshot, then the records behind it.
+/// Items that recovery finds, in this order: the chunks of the newest snapshot, then the records after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Found<'a> {
     /// A chunk of the snapshot.
     Chunk(&'a [u8]),
-    /// A record. The first ones may be reflected by the snapshot already.
+    /// A record with its number. The snapshot may already reflect the first ones.
     Record(u64, &'a [u8]),
 }
 
-/// Part of the durable content of a disk that cannot be read.
+/// Durable content of a disk that cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Damage {
     /// All superblocks are damaged, or two contradict each other.
     #[error("no superblock is intact")]
     Superblocks,
-    /// A chunk of the newest snapshot.
+    /// This chunk of the newest snapshot is damaged.
     #[error("chunk {0} of the snapshot is damaged")]
     Chunk(u64),
-    /// Records of the log, from this one on. They were durable.
+    /// The records of the log from this number on are damaged; they were durable.
     #[error("the log is damaged from record {0} on")]
     Records(u64),
 }
 
-/// Reason for which nothing is recovered. Results delivered until then must not be used.
+/// Why recovery failed. Items found before the failure must not be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecoveryError {
-    /// There has never been a store.
+    /// There has never been a store on the disk.
     #[error("the disk is blank")]
     Blank,
     /// The disk is too small, or the store on it has other sizes.
     #[error("the store has other sizes than those that are configured")]
     Sizes,
-    /// Something that was durable is not there any more.
+    /// Durable content is missing or damaged.
     #[error("{0}")]
     Damaged(Damage),
     /// The disk has failed.
@@ -46,23 +46,23 @@ pub enum RecoveryError {
     Disk(#[from] DiskError),
 }
 
-/// A batch that was read.
+/// A batch that recovery has read.
 #[derive(Default)]
 struct Batch {
     position: u64,
     number: u64,
     first: u64,
-    /// The log's copy was damaged, and the mirror's was not.
+    /// Whether the log's copy was damaged, and the mirror's was used.
     from_mirror: bool,
     sectors: Vec<u8>,
 }
 
 impl Store {
-    /// Finds a store on a disk, and tells `visit` what is in it. The caller goes on with it at once; what was in the
-    /// last batch is durable once [`Store::durable`] says so.
+    /// Recovers the store on a disk, and calls `visit` with each item found. The store can be used at once. The
+    /// last batch is durable only once [`Store::durable`] says so.
     ///
-    /// # Errors
-    /// Why there is none. A disk that is damaged is never used in part: the node that had it asks its peers.
+    /// Why there is no usable store. A damaged disk is never used in part: its node fetches the data from its
+    /// peers.
     ///
     /// # Panics
     /// If the parameters are out of range.
@@ -87,7 +87,8 @@ impl Store {
         let (tip, before, last) = reader.read_log(superblock.start, &mut visit)?;
         store.tip = tip;
         store.durable = last.first.max(superblock.start.record);
-        // The copy that was found may be in the kernel's memory only, or the other one may be damaged.
+        // The copy that was read may be only in the kernel's memory, or the other copy may be damaged: write both
+        // again.
         if before.from_mirror {
             store.write_log(before.position, &before.sectors, disk);
         }
@@ -131,13 +132,13 @@ struct Reader<'a, D: ?Sized> {
     parameters: Parameters,
     identity: u128,
     disk: &'a mut D,
-    /// The sectors that were read last.
+    /// The sectors that were last read.
     sectors: Vec<u8>,
 }
 
 impl<D: Disk + ?Sized> Reader<'_, D> {
-    /// Reads the frame that lies in `pieces` of the disk for any length of it, if it is intact and as it should be. It
-    /// is in `sectors` then.
+    /// Reads a frame into `sectors` if it is intact and `is_right` accepts it. `pieces` returns the frame's ranges
+    /// of the disk for a given length.
     fn read_frame(
         &mut self,
         pieces: impl Fn(usize) -> [(u64, usize); 2],
@@ -205,7 +206,7 @@ impl<D: Disk + ?Sized> Reader<'_, D> {
         is_whole.then_some(()).ok_or(RecoveryError::Damaged(Damage::Chunk(snapshot.chunks)))
     }
 
-    /// Reads the log from `start` to its end: where the next batch begins, and the last two batches.
+    /// Reads the log from `start` to its end. Returns where the next batch begins, and the last two batches.
     fn read_log(
         &mut self,
         start: Tip,
@@ -233,7 +234,7 @@ impl<D: Disk + ?Sized> Reader<'_, D> {
             let Some((frame, checksum)) = found else { break };
             let Some(next) = tip.after(&frame, self.sectors.len(), checksum) else { break };
             if !records(self.payload(&frame), tip.record, frame.records, visit) {
-                // The checksum is correct, so the frame was written like that: this is no store of this version.
+                // The checksum is correct, so the frame was written like this: by another version of the store.
                 return Err(RecoveryError::Damaged(Damage::Records(tip.record)));
             }
             std::mem::swap(&mut before, &mut last);
@@ -248,7 +249,8 @@ impl<D: Disk + ?Sized> Reader<'_, D> {
         Ok((tip, before, last))
     }
 
-    /// Whether an intact batch says that one at `tip` was durable: it is written only behind that.
+    /// Whether some intact batch shows that the one at `tip` was durable, because later batches are written only
+    /// after that.
     fn is_behind(&mut self, tip: &Tip) -> Result<bool, DiskError> {
         let parameters = self.parameters;
         let in_mirror = [tip.number, tip.number.wrapping_add(1)].map(|number| parameters.mirror_at(number));
@@ -272,7 +274,7 @@ impl<D: Disk + ?Sized> Reader<'_, D> {
 }
 
 impl Tip {
-    /// Behind a batch that lies here; `None` if the numbers of such a batch cannot be.
+    /// The tip after a batch at this one; `None` if the numbers overflow.
     fn after(&self, frame: &Frame, length: usize, checksum: u128) -> Option<Self> {
         Some(Self {
             position: self.position.checked_add(length as u64)?,
@@ -283,7 +285,7 @@ impl Tip {
     }
 }
 
-/// Shows the records of a batch, and whether it holds exactly so many.
+/// Calls `visit` with the records of a batch; returns whether it has exactly `count`.
 fn records(payload: &[u8], first: u64, count: u32, visit: &mut impl FnMut(Found<'_>)) -> bool {
     let mut rest = payload;
     for record in 0..u64::from(count) {

@@ -7,17 +7,17 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 
 use crate::disk::{Disk, DiskError, Operation, SECTOR};
 
-/// Unit that a disk writes atomically when the power fails.
+/// Unit of bytes that the disk writes atomically when the power fails.
 const ATOM: usize = 512;
 
-/// Fault of the next write.
+/// A fault of the next write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteFault {
-    /// The disk says that it was written, and it was not.
+    /// The disk reports success but has not written.
     Lost,
-    /// It goes to this position instead.
+    /// The data is written to this position instead.
     Misdirected(u64),
-    /// The disk says that it could not write. Some of it may be written.
+    /// The disk reports an error. A part of the data may be written.
     Failed,
 }
 
@@ -27,7 +27,7 @@ enum Step {
     Flush { fails: bool },
 }
 
-/// Part of the unflushed writes that is on the disk.
+/// Which part of the unflushed writes reaches the disk.
 #[derive(Clone, Copy, Debug)]
 enum Keep {
     Nothing,
@@ -36,8 +36,8 @@ enum Keep {
     Some,
 }
 
-/// A disk in memory. Nothing happens by itself: [`SimulatedDisk::step`] carries out what was submitted, and the caller
-/// decides when, and which faults there are. Where only part of something happens, the seed decides which.
+/// A disk in memory. Submitted operations are executed only by [`SimulatedDisk::step`]: the caller decides when,
+/// and which faults occur. If an operation is executed in part, the seed decides which part.
 #[derive(Clone, Debug)]
 pub struct SimulatedDisk {
     sectors: Vec<u8>,
@@ -51,10 +51,10 @@ pub struct SimulatedDisk {
 }
 
 impl SimulatedDisk {
-    /// A blank disk of so many bytes.
+    /// A blank disk of `bytes` bytes.
     ///
     /// # Panics
-    /// If that is no multiple of a sector.
+    /// If `bytes` is not a multiple of a sector.
     pub fn new(bytes: u64, seed: u64) -> Self {
         assert!(bytes.is_multiple_of(SECTOR as u64), "a disk has whole sectors");
         Self {
@@ -69,7 +69,8 @@ impl SimulatedDisk {
         }
     }
 
-    /// Whether a sector that is being written when the power fails may be half old and half new; it may be at first.
+    /// Sets whether a sector that is being written when the power fails may end up half old and half new. By
+    /// default it may.
     pub fn set_tears(&mut self, tears: bool) {
         self.tears = tears;
     }
@@ -79,27 +80,27 @@ impl SimulatedDisk {
         &mut self.sectors
     }
 
-    /// Whether a flush waits to be carried out.
+    /// Whether a flush is submitted and not executed yet.
     pub fn is_flushing(&self) -> bool {
         self.steps.iter().any(|step| matches!(step, Step::Flush { .. }))
     }
 
-    /// The next write suffers this.
+    /// Sets the fault of the next write.
     pub fn fail_write(&mut self, fault: WriteFault) {
         self.next_write = Some(fault);
     }
 
-    /// The next flush fails. What it should have made durable is written in parts.
+    /// Makes the next flush fail. The writes that it covers are executed in part.
     pub fn fail_flush(&mut self) {
         self.next_flush_fails = true;
     }
 
-    /// The next read fails.
+    /// Makes the next read fail.
     pub fn fail_read(&mut self) {
         self.next_read_fails = true;
     }
 
-    /// Changes some bits of the sector at `at`.
+    /// Changes some bits in the sector at `at`.
     pub fn rot(&mut self, at: u64) {
         let first = self.below(SECTOR as u64);
         let count = 1 + self.below(16);
@@ -108,7 +109,7 @@ impl SimulatedDisk {
         }
     }
 
-    /// Carries out submitted operations up to and including the first flush. `false` if there is none.
+    /// Executes submitted operations up to and including the first flush. Returns `false` if there is none.
     pub fn step(&mut self) -> bool {
         if !self.is_flushing() {
             return false;
@@ -144,7 +145,7 @@ impl SimulatedDisk {
         true
     }
 
-    /// The power fails: of what was not flushed, each sector is kept, dropped or torn.
+    /// Cuts the power: each sector that was not flushed is kept, dropped or torn.
     pub fn cut_power(&mut self) {
         let keep = self.how_much();
         for step in std::mem::take(&mut self.steps) {
@@ -159,8 +160,8 @@ impl SimulatedDisk {
         self.forget();
     }
 
-    /// The process is killed and the machine is not: of what was submitted, writes up to some one reach the kernel. It
-    /// writes them later; until a flush, the power may take them.
+    /// Kills the process but not the machine: the submitted writes up to a random one reach the kernel, which
+    /// writes them later. Until a flush, a power cut may still lose them.
     pub fn kill_process(&mut self) {
         self.steps.retain(|step| matches!(step, Step::Write { .. }));
         let kept = self.below(self.steps.len() as u64 + 1);

@@ -1,10 +1,10 @@
-//! Superblocks: which snapshot is the newest, and where the log begins behind it.
+//! Superblocks: they refer to the newest snapshot and to the part of the log that follows it.
 
 use crate::disk::SECTOR;
 use crate::frame::{Frame, HEADER, Kind, long, wide};
 use crate::layout::Parameters;
 
-/// Beginning of a batch, and the position before it.
+/// The position at which a batch begins, with the state of the log before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tip {
     /// Position in the log, in bytes: it grows without bound.
@@ -13,27 +13,27 @@ pub(crate) struct Tip {
     pub(crate) number: u64,
     /// The checksum of the batch before it.
     pub(crate) parent: u128,
-    /// Its first record.
+    /// Number of its first record.
     pub(crate) record: u64,
 }
 
-/// A snapshot on the disk. Number 0 is of an empty store and has no chunks.
+/// A snapshot on the disk. Number 0 stands for the empty store and has no chunks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Snapshot {
     pub(crate) number: u64,
     pub(crate) chunks: u64,
-    /// Of its last chunk.
+    /// Checksum of its last chunk.
     pub(crate) checksum: u128,
 }
 
-/// The state that recovery begins with.
+/// The state with which recovery begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Superblock {
     pub(crate) generation: u64,
     pub(crate) snapshot: Snapshot,
     /// The first batch that the snapshot may not reflect.
     pub(crate) start: Tip,
-    /// Sectors of a batch, the log, a snapshot.
+    /// Numbers of sectors of a batch, of the log, and of a snapshot.
     pub(crate) sizes: [u64; 3],
 }
 
@@ -44,7 +44,7 @@ impl Superblock {
         Self { generation, snapshot, start, sizes: sizes(parameters) }
     }
 
-    /// The sector of the copy at `at`.
+    /// Encodes the copy at `at` as a sector.
     pub(crate) fn encode(&self, identity: u128, at: u64) -> [u8; SECTOR] {
         let mut sector = [0; SECTOR];
         let Self { generation, snapshot, start, sizes } = *self;
@@ -69,7 +69,7 @@ impl Superblock {
         sector
     }
 
-    /// Decodes the copy at `at`, and returns the store's identity with it.
+    /// Decodes the copy at `at`; returns the store's identity with it.
     pub(crate) fn decode(sector: &[u8], at: u64) -> Option<(u128, Self)> {
         let frame = Frame::parse(sector)?;
         let (payload, _) = frame.check(sector)?;
@@ -92,7 +92,7 @@ impl Superblock {
         aligned.then_some((frame.identity, superblock))
     }
 
-    /// Whether it is of a store with these sizes.
+    /// Whether the store has these sizes.
     pub(crate) fn fits(&self, parameters: &Parameters) -> bool {
         self.sizes == sizes(parameters)
     }

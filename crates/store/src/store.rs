@@ -1,4 +1,4 @@
-//! The state machine: appending, group commit, snapshots.
+//! The state machine of a store: appending, group commit, snapshots.
 
 use crate::disk::{Disk, DiskError, SECTOR};
 use crate::frame::{Frame, HEADER, Kind, sectors_of};
@@ -8,16 +8,16 @@ use crate::snapshot::{Snapshot, Superblock, Tip};
 /// Bytes before each record in a batch: its length.
 pub(crate) const PREFIX: usize = 4;
 
-/// Reason for which a record or chunk is refused.
+/// Why a record or a chunk is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// The disk has not caught up: call [`Store::pump`] and try again.
+    /// The disk is behind: call [`Store::pump`] and try again.
     #[error("the disk has not caught up")]
     Busy,
-    /// The log, or the area of a snapshot, has no room. A log has room again after a snapshot.
+    /// The log, or the area for a snapshot, is full. A log has room again after a snapshot.
     #[error("there is no room")]
     Full,
-    /// It is longer than a batch.
+    /// The record or chunk is longer than a batch.
     #[error("it is longer than a batch")]
     TooLong,
     /// The disk has failed: the store does nothing more.
@@ -30,23 +30,23 @@ pub enum Refusal {
 pub struct Store {
     pub(crate) parameters: Parameters,
     pub(crate) identity: u128,
-    /// Beginning of the batch that is being filled.
+    /// Where the batch that is being filled begins.
     pub(crate) tip: Tip,
-    /// That batch, with room for its header.
+    /// The batch that is being filled, with room for its header.
     pub(crate) batch: Vec<u8>,
     pub(crate) batch_records: u32,
-    /// Position at which recovery would begin: all before it is free.
+    /// Where recovery would begin: the log before it is free.
     pub(crate) start: Tip,
-    /// Records below it are durable.
+    /// All records below this number are durable.
     pub(crate) durable: u64,
     pub(crate) generation: u64,
     pub(crate) snapshot: Snapshot,
     pub(crate) writing: Option<Writing>,
-    /// The chunk to be written, with room for its header; empty if there is none.
+    /// The chunk to be written next, with room for its header; empty if there is none.
     pub(crate) chunk: Vec<u8>,
     pub(crate) flight: Option<Flight>,
     pub(crate) failed: Option<DiskError>,
-    /// Flushes of a former store on the same disk that have yet to end.
+    /// Flushes of a former store on the same disk that have not ended yet.
     old_flights: u32,
 }
 
@@ -55,12 +55,12 @@ pub struct Store {
 pub(crate) struct Writing {
     snapshot: Snapshot,
     start: Tip,
-    /// Sectors of its chunks.
+    /// Number of sectors of its chunks so far.
     sectors: u64,
     ended: bool,
 }
 
-/// Content that one flush makes durable.
+/// What a flush in progress makes durable.
 #[derive(Debug)]
 pub(crate) struct Flight {
     pub(crate) records: u64,
@@ -89,8 +89,8 @@ impl Store {
         }
     }
 
-    /// Makes an empty store on a disk, whatever was on it. It is there once [`Store::is_idle`]. `identity` tells its
-    /// frames from those of every other store: choose it at random.
+    /// Creates an empty store on a disk, replacing any content. The store exists once [`Store::is_idle`].
+    /// `identity` distinguishes its frames from those of every other store: choose it at random.
     ///
     /// # Panics
     /// If the parameters are out of range, or the disk is too small for them.
@@ -109,15 +109,15 @@ impl Store {
         store
     }
 
-    /// Makes an empty store of another identity on the same disk, as [`Store::format`] does. A flush that is on its way
-    /// is waited for first.
+    /// Creates an empty store with another identity on the same disk, as [`Store::format`] does. If a flush is in
+    /// progress, the store first waits for it.
     pub fn start_over(&mut self, identity: u128, disk: &mut (impl Disk + ?Sized)) {
         let is_flushing = self.flight.is_some();
         *self = Self { failed: self.failed.take(), ..Self::format(self.parameters, identity, disk) };
         self.old_flights = u32::from(is_flushing);
     }
 
-    /// Identity of the store, which tells its frames from those of other stores.
+    /// Identity of the store, which distinguishes its frames from those of other stores.
     pub fn identity(&self) -> u128 {
         self.identity
     }
@@ -137,13 +137,13 @@ impl Store {
         self.snapshot.number
     }
 
-    /// Whether nothing is on its way to the disk, or waits for it.
+    /// Whether nothing is being written, or waits to be.
     pub fn is_idle(&self) -> bool {
         let snapshot_waits = self.writing.as_ref().is_some_and(|writing| writing.ended);
         self.flight.is_none() && self.batch_records == 0 && self.chunk.is_empty() && !snapshot_waits
     }
 
-    /// The share of the log that is in use, in thousandths: high time for a snapshot at a half.
+    /// The share of the log that is in use, in thousandths. A snapshot should begin at a half at the latest.
     pub fn fullness(&self) -> u64 {
         (self.tip.position - self.start.position).saturating_mul(1_000) / self.parameters.log_bytes()
     }
@@ -153,10 +153,10 @@ impl Store {
         self.parameters.payload_max() - PREFIX
     }
 
-    /// Appends a record and returns its number. It is durable when [`Store::durable`] is greater.
+    /// Appends a record and returns its number. It is durable once [`Store::durable`] exceeds that number.
     ///
     /// # Errors
-    /// Why not; nothing has changed then.
+    /// Why the record is refused; nothing has changed then.
     pub fn append(&mut self, record: &[u8]) -> Result<u64, Refusal> {
         if self.failed.is_some() {
             return Err(Refusal::Failed);
@@ -178,8 +178,8 @@ impl Store {
         Ok(self.next_record() - 1)
     }
 
-    /// Begins a snapshot. It must reflect all records below [`Store::next_record`], and may reflect later ones: those
-    /// are found again behind it.
+    /// Begins a snapshot. It must reflect all records below [`Store::next_record`], and may reflect later ones;
+    /// recovery finds later ones again after the snapshot.
     ///
     /// # Errors
     /// [`Refusal::Busy`] while another is being written.
@@ -203,7 +203,8 @@ impl Store {
     /// Adds a chunk to the snapshot.
     ///
     /// # Errors
-    /// Why not. [`Refusal::Full`] if the snapshot has become too long: then it is given up, and the newest one stays.
+    /// Why the chunk is refused. With [`Refusal::Full`] the snapshot has become too long: it is abandoned, and the
+    /// previous one stays.
     ///
     /// # Panics
     /// If no snapshot has begun, or it has ended.
@@ -227,7 +228,7 @@ impl Store {
         Ok(())
     }
 
-    /// Ends the snapshot: once it is durable it replaces the one before, and all records that it reflects.
+    /// Ends the snapshot. Once it is durable, it replaces the previous one and all records that it reflects.
     ///
     /// # Panics
     /// If no snapshot has begun.
@@ -239,10 +240,10 @@ impl Store {
         }
     }
 
-    /// Takes what the disk has done and gives it what there is to do.
+    /// Polls the disk's results and submits what is due.
     ///
     /// # Errors
-    /// The disk has failed, now or before: the node must stop.
+    /// The disk has failed, now or earlier: the node must stop.
     pub fn pump(&mut self, disk: &mut (impl Disk + ?Sized)) -> Result<(), DiskError> {
         loop {
             if let Some(error) = &self.failed {
@@ -274,7 +275,7 @@ impl Store {
         }
     }
 
-    /// Writes what waits, and whether there is something.
+    /// Submits what waits to be written; returns whether there was anything.
     fn launch(&mut self, disk: &mut (impl Disk + ?Sized)) -> bool {
         let mut superblock = None;
         let has_batch = self.batch_records > 0;
@@ -288,7 +289,7 @@ impl Store {
         let mut writes = has_batch || has_chunk;
         let may_name = !has_chunk || planted!(self.parameters, NamedEarly);
         if let Some(writing) = self.writing.as_ref().filter(|writing| writing.ended && may_name) {
-            // The chunks are durable: the superblock may refer to them.
+            // The chunks are durable, so the superblock may refer to them.
             let (snapshot, start) = (writing.snapshot, writing.start);
             let next = Superblock::new(&self.parameters, self.generation + 1, snapshot, start);
             self.write_superblock(next, disk);

@@ -1,4 +1,4 @@
-//! Each planted bug makes random runs fail: proof that they would see it.
+//! Each planted bug makes random runs fail, which shows that the runs detect it.
 #![cfg(feature = "planted-bugs")]
 
 mod campaign;
@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use campaign::{Medium, run};
 use weft_store::{Parameters, PlantedBug};
 
-/// The first violation that some run finds.
+/// The first violation that a run finds.
 fn violation(planted_bug: Option<PlantedBug>) -> Option<(u64, String)> {
     let parameters = Parameters { planted_bug, ..Parameters::new(3, 16, 12) };
     (0..2_000).find_map(|seed| {

@@ -5,7 +5,7 @@ use weft_store::{
 };
 
 const PARAMETERS: Parameters = Parameters::new(2, 8, 4);
-/// Position of the first batch of the mirror, and of the log.
+/// Positions of the first batch in the mirror and in the log.
 const MIRROR: u64 = 4 * SECTOR as u64;
 const LOG: u64 = (4 + 2 * 2 + 2 * 4) * SECTOR as u64;
 
@@ -24,7 +24,7 @@ fn settle(store: &mut Store, disk: &mut SimulatedDisk) {
     assert!(store.is_idle());
 }
 
-/// Appends a record to a batch of its own.
+/// Appends a record as a batch of its own.
 fn put(store: &mut Store, disk: &mut SimulatedDisk, record: &str) {
     store.append(record.as_bytes()).unwrap();
     settle(store, disk);
@@ -86,11 +86,11 @@ fn a_torn_tail_is_cut_off_and_damage_is_not() {
     put(&mut store, &mut disk, "two");
     put(&mut store, &mut disk, "three");
     let image = disk.sectors_mut().to_vec();
-    // Both copies of the last batch: the flush cannot have ended.
+    // Both copies of the last batch are damaged, so its flush cannot have ended.
     flip(&mut disk, LOG + 2 * SECTOR as u64);
     flip(&mut disk, MIRROR);
     assert_eq!(recover(&mut disk).unwrap().1, ["one", "two"]);
-    // The first batch is in the log only.
+    // The first batch is only in the log.
     disk.sectors_mut().copy_from_slice(&image);
     flip(&mut disk, LOG);
     let damage = RecoveryError::Damaged(Damage::Records(0));
@@ -138,7 +138,7 @@ fn a_snapshot_replaces_what_it_reflects() {
     settle(&mut store, &mut disk);
     assert_eq!(store.snapshot(), 1);
     assert_eq!(recover(&mut disk).unwrap().1, ["one and two", "three"]);
-    // The chunk is on the disk once.
+    // The disk has only one copy of the chunk.
     let area = MIRROR + (2 * 2 + 4) * SECTOR as u64;
     flip(&mut disk, area);
     assert_eq!(recover(&mut disk).err(), Some(RecoveryError::Damaged(Damage::Chunk(0))));

@@ -1,16 +1,16 @@
 //! Integer time, in picoseconds.
 //!
-//! Everything below the waist and inside the simulator counts time with these two types and never
-//! reads a clock: a *world* (simulated or real) passes `now` in. One picosecond is fine enough to
-//! express a 250 MHz cycle (4,000 ps) and one byte on a 100 Gb/s link (80 ps) exactly; 64 bits of
-//! them last 213 days, longer than any run.
+//! Engines, transport, NICs and the simulator count time with these two types and never read a clock: their
+//! caller, which is the simulation or the program on real sockets, passes `now` in. One picosecond is fine enough
+//! to express a 250 MHz cycle (4,000 ps) and one byte on a 100 Gb/s link (80 ps) exactly; 64 bits of them last 213
+//! days, longer than any run.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Div, Mul, Sub};
 
 use serde::{Deserialize, Serialize};
 
-/// A point in time: picoseconds since the world began.
+/// A point in time: picoseconds since the origin of the clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Instant(u64);
 
@@ -19,22 +19,22 @@ pub struct Instant(u64);
 pub struct Duration(u64);
 
 impl Instant {
-    /// The beginning of the world.
+    /// The origin of the clock.
     pub const ZERO: Self = Self(0);
-    /// Later than every time that a world reaches.
+    /// Later than any time that a clock reaches.
     pub const FAR_FUTURE: Self = Self(u64::MAX);
 
-    /// The instant `ps` picoseconds after the beginning.
+    /// The instant `ps` picoseconds after the origin.
     pub const fn from_ps(ps: u64) -> Self {
         Self(ps)
     }
 
-    /// Picoseconds since the beginning.
+    /// Picoseconds since the origin.
     pub const fn as_ps(self) -> u64 {
         self.0
     }
 
-    /// Whole nanoseconds since the beginning, rounded down.
+    /// Whole nanoseconds since the origin, rounded down.
     pub const fn as_ns(self) -> u64 {
         self.0 / 1_000
     }
@@ -46,7 +46,7 @@ impl Instant {
 }
 
 impl Duration {
-    /// No time at all.
+    /// A duration of zero.
     pub const ZERO: Self = Self(0);
 
     /// `ps` picoseconds.
@@ -84,7 +84,7 @@ impl Duration {
         self.0 / 1_000
     }
 
-    /// Seconds, for display and rates only: never feed it back into a protocol.
+    /// Seconds, for display and rates only: never use it in a protocol.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e12
     }
@@ -95,7 +95,7 @@ impl Duration {
     }
 }
 
-/// A time past the end of the representable range is [`Instant::FAR_FUTURE`].
+/// The sum, or [`Instant::FAR_FUTURE`] if it is not representable.
 impl Add<Duration> for Instant {
     type Output = Self;
     fn add(self, rhs: Duration) -> Self {
@@ -110,8 +110,7 @@ impl AddAssign<Duration> for Instant {
 }
 
 /// # Panics
-/// If `rhs` is later than `self`: a caller that cannot rule that out wants
-/// [`Instant::saturating_since`].
+/// If `rhs` is later than `self`: a caller that cannot rule that out should use [`Instant::saturating_since`].
 impl Sub for Instant {
     type Output = Duration;
     fn sub(self, rhs: Self) -> Duration {
@@ -153,7 +152,7 @@ impl Div<u64> for Duration {
     }
 }
 
-/// The largest unit that keeps three significant digits: `4.00ns`, `12.3us`, `1.50s`.
+/// Displayed in the unit that keeps three significant digits: `4.00ns`, `12.3us`, `1.50s`.
 impl fmt::Display for Duration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (value, unit) = match self.0 {

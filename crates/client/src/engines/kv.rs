@@ -1,4 +1,4 @@
-//! Keys and values.
+//! The key-value store.
 
 use weft_kv::message::Request;
 use weft_kv::{Client, ClientParameters, Completion, Outcome, Task};
@@ -28,18 +28,18 @@ pub(crate) enum KvReply {
 /// A value and its version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Versioned {
-    /// The version: higher than that of the value before it.
+    /// The version: higher than those of the key's earlier values.
     pub version: u64,
     /// The value.
     pub value: Vec<u8>,
 }
 
-/// What a compare-and-set or compare-and-delete came to.
+/// Outcome of a compare-and-set or compare-and-delete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompareAndSet {
-    /// The key has the new value, or is gone.
+    /// The key has the new value, or was removed.
     Done {
-        /// The version of that.
+        /// The version of the write.
         version: u64,
     },
     /// The key has another version than expected. Nothing changed.
@@ -140,7 +140,7 @@ impl ClientHalf for KvMachine {
     }
 }
 
-/// The key-value store of a cluster. Up to 16 requests are under way at a time; more wait in the client.
+/// A handle of a cluster's key-value store. Up to 16 requests are outstanding at a time; further ones are queued.
 #[derive(Clone, Debug)]
 pub struct KeyValue {
     pub(crate) handle: Handle<KvMachine>,
@@ -188,7 +188,7 @@ impl KeyValue {
         }
     }
 
-    /// Reads a key: its value, or `None` if it is absent. The read is linearizable.
+    /// Reads a key. Returns its value, or `None` if it is absent. The read is linearizable.
     pub fn get(&self, key: &[u8]) -> Pending<Option<Versioned>> {
         self.ask(KvRequest::Get { key: key.to_vec() }, |reply| match reply {
             KvReply::Value(value) => Ok(Some(value)),
@@ -197,7 +197,7 @@ impl KeyValue {
         })
     }
 
-    /// Writes a key: the version that the value has.
+    /// Writes a key. Returns the version of the new value.
     pub fn put(&self, key: &[u8], value: &[u8]) -> Pending<u64> {
         self.ask(KvRequest::Put { key: key.to_vec(), value: value.to_vec() }, |reply| match reply {
             KvReply::Done { version } => Ok(version),
@@ -205,7 +205,7 @@ impl KeyValue {
         })
     }
 
-    /// Removes a key: the version of its absence, or `None` if it was absent before.
+    /// Removes a key. Returns the version of the removal, or `None` if the key was absent.
     pub fn delete(&self, key: &[u8]) -> Pending<Option<u64>> {
         self.ask(KvRequest::Delete { key: key.to_vec() }, |reply| match reply {
             KvReply::Done { version } => Ok(Some(version)),
@@ -214,7 +214,7 @@ impl KeyValue {
         })
     }
 
-    /// Writes a key if it has the expected version; 0 expects that it is absent.
+    /// Writes a key if it has the expected version; 0 means that it must be absent.
     pub fn compare_and_set(&self, key: &[u8], expected: u64, value: &[u8]) -> Pending<CompareAndSet> {
         let request = KvRequest::CompareAndSet { key: key.to_vec(), expected, value: value.to_vec() };
         self.ask(request, compared)

@@ -71,11 +71,12 @@ impl ClientHalf for LockMachine {
 /// A lock that was granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lease {
-    /// Grows with every later holder of any lock: the protected resource refuses tokens smaller than it has seen.
+    /// Fencing token: later holders of any lock get larger ones. A resource that a lock protects refuses tokens
+    /// smaller than the largest it has seen.
     pub token: u64,
-    /// The time to live, from one renewal to the next.
+    /// The time to live, granted anew by each renewal.
     pub ttl: time::Duration,
-    /// Until when the caller holds the lock, on its own clock. It may be over already, if the answer took long.
+    /// Until when the caller holds the lock, by its own clock. This may be in the past if the answer was late.
     pub until: time::Instant,
 }
 
@@ -91,7 +92,7 @@ impl Lease {
 pub enum Acquired {
     /// The caller holds the lock.
     Granted(Lease),
-    /// Somebody else does.
+    /// Another client holds the lock.
     Held(Holder),
 }
 
@@ -100,7 +101,7 @@ pub enum Acquired {
 pub struct Holder {
     /// The holder's token.
     pub token: u64,
-    /// For how long, unless the holder renews or releases it.
+    /// How long it will hold the lock, unless it renews or releases it.
     pub remaining: time::Duration,
 }
 
@@ -108,14 +109,15 @@ const fn real(duration: Duration) -> time::Duration {
     time::Duration::from_nanos(duration.as_ns())
 }
 
-/// The locks of a cluster. Up to 16 calls are under way at a time; more wait in the client.
+/// A handle of a cluster's locks. Up to 16 calls are outstanding at a time; further ones are queued.
 #[derive(Clone, Debug)]
 pub struct Locks {
     pub(crate) handle: Handle<LockMachine>,
 }
 
 impl Locks {
-    /// Calls the lock of this name. `read` gets the time at which the call was begun, from which leases count.
+    /// Makes a call for the lock of this name. `read` converts the reply. It gets the time at which the call
+    /// started, from which leases count.
     fn ask<T: Send + 'static>(
         &self,
         name: &str,
@@ -133,7 +135,8 @@ impl Locks {
         }
     }
 
-    /// Acquires a lock for a time to live of 100 microseconds to an hour. A lock that is held is not waited for.
+    /// Acquires a lock for a time to live of 100 microseconds to an hour. If another client holds the lock, the
+    /// call returns at once.
     pub fn acquire(&self, name: &str, ttl: time::Duration) -> Pending<Acquired> {
         let ttl = Duration::from_us(u64::try_from(ttl.as_micros()).unwrap_or(u64::MAX / 1_000_000));
         let (least, most) = (weft_lock::TTL_MIN, weft_lock::TTL_MAX);
@@ -154,7 +157,8 @@ impl Locks {
         )
     }
 
-    /// Lets the holder of this token hold the lock for another time to live. `None`: it does not hold it any more.
+    /// Renews the lock of the holder with this token for another time to live. Returns `None` if that holder has
+    /// lost the lock.
     pub fn renew(&self, name: &str, token: u64) -> Pending<Option<Lease>> {
         self.ask(
             name,
@@ -167,7 +171,7 @@ impl Locks {
         )
     }
 
-    /// Gives a lock back. False: the holder of this token did not hold it any more.
+    /// Releases a lock. Returns false if the holder with this token had already lost it.
     pub fn release(&self, name: &str, token: u64) -> Pending<bool> {
         self.ask(
             name,
@@ -180,7 +184,7 @@ impl Locks {
         )
     }
 
-    /// Holder of a lock, if there is one.
+    /// The holder of a lock, if there is one.
     pub fn query(&self, name: &str) -> Pending<Option<Holder>> {
         self.ask(
             name,

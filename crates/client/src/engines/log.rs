@@ -33,32 +33,33 @@ pub(crate) enum LogReply {
 pub struct Entry {
     /// Index: the first entry has index 0.
     pub index: u64,
-    /// Client that appended it.
+    /// Identity of the client that appended it.
     pub origin: u64,
-    /// Under which number there. An append may stand at two indices, and counts at the first.
+    /// That client's number for the append. An append may be in the log at two indices; then only the lower one
+    /// counts.
     pub sequence: u64,
     /// Content of the entry.
     pub content: Vec<u8>,
 }
 
-/// State of an index.
+/// Result of reading an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Read {
     /// A decided entry.
     Entry(Entry),
-    /// Undecided, as far as the asked replica knows.
+    /// The index is undecided, as far as the replica knows.
     NotYet {
         /// Number of entries that the replica knows to be decided.
         decided: u64,
     },
-    /// Void for ever: a new leader has filled this index.
+    /// There will never be an entry: a new leader has filled this index.
     Void,
 }
 
 pub(crate) struct LogMachine {
     client: Client,
     give_up: Duration,
-    /// By number: the index that is read.
+    /// By call number: the index to read.
     reads: BTreeMap<u64, u64>,
 }
 
@@ -139,15 +140,16 @@ impl ClientHalf for LogMachine {
     }
 }
 
-/// A replicated log. Up to 16 calls are under way at a time; more wait in the client. Appends are not ordered among
-/// each other: wait for one before the next if that must come after it.
+/// A handle of a replicated log. Up to 16 calls are outstanding at a time; further ones are queued. Outstanding
+/// appends may be decided in any order: wait for the answer of one before you send another that must come after
+/// it.
 #[derive(Clone, Debug)]
 pub struct Log {
     pub(crate) handle: Handle<LogMachine>,
 }
 
 impl Log {
-    /// Appends an entry, once, and returns its final index.
+    /// Appends an entry, exactly once, and returns its final index.
     pub fn append(&self, content: &[u8]) -> Pending<u64> {
         self.handle.ask(LogRequest::Append(content.to_vec()), |reply| match reply {
             LogReply::Appended(index) => Ok(index),
@@ -155,7 +157,8 @@ impl Log {
         })
     }
 
-    /// Reads what stands at an index. Entries never change; whether there is one yet only the leader knows for sure.
+    /// Reads an index. A decided entry never changes, but a replica may not know the newest ones yet; only the
+    /// leader knows all.
     pub fn read(&self, index: u64) -> Pending<Read> {
         self.handle.ask(LogRequest::Read(index), |reply| match reply {
             LogReply::Read(read) => Ok(read),
@@ -164,7 +167,8 @@ impl Log {
         })
     }
 
-    /// Progress of a replica: applied entries (`index`), entries known to be decided, and the leader.
+    /// Progress of a replica: number of applied entries (`index`), number of entries known to be decided, and the
+    /// leader.
     pub fn status(&self) -> Pending<Answer> {
         self.handle.ask(LogRequest::Status, |reply| match reply {
             LogReply::Status(answer) => Ok(answer),
@@ -172,21 +176,22 @@ impl Log {
         })
     }
 
-    /// All entries from an index on, as they are decided, each append once as far as the tail has read.
+    /// An iterator over all entries from an index on, as they are decided. It skips second entries of the same
+    /// append, as far as it has read the first.
     pub fn tail(&self, from: u64) -> Tail {
         Tail { log: self.clone(), next: from, seen: BTreeMap::new() }
     }
 }
 
-/// Origins of which a tail remembers what it has told.
+/// Number of clients whose appends a tail keeps in order to recognise second entries.
 const ORIGINS: usize = 4_096;
 
-/// Entries in order. See [`Log::tail`].
+/// Reads entries in order. See [`Log::tail`].
 #[derive(Debug)]
 pub struct Tail {
     log: Log,
     next: u64,
-    /// By origin: the latest appends, with their indices, and the last of these.
+    /// By client: the index of its last entry, and its latest appends with their indices.
     seen: BTreeMap<u64, (u64, Window<u64>)>,
 }
 
@@ -196,7 +201,7 @@ impl Tail {
         self.next
     }
 
-    /// Whether this entry is the first of its append.
+    /// Whether this is the first entry of its append.
     fn is_first(&mut self, entry: &Entry) -> bool {
         if self.seen.len() >= ORIGINS && !self.seen.contains_key(&entry.origin) {
             let oldest = self.seen.iter().min_by_key(|(_, (last, _))| *last).map(|(origin, _)| *origin);
@@ -211,10 +216,10 @@ impl Tail {
         is_new
     }
 
-    /// The next entry; `None` if there is none within `patience`.
+    /// The next entry; `None` if none is decided within `patience`.
     ///
     /// # Errors
-    /// [`Error::Forgotten`] if the log does not keep the entry any more; else nobody answers.
+    /// [`Error::Forgotten`] if the log no longer has the entry; another error if no replica answers.
     pub fn next_within(&mut self, patience: time::Duration) -> Result<Option<Entry>, Error> {
         let until = time::Instant::now() + patience;
         let mut pause = time::Duration::from_millis(1);

@@ -1,4 +1,4 @@
-//! The engines, each with its client half as a [`crate::requests::ClientHalf`] and with what programs use.
+//! The engines: for each, its client half as a [`crate::requests::ClientHalf`], and the handle that programs use.
 
 mod kv;
 mod lock;
@@ -28,7 +28,7 @@ use crate::pending::pending;
 use crate::requests::{ClientHalf, Inbox};
 use crate::{Error, Pending};
 
-/// A way to one engine.
+/// A handle to the request queue of one engine.
 pub(crate) struct Handle<M: ClientHalf> {
     inbox: Arc<Inbox<M>>,
     driver: Arc<Driver>,
@@ -51,7 +51,7 @@ impl<M: ClientHalf> Handle<M> {
         Self { inbox: Arc::clone(inbox), driver: Arc::clone(driver) }
     }
 
-    /// Makes a request; `read` says what its reply means.
+    /// Sends a request; `read` converts its reply to the call's result.
     pub fn ask<T: Send + 'static>(
         &self,
         request: M::Request,
@@ -64,13 +64,13 @@ impl<M: ClientHalf> Handle<M> {
     }
 }
 
-/// An answer that is there already.
+/// A result that is ready at once: an error.
 pub(crate) fn refused<T>(error: Error) -> Pending<T> {
     let (promise, answer) = pending();
     promise.keep(Err(error));
     answer
 }
 
-/// A node has answered what does not fit the request.
+/// The answer does not match the request.
 pub(crate) const STRANGE: Error =
     Error::Refused("the answer does not fit the request: the cluster is of another version");

@@ -23,11 +23,11 @@ pub(crate) enum ObjectReply {
 pub enum Update {
     /// The update took effect.
     Done,
-    /// Not permissible: a guard of the method does not hold. Nothing changed.
+    /// The update is not permitted: a guard of the method is false. Nothing changed.
     Refused,
 }
 
-/// An invocation, and the replica that it is for, if not for any.
+/// An invocation, and the replica that must execute it; `None` for any.
 pub(crate) type ObjectRequest = (Option<usize>, Invocation);
 
 pub(crate) struct ObjectMachine {
@@ -92,8 +92,9 @@ impl ClientHalf for ObjectMachine {
     }
 }
 
-/// A replicated object. Up to 16 calls are under way at a time; more wait in the client. They are not ordered among
-/// each other: wait for an update before the next one if that must come after it.
+/// A handle of a replicated object. Up to 16 calls are outstanding at a time; further ones are queued. Outstanding
+/// calls may take effect in any order: wait for the answer of an update before you send another that must come
+/// after it.
 #[derive(Clone, Debug)]
 pub struct Object {
     pub(crate) handle: Handle<ObjectMachine>,
@@ -108,7 +109,8 @@ impl Object {
         &self.definition
     }
 
-    /// The same object, asked at this replica only: a client of one replica sees its own updates.
+    /// A handle of the same object that calls only this replica: its calls see the updates that were made there
+    /// before.
     ///
     /// # Errors
     /// There is no such replica.
@@ -130,8 +132,8 @@ impl Object {
         Ok((self.replica, invocation))
     }
 
-    /// Calls a method by its name, with the arguments that a caller chooses: elements by number from 0. The update
-    /// takes effect at most once.
+    /// Calls a method by its name, with the arguments that a caller chooses; elements are numbered from 0. The
+    /// update takes effect at most once.
     pub fn update(&self, method: &str, arguments: &[i64]) -> Pending<Update> {
         match self.invocation(method, arguments, false) {
             Ok(request) => self.handle.ask(request, |reply| match reply {
@@ -143,8 +145,8 @@ impl Object {
         }
     }
 
-    /// Asks a query by its name. The answer reflects the replica's own state, which may be older than that of others. A
-    /// truth value is 0 or 1.
+    /// Makes a query by its name. The answer reflects the replica's own state, which may be older than that of
+    /// others. A truth value is 0 or 1.
     pub fn query(&self, query: &str, arguments: &[i64]) -> Pending<i64> {
         match self.invocation(query, arguments, true) {
             Ok(request) => self.handle.ask(request, |reply| match reply {

@@ -27,12 +27,12 @@ pub(crate) enum RoundsReply {
 /// Outcome of a proposal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Proposal {
-    /// Decided.
+    /// The proposal is decided.
     Decided {
-        /// In this instance.
+        /// The instance in which it is decided.
         instance: u64,
     },
-    /// The instance decided without it, and it has had no effect: propose it again.
+    /// The instance was decided without the proposal, which had no effect: propose it again.
     Dropped {
         /// The instance.
         instance: u64,
@@ -48,12 +48,12 @@ pub struct Decision {
     pub proposal: Vec<u8>,
 }
 
-/// Decided proposals, in order: as many as fit into a datagram.
+/// Decided proposals, in order, as many as fit into a datagram.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecisionList {
-    /// The node does not keep, or never knew, all those before the first of these.
+    /// Whether the node lacks decisions before the first of these.
     pub forgotten: bool,
-    /// The decisions. Empty: none follows, as far as the asked node knows.
+    /// The decisions. Empty if the node has none that follow.
     pub decisions: Vec<Decision>,
 }
 
@@ -134,14 +134,14 @@ impl ClientHalf for RoundsMachine {
     }
 }
 
-/// The rounds of a cluster. Up to 16 calls are under way at a time; more wait in the client.
+/// A handle of a cluster's rounds. Up to 16 calls are outstanding at a time; further ones are queued.
 #[derive(Clone, Debug)]
 pub struct Rounds {
     pub(crate) handle: Handle<RoundsMachine>,
 }
 
 impl Rounds {
-    /// Proposes these bytes, at least one, at one node. They are decided at most once.
+    /// Proposes these bytes, at least one byte, at one node. They are decided at most once.
     pub fn propose(&self, proposal: &[u8]) -> Pending<Proposal> {
         if proposal.is_empty() {
             return refused(Error::Invalid("a proposal has at least one byte".into()));
@@ -152,7 +152,7 @@ impl Rounds {
         })
     }
 
-    /// Decisions after that position; with `None`, from the beginning.
+    /// Reads the decisions after this position; with `None`, from the beginning.
     pub fn read(&self, after: Option<Position>) -> Pending<DecisionList> {
         self.handle.ask(RoundsRequest::Read(after), |reply| match reply {
             RoundsReply::Decisions(list) => Ok(list),
@@ -160,7 +160,7 @@ impl Rounds {
         })
     }
 
-    /// Progress of a node: its phase, epoch, members and round.
+    /// State of a node: its phase, epoch, members and round.
     pub fn status(&self) -> Pending<Answer> {
         self.handle.ask(RoundsRequest::Status, |reply| match reply {
             RoundsReply::Status(answer) => Ok(answer),

@@ -8,12 +8,12 @@ use super::{Handle, refused};
 use crate::requests::ClientHalf;
 use crate::{Error, Pending};
 
-/// Outcome of a transaction with its last attempt.
+/// Outcome of a transaction, and its last attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {
     /// Its last attempt, if it is known.
     pub attempt: Option<TransactionId>,
-    /// The outcome: never [`Outcome::Unknown`], which is an [`Error::Unknown`].
+    /// The outcome: never [`Outcome::Unknown`], which is returned as [`Error::Unknown`].
     pub outcome: Outcome,
 }
 
@@ -24,7 +24,7 @@ pub(crate) struct TransactionMachine {
 }
 
 impl TransactionMachine {
-    /// Calls that are under way at a time: each is a client of its own for the nodes.
+    /// The most outstanding calls. To the nodes, each of them is a separate client.
     pub const CALLERS: usize = 8;
 
     pub fn new(clients: impl Iterator<Item = ClientParameters>) -> Self {
@@ -52,7 +52,8 @@ impl ClientHalf for TransactionMachine {
     type Reply = Ended;
 
     fn message_bytes(request: &Request) -> usize {
-        // Three numbers, the procedure, the input with its length, and the access mode of each key.
+        // Three numbers, the procedure, the length of the input, the input, the number of keys, and for each key
+        // 16 bytes with its access mode.
         24 + 2 + 2 + request.input.len() + 1 + 16 * request.accesses.as_slice().len()
     }
 
@@ -94,14 +95,14 @@ impl ClientHalf for TransactionMachine {
     }
 }
 
-/// The transactions of a cluster. Up to 8 calls are under way at a time; more wait in the client.
+/// A handle for a cluster's transactions. Up to 8 calls are outstanding at a time; further ones are queued.
 #[derive(Clone, Debug)]
 pub struct Transactions {
     pub(crate) handle: Handle<TransactionMachine>,
 }
 
 impl Transactions {
-    /// Calls a registered procedure with the keys that it asks for, in its order, and its input of at most
+    /// Calls a registered procedure with its keys, in the order that it expects, and an input of at most
     /// [`INPUT_MAX`] bytes. It takes effect at most once.
     pub fn call(&self, procedure: ProcedureId, keys: &[(Key, Mode)], input: &[u8]) -> Pending<Ended> {
         let mut accesses = Accesses::default();
@@ -113,7 +114,7 @@ impl Transactions {
         self.request(Request { procedure, input: input.to_vec(), accesses })
     }
 
-    /// The same of a request that is put together already.
+    /// As [`Transactions::call`], with a complete request.
     pub fn request(&self, request: Request) -> Pending<Ended> {
         let bytes = request.input.len();
         if bytes > INPUT_MAX {

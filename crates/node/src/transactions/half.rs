@@ -1,4 +1,4 @@
-//! The host half of transactions as a part of a node: executions and tables, and the sessions of clients.
+//! The host half of transactions at a node: executions and tables, and the sessions of clients.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -15,13 +15,13 @@ use crate::processes::SESSIONS;
 
 /// The host half of the engine that runs transactions.
 pub struct TransactionHalf {
-    /// Makes a half that has nothing.
+    /// Makes a half without objects.
     empty: Box<dyn Fn() -> Half>,
     half: Half,
-    /// The half and its engine have the objects of a founder.
+    /// Whether the half and its engine hold the initial objects of a founder.
     is_loaded: bool,
     sessions: Sessions<SocketAddrV4>,
-    /// Calls of the host itself that have ended.
+    /// Completed calls of the host itself.
     finished: VecDeque<Finished>,
     payload: Vec<u8>,
 }
@@ -36,8 +36,9 @@ impl fmt::Debug for TransactionHalf {
 }
 
 impl TransactionHalf {
-    /// A half in the node's life `incarnation`. `loaded` has the objects of a founder, and so have the host's memory
-    /// and the engine; without it all of them are empty. `empty` makes a half that has nothing.
+    /// A half in this incarnation of the node. `loaded` is a half with the initial objects of a founder; then the
+    /// host's memory and the engine must have them, too. Without it, all of them are empty. `empty` makes a half
+    /// without objects.
     pub fn new(incarnation: Incarnation, loaded: Option<Half>, empty: Box<dyn Fn() -> Half>) -> Self {
         Self {
             is_loaded: loaded.is_some(),
@@ -54,12 +55,13 @@ impl TransactionHalf {
         &self.half
     }
 
-    /// The same, for calls of the host itself, which [`TransactionHalf::poll_finished`] gives back.
+    /// As [`TransactionHalf::half`], for calls of the host itself; [`TransactionHalf::poll_finished`] returns
+    /// their outcomes.
     pub const fn half_mut(&mut self) -> &mut Half {
         &mut self.half
     }
 
-    /// The next call of the host itself that has ended.
+    /// The next completed call of the host itself.
     pub fn poll_finished(&mut self) -> Option<Finished> {
         self.finished.pop_front()
     }
@@ -76,7 +78,7 @@ impl HostHalf for TransactionHalf {
     fn configure(&mut self, _: Instant, configuration: &Configuration, io: &mut HostIo<'_>) {
         let Configuration { node, view, .. } = *configuration;
         if self.is_loaded && !(view.epoch == Epoch(1) && view.full.contains(node)) {
-            // The cluster was founded before, and others have what this node will copy.
+            // The cluster was founded earlier, so this node copies its objects from the others.
             io.reset();
             self.clear(io);
         }
@@ -91,7 +93,7 @@ impl HostHalf for TransactionHalf {
         serves: bool,
         _: &mut HostIo<'_>,
     ) {
-        // Malformed requests are not answered.
+        // Malformed requests are ignored.
         let _ = self.sessions.receive(now, from, message, serves, &mut self.half);
     }
 
@@ -126,7 +128,7 @@ impl HostHalf for TransactionHalf {
 
     fn start_over(&mut self, _: Instant, incarnation: Incarnation, io: &mut HostIo<'_>) {
         self.clear(io);
-        // Clients that wait for an answer ask again and learn that their session is unknown.
+        // Clients that wait for an answer repeat their calls and get the answer that their session is unknown.
         self.sessions = Sessions::new(self.sessions.next_life().max(incarnation.get()), SESSIONS);
     }
 }

@@ -1,7 +1,7 @@
-//! An example of an application: accounts on all shards, and money that is moved between them.
+//! An example of an application: accounts on all shards, and transfers of money between them.
 //!
-//! `weft start` serves it as `procedures = "ledger"`. Account *n* of shard *s* is the key `Key::new(s, n)`; its value
-//! is the balance, a little-endian signed number of eight bytes, [`Ledger::BALANCE`] in the beginning.
+//! `weft start` serves it as `procedures = "ledger"`. Account *n* of shard *s* is the key `Key::new(s, n)`; its
+//! value is the balance, a little-endian signed number of eight bytes, initially [`Ledger::BALANCE`].
 //!
 //! | procedure | keys | input | answer |
 //! |---|---|---|---|
@@ -13,15 +13,15 @@ use weft_txn::{Context, Key, Procedure, Procedures, Step};
 
 use super::Application;
 
-/// Reason for which a procedure refuses.
+/// Why a procedure aborts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum LedgerRefusal {
-    /// An account is not there.
+    /// An account does not exist.
     NoAccount = 1,
     /// The balance does not cover the amount.
     NotCovered = 2,
-    /// The input or the number of keys is not what the procedure takes, or a balance would overflow.
+    /// The input or the number of keys is not as the procedure expects, or a balance would overflow.
     Malformed = 3,
 }
 
@@ -37,10 +37,10 @@ impl Ledger {
     /// Initial balance of an account.
     pub const BALANCE: i64 = 1_000;
 
-    /// With so many accounts on each shard.
+    /// A ledger with `accounts` accounts on each shard.
     ///
     /// # Panics
-    /// If they are more than [`Ledger::ACCOUNTS_MAX`].
+    /// If `accounts` exceeds [`Ledger::ACCOUNTS_MAX`].
     pub fn new(accounts: u64) -> Self {
         assert!(accounts <= Self::ACCOUNTS_MAX, "a shard has at most {} accounts", Self::ACCOUNTS_MAX);
         Self { accounts }
@@ -75,7 +75,7 @@ fn read(context: &Context<'_>, index: usize) -> Result<i64, LedgerRefusal> {
     number(context.value(index).ok_or(LedgerRefusal::NoAccount)?)
 }
 
-/// Commits, or says why not.
+/// Commits, or aborts with the reason.
 fn step(result: Result<(), LedgerRefusal>) -> Step {
     result.map_or_else(|refusal| Step::Abort(refusal as u8), |()| Step::Commit)
 }

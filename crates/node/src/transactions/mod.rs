@@ -1,5 +1,5 @@
-//! Transactions at a node: the application that all nodes register, its tables, and the host half with the sessions
-//! of clients.
+//! Transactions at a node: the application that all nodes register, its tables, and the host half with the
+//! sessions of clients.
 
 mod application;
 mod half;

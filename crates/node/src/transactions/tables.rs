@@ -9,32 +9,32 @@ use weft_waist::{Memory, NodeId};
 
 use super::{Application, TransactionHalf};
 
-/// Objects for each hundred slots, and the displacement limit D_m, of Xenic's table 2.
+/// Objects per hundred slots, and the displacement limit D_m, both from Xenic's table 2.
 const OCCUPANCY_PERCENT: u64 = 90;
 const DISPLACEMENT: u32 = 16;
-/// Homes of a segment, and records of an overflow page.
+/// Home slots of a segment, and records of an overflow page.
 const SEGMENT: u32 = 4;
 const PAGE: u32 = 2;
-/// Slots, and the values that they hold: what [`Shape`] says.
+/// Possible sizes of a slot, each with the longest value that it can hold, by [`Shape`].
 const SLOTS: [(usize, usize); 6] = [(32, 8), (64, 40), (128, 102), (192, 164), (256, 226), (320, 256)];
-/// Messages of a copy are not longer than what the kernel can buffer many of.
+/// The longest message of a state transfer, so short that the kernel can buffer many of them.
 const MESSAGE_BYTES_MAX: usize = 8 << 10;
 
-/// Time until a request is repeated: longer than a process on a loaded machine waits for the processor.
+/// Time after which a request is repeated: longer than a process on a loaded machine waits for a core.
 const REPEAT: Duration = Duration::from_ms(20);
-/// Interval at which an engine looks for requests to repeat.
+/// Interval at which an engine checks for requests to repeat.
 const TICK: Duration = Duration::from_ms(2);
 
 /// Sizes of one node's part of a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransactionSizes {
-    /// Nodes of the cluster, and shards.
+    /// Number of nodes of the cluster, and of shards.
     pub nodes: usize,
     /// Replicas of each shard.
     pub replicas: usize,
     /// The longest message that a datagram can hold, in bytes.
     pub message_bytes: usize,
-    /// Whether everything that is read and written is recorded, for a checker.
+    /// Whether all reads and writes are recorded, for a checker.
     pub record: bool,
 }
 
@@ -49,7 +49,7 @@ impl TransactionSizes {
         }
     }
 
-    /// Attempts take some hundred microseconds in a process, so there is no use in trying again much sooner.
+    /// An attempt takes some hundred microseconds in a process, so earlier retries would be useless.
     fn half(&self) -> HalfParameters {
         HalfParameters {
             calls: 1024,
@@ -62,7 +62,7 @@ impl TransactionSizes {
 }
 
 /// The engine of a node in a process, with its memory, its host half, and the memory of the host: all with the
-/// objects that a founder has. In a node that joins later they are emptied before anybody is served.
+/// initial objects of a founder. A node that joins later empties them before it serves.
 pub fn found(
     node: NodeId,
     incarnation: Incarnation,
@@ -87,13 +87,13 @@ pub fn found(
     (engine, memory, TransactionHalf::new(incarnation, Some(half), empty), host_memory)
 }
 
-/// The table of a node, for all shards that it replicates, and the index in front of it.
+/// The table of a node, for all shards that it replicates, and the index on the card in front of it.
 fn tables(application: &dyn Application, parameters: &Parameters) -> (Placement, HalfTables) {
     let (objects, value_bytes) = (application.objects(), application.value_bytes().max(8));
     let all = objects * parameters.replicas as u64;
     let slots = (all * 100 / OCCUPANCY_PERCENT + 64).next_multiple_of(SEGMENT.into());
     let slots = u32::try_from(slots).expect("a table has fewer than 2^32 slots");
-    // Values too long for any slot lie in blocks, and the slots are the smallest.
+    // Values that are too long for any slot are stored in blocks, and the smallest slots are used.
     let slot_bytes = SLOTS.iter().find(|(_, holds)| value_bytes <= *holds).map(|(bytes, _)| *bytes);
     let blocks = if slot_bytes.is_some() { 16 } else { all + all / 16 + 16 };
     let shape = Shape {
@@ -111,7 +111,7 @@ fn tables(application: &dyn Application, parameters: &Parameters) -> (Placement,
     let index = IndexParameters {
         precision,
         ahead: 0,
-        // Room for all objects of which the node may be the primary while another node is away.
+        // Room for all objects of which the node can be the primary while another node is down.
         entries: u32::try_from((2 * objects).max(1 << 13)).expect("an index has fewer than 2^32 entries"),
         value_bytes_max: value_bytes,
     };
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
     use crate::Ledger;
 
-    /// The index of a node has room for the objects of two shards, while another node is away.
+    /// The index of a node has room for the objects of two shards, because another node may be down.
     #[test]
     fn tables_have_room_for_what_a_node_holds() {
         for (accounts, entries) in [(10, 8_192), (10_000, 20_000)] {

@@ -1,17 +1,17 @@
-//! Random runs of a store on a disk that fails, beside a model of what must be found again.
+//! Random runs of a store on a disk with faults, compared with a model of what recovery must find.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use weft_store::{Found, Parameters, RecoveryError, Refusal, SECTOR, SimulatedDisk, Store, WriteFault};
 
-/// Faults of the medium, beside power cuts, killed processes and errors that the disk reports.
+/// Faults of the medium, in addition to power cuts, killed processes and errors that the disk reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Medium {
     /// No fault.
     Intact,
-    /// One fault in a run: no durable record may be lost silently.
+    /// At most one fault in a run: no durable record may be lost without a report.
     OneFault,
-    /// Any number: nothing may be found that was not appended.
+    /// Any number of faults: nothing may be found that was not appended.
     Arbitrary,
 }
 
@@ -20,11 +20,11 @@ pub enum Medium {
 pub struct Summary {
     pub recoveries: u32,
     pub snapshots: u64,
-    /// The run ended because recovery found damage.
+    /// Whether the run ended because recovery reported damage.
     pub damaged: bool,
 }
 
-/// A snapshot that was begun: how many records it reflects, and its chunks.
+/// A snapshot that was begun: the number of records that it reflects, and its chunks.
 struct Attempt {
     covers: u64,
     chunks: Vec<Vec<u8>>,
@@ -37,11 +37,11 @@ struct Run {
     parameters: Parameters,
     disk: SimulatedDisk,
     store: Store,
-    /// Records that were appended, in this run or found by recovery.
+    /// Records that were appended in this run, or found by recovery.
     records: Vec<Vec<u8>>,
     durable: u64,
     attempts: Vec<Attempt>,
-    /// The newest that is durable, and its number.
+    /// Index of the newest attempt that is durable.
     durable_attempt: Option<usize>,
     faults: u32,
     summary: Summary,
@@ -50,7 +50,7 @@ struct Run {
 /// Runs `steps` steps.
 ///
 /// # Errors
-/// What must not have happened.
+/// The violation that was found.
 pub fn run(parameters: Parameters, medium: Medium, seed: u64, steps: u32) -> Result<Summary, String> {
     let mut disk = SimulatedDisk::new(parameters.disk_bytes(), seed);
     let mut store = Store::format(parameters, u128::from(seed) << 64 | 77, &mut disk);
@@ -176,7 +176,7 @@ impl Run {
         Ok(())
     }
 
-    /// A fault of the medium, if the run may have another.
+    /// Causes a fault of the medium, if the run may have another.
     fn damage(&mut self) {
         let allowed = match self.medium {
             Medium::Intact => 0,
@@ -191,8 +191,8 @@ impl Run {
         let at = self.below(sectors) * SECTOR as u64;
         match self.below(4) {
             0 => self.disk.fail_write(WriteFault::Lost),
-            // A write that is misdirected onto the other copy of the same batch would be two faults: it goes to the
-            // superblocks and the mirror.
+            // If a misdirected write hit the other copy of the same batch, that would be two faults. So with one
+            // fault allowed, it goes only to the superblocks and the mirror.
             1 => {
                 let room = 4 + 2 * u64::from(self.parameters.batch_sectors);
                 let at = if self.medium == Medium::OneFault { at % (room * SECTOR as u64) } else { at };
@@ -250,12 +250,12 @@ impl Run {
         self.store = store;
         self.records.truncate(next as usize);
         self.durable = self.durable.min(next);
-        // A snapshot in work is given up.
+        // The snapshot in progress is abandoned.
         self.attempts.push(Attempt { covers: 0, chunks: Vec::new(), ended: false });
         Ok(())
     }
 
-    /// Number of records that the recovered snapshot reflects.
+    /// The number of records that the recovered snapshot reflects.
     fn check_chunks(&self, chunks: &[Vec<u8>]) -> Result<u64, String> {
         let newest = self.durable_attempt.filter(|_| self.medium != Medium::Arbitrary);
         let Some(first) = chunks.first() else {
@@ -278,7 +278,7 @@ impl Run {
         Ok(attempt.covers)
     }
 
-    /// Records covered by the farthest snapshot without chunks: such snapshots look alike.
+    /// The most records reflected by a completed snapshot without chunks; such snapshots cannot be distinguished.
     fn covers_without_chunks(&self) -> u64 {
         let ended = self.attempts.iter().filter(|attempt| attempt.ended && attempt.chunks.is_empty());
         ended.map(|attempt| attempt.covers).max().unwrap_or(0)
