@@ -1,6 +1,6 @@
-//! Writes what the crate knows of the gateware, so that none of it can drift from the hardware: `package.rs` and
-//! `engine_package.rs` with the packed structs of its packages, and `register_map.rs` with the registers as their C
-//! header has them. With the feature `models` it builds the models, too.
+//! Generates the crate's knowledge of the gateware from its sources, so that the two cannot diverge:
+//! `package.rs` and `engine_package.rs` with the packed structs of the packages, and `register_map.rs` with
+//! the registers of the C header. With the feature `models` it also builds the models.
 
 #[cfg(feature = "models")]
 mod models;
@@ -21,7 +21,7 @@ use package::Package;
 
 fn main() {
     if let Err(error) = build() {
-        // Cargo shows what a build script prints on standard error when it fails.
+        // Cargo shows a build script's standard error if the script fails.
         eprintln!("\nthe gateware cannot be built: {error}\n");
         std::process::exit(1);
     }
@@ -44,12 +44,13 @@ fn build() -> Result<(), String> {
     write_packages(&sources, &out)
 }
 
-/// Writes the structs of the packages: those of engines apart, because the same names mean something else there.
+/// Writes the structs of the packages. Those of engines go to a module of their own, because some of their
+/// names are also used in the shared packages with another meaning.
 fn write_packages(sources: &[PathBuf], out: &Path) -> Result<(), String> {
     let (mut shared, mut engines) = (String::new(), String::new());
     for path in sources.iter().filter(|path| path.to_string_lossy().ends_with("_pkg.sv")) {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        // The list of all events has those of engines in it.
+        // The struct of all events contains those of engines, so its package counts as one of an engine.
         let is_engines = ["kv_", "rounds_"].iter().any(|engine| name.starts_with(engine))
             || name == "engines_pkg.sv"
             || name == "events_pkg.sv";

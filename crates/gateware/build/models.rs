@@ -1,6 +1,6 @@
-//! The models: Verilator turns the sources that `rtl/weft.f` lists into C++, the C++ compiler into a library that
-//! links with this crate, once for each of the tops. The ports of each are written as Rust structs, as Verilator has
-//! declared them.
+//! The models: for each top, Verilator translates the sources in `rtl/weft.f` into C++, and the C++ compiler
+//! builds a library that is linked with this crate. The ports of each top are written as Rust structs, from
+//! Verilator's declarations.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
@@ -9,19 +9,20 @@ use crate::ports::Ports;
 use crate::verilator::{self, Top, Verilator};
 use crate::{modules, read, rerun_if_changed, sources, write};
 
-/// The NIC, and the engines and services without one.
+/// The NIC; and the engines and services alone.
 const TOPS: [Top; 6] = [
-    // The engine's planted bugs are chosen while it runs; none is the default.
+    // Planted bugs are selected at run time; by default none is active.
     Top { module: "weft_nic", parameters: &["PlantedBugs=1"] },
     Top { module: "kv", parameters: &["PlantedBugs=1"] },
     Top { module: "rounds", parameters: &[] },
     Top { module: "rounds_all_reduce", parameters: &[] },
     Top { module: "services", parameters: &[] },
-    // One multiplier in one piece simulates fastest.
+    // A multiplier in one piece simulates fastest.
     Top { module: "psp_port", parameters: &["Leaf=128"] },
 ];
 
-/// Builds all models and links them; returns `all` sources with those that only a list of the environment names.
+/// Builds all models and links them. Returns `all` sources, and those that only an environment variable
+/// lists.
 pub(crate) fn build(
     manifest: &Path,
     root: &Path,
@@ -32,7 +33,7 @@ pub(crate) fn build(
     rerun_if_changed(&manifest.join("cpp"));
     let mut packages = all.clone();
     for top in TOPS {
-        // Another list, for example of a netlist in place of the sources.
+        // The variable names another list of sources, for example a netlist.
         let variable = format!("WEFT_RTL_FILES_{}", top.module.to_uppercase());
         println!("cargo::rerun-if-env-changed={variable}");
         let sources = match env::var_os(variable) {
@@ -51,9 +52,9 @@ pub(crate) fn build(
     Ok(packages)
 }
 
-/// Builds the model of a top and links it. A model takes minutes to compile and does not depend on Cargo's profile, so
-/// all profiles share it, under a name with the digest of its inputs. It is built in a directory of its own and moved
-/// to that name when it is complete.
+/// Builds the model of a top and links it. A model takes minutes to compile and does not depend on Cargo's
+/// profile. So all profiles share it, under a name that contains the digest of its inputs. It is built in a
+/// temporary directory and moved to that name when it is complete.
 fn build_top(
     top: Top,
     tool: &Verilator,
@@ -78,20 +79,20 @@ fn build_top(
         model.compile(&cpp[0], &cpp[1], &work)?;
         remove(&work.join("cpp"))?;
         fs::create_dir_all(models).map_err(|error| format!("{}: {error}", models.display()))?;
-        // Another build may have been faster: then its model stays.
+        // If a concurrent build was faster, its model is kept.
         if fs::rename(&work, &kept).is_err() && !kept.exists() {
             return Err(format!("the model cannot be moved to {}", kept.display()));
         }
     }
     write(&out.join(format!("{}_ports.rs", top.module)), &read(&kept.join("ports.rs"))?)?;
     write(&out.join(format!("{}_functions.rs", top.module)), &Ports::functions(top.module))?;
-    // A kept model that somebody removes is built again.
+    // If the kept model is deleted, it is built again.
     rerun_if_changed(&kept);
     verilator::link(top, &kept);
     Ok(())
 }
 
-/// What the files hold and what is asked of the tools, in one number (FNV-1a).
+/// Digest of the contents of the files and of the options for the tools (FNV-1a).
 fn digest(top: Top, files: &[PathBuf]) -> Result<u64, String> {
     let mut digest = 0xcbf2_9ce4_8422_2325_u64;
     let mut add = |bytes: &[u8]| {

@@ -1,4 +1,4 @@
-//! Which files a module is made of.
+//! Finds the files that a module needs.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,8 +10,8 @@ pub(crate) fn has_module(module: &str, files: &[PathBuf]) -> bool {
     files.iter().any(|path| path.file_stem().is_some_and(|stem| stem == module))
 }
 
-/// Those of `files` that `module` needs, in their order: its own file, and again those of the packages that it
-/// imports and of the modules that it holds. A module or package is in the file of its name.
+/// The `files` that `module` needs, in their order: its own file, and recursively those of the packages that
+/// it imports and of the modules that it instantiates. A module or package is in the file of its name.
 pub(crate) fn of_module(module: &str, files: &[PathBuf]) -> Result<Vec<PathBuf>, String> {
     let stem = |path: &Path| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let by_name: BTreeMap<String, usize> =

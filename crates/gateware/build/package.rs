@@ -1,7 +1,7 @@
 //! The packed structs of the SystemVerilog packages, as Rust.
 //!
-//! Understands what the package uses: constants, aliases, enumerations, packed structs and the expressions in their
-//! ranges. A declaration whose width cannot be told, because it uses more than that, has no twin in Rust.
+//! The parser supports what the packages use: constants, aliases, enumerations, packed structs, and the
+//! expressions in their ranges. Declarations that use anything else are skipped.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -26,21 +26,21 @@ impl Struct {
     }
 }
 
-/// What the package declares.
+/// The declarations of the packages.
 pub(crate) struct Package {
     constants: BTreeMap<String, u64>,
-    /// Constants and members of enumerations in the order in which they stand, with what they are.
+    /// Constants and members of enumerations, in the order of declaration, with their values.
     named: Vec<(String, u64)>,
     widths: BTreeMap<String, u32>,
     structs: Vec<Struct>,
-    /// How many of `named` and `structs` are from the shared packages.
+    /// Number of entries of `named` and `structs` that belong to the shared packages.
     shared: (usize, usize),
-    /// Names that were declared already. Constants of engines may be called as shared ones.
+    /// Names that are declared twice. Only a constant of an engine may have the name of a shared one.
     repeated: Vec<String>,
 }
 
 impl Package {
-    /// Reads the shared packages and, behind them, those of engines.
+    /// Parses the shared packages and then those of engines.
     pub(crate) fn parse(shared: &str, own: &str) -> Result<Self, String> {
         let mut package = Self {
             constants: BTreeMap::new(),
@@ -78,7 +78,7 @@ impl Package {
             };
             let declaration = &rest[..end];
             rest = &rest[end..];
-            // Types that are beyond this parser are simply not there.
+            // Declarations that the parser does not support are skipped.
             let _ = if word == "typedef" { self.typedef(declaration) } else { self.constant(declaration) };
         }
         Ok(())
@@ -148,12 +148,12 @@ impl Package {
         let (name, kind) = words.split_last()?;
         let nested = self.structs.iter().any(|known| known.name == kind[0]).then(|| kind[0].clone());
         let bits = self.width(kind)?;
-        // An array of structs is so many bits to Rust.
+        // An array of structs becomes plain bits in Rust.
         let nested = nested.filter(|nested| self.widths[nested] == bits);
         Some(Field { name: name.clone(), nested, bits })
     }
 
-    /// The bits of `type [high:low] [high:low] …`.
+    /// Width in bits of `type [high:low] [high:low] …`.
     fn width(&self, words: &[String]) -> Option<u32> {
         let mut width = *self.widths.get(words.first()?)?;
         for range in words[1..].split(|word| word == "[").filter(|range| !range.is_empty()) {
@@ -235,7 +235,8 @@ impl Package {
         text
     }
 
-    /// The same for the packages of engines. The list of all events is of both, and nobody holds one.
+    /// The same for the packages of engines. The struct of all events is left out, because nothing in Rust
+    /// holds one.
     pub(crate) fn rust_of_engines(&self) -> String {
         let structs = self.structs[self.shared.1..].iter().filter(|made| made.name != "nic_events_t");
         self.rust_of(&self.named[self.shared.0..], structs)
@@ -252,13 +253,13 @@ impl Package {
         text
     }
 
-    /// The outermost field of each bit of a struct, from bit 0 on.
+    /// For each bit of a struct, from bit 0 on: the name of its outermost field.
     fn bit_blocks(&self, name: &str) -> Vec<&str> {
         let Some(made) = self.structs.iter().find(|made| made.name == name) else { return Vec::new() };
         made.fields.iter().rev().flat_map(|field| vec![&*field.name; field.bits as usize]).collect()
     }
 
-    /// The name of each bit of a struct, from bit 0 on: that of the innermost field.
+    /// For each bit of a struct, from bit 0 on: the name of its innermost field.
     fn bit_names(&self, name: &str) -> Vec<&str> {
         let Some(made) = self.structs.iter().find(|made| made.name == name) else { return Vec::new() };
         let fields = made.fields.iter().rev();
@@ -338,12 +339,12 @@ fn rust_struct(made: &Struct, text: &mut String) {
     text.push_str("}\n");
 }
 
-/// The text without what stands behind `//`.
+/// The text without `//` comments.
 pub(crate) fn without_comments(text: &str) -> String {
     text.lines().map(|line| line.split("//").next().unwrap_or_default()).collect::<Vec<_>>().join("\n")
 }
 
-/// Identifiers, numbers and literals, and punctuation one by one.
+/// The tokens: identifiers, numbers and literals as a whole; punctuation character by character.
 pub(crate) fn tokens(text: &str) -> Vec<String> {
     let is_word = |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | '$' | '\'');
     let mut tokens: Vec<String> = Vec::new();
@@ -362,7 +363,7 @@ pub(crate) fn tokens(text: &str) -> Vec<String> {
     tokens
 }
 
-/// The tokens with the values of macros in place of their names: what a package defines as the default of a size.
+/// The tokens with macros replaced by the values that the package defines for them.
 fn without_macros(mut words: Vec<String>) -> Vec<String> {
     while let Some(at) = words.windows(2).position(|pair| pair == ["`", "define"]) {
         let definition: Vec<String> = words.drain(at..(at + 4).min(words.len())).skip(2).collect();
@@ -374,12 +375,12 @@ fn without_macros(mut words: Vec<String>) -> Vec<String> {
     words
 }
 
-/// Where the first `what` stands.
+/// Index of the first token `what`.
 fn find(words: &[String], what: &str) -> Result<usize, String> {
     words.iter().position(|word| word == what).ok_or_else(|| format!("the package ends without a `{what}`"))
 }
 
-/// Where a typedef ends: at the semicolon behind its body, if it has one.
+/// Index of the end of a typedef: the semicolon after its body, if it has one.
 fn typedef_end(words: &[String]) -> Result<usize, String> {
     let first = find(words, ";")?;
     match words[..first].iter().any(|word| word == "{") {
@@ -391,7 +392,7 @@ fn typedef_end(words: &[String]) -> Result<usize, String> {
     }
 }
 
-/// `work_request_t` is `WorkRequest`.
+/// `work_request_t` becomes `WorkRequest`.
 fn rust_name(name: &str) -> String {
     let words = name.strip_suffix("_t").unwrap_or(name).split('_');
     words
@@ -402,7 +403,7 @@ fn rust_name(name: &str) -> String {
         .collect()
 }
 
-/// `OperationSend` is `OPERATION_SEND`.
+/// `OperationSend` becomes `OPERATION_SEND`.
 fn screaming(name: &str) -> String {
     let mut text = String::new();
     for letter in name.chars() {

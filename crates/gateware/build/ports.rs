@@ -1,4 +1,4 @@
-//! The ports of the top level, as the header that Verilator has written declares them.
+//! The ports of a top, parsed from the header that Verilator generated.
 
 use std::fmt::Write;
 
@@ -12,13 +12,13 @@ struct Port {
 /// How Verilator stores a value.
 #[derive(Clone, Copy)]
 enum Kind {
-    /// An unsigned integer of so many bits.
+    /// An unsigned integer with this many bits.
     Integer(u32),
-    /// So many words of 32 bits, the lowest first.
+    /// This many 32-bit words, the lowest first.
     Words(usize),
 }
 
-/// All ports but clock and reset, which the shim drives.
+/// All ports but clock and reset, which the C++ shim drives.
 pub(crate) struct Ports(Vec<Port>);
 
 impl Ports {
@@ -49,7 +49,8 @@ impl Ports {
                 _ => return Err(malformed()),
             };
             let name = (*arguments.first().ok_or_else(malformed)?).to_owned();
-            // The registers that engines see are not worth their copy in every cycle.
+            // `registers_o` is left out: copying the register file in every cycle would be slow, and no
+            // caller needs it.
             if !matches!(&*name, "clk_i" | "rst_ni" | "registers_o") {
                 ports.push(Port { name, input, kind });
             }
@@ -84,7 +85,7 @@ impl Ports {
         text
     }
 
-    /// The functions of the shim for the module `top`.
+    /// Declarations of the shim's functions for the module `top`.
     pub(crate) fn functions(top: &str) -> String {
         let mut text = String::from("unsafe extern \"C\" {\n");
         for (function, arguments) in [
@@ -108,8 +109,8 @@ impl Ports {
         text
     }
 
-    /// C++ functions that find the arrays of the memories of the card among the members that `root` declares: those of
-    /// `on_chip_memory`, one of which is a copy of the registers.
+    /// C++ functions that return the arrays of the card's memories, found among the members that `root`
+    /// declares: the instances of `on_chip_memory`, one of which is the copy of the register file.
     pub(crate) fn cpp_memories(root: &str) -> String {
         let array = |instance: &str| {
             let suffix = format!("__DOT__{instance}__DOT__memory;");
@@ -137,7 +138,7 @@ impl Ports {
         text
     }
 
-    /// The same structs in C++, and functions that copy them to and from the model's ports.
+    /// The same structs in C++, with functions that copy them to and from the model's ports.
     pub(crate) fn cpp(&self) -> String {
         let mut text = String::from("// Written by the build: the ports of the top level.\n\n");
         for (name, input) in [("Inputs", true), ("Outputs", false)] {

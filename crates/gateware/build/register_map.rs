@@ -1,24 +1,24 @@
-//! The register map, from the C header that PeakRDL has made of `rtl/nic/registers.rdl`.
+//! The register map, parsed from the C header that PeakRDL generated from `rtl/nic/registers.rdl`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// What stands in front of every name.
+/// The prefix of all names in the header.
 const PREFIX: &str = "weft_registers";
 
-/// A member of a struct: its name, and how many bytes it has.
+/// A member of a struct: its name, and its kind and size.
 type Member = (String, Kind);
 
 enum Kind {
-    /// So many registers of 32 bits.
+    /// This many 32-bit registers.
     Registers(u32),
-    /// So many bytes that nobody uses.
+    /// This many reserved bytes.
     Reserved(u32),
     /// A group of registers.
     Group(String),
 }
 
-/// Rust constants: the offset in bytes of every register, and the lowest bit of every field.
+/// Generates Rust constants: the offset in bytes of every register, and the lowest bit of every field.
 pub(crate) fn rust(header: &str) -> Result<String, String> {
     let mut groups: BTreeMap<String, Vec<Member>> = BTreeMap::new();
     let mut open: Option<Vec<Member>> = None;
@@ -66,7 +66,7 @@ pub(crate) fn rust(header: &str) -> Result<String, String> {
     ))
 }
 
-/// Writes the offsets of a group that begins at `base`; returns where it ends.
+/// Writes the offsets of a group that begins at `base`. Returns the offset of its end.
 fn place(
     groups: &BTreeMap<String, Vec<Member>>,
     group: &str,

@@ -1,10 +1,10 @@
-//! Which files the gateware is made of.
+//! The list of the gateware's source files.
 
 use std::path::{Path, PathBuf};
 
 use crate::{read, rerun_if_changed};
 
-/// The files of a list, one a line, each relative to the list. `+incdir+` and comments are for other tools.
+/// The files in a list, one a line, each relative to the list. `+incdir+` lines and comments are skipped.
 pub(crate) fn list(list: &Path) -> Result<Vec<PathBuf>, String> {
     rerun_if_changed(list);
     let folder = list.parent().unwrap_or(Path::new("."));

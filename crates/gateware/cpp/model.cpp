@@ -1,5 +1,6 @@
-// One Verilated module behind a C interface: everything of an instance lies in its own context, so instances may live
-// in different threads. Compiled once for each top; WEFT_TOP is the module, WEFT_CLASS what Verilator has made of it.
+// One Verilated module behind a C interface. All state of an instance is in its own context, so instances may
+// be in different threads. Compiled once for each top: WEFT_TOP is the module, WEFT_CLASS the class that
+// Verilator generated.
 
 #include <cstdint>
 #include <cstring>
@@ -19,10 +20,10 @@ using Top = WEFT_CLASS;
 
 #include "ports.inc"
 
-// Clock cycles that reset is held.
+// Clock cycles for which reset is active.
 constexpr int kResetCycles = 8;
 
-// A clock cycle of 250 MHz in the unit of traces, picoseconds.
+// Period of the 250 MHz clock in the time unit of traces, picoseconds.
 constexpr uint64_t kCyclePs = 4000;
 
 struct Model {
@@ -62,12 +63,14 @@ void rise(Model& model, uint64_t time) {
 
 }  // namespace
 
-// In runtime.cpp: where a failed assertion of the instance that runs in this thread is written to.
+// Defined in runtime.cpp: receives the message of a failed assertion of the instance that runs in this
+// thread.
 extern thread_local std::string* weft_failure;
 
 extern "C" {
 
-// An instance after reset. What reset leaves alone is zero, or, with a seed that is not zero, random.
+// Creates an instance and resets it. Storage that reset does not clear is zero, or, with a seed other than
+// zero, random.
 Model* FUNCTION(new)(uint32_t seed) {
   auto* model = new Model;
   model->context.randReset(seed == 0 ? 0 : 2);
@@ -91,7 +94,7 @@ Model* FUNCTION(new)(uint32_t seed) {
 
 void FUNCTION(delete)(Model* model) { delete model; }
 
-// One clock cycle: the inputs take effect, the outputs are what they then are, and the clock rises. Returns whether an
+// One clock cycle: applies the inputs, samples the outputs, and then raises the clock. Returns whether an
 // assertion failed.
 bool FUNCTION(step)(Model* model, const Inputs* in, Outputs* out, uint64_t time_ps) {
   weft_failure = &model->failure;
@@ -103,10 +106,10 @@ bool FUNCTION(step)(Model* model, const Inputs* in, Outputs* out, uint64_t time_
   return !model->failure.empty();
 }
 
-// What failed first.
+// The message of the first failed assertion.
 const char* FUNCTION(failure)(const Model* model) { return model->failure.c_str(); }
 
-// Begins a waveform file; false if it cannot be opened.
+// Starts a waveform file. Returns false if it cannot be opened.
 bool FUNCTION(trace)(Model* model, const char* path) {
 #if VM_TRACE_FST
   model->trace = std::make_unique<VerilatedFstC>();
@@ -122,7 +125,7 @@ bool FUNCTION(trace)(Model* model, const char* path) {
 #endif
 }
 
-// The array behind the on-chip memory or the registers, and its size in bytes; null if the module has none.
+// The array of the on-chip memory or of the registers, and its size in bytes; null if the module has none.
 uint8_t* FUNCTION(memory)(Model* model, bool on_chip, size_t* bytes) {
   return on_chip ? on_chip_memory(*model->top, bytes) : register_memory(*model->top, bytes);
 }

@@ -1,11 +1,11 @@
-// What all Verilated models of a process share.
+// Code that all Verilated models of a process share.
 
 #include <string>
 
 #include "verilated.h"
 
-// Where a failed assertion of the instance that runs in this thread is written to: what Verilator calls on one does not
-// say which instance it is.
+// Receives the message of a failed assertion of the instance that runs in this thread. The functions that
+// Verilator calls on a failure do not tell which instance failed.
 thread_local std::string* weft_failure = nullptr;
 
 namespace {
@@ -18,7 +18,8 @@ void fail(const char* file, int line, const char* hierarchy, const char* what) {
 
 }  // namespace
 
-// Overridden: a failed assertion is an error of one instance, and the caller decides what comes of it.
+// Replacements of Verilator's functions: a failed assertion is an error of one instance, and the caller
+// decides how to handle it.
 void vl_finish(const char* file, int line, const char* hierarchy) { fail(file, line, hierarchy, "$finish"); }
 void vl_stop(const char* file, int line, const char* hierarchy) { fail(file, line, hierarchy, "an assertion failed"); }
 void vl_fatal(const char* file, int line, const char* hierarchy, const char* message) {

@@ -1,5 +1,5 @@
-//! What a round takes in gates: `cargo run --release -p weft-gateware --example rounds_figures [nodes [value bytes
-//! [latency]]]`.
+//! Prints the duration of a round in gates: `cargo run --release -p weft-gateware --example rounds_figures
+//! [nodes [value bytes [latency]]]`.
 
 fn main() {
     let mut arguments = std::env::args().skip(1).map(|argument| argument.parse().expect("a number"));

@@ -1,4 +1,4 @@
-//! Memory behind an AXI4 port without identifiers: all is in order, with a latency.
+//! Memory behind an AXI4 port without identifiers: all transfers complete in order, after a latency.
 
 mod hbm;
 
@@ -12,10 +12,10 @@ use crate::package::{AxiAddress, AxiRead, WriteBeat};
 /// Bytes of a word.
 pub(crate) const WORD_BYTES: usize = 64;
 
-/// Bursts of each kind that may be outstanding before the port stops taking more.
+/// Outstanding bursts of each kind beyond which the port accepts no more.
 const BURSTS_MAX: usize = 256;
 
-/// AXI4's SLVERR: the memory exists, but not this address of it.
+/// AXI4's SLVERR: the slave exists, but rejects the address.
 const SLAVE_ERROR: u8 = 2;
 
 /// Latency of a memory in clock cycles.
@@ -23,20 +23,20 @@ const SLAVE_ERROR: u8 = 2;
 pub struct Latency {
     /// From a read's address to its first word.
     pub read_cycles: u64,
-    /// From a write's last word to its response. The word can be read from then on, and not before.
+    /// From a write's last word to its response. The word is visible to reads from then on.
     pub write_cycles: u64,
 }
 
-/// Random back-pressure on every port, to look for mistakes that only appear when something waits.
+/// Random back-pressure on every port, to provoke bugs that only appear when something stalls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pressure {
-    /// Decides when.
+    /// Seed of the random stalls.
     pub seed: u64,
-    /// Of 256 cycles, in how many a port is not ready.
+    /// In how many of 256 cycles, on average, a port is not ready.
     pub stalls_of_256: u8,
 }
 
-/// Whether a port may move in this cycle.
+/// Random back-pressure: whether a port may transfer in this cycle.
 #[derive(Clone, Debug)]
 pub(crate) struct Gate {
     state: u64,
@@ -81,7 +81,7 @@ pub(crate) struct Request {
     pub(crate) read_ready: bool,
 }
 
-/// A burst that is under way, at its next word.
+/// A burst in progress, at its next word.
 #[derive(Clone, Copy, Debug)]
 struct Burst {
     due: u64,
@@ -105,17 +105,17 @@ struct Write {
     beat: WriteBeat,
 }
 
-/// Answer times of the memory behind a port.
+/// Response times of the memory behind a port.
 #[derive(Clone, Debug)]
 pub(crate) enum Timing {
-    /// Always after the same time.
+    /// Always the same latency.
     Fixed(Latency),
-    /// As high-bandwidth memory does.
+    /// Those of high-bandwidth memory.
     Hbm(Hbm),
 }
 
 impl Timing {
-    /// When the first word of a read comes, and cycles of each word.
+    /// When the first word of a read arrives, and the cycles between its words.
     fn read(&mut self, tick: u64, address: AxiAddress) -> (u64, u64) {
         match self {
             Self::Fixed(latency) => (tick + latency.read_cycles.max(1), 1),
@@ -135,18 +135,18 @@ impl Timing {
     }
 }
 
-/// The port and its outstanding transfers. The bytes are elsewhere.
+/// The port and its outstanding transfers. The bytes are stored elsewhere.
 #[derive(Debug)]
 pub(crate) struct AxiPort {
     timing: Timing,
     gate: Gate,
     addresses: VecDeque<Burst>,
     writes: VecDeque<Write>,
-    /// Whether a word of the burst that is being written was outside the memory.
+    /// Whether a word of the burst being written was outside the memory.
     fault: bool,
     responses: VecDeque<u8>,
     reads: VecDeque<Burst>,
-    /// The word on the read channel, until it is taken.
+    /// The word on the read channel, until it is accepted.
     offered: Option<AxiRead>,
     answer: Answer,
 }
@@ -170,7 +170,7 @@ impl AxiPort {
         }
     }
 
-    /// Whether something is under way.
+    /// Whether any transfer is in progress.
     pub(crate) fn is_busy(&self) -> bool {
         self.offered.is_some()
             || !(self.addresses.is_empty()
@@ -179,7 +179,8 @@ impl AxiPort {
                 && self.reads.is_empty())
     }
 
-    /// Signals of the memory in cycle `tick`, before it knows the port's.
+    /// The signals that the memory drives in cycle `tick`; they do not depend on the port's signals in that
+    /// cycle.
     #[inline]
     pub(crate) fn answer(&mut self, tick: u64, memory: &mut (impl Storage + ?Sized)) -> Answer {
         while let Some(write) = self.writes.front().filter(|write| write.due <= tick) {
@@ -211,7 +212,7 @@ impl AxiPort {
         self.answer
     }
 
-    /// Takes what the port asked in the cycle of the last [`AxiPort::answer`].
+    /// Processes the port's signals of the cycle of the last [`AxiPort::answer`].
     #[inline]
     pub(crate) fn take(&mut self, tick: u64, request: &Request) {
         if let Some(beat) = request.write.filter(|_| self.answer.write_ready) {
@@ -242,7 +243,7 @@ impl AxiPort {
     }
 }
 
-/// Holds a burst to the rules.
+/// Checks that a burst obeys the rules.
 fn check(address: AxiAddress) -> AxiAddress {
     assert!(address.address.is_multiple_of(WORD_BYTES as u64), "AXI4: {address:x?} begins inside a word");
     let bytes = (u64::from(address.length) + 1) * WORD_BYTES as u64;
@@ -255,7 +256,7 @@ pub(crate) trait Storage {
     /// Stores the bytes of a word whose strobe is set; `false` if one of them is outside the memory.
     fn store(&mut self, address: u64, beat: &WriteBeat) -> bool;
 
-    /// A word; bytes behind the end of the memory are zero, and a word that is all behind it is an error.
+    /// Loads a word. Bytes behind the end of the memory are zero; a word entirely behind it is an error.
     fn load(&mut self, address: u64, last: bool) -> AxiRead;
 }
 
@@ -294,7 +295,7 @@ impl Storage for [u8] {
     }
 }
 
-/// Connects a memory to the ports with these names.
+/// Implements `drive` and `request` functions that connect a memory to the ports with these names.
 macro_rules! axi_ports {
     ($inputs:ty, $outputs:ty, $drive:ident, $request:ident: $aw_ready:ident $w_ready:ident $b_valid:ident $b_response:ident
      $ar_ready:ident $r_valid:ident $r:ident; $aw_valid:ident $aw:ident $w_valid:ident $w:ident $ar_valid:ident $ar:ident

@@ -1,4 +1,4 @@
-//! The card around the gateware: clock, MAC, memories, and the host's side of every stream.
+//! A model of the card around the gateware: clock, MAC, memories, and the host's side of every stream.
 
 use std::collections::VecDeque;
 
@@ -23,8 +23,8 @@ use crate::axi::MemoryTiming;
 use crate::engine_package;
 use crate::package::{self, AxiRead, Completion, ReceiveRequest, WorkRequest};
 
-/// Idle cycles in a row after which the clock may stand still. One would do if no block were ever early with its
-/// `idle_o`.
+/// Consecutive idle cycles after which the clock may stop. More than one, in case a block raises `idle_o` a
+/// cycle early.
 const IDLE_CYCLES: u32 = 2;
 
 /// Parameters of the card.
@@ -32,20 +32,20 @@ const IDLE_CYCLES: u32 = 2;
 pub(crate) struct BoardConfig {
     pub(crate) bits_per_s: u64,
     pub(crate) region_bytes: usize,
-    /// Bytes of HBM behind these, for answers over queue pairs.
+    /// Bytes of HBM behind the regions, for the buffers of answers over queue pairs.
     pub(crate) reply_bytes: usize,
     pub(crate) hbm: Latency,
     pub(crate) host: Latency,
-    /// Of the engine's memory.
+    /// Response times of the engine's memory.
     pub(crate) engine: MemoryTiming,
     pub(crate) pressure: Option<Pressure>,
-    /// Content of storage that reset leaves alone: zeros for 0, otherwise random bits.
+    /// Initial content of storage that reset does not clear: zeros for 0, otherwise random bits.
     pub(crate) power_on_seed: u32,
-    /// What seals and opens frames between MAC and card, if anything does.
+    /// PSP between MAC and card, if the card has it.
     pub(crate) psp: Option<PspConfig>,
 }
 
-/// Transfers on the port of the engine's memory in a cycle.
+/// Transfers on the port of the engine's memory in one cycle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MemoryActivity {
     pub(crate) read_command: bool,
@@ -68,7 +68,7 @@ pub(crate) struct Accessed {
     pub(crate) response: u8,
 }
 
-/// An AXI4-Lite access under way.
+/// An AXI4-Lite access in progress.
 #[derive(Clone, Copy, Debug)]
 struct Lite {
     access: Access,
@@ -77,7 +77,7 @@ struct Lite {
     done: Option<Accessed>,
 }
 
-/// One card. Time is counted in cycles of the gateware's clock; ticks are the cycles that were computed.
+/// One card. Time is in cycles of the gateware's clock; `ticks` counts the cycles that were simulated.
 #[derive(Debug)]
 pub(crate) struct Board {
     model: Model,
@@ -92,7 +92,7 @@ pub(crate) struct Board {
     transmit: TransmitMac,
     pub(crate) psp: Option<Box<PspPort>>,
 
-    /// Host memory and HBM; the others lie in the gateware.
+    /// Host memory and HBM; the register file and the on-chip memory are inside the model.
     pub(crate) memory: FlatMemory,
     retransmission_memory: Vec<u8>,
     hbm: AxiPort,
@@ -100,7 +100,7 @@ pub(crate) struct Board {
     retransmission: AxiPort,
     engine_memory: Vec<u8>,
     engine_port: AxiPort,
-    /// Last status of the engine, and whether the host knows it.
+    /// The engine's last status, and whether it has not been reported to the host.
     status: EngineStatus,
     status_is_news: bool,
 
@@ -116,12 +116,13 @@ pub(crate) struct Board {
     gate: Gate,
 }
 
-/// Bytes of the retransmission buffer: a slot for every packet that can be on the wire. The operating system gives
-/// pages of it only where they are used.
+/// Bytes of the retransmission buffer: a slot for every packet that can be on the wire. The operating system
+/// allocates only the pages that are used.
 const RETRANSMISSION_BYTES: u64 =
     package::QUEUE_PAIRS * package::WINDOW_PACKETS * package::RETRANSMISSION_SLOT_BYTES;
 
-/// Bytes of the engine's memory: the slots of its largest table and the journals behind them. As above.
+/// Bytes of the engine's memory: the slots of its largest table, and its journals. Allocated page by page,
+/// too.
 const ENGINE_MEMORY_BYTES: u64 = (engine_package::BUCKETS_MAX * engine_package::WAYS
     + engine_package::STREAMS * engine_package::WINDOW_ENTRIES)
     * engine_package::SLOT_BYTES;
@@ -149,7 +150,7 @@ impl Board {
             retransmission_memory: vec![0; RETRANSMISSION_BYTES as usize],
             hbm: port(config.hbm, 1),
             host: port(config.host, 2),
-            // A part of HBM.
+            // The retransmission buffer is in HBM.
             retransmission: port(config.hbm, 3),
             engine_memory: vec![0; ENGINE_MEMORY_BYTES as usize],
             engine_port: AxiPort::with_timing(config.engine.start(), Gate::new(config.pressure, 5)),
@@ -168,17 +169,17 @@ impl Board {
         }
     }
 
-    /// Cycles that were computed.
+    /// Number of cycles that were simulated.
     pub(crate) const fn ticks(&self) -> u64 {
         self.ticks
     }
 
-    /// The instance, for waveforms.
+    /// The model, for writing waveforms.
     pub(crate) fn model(&mut self) -> &mut Model {
         &mut self.model
     }
 
-    /// The last bit of a frame has arrived.
+    /// Gives the MAC a received frame, whose last bit has arrived.
     pub(crate) fn receive(&mut self, frame: &[u8]) {
         if frame.is_empty() || !self.receive.has_room(frame.len()) {
             self.receive_overflows += 1;
@@ -188,24 +189,24 @@ impl Board {
         self.idle_cycles = 0;
     }
 
-    /// The next frame for the wire.
+    /// The next frame to send on the wire.
     pub(crate) fn poll_frame(&mut self) -> Option<Vec<u8>> {
         self.transmit.poll()
     }
 
-    /// Hands a work request to the gateware. The caller knows that the queue pair has room.
+    /// Gives a work request to the gateware. The caller must know that the queue pair has room.
     pub(crate) fn post(&mut self, request: WorkRequest) {
         self.posts.push_back(request);
         self.idle_cycles = 0;
     }
 
-    /// Hands a receive request to the gateware. The caller knows that the queue pair has room.
+    /// Gives a receive request to the gateware. The caller must know that the queue pair has room.
     pub(crate) fn post_receive(&mut self, request: ReceiveRequest) {
         self.receive_posts.push_back(request);
         self.idle_cycles = 0;
     }
 
-    /// Something is to be done: the clock must tick.
+    /// Marks the card as not idle, so that the clock runs.
     pub(crate) const fn wake(&mut self) {
         self.idle_cycles = 0;
     }
@@ -220,17 +221,17 @@ impl Board {
         self.outputs.engine_answered_o != 0
     }
 
-    /// Whether the engine has not taken the host's last call yet.
+    /// Whether the engine has not accepted the host's last call yet.
     pub(crate) const fn is_calling(&self) -> bool {
         self.outputs.engine_call_busy_o != 0
     }
 
-    /// Whether all posts have been taken.
+    /// Whether the gateware has accepted all posts.
     pub(crate) fn posts_are_taken(&self) -> bool {
         self.posts.is_empty() && self.receive_posts.is_empty()
     }
 
-    /// A frame of the host is to be sent.
+    /// Sends a frame of the host.
     pub(crate) fn transmit(&mut self, frame: &[u8]) {
         if !frame.is_empty() {
             self.from_host.push(frame);
@@ -238,30 +239,30 @@ impl Board {
         }
     }
 
-    /// Whether the next cycle must be computed, whatever happens outside.
+    /// Whether the next cycle must be simulated even without input.
     pub(crate) fn is_busy(&self) -> bool {
         self.idle_cycles < IDLE_CYCLES
     }
 
-    /// The cycle of the next timer, if nothing else happens before.
+    /// The cycle of the next timer, if no input comes before.
     pub(crate) fn timer(&self) -> Option<u64> {
         (self.outputs.armed_o != 0).then_some(self.outputs.earliest_o)
     }
 
-    /// Carries out a register write and returns AXI4's response. The cycle counter stands still at `cycle`.
+    /// Writes a register and returns AXI4's response. The cycle counter stays at `cycle` meanwhile.
     pub(crate) fn write_register(&mut self, cycle: u64, address: u32, value: u32) -> u8 {
         self.access(cycle, Access::Write { address, value }).response
     }
 
-    /// Reads a register. The cycle counter stands still at `cycle`.
+    /// Reads a register. The cycle counter stays at `cycle` meanwhile.
     pub(crate) fn read_register(&mut self, cycle: u64, address: u32) -> Accessed {
         self.access(cycle, Access::Read { address })
     }
 
-    /// Changes associations of PSP, if the card has any. The cycle counter stands still at `cycle`.
+    /// Changes associations of PSP, if the card has PSP. The cycle counter stays at `cycle` meanwhile.
     pub(crate) fn associate(&mut self, cycle: u64, change: &psp::Change) -> bool {
         let Some(psp) = &mut self.psp else { return false };
-        // A refusal is counted there.
+        // `change` counts refusals itself.
         let _ = psp.change(change);
         while self.psp.as_ref().is_some_and(|psp| psp.is_writing()) {
             self.tick(cycle);
@@ -271,7 +272,7 @@ impl Board {
 
     fn access(&mut self, cycle: u64, access: Access) -> Accessed {
         self.lite = Some(Lite { access, address_taken: false, data_taken: false, done: None });
-        // Far more than any access takes; without an end a mistake in the gateware would look like a hang here.
+        // Far more than any access takes. Without a limit, a bug in the gateware would hang the program here.
         for _ in 0..100_000 {
             self.tick(cycle);
             if let Some(Lite { done: Some(accessed), .. }) = self.lite {
@@ -282,7 +283,7 @@ impl Board {
         panic!("gateware: no answer to {access:?}");
     }
 
-    /// Computes one clock cycle.
+    /// Simulates one clock cycle.
     pub(crate) fn tick(&mut self, cycle: u64) {
         let now = Instant::ZERO + CYCLE * cycle;
         let received = self.receive.beat();
@@ -301,7 +302,7 @@ impl Board {
         }
     }
 
-    /// Computes one clock cycle of the card behind PSP, and returns what is offered to the MAC.
+    /// Simulates one clock cycle of the card with PSP. Returns the beat that is offered to the MAC.
     fn compute_with_psp(
         &mut self,
         cycle: u64,
@@ -325,8 +326,8 @@ impl Board {
         offered
     }
 
-    /// Computes one clock cycle without a MAC: takes the beat that another card has sent in the cycle before, and
-    /// returns the one that this card sends.
+    /// Simulates one clock cycle without a MAC. Takes the beat that the other card sent in the previous
+    /// cycle, and returns the beat that this card sends.
     pub(crate) fn tick_joined(&mut self, cycle: u64, received: Option<&Beat>) -> Option<Beat> {
         assert!(self.psp.is_none(), "cards that are joined without a MAC seal nothing");
         self.compute(cycle, received, true);
@@ -340,7 +341,7 @@ impl Board {
         (tx_valid_o != 0).then_some(Beat { data: tx_data_o, bytes, last: tx_last_o != 0 })
     }
 
-    /// Whether, in the last cycle, the oldest write on its way into memory became visible there.
+    /// Whether, in the last cycle, the oldest write in flight became visible in memory.
     pub(crate) fn has_placed(&self) -> bool {
         self.outputs.placed_o != 0
     }
@@ -448,7 +449,7 @@ impl Board {
         self.status = status;
 
         quiet &= outputs.idle_o != 0
-            // A timer runs, and when it ends is not known yet.
+            // A timer is armed, and the earliest deadline is not known yet.
             && (outputs.armed_o == 0 || outputs.earliest_valid_o != 0)
             && !self.hbm.is_busy()
             && !self.host.is_busy()
@@ -458,7 +459,8 @@ impl Board {
     }
 }
 
-/// Registers and on-chip memory are the arrays of the model; nothing in the gateware notices an access.
+/// Registers and on-chip memory are read and written directly in the model's arrays; the gateware does not
+/// notice.
 impl RegionMemory for Board {
     fn read(&mut self, target: Target, address: u64, length: usize) -> Result<&[u8], MemoryFault> {
         match target {
@@ -527,7 +529,7 @@ fn sample_lite(outputs: &Outputs, lite: &mut Lite) {
     }
 }
 
-/// Drives the change of permission that is next; whether there is any.
+/// Drives the next change of access rights. Returns whether there is one.
 fn drive_permissions(inputs: &mut Inputs, permissions: &mut Permissions, cycle: u64) -> bool {
     (inputs.permission_valid_i, inputs.region_permission_valid_i) = (0, 0);
     match permissions.changes.front() {
@@ -547,14 +549,15 @@ fn drive_permissions(inputs: &mut Inputs, permissions: &mut Permissions, cycle: 
     true
 }
 
-/// Takes what the gateware says about changes of permission.
+/// Samples the gateware's response to changes of access rights.
 fn sample_permissions(outputs: &Outputs, permissions: &mut Permissions, cycle: u64) {
     match permissions.changes.front() {
         Some(Change::QueuePair { index, .. }) if outputs.permission_ready_o != 0 => {
             permissions.fences.push_back((*index, permissions.since.take().unwrap_or(cycle)));
             permissions.changes.pop_front();
         }
-        // It is in force for the next packet; its time is that of the fence behind it.
+        // A change for a region is in force for the next packet. Its completion is reported with that of the
+        // next fence.
         Some(Change::Region { .. }) => {
             permissions.changes.pop_front();
             if permissions.changes.is_empty() {
@@ -565,7 +568,7 @@ fn sample_permissions(outputs: &Outputs, permissions: &mut Permissions, cycle: u
     }
     if outputs.marker_o != 0 {
         let index = outputs.marker_qp_o;
-        // The driver's changes have markers, too.
+        // Changes by the driver have markers, too, so a marker need not belong to one of these changes.
         if let Some(at) = permissions.fences.iter().position(|(waiting, _)| *waiting == index) {
             let (_, requested) = permissions.fences.remove(at).expect("found above");
             permissions.done.push_back(Changed { index, requested, done: cycle });

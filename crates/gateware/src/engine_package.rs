@@ -1,5 +1,5 @@
-//! The packed structs and constants of the packages of engines, `rtl/engines/engines_pkg.sv` and `rtl/engines/kv`; as
-//! [`crate::package`].
+//! The packed structs and constants of the engines' packages, `rtl/engines/engines_pkg.sv` and
+//! `rtl/engines/kv`; like [`crate::package`].
 
 #![allow(
     clippy::useless_conversion,

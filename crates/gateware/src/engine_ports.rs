@@ -1,8 +1,8 @@
-//! The ports that every engine in gates has towards the card: events with their payloads in, messages with theirs
-//! out, timers.
+//! The ports of an engine in the gateware: inputs for events with their payloads, outputs for messages with
+//! theirs, and timers.
 //!
-//! `EnginePorts` keeps to their protocol from outside: it says events one after the other, and holds what the engine
-//! says against the rules of its ports. The macro `engine_ports` joins it to the signals of a module.
+//! `EnginePorts` plays the card's side of these ports: it offers events one after the other, and checks that
+//! the engine obeys the ports' rules. The macro `engine_ports` connects it to the signals of a module.
 
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
@@ -30,7 +30,7 @@ pub(crate) type BeatWords = [u32; Beat::BITS.div_ceil(32) as usize];
 pub enum EngineOutput {
     /// A message to peers.
     Send {
-        /// To whom.
+        /// The destination nodes.
         to: NodeSet,
         /// The message's kind.
         kind: u8,
@@ -39,7 +39,7 @@ pub enum EngineOutput {
     },
     /// An answer.
     Reply {
-        /// To whom.
+        /// The caller.
         to: Caller,
         /// The message's kind.
         kind: u8,
@@ -50,12 +50,12 @@ pub enum EngineOutput {
     Timer {
         /// Tag of the timer.
         tag: u32,
-        /// To when.
+        /// When the timer fires.
         at: Instant,
     },
 }
 
-/// An event that waits to be said.
+/// An event that waits to be offered.
 #[derive(Debug)]
 pub(crate) struct Pending {
     pub event: EngineEvent,
@@ -63,7 +63,7 @@ pub(crate) struct Pending {
     pub configuration: Option<EngineConfiguration>,
 }
 
-/// A message whose payload is still leaving.
+/// A message whose payload is still being received.
 #[derive(Debug)]
 struct Coming {
     message: EngineMessage,
@@ -71,7 +71,7 @@ struct Coming {
     begun: bool,
 }
 
-/// Inputs of an engine's ports in a cycle.
+/// Values for the inputs of an engine's ports in one cycle.
 #[derive(Debug, Default)]
 pub(crate) struct Offer {
     pub event: Option<EngineEvent>,
@@ -81,20 +81,20 @@ pub(crate) struct Offer {
     pub body_ready: bool,
 }
 
-/// Outputs of an engine's ports in the same cycle.
+/// Values of the outputs of an engine's ports in the same cycle.
 #[derive(Debug)]
 pub(crate) struct Shown {
     pub event_ready: bool,
     pub payload_ready: bool,
     pub message: Option<EngineMessage>,
     pub body: Option<BeatWords>,
-    /// A timer's tag, and the cycle to which it is set.
+    /// A timer's number, and the cycle to which it is set.
     pub timer: Option<(u8, u64)>,
     pub idle: bool,
 }
 
-/// Writes `offer_to(&mut Inputs, &Offer)` and `shown_by(&Outputs) -> Shown` for a module whose ports are those of an
-/// engine.
+/// Defines `offer_to(&mut Inputs, &Offer)` and `shown_by(&Outputs) -> Shown` for a module with the ports of
+/// an engine.
 macro_rules! engine_ports {
     ($inputs:ty, $outputs:ty) => {
         pub(crate) fn offer_to(inputs: &mut $inputs, offer: &crate::engine_ports::Offer) {
@@ -128,39 +128,39 @@ macro_rules! engine_ports {
 }
 pub(crate) use engine_ports;
 
-/// An engine's ports from outside: what it is still to be told, and what it has said.
+/// The card's side of an engine's ports: the events still to be offered, and the engine's outputs so far.
 #[derive(Debug)]
 pub(crate) struct EnginePorts {
     gate: Gate,
     events: VecDeque<Pending>,
-    /// Payloads of events that have been taken, at their next beat.
+    /// Payloads of accepted events, each with the offset of its next beat.
     payload: VecDeque<(Vec<u8>, usize)>,
     coming: Option<Coming>,
     said: VecDeque<(u64, EngineOutput)>,
 }
 
 impl EnginePorts {
-    /// Messages are taken when the gate is open.
+    /// `gate` decides in which cycles messages are accepted.
     pub(crate) fn new(gate: Gate) -> Self {
         Self { gate, events: VecDeque::new(), payload: VecDeque::new(), coming: None, said: VecDeque::new() }
     }
 
-    /// An event is to be said, behind those before it.
+    /// Queues an event.
     pub(crate) fn push(&mut self, event: Event<'_>) {
         self.events.push_back(pending(event));
     }
 
-    /// Number of events that wait to be taken.
+    /// Number of events that have not been accepted.
     pub(crate) fn waiting(&self) -> usize {
         self.events.len()
     }
 
-    /// The next thing that the engine said, with the tick in which it ended.
+    /// The next output of the engine, with the tick in which it was complete.
     pub(crate) fn poll(&mut self) -> Option<(u64, EngineOutput)> {
         self.said.pop_front()
     }
 
-    /// Outputs of the engine, as effects.
+    /// Passes the engine's outputs on as effects.
     pub(crate) fn emit(&mut self, io: &mut Io<'_>) {
         for (_, output) in self.said.drain(..) {
             match output {
@@ -171,9 +171,10 @@ impl EnginePorts {
         }
     }
 
-    /// Inputs of the engine in this cycle.
+    /// Values for the engine's inputs in this cycle.
     pub(crate) fn offer(&mut self) -> Offer {
-        // An event may be said together with the payload before it, but not before that has begun.
+        // An event may be offered while the previous payload is transferred, but not before that transfer has
+        // begun.
         let event = self.events.front().filter(|_| self.payload.len() < 2);
         let is_coming = self.coming.is_some();
         Offer {
@@ -185,7 +186,8 @@ impl EnginePorts {
         }
     }
 
-    /// Takes what the engine shows in the cycle `tick` in which it was offered that. Whether nothing is under way.
+    /// Processes the engine's outputs of cycle `tick`, in which `offer` was driven. Returns whether nothing
+    /// is in progress.
     ///
     /// # Panics
     /// If the engine breaks the rules of its ports.
@@ -232,7 +234,7 @@ impl EnginePorts {
     }
 }
 
-/// Counts of each event of a struct of pulses and small counts.
+/// Totals of each field of a struct of event pulses and small counts.
 #[derive(Debug)]
 pub(crate) struct Tally {
     fields: &'static [(&'static str, u32)],
@@ -240,12 +242,12 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Of a struct with these fields, each with its bits.
+    /// Totals for a struct with these fields (name, bits).
     pub(crate) fn new(fields: &'static [(&'static str, u32)]) -> Self {
         Self { fields, counts: vec![0; fields.len()] }
     }
 
-    /// Adds those of one cycle.
+    /// Adds the events of one cycle.
     pub(crate) fn add(&mut self, words: &[u32]) {
         if words.iter().all(|&word| word == 0) {
             return;
@@ -257,7 +259,7 @@ impl Tally {
         }
     }
 
-    /// By name.
+    /// The totals by name.
     pub(crate) fn counters(&self) -> Vec<(&'static str, u64)> {
         self.fields.iter().zip(&self.counts).map(|((name, _), count)| (*name, *count)).collect()
     }
@@ -293,7 +295,7 @@ impl Coming {
     }
 }
 
-/// A port of any width.
+/// A port of any width, as words.
 pub(crate) trait Port {
     fn words(&self) -> Vec<u32>;
 }
@@ -316,12 +318,12 @@ impl<const N: usize> Port for [u32; N] {
     }
 }
 
-/// The cycle at or after a time.
+/// The first cycle at or after a time.
 pub(crate) fn cycles_up(time: Instant) -> u64 {
     time.as_ps().div_ceil(CYCLE.as_ps())
 }
 
-/// Up to 64 bytes of a payload.
+/// The beat of up to 64 bytes of a payload, from offset `at` on.
 pub(crate) fn beat(bytes: &[u8], at: usize) -> Beat {
     let part = &bytes[at..bytes.len().min(at + BEAT_BYTES)];
     let mut lanes = [0; BEAT_BYTES];
@@ -336,7 +338,7 @@ pub(crate) fn beat(bytes: &[u8], at: usize) -> Beat {
     }
 }
 
-/// An event in the encoding of the gates.
+/// An event in the encoding of the gateware.
 pub(crate) fn pending(event: Event<'_>) -> Pending {
     let quiet = EngineEvent::default();
     let kind = |kind: u64| kind as u8;
@@ -381,7 +383,7 @@ fn configured(configuration: &Configuration) -> EngineConfiguration {
         epoch: configuration.view.epoch.0,
         full: configuration.view.full.bits(),
         joining: configuration.view.joining.bits(),
-        // The lease ends at the latest cycle that is not after it.
+        // The last cycle that is not after the end of the lease.
         lease_until: (configuration.lease_until.as_ps() / CYCLE.as_ps()).min(CYCLES_LAST),
     }
 }

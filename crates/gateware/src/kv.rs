@@ -1,9 +1,9 @@
-//! The key-value engine in gates, without a NIC around it, as an engine of the waist.
+//! The key-value engine in the gateware, without a NIC around it, as a [`weft_waist::Engine`].
 //!
-//! [`RtlKv`] drives the module `kv`: it says events, serves the memory port and takes messages and timers. As a
-//! [`weft_waist::Engine`] it handles one event at a time, with the time standing still meanwhile, so that it can be
-//! held to its twin effect by effect. With [`RtlKv::push`] and [`RtlKv::tick`] events follow each other as fast as
-//! the engine takes them.
+//! [`RtlKv`] drives the module `kv`: it offers events, serves the memory port and receives messages and
+//! timers. As a [`weft_waist::Engine`] it processes one event at a time while the time stands still, so that
+//! its effects can be compared with those of its twin one by one. With [`RtlKv::push`] and [`RtlKv::tick`],
+//! events follow each other as fast as the engine accepts them.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -21,7 +21,7 @@ use crate::model::Model;
 use crate::model::kv::{Inputs, Outputs, Top};
 use crate::package::{AxiRead, BEAT_BYTES as BEAT, WriteBeat};
 
-/// Idle cycles in a row after which nothing is under way.
+/// Consecutive idle cycles after which the engine counts as idle.
 const IDLE_CYCLES: u32 = 4;
 
 /// Far more cycles than any event takes.
@@ -30,10 +30,11 @@ const CYCLES_MAX: u64 = 1_000_000;
 /// Bytes of a beat.
 const BEAT_BYTES: usize = BEAT as usize;
 
-/// Bytes of a bucket's tags, which lie in front of all slots in the image; in gates they are on chip.
+/// Bytes of a bucket's tags, which precede all slots in the memory image. The gateware keeps its tags on
+/// chip.
 const TAGS_BYTES: usize = 64;
 
-/// Parameters of the engine, and content of its registers.
+/// Parameters of the engine, and values of its registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RtlKvConfig {
     /// Buckets of the table: a power of two from 256 to [`crate::engine_package::BUCKETS_MAX`].
@@ -42,17 +43,17 @@ pub struct RtlKvConfig {
     pub retransmit: Duration,
     /// The longest such wait.
     pub retransmit_max: Duration,
-    /// Of the memory that holds the slots.
+    /// Latency of the memory that holds the slots.
     pub latency: Latency,
-    /// In place of `latency`: that memory is high-bandwidth memory.
+    /// If set, replaces `latency` by the timing of high-bandwidth memory.
     pub hbm: Option<HbmTiming>,
     /// Random back-pressure on the memory port and on messages.
     pub pressure: Option<Pressure>,
-    /// Whether a follower acknowledges a write only when it lies in the journal too.
+    /// Whether a follower acknowledges a write only when it is in the journal in memory, too.
     pub acknowledge_after_memory: bool,
     /// One of the `BUG_` constants of [`crate::engine_package`].
     pub planted_bug: u64,
-    /// Content of storage that reset leaves alone: zeros for 0, otherwise random bits.
+    /// Initial content of storage that reset does not clear: zeros for 0, otherwise random bits.
     pub power_on_seed: u32,
 }
 
@@ -73,19 +74,19 @@ impl Default for RtlKvConfig {
 }
 
 impl RtlKvConfig {
-    /// Bytes of the memory that the engine is given, as that of its twin.
+    /// Bytes of the engine's memory, equal to that of its twin.
     pub fn memory_bytes(&self) -> usize {
         let slots = self.buckets as usize * package::WAYS as usize;
         self.slots_at() + slots * package::SLOT_BYTES as usize
     }
 
-    /// First address of the slots: address 0 of the memory port.
+    /// Offset of the slots, which is address 0 of the memory port.
     fn slots_at(&self) -> usize {
         self.buckets as usize * TAGS_BYTES
     }
 }
 
-/// The memory behind the port: slots, then what the engine keeps for itself.
+/// The memory behind the port: the slots, then the journals, which only the gateware has.
 struct Slots<'a> {
     memory: &'a mut Memory,
     base: usize,
@@ -93,7 +94,7 @@ struct Slots<'a> {
 }
 
 impl Slots<'_> {
-    /// Position of a word in the image, if it has one.
+    /// Offset of a word in the image, if it is inside.
     fn place(&self, address: u64) -> Option<usize> {
         let place = usize::try_from(address).ok()?.checked_add(self.base)?;
         (place + BEAT_BYTES <= self.memory.image().len()).then_some(place)
@@ -104,7 +105,7 @@ impl Storage for Slots<'_> {
     fn store(&mut self, address: u64, beat: &WriteBeat) -> bool {
         match self.place(address) {
             Some(place) => {
-                // The engine writes whole words.
+                // The engine always writes whole words.
                 let mut word = [0; BEAT_BYTES];
                 word[..].store(0, beat);
                 assert_eq!(beat.strobe, u64::MAX, "kv: a slot is written in whole words");
@@ -147,7 +148,7 @@ pub struct RtlKv {
 }
 
 impl RtlKv {
-    /// An engine that has just been reset and is told no view yet.
+    /// An engine that was just reset and has no view yet.
     ///
     /// # Panics
     /// If the number of buckets is out of range.
@@ -181,7 +182,7 @@ impl RtlKv {
             beyond: BTreeMap::new(),
             tally: Tally::new(KvEvents::FIELDS),
         };
-        // The table frees its slots by itself, without touching the memory.
+        // After reset the table frees its slots without accessing the memory.
         engine.run(0, &mut Memory::new(0));
         engine
     }
@@ -191,33 +192,33 @@ impl RtlKv {
         &self.config
     }
 
-    /// Cycles that were computed.
+    /// Number of cycles that were simulated.
     pub const fn ticks(&self) -> u64 {
         self.ticks
     }
 
-    /// Says an event as soon as those before it have been taken.
+    /// Queues an event.
     pub fn push(&mut self, event: Event<'_>) {
         self.ports.push(event);
         self.idle_cycles = 0;
     }
 
-    /// Number of events that wait to be taken.
+    /// Number of events that have not been accepted.
     pub fn waiting(&self) -> usize {
         self.ports.waiting()
     }
 
-    /// Whether nothing is under way.
+    /// Whether nothing is in progress.
     pub fn is_idle(&self) -> bool {
         self.idle_cycles >= IDLE_CYCLES
     }
 
-    /// The next thing that the engine said, with the tick in which it ended.
+    /// The next output of the engine, with the tick in which it was complete.
     pub fn poll(&mut self) -> Option<(u64, EngineOutput)> {
         self.ports.poll()
     }
 
-    /// Computes cycles with the time standing still until nothing is under way.
+    /// Simulates cycles while the time stands still, until nothing is in progress.
     ///
     /// # Panics
     /// If that takes longer than anything should, or an assertion of the gateware fails.
@@ -235,7 +236,7 @@ impl RtlKv {
         }
     }
 
-    /// Computes one clock cycle.
+    /// Simulates one clock cycle.
     ///
     /// # Panics
     /// If the engine breaks the rules of its ports, or an assertion of the gateware fails.
@@ -258,7 +259,7 @@ impl RtlKv {
         self.idle_cycles = if quiet { self.idle_cycles + 1 } else { 0 };
     }
 
-    /// Begins to write a waveform file, in which every computed cycle takes 4 ns.
+    /// Starts a waveform file, in which every simulated cycle takes 4 ns.
     ///
     /// # Errors
     /// The file cannot be opened, or the crate was built without the feature `fst`.

@@ -1,7 +1,7 @@
-//! How many cycles a 64-byte WRITE takes between two cards on a link of length zero.
+//! Measures how many cycles a 64-byte WRITE takes between two cards on a link of length zero.
 //!
-//! Two models are clocked in lock step without MAC and PHY: a beat that one sends is what the other receives in the
-//! next cycle. The cards are idle otherwise, and the bytes come from the sender's on-chip memory.
+//! Two models are clocked in lock step without MAC and PHY: a beat that one card sends reaches the other in
+//! the next cycle. The cards are otherwise idle, and the data is read from the sender's on-chip memory.
 
 use std::fmt::Write;
 use std::net::Ipv4Addr;
@@ -21,10 +21,10 @@ use crate::{CYCLE, RtlNic, RtlNicConfig};
 /// Bytes of the WRITE.
 const BYTES: usize = 64;
 
-/// WRITEs in a row, each when the one before it has completed. The slowest counts.
+/// Number of WRITEs, each posted when its predecessor has completed. The slowest is reported.
 const MESSAGES: u64 = 8;
 
-/// The cycles of one WRITE.
+/// Durations of one WRITE in cycles.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WriteLatency {
     /// From the post at the sender's host port until the data is visible at the target.
@@ -46,13 +46,13 @@ pub struct WriteLatencies {
     pub on_chip: WriteLatency,
     /// To HBM behind AXI4.
     pub hbm: WriteLatency,
-    /// Part of it that HBM itself takes, from a write's last word to its response: a model's figure, not the
-    /// gateware's.
+    /// The part of it that HBM takes, from a write's last word to its response. This is a parameter of the
+    /// model, not a property of the gateware.
     pub hbm_model_write: u64,
 }
 
 impl WriteLatencies {
-    /// In cycles and nanoseconds, beside SafarDB's table C.1.
+    /// A table in cycles and nanoseconds, next to SafarDB's table C.1.
     pub fn to_text(&self) -> String {
         let ns = |cycles: u64| (CYCLE * cycles).as_ns();
         let mut text = String::from(
@@ -89,7 +89,8 @@ impl WriteLatencies {
     }
 }
 
-/// Measures WRITEs to each kind of memory. `hbm`: the model's latency of HBM, and of the retransmission buffer in it.
+/// Measures WRITEs to each kind of memory. `hbm` is the modelled latency of HBM and of the retransmission
+/// buffer, which is in HBM.
 pub fn measure(hbm: Latency) -> WriteLatencies {
     let write = |target| Joined::new(hbm, target).slowest();
     WriteLatencies {
@@ -178,7 +179,7 @@ impl Joined {
         slowest
     }
 
-    /// Clocks both cards until the request that has just been posted has completed.
+    /// Clocks both cards until the request just posted has completed.
     ///
     /// # Panics
     /// If it does not.
@@ -186,7 +187,7 @@ impl Joined {
         let begin = self.cycle;
         let mut on_link = [None; 2];
         let (mut sent, mut placed, mut acknowledged) = (None, None, None);
-        // Far more than it takes.
+        // Far more cycles than it takes.
         while self.cycle < begin + 10_000 {
             let received = on_link;
             for end in 0..2 {
@@ -198,7 +199,7 @@ impl Joined {
                 sent.get_or_insert(cycle);
             }
             if self.nics[1].board().has_placed() {
-                // Reads see it from the next cycle on.
+                // Reads see the data from the next cycle on.
                 placed.get_or_insert(cycle + 1);
             }
             if received[1].is_some() {

@@ -1,19 +1,19 @@
 //! The gateware, Verilated, as a NIC of the simulator.
 //!
-//! [`RtlNic`] is the SystemVerilog of `rtl/`, compiled by Verilator, behind the same [`weft_nic::Nic`] as the soft
-//! NIC, with what lies around it on a card: a MAC at the pace of the line, memories behind AXI4 with their latencies,
-//! and the driver that sets up queue pairs and regions through AXI4-Lite registers.
+//! [`RtlNic`] is the SystemVerilog of `rtl/`, compiled by Verilator, behind the same [`weft_nic::Nic`] as the
+//! soft NIC. It includes models of the rest of a card: a MAC at the rate of the link, memories behind AXI4
+//! with their latencies, and the driver that sets up queue pairs and regions through AXI4-Lite registers.
 //!
 //! # Time
 //!
-//! The clock runs at 250 MHz: cycle *n* is at *n* times 4 ns of the world's time. A cycle in which nothing can happen
-//! is not computed: while every block is idle, the clock stands still until a frame, a post or a timer's deadline
-//! comes, and the cycle counter that the gateware sees then jumps. What a driver does through registers takes no time
-//! of the world, as with the soft NIC: the clock ticks with the cycle counter standing still.
+//! The clock runs at 250 MHz: cycle *n* is at *n* times 4 ns of the world's time. Cycles in which nothing can
+//! happen are not simulated: while every block is idle, the clock stops until a frame, a post or a timer's
+//! deadline comes, and then the gateware's cycle counter jumps. Register accesses of the driver take no time
+//! in the world, as with the soft NIC: the clock runs while the cycle counter stands still.
 //!
 //! # Determinism
 //!
-//! The same inputs give the same outputs, on any number of threads: an instance shares nothing with another one.
+//! The same inputs give the same outputs, on any number of threads. Instances share no state.
 
 mod axi;
 mod board;
@@ -45,7 +45,7 @@ pub use services::RtlServices;
 
 use weft_time::Duration;
 
-/// Whether this build has the models: without the feature `models`, none can be made.
+/// Whether this build contains the models. Without the feature `models`, none can be created.
 pub const MODELS: bool = cfg!(feature = "models");
 
 /// Whether this build can write waveforms.

@@ -1,8 +1,8 @@
-//! Cards that are clocked in lock step, without MACs: what each does in which cycle.
+//! Cards that are clocked in lock step, without MACs, and a record of what each does in which cycle.
 //!
-//! A beat that a card gives to its MAC is counted in the cycle in which it is offered, one that it gets in the cycle
-//! in which it comes in. A frame that is addressed to another card goes on when it is complete; all others are for
-//! whoever plays the rest of the world.
+//! A beat that a card sends is recorded in the cycle in which it is offered, a received beat in the cycle in
+//! which it arrives. A frame that is addressed to another card is forwarded when it is complete. The caller
+//! gets all other frames, and plays the rest of the network.
 
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
@@ -16,20 +16,20 @@ use crate::board::MemoryActivity;
 use crate::mac::{FrameSink, FrameSource};
 use crate::{CYCLE, RtlNic, RtlNicConfig};
 
-/// Something that a card did in a cycle.
+/// An action of a card in a cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
     /// The last beat of a frame came in.
     FrameIn,
     /// The first beat of a frame went out.
     FrameOut,
-    /// The engine asked its memory for a burst.
+    /// The engine requested a burst from its memory.
     ReadCommand,
-    /// The last word of a burst came from the engine's memory.
+    /// The last word of a burst arrived from the engine's memory.
     ReadEnd,
-    /// The engine began to write a burst to its memory.
+    /// The engine started to write a burst to its memory.
     WriteCommand,
-    /// The memory said that a burst is written.
+    /// The memory confirmed the write of a burst.
     WriteEnd,
 }
 
@@ -44,7 +44,7 @@ pub struct Observation {
     pub act: Act,
 }
 
-/// A card and the frames on their way to it and from it.
+/// A card, and the frames in flight to it and from it.
 #[derive(Debug)]
 struct CardUnderTest {
     nic: RtlNic,
@@ -53,18 +53,18 @@ struct CardUnderTest {
     outgoing: FrameSink,
 }
 
-/// Cards on a network without length.
+/// Cards on a network without latency.
 #[derive(Debug)]
 pub struct LockStep {
     stations: Vec<CardUnderTest>,
     cycle: u64,
     observations: Vec<Observation>,
-    /// Frames that are for no card.
+    /// Frames that are addressed to no card.
     delivered: VecDeque<Vec<u8>>,
 }
 
 impl LockStep {
-    /// Cards that know each other's addresses and those of `others`.
+    /// Creates cards whose neighbour tables hold each other's addresses and those of `others`.
     pub fn new(configs: &[RtlNicConfig], others: &[(Ipv4Addr, MacAddress)]) -> Self {
         let known: Vec<_> = configs.iter().map(|config| (config.address, config.hardware)).collect();
         let station = |config: &RtlNicConfig| {
@@ -89,12 +89,12 @@ impl LockStep {
         }
     }
 
-    /// The next cycle.
+    /// The number of the next cycle.
     pub const fn cycle(&self) -> u64 {
         self.cycle
     }
 
-    /// A card.
+    /// The card with this index.
     pub fn nic(&mut self, card: usize) -> &mut RtlNic {
         &mut self.stations[card].nic
     }
@@ -105,7 +105,7 @@ impl LockStep {
         self.stations[card].nic.submit(now, HostCommand::Configure { engine: 0, configuration });
     }
 
-    /// The last status that a card's engine has reported since the last call.
+    /// The last status that a card's engine reported since the previous call, if any.
     pub fn status(&mut self, card: usize) -> Option<EngineStatus> {
         let nic = &mut self.stations[card].nic;
         nic.gather();
@@ -118,27 +118,27 @@ impl LockStep {
         last
     }
 
-    /// Sends a frame to a card. It comes in beat by beat, behind those that are on their way.
+    /// Sends a frame to a card. It arrives beat by beat, behind the frames in flight to this card.
     pub fn send(&mut self, card: usize, frame: &[u8]) {
         self.stations[card].incoming.push(frame);
     }
 
-    /// Bytes on their way to a card.
+    /// Bytes in flight to a card.
     pub fn bytes_to(&self, card: usize) -> usize {
         self.stations[card].incoming.bytes()
     }
 
-    /// The next frame that was sent to nobody here.
+    /// The next frame that is addressed to none of these cards.
     pub fn poll(&mut self) -> Option<Vec<u8>> {
         self.delivered.pop_front()
     }
 
-    /// Observations since the last call.
+    /// The observations since the last call.
     pub fn take_observations(&mut self) -> Vec<Observation> {
         std::mem::take(&mut self.observations)
     }
 
-    /// Computes one cycle of every card.
+    /// Simulates one cycle of every card.
     pub fn step(&mut self) {
         let cycle = self.cycle;
         let mut complete = Vec::new();

@@ -1,4 +1,4 @@
-//! The MAC: frames of the world on one side, beats of 64 bytes on the other.
+//! A model of the MAC: whole frames on the network's side, beats of 64 bytes on the card's side.
 
 use std::collections::VecDeque;
 
@@ -9,25 +9,25 @@ use crate::package;
 /// Bytes of a beat.
 pub(crate) const BEAT_BYTES: usize = 64;
 
-/// Bytes of a frame on the wire beside the frame itself: preamble, frame check sequence, gap.
+/// Bytes on the wire in addition to the frame: preamble, frame check sequence, gap.
 const FRAMING_BYTES: u64 = 8 + 4 + 12;
 
 /// The shortest frame on the wire without frame check sequence, in bytes.
 const FRAME_BYTES_MIN: u64 = 60;
 
-/// Bytes that may wait for the gateware to take them. It takes 64 bytes a cycle whatever it does, which is more than
-/// arrives except in runs of frames that fill their last beat badly.
+/// Bytes that may wait for the gateware. It takes 64 bytes in every cycle, which is faster than the wire,
+/// except for runs of frames whose last beat is mostly empty.
 const RECEIVE_FIFO_BYTES: usize = 64 << 10;
 
-/// While so many bytes of whole frames wait for the wire, the MAC takes no further frame: enough to keep the wire
-/// busy over a stumble of a few cycles, and not more, because what waits here waits behind everything that comes
-/// later.
+/// When this many bytes of whole frames wait for the wire, the MAC accepts no further frame. The limit
+/// suffices to keep the wire busy when the card pauses for a few cycles. A larger queue would delay frames
+/// that are sent later.
 const TRANSMIT_FIFO_BYTES: u64 = 1_024;
 
 /// One beat of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Beat {
-    /// The bytes, the first in the low bits of the first word; those that are not used are zero.
+    /// The bytes, the first in the low bits of the first word; unused bytes are zero.
     pub(crate) data: [u32; BEAT_BYTES / 4],
     /// Number of used bytes, 1 to 64.
     pub(crate) bytes: usize,
@@ -41,14 +41,14 @@ impl Beat {
         package::Beat { last: self.last, empty, data: self.data }.pack()
     }
 
-    /// The beat of a `beat_t`.
+    /// The beat with the fields of a packed `beat_t`.
     pub(crate) fn unpack(words: &[u32; 17]) -> Self {
         let beat = package::Beat::unpack(words);
         let bytes = BEAT_BYTES - usize::from(if beat.last { beat.empty } else { 0 });
         Self { data: beat.data, bytes, last: beat.last }
     }
 
-    /// The beat at `offset` of a frame.
+    /// The beat at offset `offset` of a frame.
     #[inline]
     fn of(frame: &[u8], offset: usize) -> Self {
         let rest = &frame[offset..];
@@ -72,13 +72,13 @@ impl Beat {
         frame.extend_from_slice(&bytes[..self.bytes]);
     }
 
-    /// One bit for each used byte.
+    /// A mask with one bit for each used byte.
     pub(crate) fn keep(&self) -> u64 {
         u64::MAX >> (BEAT_BYTES - self.bytes)
     }
 }
 
-/// Frames that leave beat by beat.
+/// A queue of frames that leave beat by beat.
 #[derive(Debug, Default)]
 pub(crate) struct FrameSource {
     frames: VecDeque<Vec<u8>>,
@@ -101,12 +101,12 @@ impl FrameSource {
         self.frames.is_empty()
     }
 
-    /// Bytes of the frames that have not left.
+    /// Bytes of the queued frames.
     pub(crate) const fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Whether a frame of so many bytes still fits.
+    /// Whether a frame of this many bytes fits.
     pub(crate) fn has_room(&self, bytes: usize) -> bool {
         self.bytes + bytes <= RECEIVE_FIFO_BYTES
     }
@@ -117,7 +117,7 @@ impl FrameSource {
         self.frames.front().map(|frame| Beat::of(frame, self.offset))
     }
 
-    /// The beat has been taken.
+    /// Removes the beat, which was accepted.
     #[inline]
     pub(crate) fn advance(&mut self) {
         let Some(frame) = self.frames.front() else { return };
@@ -130,7 +130,7 @@ impl FrameSource {
     }
 }
 
-/// Frames that arrive beat by beat.
+/// Assembles frames from beats.
 #[derive(Debug, Default)]
 pub(crate) struct FrameSink {
     frame: Vec<u8>,
@@ -141,7 +141,7 @@ impl FrameSink {
         self.frame.is_empty()
     }
 
-    /// Takes a beat; returns the frame if that was its last.
+    /// Takes a beat. Returns the frame if the beat was its last.
     #[inline]
     pub(crate) fn push(&mut self, beat: &Beat) -> Option<Vec<u8>> {
         beat.append_to(&mut self.frame);
@@ -149,15 +149,15 @@ impl FrameSink {
     }
 }
 
-/// The way out, at the pace of the wire.
-///
-/// A frame begins on the wire when all of it is here and the wire is free: the world stores and forwards too, and a MAC
-/// that begins earlier would gain the time of the beats only once.
+/// The transmit side, at the rate of the wire.
+/// ///
+/// A frame starts on the wire when all of it has arrived and the wire is free. The simulated network is
+/// store-and-forward as well, so starting earlier would save the time of the beats only once.
 #[derive(Debug)]
 pub(crate) struct TransmitMac {
     ps_per_byte: u64,
     sink: FrameSink,
-    /// Whole frames that have not begun on the wire: when each does, and its bytes.
+    /// Whole frames that have not started on the wire: start time and bytes.
     waiting: VecDeque<(Instant, u64)>,
     waiting_bytes: u64,
     wire_free_at: Instant,
@@ -184,7 +184,7 @@ impl TransmitMac {
         }
     }
 
-    /// Whether the MAC takes a beat now: always within a frame.
+    /// Whether the MAC accepts a beat now. It always does within a frame.
     #[inline]
     pub(crate) fn is_ready(&mut self, now: Instant) -> bool {
         while let Some((_, bytes)) = self.waiting.front().filter(|(begins, _)| *begins <= now) {
@@ -207,7 +207,7 @@ impl TransmitMac {
         self.frames.push_back(frame);
     }
 
-    /// The next frame for the world.
+    /// The next frame for the network.
     pub(crate) fn poll(&mut self) -> Option<Vec<u8>> {
         self.frames.pop_front()
     }
@@ -241,7 +241,8 @@ mod tests {
 
     #[test]
     fn the_wire_sets_the_pace() {
-        // Beats are offered at 128 Gb/s; frames of 138 bytes take 162 bytes of 80 ps, 4160 take 4184.
+        // Beats are offered at 128 Gb/s. A frame of 138 bytes takes 162 bytes of 80 ps on the wire, one of
+        // 4160 takes 4184.
         for (length, ps) in [(138, 12_960), (4_160, 334_720)] {
             let mut mac = TransmitMac::new(100_000_000_000);
             let frame = vec![0; length];

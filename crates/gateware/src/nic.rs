@@ -30,20 +30,21 @@ use crate::{CYCLE, engine_package, package};
 
 pub use permission_port::PermissionPort;
 
-/// The longest payload of a call of the host.
+/// The longest payload in bytes of a call of the host.
 const CALL_BYTES_MAX: usize = 2048;
 
 /// Bytes of the buffers for answers over queue pairs.
 const REPLY_BYTES: usize =
     (package::QUEUE_PAIRS * engine_package::REPLIES * engine_package::REPLY_BYTES) as usize;
 
-/// Offset of the buffers from a multiple of 64: the word that names an answer's kind ends a beat.
+/// Offset of the buffers from a multiple of 64, so that the word that names an answer's kind is at the end of
+/// a beat.
 const WORD_OFFSET: usize = 64 - engine_package::RPC_WORD_BYTES as usize;
 
 /// Address bits of the gateware's memories.
 const ADDRESS_BITS: u32 = 48;
 
-/// Most READs and atomics that a peer may have outstanding.
+/// Maximum number of READs and atomics that a peer may have outstanding.
 const RESOURCES: u64 = package::RESPONDER_RESOURCES;
 
 /// Parameters of a gateware NIC.
@@ -53,52 +54,53 @@ pub struct RtlNicConfig {
     pub hardware: MacAddress,
     /// IPv4 address of the port.
     pub address: Ipv4Addr,
-    /// The transport's limits, as far as the driver decides them: queue pairs, regions, depths of queues, whether rates
-    /// are controlled, and the seed of the keys. The window, the acknowledgement interval and the queue of calls are
-    /// the gateware's own.
+    /// The limits of the transport that the driver controls: queue pairs, regions, depths of queues, whether
+    /// rates are controlled, and the seed of the keys. The gateware itself determines the window, the
+    /// acknowledgement interval and the queue of calls.
     pub transport: weft_rdma::Config,
     /// Bytes of host memory, and of HBM.
     pub region_bytes: usize,
     /// Rate of the link, in bits per second.
     pub bits_per_s: u64,
-    /// Latency of HBM, and of the retransmission buffer, which lies there.
+    /// Latency of HBM, and of the retransmission buffer, which is in HBM.
     pub hbm: Latency,
-    /// Latency of the host's memory as the card sees it, over PCIe.
+    /// Latency of the host's memory from the card's point of view, over PCIe.
     pub host: Latency,
     /// Random back-pressure on the ports.
     pub pressure: Option<Pressure>,
-    /// Content of storage that reset leaves alone: zeros for 0, otherwise bits that follow from this seed.
+    /// Initial content of storage that reset does not clear: zeros for 0, otherwise bits generated from this
+    /// seed.
     pub power_on_seed: u32,
-    /// The engine; without one, Weft datagrams are the host's.
+    /// The engine. Without one, Weft datagrams go to the host.
     pub engine: Option<EngineConfig>,
-    /// PSP between MAC and card, as `weft_nic_psp` has it; without it, frames are not sealed.
+    /// PSP between MAC and card, as in `weft_nic_psp`. Without it, frames are sent in plaintext.
     pub psp: Option<PspConfig>,
 }
 
-/// What the slot for an engine offers: the ports of queue pairs end at the top of the gateware, and none leads to the
+/// The capabilities of the gateware's engine slot. It has neither queue pairs for engines nor access to the
 /// host's memory.
 pub const SLOT_OFFERS: Capabilities = Capabilities::CORE;
 
 /// The Verilated gateware behind [`Nic`], and its driver behind [`RdmaDriver`].
 ///
-/// What differs from the soft NIC:
-/// - The driver resolves a peer's hardware address when a queue pair is told its peer, so the neighbour must be
-///   entered before ([`RtlNic::add_neighbour`]).
-/// - A request that does not ask for a completion leaves the send queue, as the driver counts, when a later one
-///   completes.
-/// - Its engine is in slot 0, if [`RtlNicConfig::engine`] says so.
-/// - A queue pair has buffers for 16 answers at a time, and calls over all queue pairs share 128 buffers of 2 KiB.
+/// Differences from the soft NIC:
+/// - The driver resolves a peer's MAC address when a queue pair is connected, so the neighbour must have been
+///   added before ([`RtlNic::add_neighbour`]).
+/// - An unsignaled request keeps its slot in the driver's send queue until a later request completes.
+/// - Its engine, if [`RtlNicConfig::engine`] is set, is in slot 0.
+/// - A queue pair has buffers for 16 answers at a time, and calls over all queue pairs share 128 buffers of 2
+///   KiB.
 #[derive(Debug)]
 pub struct RtlNic {
-    // Reading a counter takes clock cycles, and `Nic::counters` does not change the NIC.
+    // In a cell, because `Nic::counters` takes `&self` although reading a counter advances the clock.
     card: RefCell<Card>,
     driver: Driver,
     events: VecDeque<HostEvent>,
     watched: Option<Watched>,
 }
 
-/// Changes of a state machine that have been seen, each from one state to another, by the numbers of
-/// `responder_state_e` and `requester_state_e`.
+/// The state transitions of queue pairs that were observed, as numbers of `responder_state_e` and
+/// `requester_state_e`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Arcs {
     /// Of the responder.
@@ -107,7 +109,7 @@ pub struct Arcs {
     pub requester: BTreeSet<(u8, u8)>,
 }
 
-/// The states that queue pairs were in when they were looked at last.
+/// The last observed states of the queue pairs, and their transitions.
 #[derive(Debug)]
 struct Watched {
     last: Vec<(u8, u8)>,
@@ -118,12 +120,12 @@ struct Watched {
 #[derive(Debug)]
 struct Card {
     board: Board,
-    /// The next cycle to compute; while the card is idle, the first that could be.
+    /// The next cycle to simulate; while the card is idle, the earliest that may come next.
     cycle: u64,
 }
 
 impl Card {
-    /// The registers, for a driver's call: time stands still at the last cycle that was computed.
+    /// Access to the registers for a call of the driver. The time stays at the last simulated cycle.
     fn registers(&mut self) -> Registers<'_> {
         Registers::new(&mut self.board, self.cycle.saturating_sub(1))
     }
@@ -134,29 +136,29 @@ impl Card {
 struct Driver {
     config: weft_rdma::Config,
     numbers: QueuePairNumbers,
-    /// By the indices in their numbers.
+    /// Indexed by the index in their numbers.
     queue_pairs: Vec<Option<QueuePair>>,
-    /// Generation of requests with which the next queue pair of an index begins.
+    /// For each index: the first generation of request tags of its next queue pair.
     generations: Vec<u32>,
     keys: KeyNumbers,
     regions: Vec<Option<(RegionKeys, Region)>>,
     neighbours: BTreeMap<Ipv4Addr, MacAddress>,
-    /// Requests that will have a completion.
+    /// Number of completion queue entries reserved for outstanding requests.
     reserved: usize,
     messages_without_engine: u64,
     modifications_refused: u64,
     associations_refused: u64,
     has_engine: bool,
-    /// Calls that the engine has not been given: token, kind, payload.
+    /// Calls that wait for the engine: token, kind, payload.
     calls: VecDeque<(u32, u8, Vec<u8>)>,
 }
 
 impl RtlNic {
-    /// A NIC that has just been reset, and its driver loaded.
+    /// A NIC that was just reset, with its driver loaded.
     ///
     /// # Panics
-    /// If `config` asks for more than the gateware has: queue pairs, regions, READs and atomics, or what its engine
-    /// needs.
+    /// If `config` exceeds the gateware's limits: queue pairs, regions, READs and atomics, or the needs of
+    /// its engine.
     pub fn new(config: &RtlNicConfig) -> Self {
         if let Some(engine) = &config.engine {
             let offered = engine.needs.check(SLOT_OFFERS, "the gateware's slot");
@@ -185,7 +187,7 @@ impl RtlNic {
             psp: config.psp,
         });
         let mut card = Card { board, cycle: 0 };
-        // The tables clear themselves, an entry a cycle.
+        // The tables clear themselves, one entry a cycle.
         for _ in 0..package::QUEUE_PAIRS.max(package::REGIONS) + 16 {
             card.board.tick(0);
         }
@@ -198,7 +200,7 @@ impl RtlNic {
             index_bits(package::REGIONS),
             transport.key_seed,
         );
-        // The first region is the card's own, as with the soft card.
+        // The card itself owns the first region, as in the soft card.
         let reply_keys = keys.allocate().expect("a card has room for a region");
         if let Some(engine) = &config.engine {
             let base = config.region_bytes.next_multiple_of(64) + WORD_OFFSET;
@@ -237,34 +239,35 @@ impl RtlNic {
         }
     }
 
-    /// Enters a neighbour by hand, so that the first packet does not wait for ARP.
+    /// Adds a static neighbour, so that the first packet does not wait for ARP.
     pub fn add_neighbour(&mut self, address: Ipv4Addr, hardware: MacAddress) {
         self.driver.neighbours.insert(address, hardware);
         self.card.get_mut().registers().write_neighbour(address, hardware);
     }
 
-    /// Clock cycles that were computed so far: all in which something could happen.
+    /// Number of cycles simulated so far. Idle cycles are not simulated.
     pub fn cycles_run(&self) -> u64 {
         self.card.borrow().board.ticks()
     }
 
-    /// The card, for callers that clock it without a MAC.
+    /// The board, for callers that clock the card without a MAC.
     pub(crate) fn board(&mut self) -> &mut Board {
         &mut self.card.get_mut().board
     }
 
-    /// Has the sniffer capture all frames that are received and sent from now on. To be called while none passes.
+    /// Makes the sniffer capture all frames received and sent from now on. Must be called while no frame
+    /// passes.
     pub fn sniff(&mut self) {
         self.card.get_mut().registers().write_sniffer();
     }
 
-    /// The next frame that the sniffer has captured: an Enhanced Packet Block of pcapng, of interface 0 if it was
-    /// received and 1 if it was sent.
+    /// The next frame that the sniffer has captured: an Enhanced Packet Block of pcapng, with interface 0 for
+    /// a received frame and 1 for a sent one.
     pub fn poll_sniffed(&mut self) -> Option<Vec<u8>> {
         self.card.get_mut().board.sniffed.pop_front()
     }
 
-    /// The port at which an engine changes permissions.
+    /// The port at which an engine changes access rights.
     pub fn permissions(&mut self, now: Instant) -> PermissionPort<'_> {
         self.wake(now);
         PermissionPort(self)
@@ -284,29 +287,29 @@ impl RtlNic {
         Ok(self.driver.find_region(keys)? as u16)
     }
 
-    /// How often an event of this name has happened, in all blocks that count it: [`weft_nic::Nic::counters`] reads
-    /// all.
+    /// The count of all events with this name, summed over the blocks that count it.
+    /// [`weft_nic::Nic::counters`] reads all counters.
     pub fn counter(&self, name: &str) -> u64 {
         let mut card = self.card.borrow_mut();
         let indices = (0..).zip(package::COUNTERS).filter(|(_, known)| **known == name);
         indices.map(|(index, _)| card.registers().counter(index)).sum()
     }
 
-    /// How often each event has happened, by the number of its counter ([`package::COUNTERS`],
+    /// The counts of all events, indexed by counter number ([`package::COUNTERS`],
     /// [`package::COUNTER_BLOCKS`]).
     pub fn events(&self) -> Vec<u64> {
         let mut card = self.card.borrow_mut();
         (0..package::COUNTERS.len() as u32).map(|index| card.registers().counter(index)).collect()
     }
 
-    /// Begins to note how the states of queue pairs change, as far as [`RtlNic::look`] and the driver's own calls see
-    /// it.
+    /// Starts recording state transitions of queue pairs, as observed by [`RtlNic::look`] and the driver's
+    /// own calls.
     pub fn watch(&mut self) {
         let last = vec![(0, 0); self.driver.queue_pairs.len()];
         self.watched = Some(Watched { last, arcs: Arcs::default() });
     }
 
-    /// Looks at the states of all queue pairs and returns all changes so far, if anybody watches.
+    /// Observes the states of all queue pairs. Returns all transitions so far, if they are recorded.
     pub fn look(&mut self) -> Option<&Arcs> {
         let existing: Vec<usize> = (0..self.driver.queue_pairs.len())
             .filter(|index| self.driver.queue_pairs[*index].is_some())
@@ -338,12 +341,12 @@ impl RtlNic {
         self.card.get_mut().board.model().begin_trace(path)
     }
 
-    /// Ends the waveform, if there is one.
+    /// Ends the waveform file, if one is open.
     pub fn end_waveform(&mut self) {
         self.card.get_mut().board.model().end_trace();
     }
 
-    /// The clock may have stood still: the next cycle is not before `now`.
+    /// Sets the next cycle to `now` if the clock was stopped before that.
     fn wake(&mut self, now: Instant) {
         let card = self.card.get_mut();
         if !card.board.is_busy() {
@@ -351,12 +354,12 @@ impl RtlNic {
         }
     }
 
-    /// As [`RtlNic::collect`], for callers that clock the card.
+    /// [`RtlNic::collect`], for callers that clock the card.
     pub(crate) fn gather(&mut self) {
         self.collect();
     }
 
-    /// Passes on what the last cycles have brought.
+    /// Passes on the outputs of the last cycles.
     fn collect(&mut self) {
         let Card { board, .. } = self.card.get_mut();
         while let Some(completion) = board.completions.pop_front() {
@@ -381,7 +384,7 @@ impl RtlNic {
         }
     }
 
-    /// Gives the engine the next call of the host, if it is not busy with one.
+    /// Gives the engine the next call of the host, unless another call is in progress.
     fn call_next(&mut self) {
         let card = self.card.get_mut();
         if !card.board.is_calling()
@@ -391,10 +394,10 @@ impl RtlNic {
         }
     }
 
-    /// Waits, with the cycle counter standing still, until the gateware has taken all posts.
+    /// Runs the clock, while the cycle counter stands still, until the gateware has accepted all posts.
     fn flush_posts(&mut self) {
         let Card { board, cycle } = self.card.get_mut();
-        // A queue pair never has more posts than it has room for, so they cannot wait long.
+        // A queue pair never has more posts than it has room for, so the wait is bounded.
         for _ in 0..1_000_000 {
             if board.posts_are_taken() {
                 return;
@@ -404,7 +407,7 @@ impl RtlNic {
         panic!("gateware: a post is not taken");
     }
 
-    /// Carries out a control operation behind all earlier posts.
+    /// Executes a control operation after all earlier posts.
     fn control(&mut self, number: QueuePairNumber, operation: u64, argument: u32) {
         self.flush_posts();
         let index = self.driver.numbers.index(number) as u16;
@@ -415,8 +418,9 @@ impl RtlNic {
         self.collect();
     }
 
-    /// Waits until everything that was allowed before the last change lies in memory: a change of access, here one
-    /// that changes nothing, is done only then, and packets are placed in the order in which they were judged.
+    /// Waits until all data allowed before the last change of a region is in memory. A change of access
+    /// rights, here to the same rights, is done only then, because packets are placed in the order in which
+    /// they were judged.
     fn fence(&mut self) {
         let existing = self.driver.queue_pairs.iter().flatten().next();
         if let Some((number, access)) = existing.map(|queue_pair| (queue_pair.number, queue_pair.access)) {
@@ -424,7 +428,7 @@ impl RtlNic {
         }
     }
 
-    /// Writes the attributes of a queue pair, as far as they are known.
+    /// Writes the attributes of a queue pair that are known.
     fn write_attributes(&mut self, number: QueuePairNumber) -> Result<(), ApiError> {
         let index = self.driver.find(number)?;
         let queue_pair = self.driver.queue_pairs[index].as_ref().expect("found above");
@@ -479,7 +483,7 @@ impl RtlNic {
         self.card.get_mut().registers().write_region(index as u16, &entry);
     }
 
-    /// Brings the driver's idea of a queue pair's state in line with the gateware, which may have ended it.
+    /// Updates the driver's copy of a queue pair's state, because the gateware may have put it into ERROR.
     fn refresh_state(&mut self, index: usize) -> (package::ResponderQuery, package::RequesterQuery) {
         let (responder, requester) = self.card.get_mut().registers().query(index as u16);
         self.collect();
@@ -534,7 +538,7 @@ impl Driver {
     }
 }
 
-/// Sets the place of a completion aside, in the driver's books.
+/// Reserves an entry of the completion queue, in the driver's account.
 fn reserve(reserved: &mut usize, config: &weft_rdma::Config) -> Result<(), ApiError> {
     if *reserved >= config.completion_queue_depth {
         return Err(ApiError::CompletionQueueFull);
@@ -543,7 +547,7 @@ fn reserve(reserved: &mut usize, config: &weft_rdma::Config) -> Result<(), ApiEr
     Ok(())
 }
 
-/// Gives the gateware what it has room for.
+/// Posts as many waiting requests as the gateware has room for.
 fn refill(queue_pair: &mut QueuePair, board: &mut Board) {
     while let Some(request) = queue_pair.next_send() {
         board.post(request);
@@ -553,7 +557,7 @@ fn refill(queue_pair: &mut QueuePair, board: &mut Board) {
     }
 }
 
-/// The bits of `ibv_access_flags` are those of the struct.
+/// `ibv_access_flags` has the same bits as the struct.
 pub(crate) fn access(flags: AccessFlags) -> package::Access {
     package::Access::from_bits(flags.bits().into())
 }
@@ -574,7 +578,7 @@ impl Nic for RtlNic {
             HostCommand::Reset { .. } | HostCommand::Configure { .. } if !self.driver.has_engine => {}
             HostCommand::Reset { .. } => self.card.get_mut().registers().reset_engine(),
             HostCommand::Configure { configuration, .. } => {
-                // The last cycle that ends before the lease does.
+                // The last cycle that ends before the lease.
                 let lease_until = configuration.lease_until.as_ps() / CYCLE.as_ps();
                 self.card.get_mut().registers().configure_engine(&configuration, lease_until);
             }
@@ -653,7 +657,8 @@ impl Nic for RtlNic {
         let mut counters: Vec<(&'static str, u64)> = Vec::new();
         let mut add =
             |name: &'static str, value: u64| match counters.iter_mut().find(|(known, _)| *known == name) {
-                // The same drop cause in two blocks, or an event that can happen twice in a cycle.
+                // A name occurs several times: two blocks have the same drop cause, or an event can occur
+                // twice in a cycle.
                 Some((_, sum)) => *sum += value,
                 None => counters.push((name, value)),
             };
@@ -707,7 +712,7 @@ impl RdmaDriver for RtlNic {
             }
             Modify::Reset | Modify::Init { .. } | Modify::Access(_) | Modify::Error => {}
         }
-        // The gateware may have ended the queue pair without a completion that says so.
+        // The gateware may have put the queue pair into ERROR without a completion.
         let known = self.driver.queue_pairs[index].as_ref().expect("found above").state;
         if matches!(known, ReadyToReceive | ReadyToSend) {
             self.refresh_state(index);
@@ -755,13 +760,14 @@ impl RdmaDriver for RtlNic {
 
     fn destroy_queue_pair(&mut self, number: QueuePairNumber) -> Result<(), ApiError> {
         let index = self.driver.find(number)?;
-        // First, so that nothing that waits is handed to a queue pair that has been reset.
+        // The queues are cleared first, so that no waiting request is posted to a queue pair that has been
+        // reset.
         let queue_pair = self.driver.queue_pairs[index].as_mut().expect("found above");
         self.driver.reserved -= queue_pair.clear();
         self.control(number, package::CONTROL_RESET, 0);
         let queue_pair = self.driver.queue_pairs[index].take().expect("found above");
         self.driver.generations[index] = queue_pair.next_generation();
-        // A number of generation 0, which no queue pair has.
+        // A number of generation 0, which no queue pair ever has.
         let nobody = package::QueuePair { number: index as u32, ..package::QueuePair::default() };
         self.card.get_mut().registers().write_queue_pair(&nobody);
         self.driver.numbers.release(number);

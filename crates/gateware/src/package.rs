@@ -1,8 +1,9 @@
-//! The packed structs and constants of the gateware's packages (`rtl/weft_pkg.sv` and others), read from those files
-//! when this crate is built.
+//! The packed structs and constants of the gateware's packages (`rtl/weft_pkg.sv` and others), generated from
+//! those files when this crate is built.
 //!
-//! A field of one bit is a `bool`; others are the smallest unsigned integer that holds them; what is wider than 64
-//! bits is an array of words, the lowest first. Bits of a value beyond a field's width are dropped when it is packed.
+//! A field of one bit is a `bool`; other fields have the smallest unsigned integer type that is wide enough.
+//! A field of more than 64 bits is an array of words, the lowest first. Packing drops the bits of a value
+//! that exceed the field's width.
 
 #![allow(
     clippy::useless_conversion,
@@ -12,7 +13,7 @@
 
 include!(concat!(env!("OUT_DIR"), "/package.rs"));
 
-/// Puts the low `bits` (1 to 64) of `value` at bit `at` of `words`, which hold zeros there.
+/// Writes the low `bits` (1 to 64) of `value` at bit `at` of `words`, which must be zero there.
 #[inline]
 pub(crate) fn put(words: &mut [u32], at: u32, bits: u32, value: u64) {
     let value = u128::from(value & (u64::MAX >> (64 - bits))) << (at % 32);
@@ -22,7 +23,7 @@ pub(crate) fn put(words: &mut [u32], at: u32, bits: u32, value: u64) {
     }
 }
 
-/// The `bits` (1 to 64) at bit `at` of `words`.
+/// Reads `bits` bits (1 to 64) at bit `at` of `words`.
 #[inline]
 pub(crate) fn take(words: &[u32], at: u32, bits: u32) -> u64 {
     let first = (at / 32) as usize;
@@ -33,7 +34,7 @@ pub(crate) fn take(words: &[u32], at: u32, bits: u32) -> u64 {
     (value >> (at % 32)) as u64 & (u64::MAX >> (64 - bits))
 }
 
-/// Puts the low `bits` of `values` at bit `at` of `words`, which hold zeros there.
+/// Writes the low `bits` of `values` at bit `at` of `words`, which must be zero there.
 #[inline]
 pub(crate) fn put_words(words: &mut [u32], at: u32, bits: u32, values: &[u32]) {
     for (index, &value) in (0..).zip(values) {
@@ -44,7 +45,7 @@ pub(crate) fn put_words(words: &mut [u32], at: u32, bits: u32, values: &[u32]) {
     }
 }
 
-/// The `bits` at bit `at` of `words`, as words.
+/// Reads `bits` bits at bit `at` of `words`, as words.
 #[inline]
 pub(crate) fn take_words<const N: usize>(words: &[u32], at: u32, bits: u32) -> [u32; N] {
     let mut values = [0; N];

@@ -1,16 +1,16 @@
-//! The port at which an engine changes what peers may do, without the driver (SafarDB, design principle 3).
+//! The port at which an engine changes peers' access rights without the driver (SafarDB, design principle 3).
 
 use std::collections::VecDeque;
 
 use crate::package;
 
-/// A change of a queue pair's access is in force, and all that was allowed before it, and before changes of regions
-/// that were asked for earlier, lies in memory.
+/// A change of a queue pair's access rights is in force, and all data allowed before it is in memory. The
+/// latter includes earlier changes of regions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Changed {
     /// The queue pair, by the index in its number.
     pub index: u16,
-    /// The cycle in which it was asked for: this change, or the first of the regions' right before it.
+    /// The cycle of the request: of this change, or of the first change of a region directly before it.
     pub requested: u64,
     /// The cycle of the gateware's marker.
     pub done: u64,
@@ -23,13 +23,14 @@ pub(crate) enum Change {
     Region { index: u16, access: package::Access },
 }
 
-/// Changes that pass through the port.
+/// Changes on their way through the port.
 #[derive(Debug, Default)]
 pub(crate) struct Permissions {
     pub(crate) changes: VecDeque<Change>,
-    /// When the first change, or the first of regions right before it, was first on the port.
+    /// When the first waiting change, or the first change of a region directly before it, was first driven.
     pub(crate) since: Option<u64>,
-    /// Changes of queue pairs that the gateware has taken and not marked yet, and since when they were asked for.
+    /// Changes of queue pairs that the gateware has accepted and not marked yet: index, and cycle of the
+    /// request.
     pub(crate) fences: VecDeque<(u16, u64)>,
     pub(crate) done: VecDeque<Changed>,
 }

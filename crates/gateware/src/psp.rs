@@ -1,5 +1,5 @@
-//! PSP in gates between the MAC and the card: the module `psp_port`, joined to the card as `weft_nic_psp` joins them,
-//! and its driver.
+//! PSP in the gateware between MAC and card: the module `psp_port`, connected to the card as in
+//! `weft_nic_psp`, and its driver.
 
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
@@ -11,34 +11,34 @@ use crate::model::Model;
 use crate::model::psp_port::{Inputs, Outputs, Top};
 use crate::package::{self, PspCommand, PspEvents};
 
-/// Beats of the card that wait to be sealed, as in `weft_nic_psp`.
+/// Capacity in beats of the queue between card and `psp_port`, as in `weft_nic_psp`.
 const QUEUE: usize = 2;
 
-/// The place of the first power of the hash key.
+/// Index of the first power of the hash key among an association's keys.
 const FIRST_POWER: u8 = 16;
 
-/// The module, and what joins it to the card.
+/// The module and its connections to the card.
 #[derive(Debug)]
 pub(crate) struct PspPort {
     model: Model<Top>,
     inputs: Inputs,
     outputs: Outputs,
-    /// Beats that the card has sent.
+    /// Beats that the card has sent and that wait to be sealed.
     queue: VecDeque<Beat>,
-    /// The beat that was opened in the cycle before, and whether its frame is in error.
+    /// The beat that was opened in the previous cycle, and whether its frame is invalid.
     opened: Option<(Beat, bool)>,
-    /// Registers to write, one a cycle.
+    /// Register writes to do, one in each cycle.
     writes: VecDeque<(u8, u32)>,
     counters: Counters,
     driver: Driver,
 }
 
-/// What the driver keeps of its associations.
+/// The driver's record of the associations.
 #[derive(Debug, Default)]
 struct Driver {
-    /// Places of keys to seal with: those in use, with peer and key,
+    /// Indices of associations for sealing: those in use, with peer and key.
     senders: Vec<(u8, Ipv4Addr, Key)>,
-    /// and the others, the one first that was given up first.
+    /// The free ones; the one released first is reused first.
     free: VecDeque<u8>,
     receivers: [Option<(u32, Ipv4Addr)>; ASSOCIATIONS],
 }
@@ -74,27 +74,27 @@ impl PspPort {
         self.queue.len() < QUEUE
     }
 
-    /// The card has sent a beat.
+    /// Queues a beat that the card has sent.
     pub(crate) fn push(&mut self, beat: Beat) {
         self.queue.push_back(beat);
     }
 
-    /// The beat for the card, and whether its frame is in error.
+    /// The beat for the card, and whether its frame is invalid.
     pub(crate) fn take(&mut self) -> Option<(Beat, bool)> {
         self.opened.take()
     }
 
-    /// Whether registers are still to be written.
+    /// Whether register writes are outstanding.
     pub(crate) fn is_writing(&self) -> bool {
         !self.writes.is_empty()
     }
 
-    /// Whether nothing is inside.
+    /// Whether no beat or write is inside.
     pub(crate) fn is_idle(&self) -> bool {
         self.outputs.idle_o != 0 && self.queue.is_empty() && self.opened.is_none() && self.writes.is_empty()
     }
 
-    /// One cycle: takes a beat of the MAC, and returns the one that is offered to it.
+    /// Simulates one cycle. Takes a beat of the MAC, and returns the beat that is offered to the MAC.
     pub(crate) fn step(&mut self, time_ps: u64, received: Option<&Beat>, mac_ready: bool) -> Option<Beat> {
         let inputs = &mut self.inputs;
         inputs.write_valid_i = 0;
@@ -127,7 +127,7 @@ impl PspPort {
         (outputs.tx_valid_o != 0).then(|| beat(outputs.tx_data_o, outputs.tx_keep_o, outputs.tx_last_o != 0))
     }
 
-    /// Does what the host asks for: registers are written in the cycles that follow.
+    /// Carries out a change of the host. The registers are written in the following cycles.
     pub(crate) fn change(&mut self, change: &Change) -> Result<(), InstallError> {
         let changed = match *change {
             Change::InstallReceiver { peer, spi, ref key } => self.install_receiver(peer, spi, key),
@@ -167,7 +167,7 @@ impl PspPort {
         }
         let index = self.driver.free.pop_front().ok_or(InstallError::Full)?;
         self.write_key(true, index, key);
-        // The gates leave the former one of the peer in the same cycle.
+        // The gateware disables the peer's previous association in the same cycle.
         self.configure(true, index, Some((peer, spi)));
         if let Some(at) = self.driver.senders.iter().position(|(_, known, _)| *known == peer) {
             let (former, ..) = self.driver.senders.remove(at);

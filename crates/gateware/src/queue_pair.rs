@@ -1,4 +1,4 @@
-//! The driver's state of a queue pair: its attributes, and its requests in flight.
+//! The driver's state of a queue pair: its attributes, and its outstanding requests.
 
 use std::collections::VecDeque;
 
@@ -15,22 +15,24 @@ const MESSAGE_BYTES_MAX: u32 = 1 << 31;
 /// The most packets of one message, as in the soft transport.
 const MESSAGE_PACKETS_MAX: u32 = 1 << 22;
 
-/// Requests of the host that the gateware holds at a time: the other places are for answers of the card.
+/// Requests of the host that the gateware holds at a time. The other slots of the send queue are for the
+/// card's own answers.
 const SENDS_MAX: usize = (package::SEND_QUEUE_DEPTH - engine_package::REPLIES) as usize;
 
-/// At least one request in so many asks the gateware for a completion, so that the driver learns of room in the queue.
+/// At least one request in this many is signaled, so that the driver learns when the queue has room.
 const SIGNAL_EVERY: usize = package::SEND_QUEUE_DEPTH as usize / 4;
 
 /// Set in the tags of receive requests.
 const RECEIVE_TAG: u64 = 1 << 63;
 
-/// Bits of the tag below this one count requests, those above it how often the queue pair has begun anew.
+/// The tag's bits below this one number the requests; those above it count how often the queue pair was
+/// reset.
 const GENERATION_SHIFT: u32 = 32;
 
-/// Set in the tags of a card's own requests; nobody else's may have it.
+/// Set in the tags of the card's own requests, and in no others.
 pub(crate) const REPLY_TAG: u64 = 1 << 63;
 
-/// A request that the gateware has, or that waits for room there.
+/// A request that the gateware has, or that waits for room in the gateware.
 #[derive(Clone, Copy, Debug)]
 struct Posted {
     id: u64,
@@ -38,11 +40,11 @@ struct Posted {
     signaled: bool,
 }
 
-/// A queue of requests: those that the gateware has, and behind them those that wait for room.
+/// A queue of requests: those that the gateware has, followed by those that wait for room.
 #[derive(Debug)]
 struct Queue<R> {
     posted: VecDeque<Posted>,
-    /// Number of the first of them.
+    /// Number of the first request that the gateware has.
     first: u32,
     waiting: VecDeque<R>,
     depth: usize,
@@ -61,14 +63,15 @@ impl<R> Queue<R> {
         if self.len() == self.depth { Err(ApiError::QueueFull(self.depth)) } else { Ok(()) }
     }
 
-    /// Notes a request that goes to the gateware, and returns its number.
+    /// Records a request for the gateware. Returns its number.
     fn begin(&mut self, posted: Posted) -> u32 {
         let number = self.first.wrapping_add(self.posted.len() as u32);
         self.posted.push_back(posted);
         number
     }
 
-    /// Takes out the request of this number and all before it, which have ended well and unseen.
+    /// Removes the request with this number, and all before it, which succeeded without a completion of their
+    /// own.
     fn end(&mut self, number: u32) -> Option<Posted> {
         let index = number.wrapping_sub(self.first) as usize;
         let ended = *self.posted.get(index)?;
@@ -85,16 +88,16 @@ impl<R> Queue<R> {
     }
 }
 
-/// Result of a completion of the gateware.
+/// What a completion of the gateware means for the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ended {
-    /// Completion for the user, unless the driver itself had posted the request.
+    /// The completion for the user, unless only the driver needed it.
     pub(crate) completion: Option<Completion>,
-    /// Requests that have ended with it.
+    /// Number of requests that have ended with it.
     pub(crate) requests: usize,
 }
 
-/// One queue pair, as the driver sees it.
+/// The driver's state of one queue pair.
 #[derive(Debug)]
 pub(crate) struct QueuePair {
     pub(crate) number: QueuePairNumber,
@@ -106,7 +109,7 @@ pub(crate) struct QueuePair {
     generation: u32,
     sends: Queue<WorkRequest>,
     receives: Queue<ReceiveRequest>,
-    /// Requests since the last one that asked the gateware for a completion.
+    /// Requests since the last one that was signaled to the gateware.
     unsignaled: usize,
 }
 
@@ -138,19 +141,19 @@ impl QueuePair {
         self.receives.len()
     }
 
-    /// Forgets all requests, and returns how many there were. Completions of them that are on their way are not taken.
+    /// Drops all requests. Returns their number. Their completions still in flight will be ignored.
     pub(crate) fn clear(&mut self) -> usize {
         self.generation = (self.generation + 1) & 0x7fff_ffff;
         self.unsignaled = 0;
         self.sends.clear() + self.receives.clear()
     }
 
-    /// The generation of the next queue pair in the same place.
+    /// The generation of the next queue pair with the same index.
     pub(crate) fn next_generation(&self) -> u32 {
         (self.generation + 1) & 0x7fff_ffff
     }
 
-    /// Checks a work request as the soft transport does, and queues it.
+    /// Validates a work request as the soft transport does, and queues it.
     pub(crate) fn post_send(
         &mut self,
         request: WorkRequest,
@@ -197,7 +200,7 @@ impl QueuePair {
         Ok(())
     }
 
-    /// The next work request that the gateware has room for.
+    /// The next waiting work request, if the gateware has room for it.
     pub(crate) fn next_send(&mut self) -> Option<package::WorkRequest> {
         if self.sends.posted.len() >= SENDS_MAX {
             return None;
@@ -211,7 +214,7 @@ impl QueuePair {
         Some(work_request(self.index(), tag, signaled, &request))
     }
 
-    /// The next receive request that the gateware has room for.
+    /// The next waiting receive request, if the gateware has room for it.
     pub(crate) fn next_receive(&mut self) -> Option<package::ReceiveRequest> {
         if self.receives.posted.len() >= package::RECEIVE_QUEUE_DEPTH as usize {
             return None;
@@ -233,7 +236,8 @@ impl QueuePair {
         (u64::from(self.number.0) & (package::QUEUE_PAIRS - 1)) as u16
     }
 
-    /// Turns a completion of the gateware into one for the user. `None` if it is of a request that has been forgotten.
+    /// Converts a completion of the gateware into one for the user. `None` if its request was dropped by a
+    /// reset.
     pub(crate) fn complete(&mut self, completion: &package::Completion) -> Option<Ended> {
         let is_receive = completion.id & RECEIVE_TAG != 0;
         let generation = (completion.id & !RECEIVE_TAG) >> GENERATION_SHIFT;
@@ -271,7 +275,7 @@ impl QueuePair {
 /// `ibv_wc_status`, by number.
 ///
 /// # Panics
-/// If the gateware says something that has no name: a mistake there.
+/// If the gateware reports an unknown status, which is a bug.
 fn status(number: u8) -> CompletionStatus {
     use CompletionStatus::{
         BadResponse, LocalLengthError, LocalProtectionError, LocalQueuePairOperationError,

@@ -1,7 +1,7 @@
-//! The driver's side of the registers, `rtl/nic/registers.rdl`.
+//! The driver's access to the registers of `rtl/nic/registers.rdl`.
 //!
-//! Each function fills a mailbox, writes `go` and waits until the gateware has done what it says. The clock ticks
-//! meanwhile, with the cycle counter standing still.
+//! Each function fills a mailbox, writes `go` and waits until the gateware has executed the command.
+//! Meanwhile the clock runs while the cycle counter stands still.
 
 use std::net::Ipv4Addr;
 
@@ -17,39 +17,39 @@ use crate::package::{Control, QueuePair, Region, RequesterQuery, ResponderQuery}
 /// The engine in the card.
 #[derive(Clone, Debug)]
 pub struct EngineConfig {
-    /// Capabilities that its twin in software needs, no more than [`SLOT_OFFERS`](crate::SLOT_OFFERS).
+    /// Capabilities that its software twin needs; at most [`SLOT_OFFERS`](crate::SLOT_OFFERS).
     pub needs: Capabilities,
-    /// Addresses of the cluster's nodes, by number. Datagrams from them are those of peers.
+    /// Addresses of the cluster's nodes, by number. Datagrams from these addresses are messages of peers.
     pub peers: [Option<Ipv4Addr>; NODES_MAX],
-    /// Buckets of the table: a power of two from 256 to what the gateware has room for.
+    /// Buckets of the table: a power of two from 256 to the gateware's maximum.
     pub buckets: u32,
     /// Time without progress after which a node repeats its messages.
     pub retransmit: Duration,
-    /// The longest such wait: it doubles while nothing moves.
+    /// The longest such wait: it doubles while there is no progress.
     pub retransmit_max: Duration,
-    /// An accepted write is acknowledged only when it is in memory too.
+    /// Whether an accepted write is acknowledged only when it is in memory, too.
     pub acknowledge_after_memory: bool,
-    /// A known bug to run with, 0 for none: `planted_bug_e` of the gateware.
+    /// The planted bug to enable, 0 for none: `planted_bug_e` of the gateware.
     pub planted_bug: u8,
-    /// The engine's memory.
+    /// Response times of the engine's memory.
     pub memory: MemoryTiming,
 }
 
 include!(concat!(env!("OUT_DIR"), "/register_map.rs"));
 
-/// `WEFT`.
+/// `WEFT` in ASCII.
 const MAGIC: u32 = 0x5745_4654;
 
-/// The major version of the map that this driver speaks.
+/// The major version of the register map that this driver supports.
 const VERSION_MAJOR: u32 = 1;
 
-/// The highest bit of a command has its effect.
+/// Bit of a command register that starts the command.
 const GO: u32 = 1 << 31;
 
-/// The word of a query's answer at which the requester's begins.
+/// First word of the requester's state in the answer to a query.
 const REQUESTER_WORD: u32 = 8;
 
-/// A board without a running clock.
+/// A board whose time stands still.
 #[derive(Debug)]
 pub(crate) struct Registers<'a> {
     board: &'a mut Board,
@@ -62,24 +62,25 @@ impl<'a> Registers<'a> {
     }
 
     /// # Panics
-    /// If the gateware refuses: the driver knows the map, so one of them has a mistake.
+    /// If the gateware reports an error: then either the driver or the gateware has a bug, since the
+    /// addresses are constants.
     fn write(&mut self, offset: u32, value: u32) {
         let response = self.board.write_register(self.cycle, offset, value);
         assert_eq!(response, 0, "gateware: the register at {offset:#x} cannot be written");
     }
 
     /// # Panics
-    /// As [`Registers::write`].
+    /// Like [`Registers::write`].
     fn read(&mut self, offset: u32) -> u32 {
         let accessed = self.board.read_register(self.cycle, offset);
         assert_eq!(accessed.response, 0, "gateware: the register at {offset:#x} cannot be read");
         accessed.value
     }
 
-    /// Writes a command and waits until its mailbox is free again.
+    /// Writes a command and waits until its mailbox is no longer busy.
     fn command(&mut self, offset: u32, value: u32, busy: u32) {
         self.write(offset, value | GO);
-        // Far more than any command takes.
+        // Far more polls than any command takes.
         for _ in 0..10_000 {
             if self.read(offset::STATUS) >> busy & 1 == 0 {
                 return;
@@ -88,17 +89,17 @@ impl<'a> Registers<'a> {
         panic!("gateware: the command at {offset:#x} does not end");
     }
 
-    /// Looks whether this is the card that the driver is for.
+    /// Checks that this is the card for which the driver was written.
     ///
     /// # Panics
-    /// If it is another one.
+    /// If it is another card.
     pub(crate) fn check_identity(&mut self) {
         assert_eq!(self.read(offset::IDENTIFICATION), MAGIC, "gateware: this is another card");
         let major = self.read(offset::VERSION) >> shift::VERSION_MAJOR;
         assert_eq!(major, VERSION_MAJOR, "gateware: the registers have another version");
     }
 
-    /// Gives the port its addresses.
+    /// Sets the port's MAC and IP addresses.
     pub(crate) fn set_port(&mut self, hardware: MacAddress, address: Ipv4Addr) {
         let station = station(hardware);
         self.write(offset::HARDWARE_LOW, station as u32);
@@ -111,14 +112,14 @@ impl<'a> Registers<'a> {
         self.write(offset::CONGESTION, u32::from(enabled) << shift::CONGESTION_RATE_CONTROL);
     }
 
-    /// Lets the sniffer take all frames that are received and sent, whole.
+    /// Makes the sniffer capture all frames that are received and sent, as a whole.
     pub(crate) fn write_sniffer(&mut self) {
         self.write(offset::SNIFFER_SNAP, 0);
         let both = 1 << shift::SNIFFER_FILTER_RECEIVE | 1 << shift::SNIFFER_FILTER_TRANSMIT;
         self.write(offset::SNIFFER_FILTER, both);
     }
 
-    /// Enters a neighbour that is not forgotten.
+    /// Adds a static neighbour.
     pub(crate) fn write_neighbour(&mut self, address: Ipv4Addr, hardware: MacAddress) {
         let station = station(hardware);
         self.write(offset::NEIGHBOUR_ADDRESS, address.to_bits());
@@ -126,7 +127,7 @@ impl<'a> Registers<'a> {
         self.command(offset::NEIGHBOUR_MAC_HIGH, (station >> 32) as u32, shift::STATUS_NEIGHBOUR_BUSY);
     }
 
-    /// Writes the attributes of the queue pair whose index is in its number.
+    /// Writes the attributes of the queue pair; its index is in its number.
     pub(crate) fn write_queue_pair(&mut self, entry: &QueuePair) {
         self.write(offset::QUEUE_PAIR_OWN_QP, entry.number);
         self.write(offset::QUEUE_PAIR_DESTINATION_QP, entry.destination_qp);
@@ -148,7 +149,7 @@ impl<'a> Registers<'a> {
         self.command(offset::QUEUE_PAIR_COMMAND, 0, shift::STATUS_QUEUE_PAIR_BUSY);
     }
 
-    /// Writes a region, or takes it away if it is not valid.
+    /// Writes a region; an entry that is not valid removes the region.
     pub(crate) fn write_region(&mut self, index: u16, entry: &Region) {
         self.write(offset::REGION_INDEX, index.into());
         self.write(offset::REGION_LKEY, entry.lkey);
@@ -176,7 +177,7 @@ impl<'a> Registers<'a> {
         self.command(offset::CONTROL_COMMAND, command, shift::STATUS_CONTROL_BUSY);
     }
 
-    /// The gateware's state of a queue pair.
+    /// The gateware's state of a queue pair: responder and requester.
     pub(crate) fn query(&mut self, index: u16) -> (ResponderQuery, RequesterQuery) {
         self.command(
             offset::QUERY_COMMAND,
@@ -188,8 +189,8 @@ impl<'a> Registers<'a> {
         (ResponderQuery::unpack(&responder), RequesterQuery::unpack(&requester))
     }
 
-    /// Gives Weft datagrams to the engine and sets what it is to be before it is told of any view.
-    /// Answers over queue pairs lie from `reply_base` on in HBM, in the region of this key.
+    /// Directs Weft datagrams to the engine, and sets its parameters before it gets a view. Buffers for
+    /// answers over queue pairs are at `reply_base` in HBM, in the region with this key.
     pub(crate) fn set_engine(&mut self, engine: &EngineConfig, reply_base: u64, reply_lkey: u32) {
         self.write(offset::ENGINE_REPLY_LKEY, reply_lkey);
         self.write(offset::ENGINE_REPLY_BASE_LOW, reply_base as u32);
@@ -209,7 +210,7 @@ impl<'a> Registers<'a> {
         }
     }
 
-    /// Tells the engine its configuration.
+    /// Gives the engine a configuration.
     pub(crate) fn configure_engine(&mut self, configuration: &Configuration, lease_until: u64) {
         let view = configuration.view;
         self.write(offset::ENGINE_NODE, configuration.node.index() as u32);
@@ -222,12 +223,12 @@ impl<'a> Registers<'a> {
         self.write(offset::ENGINE_COMMAND, 1 << shift::ENGINE_COMMAND_CONFIGURE);
     }
 
-    /// Makes the engine as it was at power-on.
+    /// Resets the engine to its state at power-on.
     pub(crate) fn reset_engine(&mut self) {
         self.write(offset::ENGINE_COMMAND, 1 << shift::ENGINE_COMMAND_RESET);
     }
 
-    /// Calls the engine, which is not busy with another call.
+    /// Starts a call of the engine. No other call may be in progress.
     pub(crate) fn call_engine(&mut self, token: u32, kind: u8, payload: &[u8]) {
         for word in payload.chunks(4) {
             let mut bytes = [0; 4];
@@ -239,7 +240,7 @@ impl<'a> Registers<'a> {
         self.write(offset::CALL_COMMAND, GO | length | u32::from(kind) << shift::CALL_COMMAND_KIND);
     }
 
-    /// Takes the engine's answer, which is there: token, kind, payload.
+    /// Reads the engine's answer, which must be present: token, kind, payload.
     pub(crate) fn take_answer(&mut self) -> (u32, u8, Vec<u8>) {
         let token = self.read(offset::ANSWER_TOKEN);
         let message = self.read(offset::ANSWER_MESSAGE);
@@ -251,7 +252,7 @@ impl<'a> Registers<'a> {
         (token, (message >> shift::ANSWER_MESSAGE_KIND) as u8, payload)
     }
 
-    /// The counter of this number.
+    /// The value of the counter with this number.
     pub(crate) fn counter(&mut self, index: u32) -> u64 {
         self.command(
             offset::COUNTER_COMMAND,

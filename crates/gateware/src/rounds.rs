@@ -1,8 +1,9 @@
-//! The rounds engine in gates, without a NIC around it, as an engine of the waist.
+//! The rounds engine in the gateware, without a NIC around it, as a [`weft_waist::Engine`].
 //!
-//! [`RtlRounds`] drives the module `rounds`, [`RtlAllReduce`] the same engine with another algorithm,
-//! `rounds_all_reduce`: it says events and takes messages and timers. As a [`weft_waist::Engine`] it handles one
-//! event at a time, with the time standing still meanwhile, so that it can be held to its twin effect by effect.
+//! [`RtlRounds`] drives the module `rounds`; [`RtlAllReduce`] drives `rounds_all_reduce`, the same engine
+//! with another algorithm. They offer events and receive messages and timers. As a [`weft_waist::Engine`]
+//! each processes one event at a time while the time stands still, so that its effects can be compared with
+//! those of its twin one by one.
 
 use std::io;
 use std::path::Path;
@@ -16,25 +17,25 @@ use crate::engine_package::{self as package, RoundsEvents};
 use crate::engine_ports::{EnginePorts, Port, Tally, cycles_up, engine_ports};
 use crate::model::Model;
 
-/// Idle cycles in a row after which nothing is under way.
+/// Consecutive idle cycles after which the engine counts as idle.
 const IDLE_CYCLES: u32 = 4;
 
 /// Far more cycles than any event takes.
 const CYCLES_MAX: u64 = 100_000;
 
-/// Content of the engine's registers. Its sizes are the constants `ROUNDS_…` of [`crate::engine_package`].
+/// Values of the engine's inputs. Its sizes are the constants `ROUNDS_…` of [`crate::engine_package`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RtlRoundsConfig {
-    /// Length of a round: whole cycles.
+    /// Length of a round: a whole number of cycles.
     pub period: Duration,
-    /// The shortest one-way delay between two nodes: whole cycles.
+    /// The shortest one-way delay between two nodes: a whole number of cycles.
     pub one_way: Duration,
-    /// A member that was not heard for more rounds than this is proposed for removal: at most
+    /// A member from which nothing was received for more rounds than this is proposed for removal. At most
     /// [`crate::engine_package::ROUNDS_SILENCE_MAX`].
     pub silence: u8,
     /// Random back-pressure on messages.
     pub pressure: Option<Pressure>,
-    /// Content of storage that reset leaves alone: zeros for 0, otherwise random bits.
+    /// Initial content of storage that reset does not clear: zeros for 0, otherwise random bits.
     pub power_on_seed: u32,
 }
 
@@ -50,7 +51,7 @@ impl Default for RtlRoundsConfig {
     }
 }
 
-/// An engine of a module of the build with the ports of `rounds`.
+/// Defines an engine for a Verilated module that has the ports of `rounds`.
 macro_rules! engine {
     ($(#[$doc:meta])* $engine:ident, $algorithm:ident of $module:ident) => {
         pub(crate) mod $algorithm {
@@ -59,7 +60,7 @@ macro_rules! engine {
 
             engine_ports!(Inputs, Outputs);
 
-            /// The inputs that stay as they are.
+            /// The inputs that are constant.
             pub(crate) fn inputs(config: &RtlRoundsConfig) -> Inputs {
                 Inputs {
                     period_i: config.period.as_ps() / CYCLE.as_ps(),
@@ -83,7 +84,7 @@ macro_rules! engine {
             }
 
             impl $engine {
-                /// An engine that has just been reset and has no configuration.
+                /// An engine that was just reset and has no configuration.
                 pub fn new(config: RtlRoundsConfig) -> Self {
                     Self {
                         model: Model::new(config.power_on_seed),
@@ -102,12 +103,12 @@ macro_rules! engine {
                     &self.config
                 }
 
-                /// Cycles that were computed.
+                /// Number of cycles that were simulated.
                 pub const fn ticks(&self) -> u64 {
                     self.ticks
                 }
 
-                /// Computes cycles with the time standing still until nothing is under way.
+                /// Simulates cycles while the time stands still, until nothing is in progress.
                 fn run(&mut self, cycle: u64) {
                     let start = self.ticks;
                     self.idle_cycles = 0;
@@ -122,7 +123,7 @@ macro_rules! engine {
                     }
                 }
 
-                /// Computes one clock cycle.
+                /// Simulates one clock cycle.
                 fn tick(&mut self, cycle: u64) {
                     self.inputs.now_i = cycle;
                     let offer = self.ports.offer();
@@ -134,7 +135,7 @@ macro_rules! engine {
                     self.idle_cycles = if quiet { self.idle_cycles + 1 } else { 0 };
                 }
 
-                /// Begins to write a waveform file, in which every computed cycle takes 4 ns.
+                /// Starts a waveform file, in which every simulated cycle takes 4 ns.
                 ///
                 /// # Errors
                 /// The file cannot be opened, or the crate was built without the feature `fst`.
@@ -142,7 +143,7 @@ macro_rules! engine {
                     self.model.begin_trace(path)
                 }
 
-                /// Closes the waveform file, if there is one.
+                /// Ends the waveform file, if one is open.
                 pub fn end_trace(&mut self) {
                     self.model.end_trace();
                 }
@@ -168,12 +169,12 @@ macro_rules! engine {
 }
 
 engine! {
-    /// The rounds engine in gates, with the consensus as its algorithm.
+    /// The rounds engine in the gateware, with the consensus as its algorithm.
     RtlRounds, consensus of rounds
 }
 
 engine! {
-    /// The rounds engine in gates, with the all-reduce as its algorithm.
+    /// The rounds engine in the gateware, with the all-reduce as its algorithm.
     RtlAllReduce, all_reduce of rounds_all_reduce
 }
 

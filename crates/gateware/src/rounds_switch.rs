@@ -1,8 +1,9 @@
-//! Rounds engines in gates, joined by a switch of streams and clocked in lock step: what a round takes.
+//! Rounds engines in the gateware, connected by a switch and clocked in lock step, to measure the duration of
+//! a round.
 //!
-//! There is no datagram, no MAC and no host between them: what an engine's port says reaches its peers' ports one
-//! cycle later, for the switch has a register, and as many more as the way is long. Messages pass beat by beat, those
-//! of different senders one after the other.
+//! There are no datagrams, MACs or hosts in between. A message that leaves an engine's port reaches its
+//! peers' ports one cycle later, because the switch has a register, plus the latency of the path. Messages
+//! pass beat by beat; those of different senders are delivered one after the other.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -18,22 +19,24 @@ use crate::package::{BEAT_BYTES, Beat};
 use crate::rounds::RtlRoundsConfig;
 use crate::rounds::consensus::{inputs, offer_to, shown_by};
 
-/// Cycles from the nominal begin of a round to its message's effect at a peer, over a way without length.
+/// Cycles from the nominal start of a round until its message takes effect at a peer, over a path without
+/// latency.
 const ONE_WAY: u64 = 7;
 
-/// Proposals that a host keeps under way.
+/// Proposals that a host keeps outstanding.
 const UNDER_WAY: usize = 6;
 
-/// The host's tokens: for the outcomes of its proposals, and for all else.
+/// Tokens of the host's calls: for proposals, and for all others.
 const PROPOSALS: u32 = 1;
 const OTHERWISE: u32 = 2;
 
-/// A message on its way through the switch, or a payload of the host: beats and when they are there.
+/// A message in the switch, or a payload of the host: its beats, each with the cycle in which it is
+/// available.
 #[derive(Debug)]
 struct Packet {
     event: EngineEvent,
     there: u64,
-    /// Its first beat was taken.
+    /// Its first beat has been accepted.
     begun: bool,
     beats: VecDeque<(u64, BeatWords)>,
 }
@@ -44,29 +47,30 @@ struct EngineUnderTest {
     model: Model<Top>,
     inputs: Inputs,
     outputs: Outputs,
-    /// Events of the host and the timer, before those of the switch.
+    /// Events of the host and of the timer, which precede those of the switch.
     local: VecDeque<Pending>,
     timer: Option<u64>,
-    /// By sender.
+    /// Arriving packets, by sender.
     coming: Vec<VecDeque<Packet>>,
-    /// The sender whose packet is offered, and the one that had the last turn.
+    /// The sender whose packet is offered, and the sender that had the last turn.
     offered: Option<usize>,
     turn: usize,
-    /// Of events that were taken: the beats that are still to pass.
+    /// Accepted events whose beats are still being transferred.
     passing: VecDeque<Packet>,
-    /// Destinations of the message that is leaving; empty for an answer.
+    /// Destinations of the message that is leaving; empty for an answer to the host.
     sending: NodeSet,
     under_way: usize,
-    /// It gets no events until every peer's next message is there.
+    /// While set, the engine gets no events until every peer's next message is available.
     held: bool,
     timer_taken: u64,
-    /// When its last message of a round began to leave, and when the first beat of its last peer's one was taken.
+    /// When its last message of a round started to leave, and when the first beat of the last peer's message
+    /// was accepted.
     announced: u64,
     heard: u64,
     counts: RoundsRun,
 }
 
-/// Events of some cycles, at one node unless said otherwise.
+/// Counts over a number of cycles, at one node unless stated otherwise.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RoundsRun {
     /// Clock cycles.
@@ -75,39 +79,41 @@ pub struct RoundsRun {
     pub rounds: u64,
     /// Messages of rounds accepted.
     pub messages: u64,
-    /// Messages that came too late, members not heard, proposals dropped and nodes that fenced themselves, at all
-    /// nodes.
+    /// Messages that came too late, members not received from, proposals dropped and nodes that fenced
+    /// themselves, summed over all nodes.
     pub failures: u64,
-    /// Values that were given out.
+    /// Values that were released.
     pub decided_values: u64,
-    /// Bytes of the decided values.
+    /// Bytes of the released values.
     pub decided_bytes: u64,
 }
 
-/// Length of a round in cycles of 4 ns.
+/// Durations within a round, in cycles of 4 ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RoundsFigures {
-    /// From the event that ends a round until the first message of the next one counts, all instances stepped, the
-    /// oldest left and a new one opened: every round changes an instance, too.
+    /// From the event that ends a round until the first message of the next one takes effect. In between, all
+    /// instances were stepped, the oldest left and a new one opened, because every round does this.
     pub round_cycles: u64,
-    /// From the event that ends a round until the message with the next instance's proposal leaves and the first beat
-    /// of a peer's message of that round is taken, whichever is later. Such a message counts with its last beat.
+    /// From the event that ends a round until the message with the next instance's proposal starts to leave,
+    /// and until the first beat of a peer's message of the next round is accepted, whichever is later. Such a
+    /// message takes effect with its last beat.
     pub instance_cycles: u64,
-    /// From one message of a round that counts to the next.
+    /// From one message of a round that takes effect to the next.
     pub packet_cycles: u64,
-    /// The shortest round with which all nodes hear each other in every round and decide every proposal.
+    /// The shortest round with which all nodes receive each other's messages in every round and decide every
+    /// proposal.
     pub min_round_period_cycles: u64,
-    /// At that period.
+    /// Counts at that period.
     pub at_min_period: RoundsRun,
 }
 
 impl RoundsRun {
-    /// Values given out a second.
+    /// Released values in one second.
     pub fn decided_values_per_s(&self) -> f64 {
         self.decided_values as f64 / self.seconds()
     }
 
-    /// Bits of values given out a second.
+    /// Bits of released values in one second.
     pub fn decided_bits_per_s(&self) -> f64 {
         8.0 * self.decided_bytes as f64 / self.seconds()
     }
@@ -117,7 +123,7 @@ impl RoundsRun {
     }
 }
 
-/// Engines that are joined by a switch.
+/// Engines connected by a switch.
 #[derive(Debug)]
 pub struct RoundsSwitch {
     stations: Vec<EngineUnderTest>,
@@ -137,8 +143,9 @@ fn call(kind: u64, payload: &[u8]) -> Pending {
 }
 
 impl RoundsSwitch {
-    /// `nodes` founders whose hosts propose values of `value_bytes` bytes, none if 0, with rounds of `period` cycles,
-    /// over ways of `latency` cycles beside the switch's register. They have begun.
+    /// Creates `nodes` founders with rounds of `period` cycles, and lets them start. Their hosts propose
+    /// values of `value_bytes` bytes, or none if 0. Paths take `latency` cycles in addition to the switch's
+    /// register.
     ///
     /// # Panics
     /// If there are more than [`package::ROUNDS_MEMBERS_MAX`] nodes or a value is too long.
@@ -183,13 +190,13 @@ impl RoundsSwitch {
         };
         (0..20).for_each(|_| switch.step());
         switch.stations[0].local.push_back(call(package::ROUNDS_CALL_START, &[]));
-        // Until all have begun and agree when rounds begin.
+        // Until all nodes have started and their rounds are aligned.
         (0..64 * period).for_each(|_| switch.step());
         switch.failures = 0;
         switch
     }
 
-    /// Runs for so many cycles: what happened at node 0.
+    /// Runs for this many cycles. Returns the counts of node 0.
     pub fn run(&mut self, cycles: u64) -> RoundsRun {
         let before = self.stations[0].counts;
         let failures = self.failures;
@@ -205,12 +212,13 @@ impl RoundsSwitch {
         }
     }
 
-    /// Holds the end of a round at the last node back until its peers' messages of the next round are there, so that
-    /// all follow each other without a pause: cycles from the end to the first message that counts, from that to the
-    /// next one, and until the node's own message leaves and a peer's begins to be taken.
+    /// Delays the end of a round at the last node until its peers' messages of the next round are available,
+    /// so that it processes them without a pause. Returns the cycles from the end to the first message that
+    /// takes effect, from that to the next one, and until the node's own message leaves and a peer's starts
+    /// to be accepted.
     fn changes(&mut self) -> [u64; 3] {
         let node = self.stations.len() - 1;
-        // From the middle of a round.
+        // Starts in the middle of a round.
         while self.stations[node].timer.is_none_or(|at| at != self.cycle + 1) {
             self.step();
         }
@@ -240,7 +248,7 @@ impl RoundsSwitch {
         [counted[0], counted[1] - counted[0], left.max(resumed).expect("a round has begun")]
     }
 
-    /// Computes one cycle of every engine.
+    /// Simulates one cycle of every engine.
     pub fn step(&mut self) {
         let now = self.cycle;
         let mut out: BTreeMap<usize, (Option<EngineMessage>, Option<BeatWords>)> = BTreeMap::new();
@@ -267,7 +275,7 @@ impl RoundsSwitch {
             }
             if let Some(body) = body {
                 for peer in self.stations[from].sending.iter() {
-                    // The last packet of that sender, wherever it is.
+                    // The last packet of that sender, in whichever queue it is.
                     let station = &mut self.stations[peer.index()];
                     let behind = station.coming[from].back_mut();
                     let packet = match behind {
@@ -288,7 +296,7 @@ impl RoundsSwitch {
 }
 
 impl EngineUnderTest {
-    /// One cycle: a message with one of its beats.
+    /// Simulates one cycle. Returns a message that leaves and a beat of its payload.
     fn step(
         &mut self,
         index: usize,
@@ -310,7 +318,8 @@ impl EngineUnderTest {
             self.held = peers.into_iter().any(|peer| self.coming[peer].is_empty());
         }
 
-        // An event may be said together with the payload before it, but not before that has begun.
+        // An event may be offered while the previous payload is transferred, but not before that transfer has
+        // begun.
         let may_offer = self.passing.len() < 2 && !self.held;
         if self.offered.is_none() && self.local.is_empty() {
             let senders = self.coming.len();
@@ -358,7 +367,7 @@ impl EngineUnderTest {
                     }
                     let beats = (0..payload.len()).step_by(BEAT_BYTES as usize);
                     let beats = beats.map(|at| (now, beat(&payload, at).pack())).collect();
-                    // No peer's number, so that no beat of a peer is taken for one of it.
+                    // 15 is no peer's number, so beats of peers are not appended to this packet.
                     Packet { event: EngineEvent { from: 15, ..event }, there: now, begun: false, beats }
                 }
             };
@@ -391,16 +400,16 @@ impl EngineUnderTest {
     }
 }
 
-/// What a round takes among `nodes`, with values of `value_bytes` bytes, over ways of `latency` cycles beside the
-/// switch's register.
+/// Measures the duration of a round among `nodes`, with values of `value_bytes` bytes. Paths take `latency`
+/// cycles in addition to the switch's register.
 ///
 /// # Panics
-/// As [`RoundsSwitch::new`], or if no period of up to 512 cycles and the way is stable.
+/// Like [`RoundsSwitch::new`], or if no period up to 512 cycles plus `latency` is stable.
 pub fn figures(nodes: usize, value_bytes: usize, latency: u64) -> RoundsFigures {
-    // Without values, messages have one beat, and nothing but the engine itself takes time.
+    // Without values a message has one beat, so only the engine itself takes time.
     let [round_cycles, packet_cycles, _] = RoundsSwitch::new(nodes, 0, 128 + latency, latency).changes();
     let [_, _, instance_cycles] = RoundsSwitch::new(nodes, value_bytes, 256 + latency, latency).changes();
-    // Every longer period is stable, too.
+    // Tests periods from the longest down, since every period above a stable one is stable as well.
     let rounds = 2_000;
     let stable = |period: u64| {
         let run = RoundsSwitch::new(nodes, value_bytes, period, latency).run(rounds * period);
@@ -410,7 +419,7 @@ pub fn figures(nodes: usize, value_bytes: usize, latency: u64) -> RoundsFigures 
     };
     let mut best = None;
     for period in (8..=512 + latency).rev() {
-        // Far above the bound the result does not change.
+        // Far above the minimum a coarse step suffices.
         if period > 64 + latency && period % 16 != 0 {
             continue;
         }

@@ -1,4 +1,4 @@
-//! Maps and taps in gates: the module `services` as a path of the room `service`.
+//! Maps and taps in the gateware: the module `services` as a [`weft_service::Path`].
 
 use weft_service::{Flow, Outcome, Pace, Packet, Path, Setting};
 
@@ -19,14 +19,14 @@ pub struct RtlServices {
     outputs: Outputs,
     ticks: u64,
     gate: Gate,
-    /// Nothing waits behind the module, so it never stalls for others.
+    /// The consumer never stalls the module.
     free: bool,
     pace: Option<Pace>,
 }
 
 impl RtlServices {
-    /// The module after reset. `pressure` lets what comes out wait now and then; storage that reset leaves alone
-    /// holds zeros for `power_on_seed` 0, otherwise random bits.
+    /// Creates the module and resets it. `pressure` stalls the output at random. Storage that reset does not
+    /// clear holds zeros for `power_on_seed` 0, otherwise random bits.
     pub fn new(pressure: Option<Pressure>, power_on_seed: u32) -> Self {
         Self {
             model: Model::new(power_on_seed),
@@ -46,7 +46,7 @@ impl RtlServices {
         assert!(self.ticks < u64::MAX / CYCLE.as_ps(), "services: the clock has run out");
     }
 
-    /// Ticks until `done`.
+    /// Simulates cycles until `done`.
     fn until(&mut self, done: impl Fn(&Outputs) -> bool) {
         for _ in 0..CYCLES_MAX {
             self.tick();
@@ -62,7 +62,7 @@ fn flow_of(flow: Flow) -> package::Flow {
     package::Flow::from_bits(flow.index() as u64)
 }
 
-/// A packet's beats: its bytes in the lanes of their offsets, garbage beside them.
+/// A packet's beats: its bytes in the lanes of their offsets, arbitrary bytes in the others.
 fn beats_of(packet: &Packet) -> impl Iterator<Item = ServiceBeat> {
     let lanes = BEAT_BYTES;
     let Packet { flow, offset, bytes } = packet;
@@ -149,7 +149,7 @@ impl Path for RtlServices {
         self.inputs.in_valid_i = 0;
         self.pace = first.filter(|_| self.free).map(|first| Pace {
             beats,
-            // The first beat takes its cycle, too.
+            // The first beat counts as a cycle, too.
             cycles: last + 1 - first,
             latency: SERVICE_LATENCY,
         });

@@ -1,4 +1,4 @@
-//! What the build reads of the packages of the gateware.
+//! The build's parser of the gateware's packages.
 
 #[path = "../build/package.rs"]
 #[allow(dead_code, reason = "the build uses all of it")]
@@ -21,7 +21,7 @@ fn error(shared: &str, own: &str) -> String {
 fn a_type_or_a_constant_of_the_same_name_is_refused() {
     assert_eq!(error(SHARED, "typedef enum logic { EventReset } call_e;"), "");
     let twice = "the packages declare twice: ";
-    // A struct that another package has with other fields; an alias, an enumeration.
+    // Duplicate declarations: a struct with other fields, an alias, an enumeration.
     let narrow = "typedef struct packed { logic [3:0] lost; } losses_t;";
     assert_eq!(error(SHARED, narrow), format!("{twice}losses_t"));
     assert_eq!(error(&format!("{SHARED}{narrow}"), ""), format!("{twice}losses_t"));
@@ -45,6 +45,6 @@ fn a_size_has_the_default_of_its_macro() {
     let rust = Package::parse(&shared, "").unwrap().rust();
     assert!(rust.contains("pub const WIDTH: u64 = 12;"), "{rust}");
     assert!(rust.contains("/// `wide_t`."), "{rust}");
-    // A definition that ends too early defines nothing.
+    // An incomplete `define` has no effect.
     assert!(Package::parse(&format!("{SHARED} `define WIDTH"), "").is_ok());
 }

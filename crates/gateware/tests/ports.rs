@@ -1,4 +1,4 @@
-//! The ports that builds without models are compiled with are those of the models.
+//! The checked-in ports, which builds without models use, are equal to those of the models.
 
 use std::path::Path;
 use std::{env, fs};

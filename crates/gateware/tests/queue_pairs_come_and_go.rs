@@ -1,4 +1,5 @@
-//! All queue pairs are set up, used and torn down while others carry traffic, on the gateware and on the soft NIC.
+//! Queue pairs are created, used and destroyed until each has been used, while others carry traffic; on the
+//! gateware and on the soft NIC.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::net::Ipv4Addr;
@@ -15,21 +16,21 @@ use weft_wire::ethernet::MacAddress;
 
 /// Queue pairs that carry traffic all the time.
 const BUSY: usize = 32;
-/// Queue pairs that are there at the same time beside them.
+/// Further queue pairs that exist at the same time.
 const GUESTS: usize = 52;
-/// How often these are replaced: 32 + 9 * 52 = 500.
+/// How often the latter are replaced: 32 + 9 * 52 = 500 queue pairs in total.
 const ROUNDS: usize = 9;
-/// Messages of each of them.
+/// Messages on each replaced queue pair.
 const MESSAGES: u64 = 3;
-/// Messages on their way on each busy queue pair.
+/// Outstanding messages on each busy queue pair.
 const DEPTH: u64 = 4;
 /// Bytes of a message.
 const BYTES: u64 = 64;
 /// Bytes of host memory.
 const MEMORY: usize = 1 << 17;
-/// How long a frame is on its way.
+/// Latency of the wire.
 const WIRE: Duration = Duration::from_ns(500);
-/// A byte at 100 Gb/s.
+/// Duration of a byte at 100 Gb/s.
 const BYTE: Duration = Duration::from_ps(80);
 
 #[derive(Debug)]
@@ -55,7 +56,7 @@ fn address(end: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 0, 0, 1 + end as u8)
 }
 
-/// Room for no more than are there at once, so that numbers are used again.
+/// Room for no more queue pairs than exist at once, so that indices are reused.
 fn transport() -> weft_rdma::Config {
     weft_rdma::Config { max_queue_pairs: BUSY + GUESTS, ..weft_rdma::Config::default() }
 }
@@ -92,10 +93,10 @@ fn soft(end: usize) -> SoftNic<NoEngine> {
     nic
 }
 
-/// A queue pair at the sender and what it has done.
+/// A connection, and its progress.
 struct Flow {
     numbers: [QueuePairNumber; 2],
-    /// Tells its messages, and its place in memory, from all others'.
+    /// A unique number, which determines the content of its messages and its memory.
     place: u64,
     posted: u64,
     completed: u64,
@@ -109,7 +110,7 @@ struct Pair<N> {
     wire: VecDeque<(Instant, usize, Vec<u8>)>,
     wire_free_at: [Instant; 2],
     flows: Vec<Flow>,
-    /// Flows that have begun so far.
+    /// Number of flows created so far.
     begun: u64,
 }
 
@@ -132,7 +133,7 @@ impl<N: Nic + RdmaDriver> Pair<N> {
         pair
     }
 
-    /// Creates and connects a queue pair.
+    /// Creates and connects a pair of queue pairs.
     fn begin(&mut self) {
         let attributes = QueuePairAttributes { domain: ProtectionDomain(0), max_send_wr: 8, max_recv_wr: 0 };
         let numbers = self.nics.each_mut().map(|nic| nic.create_queue_pair(attributes).unwrap());
@@ -159,7 +160,7 @@ impl<N: Nic + RdmaDriver> Pair<N> {
         self.begun += 1;
     }
 
-    /// What a message holds: nobody else's bytes.
+    /// The content of a message, which differs from that of every other message.
     fn bytes(place: u64, number: u64) -> [u8; BYTES as usize] {
         let word = (place << 32 | number).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         let mut bytes = [0; BYTES as usize];
@@ -169,7 +170,7 @@ impl<N: Nic + RdmaDriver> Pair<N> {
         bytes
     }
 
-    /// Where a message comes to lie: every flow has places of its own.
+    /// The address of a message. Every flow has its own range.
     fn address(place: u64, number: u64) -> u64 {
         (place * DEPTH + number % DEPTH) * BYTES
     }
@@ -187,7 +188,7 @@ impl<N: Nic + RdmaDriver> Pair<N> {
         self.nics[0].submit(self.now, HostCommand::PostSend(numbers[0], request));
     }
 
-    /// Does the next thing.
+    /// Advances to the next event.
     fn step(&mut self) {
         let deadlines = self.nics.iter().filter_map(Nic::next_deadline);
         let next = deadlines.chain(self.wire.front().map(|(at, ..)| *at)).min();
@@ -227,7 +228,7 @@ impl<N: Nic + RdmaDriver> Pair<N> {
         }
     }
 
-    /// Keeps the busy queue pairs busy.
+    /// Keeps the busy queue pairs at full depth.
     fn load(&mut self) {
         for flow in 0..BUSY {
             while self.flows[flow].posted - self.flows[flow].completed < DEPTH {
@@ -247,7 +248,7 @@ fn come_and_go<N: Nic + RdmaDriver>(nics: [N; 2]) {
             let guest = pair.flows.len() - 1;
             (0..MESSAGES).for_each(|_| pair.post(guest));
             pair.load();
-            // Others are set up while this one works.
+            // New queue pairs are created while this one is in use.
             (0..20).for_each(|_| pair.step());
         }
         while pair.flows[BUSY..].iter().any(|flow| flow.completed < MESSAGES) {
@@ -268,7 +269,7 @@ fn come_and_go<N: Nic + RdmaDriver>(nics: [N; 2]) {
         assert!(served, "a busy queue pair has stood still");
     }
     assert_eq!(pair.begun as usize, 500);
-    // There are fewer places than that, so they are used again, each time under another number.
+    // There are fewer indices than that, so they are reused, each time with a different number.
     let different: BTreeSet<u32> = numbers.iter().map(|number| number.0).collect();
     assert_eq!(different.len(), GUESTS * ROUNDS);
     while pair.flows.iter().any(|flow| flow.completed < flow.posted) {

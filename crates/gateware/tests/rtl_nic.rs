@@ -1,4 +1,4 @@
-//! The gateware as a NIC: alone, and two of them on a wire.
+//! The gateware as a NIC: alone, and two of them connected by a wire.
 
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
@@ -20,7 +20,7 @@ use weft_wire::frame;
 /// Bytes of host memory and of HBM.
 const BYTES: usize = 1 << 20;
 
-/// How long a frame is on its way.
+/// Latency of the wire.
 const WIRE: Duration = Duration::from_ns(500);
 
 fn station(end: usize) -> MacAddress {
@@ -51,12 +51,12 @@ fn config(end: usize) -> RtlNicConfig {
 struct Pair {
     nics: [RtlNic; 2],
     now: Instant,
-    /// When each frame arrives, and where.
+    /// When each frame arrives, and at which end.
     wire: VecDeque<(Instant, usize, Vec<u8>)>,
-    /// All that was sent.
+    /// All frames that were sent.
     sent: Vec<Sent>,
     events: [Vec<HostEvent>; 2],
-    /// Every so many frames one is lost; 0: none.
+    /// One frame in this many is lost; 0: none.
     lose_every: usize,
 }
 
@@ -73,7 +73,7 @@ impl Pair {
         Self { nics, now: Instant::ZERO, wire: VecDeque::new(), sent: Vec::new(), events, lose_every: 0 }
     }
 
-    /// Lets time pass until `done`, or until `limit`; says which.
+    /// Lets time pass until `done`, or until `limit`. Returns whether `done` was reached.
     fn run(&mut self, limit: Instant, mut done: impl FnMut(&[Vec<HostEvent>; 2]) -> bool) -> bool {
         let mut frame = Vec::new();
         loop {
@@ -119,7 +119,7 @@ impl Pair {
             .collect()
     }
 
-    /// Runs until an end has so many completions.
+    /// Runs until an end has this many completions.
     fn run_to_completions(&mut self, end: usize, count: usize) {
         let limit = self.now + Duration::from_ms(100);
         let completed = |events: &[Vec<HostEvent>; 2]| {
@@ -193,7 +193,7 @@ fn a_nic_without_work_stands_still() {
     while let Some(at) = nic.next_deadline() {
         now = at;
         nic.handle_deadline(now);
-        // The engine's table of sessions clears itself first, a word a cycle.
+        // After reset the engine's table of sessions clears itself, a word a cycle.
         assert!(
             now < Instant::from_ps(20_000_000),
             "the gateware does not come to rest: {:?}",
@@ -269,7 +269,7 @@ fn numbers_and_keys_are_those_of_the_soft_nic() {
 #[test]
 fn frames_of_the_host_pass_and_arp_is_answered() {
     let mut pair = Pair::new(|_| {});
-    // An EtherType that nobody serves.
+    // A frame with an unused EtherType.
     let mut ordinary = [&station(1).0[..], &station(0).0[..], &[0x88, 0xb5]].concat();
     ordinary.extend(pattern(300, 1));
     pair.nics[0].submit(Instant::ZERO, HostCommand::Transmit(&ordinary));
@@ -305,7 +305,7 @@ fn the_sniffer_captures_what_passes_once_it_is_on() {
     });
     for (sent, frame) in frames.iter().enumerate() {
         if sent == 1 {
-            // The first one has passed.
+            // The first frame has passed before the sniffer is enabled.
             pair.nics.iter_mut().for_each(RtlNic::sniff);
         }
         pair.nics[0].submit(pair.now, HostCommand::Transmit(frame));
@@ -318,7 +318,7 @@ fn the_sniffer_captures_what_passes_once_it_is_on() {
             let block = pair.nics[end].poll_sniffed().expect("it was captured");
             let word = |at: usize| u32::from_le_bytes(block[at..at + 4].try_into().unwrap());
             let length = frame.len() as u32;
-            // The kind of the block, its own length, the interface, and what of the frame was captured and what it had.
+            // Block type, block length, interface, captured length and original length.
             assert_eq!([0, 4, 8, 20, 24].map(word), [6, block.len() as u32, interface, length, length]);
             assert_eq!(block[28..28 + frame.len()], *frame);
         }
@@ -402,10 +402,10 @@ fn error_flushes_what_waits_in_hardware_and_in_software() {
     assert_eq!(state, QueuePairState::Error);
 }
 
-/// When a frame was sent, from where, and what it was.
+/// When a frame was sent, from which end, and the frame.
 type Sent = (Instant, usize, Vec<u8>);
 
-/// Everything that two NICs send in some time, with what is lost, back-pressure and random storage at power-on.
+/// Everything that two NICs send in some time, under loss, back-pressure and random initial storage.
 fn busy_run(seed: u64) -> (Vec<Sent>, [Vec<HostEvent>; 2], [u64; 2]) {
     let mut pair = Pair::new(|config| {
         config.pressure = Some(Pressure { seed, stalls_of_256: 40 });
@@ -440,7 +440,7 @@ fn worlds_on_two_threads_give_what_they_give_one_after_the_other() {
 fn a_waveform_is_written() {
     let folder = tempfile::tempdir().unwrap();
     let mut nic = RtlNic::new(&config(0));
-    // A window of a run may follow another.
+    // Several waveform files may be written in one run, one after the other.
     for window in 1..=2 {
         let path = folder.path().join(format!("{window}.fst"));
         nic.begin_waveform(&path).unwrap();

@@ -1,9 +1,9 @@
-//! When high-bandwidth memory answers: channels, banks, rows, and a port whose bursts stay in order.
+//! Response times of high-bandwidth memory: channels, banks, rows, and a port whose bursts stay in order.
 //!
-//! Addresses are interleaved over the channels. A channel carries one burst's part after another; a bank has one row
-//! open, and another one costs time. The port moves a beat of 64 bytes in two cycles, because the memory's own port
-//! is 256 bits wide, and gives its bursts in the order in which they were asked, reads and writes apart: so did the
-//! card that the numbers come from (NIC-KV, which leaves reordering off).
+//! Addresses are interleaved over the channels. A channel transfers one burst's part after another. A bank
+//! has one open row, and opening another costs time. The port transfers a beat of 64 bytes in two cycles,
+//! because the memory's own port is 256 bits wide. It keeps its reads in order, and its writes. This models
+//! the card from which the numbers come (NIC-KV, which does not use reordering).
 
 use super::{Latency, Timing, WORD_BYTES};
 
@@ -12,7 +12,7 @@ use super::{Latency, Timing, WORD_BYTES};
 pub struct HbmTiming {
     /// Pseudo-channels.
     pub channels: u64,
-    /// Bytes that follow each other in one channel.
+    /// Bytes of consecutive addresses in one channel.
     pub interleave_bytes: u64,
     /// Banks of a channel.
     pub banks: u64,
@@ -22,24 +22,24 @@ pub struct HbmTiming {
     pub beat_cycles: u64,
     /// Cycles for each beat of 64 bytes in a channel.
     pub channel_beat_cycles: u64,
-    /// From a read's address to its first beat, if nothing is in the way and the row is closed.
+    /// From a read's address to its first beat, for an idle channel and a closed row.
     pub read_cycles: u64,
-    /// From a write's last beat, once it has passed the port, to its response; likewise.
+    /// From a write's last beat, after its transfer through the port, to its response; likewise.
     pub write_cycles: u64,
-    /// Cycles that an open row saves.
+    /// Cycles saved if the row is already open.
     pub row_hit_cycles: u64,
-    /// Cycles that it costs if another row is open.
+    /// Additional cycles if another row is open.
     pub row_conflict_cycles: u64,
 }
 
 impl HbmTiming {
-    /// The memory section of NIC-KV's prototype, measured on an Alveo card with 1 KB values (tables 5.7 and 5.8): 376
-    /// ns a read, 384 ns a write, memory controller and HBM as a whole. How it grows with the size is from the
-    /// simulations of its tables 5.4 and 5.6: 8 ns for each 64 bytes, reads and writes alike (5.6, read: 284 ns for
-    /// 128 bytes, 404 for 1 KB, 528 for 2 KB; write: 192, 304, 432). So a read's first beat comes after 376 - 16 x 8
-    /// = 248 ns, and a write is answered 384 - 16 x 8 = 256 ns behind its last. Tables 5.3 and 5.5 are these paths
-    /// with MAC or PCIe around them. Channels, banks and rows are those of HBM2 (JESD235): 32 pseudo-channels of 16
-    /// banks with rows of 1 KB, some 14 ns each to close a row and to open one.
+    /// The memory of NIC-KV's prototype, as measured on an Alveo card with 1 KB values (tables 5.7 and 5.8):
+    /// 376 ns for a read, 384 ns for a write, including the memory controller. The growth with the size is
+    /// from the simulations in tables 5.4 and 5.6: 8 ns for each 64 bytes, for reads and writes (5.6, read:
+    /// 284 ns for 128 bytes, 404 for 1 KB, 528 for 2 KB; write: 192, 304, 432). So a read's first beat comes
+    /// after 376 - 16 x 8 = 248 ns, and a write is answered 384 - 16 x 8 = 256 ns after its last beat. Tables
+    /// 5.3 and 5.5 add MAC or PCIe to these paths. Channels, banks and rows are those of HBM2 (JESD235): 32
+    /// pseudo-channels of 16 banks with rows of 1 KB, some 14 ns each to close a row and to open one.
     pub const NIC_KV: Self = Self {
         channels: 32,
         interleave_bytes: 256,
@@ -53,22 +53,23 @@ impl HbmTiming {
         row_conflict_cycles: 4,
     };
 
-    /// The same memory behind a port that takes a beat every cycle, as the gateware's does: 1 KB takes what it takes in
-    /// [`HbmTiming::NIC_KV`], whose path through converters carries 64 Gb/s, less than the line.
+    /// The same memory behind a port that transfers a beat every cycle, as the gateware's does. 1 KB takes as
+    /// long as with [`HbmTiming::NIC_KV`], whose path through width converters carries 64 Gb/s, less than the
+    /// link.
     pub const WIDE_PORT: Self = Self { beat_cycles: 1, read_cycles: 78, write_cycles: 80, ..Self::NIC_KV };
 }
 
-/// Answer times of the engine's memory.
+/// Response times of the engine's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryTiming {
-    /// Always after the same time.
+    /// Always the same latency.
     Fixed(Latency),
-    /// As high-bandwidth memory does, with channels, banks and rows.
+    /// Those of high-bandwidth memory, with channels, banks and rows.
     Hbm(HbmTiming),
 }
 
 impl MemoryTiming {
-    /// State at power-on.
+    /// The model's state at power-on.
     pub(crate) fn start(self) -> Timing {
         match self {
             Self::Fixed(latency) => Timing::Fixed(latency),
@@ -83,11 +84,11 @@ struct Bank {
     free_at: u64,
 }
 
-/// Open rows, and the end of each resource's work.
+/// The open rows, and when each resource becomes free.
 #[derive(Clone, Debug)]
 pub(crate) struct Hbm {
     timing: HbmTiming,
-    /// Until when each channel moves beats.
+    /// When each channel has finished its transfers.
     channels: Vec<u64>,
     banks: Vec<Bank>,
     read_free_at: u64,
@@ -112,7 +113,7 @@ impl Hbm {
         self.timing.beat_cycles
     }
 
-    /// Time of the first beat of a read of this length.
+    /// When the first beat of a read of this length arrives.
     pub(crate) fn read(&mut self, tick: u64, address: u64, beats: u64) -> u64 {
         let ready = self.access(tick, address, beats, self.timing.read_cycles);
         let first = ready.max(self.read_free_at);
@@ -120,7 +121,8 @@ impl Hbm {
         first
     }
 
-    /// A beat of a write is handed over: when it lies in the memory, and is answered if it is the last.
+    /// Takes a beat of a write. Returns when it is in memory, which is also the response time of the last
+    /// beat.
     pub(crate) fn write(&mut self, tick: u64, address: u64) -> u64 {
         let passed = tick.max(self.write_free_at) + self.timing.beat_cycles;
         self.write_free_at = passed;
@@ -129,14 +131,14 @@ impl Hbm {
         self.last_response
     }
 
-    /// When a burst that reaches the memory at `tick` is done there, up to its first beat.
+    /// When a burst that reaches the memory at `tick` has its first beat ready.
     fn access(&mut self, tick: u64, address: u64, beats: u64, cycles: u64) -> u64 {
         let HbmTiming { channels, interleave_bytes, banks, row_bytes, .. } = self.timing;
         let (mut at, end, mut ready) = (address, address + beats * WORD_BYTES as u64, 0);
         while at < end {
             let part_end = end.min((at / interleave_bytes + 1) * interleave_bytes);
             let (channel, line) = (at / interleave_bytes % channels, at / interleave_bytes / channels);
-            // The row of a channel, dealt over its banks.
+            // The rows of a channel are distributed over its banks.
             let row = line * interleave_bytes / row_bytes;
             let bank = &mut self.banks[(channel * banks + row % banks) as usize];
             let begin = tick.max(self.channels[channel as usize]).max(bank.free_at);
@@ -161,7 +163,7 @@ mod tests {
 
     const T: HbmTiming = HbmTiming::NIC_KV;
 
-    /// From asking to the end of the last beat.
+    /// Cycles from the request to the end of the last beat.
     fn read_takes(hbm: &mut Hbm, tick: u64, address: u64, bytes: u64) -> u64 {
         let beats = bytes.div_ceil(64);
         hbm.read(tick, address, beats) + beats * T.beat_cycles - tick
