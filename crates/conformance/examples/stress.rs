@@ -1,5 +1,5 @@
-//! The long random runs: 10,000 messages at 0.1 % and at 1 % loss, and with every fault at once, for every pair of
-//! kinds.
+//! The long random runs: 10,000 messages at 0.1 % and at 1 % loss, and with all faults at once, for every
+//! pair of kinds.
 //!
 //! `cargo run --release -p weft-conformance --example stress -- [messages] [seed]`
 

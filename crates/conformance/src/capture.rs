@@ -1,5 +1,5 @@
-//! Frames that neither twin has made: real traffic of Linux' soft RoCE (`crates/wire/tests/data/README.md`), frame by
-//! frame.
+//! Frames that neither twin made: real traffic of Linux' soft RoCE (`crates/wire/tests/data/README.md`),
+//! frame by frame.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -17,10 +17,10 @@ use weft_wire::roce::{self, Packet};
 use crate::counters::COUNTERS;
 use crate::twin::{Kind, MEMORY_BYTES, Options, Twin, hardware};
 
-/// All frames of the capture of mixed traffic, as they came.
+/// All frames of the capture of mixed traffic, unchanged.
 ///
 /// # Panics
-/// If the capture is not one.
+/// If the capture file is invalid.
 pub fn frames() -> Vec<Vec<u8>> {
     read(include_bytes!("../../wire/tests/data/rxe.pcap"))
 }
@@ -40,7 +40,7 @@ fn read(capture: &[u8]) -> Vec<Vec<u8>> {
     frames
 }
 
-/// Gives a RoCE frame whose payload has been cut off in the capture the ICRC of what it holds now.
+/// Recomputes the ICRC of a RoCE frame whose payload was truncated in the capture.
 fn seal(frame: &mut [u8]) {
     let Ok(Frame::Udp { ipv4, udp, payload, .. }) = Frame::parse(frame) else { panic!("a RoCE frame") };
     let mut payload = payload[..payload.len() - icrc::BYTES].to_vec();
@@ -49,10 +49,11 @@ fn seal(frame: &mut [u8]) {
     frame[start..].copy_from_slice(&payload);
 }
 
-/// What one kind of NIC makes of all frames that were sent to `address`, as they are.
+/// Gives one kind of NIC all captured frames that were sent to `address`, unchanged, and returns its
+/// reactions.
 ///
 /// # Panics
-/// If a NIC never becomes quiet.
+/// If the NIC never becomes quiet.
 pub fn untouched(
     kind: Kind,
     address: Ipv4Addr,
@@ -72,28 +73,29 @@ pub fn untouched(
     (nic.take_frames(), counters, nic.host_frames.len())
 }
 
-/// The requests to one queue pair, with what they were answered.
+/// The requests to one queue pair, and the responses to them.
 #[derive(Clone, Debug)]
 pub struct Conversation {
     source: Ipv4Addr,
-    /// Requests.
+    /// The requests.
     pub requests: Vec<Vec<u8>>,
-    /// What the other machine answered.
+    /// The responses of the captured responder.
     pub responses: Vec<Vec<u8>>,
 }
 
-/// Conversations of mixed traffic by the responding machine and its queue pair.
+/// The conversations in the capture of mixed traffic, by responder and its queue pair.
 ///
 /// # Panics
-/// If the capture is not one.
+/// If the capture file is invalid.
 pub fn conversations() -> BTreeMap<(Ipv4Addr, u32), Conversation> {
     conversations_in(frames())
 }
 
-/// A conversation in which Linux sends WRITEs again that lie before atomics, and what an earlier Weft answered.
+/// A conversation in which Linux retransmits WRITEs that precede atomics, with the responses of an earlier
+/// version of Weft.
 ///
 /// # Panics
-/// If the capture is not one.
+/// If the capture file is invalid.
 pub fn repeated_writes() -> Conversation {
     let capture = include_bytes!("../../wire/tests/data/rxe-repeated-writes.pcap");
     conversations_in(read(capture)).into_values().next().expect("as captured")
@@ -113,7 +115,7 @@ fn conversations_in(frames: Vec<Vec<u8>>) -> BTreeMap<(Ipv4Addr, u32), Conversat
             requests.entry(key).or_insert_with(new).requests.push(frame.clone());
         }
     }
-    // A response names the requester's queue pair; PSNs tell whose it is.
+    // A response carries the requester's queue pair. The PSNs show which conversation it belongs to.
     for ((responder, _), conversation) in &mut requests {
         let psns: Vec<u32> =
             conversation.requests.iter().map(|frame| parse(frame, |packet| packet.bth.psn)).collect();
@@ -121,7 +123,7 @@ fn conversations_in(frames: Vec<Vec<u8>>) -> BTreeMap<(Ipv4Addr, u32), Conversat
         let last = psns.iter().map(|psn| psn.wrapping_sub(first) & roce::MASK_24).max().expect("as captured");
         for (_, frame) in responses.get(responder).into_iter().flatten() {
             let psn = parse(frame, |packet| packet.bth.psn);
-            // A READ's responses have PSNs of their own behind its request's.
+            // The responses to a READ use the PSNs that follow its request's PSN.
             if psn.wrapping_sub(first) & roce::MASK_24 <= last + 8 {
                 conversation.responses.push(frame.clone());
             }
@@ -130,26 +132,27 @@ fn conversations_in(frames: Vec<Vec<u8>>) -> BTreeMap<(Ipv4Addr, u32), Conversat
     requests
 }
 
-/// Reads a RoCE frame.
+/// Parses a RoCE frame.
 ///
 /// # Panics
-/// If it is not one.
+/// If the frame is not a valid RoCE frame.
 pub fn parse<T>(frame: &[u8], read: impl FnOnce(&Packet<'_>) -> T) -> T {
     let Ok(Frame::Udp { ipv4, udp, payload, .. }) = Frame::parse(frame) else { panic!("a RoCE frame") };
     let packet = Path::new(&ipv4, &udp).verify(payload).and_then(Packet::parse).expect("as captured");
     read(&packet)
 }
 
-/// Answers, completions, memory and counters.
+/// Responses, completions, memory and counters.
 pub type Outcome = (Vec<Vec<u8>>, Vec<String>, Vec<u8>, Vec<(&'static str, u64)>);
 
 const OWN_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 9, 8, 7);
 
-/// Replays requests to a queue pair that expects the first of them. Queue pair, key and address of memory are this
-/// NIC's, everything else, payloads and packet sequence numbers and path included, is as it was captured.
+/// Replays requests to a queue pair that expects the first of them. Queue pair number, key and memory address
+/// are replaced by this NIC's. Everything else is as captured, including payloads, PSNs and addresses of the
+/// path.
 ///
 /// # Panics
-/// If the NIC refuses its set-up.
+/// If the NIC refuses the set-up.
 pub fn replay(kind: Kind, conversation: &Conversation) -> Outcome {
     let mut nic = Twin::at(kind, hardware(1), OWN_ADDRESS, Options::default());
     nic.add_neighbour(conversation.source, hardware(0));

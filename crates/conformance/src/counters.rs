@@ -1,6 +1,6 @@
 //! The counters by which twins are compared.
 
-/// Counters that both kinds have and that mean the same in both, in the order in which they are printed.
+/// Counters that both kinds have, with the same meaning, in the order in which they are printed.
 pub const COUNTERS: [&str; 49] = [
     "sent_pkts",
     "rcvd_pkts",

@@ -1,16 +1,16 @@
-//! Which events and states of the gateware scenarios reach.
+//! Measures which events and state transitions of the gateware the scenarios reach.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
 use weft_gateware::{Arcs, package};
 
-/// What a scenario has reached.
+/// The events and state transitions that a scenario has reached.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reached {
     /// Events, by block and name.
     pub events: BTreeSet<(&'static str, &'static str)>,
-    /// Changes of state.
+    /// State transitions of queue pairs.
     pub arcs: Arcs,
 }
 
@@ -18,19 +18,19 @@ thread_local! {
     static REACHED: RefCell<Option<Reached>> = const { RefCell::new(None) };
 }
 
-/// Runs a scenario and says what its gateware NICs have reached.
+/// Runs a scenario. Returns what its gateware NICs have reached.
 pub fn observe(scenario: impl FnOnce()) -> Reached {
     REACHED.set(Some(Reached::default()));
     scenario();
     REACHED.take().unwrap_or_default()
 }
 
-/// Whether anybody observes.
+/// Whether a scenario is being observed.
 pub(crate) fn is_on() -> bool {
     REACHED.with_borrow(Option::is_some)
 }
 
-/// A NIC has come to its end.
+/// Records the counts and transitions of a NIC at the end of its use.
 pub(crate) fn note(counts: &[u64], arcs: &Arcs) {
     REACHED.with_borrow_mut(|reached| {
         let Some(reached) = reached else { return };
@@ -41,7 +41,7 @@ pub(crate) fn note(counts: &[u64], arcs: &Arcs) {
     });
 }
 
-/// All events that the gateware counts, by block and name, in the order of their counters.
+/// All events that the gateware counts, as (block, name), in the order of their counters.
 pub fn events() -> Vec<(&'static str, &'static str)> {
     package::COUNTER_BLOCKS.iter().copied().zip(package::COUNTERS.iter().copied()).collect()
 }

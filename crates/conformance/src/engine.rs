@@ -1,5 +1,5 @@
-//! The port at which an engine of the gateware changes permissions, with a soft peer: they go within a stream of
-//! WRITEs.
+//! The port at which an engine of the gateware changes access rights, with a soft NIC as the peer: access is
+//! revoked during a stream of WRITEs.
 
 use weft_gateware::{CYCLE, Changed, RtlNic};
 use weft_time::Duration;
@@ -15,23 +15,23 @@ const SERVER: usize = 1;
 const LOG: u64 = 0x8000;
 const LOG_BYTES: u64 = 0x4000;
 
-/// What an engine changes.
+/// The access rights that an engine changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// The access of the queue pair.
+    /// Those of the queue pair.
     QueuePair,
-    /// The access of the region, and a change of the queue pair that changes nothing as its fence.
+    /// Those of the region; followed by a change of the queue pair to the same rights, as a fence.
     Region,
 }
 
-/// How a revocation went.
+/// The result of a revocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Revoked {
     /// Cycles from the request to the marker.
     pub cycles: u64,
-    /// WRITEs that had arrived when the engine asked, and those that had landed at the marker.
+    /// WRITEs that had arrived at the time of the request.
     pub arrived: usize,
-    /// See there.
+    /// WRITEs that were in memory at the time of the marker.
     pub landed: usize,
 }
 
@@ -44,7 +44,8 @@ fn nic(twin: &mut Twin) -> &mut RtlNic {
     twin.rtl().expect("the server is of the gateware")
 }
 
-/// A region of the server, and `count` frames of the client, each a WRITE of `bytes` bytes behind the one before.
+/// Registers a region at the server, and makes the client send `count` frames, each a WRITE of `bytes` bytes
+/// behind the previous one.
 fn stream(stage: &mut Stage, region: Region, count: u64, bytes: u32) -> (RegionKeys, Vec<Vec<u8>>) {
     let keys = stage.twins[SERVER].driver().register_region(region).expect("room");
     stage.settle(SERVER);
@@ -59,14 +60,15 @@ fn stream(stage: &mut Stage, region: Region, count: u64, bytes: u32) -> (RegionK
     (keys, frames)
 }
 
-/// WRITEs of 64 bytes come in, `gap` apart; after `before` of them an engine takes the permission, and they go on
-/// coming.
+/// WRITEs of 64 bytes arrive, `gap` apart. After `before` of them an engine revokes access, while more WRITEs
+/// arrive.
 ///
 /// # Errors
-/// A byte landed after the marker, something else than whole WRITEs from the first on landed, or there was no marker.
+/// A byte reached memory after the marker; memory holds anything but whole WRITEs from the first on; or there
+/// was no marker.
 ///
 /// # Panics
-/// If a NIC refuses its set-up.
+/// If a NIC refuses the set-up.
 pub fn revoke(target: Target, change: Change, before: usize, gap: Duration) -> Result<Revoked, String> {
     let context = format!("{target:?} {change:?} after {before}, {gap}");
     let mut stage = stage();
@@ -79,7 +81,7 @@ pub fn revoke(target: Target, change: Change, before: usize, gap: Duration) -> R
     let mut sent = 0;
     let mut asked = false;
     let mut marked = None;
-    // Cycle by cycle, for the memory as it is at the marker.
+    // Cycle by cycle, to see the contents of memory at the marker.
     for cycle in 0.. {
         let now = start + CYCLE * cycle;
         if sent < frames.len() && now >= start + gap * sent as u64 {

@@ -1,9 +1,10 @@
-//! The key-value engine and its gates, event by event.
+//! The soft key-value engine and the one in the gateware, compared event by event.
 //!
-//! A [`Pair`] is one node twice: the soft engine and the one in gates are told the same and must say the same:
-//! messages byte by byte, in the same order to each destination, timers, status. [`Lockstep`] is a cluster of them
-//! under a random schedule: clients, loss, duplication, reordering, views, crashes, bytes that are no messages. It
-//! plays no service and no network that could exist; whatever it does, twins do the same.
+//! A [`Pair`] is one node twice: the soft engine and the one in gates get the same events and must have the
+//! same effects: messages byte by byte, in the same order to each destination, timers, status. [`Lockstep`]
+//! is a cluster of pairs under a random schedule: clients, loss, duplication, reordering, views, crashes,
+//! malformed messages. It models neither the membership service nor a realistic network, because twins must
+//! agree under any schedule.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Write as _;
@@ -24,16 +25,16 @@ use weft_waist::{
 
 use crate::said::Said;
 
-/// Events that a trace goes back, unless `WEFT_KV_TRACE` says another number.
+/// Number of events in a trace, unless the environment variable `WEFT_KV_TRACE` is set.
 const TRACE_EVENTS: usize = 40;
 
-/// So many undecided writes leave a way in every bucket that is not crowded.
+/// With at most this many undecided writes, every bucket has a free way, unless it is crowded.
 const UNDECIDED_SURE: u64 = 20;
 
 /// Bytes of a key.
 const KEY_BYTES: usize = 8;
 
-/// What an environment variable says.
+/// The numeric value of an environment variable.
 fn number(variable: &str) -> Option<usize> {
     std::env::var(variable).ok()?.parse().ok()
 }
@@ -42,7 +43,7 @@ fn node(index: usize) -> NodeId {
     NodeId::new(index).expect("a cluster has few nodes")
 }
 
-/// A message in words.
+/// A message as readable text.
 pub fn describe(kind: u8, payload: &[u8]) -> String {
     let text = match kind {
         1 => Request::parse(payload, KEY_BYTES).map(|request| {
@@ -113,7 +114,7 @@ pub fn describe(kind: u8, payload: &[u8]) -> String {
     text.unwrap_or_else(|error| format!("kind {kind}, malformed: {error}: {payload:02x?}"))
 }
 
-/// The keys of a chunk, each with its version.
+/// The keys in a chunk, each with its version, as text.
 fn describe_records(chunk: &StateChunk<'_>) -> String {
     let (mut text, mut rest) = (String::new(), chunk.records);
     while chunk.what == What::Buckets && rest.len() >= 24 {
@@ -145,7 +146,7 @@ fn describe_event(event: &Event<'_>) -> String {
     }
 }
 
-/// One node, twice.
+/// One node, twice: the soft engine and the one in gates.
 #[derive(Debug)]
 pub struct Pair {
     soft: Kv,
@@ -160,7 +161,7 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// Two engines that are told no view yet.
+    /// Creates two engines that have no view yet.
     pub fn new(config: RtlKvConfig) -> Self {
         let parameters = Parameters {
             retransmit: config.retransmit,
@@ -181,7 +182,7 @@ impl Pair {
         }
     }
 
-    /// The soft engine: both are the same.
+    /// The soft engine. The other has the same state.
     pub fn soft(&self) -> &Kv {
         &self.soft
     }
@@ -191,21 +192,21 @@ impl Pair {
         &self.gates
     }
 
-    /// A digest of the soft engine's content.
+    /// A digest of the soft engine's state.
     pub fn digest(&self) -> u64 {
         self.soft.state_digest(&self.soft_memory)
     }
 
-    /// Tells both the same. The effects are the soft engine's.
+    /// Gives both engines the same event. Returns the effects of the soft engine.
     ///
     /// # Panics
-    /// With a trace, if they do not do the same.
+    /// If the effects differ; prints a trace.
     pub fn handle(&mut self, now: Instant, event: Event<'_>) -> &Effects {
         self.handle_or_busy(now, event, false)
     }
 
-    /// As [`Pair::handle`]; if `may_be_busy`, the gates may answer `Busy` instead, and then the soft engine is as if
-    /// it had not been asked.
+    /// Like [`Pair::handle`]; but if `may_be_busy`, the gates may answer `Busy` instead. The soft engine is
+    /// then restored to its state before the event.
     ///
     /// # Panics
     /// As [`Pair::handle`].
@@ -263,12 +264,12 @@ impl Pair {
         text
     }
 
-    /// How often the gates answered `Busy` where the soft engine knew that there was room, or none.
+    /// How often the gates answered `Busy` although the soft engine knew whether there was room.
     pub fn unsure(&self) -> u64 {
         self.unsure
     }
 
-    /// Counters that both have and that are not the same, with both values.
+    /// Counters that both engines have with different values: name, soft, gates.
     pub fn different_counters(&self) -> Vec<(&'static str, u64, u64)> {
         let gates: BTreeMap<_, _> = self.gates.counters().into_iter().collect();
         let soft = self.soft.counters().into_iter();
@@ -280,7 +281,7 @@ impl Pair {
     }
 }
 
-/// Whether all that is said is that a request has to wait.
+/// Whether the only effect is a reply of `Busy`.
 fn is_busy(said: &Said) -> bool {
     let mut answers = said.callers.values().flatten();
     let is_busy =
@@ -288,51 +289,51 @@ fn is_busy(said: &Said) -> bool {
     said.peers.is_empty() && said.callers.len() == 1 && answers.all(is_busy)
 }
 
-/// How often what happens: weights against each other, and chances in a thousand.
+/// Frequencies of the events in a schedule, as relative weights, or in a thousand.
 #[derive(Clone, Copy, Debug)]
 pub struct Profile {
     /// Nodes of the cluster, at most 8.
     pub nodes: usize,
     /// Clients.
     pub clients: usize,
-    /// Events of all nodes together, before everything is put in order again.
+    /// Number of events, over all nodes, before the faults end and the final checks begin.
     pub steps: usize,
-    /// Keys; no two of them want the same way.
+    /// Number of keys; no two of them prefer the same way of a bucket.
     pub keys: usize,
-    /// Puts in a bucket that is nearly full.
+    /// Whether puts go to a bucket that is nearly full.
     pub crowded: bool,
-    /// The longest value.
+    /// The longest value in bytes.
     pub value_bytes: usize,
     /// Weight of a client's new request.
     pub requests: u64,
-    /// Weight of a request that is said again.
+    /// Weight of a client's retransmission.
     pub repeats: u64,
     /// Weight of a datagram's arrival.
     pub arrivals: u64,
     /// Weight of a timer.
     pub timers: u64,
-    /// Weight of a lease's renewal, or of its end.
+    /// Weight of a lease's renewal or expiry.
     pub leases: u64,
     /// Weight of a new view.
     pub views: u64,
-    /// Weight of a node's end.
+    /// Weight of a node's crash.
     pub crashes: u64,
-    /// Weight of a long time without anything.
+    /// Weight of a long pause without events.
     pub pauses: u64,
-    /// Of a thousand datagrams, how many are lost.
+    /// Datagrams lost, in a thousand.
     pub loss: u64,
-    /// Of a thousand datagrams, how many come twice.
+    /// Datagrams duplicated, in a thousand.
     pub duplication: u64,
-    /// Of a thousand datagrams, how many have wrong bytes.
+    /// Datagrams changed, in a thousand.
     pub mutation: u64,
-    /// Whether datagrams come in any order.
+    /// Whether datagrams arrive in random order.
     pub reordering: bool,
-    /// Whether nodes come back.
+    /// Whether crashed nodes join again.
     pub joins: bool,
 }
 
 impl Profile {
-    /// Clients and nothing else.
+    /// Client requests only, without faults.
     pub const CALM: Self = Self {
         nodes: 1,
         clients: 4,
@@ -355,11 +356,11 @@ impl Profile {
         joins: false,
     };
 
-    /// A network that does what networks do.
+    /// A lossy network.
     pub const LOSSY: Self =
         Self { nodes: 3, loss: 50, duplication: 50, reordering: true, repeats: 10, timers: 10, ..Self::CALM };
 
-    /// Views change, nodes go and come.
+    /// View changes, crashes and joins in addition.
     pub const ALL: Self = Self { views: 4, crashes: 1, pauses: 1, joins: true, ..Self::LOSSY };
 }
 
@@ -373,7 +374,7 @@ enum Packet {
 #[derive(Debug)]
 struct Node {
     pair: Pair,
-    /// The view when it began: it is told only later ones, in which it is known as a new incarnation.
+    /// The epoch in which the node started. The node gets later views only, in which it is a new incarnation.
     born: Epoch,
     timers: BTreeMap<u32, Instant>,
 }
@@ -398,12 +399,12 @@ pub struct Lockstep {
     actors: Vec<Actor>,
     keys: Vec<u64>,
     calm: bool,
-    /// How often each thing happened.
+    /// How often each kind of event occurred.
     pub counts: BTreeMap<String, u64>,
 }
 
 impl Lockstep {
-    /// A founded cluster.
+    /// Creates a founded cluster.
     pub fn new(seed: u64, profile: Profile, config: RtlKvConfig) -> Self {
         let mut cluster = Self {
             profile,
@@ -434,7 +435,7 @@ impl Lockstep {
         *self.counts.entry(what.to_owned()).or_default() += 1;
     }
 
-    /// Begins a cluster anew.
+    /// Founds the cluster again, with empty nodes.
     fn found(&mut self) {
         self.note("founded");
         self.packets.clear();
@@ -445,7 +446,7 @@ impl Lockstep {
         (0..self.profile.nodes).for_each(|index| self.configure(index, self.view));
     }
 
-    /// A node begins empty: a new one, or one that is reset.
+    /// Starts a node with empty state: as a new process, or by a reset.
     fn restart(&mut self, index: usize) {
         if self.nodes[index].is_some() && self.chance(700) {
             self.handle(index, Event::Reset);
@@ -468,8 +469,8 @@ impl Lockstep {
 
     fn handle(&mut self, index: usize, event: Event<'_>) {
         let Some(node) = self.nodes[index].as_mut() else { return };
-        // Undecided puts hold a way each: while a bucket may be full of them, the gates do not know whether there is
-        // room.
+        // Each undecided put reserves a way. While these might fill a bucket, the gates do not know whether
+        // there is room.
         let unsure = self.profile.crowded || node.pair.soft().undecided() > UNDECIDED_SURE;
         let may_be_busy = unsure && matches!(event, Event::Call { .. });
         let effects = node.pair.handle_or_busy(self.now, event, may_be_busy);
@@ -502,11 +503,11 @@ impl Lockstep {
         }
     }
 
-    /// A new request of a random client.
+    /// Sends a new request of a random client.
     fn request(&mut self) {
         let client = self.random(self.profile.clients as u64) as usize;
         let place = self.random(self.keys.len() as u64) as usize;
-        // Some keys are asked for more often.
+        // The first key is requested more often.
         let place = if self.chance(400) { 0 } else { place };
         let key = self.keys[place];
         let most = self.profile.value_bytes as u64;
@@ -550,21 +551,21 @@ impl Lockstep {
         self.packets.push_back(Packet::Request { to, client, kind: Kind::Request as u8, payload });
     }
 
-    /// An old request once more.
+    /// Retransmits an old request.
     fn repeat(&mut self) {
         let client = self.random(self.profile.clients as u64) as usize;
         let (count, place) = (self.actors[client].said.len(), self.rng.next_u64() as usize);
         if count == 0 {
             return;
         }
-        // Mostly one of the latest.
+        // Usually one of the latest.
         let back = if self.chance(800) { 1 + place % count.min(4) } else { 1 + place % count };
         let (_, payload) = self.actors[client].said[count - back].clone();
         let to = self.random(self.profile.nodes as u64) as usize;
         self.packets.push_back(Packet::Request { to, client, kind: Kind::Request as u8, payload });
     }
 
-    /// The oldest datagram arrives, or another one.
+    /// Delivers the oldest datagram, or a random one.
     fn arrive(&mut self) {
         let count = self.packets.len() as u64;
         if count == 0 {
@@ -601,7 +602,7 @@ impl Lockstep {
         }
     }
 
-    /// Wrong bytes: the frame's check does not find those that a peer has written.
+    /// Changes a datagram, as a faulty peer could: the checksum of the frame does not detect that.
     fn mutate(&mut self, packet: &mut Packet) {
         let dice = self.random(8);
         let (place, bit, length) = (self.rng.next_u64() as usize, self.random(8), self.random(80) as usize);
@@ -625,7 +626,7 @@ impl Lockstep {
             _ if payload.is_empty() => {}
             _ => {
                 let at = place % payload.len().min(if dice == 5 { 16 } else { 64 });
-                // Numbers of streams have 40 bits in gates.
+                // The gates store stream numbers in 40 bits, so higher bits stay unchanged.
                 let is_high = *kind != Kind::Request as u8 && matches!(at, 8..=10 | 16..=18 | 24..=26);
                 payload[at] ^= u8::from(!is_high) << bit;
             }
@@ -633,7 +634,7 @@ impl Lockstep {
         self.note("mutated");
     }
 
-    /// The timer that is due next fires.
+    /// Fires the timer that is due next.
     fn timer(&mut self) {
         let due = self.nodes.iter().enumerate().flat_map(|(index, node)| {
             let timers = node.iter().flat_map(|node| &node.timers);
@@ -649,7 +650,7 @@ impl Lockstep {
         self.handle(index, Event::Timer { tag });
     }
 
-    /// Whether it began after the view did.
+    /// Whether the node started after the current view began.
     fn is_anew(&self, index: usize) -> bool {
         self.nodes[index].as_ref().is_some_and(|node| node.born >= self.view.epoch)
     }
@@ -658,7 +659,7 @@ impl Lockstep {
         self.nodes[index].as_ref().is_some_and(|node| node.pair.soft().status().state == EngineState::Full)
     }
 
-    /// Tells a node the view: at once, or when it comes.
+    /// Sends a node the view; it arrives at once or later.
     fn tell(&mut self, index: usize) {
         if self.is_anew(index) {
             return;
@@ -671,7 +672,7 @@ impl Lockstep {
         self.packets.push_back(Packet::Configure { to: index, configuration });
     }
 
-    /// Another view, if there is a reason for one, or sometimes without.
+    /// Changes the view, if there is a reason, or sometimes without one.
     fn change_view(&mut self) {
         let View { epoch, full, joining } = self.view;
         let status = |cluster: &Self, index: usize| {
@@ -686,11 +687,11 @@ impl Lockstep {
                 None | Some(EngineState::Lost) if member => {
                     (new_full, new_joining) = (new_full.without(this), new_joining.without(this));
                 }
-                // It has forgotten everything.
+                // It is a member that has lost its state.
                 Some(EngineState::Starting) if member && self.is_anew(index) => {
                     (new_full, new_joining) = (new_full.without(this), new_joining.without(this));
                 }
-                // Whoever lost its place begins anew before it comes back.
+                // A removed node restarts with empty state before it joins again.
                 Some(EngineState::Lost | EngineState::Full) if !member && self.chance(500) => {
                     self.restart(index);
                 }
@@ -711,7 +712,7 @@ impl Lockstep {
         }
         let holds = new_full.iter().any(|node| self.is_alive(node.index()));
         if !holds && !full.iter().any(|node| self.is_alive(node.index())) {
-            // Nobody has the data any more.
+            // No node has the data any more.
             self.found();
             return;
         }
@@ -738,7 +739,7 @@ impl Lockstep {
         let profile = self.profile;
         let pause = Duration::from_ns(4 * self.random(500));
         self.now += pause;
-        // So many datagrams do not wait anywhere.
+        // More datagrams than this would be unrealistic.
         if self.packets.len() > 400 {
             self.arrive();
             return;
@@ -784,10 +785,10 @@ impl Lockstep {
         }
     }
 
-    /// Runs the schedule, then puts everything in order, and reads every key at every node.
+    /// Runs the schedule, then ends all faults, and reads every key at every node.
     ///
     /// # Panics
-    /// If twins differ, or if the cluster does not work again though no byte was wrong.
+    /// If twins differ, or if the cluster does not recover although no datagram was changed.
     pub fn run(&mut self) {
         for _ in 0..self.profile.steps {
             self.step();
@@ -839,7 +840,7 @@ impl Lockstep {
             })
     }
 
-    /// What is in the tables is the same, also where no event has looked.
+    /// Compares the contents of all tables, including keys that no event has touched.
     fn read_everything(&mut self) {
         let client = 0;
         for index in 0..self.profile.nodes {
@@ -871,12 +872,12 @@ impl Lockstep {
         }
     }
 
-    /// How often gates answered `Busy` where the soft engine knew more.
+    /// How often the gates answered `Busy` although the soft engine knew whether there was room.
     pub fn unsure(&self) -> u64 {
         self.nodes.iter().flatten().map(|node| node.pair.unsure()).sum()
     }
 
-    /// The counters of gates that differ from the soft engine's, by node.
+    /// Counters of the gates that differ from the soft engine's, by node.
     pub fn different_counters(&self) -> Vec<(usize, &'static str, u64, u64)> {
         let nodes = self.nodes.iter().enumerate();
         nodes
@@ -888,9 +889,9 @@ impl Lockstep {
     }
 }
 
-/// Keys of which no two want the same way of the same bucket: then twins put them in the same ways, whenever they do.
-/// Some share a bucket, some of these even the tag. If `crowded`, most are of one bucket and want the ways that
-/// others want.
+/// Keys of which no two prefer the same way of the same bucket, so twins store them in the same ways at
+/// whatever time. Some share a bucket, and some of these even the tag. If `crowded`, most are in one bucket
+/// and prefer ways that other keys prefer.
 fn keys(count: usize, crowded: bool, buckets: u32) -> Vec<u64> {
     let place = |key: u64| {
         let hash = hash(&key.to_be_bytes());
@@ -909,7 +910,8 @@ fn keys(count: usize, crowded: bool, buckets: u32) -> Vec<u64> {
             break;
         }
         let (bucket, way, tag) = place(key);
-        // The first is any, then some mates of its bucket, two of them with a tag of another, then any.
+        // The first key is random; then come keys of the same bucket, two of them with the same tag; the
+        // others are random.
         let first = keys.first().map(|&first| place(first));
         let wanted = match (keys.len(), first) {
             (1..=4, Some(first)) => bucket == first.0,

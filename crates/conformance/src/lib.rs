@@ -1,21 +1,22 @@
-//! The conformance suite: the same scenarios on the soft NIC and on the gateware, compared.
+//! The conformance suite: runs the same scenarios on the soft NIC and on the gateware, and compares the
+//! results.
 //!
-//! The soft transport is the specification of the gateware. Every scenario runs between two soft NICs, between two of
-//! the gateware, and between one of each, and what comes out must be the same: packets byte by byte and in order,
-//! completions, memory, counters. Where the gateware differs for a reason, [`rules`] lists the difference and the
-//! reason; `docs/conformance.md` has both, and the rules with the scenarios that hold them.
+//! The soft transport is the specification of the gateware. Every scenario runs between two soft NICs,
+//! between two gateware NICs, and between one of each. The results must be equal: packets byte by byte and in
+//! order, completions, memory, counters. [`rules`] lists each intended difference of the gateware with its
+//! reason. `docs/conformance.md` lists the rules with the scenarios that test them, and the differences.
 //!
-//! - [`script`]: conversations as text, with faults on chosen packets.
-//! - [`malformed`]: bad packets, each answered or dropped as its rule says.
+//! - [`script`]: conversations as text, with faults on selected packets.
+//! - [`malformed`]: malformed packets, each answered or dropped as its rule says.
 //! - [`random`]: random requests over a wire that loses, duplicates, reorders and corrupts.
 //! - [`capture`]: real traffic of Linux' soft RoCE.
-//! - [`literal`]: peers that take answers literally, and give them, as Linux' soft RoCE does.
-//! - [`permission`]: permissions that are taken while packets stream in; [`engine`]: the same at the gateware's port
-//!   for engines; [`overload`]: memories that are too slow.
-//! - [`rpc`]: calls of the key-value engine by WRITEs, with ordinary networking beside them.
-//! - [`kv`] and [`rounds`]: an engine and its gates, event by event.
-//! - [`coverage`]: which events and states of the gateware all of this reaches.
-//! - [`stage`] and [`twin`]: what all of them stand on.
+//! - [`literal`]: peers that interpret and give acknowledgements literally, as Linux' soft RoCE does.
+//! - [`permission`]: access rights that the driver revokes while packets arrive; [`engine`]: the same at the
+//!   gateware's port for engines; [`overload`]: memories that are too slow.
+//! - [`rpc`]: calls of the key-value engine by WRITEs, with ordinary networking at the same time.
+//! - [`kv`] and [`rounds`]: an engine and its gateware twin, event by event.
+//! - [`coverage`]: which events and states of the gateware the whole suite reaches.
+//! - [`stage`] and [`twin`]: the common basis of these modules.
 
 pub mod capture;
 pub mod counters;

@@ -1,5 +1,5 @@
-//! Bad packets: each is dropped or answered as its rule says, counted, touches no memory, and the next good packet
-//! works.
+//! Malformed packets. Each is dropped or answered as its rule says, is counted, and changes no memory; and
+//! the next good packet is processed normally.
 
 use weft_verbs::{
     AccessFlags, Modify, Operation, ProtectionDomain, QueuePairNumber, QueuePairState, ReceiveRequest,
@@ -16,38 +16,38 @@ use crate::script::describe_frame;
 use crate::stage::{Connection, Stage};
 use crate::twin::{Kind, MEMORY_BYTES, Options, REGISTER_BYTES, address, hardware};
 
-/// The side that plays the bad peer.
+/// The side that plays the faulty peer.
 const PEER: usize = 0;
 
 /// The side under test.
 const VICTIM: usize = 1;
 
-/// Where the headers lie in a frame.
+/// Offsets of the headers in a frame.
 const IPV4_AT: usize = 14;
 const UDP_AT: usize = 34;
 const BTH_AT: usize = 42;
 
-/// The only memory of the victim that the peer may write, read and change.
+/// The only memory range of the victim that the peer may access.
 const BOX: u64 = 0x8000;
 const BOX_BYTES: u64 = 0x100;
 
-/// The bits of a queue pair's number that are its index; those above them are its generation.
+/// The mask of a queue pair number's bits that are its index; the bits above are its generation.
 const INDEX: u32 = 0x1ff;
 
-/// The PSN that the victim expects, and the one of its own first request.
+/// The PSN that the victim expects, and the PSN of the victim's own first request.
 const EXPECTED: u32 = 100;
 const OWN: u32 = 500;
 
-/// One kind of bad packet.
+/// One kind of malformed packet.
 #[derive(Clone, Copy)]
 pub struct Case {
-    /// What is wrong.
+    /// What is malformed, as a description.
     pub name: &'static str,
-    /// The answers, packet by packet as the language of scripts prints them, without PSN and MSN.
+    /// The expected answers, packet by packet in the notation of scripts, without PSN and MSN.
     pub answer: &'static str,
-    /// The counter that says why.
+    /// The counter that must be incremented.
     pub counter: &'static str,
-    /// Whether the queue pair rightly goes to ERROR.
+    /// Whether the queue pair must enter ERROR.
     pub fatal: bool,
     make: fn(&mut Scene) -> Vec<u8>,
 }
@@ -59,20 +59,20 @@ struct Scene {
     keys: RegionKeys,
 }
 
-/// What a bad packet has brought about.
+/// The effects of a malformed packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// Frames that the victim sent.
     pub answers: Vec<Vec<u8>>,
     /// Counters of the victim that moved, and by how much.
     pub counters: Vec<(&'static str, u64)>,
-    /// Completions of the victim, and frames for its host.
+    /// Completions of the victim, and frames passed to its host.
     pub told: Vec<String>,
-    /// The state of its queue pair.
+    /// State of the victim's queue pair.
     pub state: QueuePairState,
 }
 
-/// The fields of a packet, right or wrong.
+/// The fields of a packet, valid or not.
 #[derive(Clone, Debug)]
 struct Raw {
     opcode: u8,
@@ -86,7 +86,7 @@ struct Raw {
 }
 
 impl Raw {
-    /// A packet that has everything but what is behind its base transport header.
+    /// A packet of which only the base transport header is complete.
     fn new(scene: &Scene, opcode: Opcode, psn: u32) -> Self {
         Self {
             opcode: opcode as u8,
@@ -105,7 +105,7 @@ impl Raw {
         self
     }
 
-    /// A payload, with as many pad bytes as it needs.
+    /// Adds a payload with the required pad bytes.
     fn payload(mut self, bytes: usize) -> Self {
         self.payload = vec![0x5a; bytes];
         self.flags |= roce::pad_bytes(bytes) << 4;
@@ -147,7 +147,7 @@ fn aeth(syndrome: u8) -> Vec<u8> {
     vec![syndrome, 0, 0, 1]
 }
 
-/// Makes the checksums of a frame right again: IPv4's, and the ICRC.
+/// Recomputes the checksums of a frame: IPv4's and the ICRC.
 fn sealed(mut frame: Vec<u8>) -> Vec<u8> {
     let total = usize::from(u16::from_be_bytes([frame[IPV4_AT + 2], frame[IPV4_AT + 3]]));
     frame[IPV4_AT + 10..IPV4_AT + 12].fill(0);
@@ -168,7 +168,7 @@ fn sealed(mut frame: Vec<u8>) -> Vec<u8> {
     frame
 }
 
-/// Changes the bytes of a frame and makes its checksums right again.
+/// Changes bytes of a frame and recomputes its checksums.
 fn edited(mut frame: Vec<u8>, edit: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     edit(&mut frame);
     sealed(frame)
@@ -179,7 +179,7 @@ impl Scene {
         let connection = Connection { psn: [EXPECTED, OWN], ..Connection::default() };
         let options = Options { power_on_seed: 3, ..Options::default() };
         let mut stage = Stage::new([Kind::Soft, kind], &connection, options);
-        // Nothing but the box is open to the peer.
+        // The peer may access nothing but the box.
         let all = stage.keys[VICTIM];
         let victim = &mut stage.twins[VICTIM];
         victim.driver().modify_region(all, AccessFlags::LOCAL_WRITE).expect("registered");
@@ -189,7 +189,7 @@ impl Scene {
         Self { stage, keys }
     }
 
-    /// A WRITE of 8 bytes to the box, as it should be.
+    /// A valid WRITE of 8 bytes to the box.
     fn good(&self) -> Vec<u8> {
         self.write(EXPECTED, BOX, self.keys.rkey, 8).frame()
     }
@@ -212,13 +212,13 @@ impl Scene {
         Raw::new(self, Opcode::Acknowledge, psn).extended(&[&aeth(syndrome)])
     }
 
-    /// The victim gets a packet that is not the bad one.
+    /// Delivers a preceding packet to the victim, which is not the malformed one.
     fn before(&mut self, raw: &Raw) {
         self.stage.deliver(VICTIM, &raw.frame());
         self.stage.outbox[VICTIM].clear();
     }
 
-    /// Another region of the victim.
+    /// Registers another region of the victim.
     fn region(&mut self, region: Region) -> RegionKeys {
         let keys = self.stage.twins[VICTIM].driver().register_region(region).expect("room");
         self.stage.settle(VICTIM);
@@ -234,7 +234,7 @@ impl Scene {
         self.stage.post_receive(VICTIM, ReceiveRequest { id: 77, local }).expect("room");
     }
 
-    /// The victim asks the peer for something; its packets are lost.
+    /// The victim sends a request to the peer; its packets are lost.
     fn request(&mut self, operation: Operation, bytes: u32) {
         let local = self.stage.local(VICTIM, 0x5000, bytes);
         self.stage.post(VICTIM, WorkRequest::new(78, operation, local));
@@ -251,10 +251,10 @@ impl Scene {
     }
 }
 
-/// Lets a NIC suffer one kind of bad packet.
+/// Delivers one kind of malformed packet to a NIC.
 ///
 /// # Errors
-/// Memory changed, or the next good packet did not work.
+/// Memory changed, or the next good packet was not processed.
 pub fn suffer(case: &Case, kind: Kind) -> Result<Outcome, String> {
     let mut scene = Scene::new(kind);
     let bad = (case.make)(&mut scene);
@@ -292,7 +292,7 @@ pub fn suffer(case: &Case, kind: Kind) -> Result<Outcome, String> {
     Ok(Outcome { answers, counters, told, state })
 }
 
-/// A good WRITE over the same queue pair, or over a new one if that is in ERROR.
+/// Sends a good WRITE over the same queue pair, or over a new one if that one is in ERROR.
 fn next_good_packet(scene: &mut Scene, fresh: bool) -> Result<(), String> {
     let stage = &mut scene.stage;
     if fresh {
@@ -334,7 +334,7 @@ fn next_good_packet(scene: &mut Scene, fresh: bool) -> Result<(), String> {
 }
 
 impl Outcome {
-    /// The answers as [`Case::answer`] has them.
+    /// The answers in the format of [`Case::answer`].
     pub fn answer(&self) -> String {
         let texts: Vec<String> = self
             .answers
@@ -349,7 +349,7 @@ impl Outcome {
         texts.join("; ")
     }
 
-    /// By how much a counter moved.
+    /// The increment of a counter.
     pub fn counter(&self, name: &str) -> u64 {
         self.counters.iter().find(|(known, _)| *known == name).map_or(0, |(_, by)| *by)
     }
@@ -363,7 +363,7 @@ const WAIT: &str = "ACKNOWLEDGE RNR timer=12";
 
 macro_rules! cases {
     ($($name:literal, $answer:expr, $counter:ident $(, $fatal:ident)?: $make:expr;)*) => {
-        /// All kinds of bad packet.
+        /// All kinds of malformed packets.
         pub const CASES: &[Case] = &[
             $(Case {
                 name: $name,
@@ -582,7 +582,7 @@ cases! {
     "a NAK that only reliable datagrams have", "", drop_reserved_syndrome: |scene| { scene.request(read(), 8); scene.answer(OWN, 0x64).frame() };
 }
 
-/// The number of a queue pair that was connected and is gone.
+/// The number of a queue pair that was connected and then destroyed.
 fn destroyed(scene: &mut Scene) -> QueuePairNumber {
     let connection = Connection { psn: [EXPECTED, OWN], ..Connection::default() };
     let victim = &mut scene.stage.twins[VICTIM];
@@ -594,12 +594,12 @@ fn destroyed(scene: &mut Scene) -> QueuePairNumber {
     number
 }
 
-/// A READ of the peer.
+/// A READ of the peer's memory.
 fn read() -> Operation {
     Operation::Read { remote: weft_verbs::RemoteAddress { address: 0x2000, rkey: 1 } }
 }
 
-/// A WRITE of two packets has begun, in the first bytes of the box; `then` follows.
+/// The first packet of a two-packet WRITE to the box is delivered; returns the frame of `then`.
 fn begun_write(scene: &mut Scene, then: &Raw) -> Vec<u8> {
     let keys = scene.region(Region::host(BOX, 0x1000, AccessFlags::ALL));
     let first =

@@ -1,4 +1,5 @@
-//! More than the gateware's memories can take: what finds no credit or no buffer is dropped, counted and sent again.
+//! Overload of the gateware's memories: a packet that finds no credit or buffer is dropped and counted, and
+//! then retransmitted.
 
 use weft_gateware::{Latency, Pressure};
 use weft_time::Duration;
@@ -11,24 +12,24 @@ const CLIENT: usize = 0;
 const SERVER: usize = 1;
 const LOG: u64 = 0x8000;
 
-/// Fewer than the window has packets, and more than the receive buffer holds.
+/// Number of WRITEs: fewer packets than the window, but more than the receive buffer holds.
 const WRITES: u64 = 60;
 
-/// A memory that is too slow for what comes in.
+/// A memory that is too slow for the incoming data.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
-    /// Which memory.
+    /// The memory.
     pub target: Target,
     /// Bytes of each WRITE.
     pub bytes: u32,
-    /// The counter of what finds no room.
+    /// The counter of packets that find no room.
     pub counter: &'static str,
     options: Options,
 }
 
-/// All of them.
+/// All cases.
 pub const CASES: [Case; 3] = [
-    // So late that all credit is on its way.
+    // So slow that all credit is in use.
     Case {
         target: Target::Host,
         bytes: 4_096,
@@ -40,7 +41,7 @@ pub const CASES: [Case; 3] = [
             reorder_packets: 0,
         },
     },
-    // So slow that payloads pile up in the receive buffer: this memory needs no credit.
+    // So slow that payloads fill the receive buffer; this memory needs no credit.
     Case {
         target: Target::Hbm,
         bytes: 4_096,
@@ -52,7 +53,7 @@ pub const CASES: [Case; 3] = [
             reorder_packets: 0,
         },
     },
-    // As slow, with packets of which the receive buffer holds many: their verdicts wait.
+    // Equally slow, with small packets, of which the receive buffer holds many: their verdicts wait.
     Case {
         target: Target::Hbm,
         bytes: 64,
@@ -66,14 +67,14 @@ pub const CASES: [Case; 3] = [
     },
 ];
 
-/// WRITEs of 60 packets, all to the same place, arrive at the rate of the line while the gateware's memory takes its
-/// time, and are there in the end.
+/// 60 WRITEs to the same address arrive at the rate of the line, while the gateware's memory is slow. In the
+/// end all data must be in memory.
 ///
 /// # Errors
-/// Nothing was dropped for this reason, or the bytes are not there in the end.
+/// No packet was dropped for the expected reason, or the data is wrong in the end.
 ///
 /// # Panics
-/// If a NIC refuses its set-up.
+/// If a NIC refuses the set-up.
 pub fn check(case: &Case) -> Result<(), String> {
     let Case { target, bytes, counter, options } = *case;
     let connection = Connection { path_mtu: PathMtu::Bytes4096, timeout: 14, ..Connection::default() };

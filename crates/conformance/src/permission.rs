@@ -1,7 +1,9 @@
-//! A permission that is taken while packets stream in: once the driver's call has returned, nothing lands any more.
+//! The driver revokes access rights while packets arrive: after the driver's call has returned, no packet may
+//! change memory.
 //!
-//! The gateware judges a packet before it places its payload; its driver's call returns when what was judged before
-//! the change lies in memory. Packets that have arrived and have not been judged yet count as later ones.
+//! The gateware judges a packet before it places the packet's payload. The driver's call returns when all
+//! data that was allowed before the change is in memory. Packets that have arrived and have not been judged
+//! count as later ones.
 
 use weft_time::Duration;
 use weft_verbs::{
@@ -16,20 +18,21 @@ const SERVER: usize = 1;
 const LOG: u64 = 0x8000;
 const LOG_BYTES: u64 = 0x4000;
 
-/// How a permission goes.
+/// How access is revoked.
 #[derive(Clone, Copy, Debug)]
 pub enum Revocation {
-    /// The region's access.
+    /// By changing the region's access rights.
     Region,
-    /// The region.
+    /// By deregistering the region.
     Deregistration,
-    /// The queue pair's access.
+    /// By changing the queue pair's access rights.
     QueuePair,
-    /// The queue pair.
+    /// By putting the queue pair into ERROR.
     Error,
 }
 
-/// Delivers `before` frames, `gap` apart, takes the permission without waiting for them, and delivers the rest.
+/// Delivers `before` frames, `gap` apart, revokes access without waiting for them, and delivers the remaining
+/// ones.
 fn revoke(kind: Kind, target: Target, how: Revocation, before: usize, gap: Duration) -> Result<(), String> {
     let context = format!("{} {target:?} {how:?} after {before} frames, {gap}", kind.name());
     let connection = Connection { path_mtu: PathMtu::Bytes256, ..Connection::default() };
@@ -83,7 +86,7 @@ fn revoke(kind: Kind, target: Target, how: Revocation, before: usize, gap: Durat
     }
     let state = server.driver().query_queue_pair(number).expect("legal").state;
     assert_eq!(state, QueuePairState::Error, "{context}");
-    // What has landed is a run of whole packets from the start.
+    // The data in memory must be whole packets from the first on.
     let source = stage.twins[CLIENT].image(Target::Host, 0x1000 + 40 * 256).split_off(0x1000);
     let landed = &image[LOG as usize..];
     let packets = source.chunks(256).zip(landed.chunks(256)).take_while(|(one, other)| one == other).count();
@@ -91,13 +94,13 @@ fn revoke(kind: Kind, target: Target, how: Revocation, before: usize, gap: Durat
     Ok(())
 }
 
-/// Takes a permission in every way, at many times.
+/// Revokes access in every way, at many times.
 ///
 /// # Errors
-/// Something landed afterwards.
+/// A packet changed memory afterwards.
 ///
 /// # Panics
-/// If a NIC refuses its set-up, or does not end the connection.
+/// If a NIC refuses the set-up, or does not end the connection.
 pub fn check(kind: Kind) -> Result<(), String> {
     let mut failures = Vec::new();
     for how in [Revocation::Region, Revocation::Deregistration, Revocation::QueuePair, Revocation::Error] {

@@ -1,7 +1,7 @@
 //! Random requests of all kinds over a wire that loses, duplicates, delays and corrupts.
 //!
-//! Each queue pair has memory of its own on both sides, so a model that carries out requests in the order in which they
-//! were posted knows all memory, every completion and every call of an engine in advance, whatever the wire does.
+//! Each queue pair has its own memory on both sides. So a model that executes requests in posting order
+//! predicts all memory, completions and engine calls, whatever the wire does.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -20,37 +20,38 @@ use crate::twin::{Kind, MEMORY_BYTES, Options, Twin};
 /// The longest message, in bytes, and the size of each area of a queue pair's memory.
 const AREA_BYTES: u64 = 0x1400;
 
-/// Areas of a queue pair in host memory: what it sends from and lets be read, where answers go, where messages go,
-/// what the peer writes, reads and changes.
+/// Areas of a queue pair in host memory: the source of its requests, which the peer may read; the destination
+/// of responses; the destination of messages; and the window that the peer may write, read and change.
 const HOST_AREAS: u64 = 4;
 
-/// The most queue pairs: so many share 128 KiB of host memory.
+/// Maximum number of queue pairs whose areas fit in 128 KiB of host memory.
 const QUEUE_PAIRS_MAX: usize = 6;
 
-/// Registers of each queue pair, in bytes.
+/// Bytes of the register file for each queue pair.
 const REGISTER_BYTES: u64 = 64;
 
-/// Bytes of each place for a call, and places of a queue pair.
+/// Bytes of each call's range, and the number of ranges for each queue pair.
 const CALL_BYTES: u64 = 64;
 const CALL_PLACES: u64 = 16;
 
-/// Where windows lie in on-chip memory, which some write through to the same place of HBM, and where calls do.
+/// Offsets in on-chip memory: of the windows, some of which write through to the same address of HBM, and of
+/// the ranges for calls.
 const ON_CHIP_AT: u64 = 0x8000;
 const CALLS_AT: u64 = 0x1_8000;
 
-/// Requests of one queue pair that may be outstanding.
+/// Maximum number of outstanding requests of one queue pair.
 const OUTSTANDING_MAX: usize = 12;
 
-/// From one end of the wire to the other.
+/// Latency of the wire.
 const LATENCY: Duration = Duration::from_us(1);
 
-/// How far the two sides run before they see each other's frames: less than the latency.
+/// How long each side runs before it gets the other's frames; must be less than the latency.
 const QUANTUM: Duration = Duration::from_ns(200);
 
-/// A byte at 100 Gb/s.
+/// Duration of a byte at 100 Gb/s.
 const PS_PER_BYTE: u64 = 80;
 
-/// What must never be counted, whatever the wire does.
+/// Counters that must stay zero under all faults of the wire.
 const FORBIDDEN: [&str; 22] = [
     "retry_exceeded_err",
     "retry_rnr_exceeded_err",
@@ -76,48 +77,48 @@ const FORBIDDEN: [&str; 22] = [
     "memory_fault",
 ];
 
-/// What the wire does, in frames of a million.
+/// Fault rates of the wire, in frames of a million.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Faults {
-    /// Lost.
+    /// Frames lost.
     pub loss: u32,
-    /// Delivered twice, the second time later.
+    /// Frames duplicated; the second copy arrives later.
     pub duplication: u32,
-    /// Delayed behind later frames.
+    /// Frames delayed behind later ones.
     pub reordering: u32,
-    /// One to three bits flipped.
+    /// Frames with one to three flipped bits.
     pub corruption: u32,
 }
 
-/// A random run.
+/// Parameters of a random run.
 #[derive(Clone, Copy, Debug)]
 pub struct Run {
-    /// Decides everything.
+    /// Seed of all random decisions.
     pub seed: u64,
-    /// Requests, over all queue pairs and both directions.
+    /// Number of requests, over all queue pairs and both directions.
     pub messages: usize,
     /// Queue pairs of each side.
     pub queue_pairs: usize,
-    /// What the wire does.
+    /// Faults of the wire.
     pub faults: Faults,
-    /// How the NICs are built.
+    /// Options of the NICs.
     pub options: Options,
 }
 
-/// What a run has seen.
+/// Statistics of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Frames sent by both sides.
     pub frames: u64,
-    /// Frames that the wire lost, duplicated, delayed, corrupted.
+    /// Numbers of frames that the wire lost, duplicated, delayed and corrupted.
     pub faults: [u64; 4],
     /// Requests that have completed.
     pub messages: usize,
-    /// Messages that a receive request has taken.
+    /// Messages that consumed a receive request.
     pub received: usize,
     /// Calls of engines.
     pub calls: usize,
-    /// When it ended, in the world's time.
+    /// Time of the end, in the world's time.
     pub end: Duration,
     /// Counters of each side that are not zero.
     pub counters: [Vec<(&'static str, u64)>; 2],
@@ -141,7 +142,7 @@ impl Chance {
     }
 }
 
-/// A request that is under way.
+/// An outstanding request.
 #[derive(Clone, Copy, Debug)]
 struct Pending {
     id: u64,
@@ -150,7 +151,7 @@ struct Pending {
     bytes: u32,
 }
 
-/// A message for a receive request.
+/// A message that consumes a receive request.
 #[derive(Debug)]
 struct Message {
     /// `None` for a WRITE with immediate, whose payload goes elsewhere.
@@ -168,20 +169,21 @@ struct Flow {
     left: usize,
     pending: VecDeque<Pending>,
     unsignaled: usize,
-    /// A READ since the last fence has read what a WRITE may change: were it read again, it would see the WRITE.
+    /// A READ since the last fence has read data that a WRITE may change. If the READ were retransmitted
+    /// after the WRITE, it would return the new data.
     reads_window: bool,
     calls: u64,
-    /// Messages without a receive request, and receive requests without a message.
+    /// Messages that wait for a receive request, and receive requests that wait for a message.
     messages: VecDeque<Message>,
     receives: VecDeque<(u64, u64)>,
     receives_posted: u64,
     sends: u64,
-    /// What the peer's receive completions will be.
+    /// The expected receive completions of the peer.
     expected_receives: VecDeque<(u64, CompletionOpcode, u32, Option<u32>)>,
     expected_calls: VecDeque<(u8, Vec<u8>)>,
 }
 
-/// What is open to the peer, of one queue pair of one side.
+/// The regions of one queue pair that the peer may access.
 #[derive(Clone, Copy, Debug)]
 struct Opened {
     source: RegionKeys,
@@ -189,7 +191,8 @@ struct Opened {
     calls: RegionKeys,
 }
 
-/// A frame on the wire: when it arrives, a number that tells equals apart, where, and its bytes.
+/// A frame on the wire: arrival time, a serial number to order equal times, the receiving side, and the
+/// bytes.
 type Arrival = Reverse<(Instant, u64, usize, Vec<u8>)>;
 
 struct World {
@@ -204,19 +207,19 @@ struct World {
     opened: [Vec<Opened>; 2],
     own: [RegionKeys; 2],
     queue_pairs: [Vec<QueuePairNumber>; 2],
-    /// What all memory must be in the end, by side and target.
+    /// The expected contents of all memory at the end, by side and target.
     model: [[Vec<u8>; 4]; 2],
     next_id: u64,
     next_host_turn: Instant,
     report: Report,
 }
 
-/// Where a queue pair's area of host memory begins.
+/// Start of a queue pair's area in host memory.
 const fn host_area(queue_pair: usize, area: u64) -> u64 {
     (queue_pair as u64 * HOST_AREAS + area) * AREA_BYTES
 }
 
-/// Where a queue pair's window in a target begins, and its bytes.
+/// Start and size in bytes of a queue pair's window in a target.
 const fn window(queue_pair: usize, target: Target) -> (u64, u64) {
     let place = queue_pair as u64;
     match target {
@@ -227,7 +230,7 @@ const fn window(queue_pair: usize, target: Target) -> (u64, u64) {
     }
 }
 
-/// Bytes of a target that are looked at.
+/// Bytes of a target that are compared.
 const fn image_bytes(target: Target) -> usize {
     match target {
         Target::Register => 512,
@@ -235,13 +238,13 @@ const fn image_bytes(target: Target) -> usize {
     }
 }
 
-/// Runs random requests between two NICs and compares what comes out with the model.
+/// Runs random requests between two NICs and compares the results with the model.
 ///
 /// # Errors
-/// What was wrong: a completion, memory, a call, a counter, or that the run did not end.
+/// The first difference: a completion, memory, a call, a counter, or that the run did not end.
 ///
 /// # Panics
-/// If the NICs cannot be set up.
+/// If the NICs refuse the set-up.
 pub fn check(kinds: [Kind; 2], run: &Run) -> Result<Report, String> {
     assert!(run.queue_pairs <= QUEUE_PAIRS_MAX, "at most {QUEUE_PAIRS_MAX} queue pairs");
     let mut world = World::new(kinds, run);
@@ -281,7 +284,7 @@ impl World {
             let path_mtu = chance.pick(&PathMtu::ALL);
             let connection = Connection {
                 path_mtu,
-                // Half of the connections wrap around.
+                // Half of the connections start with PSNs close to the maximum, so that they wrap.
                 psn: [0, 1].map(|_| {
                     if chance.happens(500_000) {
                         0xff_ffff - chance.below(300) as u32
@@ -364,13 +367,13 @@ impl World {
         Ok(())
     }
 
-    /// Whether a NIC does something that is not a timer.
+    /// Whether a NIC has work other than waiting for a timer.
     fn is_busy(&mut self) -> bool {
         let soon = self.now + QUANTUM;
         self.twins.iter_mut().any(|twin| twin.next_deadline().is_some_and(|at| at <= soon))
     }
 
-    /// Lets time pass up to the next thing that happens.
+    /// Advances time to the next event.
     fn step(&mut self) -> Result<(), String> {
         let soon = self.now + QUANTUM;
         let mut next = Instant::FAR_FUTURE;
@@ -412,7 +415,7 @@ impl World {
         Ok(())
     }
 
-    /// A call of the soft NIC; of the gateware [`World::compare`] counts them.
+    /// Checks a call of the soft NIC. For the gateware, [`World::compare`] counts calls.
     fn take_call(&mut self, side: usize, call: &crate::twin::Call) -> Result<(), String> {
         let index = self.queue_pairs[side].iter().position(|number| *number == call.queue_pair);
         let index = index.ok_or("a call over a queue pair that nobody has")?;
@@ -427,7 +430,7 @@ impl World {
         Ok(())
     }
 
-    /// Puts a frame on the wire.
+    /// Puts a frame on the wire, with random faults.
     fn send(&mut self, side: usize, mut frame: Vec<u8>) {
         self.report.frames += 1;
         let bytes = frame.len() as u64 + 24;
@@ -463,7 +466,7 @@ impl World {
         self.wire.push(Reverse((at, self.serial, side, frame)));
     }
 
-    /// The hosts post what they like.
+    /// The hosts post requests.
     fn host_turn(&mut self) {
         for flow in 0..self.flows.len() {
             while self.flows[flow].left > 0
@@ -472,7 +475,7 @@ impl World {
             {
                 self.post(flow);
             }
-            // Receive requests come late now and then, never in vain.
+            // Receive requests are sometimes posted late, but never without a message to come.
             let state = &self.flows[flow];
             if state.receives_posted < state.sends && self.chance.happens(700_000) {
                 self.post_receive(flow);
@@ -493,7 +496,7 @@ impl World {
         self.match_receives(flow);
     }
 
-    /// What a message does to its receive request.
+    /// Matches messages with receive requests.
     fn match_receives(&mut self, flow: usize) {
         let state = &mut self.flows[flow];
         while !state.messages.is_empty() && !state.receives.is_empty() {
@@ -517,7 +520,7 @@ impl World {
         self.next_id
     }
 
-    /// A length: often short, often near a multiple of an MTU.
+    /// A random length: often short, often close to a multiple of an MTU.
     fn length(&mut self, limit: u64) -> u64 {
         let length = match self.chance.below(8) {
             0 => self.chance.below(4),
@@ -529,7 +532,7 @@ impl World {
         length.min(limit)
     }
 
-    /// Posts a random request, and does in the model what it will do.
+    /// Posts a random request, and executes it in the model.
     fn post(&mut self, flow: usize) {
         let id = self.id();
         let (side, index) = (self.flows[flow].side, self.flows[flow].index);
@@ -605,7 +608,7 @@ impl World {
                     let new = (original == compare).then_some(swap);
                     (Operation::CompareSwap { remote, compare, swap }, new)
                 };
-                // A word that does not compare is not stored again, nor written through.
+                // If the comparison fails, the word is neither stored nor written through.
                 if let Some(new) = new {
                     self.store(1 - side, index, target, at, &new.to_le_bytes());
                 }
@@ -651,12 +654,12 @@ impl World {
         self.match_receives(flow);
     }
 
-    /// Host memory of the model.
+    /// Reads the model's host memory.
     fn host(&self, side: usize, at: u64, length: u64) -> Vec<u8> {
         self.model[side][Target::Host as usize][at as usize..(at + length) as usize].to_vec()
     }
 
-    /// A store into a window, through which some write on to HBM.
+    /// Stores into a window; some windows write through to HBM.
     fn store(&mut self, side: usize, index: usize, target: Target, at: u64, content: &[u8]) {
         let range = at as usize..at as usize + content.len();
         self.model[side][target as usize][range.clone()].copy_from_slice(content);
@@ -695,7 +698,7 @@ impl World {
         Err(format!("{completion:?} of nothing that is outstanding"))
     }
 
-    /// Memory, calls, states and counters in the end.
+    /// Compares memory, calls, states and counters at the end.
     fn compare(&mut self) -> Result<(), String> {
         for side in 0..2 {
             self.twins[side].settle(self.now);
@@ -746,7 +749,7 @@ const fn writes_through(queue_pair: usize, target: Target) -> bool {
     matches!(target, Target::OnChip) && queue_pair % 2 == 1
 }
 
-/// Registers what is open to the peer.
+/// Registers the regions that the peer may access.
 fn open(twin: &mut Twin, queue_pair: usize) -> Opened {
     let mut register = |region| twin.driver().register_region(region).expect("room");
     let source = register(Region::host(host_area(queue_pair, 0), AREA_BYTES, AccessFlags::REMOTE_READ));

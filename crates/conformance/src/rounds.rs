@@ -1,8 +1,8 @@
-//! The rounds engine and its gates, event by event.
+//! The soft rounds engine and the one in the gateware, compared event by event.
 //!
-//! A [`Pair`] is one node twice: the soft engine and the one in gates are told the same and must say the same:
-//! messages byte by byte, in the same order to each destination, timers, status, counters. It is an engine itself, so
-//! that whatever network runs the soft engine can run pairs.
+//! A [`Pair`] is one node twice: the soft engine and the one in gates get the same events and must have the
+//! same effects: messages byte by byte, in the same order to each destination, timers, status, counters. A
+//! pair is an engine itself, so every test network of the soft engine can run pairs.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -16,10 +16,10 @@ use weft_waist::{Effect, Effects, Engine, EngineStatus, Event, Io, Memory};
 
 use crate::said::Said;
 
-/// Events that a trace goes back.
+/// Number of events in a trace.
 const TRACE_EVENTS: usize = 30;
 
-/// Parameters that the gates are built for.
+/// The parameters for which the gates are built.
 pub fn parameters() -> Parameters {
     Parameters {
         window: package::ROUNDS_WINDOW,
@@ -30,10 +30,10 @@ pub fn parameters() -> Parameters {
     }
 }
 
-/// What the gates' registers hold for these parameters.
+/// The gates' inputs for these parameters.
 ///
 /// # Panics
-/// If the gates are built for others.
+/// If the gates are built for other sizes.
 fn config(parameters: &Parameters, pressure: Option<Pressure>, power_on_seed: u32) -> RtlRoundsConfig {
     let built = self::parameters();
     let sizes = |parameters: &Parameters| (parameters.window, parameters.value_bytes, parameters.queue);
@@ -49,15 +49,15 @@ fn config(parameters: &Parameters, pressure: Option<Pressure>, power_on_seed: u3
     }
 }
 
-/// The gates for these parameters.
+/// The engine in gates for these parameters.
 ///
 /// # Panics
-/// If the gates are built for others.
+/// If the gates are built for other sizes.
 pub fn gates(parameters: &Parameters, pressure: Option<Pressure>, power_on_seed: u32) -> RtlRounds {
     RtlRounds::new(config(parameters, pressure, power_on_seed))
 }
 
-/// A message in words.
+/// A message as readable text.
 pub fn describe(kind: u8, payload: &[u8]) -> String {
     let area = package::ROUNDS_WINDOW as usize * Record::BYTES;
     let bytes = package::ROUNDS_PROPOSAL_BYTES as usize;
@@ -102,7 +102,7 @@ fn describe_event(event: &Event<'_>) -> String {
     }
 }
 
-/// One node, twice, with one of the algorithms.
+/// One node, twice: the soft engine and the one in gates, with the same algorithm.
 #[derive(Debug)]
 pub struct Pair<A: Algorithm = Ckc, G = RtlRounds> {
     soft: Rounds<A>,
@@ -114,14 +114,14 @@ pub struct Pair<A: Algorithm = Ckc, G = RtlRounds> {
 }
 
 impl Pair {
-    /// Two engines that are told nothing yet.
+    /// Creates two engines that have no view yet.
     pub fn new(parameters: &Parameters, pressure: Option<Pressure>, power_on_seed: u32) -> Self {
         Self::of(parameters, gates(parameters, pressure, power_on_seed))
     }
 }
 
 impl Pair<Reduce, RtlAllReduce> {
-    /// Two engines that reduce and are told nothing yet.
+    /// Creates two engines with the all-reduce that have no view yet.
     pub fn all_reduce(parameters: &Parameters, pressure: Option<Pressure>, power_on_seed: u32) -> Self {
         Self::of(parameters, RtlAllReduce::new(config(parameters, pressure, power_on_seed)))
     }
@@ -139,7 +139,7 @@ impl<A: Algorithm, G: Engine> Pair<A, G> {
         }
     }
 
-    /// The soft engine: both are the same.
+    /// The soft engine. The other has the same state.
     pub fn soft(&self) -> &Rounds<A> {
         &self.soft
     }
@@ -150,12 +150,12 @@ impl<A: Algorithm, G: Engine> Pair<A, G> {
 }
 
 impl<A: Algorithm, G: Engine> Engine for Pair<A, G> {
-    /// Tells both the same. The effects are the soft engine's.
+    /// Gives both engines the same event. Returns the effects of the soft engine.
     ///
     /// # Panics
-    /// With a trace, if they do not do the same.
+    /// If the effects differ; prints a trace.
     fn handle(&mut self, now: Instant, event: Event<'_>, io: &mut Io<'_>) {
-        // A card sees whole cycles.
+        // The gateware's time is a whole number of cycles.
         let now = Instant::from_ps(now.as_ps().next_multiple_of(CYCLE.as_ps()));
         self.events += 1;
         if self.trace.len() >= TRACE_EVENTS {

@@ -1,11 +1,12 @@
-//! Calls of the key-value engine by WRITEs into RPC regions, on a node of either kind, with ordinary networking
-//! beside them.
+//! Calls of the key-value engine by WRITEs into RPC regions, on a node of either kind, with ordinary
+//! networking at the same time.
 //!
-//! A client, whose card is the soft NIC, writes requests into regions of a node over several queue pairs at once, and
-//! is answered by SENDs. Requests of one queue pair follow each other without waiting, into the same few places, at
-//! any alignment, in one packet or more; some are no requests. What each must come to follows from those before it on
-//! its queue pair, which has keys of its own, and so does not depend on time: two kinds of node must give the same
-//! answers and counts, whatever the wire loses.
+//! A client, whose card is the soft NIC, writes requests into regions of a node over several queue pairs at
+//! once, and gets answers as SENDs. Requests of one queue pair are pipelined, and go to the same few
+//! addresses, at any alignment, in one packet or more. Some are malformed. Each queue pair has keys of its
+//! own, so the correct answer to a request follows from the earlier requests on its queue pair and does not
+//! depend on time. Therefore both kinds of node must give the same answers and counts, whatever the wire
+//! loses.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -35,33 +36,33 @@ use crate::twin::{self, Kind, MEMORY_BYTES, Options, Twin};
 const CLIENT: usize = 0;
 const NODE: usize = 1;
 
-/// Bytes of a region that calls, and where the first is.
+/// Size in bytes of an RPC region, and address of the first one.
 const REGION_BYTES: u64 = 0x1000;
 const REGIONS_AT: u64 = 0x4000;
 
-/// Requests and answers of one queue pair on their way.
+/// Maximum number of outstanding requests of one queue pair.
 const OUTSTANDING: usize = 4;
 
-/// Bytes of host memory at the client for one request or one answer.
+/// Bytes of the client's host memory for one request or one answer.
 const PLACE_BYTES: u64 = 0x800;
 
-/// A slot that has no engine.
+/// An engine slot without an engine.
 const NOBODY: u8 = 5;
 
-/// Bytes of a key, and how many each queue pair has.
+/// Bytes of a key, and number of keys for each queue pair.
 const KEY_BYTES: usize = 8;
 const KEYS: u64 = 4;
 
-/// How long a frame is on its way.
+/// Latency of the wire.
 const WIRE: Duration = Duration::from_ns(500);
 
-/// From one frame of ordinary networking to the next.
+/// Interval between frames of ordinary networking.
 const BESIDE_EVERY: Duration = Duration::from_us(2);
 
-/// A local port of the client's host.
+/// A UDP port of the client's host.
 const CLIENT_PORT: u16 = 6_000;
 
-/// Counters that both kinds have and that must agree.
+/// Counters that both kinds have, and that must be equal.
 const COUNTERS: [&str; 13] = [
     "rpc_calls",
     "rpc_malformed",
@@ -78,42 +79,42 @@ const COUNTERS: [&str; 13] = [
     "echo_replies",
 ];
 
-/// A run.
+/// Parameters of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Run {
-    /// Decides everything.
+    /// Seed of all random decisions.
     pub seed: u64,
-    /// Up to 4.
+    /// Number of queue pairs, at most 4.
     pub queue_pairs: usize,
-    /// Of each queue pair.
+    /// Number of requests on each queue pair.
     pub requests: usize,
     /// RoCE frames of a million that the wire loses.
     pub loss: u32,
 }
 
-/// An answer, with its version as the number of different ones that the requests before it on its queue pair have
-/// seen: the store counts versions over all queue pairs.
+/// An answer. Its version is replaced by a count: how many different versions the earlier requests of its
+/// queue pair have seen. The actual version also depends on the other queue pairs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// Of the client.
+    /// Number of the request, given by the client.
     pub request: u64,
-    /// How it ended.
+    /// Status of the answer.
     pub status: Status,
-    /// See above; `None` for no version.
+    /// The count that replaces the version; `None` if there is no version.
     pub version: Option<usize>,
-    /// Of a get.
+    /// The value, for a get.
     pub value: Vec<u8>,
 }
 
-/// What a run has come to.
+/// The result of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// Over each queue pair, in the order of the requests: answers name theirs, and a short one may overtake one that
-    /// had to be looked up.
+    /// For each queue pair, the answers in the order of their requests. Answers may arrive in another order:
+    /// one from the window may overtake one that needs a table lookup.
     pub answers: Vec<Vec<Answer>>,
-    /// Of the node, by name.
+    /// Counters of the node, by name.
     pub counters: Vec<(&'static str, u64)>,
-    /// Echo requests, frames and datagrams that were answered or have arrived.
+    /// Numbers of echo replies, frames and datagrams that arrived.
     pub beside: [usize; 3],
 }
 
@@ -203,13 +204,13 @@ impl Drop for Node {
     }
 }
 
-/// What a client writes into a region.
+/// A WRITE into an RPC region.
 #[derive(Clone, Debug)]
 struct Call {
     slot: u8,
     immediate: Option<u32>,
     bytes: Vec<u8>,
-    /// The answer must be this, if there is one, but for its version.
+    /// The expected answer, if any, except its version.
     answer: Option<(u64, Status, Vec<u8>)>,
 }
 
@@ -217,19 +218,19 @@ struct Call {
 #[derive(Debug)]
 struct Flow {
     numbers: [QueuePairNumber; 2],
-    /// The rkeys of its regions: the engine's, and nobody's.
+    /// The rkeys of its regions: one that calls the engine, and one for a slot without an engine.
     regions: [(u64, RegionKeys); 2],
     chance: Xoshiro256PlusPlus,
     left: usize,
     writes: usize,
-    /// What answers to come must be, by request.
+    /// Expected answers, by request.
     awaited: BTreeMap<u64, (Status, Vec<u8>)>,
     next_place: u64,
     next_answer: u64,
     next_request: u64,
-    /// What the store must hold.
+    /// The expected contents of the store.
     model: BTreeMap<u64, Vec<u8>>,
-    /// Status, version and value of the answers so far, by request.
+    /// Status, version and value of the answers received, by request.
     answers: BTreeMap<u64, (Status, u64, Vec<u8>)>,
 }
 
@@ -242,12 +243,12 @@ struct World {
     loss: u32,
     now: Instant,
     wire: VecDeque<(Instant, usize, Vec<u8>)>,
-    /// Of ordinary networking: sent, and come back or arrived.
+    /// Ordinary networking: numbers of frames sent, and of frames answered or arrived.
     sent: [usize; 3],
     beside: [usize; 3],
     to_send: usize,
     next_beside: Instant,
-    /// Frames of the client that the node's host must get, in order.
+    /// Frames of the client that must reach the node's host, in order.
     ordinary: VecDeque<Vec<u8>>,
 }
 
@@ -259,7 +260,7 @@ fn noise(chance: &mut Xoshiro256PlusPlus, bytes: u64) -> Vec<u8> {
     (0..bytes).map(|_| chance.next_u64() as u8).collect()
 }
 
-/// Puts the name of the operation where it belongs: into the immediate value, or in front of the payload.
+/// Puts the operation into the immediate value, or in front of the payload.
 fn named(chance: &mut Xoshiro256PlusPlus, kind: u8, payload: &[u8]) -> (Option<u32>, Vec<u8>) {
     if below(chance, 2) == 0 {
         (Some(kind.into()), payload.to_vec())
@@ -269,13 +270,13 @@ fn named(chance: &mut Xoshiro256PlusPlus, kind: u8, payload: &[u8]) -> (Option<u
 }
 
 impl Flow {
-    /// The next request, or something that is none.
+    /// The next WRITE: a request, or sometimes a malformed one.
     fn next(&mut self, index: usize) -> Call {
         let chance = &mut self.chance;
         let request_kind = MessageKind::Request as u8;
         let mut call = Call { slot: 0, immediate: None, bytes: Vec::new(), answer: None };
         match below(chance, 20) {
-            // No word that names an operation, or one that names none.
+            // No word that names an operation, or an invalid one.
             0 => {
                 call.bytes = {
                     let length = below(chance, 8);
@@ -284,26 +285,26 @@ impl Flow {
             }
             1 => (call.immediate, call.bytes) = (Some(0x101), noise(chance, 40)),
             2 => call.bytes = [&[1, 0, 0, 0, 0, 0, 0, request_kind][..], &noise(chance, 60)].concat(),
-            // A kind of message that no client sends.
+            // A kind of message that clients do not send.
             3 => {
                 let kind = 3 + below(chance, 200) as u8;
                 let length = below(chance, 200);
                 let payload = noise(chance, length);
                 (call.immediate, call.bytes) = named(chance, kind, &payload);
             }
-            // Too short for a request.
+            // Shorter than a request.
             4 => {
                 let length = below(chance, Request::HEADER as u64);
                 let payload = noise(chance, length);
                 (call.immediate, call.bytes) = named(chance, request_kind, &payload);
             }
-            // Nobody's slot.
+            // A slot without an engine.
             5 => {
                 call.slot = NOBODY;
                 let payload = noise(chance, 70);
                 (call.immediate, call.bytes) = named(chance, request_kind, &payload);
             }
-            // A request with a length that is not its own.
+            // A request with a wrong length field.
             6 => {
                 let mut payload = self.request(index, KvOperation::Put, 0, 50).0;
                 payload.pop();
@@ -341,7 +342,7 @@ impl Flow {
         call
     }
 
-    /// A request and its value.
+    /// Encodes a request. Returns it and its value.
     fn request(&mut self, index: usize, operation: KvOperation, key: u64, length: u64) -> (Vec<u8>, Vec<u8>) {
         let value = if operation == KvOperation::Put { noise(&mut self.chance, length) } else { Vec::new() };
         let request = Request {
@@ -391,12 +392,12 @@ impl Flow {
     }
 }
 
-/// A key of one queue pair's client.
+/// A key of one queue pair.
 fn key_of(index: usize, key: u64) -> [u8; KEY_BYTES] {
     (key << 8 | index as u64).to_be_bytes()
 }
 
-/// Where the client has what a queue pair sends, or what it receives.
+/// Address in the client's memory of a request that a queue pair sends, or of an answer that it receives.
 const fn place(index: usize, place: u64, receives: bool) -> u64 {
     (index as u64 * 2 + receives as u64) * OUTSTANDING as u64 * PLACE_BYTES
         + place % OUTSTANDING as u64 * PLACE_BYTES
@@ -426,7 +427,7 @@ impl World {
             flows: Vec::new(),
             chance: Xoshiro256PlusPlus::seed_from_u64(seed),
             loss,
-            // The engine clears its tables first.
+            // The engine needs this time to clear its tables.
             now: Instant::ZERO + Duration::from_us(50),
             wire: VecDeque::new(),
             sent: [0; 3],
@@ -437,7 +438,7 @@ impl World {
         }
     }
 
-    /// Connects one more queue pair.
+    /// Connects another queue pair.
     fn connect(&mut self, left: usize) {
         let index = self.flows.len();
         let path_mtu = if index.is_multiple_of(2) { PathMtu::Bytes256 } else { PathMtu::Bytes1024 };
@@ -508,7 +509,7 @@ impl World {
         }
     }
 
-    /// Takes what both have to say.
+    /// Collects the frames and completions of client and node.
     fn collect(&mut self) -> Result<(), String> {
         let mut frames: Vec<(usize, Vec<u8>)> =
             self.client.take_frames().into_iter().map(|frame| (NODE, frame)).collect();
@@ -564,7 +565,7 @@ impl World {
         self.flows.iter_mut().find(of).expect("found above").take(&bytes)
     }
 
-    /// Writes the next request of a queue pair, if its turn has come.
+    /// Writes the next request of a queue pair, if it may have another outstanding.
     fn call_next(&mut self, index: usize) {
         while let Some(flow) = self.flows.get_mut(index)
             && flow.left > 0
@@ -589,7 +590,7 @@ impl World {
             flow.awaited.insert(request, (status, value));
         }
         let (address, keys) = flow.regions[usize::from(call.slot == NOBODY)];
-        // Few places, at any alignment: a message lands where others have just been.
+        // Few addresses, at any alignment, so messages overwrite earlier ones.
         let remote = RemoteAddress { address: address + below(&mut flow.chance, 130), rkey: keys.rkey };
         if call.answer.is_some() {
             let local = LocalBuffer { address: to, length: PLACE_BYTES as u32, lkey: self.keys.lkey };
@@ -665,13 +666,13 @@ impl World {
     }
 }
 
-/// Runs requests over several queue pairs, with ordinary networking beside.
+/// Runs requests over several queue pairs, with ordinary networking at the same time.
 ///
 /// # Errors
-/// What was wrong: an answer, something that did not arrive, or that the run did not end.
+/// The first error: a wrong answer, a lost frame, or that the run did not end.
 ///
 /// # Panics
-/// If a NIC refuses its set-up.
+/// If a NIC refuses the set-up.
 pub fn run(kind: Kind, run: &Run) -> Result<Outcome, String> {
     let context = |error| format!("{} {run:?}: {error}", kind.name());
     let mut world = World::new(kind, run.seed, run.loss, view(1, &[0]));
@@ -682,7 +683,7 @@ pub fn run(kind: Kind, run: &Run) -> Result<Outcome, String> {
     world
         .go(|world| world.flows.iter().all(Flow::is_done) && world.to_send == 0 && world.sent == world.beside)
         .map_err(context)?;
-    // Whatever comes too often comes by then.
+    // Surplus answers would arrive within this time.
     let end = world.now + Duration::from_ms(1);
     world.to_send = 1;
     world.next_beside = end;
@@ -696,16 +697,16 @@ pub fn run(kind: Kind, run: &Run) -> Result<Outcome, String> {
     })
 }
 
-/// A queue pair goes while the store still owes it answers: they are refused, and whoever has its place then gets
-/// none of them.
+/// A queue pair is destroyed while the store still owes it answers. These are refused, and a later queue pair
+/// with the same index gets none of them.
 ///
 /// # Errors
-/// What happened instead.
+/// A description of the failure.
 ///
 /// # Panics
-/// If a NIC refuses its set-up.
+/// If a NIC refuses the set-up.
 pub fn gone(kind: Kind) -> Result<u64, String> {
-    // The other full member does not exist: what this node leads stays undecided.
+    // The other full member does not exist, so entries that this node leads stay undecided.
     let mut world = World::new(kind, 1, 0, view(1, &[0, 1]));
     world.connect(0);
     let mut owed = Vec::new();
@@ -733,20 +734,20 @@ pub fn gone(kind: Kind) -> Result<u64, String> {
     world.next_beside = end;
     world.go(|world| world.now >= end)?;
     let (refused, sends) = (world.counter("replies_refused"), world.counter("rdma_sends"));
-    // Those that this node does not lead were answered before.
+    // Requests that this node does not lead were answered earlier.
     if refused == 0 || refused + sends != owed.len() as u64 {
         return Err(format!("{refused} refused and {sends} sent of {}", owed.len()));
     }
     Ok(refused)
 }
 
-/// More calls at once than the gateware has places for, and then one that is longer than its buffers.
+/// More simultaneous calls than the gateware has room for, and then a call that is longer than its buffers.
 ///
 /// # Errors
-/// What happened instead.
+/// A description of the failure.
 ///
 /// # Panics
-/// If a NIC refuses its set-up.
+/// If a NIC refuses the set-up.
 pub fn too_much() -> Result<(), String> {
     let mut world = World::new(Kind::Rtl, 1, 0, view(1, &[0]));
     world.connect(0);

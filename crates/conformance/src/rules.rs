@@ -1,25 +1,25 @@
-//! The rules, the scenarios that hold them, and where the twins differ.
+//! The rules of the transport, the scenarios that test them, and the intended differences between the twins.
 
 use std::fmt::Write as _;
 
 use crate::twin::Kind;
 
-/// A kind of bad packet that one kind of NIC rightly takes in another way.
+/// A kind of malformed packet that one kind of NIC handles differently on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MalformedException {
     /// The name of the case.
     pub case: &'static str,
-    /// Who takes it so.
+    /// The kind of NIC.
     pub kind: Kind,
-    /// Its answers.
+    /// The answers of this kind of NIC.
     pub answer: &'static str,
-    /// Its counter.
+    /// The counter of this kind of NIC.
     pub counter: &'static str,
-    /// Why.
+    /// The reason for the difference.
     pub reason: &'static str,
 }
 
-/// All of them.
+/// All such exceptions.
 pub const MALFORMED_EXCEPTIONS: &[MalformedException] = &[
     MalformedException {
         case: "a length that is not a multiple of four",
@@ -46,26 +46,26 @@ pub const MALFORMED_EXCEPTIONS: &[MalformedException] = &[
     },
 ];
 
-/// Whether any kind of NIC takes a bad packet in its own way.
+/// Whether any kind of NIC handles a malformed packet differently.
 pub fn is_exceptional(case: &str) -> bool {
     Kind::ALL.iter().any(|kind| malformed_exception(case, *kind).is_some())
 }
 
-/// Whether a kind of NIC takes a bad packet in its own way.
+/// The exception of a kind of NIC for a malformed packet, if there is one.
 pub fn malformed_exception(case: &str, kind: Kind) -> Option<&'static MalformedException> {
     MALFORMED_EXCEPTIONS.iter().find(|exception| exception.case == case && exception.kind == kind)
 }
 
-/// A rule of the transport and what holds it.
+/// A rule of the transport, and the scenarios that test it.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
-    /// What it says.
+    /// The text of the rule.
     pub rule: &'static str,
-    /// Where it stands: clauses of the InfiniBand Architecture Specification, volume 1, unless said otherwise.
+    /// Its source: clauses of the InfiniBand Architecture Specification, volume 1, unless stated otherwise.
     pub clause: &'static str,
-    /// Scripts, by name.
+    /// Names of scripts.
     pub scripts: &'static [&'static str],
-    /// Kinds of bad packet, by their first words.
+    /// Kinds of malformed packets, by the first words of their names.
     pub malformed: &'static [&'static str],
     /// Other tests of this suite.
     pub tests: &'static [&'static str],
@@ -149,18 +149,18 @@ rules! {
     "Targets and writing through", "Weft": ["write_through", "targets"] [] ["random"];
 }
 
-/// A script of which a part cannot be told between NICs.
+/// A script of which a part cannot be compared between kinds of NICs.
 #[derive(Clone, Copy, Debug)]
 pub struct ScriptException {
-    /// Its name.
+    /// Name of the script.
     pub script: &'static str,
-    /// Conversations that are left out on every kind of NIC.
+    /// Number of conversations that are left out on every kind of NIC.
     pub left_out: usize,
-    /// Why, and what stands in.
+    /// The reason, and the tests that replace it.
     pub reason: &'static str,
 }
 
-/// All of them.
+/// All such exceptions.
 pub const SCRIPT_EXCEPTIONS: &[ScriptException] = &[
     ScriptException {
         script: "window",
@@ -210,10 +210,10 @@ pub const SCRIPT_EXCEPTIONS: &[ScriptException] = &[
     },
 ];
 
-/// Scripts of which nothing is left.
+/// Scripts that are left out entirely.
 const LEFT_OUT_WHOLE: [&str; 5] = ["window", "credits_drop", "rate_limited", "kept", "read_repaired"];
 
-/// What holds for all comparisons.
+/// Remarks that apply to all comparisons.
 const GENERAL: &str = "The twins are compared frame by frame, each packet answered before the next one arrives: how acknowledgements merge
 when packets arrive faster than answers leave is each twin's own. When a change of permission by the driver returns,
 all that was allowed before lies in memory, and nothing that it forbids lands any more. Time-outs of the gateware are
@@ -247,7 +247,7 @@ document`.
 
 ";
 
-/// How the part of `docs/conformance.md` begins that says what the suite reaches: `tests/coverage.rs` writes it.
+/// Start of the part of `docs/conformance.md` about coverage, which `tests/coverage.rs` writes.
 pub const COVERAGE: &str = "
 ## What the suite reaches
 
@@ -258,7 +258,7 @@ receiving (nothing, a SEND, a WRITE) is no register; `malformed` has the packets
 by `UPDATE=1 cargo test -p weft-conformance --test coverage`.
 ";
 
-/// `docs/conformance.md` up to [`COVERAGE`].
+/// The text of `docs/conformance.md` up to [`COVERAGE`].
 pub fn document() -> String {
     let mut text = INTRODUCTION.to_owned();
     text += "| rule | clause | held by | soft | rtl |\n|---|---|---|---|---|\n";
@@ -315,7 +315,7 @@ pub fn document() -> String {
     text
 }
 
-/// A paragraph in lines of at most 120 columns, the second and all later ones indented.
+/// Wraps a paragraph at 120 columns; all lines but the first are indented.
 fn wrapped(paragraph: &str, indent: &str) -> String {
     let mut text = String::new();
     let mut columns = 0;
@@ -336,7 +336,7 @@ fn wrapped(paragraph: &str, indent: &str) -> String {
 }
 
 impl Rule {
-    /// Whether a kind of bad packet belongs to the rule.
+    /// Whether a kind of malformed packet belongs to the rule.
     pub fn holds(&self, case: &str) -> bool {
         self.malformed.iter().any(|start| case.starts_with(start))
     }

@@ -1,4 +1,4 @@
-//! What an engine has said to one event, as far as it counts between twins.
+//! The effects of one event, in the form in which twins are compared.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -6,21 +6,21 @@ use std::fmt::Write as _;
 use weft_time::Instant;
 use weft_waist::{Caller, Effect, Effects};
 
-/// What counts of the effects of one event.
+/// The parts of an event's effects that must be equal.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Said {
-    /// Messages in order, by destination.
+    /// Messages in order, by destination node.
     pub peers: BTreeMap<usize, Vec<(u8, Vec<u8>)>>,
     pub callers: BTreeMap<Caller, Vec<(u8, Vec<u8>)>>,
-    /// What each timer is set to in the end.
+    /// The final setting of each timer.
     pub timers: BTreeMap<u32, Instant>,
 }
 
 impl Said {
-    /// What these effects say.
+    /// Extracts the comparable parts of effects.
     ///
     /// # Panics
-    /// If they are about queue pairs: no engine that is held to its gates has any.
+    /// If an effect concerns queue pairs: no engine with a twin in gates uses any.
     pub(crate) fn of(effects: &Effects) -> Self {
         let mut said = Self::default();
         for effect in effects.iter() {
@@ -50,7 +50,7 @@ impl Said {
         said
     }
 
-    /// All of it, a line each; messages in the words of `describe`.
+    /// All of it as text, one line each; `describe` formats messages.
     pub(crate) fn text(&self, describe: impl Fn(u8, &[u8]) -> String) -> String {
         let mut text = String::new();
         for (peer, messages) in &self.peers {
@@ -69,7 +69,7 @@ impl Said {
         text
     }
 
-    /// The first message that only one of them has, byte by byte.
+    /// The first message that only one of the two has, byte by byte.
     pub(crate) fn first_difference(&self, other: &Self) -> String {
         for (peer, messages) in &self.peers {
             let others = other.peers.get(peer).map_or(&[][..], |list| list);

@@ -1,8 +1,8 @@
-//! Conversations between two NICs, as text: the scripts of the transport, and some of this suite.
+//! Conversations between two NICs as text: the scripts of the transport's tests, and some of this suite.
 //!
-//! A script is run command by command, and what follows is written down in order. The runner of the transport's own
-//! tests delivers all that one side has to say before the other answers; here every packet is answered before the
-//! next one arrives.
+//! A script is run command by command, and the consequences are recorded in order. The transport's own tests
+//! deliver all packets of one side before the other answers. Here every packet is answered before the next
+//! one arrives.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -26,27 +26,27 @@ use crate::language::{
 use crate::stage::{Connection, Stage};
 use crate::twin::{Kind, Options, address, hardware};
 
-/// The most rounds of one `run`: far more than any script needs.
+/// Maximum number of rounds of one `run`; no script needs as many.
 const ROUNDS_MAX: usize = 200;
 
-/// What a script has brought about.
+/// The result of a script.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Transcript {
     /// What happened, line by line.
     pub lines: Vec<String>,
-    /// All frames that were sent, by which side.
+    /// All frames that were sent, with the sending side.
     pub frames: Vec<(usize, Vec<u8>)>,
-    /// How long both sides waited for timers.
+    /// The times for which both sides waited for timers.
     pub waits: Vec<Duration>,
-    /// Conversations that were left out: they need what the gateware has in one size only.
+    /// Number of conversations left out, because they need sizes that the gateware does not have.
     pub left_out: usize,
 }
 
-/// Options of `connect` that the gateware does not have.
+/// Options of `connect` that are fixed in the gateware.
 const FIXED: [&str; 5] = ["window", "credits", "calls", "rate_control", "keep"];
 
-/// Whether a conversation needs what the gateware does not have: another size of something, or the failure of a
-/// memory, in a region that is called `void`.
+/// Whether a conversation needs something that the gateware does not have: another size, or a memory fault,
+/// which a region called `void` has.
 fn is_left_out<'a>(mut conversation: impl Iterator<Item = &'a str>) -> bool {
     conversation.any(|line| {
         let words = line.strip_prefix("> ").map(Words::new);
@@ -61,7 +61,7 @@ fn is_left_out<'a>(mut conversation: impl Iterator<Item = &'a str>) -> bool {
 /// Runs a script between two NICs.
 ///
 /// # Panics
-/// If the script is wrong, or a conversation does not end.
+/// If the script is invalid, or a conversation does not end.
 pub fn replay(script: &str, kinds: [Kind; 2], options: Options) -> Transcript {
     let mut transcript = Transcript::default();
     let mut pair: Option<Pair> = None;
@@ -89,7 +89,7 @@ pub fn replay(script: &str, kinds: [Kind; 2], options: Options) -> Transcript {
 /// The scripts of the transport's tests, and those of this suite, by name.
 ///
 /// # Panics
-/// If they cannot be read.
+/// If the files cannot be read.
 pub fn all() -> BTreeMap<String, PathBuf> {
     let own = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut scripts = BTreeMap::new();
@@ -107,10 +107,10 @@ struct Pair {
     stage: Stage,
     regions: BTreeMap<(usize, String), RegionKeys>,
     next_id: [u64; 2],
-    /// Fate of the packets that each side sends next, by distance.
+    /// Faults for the packets that each side sends next, by number of packets until then.
     fates: [BTreeMap<u64, Fate>; 2],
     sent: [u64; 2],
-    /// Some region calls an engine.
+    /// A region calls an engine.
     has_engine: bool,
     calls: [u64; 2],
 }
@@ -232,7 +232,7 @@ impl Pair {
         }
     }
 
-    /// Puts a NAK "PSN sequence error" on the wire that the side itself would not send.
+    /// Puts a NAK "PSN sequence error" on the wire that the side would not send by itself.
     fn nak(&mut self, words: &Words<'_>, out: &mut Transcript) {
         let side = words.side;
         let end = |side, port| Endpoint { hardware: hardware(side), address: address(side), port };
@@ -297,7 +297,7 @@ impl Pair {
         id
     }
 
-    /// Lets the two talk until neither has anything to say or to wait for.
+    /// Exchanges packets until neither side has a packet to send or a timer to wait for.
     fn run(&mut self, out: &mut Transcript) {
         let mut waiting_since = None;
         for _ in 0..ROUNDS_MAX {
@@ -305,7 +305,7 @@ impl Pair {
                 continue;
             }
             let Some(next) = self.stage.next_deadline() else { return };
-            // The gateware may look at its timers more than once before one has expired.
+            // The gateware may examine its timers several times before one has expired.
             let since = *waiting_since.get_or_insert(self.stage.now());
             self.stage.advance(next);
             let mark = out.lines.len();
@@ -322,7 +322,8 @@ impl Pair {
         panic!("the conversation does not end:\n{}", out.lines.join("\n"));
     }
 
-    /// Each side in turn says all that it had to say when its turn began, which takes a microsecond to arrive.
+    /// Each side in turn sends all packets that it had when its turn began; they take a microsecond to
+    /// arrive.
     fn round(&mut self, out: &mut Transcript) -> bool {
         let mut any = false;
         for side in 0..2 {
@@ -333,7 +334,7 @@ impl Pair {
         any
     }
 
-    /// Carries the first frames that wait on one side.
+    /// Delivers the first waiting frames of one side.
     fn carry(&mut self, side: usize, frames: usize, out: &mut Transcript) {
         self.stage.advance(self.stage.now() + Duration::from_us(1));
         let mut late = Vec::new();
@@ -376,7 +377,7 @@ impl Pair {
         self.report(side, out);
     }
 
-    /// Prints completions and calls of engines.
+    /// Prints completions and engine calls.
     fn report(&mut self, side: usize, out: &mut Transcript) {
         let (name, twin) = (NAMES[side], &mut self.stage.twins[side]);
         if self.has_engine {
@@ -385,7 +386,7 @@ impl Pair {
                 out.lines.push(format!("  {name} calls an engine"));
             }
             self.calls[side] = calls;
-            // To look takes clock cycles.
+            // Reading the counter takes clock cycles.
             twin.settle(twin.now());
         }
         for completion in twin.take_completions() {
@@ -413,7 +414,7 @@ impl Pair {
         }
     }
 
-    /// Prints the counters that both kinds have and that mean the same.
+    /// Prints the counters that both kinds have, with the same meaning.
     fn print_counters(&mut self, side: usize, out: &mut Transcript) {
         let twin = &self.stage.twins[side];
         let counters: BTreeMap<_, _> = twin.counters().into_iter().collect();
@@ -425,15 +426,15 @@ impl Pair {
     }
 }
 
-/// What a switch does to a frame when it is congested; here also to one that does not say that it may be marked.
+/// Marks a frame as a congested switch does; here also a frame that is not ECN-capable.
 fn set_congestion_experienced(frame: &mut [u8]) {
     let packet = &mut frame[Ethernet::BYTES..];
-    // Capable first: the checksum is made anew with the mark.
+    // The frame is made ECN-capable first. The checksum is recomputed with the mark.
     packet[1] |= CONGESTION_CAPABLE;
     assert!(mark_congestion(packet), "an IPv4 packet");
 }
 
-/// A frame in one line.
+/// A frame as one line of text.
 pub fn describe_frame(frame: &[u8]) -> String {
     match Frame::parse(frame) {
         Ok(Frame::Udp { ipv4, udp, payload, .. }) => {
@@ -445,11 +446,11 @@ pub fn describe_frame(frame: &[u8]) -> String {
     }
 }
 
-/// How much longer the gateware may wait for a timer: its timers are looked at in turns.
+/// How much longer the gateware may wait for a timer, because it scans its timers in turn.
 pub const TIMER_SLACK: Duration = Duration::from_us(20);
 
-/// Whether two lists of waits are alike: the same number, and each of the second at most an eighth and
-/// [`TIMER_SLACK`] off.
+/// Whether two lists of waits agree: the same number, each of the second within an eighth and [`TIMER_SLACK`]
+/// of the first.
 pub fn waits_agree(reference: &[Duration], other: &[Duration]) -> bool {
     reference.len() == other.len()
         && reference.iter().zip(other).all(|(reference, other)| {

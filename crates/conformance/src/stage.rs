@@ -1,8 +1,8 @@
-//! Two NICs and the wire between them, one frame at a time.
+//! Two NICs and the wire between them; frames are delivered one at a time.
 //!
-//! A frame is delivered, and then its receiver gets as much time as it takes to have done all that follows. So what
-//! happens depends on the order of the frames alone, and not on how deep a pipeline is: the twins can be compared frame
-//! by frame.
+//! After a frame is delivered, its receiver gets as much time as it needs to finish all consequences. So the
+//! result depends only on the order of the frames, and not on the depth of a pipeline, and twins can be
+//! compared frame by frame.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -24,13 +24,13 @@ pub struct Connection {
     pub psn: [u32; 2],
     /// Code of the local acknowledgement time-out.
     pub timeout: u8,
-    /// Attempts after the first.
+    /// Maximum number of retries.
     pub retry_cnt: u8,
-    /// Attempts after the first when the peer is not ready.
+    /// Maximum number of retries after RNR NAKs.
     pub rnr_retry: u8,
-    /// Code of the time to wait for a receive request.
+    /// Timer code of RNR NAKs.
     pub min_rnr_timer: u8,
-    /// READs and atomics outstanding, in each direction.
+    /// Outstanding READs and atomics, in each direction.
     pub rd_atomic: u8,
 }
 
@@ -49,7 +49,7 @@ impl Default for Connection {
 }
 
 impl Connection {
-    /// What a queue pair is told about its peer, and about itself.
+    /// The attributes of a queue pair on one side.
     pub const fn attributes(&self, side: usize, peer: QueuePairNumber) -> (ReadyToReceive, ReadyToSend) {
         let receive = ReadyToReceive {
             destination: IpAddr::V4(address(1 - side)),
@@ -70,7 +70,7 @@ impl Connection {
     }
 }
 
-/// Two NICs with a connected queue pair each, and a region that is all of their host memory.
+/// Two NICs with one connected queue pair each, and a region that covers all of their host memory.
 #[derive(Debug)]
 pub struct Stage {
     /// The NICs.
@@ -79,16 +79,16 @@ pub struct Stage {
     pub queue_pairs: [QueuePairNumber; 2],
     /// The keys of their host memory.
     pub keys: [RegionKeys; 2],
-    /// Frames that wait for the wire, of each side.
+    /// Frames that wait for the wire, by sending side.
     pub outbox: [VecDeque<Vec<u8>>; 2],
     now: Instant,
 }
 
 impl Stage {
-    /// Two NICs of these kinds; side 0 is the first.
+    /// Creates two NICs of these kinds; side 0 is the first.
     ///
     /// # Panics
-    /// If a NIC refuses its set-up.
+    /// If a NIC refuses the set-up.
     pub fn new(kinds: [Kind; 2], connection: &Connection, options: Options) -> Self {
         let mut twins = [0, 1].map(|side| Twin::new(kinds[side], side, options));
         let region = Region::host(0, MEMORY_BYTES as u64, AccessFlags::ALL);
@@ -98,11 +98,11 @@ impl Stage {
             let (receive, send) = connection.attributes(side, queue_pairs[1 - side]);
             let number = queue_pairs[side];
             twins[side].driver().connect(number, AccessFlags::ALL, receive, send).expect("legal");
-            // Recognizable content, different on each side.
+            // Recognisable content, different on each side.
             let image: Vec<u8> =
                 (0..MEMORY_BYTES).map(|index| (index * 7 + index / 256 + 100 * side) as u8).collect();
             twins[side].fill(Target::Host, 0, &image);
-            // A reset of the gateware leaves these as they are.
+            // A reset of the gateware does not clear these memories.
             twins[side].fill(Target::OnChip, 0, &[0; MEMORY_BYTES]);
             twins[side].fill(Target::Register, 0, &[0; REGISTER_BYTES]);
         }
@@ -114,17 +114,17 @@ impl Stage {
         stage
     }
 
-    /// When it is.
+    /// The current time.
     pub const fn now(&self) -> Instant {
         self.now
     }
 
-    /// Lets time pass for both.
+    /// Advances the time of both sides.
     pub fn advance(&mut self, now: Instant) {
         self.now = self.now.max(now);
     }
 
-    /// Gives one side the time to do all that it can.
+    /// Lets one side run until it is quiet.
     pub fn settle(&mut self, side: usize) {
         let twin = &mut self.twins[side];
         twin.settle(self.now);
@@ -132,23 +132,23 @@ impl Stage {
         self.outbox[side].extend(twin.take_frames());
     }
 
-    /// One side receives a frame and does all that follows.
+    /// Delivers a frame to one side and lets that side finish all consequences.
     pub fn deliver(&mut self, side: usize, frame: &[u8]) {
         self.twins[side].receive(self.now, frame);
         self.settle(side);
     }
 
-    /// One side posts a work request and does all that follows.
+    /// Posts a work request on one side and lets that side finish all consequences.
     pub fn post(&mut self, side: usize, request: WorkRequest) {
         let number = self.queue_pairs[side];
         self.twins[side].post_send(self.now, number, request);
         self.settle(side);
     }
 
-    /// One side posts a receive request.
+    /// Posts a receive request on one side.
     ///
     /// # Errors
-    /// As [`weft_nic::RdmaDriver::post_receive`].
+    /// Like [`weft_nic::RdmaDriver::post_receive`].
     pub fn post_receive(&mut self, side: usize, request: ReceiveRequest) -> Result<(), ApiError> {
         let number = self.queue_pairs[side];
         self.twins[side].post_receive(number, request)?;
@@ -156,10 +156,10 @@ impl Stage {
         Ok(())
     }
 
-    /// One side changes its queue pair.
+    /// Modifies the queue pair of one side.
     ///
     /// # Errors
-    /// As [`weft_nic::RdmaDriver::modify_queue_pair`].
+    /// Like [`weft_nic::RdmaDriver::modify_queue_pair`].
     pub fn modify(&mut self, side: usize, change: Modify) -> Result<(), ApiError> {
         let number = self.queue_pairs[side];
         self.twins[side].driver().modify_queue_pair(number, change)?;
@@ -167,22 +167,22 @@ impl Stage {
         Ok(())
     }
 
-    /// The next timer of either side.
+    /// The earlier of both sides' next deadlines.
     pub fn next_deadline(&mut self) -> Option<Instant> {
         self.twins.iter_mut().filter_map(Twin::next_deadline).min()
     }
 
-    /// Host memory of one side.
+    /// A buffer in one side's host memory, for that side's requests.
     pub const fn local(&self, side: usize, address: u64, length: u32) -> LocalBuffer {
         LocalBuffer { address, length, lkey: self.keys[side].lkey }
     }
 
-    /// Host memory of one side, as its peer names it.
+    /// An address in one side's host memory, for its peer's requests.
     pub const fn remote(&self, side: usize, address: u64) -> RemoteAddress {
         RemoteAddress { address, rkey: self.keys[side].rkey }
     }
 
-    /// Carries frames, without faults, until both are silent; timers do not run.
+    /// Delivers frames without faults until neither side sends any. Timers do not expire.
     pub fn exchange(&mut self) {
         loop {
             let Some(side) = (0..2).find(|side| !self.outbox[*side].is_empty()) else { return };

@@ -1,4 +1,4 @@
-//! One NIC on a stage: soft or gateware, with the same names, numbers and keys.
+//! One NIC in a test: soft or gateware, with the same names, numbers and keys.
 
 use std::net::Ipv4Addr;
 
@@ -12,25 +12,25 @@ use weft_wire::roce::MASK_24;
 
 use crate::coverage;
 
-/// Bytes behind host memory and HBM of a NIC on a stage.
+/// Bytes of host memory and of HBM of a NIC.
 pub const MEMORY_BYTES: usize = 0x2_0000;
 
 /// Bytes of the gateware's register file.
 pub const REGISTER_BYTES: usize = 512;
 
-/// Engines of a soft NIC: they only take down how they are called.
+/// Number of engine slots of a soft NIC. The engines only record their calls.
 const SLOTS: u8 = 4;
 
 /// Bytes of an engine's memory, which nothing uses.
 const ENGINE_BYTES: usize = 64;
 
-/// A NIC whose next deadline is not within so much time is quiet: it waits for a timer, and not for its own clock.
+/// A NIC is quiet if its next deadline is further away than this: it waits for a timer and not for its clock.
 const QUIET: Duration = Duration::from_ns(64);
 
-/// Steps of [`QUIET`] in which a NIC must become quiet: more than any answer takes.
+/// Limit of steps of [`QUIET`] until a NIC is quiet.
 const STEPS_MAX: usize = 1_000_000;
 
-/// What a NIC is made of.
+/// The implementation of a NIC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// The reference, in software.
@@ -43,11 +43,11 @@ impl Kind {
     /// Both kinds.
     pub const ALL: [Self; 2] = [Self::Soft, Self::Rtl];
 
-    /// All pairs of a client and a server: alike, and mixed.
+    /// All pairs of client and server.
     pub const PAIRS: [[Self; 2]; 4] =
         [[Self::Soft, Self::Soft], [Self::Rtl, Self::Rtl], [Self::Soft, Self::Rtl], [Self::Rtl, Self::Soft]];
 
-    /// Its name in tables.
+    /// The name in tables.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Soft => "soft",
@@ -59,30 +59,30 @@ impl Kind {
 /// A call of an engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// Which engine.
+    /// The engine's slot.
     pub slot: u8,
     /// The queue pair over which the call came.
     pub queue_pair: QueuePairNumber,
-    /// The kind of the message: the immediate value or the first word.
+    /// The kind of the message: from the immediate value or the first word.
     pub kind: u8,
     /// Its content.
     pub payload: Vec<u8>,
 }
 
-/// How a NIC is built beyond what [`Twin::new`] gives all of them.
+/// Options of a NIC in addition to those that [`Twin::new`] gives to all.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
     /// Random back-pressure on the gateware's ports.
     pub pressure: Option<Pressure>,
-    /// Seed of the contents that the gateware's storage without reset has at power-on.
+    /// Seed of the initial contents of the gateware's storage that reset does not clear.
     pub power_on_seed: u32,
-    /// Latency of the memories behind the gateware; `None` for the default of each memory.
+    /// Latency of the memories behind the gateware; `None` for each memory's default.
     pub memory_latency: Option<Latency>,
-    /// Number of early requests that a soft NIC can hold until the missing ones have come; the gateware holds none.
+    /// Number of packets ahead of the expected PSN that a soft NIC keeps; the gateware keeps none.
     pub reorder_packets: usize,
 }
 
-/// An engine that takes down its calls.
+/// An engine that records its calls.
 #[derive(Debug, Default)]
 pub struct Recorder {
     calls: Vec<(QueuePairNumber, u8, Vec<u8>)>,
@@ -111,7 +111,7 @@ enum Device {
     Rtl(Box<RtlNic>),
 }
 
-/// A NIC and what it has told.
+/// A NIC and its outputs.
 #[derive(Debug)]
 pub struct Twin {
     kind: Kind,
@@ -120,16 +120,16 @@ pub struct Twin {
     address: Ipv4Addr,
     now: Instant,
     queue_pairs: Vec<QueuePairNumber>,
-    /// How many calls of each engine have been passed on.
+    /// Number of calls of each engine that have been passed on.
     calls_seen: [usize; SLOTS as usize],
     frames: Vec<Vec<u8>>,
     completions: Vec<Completion>,
     calls: Vec<Call>,
-    /// Frames that it did not take as its own.
+    /// Frames that the NIC passed to its host.
     pub host_frames: Vec<Vec<u8>>,
 }
 
-/// Hardware address of the NIC on one side.
+/// MAC address of the NIC on one side.
 pub const fn hardware(side: usize) -> MacAddress {
     MacAddress([2, 0, 0, 0, 0, 1 + side as u8])
 }
@@ -139,7 +139,8 @@ pub const fn address(side: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 0, 0, 1 + side as u8)
 }
 
-/// The transport of both kinds: what the gateware fixes, the soft twin is configured to.
+/// Configuration of the transport of both kinds. Values that are fixed in the gateware are set for the soft
+/// twin.
 pub fn transport() -> weft_rdma::Config {
     weft_rdma::Config {
         max_queue_pairs: 512,
@@ -154,14 +155,14 @@ pub fn transport() -> weft_rdma::Config {
 }
 
 impl Twin {
-    /// The NIC of one side, which knows the hardware address of the other.
+    /// Creates the NIC of one side, with the other side as a neighbour.
     pub fn new(kind: Kind, side: usize, options: Options) -> Self {
         let mut twin = Self::at(kind, hardware(side), address(side), options);
         twin.add_neighbour(address(1 - side), hardware(1 - side));
         twin
     }
 
-    /// A NIC with these addresses.
+    /// Creates a NIC with these addresses.
     pub fn at(kind: Kind, hardware: MacAddress, address: Ipv4Addr, options: Options) -> Self {
         let device = match kind {
             Kind::Soft => {
@@ -210,12 +211,12 @@ impl Twin {
         }
     }
 
-    /// What it is made of.
+    /// The NIC's kind.
     pub const fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// Its hardware and IPv4 addresses.
+    /// Its MAC and IPv4 addresses.
     pub const fn station(&self) -> (MacAddress, Ipv4Addr) {
         (self.hardware, self.address)
     }
@@ -227,7 +228,7 @@ impl Twin {
         }
     }
 
-    /// The management calls.
+    /// The driver's interface.
     pub fn driver(&mut self) -> &mut dyn RdmaDriver {
         match &mut self.device {
             Device::Soft(nic) => &mut **nic,
@@ -235,7 +236,7 @@ impl Twin {
         }
     }
 
-    /// The gateware, if it is made of that.
+    /// The gateware NIC, if it is of that kind.
     pub fn rtl(&mut self) -> Option<&mut RtlNic> {
         match &mut self.device {
             Device::Soft(_) => None,
@@ -243,7 +244,7 @@ impl Twin {
         }
     }
 
-    /// Enters a neighbour by hand.
+    /// Adds a static neighbour.
     pub fn add_neighbour(&mut self, address: Ipv4Addr, hardware: MacAddress) {
         match &mut self.device {
             Device::Soft(nic) => nic.add_neighbour(address, hardware),
@@ -254,34 +255,34 @@ impl Twin {
     /// Creates a queue pair in state RESET.
     ///
     /// # Errors
-    /// As [`RdmaDriver::create_queue_pair`].
+    /// Like [`RdmaDriver::create_queue_pair`].
     pub fn create_queue_pair(&mut self) -> Result<QueuePairNumber, ApiError> {
         let number = self.driver().create_queue_pair(weft_verbs::QueuePairAttributes::default())?;
         self.queue_pairs.push(number);
         Ok(number)
     }
 
-    /// All bytes of a memory from its start.
+    /// The first `length` bytes of a memory.
     pub fn image(&mut self, target: Target, length: usize) -> Vec<u8> {
         self.driver().memory().read(target, 0, length).expect("installed").to_vec()
     }
 
-    /// Fills memory in.
+    /// Writes to memory.
     pub fn fill(&mut self, target: Target, address: u64, bytes: &[u8]) {
         self.driver().memory().write(target, address, bytes).expect("installed");
     }
 
-    /// When it has got so far.
+    /// The time up to which it has run.
     pub const fn now(&self) -> Instant {
         self.now
     }
 
-    /// When it wants to be called again.
+    /// Its next deadline.
     pub fn next_deadline(&mut self) -> Option<Instant> {
         self.nic().next_deadline()
     }
 
-    /// Delivers a frame without time to act on it.
+    /// Delivers a frame without giving the NIC time to process it.
     pub fn receive(&mut self, now: Instant, frame: &[u8]) {
         self.now = self.now.max(now);
         let now = self.now;
@@ -289,7 +290,7 @@ impl Twin {
         self.collect();
     }
 
-    /// Posts a work request; a refusal comes back as a completion.
+    /// Posts a work request; if it is refused, a completion says so.
     pub fn post_send(&mut self, now: Instant, queue_pair: QueuePairNumber, request: WorkRequest) {
         self.now = self.now.max(now);
         let now = self.now;
@@ -300,7 +301,7 @@ impl Twin {
     /// Posts a receive request.
     ///
     /// # Errors
-    /// As [`RdmaDriver::post_receive`].
+    /// Like [`RdmaDriver::post_receive`].
     pub fn post_receive(
         &mut self,
         queue_pair: QueuePairNumber,
@@ -317,7 +318,7 @@ impl Twin {
         self.collect();
     }
 
-    /// Lets as much time pass as it takes until it is quiet or only waits for a timer.
+    /// Lets time pass until the NIC is quiet, that is, idle or waiting for a timer.
     ///
     /// # Panics
     /// If it never becomes quiet.
@@ -329,7 +330,7 @@ impl Twin {
             && let Some(nic) = self.rtl()
         {
             nic.look();
-            // To look takes clock cycles.
+            // The observation takes clock cycles.
             self.quieten();
         }
     }
@@ -344,7 +345,7 @@ impl Twin {
         panic!("{}: never quiet", self.kind.name());
     }
 
-    /// Takes all that has come out.
+    /// Collects all outputs.
     fn collect(&mut self) {
         let now = self.now;
         let mut frame = Vec::new();
@@ -363,22 +364,23 @@ impl Twin {
         }
     }
 
-    /// Frames that it has sent.
+    /// Removes and returns the frames that it has sent.
     pub fn take_frames(&mut self) -> Vec<Vec<u8>> {
         std::mem::take(&mut self.frames)
     }
 
-    /// Requests that have ended.
+    /// Removes and returns its completions.
     pub fn take_completions(&mut self) -> Vec<Completion> {
         std::mem::take(&mut self.completions)
     }
 
-    /// Calls of engines: those of the soft NIC, whose engines take them down.
+    /// Removes and returns the engine calls of a soft NIC, which its engines record.
     pub fn take_calls(&mut self) -> Vec<Call> {
         std::mem::take(&mut self.calls)
     }
 
-    /// How many calls have named an operation. The gateware here has no engine, and counts calls for nobody.
+    /// Number of calls that named an operation. The gateware has no engine here, so it counts them as
+    /// messages without one.
     pub fn calls(&self) -> u64 {
         match &self.device {
             Device::Soft(_) => self.calls_seen.iter().sum::<usize>() as u64,
@@ -394,7 +396,7 @@ impl Twin {
         }
     }
 
-    /// One counter; zero if this kind has none of that name.
+    /// The value of one counter; zero if this kind has none with this name.
     pub fn counter(&self, name: &str) -> u64 {
         self.counters().iter().filter(|(known, _)| *known == name).map(|(_, value)| value).sum()
     }

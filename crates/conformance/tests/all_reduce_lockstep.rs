@@ -1,7 +1,8 @@
-//! The all-reduce in gates says what its soft twin says, event by event; and all that get a result get the right one.
+//! The all-reduce in gates has the same effects as its soft twin, event by event; and every node that gets a
+//! result gets the right one.
 //!
-//! Messages are lost, late, doubled and changed, by seed; clocks agree. `WEFT_ROUNDS_SEED` runs one seed in place of
-//! a test's own.
+//! Messages are lost, delayed, duplicated and changed, by seed; clocks run at the same rate.
+//! `WEFT_ROUNDS_SEED` replaces a test's own seeds by one.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -17,7 +18,7 @@ use weft_waist::{
     Caller, Configuration, Effect, Effects, Engine, Epoch, Event, Io, Memory, Message, NodeId, NodeSet, View,
 };
 
-/// What goes wrong, in parts per thousand of all messages.
+/// Fault rates, in a thousand messages.
 #[derive(Clone, Copy)]
 struct Faults {
     lost: u64,
@@ -46,12 +47,12 @@ struct Cluster {
     nodes: Vec<(Pair<Reduce, RtlAllReduce>, Option<Instant>)>,
     due: BinaryHeap<Reverse<(Instant, u64, Due)>>,
     sequence: u64,
-    /// By node and instance: what it proposes, as it has said in its own message.
+    /// For each node and instance: the proposal in the node's own message.
     proposed: BTreeMap<(usize, u64), Vec<u8>>,
-    /// By instance: what the first node was told.
+    /// For each instance: the result that the first node reported.
     results: BTreeMap<u64, Reduction>,
     told: u64,
-    /// How calls ended, and how often.
+    /// Statuses of answered calls, with their numbers.
     answers: BTreeMap<u8, u64>,
 }
 
@@ -168,7 +169,7 @@ impl Cluster {
             let value = Value::parse(payload, Reduction::BYTES).unwrap();
             let result = Reduction::parse(value.proposal.bytes);
             let first = *self.results.entry(value.instance).or_insert(result);
-            // Lies make different results.
+            // Changed messages can cause different results.
             if self.faults.changed == 0 {
                 assert!(result.contributors.contains(value.proposer));
                 assert_eq!(result, first, "instance {}", value.instance);
@@ -177,7 +178,7 @@ impl Cluster {
         }
     }
 
-    /// Numbers, and now and then something else; the hosts ask how messages come, too.
+    /// The host proposes a number, or sometimes makes another call, such as one for the message timings.
     fn host(&mut self, index: usize) {
         let again = Duration::from_ns(500 + self.random(3_000));
         self.schedule(again, Due::Host { node: index });
@@ -212,7 +213,7 @@ impl Cluster {
         }
     }
 
-    /// Every result is what its members have proposed; returns how many there are.
+    /// Checks every result against its members' proposals. Returns the number of results.
     fn check(&self) -> usize {
         for (&instance, result) in &self.results {
             let numbers: Vec<_> = (0..self.nodes.len())
@@ -268,7 +269,7 @@ fn rounds_that_lose_something_have_no_result() {
     }
 }
 
-/// Bytes that are no messages, or wrong ones: only that both say the same counts.
+/// Malformed messages: only the equality of the twins is checked.
 #[test]
 fn changed_bytes_change_both_alike() {
     seeds(20..26, |seed| {

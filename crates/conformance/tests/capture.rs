@@ -9,8 +9,8 @@ use weft_wire::ethernet::Ethernet;
 use weft_wire::frame::Frame;
 use weft_wire::roce::{Opcode, Syndrome};
 
-/// To NICs with the addresses of the two machines: their ICRCs are right, nobody has those queue pairs, and what is
-/// not RoCE goes to the host or is answered.
+/// Captured frames are given unchanged to NICs with the addresses of the two machines. Their ICRCs are right,
+/// their queue pairs do not exist, and frames other than RoCE go to the host or are answered.
 #[test]
 fn frames_as_they_came() {
     let mut stations = BTreeMap::new();
@@ -33,8 +33,8 @@ fn frames_as_they_came() {
     assert_eq!(verified, 134);
 }
 
-/// Both twins take every request of every connection, answer alike, and answer as Linux did: the same responses with
-/// the same PSNs.
+/// Both twins accept every request of every connection, give the same answers, and these match Linux's: the
+/// same responses with the same PSNs.
 #[test]
 fn requests_of_a_real_peer() {
     let mut requests = 0;
@@ -49,7 +49,7 @@ fn requests_of_a_real_peer() {
         for name in ["sent_invalid_request", "sent_access_error", "out_of_seq_request", "send_rnr_err"] {
             assert!(soft.3.iter().all(|(counted, _)| *counted != name), "{key:?}: {:?}", soft.3);
         }
-        // Acknowledgements may be merged in other ways; what carries data may not.
+        // Acknowledgements may be merged differently; packets with data may not.
         let shape = |frames: &[Vec<u8>]| -> Vec<(Opcode, u32, usize)> {
             let all = frames.iter().map(|frame| {
                 parse(frame, |packet| (packet.bth.opcode, packet.bth.psn, packet.payload.len()))
@@ -64,8 +64,9 @@ fn requests_of_a_real_peer() {
     assert!(requests > 60, "{requests} requests");
 }
 
-/// Linux sends a WRITE again that lies before atomics which it has not completed. An acknowledgement with the PSN of
-/// an atomic would be the completion of that to Linux; an earlier Weft sent two.
+/// Linux retransmits a WRITE that precedes atomics which have not completed. Linux would take an
+/// acknowledgement with an atomic's PSN as the completion of the atomic. An earlier version of Weft sent two
+/// such acknowledgements.
 fn repeats_writes_before_atomics(kind: Kind) {
     let conversation = repeated_writes();
     let requests = conversation.requests.iter().map(|frame| parse(frame, |packet| packet.bth));

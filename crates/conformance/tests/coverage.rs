@@ -1,6 +1,7 @@
-//! Every event that the gateware counts, and every change of its state machines: which scenarios of the suite reach it.
+//! For every event that the gateware counts, and every transition of its state machines: which scenarios of
+//! the suite reach it.
 //!
-//! `UPDATE=1 cargo test -p weft-conformance --test coverage` writes the end of `docs/conformance.md`.
+//! `UPDATE=1 cargo test -p weft-conformance --test coverage` rewrites the last part of `docs/conformance.md`.
 
 mod side_by_side;
 
@@ -22,8 +23,8 @@ use weft_gateware::Pressure;
 use weft_time::Duration;
 use weft_verbs::{AccessFlags, Modify, Target};
 
-/// Events that no scenario reaches, or none but a random one by luck: where else they are tested, or why they cannot
-/// happen here. A name with `::` is a test in a file.
+/// Events that no scenario reaches, or only a random one by chance: where they are tested instead, or why
+/// they cannot occur. A name with `::` is a test in a file.
 const NEVER: &[(&str, &str, &str)] = &[
     (
         "receive_path",
@@ -154,21 +155,21 @@ const NEVER: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// Blocks of the engine and of its datagrams: few of these scenarios have an engine in the card. `kv_lockstep` holds
-/// it to its twin.
+/// Blocks of the engine and its datagrams, which few of these scenarios use. `kv_lockstep` compares them with
+/// their twin.
 const OF_THE_ENGINE: [&str; 4] = ["datagram_receive", "engine_slot", "message_transmit", "kv"];
 
-/// Changes of state that the machines have, by name, those that no scenario reaches with a reason.
+/// Names of the states. [`ARCS`] gives the reasons for transitions that no scenario reaches.
 const RESPONDER: [&str; 4] = ["RESET", "INIT", "READY", "ERROR"];
 const REQUESTER: [&str; 3] = ["RESET", "READY", "ERROR"];
 
-/// A kind of scenario, and what each of its scenarios has reached.
+/// A kind of scenario, and what each scenario of that kind has reached.
 struct Family {
     name: &'static str,
     scenarios: Vec<Reached>,
 }
 
-/// A scenario that drives gateware.
+/// A scenario that uses the gateware.
 type Scenario = Box<dyn Fn() + Send + Sync>;
 
 fn scenario<T>(run: impl Fn() -> T + Send + Sync + 'static) -> Scenario {
@@ -225,7 +226,7 @@ fn families() -> Vec<Family> {
         .collect()
 }
 
-/// The driver takes queue pairs through their states, and out of each.
+/// Takes queue pairs through all of their states with the driver, and out of each.
 fn walk() {
     let mut stage = Stage::new([Kind::Soft, Kind::Rtl], &Connection::default(), Options::default());
     let init = Modify::Init { access: AccessFlags::ALL };
@@ -242,7 +243,7 @@ fn walk() {
     }
 }
 
-/// One row: in how many scenarios of each family, or a reason.
+/// Writes a row: the number of scenarios in each family, or a reason.
 fn row(text: &mut String, name: &str, counts: &[usize], reason: Option<&str>) {
     let sum: usize = counts.iter().sum();
     let cells: Vec<String> =
@@ -260,7 +261,7 @@ fn head(text: &mut String, first: &str, families: &[Family]) {
     writeln!(text, "|---|{}", "---|".repeat(families.len() + 1)).unwrap();
 }
 
-/// Whether a reason that names a test names one that is there.
+/// Whether the test that a reason names exists.
 fn stands(reason: &str) -> bool {
     reason.split(['`', ' ', ',', ';']).filter_map(|word| word.split_once("::")).all(|(file, test)| {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(file);
@@ -276,7 +277,7 @@ fn every_event_is_reached_or_has_a_reason() {
     head(&mut text, "event", &families);
     let reasons: BTreeMap<_, _> =
         NEVER.iter().map(|(block, name, reason)| ((*block, *name), *reason)).collect();
-    // What only random scenarios reach depends on cycles, so a reason may stand beside it.
+    // Events that only random scenarios reach depend on timing, so a reason is allowed in addition.
     let by_luck: Vec<bool> = families.iter().map(|family| family.name == "random").collect();
     let directed = |counts: &[usize]| -> usize {
         counts.iter().zip(&by_luck).filter(|(_, luck)| !**luck).map(|(count, _)| count).sum()
@@ -328,7 +329,7 @@ fn every_event_is_reached_or_has_a_reason() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/conformance.md");
     let found = fs::read_to_string(&path).unwrap();
     let title = COVERAGE.lines().find(|line| !line.is_empty()).unwrap();
-    // With the empty line before it.
+    // Including the empty line in front.
     let at = found.find(title).map_or(found.len(), |at| at - 1);
     if env::var_os("UPDATE").is_some() {
         fs::write(&path, found[..at].to_owned() + &text).unwrap();
@@ -338,7 +339,7 @@ fn every_event_is_reached_or_has_a_reason() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// Changes of state that no scenario reaches, and why.
+/// Transitions that no scenario reaches, and why.
 const ARCS: &[(&str, &str)] = &[
     ("responder: RESET to READY", "it goes through INIT"),
     ("responder: READY to INIT", "the driver resets first"),

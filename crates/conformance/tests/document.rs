@@ -1,4 +1,4 @@
-//! The table in the documentation is that of the suite, and the suite has what the table says.
+//! The tables in `docs/conformance.md` are up to date, and the suite has all scenarios that they name.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -8,7 +8,7 @@ use weft_conformance::rules::{COVERAGE, MALFORMED_EXCEPTIONS, RULES, SCRIPT_EXCE
 use weft_conformance::script;
 use weft_conformance::twin::{Kind, Options};
 
-/// `UPDATE=1 cargo test -p weft-conformance --test document` writes the file.
+/// `UPDATE=1 cargo test -p weft-conformance --test document` rewrites the file.
 #[test]
 fn the_table_is_fresh() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/conformance.md");

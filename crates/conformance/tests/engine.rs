@@ -1,4 +1,4 @@
-//! The port at which engines change permissions, and memories that are too slow.
+//! The port at which engines change access rights, and memories that are too slow.
 
 mod side_by_side;
 
@@ -7,8 +7,8 @@ use weft_conformance::overload;
 use weft_time::Duration;
 use weft_verbs::Target;
 
-/// The marker comes within so many cycles of 4 ns, whatever the memory: what is on its way is no more than a memory's
-/// latency (here up to 60 cycles) and the pipeline.
+/// Maximum number of 4 ns cycles until the marker, for every memory: it waits only for the memory's latency
+/// (here up to 60 cycles) and the pipeline.
 const CYCLES_MAX: u64 = 250;
 
 #[test]

@@ -1,6 +1,7 @@
-//! The key-value engine in gates says what its soft twin says, event by event, whatever happens to them.
+//! The key-value engine in gates has the same effects as its soft twin, event by event, under random
+//! schedules.
 //!
-//! `WEFT_KV_SEED` runs one seed in place of a test's own, `WEFT_KV_STEPS` changes how long a schedule is.
+//! `WEFT_KV_SEED` replaces a test's own seeds by one; `WEFT_KV_STEPS` sets the length of a schedule.
 
 use weft_conformance::kv::{Lockstep, Pair, Profile};
 use weft_gateware::{HbmTiming, Latency, Pressure, RtlKvConfig};
@@ -13,13 +14,13 @@ fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
 }
 
-/// Runs schedules. Replay a failure with the seed that it prints.
+/// Runs schedules. To replay a failure, set the seed that is printed.
 fn schedules(seeds: std::ops::Range<u64>, profile: Profile) {
     let seeds = number("WEFT_KV_SEED").map_or(seeds, |seed| seed..seed + 1);
     let steps = number("WEFT_KV_STEPS").map_or(profile.steps, |steps| steps as usize);
     for seed in seeds {
         println!("seed {seed}");
-        // Every other one with a memory that stalls and messages that are not taken at once.
+        // Half of the seeds have random stalls of the memory and of the messages.
         let config = match seed % 4 {
             0 => RtlKvConfig::default(),
             2 => RtlKvConfig { hbm: Some(HbmTiming::NIC_KV), ..RtlKvConfig::default() },
@@ -37,7 +38,7 @@ fn schedules(seeds: std::ops::Range<u64>, profile: Profile) {
     }
 }
 
-/// Found, get, put, delete, compare and set on one node.
+/// Founding, get, put, delete, compare-and-set on one node.
 #[test]
 fn level_1_one_node() {
     schedules(100..104, Profile { steps: 800, ..Profile::CALM });
@@ -55,39 +56,40 @@ fn level_3_loss() {
     schedules(300..304, Profile::LOSSY);
 }
 
-/// Nodes go, views change.
+/// Nodes crash, views change.
 #[test]
 fn level_4_view_changes() {
     schedules(400..404, Profile { nodes: 4, joins: false, ..Profile::ALL });
 }
 
-/// Nodes come back and get their state.
+/// Nodes join again and receive their state.
 #[test]
 fn level_5_joins() {
-    // Seed 505 has a chunk arrive whose stream is yet to be applied up to its tag, with a long value last.
+    // With seed 505 a chunk arrives before its stream has been applied up to its tag, and a long value is the
+    // last of that stream.
     schedules(500..506, Profile { loss: 10, value_bytes: 1024, ..Profile::ALL });
 }
 
-/// Everything, on five nodes with long values.
+/// All events, on five nodes with long values.
 #[test]
 fn level_6_everything() {
     let profile = Profile { nodes: 5, steps: 4_000, keys: 60, value_bytes: 1024, ..Profile::ALL };
     schedules(600..603, profile);
 }
 
-/// Bytes that are no messages, or wrong ones.
+/// Malformed messages.
 #[test]
 fn level_7_malformed() {
     schedules(700..704, Profile { mutation: 60, ..Profile::ALL });
 }
 
-/// A bucket that is full or nearly so.
+/// A bucket that is full or nearly full.
 #[test]
 fn level_8_full_bucket() {
     schedules(800..802, Profile { nodes: 2, crowded: true, value_bytes: 40, ..Profile::CALM });
 }
 
-/// More clients than sessions, and pauses after which the oldest may be forgotten.
+/// More clients than sessions, and pauses after which the oldest sessions may be evicted.
 #[test]
 fn level_9_many_clients() {
     let profile =
@@ -95,9 +97,9 @@ fn level_9_many_clients() {
     schedules(900..902, profile);
 }
 
-/// However many writes of a key are undecided, they hold one way of its bucket (two if it has one already: the first
-/// of them does not look): the others are there for other keys. And when a view change drops them, nothing stays
-/// behind.
+/// However many writes of a key are undecided, they reserve one way of its bucket (two if the key has one
+/// already, because the first write does not look it up). The other ways stay available to other keys. When a
+/// view change drops the writes, all reservations are released.
 #[test]
 fn level_10_writes_of_one_key_hold_one_way() {
     let config = RtlKvConfig::default();
@@ -123,7 +125,7 @@ fn level_10_writes_of_one_key_hold_one_way() {
         let lease_until = now + Duration::from_secs(1);
         pair.handle(now, Event::Configure(Configuration { node, view, lease_until }));
         if epoch > 1 {
-            // The other one has the first ten writes, and none but these stays.
+            // The other member has the first ten writes, so only these are kept.
             let sealed = Sealed {
                 epoch: Epoch(epoch),
                 base: Epoch(epoch - 1),

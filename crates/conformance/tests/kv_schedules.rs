@@ -1,6 +1,6 @@
-//! Random schedules of faults on the key-value engine in gates, alone and in a cluster with soft engines: whatever
-//! the network does, what clients see is linearizable, no write is lost or applied twice, and the cluster works again
-//! when the faults end.
+//! Random fault schedules for the key-value engine in gates, alone and in a cluster with soft engines. Under
+//! all network faults, the history of the clients is linearizable, no write is lost or applied twice, and the
+//! cluster recovers when the faults end.
 
 #[path = "../../engines/kv/tests/network/mod.rs"]
 mod network;
@@ -16,11 +16,11 @@ use weft_time::{Duration, Instant};
 use weft_waist::{Effect, Engine, EngineState, EngineStatus, Event, Io, Memory};
 
 thread_local! {
-    /// The bug that engines in gates are built with.
+    /// The planted bug of engines in gates.
     static PLANTED: Cell<u64> = const { Cell::new(engine_package::BUG_NONE) };
 }
 
-/// The engine in gates, and which of its timers run.
+/// The engine in gates, and the set of its armed timers.
 struct Gates {
     engine: RtlKv,
     timers: BTreeSet<u32>,
@@ -69,17 +69,17 @@ impl Replica for Gates {
     }
 
     fn is_settled(&self) -> bool {
-        // A timer runs while anything is undecided or between views.
+        // A timer is armed while an entry is undecided and during view changes.
         self.status().state == EngineState::Full && self.timers.is_empty()
     }
 
     fn digest(&self, _: &Memory) -> u64 {
-        // What is in the table shows in reads only.
+        // The contents of the table are only visible in reads.
         0
     }
 }
 
-/// A node that is soft or in gates.
+/// A node with the soft engine or the one in gates.
 #[expect(clippy::large_enum_variant, reason = "there are few, and they live long")]
 enum Either {
     Soft(Kv),
@@ -167,7 +167,7 @@ fn gates_and_soft_engines_in_one_cluster() {
     schedules::<Either>(2100..2102, 5, Faults::ALL);
 }
 
-/// Schedules that find nothing in gates with a known bug would prove nothing.
+/// The schedules would prove nothing if they missed the known bugs.
 #[test]
 fn every_bug_that_is_planted_in_gates_is_caught() {
     let bugs = [

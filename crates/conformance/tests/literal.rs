@@ -1,4 +1,4 @@
-//! NICs against peers that behave literally as Linux's soft RoCE does.
+//! NICs against peers that behave like Linux's soft RoCE.
 
 use weft_conformance::literal::{request, respond};
 use weft_conformance::random::Faults;
@@ -7,7 +7,7 @@ use weft_conformance::twin::Kind;
 const LOSS: Faults = Faults { loss: 100_000, duplication: 0, reordering: 0, corruption: 0 };
 const DISORDER: Faults = Faults { loss: 10_000, duplication: 20_000, reordering: 50_000, corruption: 0 };
 
-/// No READ and no atomic is reported as complete whose data have not come.
+/// No READ or atomic completes before its data has arrived.
 fn never_acknowledges_what_it_has_not_answered(kind: Kind) {
     for (faults, recoveries) in [(LOSS, 300), (DISORDER, 150)] {
         let report = request(kind, 1, 1_000, faults).unwrap();
@@ -15,7 +15,7 @@ fn never_acknowledges_what_it_has_not_answered(kind: Kind) {
     }
 }
 
-/// The gaps that are reported behind a packet which finds no receive request cost no retry, under loss too.
+/// Gaps that are reported behind a packet without a receive request cost no retry, even under loss.
 fn waits_for_a_receiver(kind: Kind) {
     let report = respond(kind, 1, 50, 10, 0, Faults::default()).unwrap();
     assert!(report.recoveries > 200, "{report:?}");

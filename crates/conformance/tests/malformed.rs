@@ -1,4 +1,4 @@
-//! Every kind of bad packet, on both kinds of NIC.
+//! Every kind of malformed packet, on both kinds of NIC.
 
 mod side_by_side;
 

@@ -1,4 +1,4 @@
-//! Permissions that are taken while packets stream in.
+//! Access rights that are revoked while packets arrive.
 
 use weft_conformance::permission::check;
 use weft_conformance::twin::Kind;

@@ -1,4 +1,4 @@
-//! PSP on both kinds of card: the soft NIC and the gateware seal, open and refuse alike, frame by frame.
+//! PSP on both kinds of card: soft NIC and gateware encrypt, decrypt and refuse the same frames, one by one.
 
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
@@ -17,21 +17,21 @@ use weft_wire::{datagram, roce};
 const CARD: MacAddress = MacAddress([2, 0, 0, 0, 0, 1]);
 const ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const PEERS: usize = 3;
-/// What the names of counters of PSP begin with.
+/// Prefix of the names of PSP's counters.
 const COUNTERS: &str = "psp_";
 
 fn peer(number: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 0, 0, 2 + number as u8)
 }
 
-/// Both cards, and the PSP of peers in software.
+/// Both cards, and software PSP instances of the peers.
 struct Twins {
     chance: Xoshiro256PlusPlus,
     soft: SoftNic<NoEngine>,
     gates: RtlNic,
     now: Instant,
     peers: [Psp; PEERS],
-    /// Frames of peers that were given to the cards.
+    /// Frames of peers that were given to the cards earlier.
     sent: VecDeque<Vec<u8>>,
     generation: u32,
 }
@@ -80,7 +80,8 @@ impl Twins {
         self.gates.submit(self.now, HostCommand::Associate(change));
     }
 
-    /// New keys between the cards and a peer, both ways; the former one of the peer stays valid.
+    /// Installs new keys between the cards and a peer, in both directions. The peer's previous key stays
+    /// valid.
     fn rekey(&mut self, number: usize) {
         self.generation += 1;
         let generation = self.generation;
@@ -102,7 +103,7 @@ impl Twins {
         self.peers[number].install_sender(ADDRESS, spi(generation), &inward).unwrap();
     }
 
-    /// A frame with random content; `out` of the cards, otherwise to them.
+    /// A frame with random content: sent by the cards if `out`, otherwise to them.
     fn frame(&mut self, number: usize, out: bool) -> Vec<u8> {
         let longest = if self.below(8) == 0 { 4_096 } else { 400 };
         let bytes = 18 + self.below(longest);
@@ -132,7 +133,7 @@ impl Twins {
         frame
     }
 
-    /// A frame of a peer as an honest network, a bad one, or an adversary delivers it.
+    /// A frame of a peer as it arrives over an intact network, a faulty one, or from an adversary.
     fn arriving(&mut self) -> Vec<u8> {
         let number = self.below(PEERS - 1);
         let mut frame = self.frame(number, false);
@@ -149,7 +150,8 @@ impl Twins {
                 self.sent[at].clone()
             }
             1 => {
-                // Behind the headers: what is wrong there, both kinds of card tell in their own words.
+                // Behind the headers. The two kinds of cards use different counters for faults in the
+                // headers.
                 let bit = 8 * 42 + self.below(8 * (frame.len() - 42));
                 frame[bit / 8] ^= 1 << (bit % 8);
                 frame
@@ -160,7 +162,7 @@ impl Twins {
                 frame
             }
             3 if frame.len() > 100 => {
-                // Another SPI, counter or version.
+                // Changes the SPI, the counter or the version.
                 let at = 45 + self.below(13);
                 frame[at] ^= 1 << self.below(8);
                 frame
@@ -169,7 +171,7 @@ impl Twins {
         }
     }
 
-    /// What both cards send and give to their hosts until they are still.
+    /// Compares the frames that both cards send and give to their hosts, until both are quiet.
     fn settle(&mut self) -> Result<(), String> {
         self.now += Duration::from_us(1);
         let limit = self.now + Duration::from_us(20);
@@ -228,7 +230,7 @@ impl Twins {
     }
 }
 
-/// Without Ethernet's padding: the soft NIC puts it back, the gates do not.
+/// The frame without Ethernet's padding, which the soft NIC restores and the gates do not.
 fn content(frame: &[u8]) -> Vec<u8> {
     let length = 14 + usize::from(u16::from_be_bytes([frame[16], frame[17]]));
     let is_packet = frame[12..14] == [8, 0] && (34..=frame.len()).contains(&length);
@@ -265,7 +267,7 @@ fn gates_seal_open_and_refuse_as_software_does() {
         twins.run(150).unwrap_or_else(|wrong| panic!("seed {seed}, {wrong}"));
         let [soft, gates] = twins.counters();
         assert_eq!(soft, gates);
-        // Everything has happened.
+        // Every kind of event has occurred.
         for name in ["psp_sealed", "psp_opened", "psp_without_association", "psp_plaintext", "psp_malformed"]
         {
             assert!(soft.iter().any(|(known, count)| *known == name && *count > 5), "{name}: {soft:?}");
@@ -276,7 +278,7 @@ fn gates_seal_open_and_refuse_as_software_does() {
     }
 }
 
-/// Many more.
+/// A longer run.
 #[test]
 #[ignore = "takes minutes in a release build"]
 fn gates_seal_open_and_refuse_as_software_does_at_length() {

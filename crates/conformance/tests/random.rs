@@ -1,4 +1,4 @@
-//! A slice of the random runs; `examples/stress.rs` is the long one.
+//! Short random runs; `examples/stress.rs` has the long ones.
 
 use weft_conformance::random::{Faults, Run, check};
 use weft_conformance::twin::{Kind, Options};
@@ -9,7 +9,8 @@ const FAULTS: Faults = Faults { loss: 10_000, duplication: 10_000, reordering: 1
 fn run(kinds: [Kind; 2], seed: u64, messages: usize, faults: Faults) {
     // Every other run has random back-pressure on the gateware's ports.
     let pressure = (seed % 2 == 1).then_some(Pressure { seed, stalls_of_256: 40 });
-    // And every third has soft NICs that keep what comes too early, some of them too little.
+    // Two of three runs have soft NICs that keep packets ahead of the expected PSN, one of them with little
+    // room.
     let reorder_packets = [0, 64, 3][seed as usize % 3];
     let options = Options { pressure, power_on_seed: seed as u32 | 1, reorder_packets, ..Options::default() };
     let run = Run { seed, messages, queue_pairs: 4, faults, options };

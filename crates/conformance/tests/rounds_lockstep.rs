@@ -1,7 +1,7 @@
-//! The rounds engine in gates says what its soft twin says, event by event, whatever happens to them; and clusters of
-//! both keep one order.
+//! The rounds engine in gates has the same effects as its soft twin, event by event, under random schedules;
+//! and clusters of both kinds agree on one order.
 //!
-//! The networks are those of the soft engine's own tests. `WEFT_ROUNDS_SEED` runs one seed in place of a test's own.
+//! The networks are those of the soft engine's tests. `WEFT_ROUNDS_SEED` replaces a test's own seeds by one.
 
 #[path = "../../engines/rounds/tests/network/mod.rs"]
 mod network;
@@ -21,7 +21,7 @@ use weft_waist::{Caller, Effect, Effects, Engine, EngineStatus, Event, Io, Memor
 
 impl Replica for Pair {
     fn start(node: usize, parameters: &Parameters) -> Self {
-        // Every other node has messages that are not taken at once, and storage that does not begin with zeros.
+        // Every other node has random stalls of messages, and storage that is not zero initially.
         let seed = node as u64 + 1;
         let pressure = (node % 2 == 1).then_some(Pressure { seed, stalls_of_256: 80 });
         Pair::new(parameters, pressure, (node % 2 * 77) as u32)
@@ -68,8 +68,9 @@ impl Replica for Mixed {
     }
 }
 
-/// A pair beside another one that hears the same and more: with every tenth message a copy of it with some bytes
-/// changed. What it says goes to nobody, since lies must not spread; that both of it say the same is what counts.
+/// A pair, and beside it a victim pair that gets the same messages and, for every tenth, also a copy with
+/// some bytes changed. The victim's messages are dropped, so that its wrong state does not spread. The test
+/// is that both engines of the victim agree.
 struct Harassed {
     pair: Pair,
     victim: Pair,
@@ -128,8 +129,9 @@ impl Engine for Harassed {
     }
 }
 
-/// A pair that is asked all the time how messages come, and sometimes told another period: somewhat longer or
-/// shorter, or none that can be. Strangers ask it for what only its host may ask. The host hears nothing of it.
+/// A pair whose host constantly requests message timings and sometimes sets another period: somewhat longer
+/// or shorter, or an invalid one. Clients other than the host request what only the host may. The test's own
+/// host does not see the answers.
 struct Tuned {
     pair: Pair,
     effects: Effects,
@@ -182,7 +184,7 @@ impl Engine for Tuned {
     }
 }
 
-/// Replay a failure with the seed that it prints.
+/// To replay a failure, set the seed that is printed.
 fn schedules<E: Replica>(
     seeds: std::ops::Range<u64>,
     nodes: usize,
@@ -199,7 +201,7 @@ fn schedules<E: Replica>(
     }
 }
 
-/// As many as may fail, the last ones.
+/// The largest number of nodes that may fail: the last ones.
 fn faulty(nodes: usize) -> Members {
     Members::first(nodes).difference(Members::first(nodes - Quorums::tolerated(nodes)))
 }
@@ -233,13 +235,13 @@ fn level_4_beyond_what_may_fail() {
     schedules(410..412, 5, faults(5), LENGTH, Network::<Pair>::run_broken);
 }
 
-/// Bytes that are no messages, or wrong ones.
+/// Malformed messages.
 #[test]
 fn level_5_malformed() {
     schedules(500..503, 3, Faults::all(faulty(3)), LENGTH, Network::<Harassed>::run);
 }
 
-/// What periods can be set.
+/// The range of valid periods.
 #[test]
 fn the_range_of_periods_is_the_same() {
     for one_way in [0, 346] {
@@ -271,7 +273,7 @@ fn the_range_of_periods_is_the_same() {
     }
 }
 
-/// Periods are set while messages come, and what nodes tell of both is the same.
+/// Periods are set while messages arrive, and both engines report the same timings.
 #[test]
 fn level_6_other_periods() {
     schedules(700..702, 3, Faults::NONE, Duration::from_us(300), Network::<Tuned>::run);

@@ -14,7 +14,7 @@ fn calls_have_the_same_answers_on_both_kinds() {
         let (soft, rtl) = (of(Kind::Soft), of(Kind::Rtl));
         assert_eq!(soft.counters, rtl.counters, "seed {seed}");
         assert_eq!(soft, rtl, "seed {seed}");
-        // The run is what it is said to be.
+        // The run contains all the kinds of requests that it should.
         for name in ["rpc_malformed", "messages_without_engine", "dropped_malformed", "refused_bad_request"] {
             assert!(counter(&soft, name) >= 10, "{name}: {:?}", soft.counters);
         }

@@ -1,9 +1,9 @@
-//! Every script, on every pair of kinds: the same lines, the same frames byte by byte, waits of the same length.
+//! Every script, on every pair of kinds: equal lines, frames equal byte by byte, and waits of equal length.
 
 use weft_conformance::script::{self, waits_agree};
 use weft_conformance::twin::{Kind, Options};
 
-/// Compares one script on one pair of kinds with two soft NICs.
+/// Compares one script on one pair of kinds with the same script on two soft NICs.
 fn compare(name: &str, text: &str, kinds: [Kind; 2]) -> Result<(), String> {
     let options = Options { power_on_seed: 1, ..Options::default() };
     let expected = script::replay(text, [Kind::Soft; 2], options);

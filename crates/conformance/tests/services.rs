@@ -1,4 +1,4 @@
-//! The services in gates keep all promises of the room `service`, as its soft ones do.
+//! The services in gates pass the same suite as the soft ones.
 
 use weft_gateware::{Pressure, RtlServices};
 use weft_service::{MapKind, Setting, TapKind, suite};

@@ -1,8 +1,8 @@
-//! Peers that behave literally as Linux's soft RoCE does, where that matters: small models of a requester and of a
-//! responder, over a wire that loses, doubles and reorders, against one NIC.
+//! Peers that behave like Linux's soft RoCE where that matters: small models of a requester and of a
+//! responder. Each runs against one NIC, over a wire that loses, duplicates and reorders.
 //!
-//! Between two Weft NICs some mistakes never show, because their requester makes more of an answer than Linux does, and
-//! their responder says less.
+//! Some bugs never appear between two Weft NICs, because their requester evaluates a response more cautiously
+//! than Linux does, and their responder sends fewer NAKs.
 
 mod requester;
 mod responder;
@@ -27,54 +27,55 @@ use crate::twin::{Kind, MEMORY_BYTES, Options, Twin, address, hardware};
 use requester::{Operation, Requester};
 use responder::Responder;
 
-/// The sides: the literal peer, and the NIC under test.
+/// Indices of the sides: the literal peer, and the NIC under test.
 const PEER: usize = 0;
 const NIC: usize = 1;
 
 /// The peer's queue pair.
 const PEER_QUEUE_PAIR: QueuePairNumber = QueuePairNumber(0x11);
 
-/// The first PSNs of both: near enough to the end that they wrap.
+/// The first PSNs of both directions: close to the maximum, so that they wrap.
 const PEER_PSN: u32 = 0xff_ff00;
 const NIC_PSN: u32 = 0xff_fff0;
 
 const PATH_MTU: PathMtu = PathMtu::Bytes256;
 const MTU: usize = 256;
 
-/// READs and atomics outstanding, and pairs of requests.
+/// Limits: outstanding READs and atomics, and outstanding pairs of requests.
 const RD_ATOMIC: u8 = 4;
 const PAIRS_OUTSTANDING: u64 = 4;
 
-/// Memory of each pair of requests that is outstanding: what is written, and a word.
+/// Memory layout of each outstanding pair of requests: the size of its range, the offset of its word, and the
+/// longest WRITE.
 const PLACE: u64 = 0x1000;
 const WORD_AT: u64 = 0x800;
 const LENGTH_MAX: u64 = 1_000;
 
-/// When the literal requester tries again.
+/// Time-out of the literal requester.
 const TIME_OUT: Duration = Duration::from_us(100);
 
-/// Code of the time that the literal responder asks to wait, and of the NIC's own time-out: 10 us and 524 us.
+/// Timer code in the literal responder's RNR NAKs, and time-out code of the NIC: 10 us and 524 us.
 const NOT_READY_TIMER: u8 = 1;
 const NIC_TIME_OUT: u8 = 7;
 
-/// Many more events than any run has for one request.
+/// Limit of events for each request; no run needs as many.
 const EVENTS_MAX: u64 = 20_000;
 
-/// What a run has seen.
+/// Statistics of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Frames that the wire lost.
     pub lost: u64,
-    /// How often the literal requester went back, or the literal responder reported a gap.
+    /// How often the literal requester went back N, or the literal responder reported a gap.
     pub recoveries: u64,
-    /// Counter `duplicate_request` of the NIC.
+    /// The NIC's counter `duplicate_request`.
     pub duplicates: u64,
 }
 
-/// When a frame arrives, its place among those of the same time, for which side it is, and the frame.
+/// Arrival time, a serial number to order equal times, the receiving side, and the frame.
 type Flying = (Instant, u64, usize, Vec<u8>);
 
-/// Frames on their way.
+/// Frames in flight.
 struct Wire {
     flying: BinaryHeap<Reverse<Flying>>,
     serial: u64,
@@ -110,7 +111,7 @@ impl Wire {
     }
 }
 
-/// A NIC, and the wire to its literal peer.
+/// A NIC, and the wire between it and its literal peer.
 struct Scene {
     nic: Twin,
     number: QueuePairNumber,
@@ -148,7 +149,7 @@ impl Scene {
         scene
     }
 
-    /// Gives the NIC the time to do all that it can.
+    /// Lets the NIC run until it is quiet.
     fn settle(&mut self) {
         self.nic.settle(self.now);
         self.now = self.now.max(self.nic.now());
@@ -157,7 +158,7 @@ impl Scene {
         }
     }
 
-    /// The peer sends a packet.
+    /// Sends a packet of the peer.
     fn send(&mut self, packet: &Packet<'_>) {
         let end = |side, port| Endpoint { hardware: hardware(side), address: address(side), port };
         let flow =
@@ -167,7 +168,8 @@ impl Scene {
         self.wire.send(self.now, NIC, &frame);
     }
 
-    /// What happens next, at `limit` at the latest: a frame for the peer, if it is that.
+    /// Advances to the next event, but not past `limit`. Returns a frame that arrives at the peer, if that is
+    /// the event.
     fn step(&mut self, limit: Option<Instant>) -> Option<Vec<u8>> {
         let arrival = self.wire.next();
         let times = [arrival, self.nic.next_deadline(), limit];
@@ -185,10 +187,11 @@ impl Scene {
     }
 }
 
-/// Lets a literal requester write a place and then read it or add to a word beside it, `pairs` times, four at a time.
+/// A literal requester writes to a range of memory and then reads the range or adds to a word beside it. It
+/// does so `pairs` times, with up to four pairs outstanding.
 ///
 /// # Errors
-/// What went wrong: data that were reported and never came, first of all.
+/// A description of the failure; most importantly, a READ that completed without its data.
 pub fn request(kind: Kind, seed: u64, pairs: u64, faults: Faults) -> Result<Report, String> {
     let mut scene = Scene::new(kind, seed, faults, 7);
     let mut requester = Requester::new(scene.number, scene.keys.rkey, MTU, PEER_PSN);
@@ -200,7 +203,8 @@ pub fn request(kind: Kind, seed: u64, pairs: u64, faults: Faults) -> Result<Repo
     let (mut posted, mut completed) = (0, 0);
     let mut deadline = scene.now + TIME_OUT;
     for _ in 0..EVENTS_MAX * pairs {
-        // The second of each pair ends it. A place is used again when the pair before has ended.
+        // The second request of each pair completes the pair. A range is reused when its previous pair has
+        // completed.
         while posted < pairs && posted < completed / 2 + PAIRS_OUTSTANDING {
             let place = posted % PAIRS_OUTSTANDING;
             let at = place * PLACE;
@@ -251,10 +255,10 @@ pub fn request(kind: Kind, seed: u64, pairs: u64, faults: Faults) -> Result<Repo
     Err(format!("seed {seed}: only {completed} of {} requests complete", 2 * pairs))
 }
 
-/// Lets the NIC send `messages` SENDs to a literal responder that is not ready for each up to `not_ready` times.
+/// The NIC sends `messages` SENDs to a literal responder, which answers each with up to `not_ready` RNR NAKs.
 ///
 /// # Errors
-/// What went wrong: a SEND that failed, first of all.
+/// A description of the failure; most importantly, a SEND that failed.
 pub fn respond(
     kind: Kind,
     seed: u64,
@@ -318,7 +322,7 @@ fn acknowledgement(destination: QueuePairNumber, psn: u32, syndrome: Syndrome) -
     Packet { aeth: Some(Aeth { syndrome, msn: 0 }), ..Packet::new(bth, &[]) }
 }
 
-/// Reads a frame of the NIC.
+/// Parses a frame of the NIC.
 fn parse<T>(frame: &[u8], read: impl FnOnce(&Packet<'_>) -> T) -> T {
     let Ok(Frame::Udp { ipv4, udp, payload, .. }) = Frame::parse(frame) else { panic!("a RoCE frame") };
     let packet = Path::new(&ipv4, &udp).verify(payload).and_then(Packet::parse).expect("a NIC's own packet");

@@ -1,4 +1,4 @@
-//! A requester that takes answers literally, as Linux's soft RoCE does.
+//! A requester that interprets acknowledgements literally, as Linux's soft RoCE does.
 
 use std::collections::VecDeque;
 
@@ -7,26 +7,26 @@ use weft_wire::roce::{
     AtomicEth, Bth, Congestion, MASK_24, NakCode, Opcode, Packet, Reth, Syndrome, pad_bytes,
 };
 
-/// What stands in a buffer that no response has filled.
+/// The initial content of a buffer, which shows bytes that no response has filled.
 const POISON: u8 = 0xee;
 
-/// What a request does.
+/// The operation of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// Writes these bytes.
+    /// WRITE of these bytes.
     Write(Vec<u8>),
-    /// Reads so many bytes.
+    /// READ of this many bytes.
     Read(usize),
-    /// Adds to the word.
+    /// FETCH ADD of this value to the word.
     Add(u64),
 }
 
-/// A request that the requester takes for carried out.
+/// A request that the requester considers complete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Completion {
-    /// Which one.
+    /// The id of the request.
     pub id: u64,
-    /// What has been read.
+    /// The data read.
     pub buffer: Vec<u8>,
 }
 
@@ -37,7 +37,7 @@ struct Entry {
     address: u64,
     first: u64,
     packets: u64,
-    /// Packets that are acknowledged, or whose responses have come.
+    /// Packets that are acknowledged, or whose responses have arrived.
     done: u64,
     buffer: Vec<u8>,
 }
@@ -52,7 +52,7 @@ impl Entry {
     }
 }
 
-/// Its queue, in the order of PSNs, and the next packet to send.
+/// The requester: its queue in the order of PSNs, and the next packet to send.
 #[derive(Clone, Debug)]
 pub struct Requester {
     destination: QueuePairNumber,
@@ -62,17 +62,17 @@ pub struct Requester {
     next: u64,
     cursor: u64,
     sent: u64,
-    /// The packet to which it has gone back already, without progress since.
+    /// The packet to which it has gone back already without progress since.
     went_back: Option<u64>,
     completed: Vec<Completion>,
-    /// How often it went back.
+    /// How often it went back N.
     pub retries: u64,
 }
 
 impl Requester {
-    /// A requester that begins with `psn` and reaches memory by `rkey`.
+    /// Creates a requester that starts with `psn` and accesses memory with `rkey`.
     pub const fn new(destination: QueuePairNumber, rkey: u32, mtu: usize, psn: u32) -> Self {
-        // Sequence numbers begin in the second round, so that there are some before them.
+        // The 64-bit sequence numbers start at 2^24 + `psn`, so that smaller ones exist.
         let next = psn as u64 + MASK_24 as u64 + 1;
         Self {
             destination,
@@ -101,17 +101,17 @@ impl Requester {
         self.next += packets;
     }
 
-    /// Requests that have ended since the last call.
+    /// The requests that have completed since the last call.
     pub fn take_completions(&mut self) -> Vec<Completion> {
         std::mem::take(&mut self.completed)
     }
 
-    /// The oldest packet that it misses an answer to.
+    /// The oldest packet that has no answer.
     pub fn oldest(&self) -> u64 {
         self.queue.front().map_or(self.next, |entry| entry.first + entry.done)
     }
 
-    /// The next packet.
+    /// The next packet to send.
     pub fn transmit(&mut self) -> Option<Packet<'_>> {
         let sequence = self.cursor;
         let entry = self.queue.iter().find(|entry| (entry.first..entry.end()).contains(&sequence))?;
@@ -158,10 +158,10 @@ impl Requester {
         Some(packet)
     }
 
-    /// Takes an answer.
+    /// Processes an acknowledgement or response.
     ///
     /// # Errors
-    /// A refusal.
+    /// The peer sent a NAK.
     pub fn receive(&mut self, packet: &Packet<'_>) -> Result<(), String> {
         let before = self.oldest();
         let ahead = packet.bth.psn.wrapping_sub(before as u32) & MASK_24;
@@ -169,7 +169,7 @@ impl Requester {
         if ahead > MASK_24 / 2 || sequence >= self.sent {
             return Ok(());
         }
-        // Whatever it is, it acknowledges the WRITEs before it, and shows that a response before it is missing.
+        // Any response acknowledges the WRITEs before its PSN, and shows that an earlier response is missing.
         while self.queue.front().is_some_and(|entry| entry.end() <= sequence) {
             if self.queue[0].has_response() {
                 self.go_back_once();
@@ -181,7 +181,8 @@ impl Requester {
         let answered = sequence + 1 - entry.first;
         match (packet.bth.opcode, packet.aeth.map(|aeth| aeth.syndrome)) {
             (Opcode::Acknowledge, Some(Syndrome::Ack { .. })) => {
-                // Here it is literal: the acknowledgement of the last PSN is the completion, whatever the request.
+                // This is the literal interpretation: an acknowledgement of the last PSN completes any
+                // request.
                 if answered == entry.packets {
                     self.complete();
                 } else if !entry.has_response() {
@@ -214,7 +215,7 @@ impl Requester {
         Ok(())
     }
 
-    /// Nothing has come for long.
+    /// Handles a time-out.
     pub fn time_out(&mut self) {
         self.retries += 1;
         self.cursor = self.oldest();

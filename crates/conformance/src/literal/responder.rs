@@ -1,25 +1,25 @@
-//! A responder without receive requests at first, which reports the gap behind the packet that found none, as Linux's
-//! soft RoCE does.
+//! A responder that at first lacks receive requests. As Linux's soft RoCE does, it also reports the gap
+//! behind a packet that found no receive request.
 
 use weft_wire::roce::{MASK_24, NakCode, Packet, Syndrome};
 
-/// Takes SENDs.
+/// A responder that accepts SENDs.
 #[derive(Clone, Debug)]
 pub struct Responder {
     expected: u32,
     gap_reported: bool,
-    /// How often it is not ready for the next message.
+    /// How many more times it answers the next message with an RNR NAK.
     pub not_ready: u32,
     timer: u8,
     message: Vec<u8>,
-    /// Messages that are complete.
+    /// Complete messages.
     pub messages: Vec<Vec<u8>>,
-    /// How often it has reported a gap.
+    /// How often it reported a gap.
     pub gaps: u64,
 }
 
 impl Responder {
-    /// A responder that expects `psn` first and asks for a wait of code `timer`.
+    /// Creates a responder that expects `psn` first, and whose RNR NAKs have timer code `timer`.
     pub const fn new(psn: u32, timer: u8) -> Self {
         Self {
             expected: psn,
@@ -32,7 +32,7 @@ impl Responder {
         }
     }
 
-    /// Takes a packet of a SEND; its answer has this PSN.
+    /// Processes a packet of a SEND. Returns the answer, with its PSN.
     pub fn receive(&mut self, packet: &Packet<'_>) -> Option<(u32, Syndrome)> {
         let positive = Syndrome::Ack { credits: 31 };
         let ahead = packet.bth.psn.wrapping_sub(self.expected) & MASK_24;
@@ -46,7 +46,8 @@ impl Responder {
             self.gaps += 1;
             return Some((self.expected, Syndrome::Nak(NakCode::PsnSequenceError)));
         }
-        // A packet in its turn ends the gap, even if it is refused: so the packet behind it is reported.
+        // A packet with the expected PSN ends the gap even if it is refused, so the packet behind it is
+        // reported as a new gap.
         self.gap_reported = false;
         let opcode = packet.bth.opcode;
         if opcode.starts_message() && self.not_ready > 0 {

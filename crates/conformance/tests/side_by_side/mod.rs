@@ -1,10 +1,11 @@
-//! Scenarios on gateware take seconds each and know nothing of each other, so they run on all cores.
+//! Runs scenarios in parallel on all cores, since each scenario on the gateware takes seconds and is
+//! independent of the others.
 
 use std::num::NonZero;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// What `run` makes of each input, in the order of the inputs.
+/// The result of `run` for each input, in the order of the inputs.
 ///
 /// # Panics
 /// If `run` panics.
