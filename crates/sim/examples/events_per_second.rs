@@ -1,6 +1,7 @@
-//! How many events the kernel handles in a second of real time: machines that echo small frames to each other.
+//! Measures how many events the kernel handles per second of real time: machines echo small frames to each
+//! other.
 //!
-//! `cargo run --release -p weft-sim --example events_per_second`
+//! Run it with `cargo run --release -p weft-sim --example events_per_second`.
 
 use std::collections::VecDeque;
 
@@ -11,7 +12,7 @@ const MACHINES: u8 = 8;
 const FRAMES_OF_EACH: usize = 16;
 const FRAME_BYTES: usize = 128;
 
-/// Sends every frame back 500 ns after it has arrived.
+/// Returns every frame 500 ns after it has arrived.
 struct Echo {
     answers: VecDeque<(Instant, [u8; FRAME_BYTES])>,
 }

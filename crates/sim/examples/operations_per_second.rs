@@ -1,7 +1,8 @@
-//! How many operations of a replicated engine the simulator does in a second of real time: eight nodes, every fifth
-//! operation is written into all peers' memories and answered when a majority has it.
+//! Measures how many operations of a replicated engine the simulator handles per second of real time. There
+//! are eight nodes. Every fifth operation is written to all peers' memories, and answered when a majority has
+//! it.
 //!
-//! `cargo run --release -p weft-sim --example operations_per_second [-- card|host [OPERATIONS]]`
+//! Run it with `cargo run --release -p weft-sim --example operations_per_second [-- card|host [OPERATIONS]]`.
 
 #[path = "../tests/common/replicator.rs"]
 mod replicator;
@@ -14,7 +15,7 @@ use weft_time::{Duration, Instant};
 const NODES: usize = 8;
 const OUTSTANDING: u32 = 1;
 
-/// Keeps some operations outstanding until it has had its share.
+/// Keeps some operations outstanding until it has made its share.
 struct Client {
     left: u32,
     done: u32,

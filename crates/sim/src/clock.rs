@@ -1,16 +1,16 @@
-//! The clocks of machines, which neither agree nor run alike.
+//! The clocks of machines, which differ in offset and drift.
 
 use weft_time::{Duration, Instant};
 
-/// Fractional bits of the rate: a step of 2^-40 is about one part in 10^12.
+/// Fractional bits of the rate: 2^-40 is about one part in 10^12.
 const RATE_BITS: u32 = 40;
 /// The rate of a perfect clock.
 const UNIT_RATE: i128 = 1 << RATE_BITS;
 
-/// How a machine's clock maps the world's time: an offset, and a drift that lasts.
+/// How a machine's clock maps the world's time: by an offset and a constant drift.
 ///
-/// Both maps are exact in integers and never run backwards, so that a lease is tested against what real
-/// oscillators do and a run still replays bit for bit.
+/// Both maps are exact in integers and monotonic. So leases are tested with realistic clocks, and a run still
+/// replays bit for bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LocalClock {
     offset: Duration,
@@ -19,25 +19,25 @@ pub struct LocalClock {
 }
 
 impl Default for LocalClock {
-    /// The world's own time.
+    /// A clock that shows the world's time.
     fn default() -> Self {
         Self { offset: Duration::ZERO, gain: 0 }
     }
 }
 
 impl LocalClock {
-    /// A clock that is `offset` ahead when the world begins and gains `drift_ppm` microseconds per second from then
-    /// on (loses, if negative).
+    /// A clock that is ahead by `offset` when the world begins, and gains `drift_ppm` microseconds per second
+    /// (loses, if negative).
     ///
     /// # Panics
-    /// If the drift is 10 % or more: such a clock is broken, not drifting.
+    /// If the drift is 10 % or more, which is not realistic.
     pub fn new(offset: Duration, drift_ppm: i32) -> Self {
         assert!(drift_ppm.unsigned_abs() < 100_000, "a clock drifts by less than 100000 ppm");
         let gain = (i128::from(drift_ppm) * UNIT_RATE / 1_000_000) as i64;
         Self { offset, gain }
     }
 
-    /// Time of the clock when the world's time is `world`.
+    /// The time that the clock shows when the world's time is `world`.
     pub fn local(&self, world: Instant) -> Instant {
         let gained = if self.gain == 0 {
             0
@@ -74,7 +74,7 @@ mod tests {
     fn drift_is_what_it_says() {
         let clock = LocalClock::new(Duration::from_us(3), 50);
         let shown = clock.local(Instant::ZERO + Duration::from_secs(1)).as_ps();
-        // 50 ppm of a second is 50 us; the rate's own rounding is below 1 ps per microsecond.
+        // 50 ppm of a second is 50 us. Rounding of the rate adds less than 1 ps per microsecond.
         assert!(shown.abs_diff(Duration::from_us(1_000_053).as_ps()) < 1_000_000, "{shown}");
         assert_eq!(LocalClock::default().local(Instant::from_ps(17)), Instant::from_ps(17));
     }
@@ -94,7 +94,7 @@ mod tests {
             if back > Instant::ZERO {
                 prop_assert!(clock.local(Instant::from_ps(back.as_ps() - 1)) < local);
             }
-            // A deadline is never met early.
+            // A deadline is never reached early.
             prop_assert!(clock.local(clock.world(world)) >= world);
         }
     }

@@ -1,9 +1,9 @@
-//! What work costs: profiles of NICs, of a process on a host, and what lies around a NIC that takes its own time;
-//! every constant with its source.
+//! The costs of work: profiles of NICs, of a process on a host, and of the environment of a NIC that takes
+//! its own time. Every constant has its source.
 //!
-//! A profile turns what a NIC has done ([`weft_nic::Work`]) into the time that it took. It says when the answer is
-//! ready (latency) and when the next work may begin (occupancy), so that a NIC with too much to do falls behind as a
-//! real one does. The table of all constants is [`cost_table_markdown`].
+//! A profile converts the work of a NIC ([`weft_nic::Work`]) to time. It determines when the output is ready
+//! (latency) and when the next work may begin (occupancy), so an overloaded NIC falls behind like a real one.
+//! [`cost_table_markdown`] prints all constants.
 
 mod host;
 mod table;
@@ -59,39 +59,40 @@ const MU_PERMISSION: &str = "Mu (OSDI 2020), as measured there";
 const DESIGN: &str = "Weft's gateware rules: 512-bit streams at 250 MHz, one beat per cycle";
 const ESTIMATE: &str = "estimate";
 
-/// A kind of NIC, by what its work costs.
+/// The cost profile of a kind of NIC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CostProfile {
     /// Name of the profile.
     pub name: &'static str,
-    /// Basis of the figures, for readers of results that were made with them.
+    /// What the figures are based on, for readers of results made with them.
     pub basis: &'static str,
-    /// From a frame's last bit on the wire to where work on it may begin, one after the other.
+    /// Latencies, in sequence, from a frame's last bit on the wire to the start of the work on it.
     pub receive: &'static [Figure],
-    /// From where work has ended to the frame's first bit on the wire, one after the other.
+    /// Latencies, in sequence, from the end of the work to the frame's first bit on the wire.
     pub transmit: &'static [Figure],
-    /// Executor of the work.
+    /// What executes the work.
     pub execution: Execution,
-    /// Most waiting frames that are taken together.
+    /// The most waiting frames that one batch takes.
     pub burst_frames: Figure,
-    /// Bytes of frames that may wait for the work on them to begin. What does not fit is dropped.
+    /// The most bytes of frames that wait for the work on them to begin. Frames that do not fit are dropped.
     pub receive_buffer_bytes: Figure,
-    /// The engines' memory.
+    /// Costs of the engines' memory.
     pub memory: MemoryCost,
-    /// The bus that every frame crosses, if the work is done on its other side.
+    /// The bus that every frame crosses, if the work is done beyond it.
     pub wire_bus: Option<BusCost>,
-    /// The bus between the NIC and the host that commands it.
+    /// The bus between the NIC and its host.
     pub host_bus: Option<BusCost>,
-    /// The host's memory, for engines that keep a part of their state there.
+    /// Costs of the host's memory, for engines that keep a part of their state there.
     pub host_memory: Option<MemoryCost>,
-    /// Cost of copies between the host's memory and the engines', if engines may ask for them.
+    /// Costs of copies between the host's memory and the engines', if engines may request them.
     pub dma: Option<DmaCost>,
 }
 
-/// Executor of a NIC's work.
+/// What executes a NIC's work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Execution {
-    /// Gateware: frames stream through at one beat per cycle, in and out at once; messages at their own pace.
+    /// Gateware: frames stream through at one beat per cycle, in both directions at once. Messages take their
+    /// own time.
     Pipeline {
         /// Length of a clock cycle.
         cycle: Figure,
@@ -100,64 +101,63 @@ pub enum Execution {
         /// Cycles from one message to the next.
         message_cycles: Figure,
     },
-    /// Cores: each does one thing after the other, and all share the work.
+    /// Cores: each handles one thing at a time, and all share the work.
     Cores {
-        /// Number of threads that share it.
+        /// Number of threads that share the work.
         threads: Figure,
-        /// To take a frame in.
+        /// Time to receive a frame.
         frame_receive: Figure,
-        /// To handle a message.
+        /// Time to handle a message.
         message: Figure,
-        /// To send a frame out.
+        /// Time to send a frame.
         frame_send: Figure,
-        /// Time of the card for work that takes a host's core 100.
+        /// Time that a card's core needs for work that takes a core of the host 100.
         labour_percent: Figure,
     },
-    /// A card that does verbs and nothing else: no processor has a part in them. Latencies stand in `receive`,
-    /// `transmit` and the bus.
+    /// A card that does verbs only, without a processor. Its latencies are in `receive`, `transmit` and the bus.
     Verbs {
-        /// From one frame that it builds to the next.
+        /// Interval between two frames that the card builds.
         operation: Figure,
-        /// A read of the host's memory, from the request to its first word: for what a READ asks for, and for payload
-        /// that did not come along with its request.
+        /// Latency of a read of the host's memory, from the request to the first word: for the data of a
+        /// READ, and for payload that was not passed along with its request.
         host_read: Figure,
-        /// The most payload that comes along with its request.
+        /// The most payload bytes that are passed along with a request.
         inline_bytes: Figure,
     },
-    /// Gateware that is computed cycle by cycle: it takes its own time, and nothing is charged for its work. What is
-    /// not computed is the memory around it.
+    /// Gateware that is computed cycle by cycle. It takes its own time, and its work is not charged. Only the
+    /// memory around it is modelled.
     Clocked {
         /// Length of a clock cycle.
         cycle: Figure,
-        /// A read of the host's memory, from its address to its first word.
+        /// Latency of a read of the host's memory, from the address to the first word.
         host_read: Figure,
-        /// A write to the host's memory, from its last word to where the host sees it.
+        /// Latency of a write to the host's memory, from the last word until the host sees it.
         host_write: Figure,
     },
 }
 
-/// The memory of the engines.
+/// Costs of the engines' memory.
 ///
-/// The reads of one message depend on each other and take their latencies one after the other; those of different
-/// messages overlap. Writes overlap each other and the answer waits for them, also where a NIC could answer
-/// earlier: never better than it may be.
+/// The reads of one message depend on each other, so their latencies add up; those of different messages
+/// overlap. Writes overlap each other. An answer waits for all writes, even if a real NIC could send it
+/// earlier: the model is never too fast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryCost {
     /// Latency of a read burst.
     pub read: Figure,
     /// Latency of a write burst.
     pub write: Figure,
-    /// Time of a channel for each byte.
+    /// Time that a channel takes for each byte.
     pub byte: Figure,
-    /// Channels that share the bytes evenly.
+    /// Number of channels, which share the bytes evenly.
     pub channels: Figure,
-    /// Latency of a read burst of what was read moments before, where there are caches.
+    /// Latency of a read burst of data that was read just before, if there are caches.
     pub repeated: Option<Figure>,
 }
 
 impl MemoryCost {
-    /// Time of reads one after the other: those of `messages` messages, which share them evenly and whose reads
-    /// overlap.
+    /// Time of the sequential reads of `messages` messages. The messages share the reads evenly, and the
+    /// reads of different messages overlap.
     pub(crate) fn reads(&self, accesses: &Accesses, messages: u32) -> Duration {
         let each = |reads: u32| u64::from(reads.div_ceil(messages.max(1)));
         let repeated = self.repeated.unwrap_or(self.read);
@@ -165,33 +165,33 @@ impl MemoryCost {
     }
 }
 
-/// A PCIe bus.
+/// Costs of a PCIe bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BusCost {
-    /// Latency towards the host, one after the other.
+    /// Latencies towards the host, in sequence.
     pub to_host: &'static [Figure],
-    /// Latency towards the card, one after the other.
+    /// Latencies towards the card, in sequence.
     pub to_card: &'static [Figure],
     /// Rate of each direction.
     pub rate: Figure,
 }
 
-/// Queues that copy between the host's memory and the card's.
+/// Costs of the queues that copy between the host's memory and the card's.
 ///
-/// A core hands a queue several copies in a row at once, a vector, which are over together.
+/// A core submits several copies at once to a queue, a vector, which completes as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DmaCost {
-    /// Number of queues that work side by side.
+    /// Number of queues that work in parallel.
     pub queues: Figure,
     /// The most copies of one direction in a vector.
     pub vector: Figure,
-    /// Time of a core to hand over a vector.
+    /// Time of a core to submit a vector.
     pub submission: Figure,
-    /// From there to the end of a vector of copies from the host, in an idle queue.
+    /// Time from the submission to the completion of a vector of copies from the host, in an idle queue.
     pub read: Figure,
-    /// The same of copies to the host.
+    /// The same for copies to the host.
     pub write: Figure,
-    /// From one copy of a queue to its next.
+    /// Interval between two copies of one queue.
     pub operation: Figure,
 }
 
@@ -224,17 +224,18 @@ const INLINE: Figure = Figure {
     source: "perftest's default for latencies",
 };
 
-/// High-bandwidth memory on the card.
+/// HBM on the card.
 const HBM: MemoryCost = MemoryCost {
     read: Figure::time("memory read", 376_000, NIC_KV_5_8_MEMORY),
     write: Figure::time("memory write", 384_000, NIC_KV_5_8_MEMORY),
-    // Of reads, rounded up; that of writes is 125 ps: 32 bytes, one beat of an HBM channel, per 4 ns cycle.
+    // The value for reads, rounded up. Writes take 125 ps: 32 bytes, one beat of an HBM channel, per cycle of
+    // 4 ns.
     byte: Figure::time("memory byte, per channel", 130, NIC_KV_5_4),
     channels: Figure::count("memory channels", 4, "estimate; the card has 32"),
     repeated: None,
 };
 
-/// The host's memory, as a card reaches it across the bus.
+/// The host's memory, accessed by a card across the bus.
 const HOST_MEMORY: MemoryCost = MemoryCost {
     read: Figure::time("host memory, read", 560_000, NIC_KV_5_2),
     write: Figure::time("host memory, write", 288_000, NIC_KV_5_2),
@@ -257,7 +258,7 @@ const DRAM: MemoryCost = MemoryCost {
 };
 
 impl CostProfile {
-    /// An FPGA on the path.
+    /// An FPGA on the data path.
     pub const FPGA: Self = Self {
         name: "fpga",
         basis: "estimate until the gateware twin has measured it",
@@ -283,12 +284,12 @@ impl CostProfile {
         dma: None,
     };
 
-    /// An FPGA with the application on it too: what it calls an engine for crosses no bus.
+    /// An FPGA with the application on it as well: its calls of engines do not cross a bus.
     pub const FPGA_APPLICATION: Self = Self { name: "fpga-application", host_bus: None, ..Self::FPGA };
 
-    /// The same card and application with the passages that SafarDB has measured on its cards: one way into the other
-    /// card's block RAM, whose time contains the network. So it goes with a network of no distance. What does not
-    /// pass a network costs what it does in `fpga`.
+    /// The same card and application, with the latency that SafarDB has measured between its cards: one way
+    /// into the other card's block RAM, including the network. So it must be used with a network of zero
+    /// latency. Work that does not involve the network costs the same as in `fpga`.
     pub const FPGA_SAFARDB: Self = Self {
         name: "fpga-safardb",
         receive: &[Figure::time("passage, receive, with half of the network", 155_000, SAFARDB_C_1)],
@@ -296,10 +297,10 @@ impl CostProfile {
         ..Self::FPGA_APPLICATION
     };
 
-    /// That card with the application on its host.
+    /// The card of `fpga-safardb`, with the application on its host.
     pub const FPGA_SAFARDB_HOST: Self = Self { host_bus: Some(QDMA), ..Self::FPGA_SAFARDB };
 
-    /// The cores of a SmartNIC on the path.
+    /// The cores of a SmartNIC on the data path.
     pub const CORES: Self = Self {
         name: "cores",
         basis: "built from published measurements; the division of an operation and the memory are estimates",
@@ -346,7 +347,7 @@ impl CostProfile {
         }),
     };
 
-    /// The same card with all of its cores at work.
+    /// The same card with all of its cores in use.
     pub const CORES_ALL: Self = Self {
         name: "cores-all",
         execution: Execution::Cores {
@@ -359,7 +360,7 @@ impl CostProfile {
         ..Self::CORES
     };
 
-    /// The host's CPU, with a card behind PCIe that bypasses the kernel.
+    /// The host's CPU, with a card behind PCIe and kernel bypass.
     pub const HOST_CARD: Self = Self {
         name: "host-card",
         basis: "built from published measurements; the division of an operation and the memory are estimates",
@@ -381,8 +382,8 @@ impl CostProfile {
         dma: None,
     };
 
-    /// A commodity RDMA card: verbs are done on the card, between the memories of two hosts, and whatever else there
-    /// is to do is their CPUs' ([`HOST_PROCESS`]).
+    /// A commodity RDMA card. The card executes verbs between the memories of two hosts; all other work is
+    /// done by the hosts' CPUs ([`HOST_PROCESS`]).
     pub const RDMA_CARD: Self = Self {
         name: "rdma-card",
         basis: "built from published measurements; held to SafarDB table 2.1",
@@ -410,8 +411,9 @@ impl CostProfile {
         dma: None,
     };
 
-    /// The same card with many queue pairs at work. What is known of one card's rate is that of few; with many it
-    /// fills the link, so the rate is that of the smallest frames on it: never slower than it may be.
+    /// The same card with many queue pairs in use. The published rate of a single card is for few queue
+    /// pairs. With many, the card fills the link, so its rate is that of the smallest frames: the model is
+    /// never slower than a real card may be.
     pub const RDMA_CARD_PARALLEL: Self = Self {
         name: "rdma-card-parallel",
         execution: Execution::Verbs {
@@ -426,8 +428,8 @@ impl CostProfile {
         ..Self::RDMA_CARD
     };
 
-    /// The gateware, computed cycle by cycle. No constant stands for its pipeline or its MAC: a frame leaves when the
-    /// gateware has given its last beat, and is with it when its last bit has arrived.
+    /// The gateware, computed cycle by cycle. Its pipeline and MAC need no constants: a frame is sent when
+    /// the gateware has produced its last beat, and is received when its last bit has arrived.
     pub const GATEWARE: Self = Self {
         name: "gateware",
         basis: "the SystemVerilog itself, cycle by cycle; memory and PCIe as others have measured them; no transceivers",
@@ -447,24 +449,24 @@ impl CostProfile {
         dma: None,
     };
 
-    /// Software on the host of a NIC that is a machine of its own: cores and memory are those of `host-card`; MAC and
-    /// bus are that NIC's. It has no constant that the table does not show.
+    /// Software on the host of a NIC that is simulated separately. Cores and memory are those of `host-card`;
+    /// MAC and bus are those of that NIC. All of its constants are in the table.
     pub const HOST_SOFTWARE: Self =
         Self { name: "host-software", receive: &[], transmit: &[], wire_bus: None, ..Self::HOST_CARD };
 
-    /// All profiles that a user may choose for a NIC in software.
+    /// All profiles that a user may choose for a soft NIC.
     pub const ALL: [Self; 5] =
         [Self::FPGA, Self::FPGA_APPLICATION, Self::CORES, Self::HOST_CARD, Self::RDMA_CARD];
 
-    /// All profiles in the table.
+    /// All profiles that the table shows.
     const TABLE: [Self; 5] = [Self::FPGA, Self::CORES, Self::HOST_CARD, Self::RDMA_CARD, Self::GATEWARE];
 
-    /// The profile of this name, of those that a user may choose.
+    /// The profile with this name, among those that a user may choose.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|profile| profile.name == name)
     }
 
-    /// Every constant, in the order of the table, with the part that it belongs to.
+    /// All constants, in the order of the table, each with the part that it belongs to.
     pub fn figures(&self) -> Vec<(&'static str, Figure)> {
         let mut figures = Vec::new();
         let mut add = |part, list: &[Figure]| figures.extend(list.iter().map(|&figure| (part, figure)));
@@ -484,7 +486,7 @@ impl CostProfile {
             }
         }
         add("work", &[self.burst_frames, self.receive_buffer_bytes]);
-        // A card for verbs alone has no engine, and so none of its memory.
+        // A card that only does verbs has no engine, and so no engine memory.
         if !matches!(self.execution, Execution::Verbs { .. }) {
             add("memory", &[self.memory.read, self.memory.write, self.memory.byte, self.memory.channels]);
             add("memory", self.memory.repeated.as_slice());
@@ -508,7 +510,7 @@ impl CostProfile {
     }
 }
 
-/// The sum of latencies that follow each other.
+/// The sum of sequential latencies.
 pub(crate) fn total(figures: &[Figure]) -> Duration {
     figures.iter().fold(Duration::ZERO, |sum, figure| sum + figure.duration())
 }

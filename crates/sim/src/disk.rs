@@ -1,4 +1,4 @@
-//! The disk of a machine: it outlives the machine, takes time, and has faults.
+//! The disk of a machine. It survives the machine's crashes, takes time, and can have faults.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -8,36 +8,38 @@ use weft_time::{Duration, Instant};
 
 use crate::random::Stream;
 
-/// What befalls a disk.
+/// A fault of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiskFault {
-    /// What it writes when the power fails next is torn within sectors, too.
+    /// At the next power failure, the writes under way are torn, even within sectors.
     Torn,
-    /// The next write is acknowledged and does not happen.
+    /// The next write is acknowledged but not performed.
     Lost,
-    /// The next write goes to another place.
+    /// The next write goes to a wrong position.
     Misdirected,
-    /// Bits of a sector change.
+    /// Bits of a sector flip.
     Rot,
-    /// Writes and flushes fail, from now on or no more.
+    /// Whether writes and flushes fail from now on.
     Failing(bool),
-    /// Writes outside of what was allocated fail, from now on or no more.
+    /// Whether writes outside of allocated space fail from now on.
     Full(bool),
-    /// Flushes take this many times as long.
+    /// Flushes take this many times as long as usual.
     Slow(u32),
 }
 
 impl DiskFault {
-    /// Whether something that was durable may be gone.
+    /// Whether the fault may destroy durable data.
     pub const fn is_damage(self) -> bool {
         matches!(self, Self::Lost | Self::Misdirected | Self::Rot)
     }
 }
 
-/// How long a flush takes, in nanoseconds: an NVMe disk of a datacentre (30 to 80 us, with power-loss protection).
+/// Range of a flush's duration in nanoseconds: an NVMe disk for data centres (30 to 80 us, with power-loss
+/// protection).
 const FLUSH_NS: Range<u64> = 30_000..80_000;
 
-/// The disk of a machine. Its clones are the same disk: one belongs to the machine, another to whoever brings it back.
+/// The disk of a machine. Clones refer to the same disk: one belongs to the machine, another to the code that
+/// restarts the machine.
 #[derive(Clone, Debug)]
 pub struct MachineDisk(Arc<Mutex<State>>);
 
@@ -45,9 +47,9 @@ pub struct MachineDisk(Arc<Mutex<State>>);
 struct State {
     disk: SimulatedDisk,
     random: Stream,
-    /// Where writes fail while it is full.
+    /// The range that is not allocated: writes to it fail while the disk is full.
     sparse: Range<u64>,
-    /// When the oldest flush ends that was submitted, on the machine's clock.
+    /// When the oldest flush completes, on the machine's clock.
     flush_ends: Option<Instant>,
     slower: u32,
     is_failing: bool,
@@ -56,7 +58,7 @@ struct State {
 }
 
 impl MachineDisk {
-    /// A blank disk of so many bytes for machine number `machine`, of which `sparse` is not allocated.
+    /// A blank disk of `bytes` bytes for machine number `machine`. The range `sparse` is not allocated.
     pub fn new(bytes: u64, sparse: Range<u64>, seed: u64, machine: u64) -> Self {
         let mut random = Stream::new(seed, "disk", machine);
         let mut disk = SimulatedDisk::new(bytes, random.below(u64::MAX));
@@ -77,12 +79,13 @@ impl MachineDisk {
         self.0.lock().expect("nobody panics with the disk in hand")
     }
 
-    /// When something has to be told to the machine.
+    /// When the machine must be notified next.
     pub fn next_deadline(&self) -> Option<Instant> {
         self.state().flush_ends
     }
 
-    /// Ends what is due, and notes when what was begun will end. Whether a flush has ended.
+    /// Completes a flush that is due, and schedules the completion of the next one. Returns whether a flush
+    /// has completed.
     pub fn advance(&self, now: Instant) -> bool {
         let state = &mut *self.state();
         let is_due = state.flush_ends.is_some_and(|end| end <= now);
@@ -97,14 +100,14 @@ impl MachineDisk {
         is_due
     }
 
-    /// Does at once what was submitted: a program that recovers waits for it.
+    /// Performs all submitted operations at once, as a program waits for them during its recovery.
     pub fn wait(&self) {
         let state = &mut *self.state();
         while state.disk.step() {}
         state.flush_ends = None;
     }
 
-    /// Something befalls it.
+    /// Applies a fault.
     pub fn strike(&self, fault: DiskFault) {
         let state = &mut *self.state();
         let place = state.random.below(state.disk.bytes() / SECTOR as u64) * SECTOR as u64;
@@ -120,17 +123,17 @@ impl MachineDisk {
         state.is_damaged |= fault.is_damage();
     }
 
-    /// Whether something that was durable may be gone.
+    /// Whether durable data may be destroyed.
     pub fn is_damaged(&self) -> bool {
         self.state().is_damaged
     }
 
-    /// All that is on it has been written anew.
+    /// Notes that all data on the disk was written again.
     pub fn is_whole_again(&self) {
         self.state().is_damaged = false;
     }
 
-    /// Whether it fails at present.
+    /// Whether writes fail at present.
     pub fn fails(&self) -> bool {
         let state = self.state();
         state.is_failing || state.is_full
@@ -144,7 +147,7 @@ impl MachineDisk {
         state.flush_ends = None;
     }
 
-    /// The machine's program ends.
+    /// The machine's process is killed.
     pub fn kill_process(&self) {
         let state = &mut *self.state();
         state.disk.kill_process();

@@ -18,44 +18,46 @@ use crate::host::{Command, Commands, Host};
 use connection::Connection;
 use process::{CALLS, Input, Output, Process, WATCH};
 
-/// The slot of the one engine of a process.
+/// The slot of the process's only engine.
 const SLOT: u8 = 0;
 
-/// Address of a process, and its peers.
+/// Addresses of a process and its peers.
 #[derive(Clone, Debug)]
 pub struct HostConfig {
     /// Hardware address of the card's port.
     pub hardware: MacAddress,
     /// IPv4 address of the card's port.
     pub address: Ipv4Addr,
-    /// The address at which each node of the cluster takes Weft datagrams. Only these addresses may speak as peers.
+    /// The addresses at which the nodes of the cluster receive Weft datagrams. Only datagrams from these
+    /// addresses count as messages of peers.
     pub peers: [Option<SocketAddrV4>; NODES_MAX],
     /// The longest datagram, in bytes.
     pub datagram_bytes: usize,
 }
 
-/// A process with an engine, beside a card that does verbs and knows no engines: the same engine that a Weft NIC has
-/// in a slot, where a host's software would have it.
+/// A process with an engine on a host whose card does only verbs and has no engines. It is the same engine as
+/// in a slot of a Weft NIC, but run by host software.
 ///
-/// Use it as the host of a [`crate::NicMachine`] whose NIC is a [`weft_nic::SoftNic`] of [`weft_nic::NoEngine`] at
-/// the pace of [`crate::CostProfile::RDMA_CARD`]. The engine's memory is the host's memory that the card's verbs
-/// reach as [`weft_verbs::Target::Host`], from address 0 on. Its posts cross the bus, and so do its completions. Its
-/// messages are ordinary frames. It runs on one core, one event after the other, at the cost of
-/// [`HOST_PROCESS`](crate::cost::HOST_PROCESS); the change of a permission keeps the core busy for as long as the
-/// driver takes for it, and has taken place before the next event.
+/// Use it as the host of a [`crate::NicMachine`] whose NIC is a [`weft_nic::SoftNic`] of
+/// [`weft_nic::NoEngine`] with the profile [`crate::CostProfile::RDMA_CARD`]. The engine's memory is the
+/// host's memory, [`weft_verbs::Target::Host`] for the card's verbs, from address 0 on. Its posts and
+/// completions cross the bus. Its messages are ordinary frames. It runs on one core, one event after the
+/// other, with the costs of [`HOST_PROCESS`](crate::cost::HOST_PROCESS). A change of permissions keeps the
+/// core busy for as long as the driver takes, and is effective before the next event.
 ///
-/// With more threads ([`EngineOnHost::with_threads`]) events overlap: each takes as long as on one core, and all
-/// share the threads evenly. Two on a core are slower than one ([`HOST_PROCESSOR`]), which shows in what they do
-/// together and not in how long an event takes. What they would lose by locking each other out of the engine's state
-/// is not charged.
+/// With more threads ([`EngineOnHost::with_threads`]) events overlap: each takes as long as on one core, and
+/// all share the threads evenly. Two threads on a core are slower than one ([`HOST_PROCESSOR`]); the model
+/// charges this to their total throughput, not to the duration of an event. Contention for locks of the
+/// engine's state is not charged.
 ///
-/// With two cores of different work ([`EngineOnHost::with_two_cores`]) the first has calls and completions and the
-/// second timers, with the memory that they look at, and messages. What verbs have written it sees when that has
-/// crossed the bus. Requests on a queue pair keep their order whichever core posts them.
+/// With two cores for different work ([`EngineOnHost::with_two_cores`]) the first handles calls and
+/// completions. The second handles timers, with the memory that they poll, and messages. It sees writes of
+/// verbs after they have crossed the bus. Requests on a queue pair keep their order, whichever core posts
+/// them.
 ///
-/// `A` is the application, in the same process: the program that would sit on the host of a Weft NIC. Its calls are
-/// events of the engine, without a bus between them. What it asks of the card beside that, it asks of the card. Its
-/// labour ([`Host::take_labour`]) keeps threads busy, too, and what it asks for comes after it.
+/// `A` is the application, in the same process: the program that would be the host of a Weft NIC. Its calls
+/// of the engine do not cross a bus; its other commands go to the card. Its own work ([`Host::take_labour`])
+/// keeps threads busy as well, and its commands follow after that work.
 #[derive(Debug)]
 pub struct EngineOnHost<E, A> {
     application: A,
@@ -64,15 +66,15 @@ pub struct EngineOnHost<E, A> {
     process: Process,
     /// Busy time of the threads, divided by their number.
     busy: Duration,
-    /// Throughput of all threads together, in per cent of one alone.
+    /// Throughput of all threads together, in per cent of one thread alone.
     capacity_percent: u64,
 }
 
 impl<E: Engine, A: Host> EngineOnHost<E, A> {
-    /// A process with an engine that has just been made.
+    /// A process with a new engine.
     ///
     /// # Panics
-    /// If the engine needs copies between the host's memory and its own, which are one here.
+    /// If the engine needs copies between the host's memory and its own. Here these are the same memory.
     pub fn new(engine: E, application: A, config: HostConfig) -> Self {
         Self {
             engines: EngineHost::new::<Process>(vec![engine], config.peers)
@@ -85,31 +87,31 @@ impl<E: Engine, A: Host> EngineOnHost<E, A> {
         }
     }
 
-    /// Lets the process run on `threads` threads of [`HOST_PROCESSOR`] in place of one.
+    /// Runs the process on `threads` threads of [`HOST_PROCESSOR`] instead of one.
     pub fn with_threads(mut self, threads: u32) -> Self {
         assert!(threads > 0, "a process has a thread");
         self.capacity_percent = HOST_PROCESSOR.capacity_percent(threads);
         self
     }
 
-    /// Lets the process work at these costs in place of [`HOST_PROCESS`](crate::cost::HOST_PROCESS).
+    /// Sets the costs of the process, instead of [`HOST_PROCESS`](crate::cost::HOST_PROCESS).
     pub const fn with_cost(mut self, cost: &HostCost) -> Self {
         self.process.cost = *cost;
         self
     }
 
-    /// Lets the process run on two cores with different work, at these costs.
+    /// Runs the process on two cores for different work, with these costs.
     pub fn with_two_cores(mut self, cost: &TwoCoreCost) -> Self {
         self.process.two_cores = Some(*cost);
         self
     }
 
-    /// Busy time of the process: all threads together, as far as they share the work evenly.
+    /// Busy time of the process: of all threads together, as far as they share the work evenly.
     pub const fn busy(&self) -> Duration {
         self.busy
     }
 
-    /// Gives a queue pair of the card to the engine: it may post on it, its completions come back to it, and it
+    /// Assigns a queue pair of the card to the engine. The engine may post on it, gets its completions, and
     /// connects it.
     pub fn assign(&mut self, queue_pair: QueuePairNumber, peering: Peering) {
         assert!(self.engines.owner(queue_pair).is_none(), "{queue_pair} is assigned already");
@@ -117,17 +119,17 @@ impl<E: Engine, A: Host> EngineOnHost<E, A> {
         self.process.connections.push(Connection::new(queue_pair));
     }
 
-    /// Enters a neighbour by hand. Others are learned from what they send.
+    /// Enters a neighbour's address. Addresses of other neighbours are learned from their messages.
     pub fn add_neighbour(&mut self, address: Ipv4Addr, hardware: MacAddress) {
         self.process.add_neighbour(address, hardware);
     }
 
-    /// The engine, for inspection. Its memory is the card's: [`weft_nic::Card::image`].
+    /// The engine, for inspection. Its memory is part of the card's: [`weft_nic::Card::image`].
     pub fn engine(&self) -> &E {
         self.engines.engine(SLOT)
     }
 
-    /// The engine, to take out what it keeps for an observer.
+    /// The engine, mutable, so that an observer can take out what it has recorded.
     pub fn engine_mut(&mut self) -> &mut E {
         self.engines.engine_mut(SLOT)
     }
@@ -137,7 +139,7 @@ impl<E: Engine, A: Host> EngineOnHost<E, A> {
         &self.application
     }
 
-    /// Lets the caller act as the application: use it within [`crate::NicMachine::with_host`].
+    /// Lets the caller act as the application. Use it within [`crate::NicMachine::with_host`].
     pub fn with_application<R>(
         &mut self,
         now: Instant,
@@ -150,7 +152,8 @@ impl<E: Engine, A: Host> EngineOnHost<E, A> {
         result
     }
 
-    /// Received, dropped and refused messages, by name, in a fixed order, and the engine's own counters.
+    /// Counters of received, dropped and refused messages, by name, in a fixed order; then the engine's own
+    /// counters.
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
         let mut all = self.engines.counters();
         all.push(("neighbour_unresolved", self.process.unknown_neighbours));
@@ -158,7 +161,7 @@ impl<E: Engine, A: Host> EngineOnHost<E, A> {
         all
     }
 
-    /// Takes what the application has asked for.
+    /// Processes the application's work and commands.
     fn take_commands(&mut self, commands: &mut Commands) {
         let labour = self.application.take_labour().total;
         if labour > Duration::ZERO {
@@ -170,7 +173,7 @@ impl<E: Engine, A: Host> EngineOnHost<E, A> {
         }
     }
 
-    /// Calls are the engine's, the rest the card's.
+    /// Passes calls to the engine, and other commands to the card.
     fn take_command(&mut self, command: Command, commands: &mut Commands) {
         match command {
             Command::Reset { engine } => self.process.wait(CALLS, Input::Reset { engine }),
@@ -184,7 +187,7 @@ impl<E: Engine, A: Host> EngineOnHost<E, A> {
         }
     }
 
-    /// Emits what is ready at `now`.
+    /// Delivers the outputs that are ready at `now`.
     fn give_out(&mut self, now: Instant, commands: &mut Commands) {
         while self.process.outputs.front().is_some_and(|(at, _)| *at <= now)
             && let Some((_, output)) = self.process.outputs.pop_front()
@@ -200,7 +203,7 @@ impl<E: Engine, A: Host> EngineOnHost<E, A> {
         }
     }
 
-    /// Does what the threads can begin at `now`.
+    /// Starts everything that the threads can start at `now`.
     fn run(&mut self, now: Instant, commands: &mut Commands) {
         self.process.memory.exchange(commands.host_memory());
         if let Some(cost) = &self.process.two_cores {
@@ -220,7 +223,7 @@ impl<E: Engine, A: Host> EngineOnHost<E, A> {
         self.process.memory.exchange(commands.host_memory());
     }
 
-    /// Handles one event, if a thread is free for it. Says whether it has.
+    /// Handles one event, if a thread is free for it. Returns whether it did.
     fn run_lane(&mut self, number: usize, now: Instant) -> bool {
         let lane = &mut self.process.lanes[number];
         if lane.free_at > now {
@@ -249,7 +252,7 @@ impl<E: Engine, A: Host> EngineOnHost<E, A> {
         true
     }
 
-    /// Handles one input, on a thread that begins at `begun` with it. Returns when it is through.
+    /// Handles one input on a thread that starts at `begun`. Returns when the thread is done.
     fn take(&mut self, now: Instant, begun: Instant, input: Input) -> Instant {
         let operation = self.process.cost.operation.duration();
         let call = self.process.two_cores.map_or(self.process.cost.operation, |cost| cost.call).duration();
@@ -289,7 +292,7 @@ impl<E: Engine, A: Host> EngineOnHost<E, A> {
         }
     }
 
-    /// Takes a frame apart: its messages are the next inputs, each an event of its own.
+    /// Decodes a frame. Its messages become the next inputs, each an event of its own.
     fn take_frame(&mut self, begun: Instant, bytes: &[u8]) -> Instant {
         let taken = begun + self.process.cost.frame_receive.duration();
         let Ok(Frame::Udp { ethernet, ipv4, udp, payload }) = Frame::parse(bytes) else {
@@ -314,8 +317,8 @@ impl<E: Engine, A: Host> EngineOnHost<E, A> {
         taken
     }
 
-    /// Hands one event to an engine at `now`; the first of its effects is ready at `ready` and the time of its reads
-    /// later. Returns when the thread is through with the last.
+    /// Delivers an event to an engine at `now`. The first effect is ready at `ready`, plus the time of the
+    /// engine's reads. Returns when the thread is done with the last effect.
     fn tell(&mut self, now: Instant, ready: Instant, slot: u8, event: Event<'_>) -> Instant {
         self.process.start(ready);
         self.engines.handle(now, slot, event, &mut self.process);

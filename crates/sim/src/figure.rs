@@ -2,16 +2,16 @@
 
 use weft_time::Duration;
 
-/// One constant of a profile.
+/// A constant of a profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Figure {
-    /// What it says.
+    /// What the constant means.
     pub name: &'static str,
-    /// Value in `unit`.
+    /// The value in `unit`.
     pub value: u64,
-    /// Of what.
+    /// The unit.
     pub unit: Unit,
-    /// Source of the value.
+    /// The source of the value.
     pub source: &'static str,
 }
 
@@ -24,7 +24,7 @@ pub enum Unit {
     BitsPerSecond,
     /// Bytes.
     Bytes,
-    /// A number of things.
+    /// A number without unit.
     Count,
 }
 
@@ -41,16 +41,16 @@ impl Figure {
         Self { name, value, unit: Unit::Count, source }
     }
 
-    /// A figure in picoseconds as a length of time.
+    /// The figure as a duration.
     ///
     /// # Panics
-    /// If it is in another unit.
+    /// If its unit is not picoseconds.
     pub fn duration(&self) -> Duration {
         assert_eq!(self.unit, Unit::Picoseconds, "{} is no length of time", self.name);
         Duration::from_ps(self.value)
     }
 
-    /// With its unit, as a reader writes it.
+    /// The value with its unit, as text.
     pub(crate) fn amount(&self) -> String {
         match self.unit {
             Unit::Picoseconds => format!("{} ns", self.value as f64 / 1e3),

@@ -1,8 +1,8 @@
-//! Frames on their way, in buffers that are used again.
+//! Frames in transit, in buffers that are reused.
 
 use weft_time::Instant;
 
-/// A frame in the pool.
+/// Identifies a frame in the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FrameId(u32);
 
@@ -10,13 +10,13 @@ pub(crate) struct FrameId(u32);
 #[derive(Debug, Default)]
 pub(crate) struct Frame {
     pub(crate) bytes: Vec<u8>,
-    /// When its last bit has left the sender.
+    /// When the frame's last bit was sent.
     pub(crate) last_bit: Instant,
     /// Number of crashes of the sender before it sent the frame.
     pub(crate) incarnation: u32,
 }
 
-/// All frames from the moment at which a machine hands them over until they arrive or are lost.
+/// All frames from the moment when a machine passes them to the world until they arrive or are lost.
 #[derive(Debug, Default)]
 pub(crate) struct FramePool {
     frames: Vec<Frame>,
@@ -24,7 +24,7 @@ pub(crate) struct FramePool {
 }
 
 impl FramePool {
-    /// An empty frame.
+    /// Allocates an empty frame.
     pub(crate) fn take(&mut self) -> FrameId {
         let index = self.free.pop().unwrap_or_else(|| {
             self.frames.push(Frame::default());
@@ -34,10 +34,10 @@ impl FramePool {
         FrameId(index)
     }
 
-    /// A frame with the same content.
+    /// Allocates a frame with the same content.
     pub(crate) fn copy(&mut self, original: FrameId) -> FrameId {
         let copy = self.take();
-        // Taken out and put back: the two buffers lie in one vector.
+        // Taken out and put back, because both buffers are in the same vector.
         let mut bytes = std::mem::take(&mut self.get_mut(copy).bytes);
         let original = self.get(original);
         bytes.extend_from_slice(&original.bytes);
@@ -54,12 +54,12 @@ impl FramePool {
         &mut self.frames[frame.0 as usize]
     }
 
-    /// Gives a frame back; its buffer stays.
+    /// Frees a frame; its buffer is kept for reuse.
     pub(crate) fn release(&mut self, frame: FrameId) {
         self.free.push(frame.0);
     }
 
-    /// Frames taken and not given back.
+    /// Number of allocated frames.
     pub(crate) fn in_flight(&self) -> u64 {
         (self.frames.len() - self.free.len()) as u64
     }

@@ -1,4 +1,4 @@
-//! The program on the host of a NIC, and what it asks of it.
+//! The program on the host of a NIC, and its commands to the NIC.
 
 use std::collections::VecDeque;
 use std::net::SocketAddrV4;
@@ -9,52 +9,52 @@ use weft_time::{Duration, Instant};
 use weft_verbs::{Modify, QueuePairNumber, ReceiveRequest, WorkRequest};
 use weft_waist::Configuration;
 
-/// What a command or an event moves over the bus beside its content (NIC-KV section 5.3.1: a descriptor has 8 to
-/// 16 bytes, depending on the direction).
+/// Bytes that a command or an event moves across the bus in addition to its content (NIC-KV section 5.3.1: a
+/// descriptor has 8 to 16 bytes, depending on the direction).
 const DESCRIPTOR_BYTES: usize = 16;
 
-/// Of a security association: key, SPI and the peer's address.
+/// Bytes of a security association: key, SPI and the peer's address.
 const ASSOCIATION_BYTES: usize = 40;
 
-/// The program on the host of a NIC. What it does through the NIC takes time; its own work takes none, unless it says
-/// so and runs where that is charged ([`crate::HostThreads`], [`crate::EngineOnHost`]).
+/// The program on the host of a NIC. Its commands to the NIC take time. Its own work takes no time, unless it
+/// reports that work and runs where it is charged ([`crate::HostThreads`], [`crate::EngineOnHost`]).
 pub trait Host {
-    /// Something has come from the NIC.
+    /// Handles an event of the NIC.
     fn handle(&mut self, now: Instant, event: HostEvent, commands: &mut Commands);
 
     /// When the program must be woken.
     fn next_deadline(&self) -> Option<Instant>;
 
-    /// The deadline has come.
+    /// Handles the deadline.
     fn wake(&mut self, now: Instant, commands: &mut Commands);
 
-    /// The program's own work since the last call.
+    /// The program's own work since the last call of this function.
     fn take_labour(&mut self) -> Labour {
         Labour::default()
     }
 }
 
-/// Work of a program on its host's cores.
+/// Work of a program on its host's cores: core time on a reference host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Labour {
-    /// All work, on one core.
+    /// Total work, as time of one core.
     pub total: Duration,
-    /// The most of it that must be done one after the other: threads may share the rest.
+    /// The longest part that must be done sequentially. Threads may share the rest.
     pub longest: Duration,
 }
 
 impl Labour {
-    /// Something that must be done by one thread.
+    /// Work that one thread must do.
     pub const fn of(duration: Duration) -> Self {
         Self { total: duration, longest: duration }
     }
 
-    /// Adds what another thread may do meanwhile.
+    /// Adds work that another thread may do in parallel.
     pub fn add(&mut self, duration: Duration) {
         self.add_pieces(1, duration);
     }
 
-    /// Adds so many things that take `each`, by as many threads as there are.
+    /// Adds `pieces` pieces of work that take `each`; any number of threads may share them.
     pub fn add_pieces(&mut self, pieces: u64, each: Duration) {
         if pieces > 0 {
             self.total += each * pieces;
@@ -63,18 +63,19 @@ impl Labour {
     }
 }
 
-/// Commands of a host on the way to its NIC.
+/// Commands of a host to its NIC.
 #[derive(Debug, Default)]
 pub struct Commands {
     pub(crate) queue: VecDeque<Command>,
-    /// Buffers to use again.
+    /// Buffers for reuse.
     pub(crate) spare: Vec<Vec<u8>>,
     pub(crate) host_memory: Vec<u8>,
-    /// Number of writes by verbs to the host's memory since the program asked, and when the latest reached the card.
+    /// Number of writes by verbs to the host's memory since the program last asked, and when the latest
+    /// reached the card.
     pub(crate) host_writes: (u32, Instant),
 }
 
-/// A [`HostCommand`] with its bytes.
+/// A [`HostCommand`] that owns its bytes.
 #[derive(Debug)]
 pub(crate) enum Command {
     Reset { engine: u8 },
@@ -109,11 +110,11 @@ impl Commands {
         self.queue.push_back(command);
     }
 
-    /// The host's memory, which verbs of its NIC reach as [`weft_verbs::Target::Host`]; empty if the NIC keeps none.
-    /// Whoever takes it out puts it back before the program returns.
+    /// The host's memory, [`weft_verbs::Target::Host`] for the NIC's verbs; empty if the NIC has none. A
+    /// program that takes the vector must put it back before it returns.
     ///
-    /// What verbs store is here as soon as the NIC has it, and not when it has crossed the bus: a program that should
-    /// be no sooner than that asks [`Commands::take_host_writes`].
+    /// Writes of verbs are here as soon as the NIC has them, not when they have crossed the bus. A program
+    /// that must not see them earlier can ask [`Commands::take_host_writes`].
     pub fn host_memory(&mut self) -> &mut Vec<u8> {
         &mut self.host_memory
     }
@@ -123,12 +124,12 @@ impl Commands {
         std::mem::take(&mut self.host_writes)
     }
 
-    /// The oldest command, for a host between a program and the NIC.
+    /// Removes the oldest command, for a host that is between a program and the NIC.
     pub(crate) fn take(&mut self) -> Option<Command> {
         self.queue.pop_front()
     }
 
-    /// Passes on what a program behind this host has asked of the NIC.
+    /// Passes on a command of a program behind this host.
     pub(crate) fn pass_on(&mut self, command: Command) {
         self.queue.push_back(command);
     }
@@ -142,7 +143,7 @@ impl Commands {
 }
 
 impl Command {
-    /// Bytes on the bus, if the payload of a request of at most `inline_bytes` goes along.
+    /// Bytes on the bus, if payload of at most `inline_bytes` bytes is passed along with a request.
     pub(crate) fn bytes(&self, inline_bytes: u64) -> usize {
         DESCRIPTOR_BYTES
             + match self {
@@ -161,7 +162,7 @@ impl Command {
             }
     }
 
-    /// Gives the command to the NIC, and its buffer back.
+    /// Passes the command to the NIC, and returns its buffer.
     pub(crate) fn submit_to(self, nic: &mut impl Nic, now: Instant) -> Option<Vec<u8>> {
         match self {
             Self::Reset { engine } => nic.submit(now, HostCommand::Reset { engine }),

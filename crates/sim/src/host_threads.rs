@@ -1,4 +1,4 @@
-//! A host's program on a number of threads.
+//! A host's program that runs on several threads.
 
 use std::collections::VecDeque;
 
@@ -8,28 +8,28 @@ use weft_time::{Duration, Instant};
 use crate::cost::HOST_PROCESSOR;
 use crate::host::{Command, Commands, Host};
 
-/// A program whose own work ([`Host::take_labour`]) takes time: of the threads of [`HOST_PROCESSOR`] that it runs on,
-/// evenly shared.
+/// A program whose own work ([`Host::take_labour`]) takes time. The threads of [`HOST_PROCESSOR`] that it
+/// runs on share the work evenly.
 ///
-/// What comes for the program waits until the threads have time for it, and what the program asks of the NIC leaves
-/// when its work for that is done. The program acts at the beginning of its work.
+/// An event for the program waits until the threads are free, and the program's commands are sent when the
+/// work that they belong to is done. The program's code runs at the start of its work.
 #[derive(Debug)]
 pub struct HostThreads<H> {
     program: H,
-    /// Throughput of all threads together, in per cent of one alone.
+    /// Throughput of all threads together, in per cent of one thread alone.
     capacity_percent: u64,
     free_at: Instant,
     busy: Duration,
-    /// Events for the program.
+    /// Events that wait for the program.
     waiting: VecDeque<HostEvent>,
-    /// The program's own, for the time of one event.
+    /// The program's commands during one event.
     asked: Commands,
-    /// Commands of the program and the times at which they leave, in the order of time.
+    /// Commands of the program and the times at which they are sent, in the order of time.
     leaving: VecDeque<(Instant, Command)>,
 }
 
 impl<H: Host> HostThreads<H> {
-    /// Puts a program on `threads` threads.
+    /// Runs a program on `threads` threads.
     pub fn new(program: H, threads: u32) -> Self {
         assert!(threads > 0, "a program has a thread");
         Self {
@@ -48,17 +48,17 @@ impl<H: Host> HostThreads<H> {
         &self.program
     }
 
-    /// The program, to take out what it keeps for an observer.
+    /// The program, mutable, so that an observer can take out what it has recorded.
     pub const fn program_mut(&mut self) -> &mut H {
         &mut self.program
     }
 
-    /// Busy time of the program: all threads together, as far as they share the work evenly.
+    /// Busy time of the program: of all threads together, as far as they share the work evenly.
     pub const fn busy(&self) -> Duration {
         self.busy
     }
 
-    /// Lets the caller act as the program: use it within [`crate::NicMachine::with_host`].
+    /// Lets the caller act as the program. Use it within [`crate::NicMachine::with_host`].
     pub fn with_program<R>(
         &mut self,
         now: Instant,
@@ -70,7 +70,7 @@ impl<H: Host> HostThreads<H> {
         result
     }
 
-    /// Lets the program act at `now`, and charges what that has cost.
+    /// Lets the program act at `now`, and charges its work.
     fn charge<R>(
         &mut self,
         now: Instant,
@@ -87,7 +87,7 @@ impl<H: Host> HostThreads<H> {
         self.free_at = self.free_at.max(now) + shared;
         while let Some(command) = self.asked.take() {
             if let Command::Reset { engine } = command {
-                // Commands that have not left were for an engine that is gone.
+                // Calls that are not sent yet were meant for the engine before its reset.
                 self.leaving.retain(
                     |(_, former)| !matches!(former, Command::Call { engine: slot, .. } if *slot == engine),
                 );
@@ -98,7 +98,7 @@ impl<H: Host> HostThreads<H> {
         result
     }
 
-    /// Sends what is due.
+    /// Sends the commands that are due.
     fn leave(&mut self, now: Instant, commands: &mut Commands) {
         while self.leaving.front().is_some_and(|(at, _)| *at <= now)
             && let Some((_, command)) = self.leaving.pop_front()
@@ -107,14 +107,14 @@ impl<H: Host> HostThreads<H> {
         }
     }
 
-    /// Lets the program act for as long as there is time.
+    /// Lets the program handle events as long as the threads are free.
     fn run(&mut self, now: Instant, commands: &mut Commands) {
         while self.free_at <= now {
             if let Some(event) = self.waiting.pop_front() {
                 self.charge(now, commands, |program, commands| program.handle(now, event, commands));
             } else if self.program.next_deadline().is_some_and(|at| at <= now) {
                 self.charge(now, commands, |program, commands| program.wake(now, commands));
-                // A program that has more to do says so by a deadline of now, and has its turn after this.
+                // A program that has more to do sets its deadline to now, and is called again afterwards.
                 break;
             } else {
                 break;
@@ -149,10 +149,11 @@ mod tests {
     use super::*;
     use crate::host::Labour;
 
-    /// The token at which the program resets its engine.
+    /// The token with which the program resets its engine.
     const RESET: u32 = 99;
 
-    /// Works for as long as a reply's kind says, in pieces, and then calls with its token.
+    /// A program whose work for a reply is given by the reply's kind, in pieces. Then it calls with the
+    /// reply's token.
     #[derive(Debug, Default)]
     struct Worker {
         began: Vec<Instant>,
@@ -196,7 +197,7 @@ mod tests {
         Instant::from_ps(ns * 1_000)
     }
 
-    /// Runs the program to its end. Returns the tokens of its calls, and when they left.
+    /// Runs the program to its end. Returns the tokens of its calls, and when they were sent.
     fn calls(host: &mut HostThreads<Worker>, commands: &mut Commands) -> Vec<(u64, u32)> {
         let mut calls = Vec::new();
         let mut now = Instant::ZERO;
@@ -220,7 +221,7 @@ mod tests {
         let mut host = HostThreads::new(Worker::default(), 4);
         let mut commands = Commands::default();
         commands.host_memory().push(0);
-        // One piece of 200 ns keeps one thread of four busy; 20 of 10 ns keep all of them.
+        // One piece of 200 ns keeps one of four threads busy; 20 pieces of 10 ns keep all of them busy.
         for (token, kind, pieces) in [(1, 200, 1), (2, 10, 20), (3, 40, 1)] {
             host.handle(at(0), reply(token, kind, pieces), &mut commands);
         }

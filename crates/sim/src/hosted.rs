@@ -1,4 +1,4 @@
-//! Software that serves frames on the host of a NIC.
+//! Software on the host of a NIC that handles frames.
 
 use std::collections::VecDeque;
 
@@ -10,20 +10,20 @@ use crate::machine::Machine;
 
 /// A machine whose port is the host port of a NIC.
 ///
-/// It receives the frames that the NIC gives to its host, and what it sends, the NIC transmits; both cross the bus
-/// between them, at the NIC's cost. What the machine's own work costs, it says itself: a [`crate::NicMachine`] with a
-/// software NIC at the pace of
-/// [`crate::CostProfile::HOST_SOFTWARE`] is engines that run on the host's cores.
+/// It receives the frames that the NIC passes to its host, and the NIC transmits the frames that it sends.
+/// Both cross the bus between them, at the NIC's cost. The machine itself models the costs of its own work:
+/// for example, a [`crate::NicMachine`] with a soft NIC and the profile [`crate::CostProfile::HOST_SOFTWARE`]
+/// models engines on the host's cores.
 #[derive(Debug)]
 pub struct HostedMachine<M> {
     machine: M,
-    /// Frames that the machine has sent, and when they leave it.
+    /// Frames that the machine has sent, and when they reach the NIC's driver.
     outbox: VecDeque<(Instant, Vec<u8>)>,
     spare: Vec<Vec<u8>>,
 }
 
 impl<M: Machine> HostedMachine<M> {
-    /// Puts a machine behind a NIC.
+    /// Attaches a machine to a NIC's host port.
     pub const fn new(machine: M) -> Self {
         Self { machine, outbox: VecDeque::new(), spare: Vec::new() }
     }
@@ -33,7 +33,7 @@ impl<M: Machine> HostedMachine<M> {
         &self.machine
     }
 
-    /// Takes the machine's frames, and gives the NIC those that are due.
+    /// Collects the machine's frames, and passes those that are due to the NIC.
     fn transmit(&mut self, now: Instant, commands: &mut Commands) {
         loop {
             let mut frame = self.spare.pop().unwrap_or_default();
@@ -55,7 +55,7 @@ impl<M: Machine> HostedMachine<M> {
 
 impl<M: Machine> Host for HostedMachine<M> {
     fn handle(&mut self, now: Instant, event: HostEvent, commands: &mut Commands) {
-        // The machine knows of nothing but frames: it has posted and called nothing.
+        // The machine handles only frames. It has posted no requests and made no calls.
         if let HostEvent::Frame(frame) = event {
             self.machine.receive(now, &frame);
             self.transmit(now, commands);
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
     use crate::{CostProfile, NicMachine};
 
-    /// A NIC that passes everything on, at once.
+    /// A NIC that forwards everything at once.
     #[derive(Debug, Default)]
     struct Wire {
         up: VecDeque<Vec<u8>>,
@@ -129,7 +129,7 @@ mod tests {
 
     const THINKING: Duration = Duration::from_ns(700);
 
-    /// Sends every frame back after it has thought about it.
+    /// A machine that returns every frame after a fixed time.
     #[derive(Debug, Default)]
     struct Echo {
         received: Vec<Instant>,
@@ -170,7 +170,7 @@ mod tests {
         };
         assert_eq!(frame, [7; 60]);
         let mut bus = crate::BusModel::new(&CostProfile::GATEWARE.host_bus.unwrap());
-        // 16 bytes of descriptor go along.
+        // A descriptor adds 16 bytes.
         let received = bus.to_host(Instant::ZERO, 76);
         assert_eq!(machine.host().machine().received, [received]);
         assert_eq!(sent, bus.to_card(received + THINKING, 76));

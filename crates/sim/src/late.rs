@@ -1,4 +1,5 @@
-//! Outputs that leave a machine later than their batch of work, in the order in which they leave.
+//! Outputs that leave a machine later than the other outputs of their batch, in the order in which they
+//! leave.
 
 use std::collections::VecDeque;
 
@@ -7,7 +8,7 @@ use weft_time::{Duration, Instant};
 use weft_wire::frame::Frame;
 use weft_wire::roce::{self, Opcode};
 
-/// Outputs of a batch of events, each with the labour of its event.
+/// Outputs of a batch of events, each with the core time of its event.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome {
     pub frames: Vec<(Duration, Vec<u8>)>,
@@ -15,7 +16,7 @@ pub(crate) struct Outcome {
     pub asked: Vec<(Duration, DmaRequest)>,
 }
 
-/// Things that wait, each until its time.
+/// A queue of items, each of which waits until its time.
 #[derive(Debug)]
 pub(crate) struct Late<T>(VecDeque<(Instant, T)>);
 
@@ -28,19 +29,19 @@ impl<T> Late<T> {
         self.0.is_empty()
     }
 
-    /// When the first output is due.
+    /// When the first item is due.
     pub fn next(&self) -> Option<Instant> {
         self.0.front().map(|(until, _)| *until)
     }
 
-    /// Lets something wait until `until`, behind what waits as long.
+    /// Adds an item that waits until `until`, after others that wait as long.
     pub fn insert(&mut self, until: Instant, thing: T) {
         let place = self.0.partition_point(|(other, _)| *other <= until);
         self.0.insert(place, (until, thing));
     }
 
-    /// Until when the last waits that something else with this order must not pass. What has no order may pass
-    /// everything.
+    /// The time of the last waiting item with this order, which a new item must not overtake. An item without
+    /// order may overtake all.
     pub fn last<O: PartialEq>(
         &self,
         order: Option<&O>,
@@ -54,7 +55,7 @@ impl<T> Late<T> {
             .map(|(until, _)| *until)
     }
 
-    /// The first, if its time has come.
+    /// Removes the first item, if it is due.
     pub fn pop_due(&mut self, now: Instant) -> Option<(Instant, T)> {
         if self.next()? > now {
             return None;
@@ -75,10 +76,10 @@ pub(crate) fn is_response(frame: &[u8]) -> bool {
     udp.destination_port == roce::UDP_PORT && opcode.is_some_and(Opcode::is_response)
 }
 
-/// Frames that must stay in order: requests to one queue pair of a peer, and its responses.
+/// The order that frames must keep: requests to one queue pair of a peer, and the responses to it.
 pub(crate) type FrameOrder = ([u8; 6], [u8; 3], bool);
 
-/// The order that a frame belongs to.
+/// The order that a frame must keep; `None` if it need not keep any.
 pub(crate) fn order_of(frame: &[u8]) -> Option<FrameOrder> {
     let Ok(Frame::Udp { ethernet, udp, payload, .. }) = Frame::parse(frame) else { return None };
     let opcode = payload.first().and_then(|byte| Opcode::from_u8(*byte))?;
@@ -93,8 +94,8 @@ pub(crate) fn order_of(frame: &[u8]) -> Option<FrameOrder> {
     ))
 }
 
-/// What an event for the host must not pass: answers to one call come one after the other (a log's are those to one
-/// call, too), and so does everything that answers none.
+/// The order that an event for the host must keep. Replies to one call stay in order (messages about a log
+/// have one token, so they count as one call), and so do all events that are not replies.
 pub(crate) const fn event_order(event: &HostEvent) -> Option<Option<u32>> {
     Some(match event {
         HostEvent::Reply { token, .. } => Some(*token),

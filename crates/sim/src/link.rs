@@ -1,4 +1,4 @@
-//! Links: how long a frame takes, and what may happen to it on the way.
+//! Links: transmission times, and faults of frames in transit.
 
 use serde::Serialize;
 use weft_time::{Duration, Instant};
@@ -12,9 +12,9 @@ use crate::switch::Marking;
 const PREAMBLE_BYTES: u64 = 8;
 /// Frame check sequence.
 const FCS_BYTES: u64 = 4;
-/// Smallest gap between two frames (IEEE 802.3, 4.4.2).
+/// Minimum gap between two frames (IEEE 802.3, 4.4.2).
 const GAP_BYTES: u64 = 12;
-/// Shorter frames are padded: 64 bytes with the frame check sequence.
+/// Shorter frames are padded. The minimum is 64 bytes with the frame check sequence.
 const FRAME_BYTES_MIN: u64 = 60;
 
 /// One direction of a link.
@@ -22,45 +22,44 @@ const FRAME_BYTES_MIN: u64 = 60;
 pub struct LinkConfig {
     /// Bits per second on the wire.
     pub bits_per_s: u64,
-    /// Least propagation time of a bit.
+    /// Minimum propagation time of a bit.
     pub propagation: Duration,
-    /// By how much the propagation of a frame exceeds that, at most; evenly distributed. Frames may overtake each
-    /// other.
+    /// Maximum additional propagation time of a frame; uniformly distributed. Frames may overtake each other.
     pub jitter: Duration,
 }
 
 impl Default for LinkConfig {
-    /// 100 Gb/s over 2 m of fibre, in which light travels at about 5 ns per metre.
+    /// 100 Gb/s over 2 m of fibre, in which light travels about 5 ns per metre.
     fn default() -> Self {
         Self { bits_per_s: 100_000_000_000, propagation: Duration::from_ns(10), jitter: Duration::ZERO }
     }
 }
 
-/// What one direction of a link has carried. Of the direction from the switch, `frames` counts what has entered
-/// the port's queue, and `queue_drops` and `cut` what has not.
+/// Frames on one direction of a link. For the direction from the switch, `frames` counts frames that were
+/// added to the port's queue, and `queue_drops` and `cut` count frames that were not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LinkCounters {
     /// Frames sent.
     pub frames: u64,
     /// Bytes of these frames, without preamble, check sequence, padding and gap.
     pub bytes: u64,
-    /// Frames that a loss fault has taken.
+    /// Frames dropped by loss faults.
     pub lost: u64,
-    /// Copies that a duplication fault has added.
+    /// Copies added by duplication faults.
     pub duplicated: u64,
-    /// Frames that a reordering fault has held back.
+    /// Frames delayed by reordering faults.
     pub reordered: u64,
-    /// Frames passed on with wrong bits.
+    /// Frames delivered with flipped bits.
     pub corrupted: u64,
-    /// Frames with wrong bits that the frame check sequence has caught.
+    /// Frames with flipped bits that the frame check sequence detected.
     pub fcs_errors: u64,
-    /// Frames that found the switch's output queue full.
+    /// Frames dropped because the switch's output queue was full.
     pub queue_drops: u64,
-    /// Frames that the switch has marked: they met congestion.
+    /// Frames that the switch has marked as having met congestion.
     pub marked: u64,
-    /// Frames that a partition or a one-way cut has kept from this link.
+    /// Frames that a partition or a one-way cut has kept off this link.
     pub cut: u64,
-    /// Frames whose sender crashed before their last bit had left.
+    /// Frames whose sender crashed before their last bit was sent.
     pub aborted: u64,
 }
 
@@ -74,7 +73,7 @@ pub(crate) struct LinkFaults {
     pub(crate) reorder_delay: Duration,
     pub(crate) corruption: Probability,
     pub(crate) caught_by_fcs: Probability,
-    /// The rate, in hundredths of what the link can do.
+    /// The rate, in per cent of the link's capacity.
     pub(crate) rate_percent: u8,
 }
 
@@ -91,18 +90,18 @@ impl LinkFaults {
     };
 }
 
-/// Fate of one frame on a faulty link.
+/// What happens to a frame on a faulty link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// The frame is lost.
     Lost,
-    /// Its wrong bits were detected, and it was dropped.
+    /// Its flipped bits were detected, and it was dropped.
     FcsError,
     /// The frame arrives.
     Arrives {
-        /// Later than it should have.
+        /// The additional delay.
         late_by: Duration,
-        /// And a copy of it arrives, so much later than it does itself.
+        /// If there is a copy, its additional delay after the frame.
         copy_after: Option<Duration>,
     },
 }
@@ -111,9 +110,9 @@ pub(crate) enum Fate {
 #[derive(Debug)]
 pub(crate) struct Link {
     config: LinkConfig,
-    /// Picoseconds per byte, where that is a whole number: it saves a division per frame.
+    /// Picoseconds per byte, if that is an integer; it saves a division per frame.
     ps_per_byte: Option<u64>,
-    /// When the transmitter has sent all frames so far, with the gap behind the last.
+    /// When the transmitter has sent all frames so far, including the gap after the last.
     free_at: Instant,
     pub(crate) faults: LinkFaults,
     pub(crate) counters: LinkCounters,
@@ -126,7 +125,7 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// `index` tells the links of a world apart.
+    /// `index` is the number of the link in its world.
     pub(crate) fn new(config: LinkConfig, seed: u64, index: u64) -> Self {
         assert!(config.bits_per_s > 0, "a link has a rate");
         let whole = 8_000_000_000_000 % config.bits_per_s == 0;
@@ -157,8 +156,8 @@ impl Link {
         }
     }
 
-    /// Sends a frame of `length` bytes that is ready at `ready`, behind what was sent before. Returns when its last
-    /// bit has left.
+    /// Sends a frame of `length` bytes that is ready at `ready`, after earlier frames. Returns when its last
+    /// bit is sent.
     pub(crate) fn transmit(&mut self, ready: Instant, length: usize) -> Instant {
         let start = ready.max(self.free_at);
         let frame = PREAMBLE_BYTES + (length as u64).max(FRAME_BYTES_MIN) + FCS_BYTES;
@@ -169,21 +168,22 @@ impl Link {
         last_bit
     }
 
-    /// Whether a frame of `length` bytes, added at `ready`, leaves at most `limit` bytes waiting. A frame waits until
-    /// its last bit is out; everything that takes time on the wire counts.
+    /// Whether at most `limit` bytes wait if a frame of `length` bytes is added at `ready`. A frame waits
+    /// until its last bit is sent; everything that takes time on the wire is counted.
     pub(crate) fn has_room(&self, ready: Instant, length: usize, limit: u64) -> bool {
         let frame = PREAMBLE_BYTES + (length as u64).max(FRAME_BYTES_MIN) + FCS_BYTES + GAP_BYTES;
         self.free_at.saturating_since(ready) + self.time_of(frame) <= self.time_of(limit)
     }
 
-    /// Bytes on the wire, gaps included, that wait at `ready` or are not quite out.
+    /// Bytes on the wire, gaps included, that wait at `ready` or are being sent.
     pub(crate) fn waiting_bytes(&self, ready: Instant) -> u64 {
         let waits = self.free_at.saturating_since(ready).as_ps();
         let rate = u128::from(self.config.bits_per_s) * u128::from(self.faults.rate_percent);
         (u128::from(waits) * rate / 800_000_000_000_000) as u64
     }
 
-    /// Marks a frame that is added at `ready`, if it may be marked and `marking` and chance will have it.
+    /// Marks a frame that is added at `ready`, if it may be marked, with the probability that `marking`
+    /// gives.
     pub(crate) fn mark(&mut self, ready: Instant, marking: &Marking, frame: &mut [u8]) {
         let probability = marking.probability(self.waiting_bytes(ready));
         if probability == Probability::NEVER || !self.marking.chance(probability) {
@@ -195,7 +195,7 @@ impl Link {
         }
     }
 
-    /// Forgets what its transmitter still had to send.
+    /// Drops all frames that the transmitter has not sent.
     pub(crate) fn reset(&mut self, now: Instant) {
         self.free_at = now;
     }
@@ -209,7 +209,7 @@ impl Link {
         self.config.propagation + Duration::from_ps(jitter)
     }
 
-    /// Draws the fate of a frame, and flips its bits if it is to be corrupted.
+    /// Draws what happens to a frame, and flips its bits if it is to be corrupted.
     pub(crate) fn decide(&mut self, bytes: &mut [u8]) -> Fate {
         if self.faults == LinkFaults::NONE {
             return Fate::Arrives { late_by: Duration::ZERO, copy_after: None };
@@ -238,7 +238,7 @@ impl Link {
         Fate::Arrives { late_by, copy_after }
     }
 
-    /// Flips one to four different bits, so that the frame is never left as it was.
+    /// Flips one to four different bits, so the frame always changes.
     fn flip_bits(&mut self, bytes: &mut [u8]) {
         let bits = bytes.len() as u64 * 8;
         if bits == 0 {
@@ -246,7 +246,7 @@ impl Link {
         }
         let first = self.corruption.below(bits);
         let count = self.corruption.between(1, 4).min(bits);
-        // At most four steps, each shorter than a quarter of the frame, never meet a bit twice.
+        // At most four steps, each shorter than a quarter of the frame, never reach the same bit twice.
         let step = self.corruption.below(bits / 4).max(1);
         for turn in 0..count {
             let bit = (first + turn * step) % bits;
@@ -266,11 +266,12 @@ mod tests {
     #[test]
     fn a_smallest_frame_occupies_84_bytes_of_a_100_gigabit_link() {
         let mut link = link(100_000_000_000);
-        // 8 of preamble, 60 of frame, 4 of check sequence: 72 bytes of 80 ps until the last bit is out.
+        // 8 bytes of preamble, 60 of frame, 4 of check sequence: 72 bytes of 80 ps until the last bit is
+        // sent.
         assert_eq!(link.transmit(Instant::ZERO, 1), Instant::from_ps(5_760));
-        // 12 of gap: the next one starts after 84 bytes, 6,720 ps.
+        // With a gap of 12 bytes the next frame starts after 84 bytes, 6,720 ps.
         assert_eq!(link.transmit(Instant::ZERO, 60), Instant::from_ps(6_720 + 5_760));
-        // 148.8 million of them per second, the known limit of 100 Gb/s Ethernet.
+        // That is 148.8 million frames per second, the known maximum of 100 Gb/s Ethernet.
         assert_eq!(1_000_000_000_000u64 / 6_720, 148_809_523);
         // The largest standard frame: 1514 + 24 bytes on the wire.
         assert_eq!(

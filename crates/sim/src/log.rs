@@ -1,4 +1,4 @@
-//! Record of a run: a hash that two equal runs share, and the output of its taps.
+//! The log of a run: a hash that is equal for equal runs, and observers (taps).
 
 use std::cell::RefCell;
 use std::fmt;
@@ -11,7 +11,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::MachineId;
 use crate::faults::FaultKind;
 
-/// Direction of a frame, seen from the machine.
+/// Direction of a frame, as seen from the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// To the machine.
@@ -20,48 +20,48 @@ pub enum Direction {
     Out,
 }
 
-/// Reason for which a frame did not arrive.
+/// The reason why a frame did not arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum DropCause {
     /// A loss fault.
     Loss,
-    /// Corruption that the frame check sequence has caught.
+    /// Corruption that the frame check sequence detected.
     FcsError,
     /// A full output queue of the switch.
     QueueFull,
     /// A partition or a one-way cut.
     Cut,
-    /// Its sender crashed while the frame was leaving.
+    /// The sender crashed while it was sending the frame.
     SenderCrashed,
-    /// Its receiver is down, or crashed before it took the frame.
+    /// The receiver is down, or crashed before it handled the frame.
     ReceiverDown,
-    /// Its receiver is paused, and its buffer is full.
+    /// The receiver is paused, and its buffer is full.
     ReceiverFull,
-    /// It is too short for an Ethernet header.
+    /// The frame is too short for an Ethernet header.
     Malformed,
-    /// Its destination is the port that it came from.
+    /// The frame's destination is the port that it came from.
     SamePort,
 }
 
-/// Events of machines and frames besides arrival.
+/// Events of machines and frames, other than arrivals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A frame from or for this machine is gone.
+    /// A frame from or to this machine was dropped.
     Dropped(MachineId, DropCause),
     /// The machine has crashed.
     Crashed(MachineId),
-    /// The machine should have crashed, and the director refused.
+    /// A crash of the machine was vetoed by the director.
     CrashVetoed(MachineId),
-    /// The machine is back, empty, for the so-many-th time.
+    /// The machine has restarted empty; the number counts its restarts.
     Restarted(MachineId, u32),
-    /// The machine stands still.
+    /// The machine is paused.
     Paused(MachineId),
-    /// The machine goes on.
+    /// The machine continues.
     Resumed(MachineId),
-    /// A fault that lasts has begun.
+    /// A lasting fault has started.
     FaultBegan(FaultKind),
-    /// A fault that lasts has ended.
+    /// A lasting fault has ended.
     FaultEnded(FaultKind),
 }
 
@@ -82,32 +82,34 @@ impl fmt::Display for Event {
     }
 }
 
-/// Looks on: at every frame at every port, and at every fault. Captures, traces and text logs are taps.
+/// An observer of every frame at every port, and of every fault. Captures, traces and text logs are taps.
 pub trait Tap {
-    /// A machine is there. Called once for each, in the order of their numbers, before all else about it.
+    /// Announces a machine. Called once for each, in the order of their numbers, before all other calls about
+    /// it.
     fn machine(&mut self, machine: MachineId, name: &str) {
         let _ = (machine, name);
     }
 
-    /// The last bit of a frame has passed the port of `machine` at `at`, in the world's time. An outgoing frame is
-    /// reported when it reaches the switch, so the times of one port may step back by the link's propagation delay.
+    /// The last bit of a frame has passed the port of `machine` at time `at` of the world. An outgoing frame
+    /// is reported when it reaches the switch, so the times of a port may decrease by up to the link's
+    /// propagation delay.
     fn frame(&mut self, at: Instant, machine: MachineId, direction: Direction, frame: &[u8]) {
         let _ = (at, machine, direction, frame);
     }
 
-    /// The output queue of the switch towards `machine` is so long at `at`, with the frame that has just joined it:
-    /// bytes on the wire.
+    /// The length of the switch's output queue towards `machine` at time `at`, including the frame that was
+    /// just added: bytes on the wire.
     fn queue(&mut self, at: Instant, machine: MachineId, bytes: u64) {
         let _ = (at, machine, bytes);
     }
 
-    /// Something else has happened.
+    /// Any other event.
     fn event(&mut self, at: Instant, event: &Event) {
         let _ = (at, event);
     }
 }
 
-/// A tap that its owner keeps a hand on, to read or finish it after the run.
+/// A tap that its owner can still access, to read or finish it after the run.
 impl<T: Tap> Tap for Rc<RefCell<T>> {
     fn machine(&mut self, machine: MachineId, name: &str) {
         self.borrow_mut().machine(machine, name);
@@ -126,7 +128,7 @@ impl<T: Tap> Tap for Rc<RefCell<T>> {
     }
 }
 
-/// Writes one line per frame and event: picoseconds, what, and a frame's length and hash.
+/// Writes one line per frame and event: picoseconds, kind, and a frame's length and hash.
 #[derive(Debug)]
 pub struct TextLog<W> {
     out: W,
@@ -139,10 +141,10 @@ impl<W: Write> TextLog<W> {
         Self { out, error: None }
     }
 
-    /// Flushes and gives the writer back.
+    /// Flushes and returns the writer.
     ///
     /// # Errors
-    /// The first error that writing has met; nothing was written after it.
+    /// The first error of the writer. Nothing was written after it.
     pub fn finish(mut self) -> std::io::Result<W> {
         self.error.map_or(Ok(()), Err)?;
         self.out.flush()?;
@@ -175,7 +177,7 @@ impl<W: Write> Tap for TextLog<W> {
     }
 }
 
-/// Records that the hash covers.
+/// Kinds of records that the hash covers.
 #[derive(Clone, Copy, Debug)]
 #[repr(u8)]
 pub(crate) enum Record {
@@ -192,7 +194,7 @@ pub(crate) enum Record {
     FaultEnded,
 }
 
-/// A hash over everything that has happened, in order: time, kind, machine, and bytes.
+/// A hash over all events in order: time, kind, machine, and bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogHash {
     hash: u64,
@@ -200,7 +202,7 @@ pub struct LogHash {
 }
 
 impl LogHash {
-    /// Each record is hashed together with the hash of all before it.
+    /// Hashes a record together with the hash of all records before it.
     pub(crate) fn record(&mut self, at: Instant, record: Record, subject: u64, bytes: &[u8]) {
         let words = [self.hash, at.as_ps(), record as u64 | subject << 8, bytes.len() as u64, xxh3_64(bytes)];
         let mut block = [0; 40];
@@ -235,7 +237,7 @@ impl LogHash {
     }
 }
 
-/// 16 hexadecimal digits.
+/// Prints 16 hexadecimal digits.
 impl fmt::Display for LogHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:016x}", self.hash)

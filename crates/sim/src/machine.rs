@@ -6,12 +6,12 @@ use weft_time::Instant;
 
 use crate::disk::DiskFault;
 
-/// A machine of the world, and the switch port that it is attached to.
+/// The number of a machine in its world, and of the switch port that it is attached to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MachineId(u16);
 
 impl MachineId {
-    /// The machine that was added as number `index`, counted from 0.
+    /// The machine that was added at position `index`, counted from 0.
     ///
     /// # Panics
     /// If `index` exceeds 65,535.
@@ -31,23 +31,25 @@ impl fmt::Display for MachineId {
     }
 }
 
-/// A thing with one Ethernet port. All its times are those of its own clock.
+/// A machine with one Ethernet port. All its times are on its own clock.
 ///
-/// The world calls [`Machine::receive`] or [`Machine::wake`], then [`Machine::poll_frame`] until it returns `None`,
-/// then asks for the deadline. Frames, as everywhere in Weft, have neither preamble nor frame check sequence.
+/// The world calls [`Machine::receive`] or [`Machine::wake`], then [`Machine::poll_frame`] until it returns
+/// `None`, and then [`Machine::next_deadline`]. Frames have neither preamble nor frame check sequence, as
+/// everywhere in Weft.
 pub trait Machine {
-    /// The last bit of a frame has arrived.
+    /// Handles a frame, whose last bit has arrived.
     fn receive(&mut self, now: Instant, frame: &[u8]);
 
-    /// When the machine wants to be woken. A time that has passed means at once; after [`Machine::wake`] the next one
-    /// must, sooner or later, be in the future, or time would stand still.
+    /// When the machine must be woken. A time in the past means at once. After some calls of
+    /// [`Machine::wake`] it must be in the future, or time would stand still.
     fn next_deadline(&self) -> Option<Instant>;
 
-    /// The deadline has come.
+    /// Handles the deadline.
     fn wake(&mut self, now: Instant);
 
-    /// Writes the next frame to send to `frame`, which is empty, and returns when its first bit may leave. Frames
-    /// leave one after the other in the order of this call; a time that has passed means at once.
+    /// Writes the next frame to send to `frame`, which is empty, and returns the earliest time for its first
+    /// bit. Frames are sent one after the other in the order of these calls. A time in the past means at
+    /// once.
     fn poll_frame(&mut self, frame: &mut Vec<u8>) -> Option<Instant>;
 }
 
@@ -69,7 +71,7 @@ impl<M: Machine + ?Sized> Machine for Box<M> {
     }
 }
 
-/// All machines of a world, to inspect. A crashed one is not there.
+/// All machines of a world, for inspection. Crashed machines are absent.
 #[derive(Debug)]
 pub struct Machines<M>(Vec<Option<M>>);
 
@@ -86,7 +88,7 @@ impl<M> Machines<M> {
         &mut self.0[machine.index()]
     }
 
-    /// The machine, unless it has crashed.
+    /// The machine; `None` if it has crashed.
     pub fn get(&self, machine: MachineId) -> Option<&M> {
         self.0.get(machine.index())?.as_ref()
     }
@@ -107,40 +109,42 @@ impl<M> Machines<M> {
     }
 }
 
-/// Decides what a fault plan cannot: whether a crash is tolerated, and which machine comes back after it.
+/// Takes decisions that a fault plan cannot: whether a crash is tolerated, and which machine replaces a
+/// crashed one.
 pub trait Director<M> {
-    /// Whether `machine` may crash at this moment. A crash that is vetoed is counted as skipped.
+    /// Whether `machine` may crash at this moment. A vetoed crash is counted as skipped.
     fn may_crash(&mut self, machines: &Machines<M>, machine: MachineId) -> bool;
 
-    /// `machine` has crashed; `remains` is what it was, for its statistics only.
+    /// `machine` has crashed. `remains` is its last state, for statistics only.
     fn crashed(&mut self, machine: MachineId, remains: M) {
         let _ = (machine, remains);
     }
 
-    /// Whether these machines may lose power together at this moment. If not, that is counted as skipped.
+    /// Whether these machines may lose power together at this moment. A veto is counted as skipped.
     fn may_lose_power(&mut self, machines: &Machines<M>, which: &[MachineId]) -> bool {
         which.iter().all(|&machine| self.may_crash(machines, machine))
     }
 
-    /// `machine` has lost power; `remains` is what it was, or nothing if it was down.
+    /// `machine` has lost power. `remains` is its last state; `None` if it was down.
     fn lost_power(&mut self, machine: MachineId, remains: Option<M>) {
         if let Some(remains) = remains {
             self.crashed(machine, remains);
         }
     }
 
-    /// Applies a fault to the disk of `machine`. Returns whether it was applied; a fault that is not is counted as
-    /// skipped.
+    /// Applies a fault to the disk of `machine`, and returns whether it did. Otherwise the fault is counted
+    /// as skipped.
     fn disk_fault(&mut self, machines: &Machines<M>, machine: MachineId, fault: DiskFault) -> bool {
         let _ = (machines, machine, fault);
         false
     }
 
-    /// Builds the machine that comes back. `incarnation` counts its restarts, `now` is what its clock shows.
+    /// Creates the machine that replaces a crashed one. `incarnation` counts its restarts; `now` is the time
+    /// on its clock.
     fn restart(&mut self, machine: MachineId, incarnation: u32, now: Instant) -> M;
 }
 
-/// Directs a world in which nothing may crash, because nobody could restart it.
+/// A director that allows no crashes, because it cannot restart machines.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoCrashes;
 

@@ -1,11 +1,11 @@
-//! Memories, buses and processors, as queues with a latency and a rate.
+//! Models of memories, buses and processors: queues with a latency and a rate.
 
 use weft_nic::{DmaDirection, Work};
 use weft_time::{Duration, Instant};
 
 use crate::cost::{self, BusCost, CostProfile, DmaCost, Execution, MemoryCost};
 
-/// Card memory behind a few channels.
+/// Card memory with a few channels.
 #[derive(Clone, Debug)]
 pub struct MemoryModel {
     cost: MemoryCost,
@@ -19,7 +19,8 @@ impl MemoryModel {
         Self { cost, free_at: Instant::ZERO }
     }
 
-    /// Charges the accesses of `messages` messages that begin at `at`. Returns when the last is done.
+    /// Charges the accesses of `messages` messages that start at `at`. Returns when the last access is
+    /// complete.
     pub fn access(&mut self, at: Instant, accesses: &weft_waist::Accesses, messages: u32) -> Instant {
         if *accesses == weft_waist::Accesses::default() {
             return at;
@@ -34,7 +35,7 @@ impl MemoryModel {
     }
 }
 
-/// A PCIe bus: both directions queue on their own.
+/// A PCIe bus, with a queue for each direction.
 #[derive(Clone, Debug)]
 pub struct BusModel {
     to_host_latency: Duration,
@@ -56,23 +57,23 @@ impl BusModel {
         }
     }
 
-    /// Arrival at the host of `bytes` bytes that leave at `at`.
+    /// When `bytes` bytes that leave at `at` arrive at the host.
     pub fn to_host(&mut self, at: Instant, bytes: usize) -> Instant {
         self.pass_to_host(at, bytes) + self.to_host_latency
     }
 
-    /// When all of `bytes` bytes that begin to leave for the host at `at` have left.
+    /// When `bytes` bytes that start to leave for the host at `at` have all left.
     fn pass_to_host(&mut self, at: Instant, bytes: usize) -> Instant {
         self.to_host_free_at = at.max(self.to_host_free_at) + self.time_of(bytes);
         self.to_host_free_at
     }
 
-    /// Arrival at the card of `bytes` bytes that leave at `at`.
+    /// When `bytes` bytes that leave at `at` arrive at the card.
     pub fn to_card(&mut self, at: Instant, bytes: usize) -> Instant {
         self.pass_to_card(at, bytes) + self.to_card_latency
     }
 
-    /// When all of `bytes` bytes that begin to leave for the card at `at` have left.
+    /// When `bytes` bytes that start to leave for the card at `at` have all left.
     fn pass_to_card(&mut self, at: Instant, bytes: usize) -> Instant {
         self.to_card_free_at = at.max(self.to_card_free_at) + self.time_of(bytes);
         self.to_card_free_at
@@ -88,7 +89,7 @@ impl BusModel {
 #[derive(Clone, Debug)]
 pub struct DmaModel {
     cost: DmaCost,
-    /// When each queue has finished its copies.
+    /// When each queue has completed its copies.
     free_at: Vec<Instant>,
 }
 
@@ -104,8 +105,8 @@ impl DmaModel {
         usize::try_from(self.cost.vector.value).expect("a vector is short")
     }
 
-    /// Hands a vector of `copies` copies in one direction, of `bytes` bytes together, to the queue that is free
-    /// first, at `at`. Their bytes cross `bus`. Returns when they are over.
+    /// Submits a vector of `copies` copies in one direction, with `bytes` bytes in total, at `at` to the
+    /// queue that is free first. The bytes cross `bus`. Returns when the copies are complete.
     pub fn submit(
         &mut self,
         at: Instant,
@@ -132,40 +133,40 @@ impl DmaModel {
 /// Work of a NIC in one batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Batch {
-    /// Work that the NIC reports.
+    /// The work that the NIC reports.
     pub work: Work,
-    /// Bytes of the frames that it has taken.
+    /// Bytes of received frames.
     pub bytes_received: u64,
-    /// Bytes of the frames that it has made.
+    /// Bytes of sent frames.
     pub bytes_sent: u64,
-    /// Bytes of the largest frame that its host has made and it has sent.
+    /// Bytes of the largest sent frame that its host has made.
     pub bytes_fetched: u64,
-    /// Packets that it has exchanged with its host: from it, and to it.
+    /// Packets from the host, and packets to the host.
     pub host_packets: (u32, u32),
-    /// Vectors of copies that it has handed to a queue.
+    /// Vectors of copies that were submitted to queues.
     pub dma_vectors: u32,
 }
 
-/// End of a batch of work.
+/// When the results of a batch are ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Charge {
-    /// When its outputs are ready, except those that cost labour.
+    /// When outputs are ready whose events have no additional cost.
     pub done: Instant,
-    /// When it would be if a core did it and nothing else: of what has cost labour the outcome is ready so much later
-    /// than this, or with the others if that is later.
+    /// When outputs would be ready if one core did only the work of one operation. Outputs whose event has an
+    /// additional cost are ready that much later than this, or at `done` if that is later.
     pub alone: Instant,
-    /// When what waits for verbs' accesses to memory is ready, too: on a card with engines the responses to peers, on
-    /// one without them everything.
+    /// When outputs are ready that wait for verbs' accesses to memory. These are the responses to peers on a
+    /// card with engines, and all outputs on a card without engines.
     pub verbs_done: Instant,
-    /// When the next batch may begin.
+    /// When the next batch may start.
     pub free: Instant,
 }
 
-/// Executor of a NIC's work, with its memory.
+/// The model of what executes a NIC's work, with its memory.
 #[derive(Clone, Debug)]
 pub struct ProcessorModel {
     execution: Execution,
-    /// Time of a core for a vector of copies.
+    /// Time of a core to submit a vector of copies.
     dma_submission: Duration,
     memory: MemoryModel,
     /// The host's memory, across the bus.
@@ -183,7 +184,7 @@ impl ProcessorModel {
         }
     }
 
-    /// Cores that share the work; a processor that is none has one.
+    /// Number of cores that share the work; 1 if the processor has no cores.
     pub const fn cores(&self) -> u64 {
         match self.execution {
             Execution::Cores { threads, .. } => threads.value,
@@ -191,14 +192,14 @@ impl ProcessorModel {
         }
     }
 
-    /// Whether what comes of one batch of work leaves before what comes of the next, as of a pipeline. Of cores each
-    /// thing leaves when one is through with it.
+    /// Whether all outputs of a batch leave before those of the next, as from a pipeline. With cores, each
+    /// output leaves when its core is done with it.
     pub const fn is_in_order(&self) -> bool {
         !matches!(self.execution, Execution::Cores { .. })
     }
 
-    /// How long a processor takes for labour, while it does other work as well: what it is on a host's core, on a
-    /// core; and on all others, which are held up by it, as they are by everything else, nothing more.
+    /// The time that a processor takes for an event's additional cost while it does other work as well. A core
+    /// takes its own time for it. Other processors stall for it as for all work, which is charged elsewhere.
     fn labour(&self, of_host: Duration) -> Duration {
         match self.execution {
             Execution::Cores { labour_percent, .. } => of_host * labour_percent.value / 100,
@@ -208,7 +209,7 @@ impl ProcessorModel {
         }
     }
 
-    /// When the outputs of an event with this labour are ready.
+    /// When the outputs of an event with this additional cost are ready.
     pub fn ready(&self, charge: &Charge, labour: Duration) -> Instant {
         match self.labour(labour) {
             Duration::ZERO => charge.done,
@@ -216,7 +217,7 @@ impl ProcessorModel {
         }
     }
 
-    /// Charges the accesses of engines to the host's memory. Returns when the last is done.
+    /// Charges the accesses of engines to the host's memory. Returns when the last is complete.
     fn access_host(&mut self, at: Instant, work: &Work) -> Instant {
         match &mut self.host_memory {
             Some(memory) => memory.access(at, &work.host_state, work.messages),
@@ -227,18 +228,19 @@ impl ProcessorModel {
         }
     }
 
-    /// Charges a batch that begins at `at`.
+    /// Charges a batch that starts at `at`.
     pub fn charge(&mut self, at: Instant, batch: &Batch) -> Charge {
         let work = &batch.work;
         match self.execution {
             Execution::Pipeline { cycle, beat_bytes, message_cycles } => {
                 let beats = batch.bytes_received.max(batch.bytes_sent).div_ceil(beat_bytes.value);
                 let cycles = beats.max(u64::from(work.messages) * message_cycles.value);
-                // A pipeline has no core for labour: it is held up as long as a host's core would be.
+                // A pipeline has no core for additional costs: it stalls as long as a core of the host would
+                // take.
                 let through = at + cycle.duration() * cycles + work.labour;
                 let accessed = self.memory.access(at, &work.memory, work.messages);
                 let stored = self.memory.access(at, &work.verbs, 1);
-                // Requests to memory queue up for about one latency; then the pipeline stalls.
+                // Memory requests are queued for about one latency; then the pipeline stalls.
                 let backlog = self.memory.free_at.saturating_since(through);
                 let stall = backlog.as_ps().saturating_sub(self.memory.cost.read.value);
                 let done = through.max(accessed).max(self.access_host(at, work));
@@ -254,7 +256,7 @@ impl ProcessorModel {
                     + message.duration()
                     + frame_send.duration()
                     + if batch.dma_vectors > 0 { self.dma_submission } else { Duration::ZERO };
-                // Packets from and to the host are handled as frames are (Xenic section 4.3.2).
+                // Packets from and to the host cost as much as frames (Xenic section 4.3.2).
                 let (from_host, to_host) = batch.host_packets;
                 let all = frame_receive.duration() * u64::from(work.frames_received + from_host)
                     + message.duration() * u64::from(work.messages)
@@ -266,8 +268,8 @@ impl ProcessorModel {
                 let one = (one + waiting / u64::from(work.messages.max(1))).min(all + waiting);
                 let accessed = self.memory.access(at, &work.memory, work.messages);
                 let free = (at + shared).max(self.memory.free_at);
-                // The threads share a batch evenly, but no operation is faster than one thread can do it.
-                // Nor does anything wait for another's labour, beyond what that takes of the threads.
+                // The threads share a batch evenly, but no operation is faster than on one thread. The
+                // additional cost of one event delays other events only by its share of all threads.
                 let done = (at + shared.max(one)).max(accessed);
                 Charge { done, alone: at + one, verbs_done: done, free }
             }
@@ -278,7 +280,7 @@ impl ProcessorModel {
                 let read = if reads { host_read.duration() } else { Duration::ZERO };
                 Charge { done: at, alone: at, verbs_done: at + read, free: at + operations }
             }
-            // Outputs leave when they are due.
+            // The gateware's outputs leave at their own times.
             Execution::Clocked { .. } => Charge { done: at, alone: at, verbs_done: at, free: at },
         }
     }
@@ -290,7 +292,7 @@ mod tests {
 
     use super::*;
 
-    /// Of work in which verbs access no memory.
+    /// The charge of work in which verbs access no memory.
     fn charge(done: Instant, free: Instant) -> Charge {
         Charge { done, alone: done, verbs_done: done, free }
     }
@@ -349,7 +351,7 @@ mod tests {
         batch.work.memory.reads = 3;
         assert_eq!(processor.charge(at(0), &batch), charge(at(376), at(48)));
         batch.work.memory.bytes = 40_000;
-        // The channels are busy for 1,300 ns: the pipeline stalls until one latency before that.
+        // The channels are busy for 1,300 ns. The pipeline stalls until one latency before that.
         assert_eq!(processor.charge(at(0), &batch), charge(at(1_300), at(924)));
     }
 
@@ -369,7 +371,7 @@ mod tests {
         let mut processor = ProcessorModel::new(&CostProfile::CORES);
         let echo = Work { frames_received: 1, messages: 1, frames_sent: 1, ..Work::default() };
         let one = processor.charge(at(0), &Batch { work: echo, ..Batch::default() });
-        // One operation takes one thread 222.84 ns; 16 of them at once take no longer.
+        // One operation takes one thread 222.84 ns; 16 operations at once take no longer.
         assert_eq!(one.done, Instant::from_ps(222_840));
         assert_eq!(one.free, Instant::from_ps(222_840 / 16));
         let echoes = Work { frames_received: 32, messages: 32, frames_sent: 32, ..Work::default() };
@@ -408,7 +410,7 @@ mod tests {
         batch.work.messages = 1;
         batch.work.host_state = Accesses { reads: 2, writes: 1, bytes: 192, ..Accesses::default() };
         let charged = ProcessorModel::new(&CostProfile::FPGA_APPLICATION).charge(at(0), &batch);
-        // Two reads one after the other, and a write; the pipeline goes on meanwhile.
+        // Two sequential reads and a write; the pipeline continues meanwhile.
         assert_eq!((charged.done, charged.free), (at(2 * 560 + 288), at(16)));
     }
 
@@ -417,7 +419,7 @@ mod tests {
         let cost = CostProfile::CORES.dma.unwrap();
         let mut dma = DmaModel::new(&cost);
         assert_eq!(dma.vector(), 15);
-        // A full vector takes as long as a single copy, and keeps its queue busy 15 times as long.
+        // A full vector takes as long as a single copy, but keeps its queue busy 15 times as long.
         for queue in 0..8 {
             let copies = if queue == 0 { 1 } else { 15 };
             assert_eq!(dma.submit(at(0), DmaDirection::Read, copies, 64, None), at(1_295));
@@ -428,7 +430,7 @@ mod tests {
             dma.submit(at(0), DmaDirection::Read, 1, 64, None),
             at(1_295) + cost.operation.duration() * 15
         );
-        // Their bytes cross the bus: 64 Gb/s less a little.
+        // The bytes cross the bus at slightly less than 64 Gb/s.
         let mut bus = BusModel::new(&CostProfile::CORES.host_bus.unwrap());
         let over = DmaModel::new(&cost).submit(at(0), DmaDirection::Write, 1, 63_015, Some(&mut bus));
         assert!(over > at(7_999 + 570) && over < at(8_000 + 570), "{over:?}");
@@ -440,7 +442,7 @@ mod tests {
         batch.work.labour = Duration::from_ns(1_600);
         batch.work.labour_longest = Duration::from_ns(1_600);
         let (cores, host) = (CostProfile::CORES, CostProfile::HOST_CARD);
-        // One thread does it; the others have time for other work.
+        // One thread does the additional work; the others are free for other work.
         for (profile, shared, ready) in [(cores, 326, 5_216), (host, 100, 1_600)] {
             let mut processor = ProcessorModel::new(&profile);
             let charge = processor.charge(at(0), &batch);
@@ -448,7 +450,8 @@ mod tests {
                 Charge { done: at(shared), alone: at(0), verbs_done: at(shared), free: at(shared) };
             assert_eq!(charge, expected);
             assert_eq!(processor.ready(&charge, batch.work.labour), at(ready));
-            // Labour shorter than the threads' time for the batch is ready with the rest.
+            // An additional cost that is shorter than the threads' time for the batch does not delay the
+            // output.
             assert_eq!(processor.ready(&charge, Duration::from_ns(10)), at(shared));
         }
     }

@@ -11,22 +11,22 @@ const DETPU: &str = "detPU section 5.1.2: 416 to 423 cycles of 300 MHz, between 
 
 const SWITCH: &str = "estimate: a cut-through switch, 300 ns, and 2 m of cable at each port";
 
-/// A network by how long a frame takes from one MAC to another, beside the time of its bits on the wire, which the
-/// two links of 100 Gb/s charge.
+/// A network, defined by a frame's latency from one MAC to another, without the time of its bits on the wire:
+/// the two links of 100 Gb/s charge that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NetworkProfile {
     /// `detpu`, `switch` or `zero`.
     pub name: &'static str,
-    /// The least that it takes.
+    /// The minimum latency.
     pub one_way_min: Figure,
-    /// The most. What a frame takes lies between the two, evenly distributed.
+    /// The maximum latency. A frame's latency is uniformly distributed between the two.
     pub one_way_max: Figure,
-    /// How much of the least is spent in the cable of each port; the rest in the switch.
+    /// The part of the minimum latency that is in the cable of each port. The rest is in the switch.
     cable: Duration,
 }
 
 impl NetworkProfile {
-    /// Three cards on one switch, as detPU has measured them.
+    /// Three cards on one switch, as measured by detPU.
     pub const DETPU: Self = Self {
         name: "detpu",
         one_way_min: Figure {
@@ -44,7 +44,8 @@ impl NetworkProfile {
         cable: Duration::ZERO,
     };
 
-    /// One cut-through switch of a data centre and short cables: the defaults of [`SwitchConfig`] and [`LinkConfig`].
+    /// A data centre's cut-through switch with short cables: the defaults of [`SwitchConfig`] and
+    /// [`LinkConfig`].
     pub const SWITCH: Self = Self {
         name: "switch",
         one_way_min: Figure { name: "one way", value: 320_000, unit: Unit::Picoseconds, source: SWITCH },
@@ -52,7 +53,7 @@ impl NetworkProfile {
         cable: Duration::ZERO,
     };
 
-    /// No distance: only the cards' own time is left.
+    /// No latency: only the cards' own time is left.
     pub const ZERO: Self = Self {
         name: "zero",
         one_way_min: Figure { name: "one way, least", value: 0, unit: Unit::Picoseconds, source: "none" },
@@ -63,34 +64,34 @@ impl NetworkProfile {
     /// All networks.
     pub const ALL: [Self; 3] = [Self::DETPU, Self::SWITCH, Self::ZERO];
 
-    /// The network of this name.
+    /// The network with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|profile| profile.name == name)
     }
 
-    /// The least that a frame takes.
+    /// The minimum latency of a frame.
     pub fn least(&self) -> Duration {
         self.one_way_min.duration()
     }
 
-    /// Largest additional delay.
+    /// The largest additional latency.
     pub fn jitter(&self) -> Duration {
         self.one_way_max.duration() - self.one_way_min.duration()
     }
 
-    /// The same network with as much of its time in cables as links have by default: frames reach the switch, and what
-    /// befalls them there, so much later.
+    /// The same network, with as much of its latency in cables as links have by default. So frames reach the
+    /// switch that much later.
     #[must_use]
     pub fn with_cables(self) -> Self {
         Self { cable: LinkConfig::default().propagation.min(self.least() / 2), ..self }
     }
 
-    /// The switch of this network.
+    /// The configuration of this network's switch.
     pub fn switch(&self) -> SwitchConfig {
         SwitchConfig { forwarding_latency: self.least() - self.cable * 2, ..SwitchConfig::default() }
     }
 
-    /// A port of its switch.
+    /// A port of this network's switch.
     pub fn port(&self, name: impl Into<String>, address: [u8; 6]) -> PortConfig {
         let link = LinkConfig { propagation: self.cable, ..LinkConfig::default() };
         PortConfig {
@@ -120,7 +121,7 @@ mod tests {
     fn detpu_takes_1387_to_1410_ns() {
         let network = NetworkProfile::named("detpu").unwrap();
         assert_eq!((network.least().as_ns(), network.jitter().as_ns()), (1_387, 23));
-        // 416 and 423 cycles of 300 MHz, rounded as the source rounds them.
+        // 416 and 423 cycles at 300 MHz, rounded as in the source.
         assert_eq!(416_000u64.div_ceil(300), 1_387);
         assert_eq!(423_000u64.div_ceil(300), 1_410);
         assert_eq!(NetworkProfile::named("ethernet"), None);

@@ -1,4 +1,4 @@
-//! A NIC and its host as a machine of the world, at the pace of a cost profile.
+//! A NIC and its host as a machine of the world, with the times of a cost profile.
 
 use std::collections::VecDeque;
 
@@ -11,10 +11,10 @@ use crate::late::{Late, Outcome, event_order, is_response, order_of};
 use crate::machine::Machine;
 use crate::models::{Batch, BusModel, Charge, DmaModel, ProcessorModel};
 
-/// Bytes that cores and their host exchange in one packet, at most: as on the wire.
+/// The most bytes that cores and their host exchange in one packet, as on the wire.
 const HOST_PACKET_BYTES: usize = 1_500;
 
-/// Messages between cores and their host in one batch of work, in packets.
+/// Counts the packets between cores and their host in one batch of work.
 struct Packets {
     aggregates: bool,
     messages: u32,
@@ -36,7 +36,7 @@ impl Packets {
     }
 }
 
-/// The first thing in the queue, if its time has come.
+/// Removes the first item of the queue, if it is due.
 fn pop_due<T>(queue: &mut VecDeque<(Instant, T)>, now: Instant) -> Option<T> {
     if queue.front()?.0 > now {
         return None;
@@ -44,18 +44,18 @@ fn pop_due<T>(queue: &mut VecDeque<(Instant, T)>, now: Instant) -> Option<T> {
     queue.pop_front().map(|(_, thing)| thing)
 }
 
-/// Work of a machine so far.
+/// Resource usage of a machine so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Busy time of the NIC: all its cores together, as far as they share work evenly.
+    /// Busy time of the NIC: of all its cores together, as far as they share the work evenly.
     pub busy: Duration,
-    /// Copies from the host's memory that have begun.
+    /// Copies from the host's memory that were started.
     pub dma_reads: u64,
-    /// Copies to the host's memory that have begun.
+    /// Copies to the host's memory that were started.
     pub dma_writes: u64,
     /// Bytes of the copies, in both directions.
     pub dma_bytes: u64,
-    /// Vectors in which they were handed over.
+    /// Vectors in which the copies were submitted.
     pub dma_vectors: u64,
     /// Packets between the NIC and its host, in both directions.
     pub host_packets: u64,
@@ -65,11 +65,11 @@ pub struct Usage {
 
 /// A NIC and its host.
 ///
-/// Frames wait in a buffer until the NIC is free, and the NIC learns of them only then, so that its clock tells it
-/// when it really acts. What it answers leaves after the latency that its work has. From a pipeline that is in order;
-/// from cores it leaves when one is through with it, with its labour too ([`Nic::labour`]), and keeps nothing else
-/// waiting: only answers to one call, and packets of one queue pair, stay in order. Frames that find the buffer full
-/// are dropped and counted.
+/// Frames wait in a buffer until the NIC is free, and only then are passed to the NIC, so that its clock
+/// shows when it really acts. Its outputs leave after the latency of their work. From a pipeline they leave
+/// in order. From cores each output leaves when a core is done with it, including the event's additional cost
+/// ([`Nic::labour`]), and delays no other output. Only replies to one call, and packets of one queue pair,
+/// stay in order. Frames that arrive when the buffer is full are dropped and counted.
 #[derive(Debug)]
 pub struct NicMachine<N, H> {
     nic: N,
@@ -82,27 +82,27 @@ pub struct NicMachine<N, H> {
     processor: ProcessorModel,
     wire_bus: Option<BusModel>,
     host_bus: Option<BusModel>,
-    /// When the NIC can begin the next work.
+    /// When the NIC can start the next work.
     free_at: Instant,
-    /// The NIC's own deadline, which only work changes.
+    /// The NIC's own deadline, which changes only when the NIC works.
     nic_deadline: Option<Instant>,
-    /// Frames for the NIC, and when they are within its reach.
+    /// Frames for the NIC, and when they are available to it.
     inbox: VecDeque<(Instant, Vec<u8>)>,
     inbox_bytes: u64,
     receive_drops: u64,
     /// Frames from the NIC, and when they reach the wire.
     outbox: VecDeque<(Instant, Vec<u8>)>,
-    /// Frames that wait for verbs' accesses to memory, or for cores. Others pass them meanwhile.
+    /// Frames that wait for verbs' accesses to memory, or for cores. Other frames overtake them meanwhile.
     held: Late<Vec<u8>>,
     /// Events for the host that wait for a core.
     told_late: Late<HostEvent>,
-    /// and copies to be handed over then.
+    /// Copies that wait for a core before they are submitted.
     asked_late: Late<DmaRequest>,
-    /// Events just polled for the host.
+    /// Events that were just polled for the host.
     told: Vec<HostEvent>,
-    /// Outputs just polled, whose waiting time for cores is not known yet.
+    /// Outputs that were just polled. How long they wait for cores is not known yet.
     outcome: Outcome,
-    /// Whether the NIC does nothing but verbs, so that all its frames may have to wait for their accesses.
+    /// Whether the NIC does only verbs. Then all its frames may have to wait for verbs' accesses to memory.
     verbs_only: bool,
     commands: Commands,
     to_nic: VecDeque<(Instant, Command)>,
@@ -110,19 +110,19 @@ pub struct NicMachine<N, H> {
     /// Whether messages between the NIC and its host share packets.
     aggregates: bool,
     dma: Option<DmaModel>,
-    /// Whether a core waits for each copy that it asks for.
+    /// Whether a core waits for the completion of each copy that it requests.
     waits_for_dma: bool,
-    /// Copies that are handed over together, by direction.
+    /// Copies that are to be submitted together, by direction.
     asked: [Vec<DmaRequest>; 2],
-    /// Copies on their way, in the order in which they are over, and when.
+    /// Copies under way and when they complete, in this order.
     copying: VecDeque<(Instant, DmaRequest)>,
     usage: Usage,
-    /// Frame buffers to use again.
+    /// Frame buffers for reuse.
     spare: Vec<Vec<u8>>,
 }
 
 impl<N: Nic, H: Host> NicMachine<N, H> {
-    /// A NIC and a host that know nothing of each other yet.
+    /// A NIC and a host that have not exchanged anything yet.
     pub fn new(nic: N, host: H, profile: &CostProfile) -> Self {
         Self {
             host,
@@ -163,14 +163,14 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
         }
     }
 
-    /// Says whether messages between the NIC and its host share packets, as they do at first: to measure what that is
-    /// good for.
+    /// Sets whether messages between the NIC and its host share packets, which is the default. For
+    /// measurements of the benefit.
     pub const fn set_aggregation(&mut self, aggregates: bool) {
         self.aggregates = aggregates;
     }
 
-    /// Says whether a core that asks for a copy between card and host waits until it is over, one copy after the
-    /// other, and does nothing else meanwhile; at first none does (Xenic 4.3.1): to measure what that is good for.
+    /// Sets whether a core that requests a copy between card and host waits until the copy is complete, one copy
+    /// after the other. By default no core waits (Xenic 4.3.1). For measurements of the benefit.
     pub const fn set_waits_for_dma(&mut self, waits: bool) {
         self.waits_for_dma = waits;
     }
@@ -180,7 +180,7 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
         &self.nic
     }
 
-    /// The NIC and the host's program, to take out what they keep for an observer.
+    /// The NIC and the host's program, mutable, so that an observer can take out what they have recorded.
     pub const fn parts_mut(&mut self) -> (&mut N, &mut H) {
         (&mut self.nic, &mut self.host)
     }
@@ -190,23 +190,23 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
         &self.host
     }
 
-    /// The NIC and the host's program, when the machine is no longer needed.
+    /// Takes the machine apart into the NIC and the host's program.
     pub fn into_parts(self) -> (N, H) {
         (self.nic, self.host)
     }
 
-    /// Frames that found the receive buffer full.
+    /// Number of frames dropped because the receive buffer was full.
     pub const fn receive_drops(&self) -> u64 {
         self.receive_drops
     }
 
-    /// Work so far.
+    /// Resource usage so far.
     pub const fn usage(&self) -> &Usage {
         &self.usage
     }
 
-    /// Lets the caller act as the host's program: use it within [`crate::World::with_machine`], which then sends its
-    /// outputs.
+    /// Lets the caller act as the host's program. Use it within [`crate::World::with_machine`], which then
+    /// sends the outputs.
     pub fn with_host<R>(&mut self, now: Instant, act: impl FnOnce(&mut H, &mut Commands) -> R) -> R {
         let result = self.run(act);
         self.send_commands(now);
@@ -225,7 +225,7 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
         result
     }
 
-    /// Puts what the host has submitted on its way to the NIC.
+    /// Sends the host's commands across the bus to the NIC.
     fn send_commands(&mut self, now: Instant) {
         while let Some(command) = self.commands.queue.pop_front() {
             let at =
@@ -234,7 +234,7 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
         }
     }
 
-    /// Gives the host what has come for it.
+    /// Delivers events to the host that have arrived.
     fn run_host(&mut self, now: Instant) {
         while let Some(event) = pop_due(&mut self.to_host, now) {
             self.run(|host, commands| host.handle(now, event, commands));
@@ -242,7 +242,7 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
         self.send_commands(now);
     }
 
-    /// When there is work for the NIC and it can begin.
+    /// When the NIC can start its next work, if there is any.
     fn work_at(&self) -> Option<Instant> {
         let frame = self.inbox.front().map(|(at, _)| *at);
         let command = self.to_nic.front().map(|(at, _)| *at);
@@ -250,7 +250,7 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
         [frame, command, copied, self.nic_deadline].into_iter().flatten().min().map(|at| at.max(self.free_at))
     }
 
-    /// Holds those of the frames that were just built which wait for verbs' accesses, until `until`.
+    /// Holds back, until `until`, those of the new frames that wait for verbs' accesses to memory.
     fn hold(&mut self, first: usize, until: Instant) {
         for _ in first..self.outbox.len() {
             let (at, frame) = self.outbox.remove(first).expect("the queue is as long as it says");
@@ -262,8 +262,8 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
         }
     }
 
-    /// Holds those of the frames that were just built which would pass held ones of their queue pair: a card sends
-    /// requests, and responses, in the order of their numbers.
+    /// Holds back those of the new frames that would overtake held ones of their queue pair: a card sends
+    /// requests in the order of their PSNs, and responses too.
     fn keep_order(&mut self, first: usize) {
         let mut index = first;
         while let Some((_, frame)) = self.outbox.get(index) {
@@ -277,7 +277,7 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
         }
     }
 
-    /// Lets what was just polled wait until a core is through with it.
+    /// Delays the outputs that were just polled until a core is done with them.
     fn wait_for_cores(&mut self, charge: &Charge) {
         let Outcome { mut frames, mut told, mut asked } = std::mem::take(&mut self.outcome);
         for (labour, frame) in frames.drain(..) {
@@ -296,7 +296,7 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
         self.outcome = Outcome { frames, told, asked };
     }
 
-    /// Lets go of what need not wait any more.
+    /// Releases the outputs whose time has come.
     fn release(&mut self, now: Instant) {
         while let Some((at, frame)) = self.held.pop_due(now) {
             let crossed = self.wire_bus.as_mut().map_or(at, |bus| bus.to_card(at, frame.len()));
@@ -309,20 +309,20 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
             while let Some((_, request)) = self.asked_late.pop_due(at) {
                 self.asked[request.direction as usize].push(request);
             }
-            // Cores that wait for copies are missing for other work.
+            // Cores that wait for copies are not available for other work.
             let waiting = self.begin_dma(at) / self.processor.cores();
             self.usage.busy += waiting;
             self.free_at = self.free_at.max(at) + waiting;
         }
     }
 
-    /// Sends an event to the host. The queue is in order: a ready event waits for its predecessor.
+    /// Sends an event to the host. The queue keeps its order: a ready event waits for earlier ones.
     fn tell(&mut self, ready: Instant, event: HostEvent) {
         let at = self.host_bus.as_mut().map_or(ready, |bus| bus.to_host(ready, event_bytes(&event)));
         self.to_host.push_back((at, event));
     }
 
-    /// Takes the copies that the NIC asks for. Returns the vectors that they fill.
+    /// Takes the copies that the NIC requests. Returns the number of vectors that they fill.
     fn take_dma(&mut self) -> u32 {
         while let Some(request) = self.nic.poll_dma() {
             assert!(!self.processor.is_in_order(), "cores hand over copies");
@@ -340,12 +340,13 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
         together.map(|copies| copies.len().div_ceil(vector) as u32).sum()
     }
 
-    /// Most copies that a core hands over together: an engine that waits for a copy has asked for that one only.
+    /// The most copies that a core submits together. With waiting cores, an engine that waits for a copy has
+    /// requested only that one.
     fn vector(&self, dma: &DmaModel) -> usize {
         if self.waits_for_dma { 1 } else { dma.vector() }
     }
 
-    /// Hands over the copies that were asked for, at `at`. Returns how long cores wait for them, all together.
+    /// Submits the requested copies at `at`. Returns how long cores wait for them in total.
     fn begin_dma(&mut self, at: Instant) -> Duration {
         let mut waiting = Duration::ZERO;
         let Some(vector) = self.dma.as_ref().map(|dma| self.vector(dma)) else { return waiting };
@@ -373,7 +374,7 @@ impl<N: Nic, H: Host> NicMachine<N, H> {
         waiting
     }
 
-    /// Gives the NIC its waiting work, and takes the outputs.
+    /// Passes the waiting work to the NIC, and takes the outputs.
     fn run_nic(&mut self, now: Instant) {
         let mut batch = Batch::default();
         while let Some(request) = pop_due(&mut self.copying, now) {

@@ -1,11 +1,11 @@
-//! Order of events: future events, and the machines' deadlines.
+//! The order of events: future events, and deadlines of machines.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 use weft_time::Instant;
 
-/// Future events in a total order: by time, and in the order of scheduling where times are equal.
+/// Future events in a total order: by time, and for equal times in the order in which they were scheduled.
 #[derive(Debug)]
 pub(crate) struct EventQueue<T> {
     heap: BinaryHeap<Scheduled<T>>,
@@ -29,7 +29,7 @@ impl<T> EventQueue<T> {
         self.scheduled += 1;
     }
 
-    /// When the next event is due; the far future if there is none.
+    /// The time of the next event; the far future if there is none.
     pub(crate) fn next_at(&self) -> Instant {
         self.heap.peek().map_or(Instant::FAR_FUTURE, |next| next.at)
     }
@@ -40,7 +40,7 @@ impl<T> EventQueue<T> {
 }
 
 impl<T> Ord for Scheduled<T> {
-    /// The earliest is the greatest: `BinaryHeap` hands out the greatest first.
+    /// The earliest event is the greatest, because `BinaryHeap` returns the greatest first.
     fn cmp(&self, other: &Self) -> Ordering {
         (other.at, other.sequence).cmp(&(self.at, self.sequence))
     }
@@ -60,17 +60,17 @@ impl<T> PartialEq for Scheduled<T> {
 
 impl<T> Eq for Scheduled<T> {}
 
-/// One deadline per machine, in a tournament tree: a machine moves its deadline at almost every event, and
-/// events in a heap could not be moved, only left behind.
+/// One deadline per machine, in a tournament tree. A machine moves its deadline at almost every event; a heap
+/// cannot move entries, and would collect stale ones.
 #[derive(Debug, Default)]
 pub(crate) struct Deadlines {
-    /// `nodes[1]` is the earliest of all; the children of `nodes[i]` are `nodes[2 i]` and `nodes[2 i + 1]`; the upper
-    /// half are the machines' own.
+    /// `nodes[1]` is the earliest deadline. The children of `nodes[i]` are `nodes[2 i]` and `nodes[2 i + 1]`.
+    /// The upper half has the machines' own deadlines.
     nodes: Vec<Instant>,
 }
 
 impl Deadlines {
-    /// Makes room for `machines` machines; those that had a deadline keep it.
+    /// Makes room for `machines` machines, and keeps existing deadlines.
     pub(crate) fn resize(&mut self, machines: usize) {
         let leaves = machines.next_power_of_two();
         let kept = self.nodes.split_off(self.nodes.len() / 2);
@@ -80,7 +80,7 @@ impl Deadlines {
         }
     }
 
-    /// The far future takes the deadline away.
+    /// Sets a machine's deadline. The far future removes it.
     pub(crate) fn set(&mut self, machine: usize, at: Instant) {
         let mut node = self.nodes.len() / 2 + machine;
         self.nodes[node] = at;
@@ -94,7 +94,7 @@ impl Deadlines {
         }
     }
 
-    /// The earliest deadline and its machine; the lowest index among equals.
+    /// The earliest deadline and its machine; of equal deadlines, that of the machine with the lowest number.
     pub(crate) fn first(&self) -> Option<(Instant, usize)> {
         let earliest = *self.nodes.get(1)?;
         if earliest == Instant::FAR_FUTURE {

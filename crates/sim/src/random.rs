@@ -1,17 +1,18 @@
-//! Randomness: many independent streams out of one seed.
+//! Randomness: independent streams of random numbers from one seed.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// A stream of random numbers that belongs to one purpose.
+/// A stream of random numbers for one purpose.
 ///
-/// Each consumer has a stream of its own, so that a consumer more or a draw more shifts no other consumer's numbers.
+/// Each consumer has its own stream. So an additional consumer, or an additional draw, does not change the
+/// numbers of the others.
 #[derive(Clone, Debug)]
 pub struct Stream(Xoshiro256PlusPlus);
 
 impl Stream {
-    /// The stream number `index` for `purpose` in the run that `seed` decides.
+    /// Stream number `index` for `purpose`, in the run with this `seed`.
     pub fn new(seed: u64, purpose: &str, index: u64) -> Self {
         let purpose = xxh3_64_with_seed(purpose.as_bytes(), seed);
         Self(Xoshiro256PlusPlus::seed_from_u64(xxh3_64_with_seed(&index.to_le_bytes(), purpose)))
@@ -22,8 +23,8 @@ impl Stream {
         self.0.next_u64()
     }
 
-    /// A number from 0 to `bound` - 1, or 0 if `bound` is 0. The bias, at most `bound` / 2^64, is not removed:
-    /// a draw costs exactly one step of the stream.
+    /// A number from 0 to `bound` - 1, or 0 if `bound` is 0. The bias, at most `bound` / 2^64, is not
+    /// removed, so that a draw takes exactly one step of the stream.
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
@@ -54,12 +55,12 @@ impl Probability {
     /// Always.
     pub const ALWAYS: Self = Self(1 << 32);
 
-    /// The probability nearest to `value`, or `None` if that is not between 0 and 1.
+    /// The probability nearest to `value`; `None` if `value` is not between 0 and 1.
     pub fn new(value: f64) -> Option<Self> {
         (0.0..=1.0).contains(&value).then_some(Self((value * 4_294_967_296.0).round() as u64))
     }
 
-    /// `part` of `whole` of it, rounded down; `part` is at most `whole`.
+    /// This probability times `part` / `whole`, rounded down. `part` is at most `whole`.
     pub(crate) fn share(self, part: u64, whole: u64) -> Self {
         Self((u128::from(self.0) * u128::from(part) / u128::from(whole.max(1))) as u64)
     }

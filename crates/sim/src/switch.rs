@@ -1,4 +1,4 @@
-//! The switch: where a frame goes.
+//! The switch: where a frame is forwarded to.
 
 use weft_time::Duration;
 
@@ -8,20 +8,21 @@ use crate::random::Probability;
 /// An output-queued, store-and-forward Ethernet switch with one port per machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SwitchConfig {
-    /// From a frame's last bit in to its first chance to go out.
+    /// Time from a frame's last bit in to its earliest first bit out.
     pub forwarding_latency: Duration,
-    /// Bytes of each output queue, counted on the wire (with preamble, check sequence, padding and gap). Frames that do
-    /// not fit are dropped.
+    /// Size of each output queue in bytes on the wire (with preamble, check sequence, padding and gap).
+    /// Frames that do not fit are dropped.
     pub queue_bytes: u64,
     /// When packets are marked; `None`: never.
     pub marking: Option<Marking>,
-    /// Addresses that the switch learns beside those of its ports. With a full table it floods.
+    /// The most addresses that the switch learns, in addition to those of its ports. If the table is full, it
+    /// floods.
     pub learned_addresses_max: usize,
 }
 
 impl Default for SwitchConfig {
-    /// 300 ns, as cut-through data-centre switches of 100 Gb/s promise, and 1 MiB per port. Estimates: no switch
-    /// was measured.
+    /// 300 ns, as vendors give for cut-through data-centre switches of 100 Gb/s, and 1 MiB per port. These
+    /// are estimates: no switch was measured.
     fn default() -> Self {
         Self {
             forwarding_latency: Duration::from_ns(300),
@@ -33,30 +34,30 @@ impl Default for SwitchConfig {
 }
 
 impl SwitchConfig {
-    /// A switch of a network with flow control by priority (IEEE 802.1Qbb), as RoCE networks have it: what a port has
-    /// no room for is not dropped, but waits where it comes from. Here it waits at the port, up to a terabyte, so
-    /// that it holds up no other frames.
+    /// A switch of a network with priority flow control (IEEE 802.1Qbb), as RoCE networks have it: frames for
+    /// a full port are not dropped, but wait at their source. In this model they wait at the port, up to a
+    /// terabyte, so that they delay no other frames.
     pub fn lossless() -> Self {
         Self { queue_bytes: 1 << 40, ..Self::default() }
     }
 }
 
-/// Explicit congestion notification by the length of an output queue (RFC 3168): a packet that meets at least
-/// `from_bytes` is marked with a probability that grows evenly, up to `probability_max` at `all_from_bytes`; from there
-/// on every packet is. What does not say that it may be marked is left alone. The queue counts as it is, not its mean,
-/// as DCQCN has it (section 5.1).
+/// Explicit congestion notification by the length of an output queue (RFC 3168). A packet that finds a queue
+/// of at least `from_bytes` is marked with a probability that grows linearly up to `probability_max` at
+/// `all_from_bytes`. From there on every packet is marked. Packets that must not be marked are not. The
+/// present length of the queue is used, not its mean, as in DCQCN (section 5.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Marking {
     /// The shortest queue that marks, in bytes on the wire (`K_min`).
     pub from_bytes: u64,
-    /// The queue from which on all are marked (`K_max`).
+    /// The length from which on all packets are marked (`K_max`).
     pub all_from_bytes: u64,
-    /// The probability just below that (`P_max`).
+    /// The probability just below `all_from_bytes` (`P_max`).
     pub probability_max: Probability,
 }
 
 impl Marking {
-    /// With what probability a packet that finds `waiting` bytes before it is marked.
+    /// The probability with which a packet is marked that finds `waiting` bytes in the queue.
     pub(crate) fn probability(&self, waiting: u64) -> Probability {
         if waiting >= self.all_from_bytes {
             return Probability::ALWAYS;
@@ -66,21 +67,22 @@ impl Marking {
     }
 }
 
-/// Destination of a frame.
+/// Where a frame goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Destination {
-    /// Out of one port.
+    /// To one port.
     Port(MachineId),
-    /// Out of all ports but the one that it came from.
+    /// To all ports except the one that it came from.
     Flood,
-    /// Nowhere: it has no complete Ethernet header.
+    /// Nowhere, because it has no complete Ethernet header.
     Malformed,
 }
 
-/// Addresses and their ports.
+/// The switch's table of addresses and their ports.
 #[derive(Debug)]
 pub(crate) struct ForwardingTable {
-    /// Sorted by address. A static entry stays whatever arrives: a frame with corrupted bytes must not move a machine.
+    /// Sorted by address. Static entries never change, because a frame with corrupted bytes must not move a
+    /// machine to another port.
     entries: Vec<([u8; 6], Entry)>,
     learned: usize,
     learned_max: usize,
@@ -97,7 +99,7 @@ impl ForwardingTable {
         Self { entries: Vec::new(), learned: 0, learned_max }
     }
 
-    /// Enters the address of the machine on `port`.
+    /// Enters the address of the machine on `port`, as a static entry.
     pub(crate) fn assign(&mut self, address: [u8; 6], port: MachineId) {
         let entry = Entry { port, is_static: true };
         match self.find(address) {
@@ -110,7 +112,7 @@ impl ForwardingTable {
         }
     }
 
-    /// Learns from a frame that has come in on `from`, and decides where it goes.
+    /// Learns the sender's address of a frame from port `from`, and returns where the frame goes.
     pub(crate) fn forward(&mut self, from: MachineId, frame: &[u8]) -> Destination {
         let Some((to, rest)) = frame.split_first_chunk::<6>() else { return Destination::Malformed };
         let Some((source, rest)) = rest.split_first_chunk::<6>() else { return Destination::Malformed };
@@ -144,7 +146,7 @@ impl ForwardingTable {
     }
 }
 
-/// Broadcast or multicast: the first bit on the wire is set.
+/// Whether an address is broadcast or multicast: the first bit on the wire is set.
 fn is_group(address: [u8; 6]) -> bool {
     address[0] & 1 == 1
 }
@@ -178,7 +180,7 @@ mod tests {
         assert_eq!(table.forward(port(2), &frame(1, 9)), Destination::Port(port(1)));
         assert_eq!(table.forward(port(1), &frame(9, 1)), Destination::Port(port(2)));
         assert_eq!(table.forward(port(3), &frame(9, 9)), Destination::Port(port(3)));
-        // The table is full: 8 is not learned.
+        // The table is full, so address 8 is not learned.
         table.forward(port(1), &frame(1, 8));
         assert_eq!(table.forward(port(3), &frame(8, 9)), Destination::Flood);
         assert_eq!(table.forward(port(1), &[0xff; 14]), Destination::Flood);

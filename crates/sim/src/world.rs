@@ -1,4 +1,4 @@
-//! The kernel: machines, links, one switch, and time.
+//! The simulation kernel: machines, links, one switch, and time.
 
 use serde::Serialize;
 use std::collections::VecDeque;
@@ -15,28 +15,29 @@ use crate::machine::{Director, Machine, MachineId, Machines};
 use crate::queue::{Deadlines, EventQueue};
 use crate::switch::{Destination, ForwardingTable, SwitchConfig};
 
-/// More wakes than this while time stands still mean that a machine's deadline never moves.
+/// If machines are woken more often than this while time does not advance, some machine's deadline never
+/// moves.
 const WAKES_AT_ONE_TIME_MAX: u32 = 1_000_000;
 
-/// Attachment of a machine to the world.
+/// Configuration of a machine's port.
 #[derive(Clone, Debug)]
 pub struct PortConfig {
-    /// Name in plans and captures, such as `node0`. No two machines share one.
+    /// The machine's name in plans and captures, such as `node0`. Names must be unique.
     pub name: String,
-    /// Ethernet address, which the switch knows from the start.
+    /// Ethernet address, which is a static entry in the switch's table.
     pub address: [u8; 6],
-    /// Clock of the machine.
+    /// The machine's clock.
     pub clock: LocalClock,
-    /// From the machine to the switch.
+    /// The link from the machine to the switch.
     pub to_switch: LinkConfig,
-    /// From the switch to the machine.
+    /// The link from the switch to the machine.
     pub from_switch: LinkConfig,
-    /// Bytes of frames that wait for a machine that is paused. What does not fit is dropped.
+    /// The most bytes of frames that wait while the machine is paused. Frames that do not fit are dropped.
     pub paused_bytes_max: usize,
 }
 
 impl PortConfig {
-    /// A port with the default links, a perfect clock, and a megabyte of patience.
+    /// A port with default links, a perfect clock, and a megabyte for frames during pauses.
     pub fn new(name: impl Into<String>, address: [u8; 6]) -> Self {
         Self {
             name: name.into(),
@@ -49,36 +50,36 @@ impl PortConfig {
     }
 }
 
-/// Frames of a run, counted by outcome.
+/// Numbers of frames in a run, by outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Traffic {
     /// Frames that machines have sent.
     pub sent: u64,
     /// Copies that duplication faults have added.
     pub duplicated: u64,
-    /// Copies that the switch has added, to flood.
+    /// Copies that the switch has added by flooding.
     pub flooded: u64,
     /// Frames that machines have received.
     pub delivered: u64,
-    /// Taken by loss faults.
+    /// Dropped by loss faults.
     pub lost: u64,
-    /// Dropped because the frame check sequence caught their corruption.
+    /// Dropped because the frame check sequence detected corruption.
     pub fcs_errors: u64,
-    /// Dropped by a full output queue of the switch.
+    /// Dropped because an output queue of the switch was full.
     pub queue_drops: u64,
-    /// Kept back by partitions and one-way cuts.
+    /// Dropped by partitions and one-way cuts.
     pub cut: u64,
-    /// Frames that were not out yet when their sender crashed.
+    /// Frames that were not completely sent when their sender crashed.
     pub aborted: u64,
-    /// Arrived at a machine that was down, or crashed before it could look.
+    /// Arrived at a machine that was down, or that crashed before it handled them.
     pub receiver_down: u64,
     /// Frames that arrived at a paused machine with a full buffer.
     pub receiver_full: u64,
     /// Too short to have an Ethernet header.
     pub malformed: u64,
-    /// Addressed to the port that they came from, or flooded where there is no other port.
+    /// Addressed to the port that they came from, or flooded when there was no other port.
     pub same_port: u64,
-    /// On their way at this moment, waiting for paused machines included.
+    /// In transit at this moment, including frames that wait for paused machines.
     pub in_flight: u64,
 }
 
@@ -101,9 +102,9 @@ impl Traffic {
 
 /// A cluster in virtual time: machines on the ports of one switch.
 ///
-/// Events happen in the order of their time and, where times are equal, in the order in which they were scheduled;
-/// machines whose deadlines come at the same time follow, in the order of their numbers. So the seed, the
-/// machines and the plan decide a run to the last bit.
+/// Events happen in the order of their time, and for equal times in the order in which they were scheduled.
+/// Machines with the same deadline follow in the order of their numbers. So the seed, the machines and the
+/// plan determine a run to the last bit.
 pub struct World<M> {
     seed: u64,
     now: Instant,
@@ -116,23 +117,23 @@ pub struct World<M> {
     frames: FramePool,
     plan: Vec<Fault<MachineId>>,
     active: ActiveFaults,
-    /// Faults that have no counter at a link.
+    /// Counts of faults that are not counted at a link.
     faults: FaultCounts,
     flooded: u64,
-    /// For each pair of sender and receiver, whether a fault keeps them apart: `[sender * ports + receiver]`.
+    /// For each pair of sender and receiver, whether a fault cuts them off: `[sender * ports + receiver]`.
     cuts: Vec<bool>,
     log: LogHash,
     taps: Vec<Box<dyn Tap>>,
     wakes_at_now: u32,
 }
 
-/// A port of the switch, and the world's knowledge of the machine behind it.
+/// A port of the switch, and the state of the machine behind it.
 struct Port {
     name: String,
     clock: LocalClock,
     to_switch: Link,
     from_switch: Link,
-    /// End of each of its incarnations.
+    /// The time of each crash of the machine.
     crashes: Vec<Instant>,
     paused_until: Option<Instant>,
     /// Frames that have arrived during the pause, and their bytes.
@@ -149,20 +150,21 @@ struct Port {
 /// A future event.
 #[derive(Clone, Copy, Debug)]
 enum Pending {
-    /// A frame from this machine reaches the switch. The link's faults may already have had their turn.
+    /// A frame from this machine reaches the switch. `settled`: whether the link's faults were already
+    /// applied to it.
     AtSwitch { from: MachineId, frame: FrameId, settled: bool },
-    /// A frame reaches this machine.
+    /// A frame reaches this machine. `settled`: as above.
     AtMachine { to: MachineId, frame: FrameId, settled: bool },
-    /// A pause may be over.
+    /// A pause ends, unless it was extended.
     Resume(MachineId),
-    /// A fault of the plan begins.
+    /// A fault of the plan starts.
     FaultBegins(usize),
     /// A fault of the plan ends.
     FaultEnds(usize),
 }
 
 impl<M: Machine> World<M> {
-    /// An empty world at time zero. `seed` decides every random thing in it.
+    /// An empty world at time zero. `seed` determines all randomness in it.
     pub fn new(seed: u64, switch: SwitchConfig) -> Self {
         Self {
             seed,
@@ -225,13 +227,13 @@ impl<M: Machine> World<M> {
         id
     }
 
-    /// Schedules the faults of `plan`, once all machines are there and before time begins.
+    /// Schedules the faults of `plan`. All machines must have been added, and time must not have advanced.
     ///
     /// # Errors
-    /// What is wrong with the plan; then the world has none.
+    /// The first error in the plan. Then the world has no plan.
     ///
     /// # Panics
-    /// If the world has a plan, or time has begun.
+    /// If the world has a plan, or time has advanced.
     pub fn set_plan(&mut self, plan: &FaultPlan) -> Result<(), PlanError> {
         assert!(self.plan.is_empty() && self.now == Instant::ZERO, "a world has one plan from the start");
         plan.check()?;
@@ -263,12 +265,12 @@ impl<M: Machine> World<M> {
         self.taps.push(tap);
     }
 
-    /// The world's time.
+    /// The present time of the world.
     pub const fn now(&self) -> Instant {
         self.now
     }
 
-    /// Time on the clock of `machine`.
+    /// The present time on the clock of `machine`.
     pub fn local_now(&self, machine: MachineId) -> Instant {
         self.ports[machine.index()].clock.local(self.now)
     }
@@ -283,7 +285,7 @@ impl<M: Machine> World<M> {
         &self.ports[machine.index()].name
     }
 
-    /// The machine of this name.
+    /// The machine with this name.
     pub fn machine_named(&self, name: &str) -> Option<MachineId> {
         self.ports.iter().position(|port| port.name == name).map(MachineId::new)
     }
@@ -293,13 +295,13 @@ impl<M: Machine> World<M> {
         &self.machines
     }
 
-    /// The machine, unless it has crashed.
+    /// The machine; `None` if it has crashed.
     pub fn machine(&self, machine: MachineId) -> Option<&M> {
         self.machines.get(machine)
     }
 
-    /// Does something with a machine, such as a call of its host, then sends what it wants to send. `None` if the
-    /// machine has crashed or is paused.
+    /// Lets the caller act on a machine, such as by a call of its host, and then sends the machine's frames.
+    /// `None` if the machine has crashed or is paused.
     pub fn with_machine<R>(
         &mut self,
         machine: MachineId,
@@ -319,12 +321,12 @@ impl<M: Machine> World<M> {
         self.ports[machine.index()].crashes.len() as u32
     }
 
-    /// The hash of everything that has happened.
+    /// The hash of all events so far.
     pub const fn log_hash(&self) -> LogHash {
         self.log
     }
 
-    /// Number of injections of each fault.
+    /// Number of injected faults of each kind.
     pub fn fault_counts(&self) -> FaultCounts {
         let mut counts = self.faults;
         for link in self.ports.iter().flat_map(|port| [&port.to_switch.counters, &port.from_switch.counters])
@@ -338,13 +340,13 @@ impl<M: Machine> World<M> {
         counts
     }
 
-    /// Traffic on the link of `machine`: to the switch, and from it.
+    /// Frames on the link of `machine`: to the switch, and from it.
     pub fn link_counters(&self, machine: MachineId) -> (LinkCounters, LinkCounters) {
         let port = &self.ports[machine.index()];
         (port.to_switch.counters, port.from_switch.counters)
     }
 
-    /// Fates of all frames.
+    /// The outcomes of all frames.
     pub fn traffic(&self) -> Traffic {
         let mut traffic =
             Traffic { flooded: self.flooded, in_flight: self.frames.in_flight(), ..Traffic::default() };
@@ -367,13 +369,14 @@ impl<M: Machine> World<M> {
         traffic
     }
 
-    /// When the next event happens, if there is one.
+    /// The time of the next event, if there is one.
     pub fn next_at(&self) -> Option<Instant> {
         let deadline = self.deadlines.first().map_or(Instant::FAR_FUTURE, |(at, _)| at);
         Some(self.queue.next_at().min(deadline)).filter(|&at| at < Instant::FAR_FUTURE)
     }
 
-    /// Does the next thing, if it is due at `until` or before; otherwise moves time to `until` and returns `false`.
+    /// Handles the next event, if it is due at `until` or before. Otherwise advances time to `until` and
+    /// returns `false`.
     pub fn step(&mut self, until: Instant, director: &mut impl Director<M>) -> bool {
         let event_at = self.queue.next_at();
         let deadline = self.deadlines.first();
@@ -396,23 +399,23 @@ impl<M: Machine> World<M> {
         true
     }
 
-    /// Does everything that is due at `until` or before.
+    /// Handles all events that are due at `until` or before.
     pub fn run_until(&mut self, until: Instant, director: &mut impl Director<M>) {
         while self.step(until, director) {}
     }
 
-    /// Stops a machine whose program has ended, without asking anybody. Returns what it was. It is put back by
-    /// [`World::start_again`].
+    /// Stops a machine whose program has ended, without asking the director. Returns its last state.
+    /// [`World::start_again`] starts it again.
     pub fn stop(&mut self, machine: MachineId) -> Option<M> {
         self.take_down(machine)
     }
 
-    /// Builds the machine anew that was stopped, unless somebody has.
+    /// Restarts a machine that was stopped, unless it runs already.
     pub fn start_again(&mut self, machine: MachineId, director: &mut impl Director<M>) {
         self.bring_back(machine, director);
     }
 
-    /// Crashes a machine, without asking anybody. Returns what it was, or `None` if it was down.
+    /// Crashes a machine, without asking the director. Returns its last state; `None` if it was down.
     pub fn crash(&mut self, machine: MachineId) -> Option<M> {
         let remains = self.take_down(machine)?;
         self.faults.crash += 1;
@@ -436,10 +439,10 @@ impl<M: Machine> World<M> {
         Some(remains)
     }
 
-    /// Puts a machine where one has crashed.
+    /// Puts a machine in the place of a crashed one.
     ///
     /// # Panics
-    /// If the machine runs.
+    /// If the machine is running.
     pub fn restart(&mut self, machine: MachineId, replacement: M) {
         self.faults.restart += 1;
         self.put_back(machine, replacement);
@@ -453,8 +456,8 @@ impl<M: Machine> World<M> {
         self.drain(machine);
     }
 
-    /// Lets a machine stand still until `until`; it may already stand still for longer. Nothing happens to one that
-    /// has crashed.
+    /// Pauses a machine until `until`, or for longer if it is already paused for longer. No effect on a
+    /// crashed machine.
     pub fn pause(&mut self, machine: MachineId, until: Instant) {
         if self.machines.get(machine).is_none() || until <= self.now {
             return;
@@ -524,7 +527,7 @@ impl<M: Machine> World<M> {
         }
     }
 
-    /// Sends what a machine wants to send, and notes when it wants to be woken.
+    /// Sends a machine's frames, and notes its deadline.
     fn drain(&mut self, id: MachineId) {
         let Some(machine) = self.machines.slot(id) else { return };
         let port = &mut self.ports[id.index()];
@@ -593,7 +596,7 @@ impl<M: Machine> World<M> {
         }
     }
 
-    /// Puts a frame into the output queue of a port.
+    /// Adds a frame to the output queue of a port.
     fn enqueue(&mut self, from: MachineId, to: MachineId, frame: FrameId) {
         let cut = self.cuts[from.index() * self.ports.len() + to.index()];
         let link = &mut self.ports[to.index()].from_switch;
@@ -645,7 +648,7 @@ impl<M: Machine> World<M> {
         self.drain(to);
     }
 
-    /// Gives a frame to a machine that runs.
+    /// Delivers a frame to a running machine.
     fn deliver(&mut self, to: MachineId, frame: FrameId) {
         self.observe(self.now, to, Direction::In, frame);
         let port = &mut self.ports[to.index()];
@@ -657,7 +660,8 @@ impl<M: Machine> World<M> {
         self.frames.release(frame);
     }
 
-    /// Returns whether the frame goes on at this moment. `again` makes the event of a frame that comes later.
+    /// Applies the fate of a frame, and returns whether it continues at this moment. `again` creates the
+    /// event for a frame that continues later.
     fn meet_fate(
         &mut self,
         fate: Fate,
@@ -701,12 +705,12 @@ impl<M: Machine> World<M> {
         self.drain(machine);
     }
 
-    /// The machine in place of a crashed one.
+    /// The machine that replaces a crashed one.
     fn successor(&self, machine: MachineId, director: &mut impl Director<M>) -> M {
         director.restart(machine, self.incarnation(machine), self.local_now(machine))
     }
 
-    /// Puts a machine back that is down.
+    /// Restarts a machine that is down.
     fn bring_back(&mut self, machine: MachineId, director: &mut impl Director<M>) {
         if self.machines.get(machine).is_none() {
             let replacement = self.successor(machine, director);
@@ -834,7 +838,7 @@ impl<M: Machine> World<M> {
         }
     }
 
-    /// Logs a frame at a machine's port and shows it to the taps.
+    /// Logs a frame at a machine's port, and shows it to the taps.
     fn observe(&mut self, at: Instant, machine: MachineId, direction: Direction, frame: FrameId) {
         let bytes = &self.frames.get(frame).bytes;
         let record = match direction {

@@ -1,4 +1,4 @@
-//! One engine in two places: in a card with its application beside it, and in a process beside an RDMA card.
+//! The same engine in two places: on a card with its application, and in a process with an RDMA card.
 
 mod common {
     pub mod replicator;
@@ -15,7 +15,7 @@ use weft_verbs::CompletionStatus;
 
 type Cluster = World<Node<Listener>>;
 
-/// A cluster of `count` that is connected, and the moment at which it is.
+/// A cluster of `count` nodes that are connected to each other, and its machines.
 fn cluster(placement: Placement, count: usize) -> (Cluster, Vec<MachineId>) {
     let mut world = World::new(1, SwitchConfig::default());
     let ids: Vec<MachineId> = nodes(placement, count, |_| Listener::default())
@@ -42,7 +42,7 @@ fn settle(world: &mut Cluster) {
     world.run_until(until, &mut NoCrashes);
 }
 
-/// What a call of `id` takes until it is answered.
+/// The time from a call of `id` to its answer.
 fn time_of(world: &mut Cluster, id: MachineId, token: u32, kind: u8, payload: &[u8]) -> Duration {
     let begun = world.local_now(id);
     call(world, id, token, kind, payload);
@@ -79,14 +79,14 @@ fn a_query_costs_the_engines_own_work_and_no_bus() {
 fn a_write_between_hosts_takes_what_card_bus_and_network_take() {
     let (mut world, ids) = cluster(Placement::Host, 2);
     let whole = time_of(&mut world, ids[0], 1, UPDATE, b"value");
-    // The call and its post, then the bus, two cards, and the bus again: 1,076 ns without network. The network: twice
-    // 300 ns in the switch and four times 10 ns of fibre. On four links the bits: of a WRITE with 64 bytes, and of an
-    // acknowledgement.
+    // The call and its post, then the bus, two cards, and the bus again: 1,076 ns without the network. The
+    // network is twice 300 ns in the switch and four times 10 ns of fibre. The bits are on four links: of a
+    // WRITE with 64 bytes, and of an acknowledgement.
     let process = HOST_PROCESS.operation.duration() + HOST_PROCESS.verb.duration() * 2;
     let network = Duration::from_ns(640);
     let rest = whole.as_ns() - process.as_ns() - 1_076 - network.as_ns();
     assert!((35..60).contains(&rest), "{rest} ns are left for the bits");
-    // With the network, a WRITE whose payload goes along takes 1.75 us: SafarDB table 2.1 has 2.0 us.
+    // With the network, a WRITE with inline payload takes 1.75 us; SafarDB table 2.1 has 2.0 us.
     assert!((1_700..1_800).contains(&(whole.as_ns() - process.as_ns())));
 }
 
@@ -94,7 +94,8 @@ fn a_write_between_hosts_takes_what_card_bus_and_network_take() {
 fn a_write_between_cards_takes_two_passages_each_way() {
     let (mut world, ids) = cluster(Placement::Card, 2);
     let whole = time_of(&mut world, ids[0], 1, UPDATE, b"value");
-    // Twice 414 ns of MACs and pipelines, once HBM, twice the network, 16 ns for the call and for the completion each.
+    // Twice 414 ns of MACs and pipelines, once HBM, twice the network, and 16 ns each for the call and the
+    // completion.
     let rest = whole.as_ns() - 2 * 414 - 384 - 640 - 2 * 16;
     assert!((35..80).contains(&rest), "{rest} ns are left for the bits and beats");
 }
@@ -104,7 +105,7 @@ fn an_acknowledgement_that_waits_for_memory_delays_nothing_else() {
     let (mut world, ids) = cluster(Placement::Card, 2);
     let alone = time_of(&mut world, ids[1], 1, UPDATE, b"value");
     call(&mut world, ids[0], 2, UPDATE, b"value");
-    // The WRITE has passed node 1's pipelines, and is on its way into HBM, for 384 ns.
+    // The WRITE has passed node 1's pipelines, and takes 384 ns to reach HBM.
     let arrived = world.now() + Duration::from_ns(850);
     world.run_until(arrived, &mut NoCrashes);
     let slot = Replicator::slot(0, 1);
@@ -125,7 +126,7 @@ fn a_permission_costs_what_the_driver_takes_and_holds_before_the_answer() {
     let slot = Replicator::slot(0, 1);
     assert_eq!(world.machine(ids[1]).unwrap().memory()[slot..slot + 5], [0; 5]);
 
-    // Connected again, it works, and takes as long as a reset does.
+    // After the reconnection the engine works again. The reconnection takes as long as a reset.
     for id in [ids[1], ids[0]] {
         let process = HOST_PROCESS.connect.duration() + HOST_PROCESS.access.duration();
         let taken = time_of(&mut world, id, 3, RECONNECT, b"");
@@ -149,7 +150,8 @@ fn a_register_of_the_card_takes_no_time() {
 fn what_was_posted_before_a_connection_is_not_told_after_it() {
     let (mut world, ids) = cluster(Placement::Host, 2);
     time_of(&mut world, ids[1], 1, CLOSE, b"");
-    // The posts are refused while the core connects: their completions are of an earlier connection when it has.
+    // The posts are refused while the core connects the queue pair. Afterwards their completions belong to
+    // the earlier connection.
     world.with_machine(ids[0], |machine, now| {
         machine.act(now, |_, commands| {
             for (token, kind) in [(2, UPDATE), (3, UPDATE), (4, RECONNECT)] {
@@ -213,7 +215,7 @@ fn what_no_engine_takes_is_counted_in_either_place() {
     }
 }
 
-/// When a process answers four queries that it gets at once, since it got them.
+/// When a process has answered each of four queries that arrive at once.
 fn four_queries(placement: Placement) -> [Duration; 4] {
     let (mut world, ids) = cluster(placement, 2);
     let begun = world.local_now(ids[0]);
@@ -248,8 +250,8 @@ fn posts_of_several_threads_on_one_queue_pair_all_end() {
     let (mut world, ids) = cluster(Placement::Threads(4), 3);
     world.with_machine(ids[1], |machine, now| {
         machine.act(now, |_, commands| {
-            // The queries take less than the updates, which post: what threads ask of the card leaves in another
-            // order than it was asked for.
+            // Queries take less time than updates, which post. So commands of several threads reach the card
+            // in another order than they were issued.
             for token in 0..60 {
                 let kind = if token % 3 == 0 { QUERY } else { UPDATE };
                 commands.submit(HostCommand::Call { engine: 0, token, kind, payload: b"value" });
@@ -266,7 +268,7 @@ fn posts_of_several_threads_on_one_queue_pair_all_end() {
     assert_eq!(answered, expected, "RECONNECT was 0, too");
 }
 
-/// What a peer has written is seen when it has crossed the bus, and not when the card has it.
+/// A peer's write becomes visible to a core when it has crossed the bus, not when the card has it.
 #[test]
 fn a_core_sees_what_was_written_when_it_has_crossed_the_bus() {
     let (mut world, ids) = cluster(Placement::TwoCores, 2);
@@ -281,13 +283,13 @@ fn a_core_sees_what_was_written_when_it_has_crossed_the_bus() {
     let process = cost.call.duration() + cost.update.duration() + cost.verb.duration();
     let least = process + Duration::from_ns(288 + 162 + 88 + 320 + 288);
     let took = seen - begun;
-    // It looks now and then, each look takes the core, and a read misses the caches; on two links there are the bits
-    // of the WRITE.
+    // The core polls at intervals, each poll takes its time, and a read misses the caches. The WRITE's bits
+    // take time on two links.
     let look = cost.timer.duration() + HOST_PROCESS.memory_read.duration();
     assert!((least..least + LOOKS_EVERY + look + Duration::from_ns(60)).contains(&took), "{took} {least}");
 }
 
-/// Taking frames in is the other core's work.
+/// Receiving frames is the other core's work.
 #[test]
 fn messages_do_not_keep_calls_from_their_core() {
     let (mut world, ids) = cluster(Placement::TwoCores, 3);
@@ -302,7 +304,8 @@ fn messages_do_not_keep_calls_from_their_core() {
     assert_eq!(heard(&world), 10);
 }
 
-/// A permission that one core changes holds before the other goes on, and what was posted before is not told after.
+/// A change of permissions by one core is effective before the other core continues. Posts from before it are
+/// not reported as completed.
 #[test]
 fn two_cores_change_permissions_as_one_does() {
     let (mut world, ids) = cluster(Placement::TwoCores, 2);

@@ -1,4 +1,4 @@
-//! The kernel, seen from outside: timing, the switch, faults, crashes and replay.
+//! The kernel, tested from outside: timing, the switch, faults, crashes and replay.
 
 mod common;
 
@@ -27,7 +27,7 @@ fn a_frame_arrives_to_the_picosecond() {
     let mut world =
         world(1, [ScriptedMachine::sending([(us(1), frame(1, 0, 7, 60))]), ScriptedMachine::silent()]);
     world.run_until(us(10), &mut NoCrashes);
-    // 72 bytes of 80 ps and 10 ns, twice, and 300 ns in the switch.
+    // Twice 72 bytes of 80 ps and 10 ns, and 300 ns in the switch.
     let arrival = us(1) + Duration::from_ps(2 * (5_760 + 10_000) + 300_000);
     assert_eq!(world.machine(id(1)).unwrap().received, [(arrival, frame(1, 0, 7, 60))]);
     assert_eq!(world.now(), us(10));
@@ -46,7 +46,7 @@ fn frames_on_a_busy_link_follow_each_other_with_the_gap() {
 
 #[test]
 fn a_full_output_queue_drops_the_tail() {
-    // Two senders at full rate into one port: the queue of 4 smallest frames overflows.
+    // Two senders at full rate to one port: a queue of 4 smallest frames overflows.
     let switch = SwitchConfig { queue_bytes: 4 * 84, ..SwitchConfig::default() };
     let sender =
         |from| ScriptedMachine::sending((0..20).map(move |number| (us(1), frame(2, from, number, 60))));
@@ -54,7 +54,8 @@ fn a_full_output_queue_drops_the_tail() {
     world.run_until(us(100), &mut NoCrashes);
     let traffic = world.traffic();
     assert_eq!(traffic.sent, 40);
-    // Every 84 bytes one frame leaves and two arrive: of 20 pairs, 20 frames leave and 3 wait behind the last.
+    // In the time of 84 bytes one frame leaves and two arrive. Of 20 pairs, 20 frames leave meanwhile, and 3
+    // are still queued after the last.
     assert_eq!((traffic.delivered, traffic.queue_drops), (23, 17));
     assert_eq!(world.link_counters(id(2)).1.queue_drops, 17);
     assert!(traffic.is_conserved());
@@ -93,7 +94,7 @@ fn a_long_queue_marks_what_may_be_marked_and_a_seed_decides_which() {
     let marking = Marking { from_bytes: 10 * 1_538, all_from_bytes: 50 * 1_538, probability_max };
     let run = |seed| {
         let switch = SwitchConfig { marking: Some(marking), ..SwitchConfig::default() };
-        // One sender's packets may be marked, the other's not.
+        // One sender's packets may be marked, the other's must not.
         let sender = |from, service| {
             ScriptedMachine::sending((0..100).map(move |number| (us(1), packet(2, from, number, service))))
         };
@@ -107,12 +108,13 @@ fn a_long_queue_marks_what_may_be_marked_and_a_seed_decides_which() {
         let marked = services.iter().filter(|service| **service == 0b11).count() as u64;
         assert_eq!(world.link_counters(id(2)).1.marked, marked);
         assert_eq!(services.iter().filter(|service| **service == 0).count(), 100);
-        // Half of the frames wait when the last ones come, and one is not quite out.
+        // Half of the frames are queued when the last ones arrive, and one is being sent.
         assert_eq!(longest.borrow().0 / 1_538, 101);
         (services, marked)
     };
     let (services, marked) = run(1);
-    // The first ten find too short a queue, the last fifty are all marked, and of those between a quarter.
+    // The first ten packets find too short a queue, and the last fifty are all marked. Of the others some
+    // are.
     assert!((50..75).contains(&marked), "{marked}");
     assert_eq!(services[..18].iter().filter(|service| **service == 0b11).count(), 0);
     assert_eq!(run(1).0, services);
@@ -132,7 +134,7 @@ fn a_lossless_switch_holds_what_overflows_a_port_and_drops_nothing() {
         (traffic.delivered, traffic.queue_drops)
     };
     assert_eq!(sent(SwitchConfig::lossless()), (2_000, 0));
-    // A thousand frames of 1.5 KB wait at the end, of which 1 MiB has room.
+    // A thousand frames of 1.5 KB are queued at the end; 1 MiB has room for fewer.
     let (delivered, drops) = sent(SwitchConfig::default());
     assert!(drops > 300 && delivered + drops == 2_000, "{delivered} {drops}");
 }
@@ -165,7 +167,7 @@ fn chatter(machines: u8, until_us: u64) -> Vec<ScriptedMachine> {
     stations.collect()
 }
 
-/// Which frames that `from` has sent `to` has received, by their numbers.
+/// The numbers of the frames from `from` that `to` has received.
 fn heard(world: &World<ScriptedMachine>, to: usize, from: u8) -> Vec<u32> {
     let received = &world.machine(id(to)).unwrap().received;
     received
@@ -248,7 +250,8 @@ fn link_faults_strike_as_often_as_they_should_and_only_while_they_last() {
     world.set_plan(&plan(text)).unwrap();
     world.run_until(us(3_000), &mut NoCrashes);
     let counts = world.fault_counts();
-    // 2,000 frames meet each fault: 200 are struck, give or take four standard deviations of 13.4.
+    // 2,000 frames are exposed to each fault; 200 are affected, plus or minus four standard deviations of
+    // 13.4.
     for (what, count) in [
         ("loss", counts.loss),
         ("duplication", counts.duplication),
@@ -264,7 +267,7 @@ fn link_faults_strike_as_often_as_they_should_and_only_while_they_last() {
         [0, 1].into_iter().any(|from| *received == frame(2, from, number, 60 + number as usize))
     };
     assert_eq!(received.iter().filter(|frame| !intact(frame)).count() as u64, counts.corruption);
-    // Frames from m2 overtook each other while the fault lasted, and not after it.
+    // Frames from m2 overtook each other while the fault was active, and not afterwards.
     let from_m2 = heard(&world, 0, 2);
     assert!(!from_m2.is_sorted());
     assert!(from_m2.iter().copied().filter(|&number| number > 1_010).is_sorted());
@@ -273,7 +276,8 @@ fn link_faults_strike_as_often_as_they_should_and_only_while_they_last() {
 
 #[test]
 fn a_crash_takes_what_has_not_left_and_what_arrives_too_late() {
-    // m0 sends a burst that takes 12 us; it crashes after 5 us. What m1 sends meanwhile is lost as well.
+    // m0 sends a burst that takes 12 us, and crashes after 5 us. Frames of m1 that arrive meanwhile are lost
+    // as well.
     let burst = (0..100).map(|number| (us(1), frame(1, 0, number, 1_514)));
     let late = [(us(2), frame(0, 1, 0, 60)), (us(10), frame(0, 1, 1, 60)), (us(30), frame(0, 1, 2, 60))];
     let mut world = world(1, [ScriptedMachine::sending(burst), ScriptedMachine::sending(late)]);
@@ -284,7 +288,8 @@ fn a_crash_takes_what_has_not_left_and_what_arrives_too_late() {
     world.run_until(us(15), &mut director);
     assert!(world.machine(id(0)).is_none());
     world.run_until(us(100), &mut director);
-    // 4 us at 1,538 bytes of 80 ps each: the last bit of 32 frames was out, and the gap does not count.
+    // In 4 us, with 1,538 bytes of 80 ps per frame, the last bits of 32 frames were sent; the gap does not
+    // count.
     let out = (4_000_000 + 12 * 80) / (1_538 * 80);
     assert_eq!(numbers(world.machine(id(1)).unwrap()), (0..out).collect::<Vec<u32>>());
     let traffic = world.traffic();
@@ -371,7 +376,8 @@ fn a_crash_ends_a_pause_and_takes_what_waited() {
     world.set_plan(&plan(text)).unwrap();
     let mut director = Restarter::default();
     world.run_until(us(8), &mut director);
-    // Frames 3 and 4 waited; 5 and 6 found nobody; 7 found the machine back, and not paused.
+    // Frames 3 and 4 waited in vain, and 5 and 6 found the machine down. Frame 7 found it restarted, and not
+    // paused.
     assert_eq!(world.traffic().receiver_down, 4);
     assert_eq!(heard(&world, 0, 1), [7]);
     assert_eq!(world.incarnation(id(0)), 1);
@@ -403,7 +409,7 @@ fn a_paused_machine_keeps_only_so_much() {
     }
     world.pause(id(0), us(20));
     world.run_until(us(30), &mut NoCrashes);
-    // The frames are 60, 61, 62, … bytes long: three fit.
+    // The frames have 60, 61, 62, … bytes, so three fit.
     assert_eq!(heard(&world, 0, 1), [0, 1, 2]);
     assert_eq!(world.traffic().receiver_full, 7);
     assert!(world.traffic().is_conserved());
@@ -433,7 +439,7 @@ fn machines_live_by_their_own_clocks() {
     );
     world.add_machine(PortConfig::new("true", address(1)), ScriptedMachine::silent());
     world.run_until(us(20_000), &mut NoCrashes);
-    // The clock shows 10,100 us after 10,000 us less 200 ppm of them.
+    // The clock shows 10,100 us when 10,000 us minus 200 ppm have passed.
     let (at, _) = world.machine(id(1)).unwrap().received[0];
     let sent = at.as_ps() - 331_520;
     assert!(sent.abs_diff(us(9_998).as_ps()) < 1_000, "{sent}");
@@ -448,7 +454,7 @@ fn a_plan_for_machines_that_are_not_there_is_refused() {
     assert_eq!(error.to_string(), "fault 1: there is no machine `node7`; there are m0, m1");
 }
 
-/// A run with everything in it.
+/// A run with all kinds of faults.
 fn eventful_run(seed: u64) -> World<ScriptedMachine> {
     let mut world = world(seed, chatter(5, 900));
     let machines: Vec<String> = (0..5).map(|index| format!("m{index}")).collect();
@@ -471,8 +477,8 @@ fn the_same_seed_gives_the_same_run_in_every_build() {
     let hash = eventful_run(42).log_hash();
     assert_eq!(hash, eventful_run(42).log_hash());
     assert_ne!(hash, eventful_run(43).log_hash());
-    // Pinned: a debug build, a release build and another machine must all come here. It changes when the
-    // simulator's behaviour or the hash does, and only then.
+    // The hash is pinned: debug and release builds on all machines must reach it. It changes only when the
+    // simulator's behaviour or the hash function changes.
     assert_eq!(hash.to_string(), "d8b979cbea12e801");
 }
 

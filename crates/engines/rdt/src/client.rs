@@ -182,6 +182,9 @@ pub struct Client {
 
 impl Client {
     /// A client without outstanding calls.
+    ///
+    /// # Panics
+    /// As [`weft_session::Client::new`].
     pub fn new(parameters: ClientParameters) -> Self {
         let replicas = parameters.nodes;
         Self { session: weft_session::Client::new(parameters), replicas, queries: Vec::new() }

@@ -533,6 +533,9 @@ impl Object {
     }
 
     /// As [`Self::invariant_after`], after [`Self::absorb`] of this slot.
+    ///
+    /// # Panics
+    /// If the method is not summarizable.
     #[inline]
     pub fn invariant_after_absorb(&self, method: usize, slot: usize) -> bool {
         let mut arguments = Arguments::default();

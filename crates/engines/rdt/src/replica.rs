@@ -121,6 +121,9 @@ pub struct Replica<W = Unwatched> {
 
 impl Replica {
     /// An engine that is not configured.
+    ///
+    /// # Panics
+    /// If the parameters are out of range; see [`ReplicaParameters::check`].
     pub fn new(parameters: ReplicaParameters) -> Self {
         Self::with_witness(parameters, Unwatched)
     }
@@ -128,6 +131,9 @@ impl Replica {
 
 impl<W: Witness> Replica<W> {
     /// The same, with a witness that is notified of each call that takes effect.
+    ///
+    /// # Panics
+    /// If the parameters are out of range; see [`ReplicaParameters::check`].
     pub fn with_witness(parameters: ReplicaParameters, witness: W) -> Self {
         if let Err(error) = parameters.check() {
             panic!("{error}");

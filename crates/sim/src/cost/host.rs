@@ -1,32 +1,32 @@
-//! Costs of hosts: their processors, and the processes on them.
+//! Costs of hosts: their processors and processes.
 
 use super::{
     DRAM, ESTIMATE, Figure, HAMBAND_CALL, HAMBAND_UPDATE, MU_PERMISSION, NIC_KV_5_2, XENIC_APPLICATION,
     XENIC_HOST, XENIC_RIVALS, XENIC_SHARED,
 };
 
-/// Costs of an engine in a process on a host, on one core, which does one thing after the other.
+/// Costs of an engine in a process on a host, which runs on one core and handles one thing at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostCost {
-    /// To handle a call or a message.
+    /// Time to handle a call or a message.
     pub operation: Figure,
-    /// To take a frame in.
+    /// Time to receive a frame.
     pub frame_receive: Figure,
-    /// To send a frame out.
+    /// Time to send a frame.
     pub frame_send: Figure,
-    /// To post a work request, take a completion or look at a timer.
+    /// Time to post a work request, to take a completion, or to check a timer.
     pub verb: Figure,
-    /// To read memory: one burst.
+    /// Time of one read burst of memory.
     pub memory_read: Figure,
-    /// To read what was read moments before.
+    /// The same for data that was read just before.
     pub repeated_read: Figure,
-    /// To change what a peer may do through a queue pair.
+    /// Time to change the peer's permissions on a queue pair.
     pub access: Figure,
-    /// To reset a queue pair and connect it again.
+    /// Time to reset a queue pair and connect it again.
     pub connect: Figure,
 }
 
-/// A process on a core of the host that `host-card` stands for, beside an RDMA card.
+/// A process on a core of the host of `host-card`, with an RDMA card.
 pub const HOST_PROCESS: HostCost = HostCost {
     operation: Figure::time("message", 139_130, XENIC_HOST),
     frame_receive: Figure::time("frame, receive", 278_261, XENIC_HOST),
@@ -38,7 +38,7 @@ pub const HOST_PROCESS: HostCost = HostCost {
     connect: Figure::time("queue pair, reset and connected", 1_216_000_000, MU_PERMISSION),
 };
 
-/// The same process where it exchanges its messages by datagrams of the RDMA card (FaSST's way, which DrTM+H has, too).
+/// The same process if it exchanges messages by datagrams of the RDMA card, as FaSST does, and DrTM+H too.
 pub const HOST_DATAGRAMS: HostCost = HostCost {
     operation: Figure::time("message, of datagrams", 97_000, XENIC_RIVALS),
     frame_receive: Figure::time("frame, receive, of datagrams", 194_000, XENIC_RIVALS),
@@ -47,7 +47,7 @@ pub const HOST_DATAGRAMS: HostCost = HostCost {
 };
 
 impl HostCost {
-    /// Every constant, in the order of the table.
+    /// All constants, in the order of the table.
     pub fn figures(&self) -> [Figure; 8] {
         let Self { operation, frame_receive, frame_send, verb, memory_read, repeated_read, access, connect } =
             *self;
@@ -55,26 +55,26 @@ impl HostCost {
     }
 }
 
-/// What differs in a process of two threads, a core each: the first has the application's calls and the completions
-/// of what they post; the second looks at timers and at memory, and takes messages. Each does one thing after the
-/// other.
+/// Costs that differ in a process of two threads, each on its own core. The first handles the application's
+/// calls and the completions of their requests. The second handles timers, polls memory and receives
+/// messages. Each handles one thing at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TwoCoreCost {
-    /// To handle a call.
+    /// Time to handle a call.
     pub call: Figure,
     /// Additional time of a call that posts or sends something.
     pub update: Figure,
-    /// To post a work request or to take a completion.
+    /// Time to post a work request or to take a completion.
     pub verb: Figure,
-    /// To look at a timer.
+    /// Time to check a timer.
     pub timer: Figure,
-    /// To read memory that no verb has written since it was read last: one burst.
+    /// Time of one read burst of memory that no verb has written since it was last read.
     pub cache_read: Figure,
-    /// From where the card writes into the host's memory to where a core sees it.
+    /// Latency from a write of the card to the host's memory until a core sees it.
     pub visible: Figure,
 }
 
-/// A process of Hamband.
+/// The process of Hamband.
 pub const HAMBAND_PROCESS: TwoCoreCost = TwoCoreCost {
     call: Figure::time("call", 70_000, HAMBAND_CALL),
     update: Figure::time("call that posts or sends, in addition", 244_000, HAMBAND_UPDATE),
@@ -89,7 +89,7 @@ pub const HAMBAND_PROCESS: TwoCoreCost = TwoCoreCost {
 };
 
 impl TwoCoreCost {
-    /// Every constant, in the order of the table.
+    /// All constants, in the order of the table.
     pub fn figures(&self) -> [Figure; 6] {
         let Self { call, update, verb, timer, cache_read, visible } = *self;
         [call, update, verb, timer, cache_read, visible]
@@ -99,47 +99,48 @@ impl TwoCoreCost {
 /// The processor of a host, whose cores run two threads each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostProcessor {
-    /// Cores.
+    /// Number of cores.
     pub cores: Figure,
-    /// Speed of a thread while the other one of its core is busy, in per cent of its speed alone.
+    /// Speed of a thread while the other thread of its core is busy, in per cent of its speed alone.
     pub shared_percent: Figure,
 }
 
-/// The one that Xenic and its rivals were measured on.
+/// The processor on which Xenic and its baselines were measured.
 pub const HOST_PROCESSOR: HostProcessor = HostProcessor {
     cores: Figure::count("cores, of two threads each", 16, "Xenic section 5"),
     shared_percent: Figure::count("a thread beside another on its core, of 100", 64, XENIC_SHARED),
 };
 
 impl HostProcessor {
-    /// What so many busy threads do together, in hundredths of what one does alone: each has a core to itself as long
-    /// as there are cores. The processor has no more threads than two for each core.
+    /// Throughput of `threads` busy threads together, in per cent of one thread alone. Each has its own core
+    /// as long as there are enough cores. The processor has at most two threads for each core.
     pub fn capacity_percent(&self, threads: u32) -> u64 {
         let (cores, threads) = (self.cores.value, u64::from(threads).min(2 * self.cores.value));
         let pairs = threads.saturating_sub(cores);
         (threads - 2 * pairs) * 100 + 2 * pairs * self.shared_percent.value
     }
 
-    /// Every constant, in the order of the table.
+    /// All constants, in the order of the table.
     pub fn figures(&self) -> [Figure; 2] {
         [self.cores, self.shared_percent]
     }
 }
 
-/// Costs of transactions in the host program beside the card.
+/// Costs of transactions in the host's program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransactionCost {
-    /// To start one.
+    /// Time to start a transaction.
     pub start: Figure,
-    /// To take its outcome.
+    /// Time to handle an outcome.
     pub end: Figure,
-    /// To apply one object of the log to the table.
+    /// Time to apply one object of the log to the table.
     pub apply: Figure,
-    /// To find out where 1,024 bytes have changed, both values in the core's caches.
+    /// Time to compare 1,024 bytes of two values that are in the core's caches.
     pub compare: Figure,
 }
 
-/// Of the host that Xenic was measured on: what its threads do at most, since no fewer would have done.
+/// The costs on the host on which Xenic was measured. They are upper bounds, since its threads could not have
+/// handled the load otherwise.
 pub const HOST_TRANSACTION: TransactionCost = TransactionCost {
     start: Figure::time("transaction, start", 83_333, XENIC_APPLICATION),
     end: Figure::time("transaction, end", 83_333, XENIC_APPLICATION),
@@ -156,7 +157,7 @@ pub const HOST_TRANSACTION: TransactionCost = TransactionCost {
 };
 
 impl TransactionCost {
-    /// Every constant, in the order of the table.
+    /// All constants, in the order of the table.
     pub fn figures(&self) -> [Figure; 4] {
         [self.start, self.end, self.apply, self.compare]
     }

@@ -1,4 +1,4 @@
-//! The table of all constants, for people.
+//! The table of all constants, for the documentation.
 
 use std::fmt::Write;
 
@@ -7,13 +7,14 @@ use super::{
 };
 use crate::network::NetworkProfile;
 
-/// All profiles as one Markdown table, and the published measurements that their sums are checked against.
+/// All profiles as one Markdown table, followed by the published measurements that the sums of constants are
+/// checked against.
 pub fn cost_table_markdown() -> String {
     let mut table = String::from("| profile | part | constant | value | source |\n|---|---|---|---:|---|\n");
     for profile in CostProfile::TABLE {
         for (part, figure) in profile.figures() {
             let (name, amount, source) = (figure.name, figure.amount(), figure.source);
-            // Writing to a String cannot fail.
+            // A write to a String cannot fail.
             let _ = writeln!(table, "| `{}` | {part} | {name} | {amount} | {source} |", profile.name);
         }
     }
@@ -105,7 +106,7 @@ pub fn cost_table_markdown() -> String {
     table
 }
 
-/// A published end-to-end measurement, and the model's value.
+/// A published end-to-end measurement, and the model's value for it.
 struct Measurement {
     what: &'static str,
     value: &'static str,
@@ -113,7 +114,7 @@ struct Measurement {
     model: &'static str,
 }
 
-/// The tests of [`super`] hold the models' side.
+/// The tests of [`super`] check the models' values.
 const MEASUREMENTS: [Measurement; 8] = [
     Measurement {
         what: "read in an FPGA (1 KB, to judge by the MAC times)",

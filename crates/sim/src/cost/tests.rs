@@ -1,4 +1,4 @@
-//! The constants against what others have measured in other ways.
+//! Checks the constants against independent measurements.
 
 use super::*;
 
@@ -14,7 +14,7 @@ fn an_fpga_reads_and_writes_as_fast_as_measured() {
     assert!(within(path + profile.memory.read.duration() + line, 873, 2));
     assert_eq!((path + profile.memory.write.duration()).as_ns(), 798);
     assert!(within(path + profile.memory.write.duration() + line, 856, 25));
-    // The leader's part, with a kilobyte to take in.
+    // The leader's part, which includes the receipt of a kilobyte.
     assert_eq!(path.as_ns(), 414);
     assert!(within(path + line, 472, 25));
 }
@@ -24,8 +24,8 @@ fn verbs_between_hosts_take_as_long_as_measured() {
     let profile = CostProfile::RDMA_CARD;
     let Execution::Verbs { host_read, .. } = profile.execution else { panic!("the card does verbs") };
     let bus = profile.host_bus.unwrap();
-    // The request to the card, there and back, and the completion to the host; a READ fetches at the other end what a
-    // WRITE fetches at this one.
+    // The request to the card, the network path in both directions, and the completion to the host. A READ
+    // fetches data at the remote host, a WRITE at the local host.
     let cards = (total(profile.transmit) + total(profile.receive)) * 2;
     let inline = total(bus.to_card) + cards + total(bus.to_host);
     let fetched = inline + host_read.duration();
@@ -58,7 +58,7 @@ fn network(bytes: u64) -> Duration {
     Duration::from_ns(300) + (Duration::from_ns(10) + Duration::from_ps(80) * (bytes + 24)) * 2
 }
 
-/// Xenic figure 2 shows bars without their numbers; section 3.2 says in words which are longer. 256 bytes of payload.
+/// Xenic figure 2 has bars without numbers; section 3.2 says which are longer. The payload has 256 bytes.
 #[test]
 fn remote_operations_of_cards_and_hosts_are_ordered_as_measured() {
     let (cores, card) = (CostProfile::CORES, CostProfile::RDMA_CARD);
@@ -67,7 +67,7 @@ fn remote_operations_of_cards_and_hosts_are_ordered_as_measured() {
     let frame = network(256 + 66);
     let port = total(cores.receive) + total(cores.transmit);
     let handle = frame_receive.duration() + message.duration() + frame_send.duration();
-    // A request and its answer pass two ports each, and are handled at either end.
+    // A request and its answer pass two ports each, and are handled at both ends.
     let nic_to_nic = (port + handle + frame) * 2;
     let bus = cores.host_bus.unwrap();
     let from_host =
@@ -77,7 +77,7 @@ fn remote_operations_of_cards_and_hosts_are_ordered_as_measured() {
     let nic_to_memory = nic_to_nic + dma.submission.duration() + dma.read.duration();
     let host_to_memory = nic_to_memory + from_host;
     let host_to_host = host_to_nic + from_host + HOST_PROCESS.operation.duration();
-    // The other card: verbs, and messages that processes handle.
+    // The RDMA card: verbs, and messages that processes handle.
     let port = total(card.receive) + total(card.transmit);
     let bus = card.host_bus.unwrap();
     let verb =
@@ -101,16 +101,16 @@ fn remote_operations_of_cards_and_hosts_are_ordered_as_measured() {
     assert_eq!(sums.map(Duration::as_ns), [1_696, 3_181, 4_208, 5_693, 6_860, 1_926, 2_486, 3_794]);
 }
 
-/// Xenic figure 3: batched writes of 16 bytes to the card's memory reach 22.2 times the 9.0 to 10.4 Mops/s without
-/// batching, where they fill the network; to the host's memory they are limited by the DMA engine, at seven times
-/// that.
+/// Xenic figure 3: batched writes of 16 bytes to the card's memory fill the network, and reach 22.2 times the
+/// 9.0 to 10.4 Mops/s without batching. Writes to the host's memory are limited by the DMA engine, at seven
+/// times that rate.
 #[test]
 fn small_writes_of_many_fill_the_network_or_the_dma_engine() {
     let profile = CostProfile::CORES;
     let Execution::Cores { threads, frame_receive, message, frame_send, .. } = profile.execution else {
         panic!()
     };
-    // 8 bytes of header, an address and the value, in frames of 1,514 bytes; an answer for each frame.
+    // 8 bytes of header, an address and the value, in frames of 1,514 bytes, and an answer for each frame.
     let per_frame = 1_456 / 32;
     let handled = (frame_receive.value + message.value * per_frame + frame_send.value) / threads.value;
     let per_s = per_frame * 1_000_000_000_000 / handled;
@@ -118,7 +118,7 @@ fn small_writes_of_many_fill_the_network_or_the_dma_engine() {
     let dma = profile.dma.unwrap();
     let copies_per_s = dma.queues.value * 1_000_000_000_000 / dma.operation.value;
     assert!((7 * 9_000_000..7 * 10_400_000).contains(&copies_per_s), "{copies_per_s}");
-    // The cores hand them over as fast.
+    // The cores submit the copies fast enough.
     let handing = dma.submission.value / dma.vector.value;
     assert!(handled / per_frame + handing / threads.value < 1_000_000_000_000 / copies_per_s);
 }

@@ -1,4 +1,4 @@
-//! A queue pair of an engine on a host, as its process sees it across the bus.
+//! The state that a process keeps of an engine's queue pair on the card.
 
 use std::collections::VecDeque;
 
@@ -9,19 +9,19 @@ use weft_verbs::{Completion, CompletionStatus, QueuePairNumber};
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) queue_pair: QueuePairNumber,
-    /// Last command to the card about it.
+    /// When the last command about the queue pair reaches the card.
     pub(super) told_at: Instant,
-    /// The requests that have not completed, in the order in which the card gets them.
+    /// Outstanding requests, in the order in which the card receives them.
     pub(super) outstanding: VecDeque<Outstanding>,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outstanding {
-    /// Time at which the card receives it.
+    /// When the card receives the request.
     pub(super) at: Instant,
-    /// Tells it from all others.
+    /// A unique number of the request.
     pub(super) serial: u64,
-    /// The engine's.
+    /// The engine's tag.
     pub(super) tag: u64,
 }
 
@@ -30,20 +30,21 @@ impl Connection {
         Self { queue_pair, told_at: Instant::ZERO, outstanding: VecDeque::new() }
     }
 
-    /// A request that the card gets at `at`. Threads may post one after the other what the card gets the other way
-    /// round.
+    /// Adds a request that the card receives at `at`. If several threads post, the card may receive requests
+    /// in another order than they were posted.
     pub(super) fn post(&mut self, at: Instant, serial: u64, tag: u64) {
         let place = self.outstanding.partition_point(|other| other.at <= at);
         self.outstanding.insert(place, Outstanding { at, serial, tag });
     }
 
-    /// The tag of the request that has ended; `None` if it was posted before the queue pair was connected again.
+    /// The tag of the request that has completed; `None` if it was posted before the queue pair was last
+    /// connected.
     pub(super) fn complete(&mut self, completion: &Completion) -> Option<u64> {
-        // A request that the card refuses ends before those that it has taken.
+        // A request that the card refuses completes before accepted ones.
         let place = self.outstanding.iter().position(|posted| posted.serial == completion.id)?;
         let Outstanding { tag, .. } = self.outstanding.remove(place)?;
         if completion.status == CompletionStatus::Success {
-            // Whatever was posted earlier has succeeded, too, and did not ask to be told.
+            // Earlier requests have succeeded too; they were unsignalled.
             self.outstanding.drain(..place);
         }
         Some(tag)

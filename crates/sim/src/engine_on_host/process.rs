@@ -1,4 +1,4 @@
-//! Surroundings of an engine on a host: the time of its effects.
+//! The environment of an engine on a host: it determines the times of the engine's effects.
 
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -19,13 +19,13 @@ use crate::host::Command;
 pub(super) const CALLS: usize = 0;
 pub(super) const WATCH: usize = 1;
 
-/// Queue of one core, or of several alike.
+/// The queue of a core, or of several equal ones.
 #[derive(Debug, Default)]
 pub(super) struct CoreQueue {
     pub(super) inputs: VecDeque<Input>,
-    /// Timers and inputs take turns, so that neither keeps the other from the core.
+    /// Whether a timer was handled last. Timers and inputs alternate, so that neither starves the other.
     pub(super) timer_had_turn: bool,
-    /// When the next event can begin.
+    /// When the next event can start.
     pub(super) free_at: Instant,
 }
 
@@ -51,17 +51,17 @@ pub(super) enum Input {
         kind: u8,
         payload: Vec<u8>,
         last: bool,
-        /// When it was taken out of its frame.
+        /// When the message was decoded from its frame.
         at: Instant,
     },
     Completion(Completion),
-    /// A post that was not even tried.
+    /// A post that was refused before it reached the card.
     Refused {
         slot: u8,
         tag: u64,
         status: CompletionStatus,
     },
-    /// The application works, and asks for something when it has done so.
+    /// The application's own work. Its commands follow after the work.
     Labour {
         labour: Duration,
         commands: Vec<Command>,
@@ -70,40 +70,44 @@ pub(super) enum Input {
 
 #[derive(Debug)]
 pub(super) enum Output {
-    /// For the card.
+    /// A command for the card.
     Command(Command),
-    /// For the application.
+    /// An event for the application.
     Event(HostEvent),
-    /// Of the application.
+    /// A command of the application.
     Asked(Command),
 }
 
-/// The threads of a process with an engine, and all that they share.
+/// The threads of a process with an engine, and their shared state.
 #[derive(Debug)]
 pub(super) struct Process {
     pub(super) config: HostConfig,
-    /// Empty but while the engine runs.
+    /// The engine's memory. Empty except while the engine runs.
     pub(super) memory: Memory,
     egress: Egress,
     neighbours: Vec<(Ipv4Addr, MacAddress)>,
     pub(super) connections: Vec<Connection>,
-    /// Calls, completions, and without a second core everything else; timers and messages.
+    /// The first queue has calls and completions, and everything else if there is no second core. The second
+    /// has timers and messages.
     pub(super) lanes: [CoreQueue; 2],
     pub(super) cost: HostCost,
     pub(super) two_cores: Option<TwoCoreCost>,
-    /// Writes of verbs that no core has seen: their number, and the time at which a core sees the latest.
+    /// Writes of verbs that no core has seen yet: their number, and when the latest becomes visible to a
+    /// core.
     pub(super) unseen: (u32, Instant),
-    /// Outputs of handled events with their times, in the order of time.
+    /// Outputs of handled events, each with its time, in the order of time.
     pub(super) outputs: VecDeque<(Instant, Output)>,
-    /// When the thread has finished the event's effects so far.
+    /// When the thread is done with the event's effects so far.
     ready: Instant,
-    /// Time that the outputs of the event wait for memory that a core does not see yet, while the core goes on.
+    /// Delay of the event's outputs until the core can see the memory that it has read. The core itself goes
+    /// on.
     unseen_for: Duration,
-    /// Whether the event has had the driver change a queue pair.
+    /// Whether the event has changed a queue pair through the driver.
     changes_permissions: bool,
-    /// Requests posted: tells those of a connection from those of an earlier one on the same queue pair.
+    /// Number of requests posted. It distinguishes requests of a connection from those of an earlier
+    /// connection of the same queue pair.
     posted: u64,
-    /// Datagrams for stations that nothing was heard from.
+    /// Number of datagrams dropped because the receiver's hardware address is unknown.
     pub(super) unknown_neighbours: u64,
     payload: Vec<u8>,
 }
@@ -146,7 +150,7 @@ impl Process {
         self.two_cores.map_or(self.cost.verb, |cost| cost.verb).duration()
     }
 
-    /// The core that handles timers and messages.
+    /// The queue for timers and messages.
     pub(super) const fn watch(&self) -> usize {
         if self.two_cores.is_some() { WATCH } else { CALLS }
     }
@@ -155,7 +159,7 @@ impl Process {
         self.lanes[lane].inputs.push_back(input);
     }
 
-    /// Keeps an output until `at`, behind others of the same time.
+    /// Schedules an output for `at`, after other outputs for the same time.
     pub(super) fn put_out(&mut self, at: Instant, output: Output) {
         let place = match self.outputs.back() {
             Some((last, _)) if *last > at => self.outputs.partition_point(|(other, _)| *other <= at),
@@ -164,20 +168,20 @@ impl Process {
         self.outputs.insert(place, (at, output));
     }
 
-    /// The first effect of the next event is ready at `ready`, and the time of the engine's reads later.
+    /// Starts an event: its first effect is ready at `ready`, plus the time of the engine's reads.
     pub(super) const fn start(&mut self, ready: Instant) {
         self.ready = ready;
         self.unseen_for = Duration::ZERO;
         self.changes_permissions = false;
     }
 
-    /// When the thread has finished the last effect of the event.
+    /// When the thread is done with the last effect of the event.
     pub(super) fn through(&self) -> Instant {
         Instant::ZERO + self.ready.saturating_since(Instant::ZERO + self.unseen_for)
     }
 
-    /// Has the driver change a queue pair, which takes it `whole` from now on: the card has the change half way
-    /// through, long before the core goes on.
+    /// Changes a queue pair through the driver, which takes the time `whole` from now on. The card has the
+    /// change after half of that time, before the core goes on.
     fn modify(&mut self, whole: Duration, queue_pair: QueuePairNumber, changes: &[Modify]) {
         self.send_datagrams();
         self.changes_permissions = true;
@@ -193,7 +197,7 @@ impl Process {
         self.ready = half + (whole - whole / 2);
     }
 
-    /// Sends all that was said, before the thread goes on.
+    /// Sends all messages so far, before the thread goes on.
     fn send_datagrams(&mut self) {
         let mut payload = std::mem::take(&mut self.payload);
         payload.clear();
@@ -221,7 +225,7 @@ impl Process {
 }
 
 impl Ports for Process {
-    // An engine's memory is the host's: there is nothing to copy.
+    // The engine's memory is the host's memory, so there is nothing to copy.
     const OFFERS: Capabilities = Capabilities::VERBS;
     const NAME: &'static str = "a process on a host";
 
@@ -248,7 +252,8 @@ impl Ports for Process {
                     let missed = reads.min(written);
                     self.ready += self.cost.memory_read.duration() * u64::from(missed)
                         + cost.cache_read.duration() * u64::from(reads - missed);
-                    // A core sees the data later: no output leaves before. The core itself is not delayed.
+                    // The data that was read becomes visible to a core only later, so no output is sent
+                    // before. The core itself is not delayed.
                     self.unseen_for = seen_at.saturating_since(self.ready);
                     self.ready += self.unseen_for;
                 }
@@ -264,7 +269,7 @@ impl Ports for Process {
     fn end(&mut self) {
         self.send_datagrams();
         if self.two_cores.is_some() && self.changes_permissions {
-            // It has taken place before the next event, on any core.
+            // The change is effective before the next event on any core.
             for lane in &mut self.lanes {
                 lane.free_at = lane.free_at.max(self.ready);
             }

@@ -7,7 +7,7 @@ use crate::MachineId;
 use crate::link::LinkFaults;
 use crate::random::Probability;
 
-/// The faults that last and have begun but not ended.
+/// The lasting faults of the plan that are active.
 #[derive(Debug, Default)]
 pub(crate) struct ActiveFaults {
     /// For each fault of the plan, whether it is active.
@@ -27,7 +27,7 @@ impl ActiveFaults {
         plan.iter().zip(&self.active).filter_map(|(fault, &active)| active.then_some(fault))
     }
 
-    /// Faults on the link of `machine` in `direction`, one of the two ways.
+    /// The active faults on the link of `machine` in one direction.
     pub(crate) fn on_link(
         &self,
         plan: &[Fault<MachineId>],
@@ -73,7 +73,7 @@ impl ActiveFaults {
         faults
     }
 
-    /// Whether nothing that `from` sends may reach `to`.
+    /// Whether a fault cuts `from` off from `to`.
     pub(crate) fn cuts(&self, plan: &[Fault<MachineId>], from: MachineId, to: MachineId) -> bool {
         self.iter(plan).any(|fault| match fault {
             Fault::Partition { groups, .. } => {

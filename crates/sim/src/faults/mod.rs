@@ -1,4 +1,4 @@
-//! Faults as data: what goes wrong, when, and how often it did.
+//! Faults as data: kinds of faults, sets of kinds, and counts of injected faults.
 
 mod active;
 mod plan;
@@ -20,39 +20,40 @@ pub enum FaultKind {
     Loss,
     /// Frames arrive twice.
     Duplication,
-    /// Frames are late and arrive behind later ones.
+    /// Frames are delayed, so that later frames overtake them.
     Reordering,
     /// Bits of frames are flipped.
     Corruption,
-    /// Groups of machines cannot talk to each other.
+    /// Groups of machines cannot communicate with each other.
     Partition,
-    /// One machine cannot send to another, which still can send to it.
+    /// One machine cannot send to another; the other direction works.
     OneWayCut,
-    /// A machine vanishes with all that it knew, and comes back empty.
+    /// A machine crashes and loses its memory, and restarts empty.
     Crash,
-    /// A machine stands still for a while.
+    /// A machine stops for a while.
     Pause,
     /// A link transmits slowly.
     SlowLink,
-    /// A machine crashes, and comes back with what it has stored.
+    /// A machine crashes, and restarts with the data that it has stored.
     Outage,
-    /// Some machines that may crash do not hear some others, one way or both, while both reach everybody else.
+    /// Some machines that may crash receive nothing from some others, in one or both directions, while both
+    /// can reach all other machines.
     PartialPartition,
-    /// Machines lose power together; what their disks have not flushed is lost in part.
+    /// Machines lose power together. Data that their disks have not flushed is partly lost.
     Power,
-    /// Sectors that are written when the power fails are half old and half new.
+    /// Sectors that are being written at a power failure are half old and half new.
     Torn,
-    /// A disk says that it has written, and has not.
+    /// A disk acknowledges a write that it has not performed.
     Lost,
-    /// A disk writes to a wrong place.
+    /// A disk writes to a wrong position.
     Misdirect,
-    /// Bits of a disk change by themselves.
+    /// Bits on a disk flip.
     Rot,
-    /// A disk fails to write and to flush.
+    /// Writes and flushes of a disk fail.
     IoError,
-    /// A disk has no room for more than was allocated.
+    /// A disk has no space beyond what is allocated.
     Full,
-    /// A disk takes many times as long.
+    /// Flushes of a disk take many times as long as usual.
     SlowDisk,
 }
 
@@ -79,10 +80,10 @@ impl FaultKind {
         Self::Full,
         Self::SlowDisk,
     ];
-    /// The first of those that only machines with disks have.
+    /// The first of the kinds that need machines with disks.
     const FIRST_OF_DISKS: u32 = Self::Power as u32;
 
-    /// Name in plans, options and results.
+    /// The kind's name in plans, options and results.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Loss => "loss",
@@ -114,17 +115,17 @@ impl fmt::Display for FaultKind {
     }
 }
 
-/// A set of kinds, as a user names it: `none`, or a list such as `crash,loss`. In a list, `all` stands for every kind
-/// that machines without disks have, and `disk` for the others.
+/// A set of kinds, as users write it: `none`, or a list such as `crash,loss`. In a list, `all` stands for
+/// every kind that does not need disks, and `disk` for the others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FaultKinds(u32);
 
 impl FaultKinds {
     /// No kind.
     pub const NONE: Self = Self(0);
-    /// Every kind that machines without disks have.
+    /// Every kind that does not need disks.
     pub const ALL: Self = Self((1 << FaultKind::FIRST_OF_DISKS) - 1);
-    /// Every kind that only machines with disks have.
+    /// Every kind that needs machines with disks.
     pub const DISK: Self = Self(((1 << FaultKind::ALL.len()) - 1) & !Self::ALL.0);
 
     /// Whether `kind` is in the set.
@@ -132,19 +133,19 @@ impl FaultKinds {
         self.0 >> kind as u32 & 1 == 1
     }
 
-    /// The set and `kind`.
+    /// This set with `kind` added.
     #[must_use]
     pub const fn with(self, kind: FaultKind) -> Self {
         Self(self.0 | 1 << kind as u32)
     }
 
-    /// All kinds of both sets.
+    /// The kinds in either set.
     #[must_use]
     pub const fn and(self, others: Self) -> Self {
         Self(self.0 | others.0)
     }
 
-    /// Whether some of them need disks.
+    /// Whether some of the kinds need disks.
     pub const fn has_disks(self) -> bool {
         self.0 & Self::DISK.0 != 0
     }
@@ -192,54 +193,54 @@ impl fmt::Display for FaultKinds {
     }
 }
 
-/// Number of injections of each fault.
+/// Number of injected faults of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct FaultCounts {
     /// Frames lost.
     pub loss: u64,
     /// Frames that arrived twice.
     pub duplication: u64,
-    /// Frames held back.
+    /// Frames delayed so that others overtake them.
     pub reordering: u64,
-    /// Frames passed on with wrong bits.
+    /// Frames delivered with flipped bits.
     pub corruption: u64,
-    /// Frames with wrong bits that the frame check sequence has caught.
+    /// Frames with flipped bits that the frame check sequence detected.
     pub corruption_caught_by_fcs: u64,
-    /// Partitions begun.
+    /// Partitions started.
     pub partition: u64,
-    /// One-way cuts begun.
+    /// One-way cuts started.
     pub one_way_cut: u64,
     /// Crashes.
     pub crash: u64,
-    /// Crashes that the plan wanted, but the director vetoed or the machine was down.
+    /// Crashes of the plan that were skipped, because the director vetoed them or the machine was down.
     pub crash_skipped: u64,
     /// Restarts.
     pub restart: u64,
-    /// Pauses begun.
+    /// Pauses started.
     pub pause: u64,
-    /// Periods of a slow link begun.
+    /// Periods of a slow link started.
     pub slow_link: u64,
-    /// Outages begun of machines that store something. They are not among the crashes and restarts.
+    /// Outages started, of machines that store data. They are not counted as crashes and restarts.
     pub outage: u64,
-    /// Partial partitions begun.
+    /// Partial partitions started.
     pub partial_partition: u64,
-    /// Times at which machines lost power together. They are not among the crashes either.
+    /// Power failures of several machines. They are not counted as crashes.
     pub power: u64,
-    /// Disks that were to tear what is written when the power fails.
+    /// Disks that were set to tear writes at the next power failure.
     pub torn: u64,
-    /// Writes that a disk has lost.
+    /// Writes that a disk lost.
     pub lost: u64,
-    /// Writes that went to a wrong place.
+    /// Writes to a wrong position.
     pub misdirect: u64,
-    /// Sectors whose bits have changed.
+    /// Sectors in which bits flipped.
     pub rot: u64,
-    /// Periods in which a disk failed to write.
+    /// Periods in which writes of a disk failed.
     pub io_error: u64,
     /// Periods in which a disk was full.
     pub full: u64,
     /// Periods in which a disk was slow.
     pub slow_disk: u64,
-    /// Faults of disks that the plan wanted and the director vetoed.
+    /// Disk faults of the plan that the director vetoed.
     pub disk_skipped: u64,
 }
 
@@ -274,7 +275,7 @@ impl FaultCounts {
     }
 }
 
-/// Sums over the runs of a campaign.
+/// Adds the counts of another run.
 impl std::ops::AddAssign for FaultCounts {
     fn add_assign(&mut self, other: Self) {
         self.loss += other.loss;

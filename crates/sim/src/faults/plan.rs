@@ -7,7 +7,8 @@ use weft_time::{Duration, Instant};
 use super::FaultKind;
 use crate::random::Probability;
 
-/// What goes wrong in a run. In TOML, one `[[fault]]` table for each; times are microseconds since the run began.
+/// The faults of a run. In TOML, each is a `[[fault]]` table; times are microseconds since the start of the
+/// run.
 ///
 /// ```
 /// let plan = weft_sim::FaultPlan::parse(r#"
@@ -33,7 +34,7 @@ pub struct FaultPlan {
     pub faults: Vec<Fault>,
 }
 
-/// Direction of a machine's link that a fault strikes.
+/// Direction of a machine's link that a fault affects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LinkDirection {
@@ -46,10 +47,10 @@ pub enum LinkDirection {
     ToMachine,
 }
 
-/// One fault. `M` is how a machine is named: by its name in a plan, by its number in a world.
+/// A fault. `M` is the type that names a machine: its name in a plan, its number in a world.
 ///
-/// A fault of links strikes the link of `machine`, or all links if there is none. Where faults of one kind overlap on
-/// a link, the worst one counts.
+/// A link fault affects the link of `machine`, or all links if that is absent. If faults of one kind overlap
+/// on a link, the worst one applies.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Fault<M = String> {
@@ -76,7 +77,7 @@ pub enum Fault<M = String> {
         until_us: u64,
         /// 0 to 1.
         probability: f64,
-        /// The copy is at most so much later; evenly distributed.
+        /// The copy is delayed by at most this; uniformly distributed.
         delay_us: u64,
         /// Machine whose link it strikes.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -85,7 +86,7 @@ pub enum Fault<M = String> {
         #[serde(default)]
         direction: LinkDirection,
     },
-    /// Each frame is held back with this probability, and others overtake it.
+    /// Each frame is delayed with this probability, so that others overtake it.
     Reordering {
         /// Begins.
         from_us: u64,
@@ -93,7 +94,7 @@ pub enum Fault<M = String> {
         until_us: u64,
         /// 0 to 1.
         probability: f64,
-        /// Held back for at most so long; evenly distributed.
+        /// The largest delay; uniformly distributed.
         delay_us: u64,
         /// Machine whose link it strikes.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -110,8 +111,9 @@ pub enum Fault<M = String> {
         until_us: u64,
         /// 0 to 1.
         probability: f64,
-        /// The part of the corrupted frames that the frame check sequence catches: they are dropped. The rest
-        /// arrives, as frames do whose bits flipped inside a switch or a card, where no check sequence covers them.
+        /// The share of corrupted frames that the frame check sequence detects; these are dropped. The others
+        /// are delivered, like frames whose bits flip inside a switch or a card, where no check sequence
+        /// covers them.
         #[serde(default)]
         caught_by_fcs: f64,
         /// Machine whose link it strikes.
@@ -136,7 +138,7 @@ pub enum Fault<M = String> {
         #[serde(default)]
         direction: LinkDirection,
     },
-    /// Machines of different groups cannot talk. A machine in no group talks to all.
+    /// Machines of different groups cannot communicate. A machine in no group can communicate with all.
     Partition {
         /// Begins.
         from_us: u64,
@@ -156,7 +158,8 @@ pub enum Fault<M = String> {
         /// The receiver.
         to: M,
     },
-    /// Nothing that machines of `from` send reaches those of `to`, and the other way round. All reach everybody else.
+    /// Frames between machines of `from` and machines of `to` are lost, in both directions. All can
+    /// communicate with all other machines.
     PartialPartition {
         /// Begins.
         from_us: u64,
@@ -166,25 +169,25 @@ pub enum Fault<M = String> {
         from: Vec<M>,
         /// The receivers.
         to: Vec<M>,
-        /// What the receivers send arrives.
+        /// Whether frames from the receivers to the senders arrive.
         #[serde(default)]
         one_way: bool,
     },
-    /// A machine vanishes: its memory, its deadlines, and the frames that have not left it.
+    /// A machine crashes: its memory, its deadlines, and frames that are not sent yet are lost.
     Crash {
         /// Time.
         at_us: u64,
         /// The machine.
         machine: M,
     },
-    /// A machine that has crashed comes back empty. Nothing happens to one that runs.
+    /// A crashed machine restarts empty. No effect on a running machine.
     Restart {
         /// Time.
         at_us: u64,
         /// The machine.
         machine: M,
     },
-    /// A machine stands still, then goes on; frames that arrive meanwhile wait.
+    /// A machine stops, and continues later. Frames that arrive meanwhile wait.
     Pause {
         /// Begins.
         from_us: u64,
@@ -193,8 +196,8 @@ pub enum Fault<M = String> {
         /// The machine.
         machine: M,
     },
-    /// A machine vanishes as in a crash, and comes back with what it has stored, if the director
-    /// lets it. Nothing happens to one that is down.
+    /// A machine crashes, and restarts with the data that it has stored, if the director allows it. No effect
+    /// on a machine that is down.
     Outage {
         /// Begins.
         from_us: u64,
@@ -203,41 +206,42 @@ pub enum Fault<M = String> {
         /// The machine.
         machine: M,
     },
-    /// Machines lose power at the same moment and come back with what is on their disks, if the director lets them.
+    /// Machines lose power at the same moment, and restart with the data on their disks, if the director
+    /// allows it.
     Power {
-        /// When it fails.
+        /// When the power fails.
         from_us: u64,
-        /// When it is back.
+        /// When the power returns.
         until_us: u64,
-        /// Whose.
+        /// The machines that lose power.
         machines: Vec<M>,
     },
-    /// At the next loss of power, what the machine's disk is writing is torn within sectors, too.
+    /// At the next power failure, writes under way on the machine's disk are torn, even within sectors.
     Torn {
-        /// From when on.
+        /// From this time on.
         at_us: u64,
-        /// Whose disk.
+        /// The machine with the disk.
         machine: M,
     },
-    /// The next write is acknowledged and does not happen.
+    /// The next write is acknowledged but not performed.
     Lost {
-        /// From when on.
+        /// From this time on.
         at_us: u64,
-        /// Whose disk.
+        /// The machine with the disk.
         machine: M,
     },
-    /// The next write goes to a wrong place.
+    /// The next write goes to a wrong position.
     Misdirect {
-        /// From when on.
+        /// From this time on.
         at_us: u64,
-        /// Whose disk.
+        /// The machine with the disk.
         machine: M,
     },
-    /// Bits of a sector change.
+    /// Bits of a sector flip.
     Rot {
-        /// When.
+        /// At this time.
         at_us: u64,
-        /// Whose disk.
+        /// The machine with the disk.
         machine: M,
     },
     /// Writes and flushes fail.
@@ -246,49 +250,49 @@ pub enum Fault<M = String> {
         from_us: u64,
         /// Ends.
         until_us: u64,
-        /// Whose disk.
+        /// The machine with the disk.
         machine: M,
     },
-    /// Writes outside of what was allocated fail.
+    /// Writes outside of allocated space fail.
     Full {
         /// Begins.
         from_us: u64,
         /// Ends.
         until_us: u64,
-        /// Whose disk.
+        /// The machine with the disk.
         machine: M,
     },
-    /// Flushes take this many times as long.
+    /// Flushes take this many times as long as usual.
     SlowDisk {
         /// Begins.
         from_us: u64,
         /// Ends.
         until_us: u64,
-        /// Whose disk.
+        /// The machine with the disk.
         machine: M,
         /// 2 or more.
         times: u32,
     },
 }
 
-/// Reason for which a plan is refused, in one line.
+/// The reason why a plan is rejected, in one line.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PlanError {
     /// The text is not a plan.
     #[error("fault plan, line {line}: {message}")]
     Syntax {
-        /// Counted from 1.
+        /// Line number, counted from 1.
         line: usize,
-        /// The error.
+        /// The parser's message.
         message: String,
     },
-    /// A period ends before it has begun.
+    /// A period ends before it starts.
     #[error("fault {fault}: until_us must be greater than from_us")]
     EmptyPeriod {
         /// The fault's number in the plan, counted from 1.
         fault: usize,
     },
-    /// A probability is not one.
+    /// A probability is not between 0 and 1.
     #[error("fault {fault}: `{field}` must be between 0 and 1")]
     NotAProbability {
         /// The fault's number in the plan, counted from 1.
@@ -296,31 +300,31 @@ pub enum PlanError {
         /// The key.
         field: &'static str,
     },
-    /// A rate is zero or not slow.
+    /// A slow link's rate is not between 1 and 99 per cent.
     #[error("fault {fault}: rate_percent must be between 1 and 99")]
     NotASlowRate {
         /// The fault's number in the plan, counted from 1.
         fault: usize,
     },
-    /// A disk that is not slow.
+    /// A slow disk's factor is less than 2.
     #[error("fault {fault}: times must be at least 2")]
     NotASlowDisk {
         /// The fault's number in the plan, counted from 1.
         fault: usize,
     },
-    /// Nobody loses power.
+    /// A power failure names no machines.
     #[error("fault {fault}: a loss of power needs machines")]
     NoMachines {
         /// The fault's number in the plan, counted from 1.
         fault: usize,
     },
-    /// A partition that parts nothing.
+    /// A partition has fewer than two groups.
     #[error("fault {fault}: a partition needs at least two groups, none of them empty")]
     TooFewGroups {
         /// The fault's number in the plan, counted from 1.
         fault: usize,
     },
-    /// A machine on both sides.
+    /// A machine is on both sides of a partition.
     #[error("fault {fault}: machine `{machine}` is in more than one place")]
     Overlap {
         /// The fault's number in the plan, counted from 1.
@@ -328,13 +332,13 @@ pub enum PlanError {
         /// The machine's name.
         machine: String,
     },
-    /// Later than a run can last.
+    /// A time exceeds the longest possible run.
     #[error("fault {fault}: times must be below 10^12 microseconds")]
     TooLate {
         /// The fault's number in the plan, counted from 1.
         fault: usize,
     },
-    /// A name that no machine has.
+    /// No machine has this name.
     #[error("fault {fault}: there is no machine `{machine}`; there are {known}")]
     UnknownMachine {
         /// The fault's number in the plan, counted from 1.
@@ -344,7 +348,7 @@ pub enum PlanError {
         /// All names of machines.
         known: String,
     },
-    /// A name that no kind has.
+    /// No kind of fault has this name.
     #[error("unknown kind of fault `{name}`; known are {}, all, disk, none", FaultKind::ALL.map(FaultKind::name).join(", "))]
     UnknownKind {
         /// The name.
@@ -356,7 +360,7 @@ impl FaultPlan {
     /// Parses a plan and checks it.
     ///
     /// # Errors
-    /// The error and its position. Names of machines are checked when a world takes the plan.
+    /// The first error, with its position. Names of machines are checked later, when a world takes the plan.
     pub fn parse(text: &str) -> Result<Self, PlanError> {
         let plan: Self = toml::from_str(text).map_err(|error| {
             let start = error.span().map_or(0, |span| span.start.min(text.len()));
@@ -368,25 +372,25 @@ impl FaultPlan {
         Ok(plan)
     }
 
-    /// The plan as TOML, which [`FaultPlan::parse`] reads back.
+    /// The plan as TOML, which [`FaultPlan::parse`] can parse.
     pub fn to_toml(&self) -> String {
         toml::to_string(self).expect("a plan holds nothing that TOML cannot say")
     }
 
-    /// Checks everything but the names of machines.
+    /// Checks everything except the names of machines.
     ///
     /// # Errors
-    /// The first thing that is wrong.
+    /// The first error.
     pub fn check(&self) -> Result<(), PlanError> {
         self.faults.iter().enumerate().try_for_each(|(index, fault)| fault.check(index + 1))
     }
 
-    /// End of the last fault. A cluster that is not live within its bound after it never will be.
+    /// When the last fault ends. A cluster should be available again within its bound after that.
     pub fn ends_at(&self) -> Instant {
         self.faults.iter().map(Fault::end).max().unwrap_or(Instant::ZERO)
     }
 
-    /// The same faults, each `by` later, in whole microseconds.
+    /// The same faults, each later by `by`, in whole microseconds.
     #[must_use]
     pub fn later(mut self, by: Duration) -> Self {
         let by_us = by.as_ns() / 1_000;
@@ -401,7 +405,7 @@ impl FaultPlan {
 }
 
 impl<M> Fault<M> {
-    /// Kind of the fault. A restart belongs to the crash before it.
+    /// The kind of the fault. A restart belongs to the crash before it.
     pub const fn kind(&self) -> FaultKind {
         match self {
             Self::Loss { .. } => FaultKind::Loss,
@@ -426,7 +430,7 @@ impl<M> Fault<M> {
         }
     }
 
-    /// Whether it happens at one moment, and does not last.
+    /// Whether the fault happens at one moment, and does not last.
     const fn is_moment(&self) -> bool {
         matches!(
             self,
@@ -439,7 +443,7 @@ impl<M> Fault<M> {
         )
     }
 
-    /// When it begins; what does not last happens then.
+    /// When the fault starts. A fault that does not last happens then.
     pub fn begin(&self) -> Instant {
         Instant::ZERO + Duration::from_us(self.period().0)
     }
@@ -474,7 +478,7 @@ impl<M> Fault<M> {
         }
     }
 
-    /// When it begins, and when it ends if it lasts.
+    /// The start, and the end if the fault lasts.
     const fn period_mut(&mut self) -> (&mut u64, Option<&mut u64>) {
         match self {
             Self::Loss { from_us, until_us, .. }
@@ -501,7 +505,7 @@ impl<M> Fault<M> {
     }
 }
 
-/// Longer than any run (11 days), and far from where picoseconds end.
+/// Longer than any run (11 days), and far below the limit of 64-bit picoseconds.
 const TIME_LIMIT_US: u64 = 1_000_000_000_000;
 
 impl Fault {
@@ -570,7 +574,7 @@ impl Fault {
         }
     }
 
-    /// The same fault with its machines named otherwise.
+    /// The same fault with its machines named by `name`.
     pub(crate) fn resolve<M, E>(&self, name: impl Fn(&str) -> Result<M, E>) -> Result<Fault<M>, E> {
         let optional = |machine: &Option<String>| machine.as_deref().map(&name).transpose();
         Ok(match *self {

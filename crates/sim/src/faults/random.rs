@@ -1,4 +1,4 @@
-//! Random plans, for campaigns.
+//! Random fault plans, for campaigns.
 
 use super::{Fault, FaultKind, FaultKinds, FaultPlan, LinkDirection};
 use crate::random::Stream;
@@ -6,33 +6,34 @@ use crate::random::Stream;
 /// Limits of a random plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanShape {
-    /// Names of all machines whose links may fail and that may be partitioned or paused.
+    /// Names of all machines that may be partitioned or paused, and whose links may fail.
     pub machines: Vec<String>,
     /// Names of the machines that may crash and lose their memory.
     pub crashable: Vec<String>,
-    /// Names of the machines that may crash and come back with the data that they have stored; none is in `crashable`.
+    /// Names of the machines that may crash and restart with the data that they have stored; none is in
+    /// `crashable`.
     pub durable: Vec<String>,
     /// Names of the machines that have disks; all of them are in `crashable`.
     pub disks: Vec<String>,
-    /// Faults begin after this time, so that the run is in its stride.
+    /// Faults start after this time, when the run has reached its steady state.
     pub from_us: u64,
-    /// All faults are over at this time, and all machines running.
+    /// At this time all faults have ended, and all machines run.
     pub until_us: u64,
     /// Kinds of faults.
     pub kinds: FaultKinds,
 }
 
 impl FaultPlan {
-    /// The plan that `seed` decides: of each kind one to three faults, anywhere in the shape's period, each for at
-    /// most a quarter of it. Loss and duplication go up to 5 %, corruption up to 1 %, half of it caught by the frame
-    /// check sequence. Every crash is followed by a restart. A partial partition lasts up to two fifths of the period,
-    /// so that its effect shows. The power fails for all machines with disks or for some, and for those that store
-    /// something with them; not all of them come back at the same time. A shape too short for any fault yields an empty
-    /// plan.
+    /// The plan that `seed` determines. It has one to three faults of each kind, anywhere in the shape's
+    /// period, each for at most a quarter of it. The probability of loss and duplication is at most 5 %, of
+    /// corruption 1 %; the frame check sequence detects half of the latter. Every crash is followed by a
+    /// restart. A partial partition lasts up to two fifths of the period, so that it has an effect. A power
+    /// failure affects all or some of the machines with disks and of those that store data; they need not
+    /// restart at the same time. If the shape is too short for any fault, the plan is empty.
     pub fn random(seed: u64, shape: &PlanShape) -> Self {
         let mut faults = Vec::new();
         for kind in shape.kinds.iter() {
-            // A stream for each kind: leaving one out does not change the others.
+            // Each kind has its own random stream, so that omitting one kind does not change the others.
             let mut stream = Stream::new(seed, "fault plan", kind as u64);
             for _ in 0..stream.between(1, 3) {
                 shape.add(kind, &mut stream, &mut faults);
@@ -55,7 +56,7 @@ impl PlanShape {
         };
         let from_us = self.from_us + stream.between(0, total - length);
         let until_us = from_us + length;
-        // Half of the faults of links strike one link only, in one direction or both.
+        // Half of the link faults affect only one link, in one direction or both.
         let machine = (stream.below(2) == 0).then(|| pick(&self.machines, stream).clone());
         let direction = [LinkDirection::Both, LinkDirection::FromMachine, LinkDirection::ToMachine]
             [stream.below(3) as usize];
@@ -143,7 +144,7 @@ impl PlanShape {
         faults.push(fault);
     }
 
-    /// The power fails at one moment and is back at two.
+    /// The power fails for all affected machines at one moment, and returns at one of two moments.
     fn cut_power(&self, from_us: u64, until_us: u64, stream: &mut Stream, faults: &mut Vec<Fault>) {
         let is_whole = stream.below(3) > 0;
         let later_us = from_us + stream.between(1, until_us - from_us);
@@ -161,7 +162,7 @@ impl PlanShape {
         }
     }
 
-    /// Two groups, neither of them empty, with all machines.
+    /// Divides all machines into two groups, neither of them empty.
     fn part(&self, stream: &mut Stream) -> Option<Vec<Vec<String>>> {
         if self.machines.len() < 2 {
             return None;
@@ -178,8 +179,8 @@ impl PlanShape {
         Some(sides)
     }
 
-    /// A machine that may crash, and one or more others that it does not reach, does not hear, or both. In one of
-    /// four it hears nobody at all, so that it can only send.
+    /// Chooses a machine that may crash, and one or more others; it cannot reach them, or they cannot reach
+    /// it, or both. In one of four cases no machine can reach it, so that it can only send.
     fn part_partially(&self, stream: &mut Stream) -> Option<(Vec<String>, Vec<String>, bool)> {
         if self.crashable.len() < 2 {
             return None;
@@ -194,7 +195,7 @@ impl PlanShape {
         while some.len() > 1 && stream.below(2) == 0 {
             some.remove(stream.below(some.len() as u64) as usize);
         }
-        // The one does not hear the others, these do not hear it, or both.
+        // Form 1: the others cannot reach the one. Form 2: it cannot reach them. Form 3: neither.
         Some(if form == 1 { (some, vec![one.clone()], true) } else { (vec![one.clone()], some, form == 2) })
     }
 
@@ -214,7 +215,8 @@ fn pick<'a>(names: &'a [String], stream: &mut Stream) -> &'a String {
     &names[stream.below(names.len() as u64) as usize]
 }
 
-/// Whether the plan already has `machine` down at some time of the period. Crashes and restarts are added in pairs.
+/// Whether the plan already has `machine` down at some time in the period. Crashes and restarts are added in
+/// pairs.
 fn is_down(faults: &[Fault], machine: &str, from_us: u64, until_us: u64) -> bool {
     faults.windows(2).any(|pair| match pair {
         [Fault::Crash { at_us: down, machine: whose }, Fault::Restart { at_us: up, .. }] => {
@@ -224,7 +226,7 @@ fn is_down(faults: &[Fault], machine: &str, from_us: u64, until_us: u64) -> bool
     })
 }
 
-/// Whether the plan already has an outage of `machine` at some time of the period.
+/// Whether the plan already has an outage of `machine` at some time in the period.
 fn is_out(faults: &[Fault], machine: &str, from_us: u64, until_us: u64) -> bool {
     faults.iter().any(|fault| match fault {
         Fault::Outage { from_us: down, until_us: up, machine: whose } => {

@@ -1,4 +1,4 @@
-//! A NIC and its host with cards that echo.
+//! A NIC machine with a NIC that echoes.
 
 use std::net::Ipv4Addr;
 
@@ -13,8 +13,8 @@ use crate::{NoCrashes, PortConfig, SwitchConfig, World};
 
 const TO_HOST: u8 = 1;
 
-/// Sends every frame back to its sender, or gives it to its host if its byte 14 says so; byte 15 counts the reads that
-/// it needs. A call is a frame to send.
+/// Returns every frame to its sender, or passes it to its host if byte 14 of the frame says so. Byte 15 is
+/// the number of memory reads. A call contains a frame to send.
 #[derive(Debug, Default)]
 struct EchoNic {
     answers: VecDeque<Vec<u8>>,
@@ -23,10 +23,10 @@ struct EchoNic {
     work: Work,
     memory_reads: u32,
     alarm: Option<Instant>,
-    /// Copies to ask for at the alarm, and when they were completed.
+    /// Copies to request when the timer fires, and when they were completed.
     copies: Vec<DmaRequest>,
     copied: Vec<(Instant, u64)>,
-    /// Labour in microseconds, for each output, of a frame whose byte 16 asks for it.
+    /// Additional cost of each output of a frame whose byte 16 requests it, in microseconds.
     labours: VecDeque<Duration>,
     labour: Duration,
 }
@@ -103,7 +103,7 @@ impl Nic for EchoNic {
     }
 }
 
-/// Calls once, or floods, and keeps the events.
+/// Calls once, or sends many frames, and records events.
 #[derive(Debug, Default)]
 struct Caller {
     call_at: Option<Instant>,
@@ -152,7 +152,7 @@ fn world(profile: &CostProfile, caller: Caller, echo: EchoNic) -> World<NicMachi
     world
 }
 
-/// From one port to the other, for a smallest frame on default links.
+/// Time from one port to another for a smallest frame on default links.
 const NETWORK: Duration = Duration::from_ps(2 * (5_760 + 10_000) + 300_000);
 
 #[test]
@@ -164,7 +164,7 @@ fn an_idle_fpga_answers_after_the_sum_of_its_parts() {
     let end = Instant::ZERO + ns(100_000);
     world.run_until(end, &mut NoCrashes);
     let bus = BusModel::new(&CostProfile::FPGA.host_bus.unwrap());
-    // The call crosses the bus, the frame leaves 4 cycles later and passes the network.
+    // The call crosses the bus; the frame leaves 4 cycles later and crosses the network.
     let called = bus.clone().to_card(start, 76);
     let arrived = called + ns(16) + ns(120 + 71) + NETWORK;
     let served = arrived + ns(71 + 152);
@@ -193,7 +193,7 @@ fn behind_a_bus_frames_are_later_and_the_host_is_near() {
 
 #[test]
 fn a_saturated_host_does_what_it_can_and_drops_the_rest() {
-    // Frames of 60 bytes back to back: 148.8 million a second, to cores that can echo 23 million.
+    // Frames of 60 bytes back to back, 148.8 million per second, to cores that can echo 23 million.
     let mut machine = NicMachine::new(EchoNic::default(), Caller::default(), &CostProfile::HOST_CARD);
     let (mut now, mut sent, mut answered) = (Instant::ZERO, 0u64, 0u64);
     let end = Instant::ZERO + Duration::from_ms(2);
@@ -248,7 +248,7 @@ fn timers_of_the_nic_fire_and_reach_the_host() {
     let mut world = world(&CostProfile::CORES, Caller::default(), echo);
     world.run_until(Instant::ZERO + ns(100_000), &mut NoCrashes);
     let told = &world.machine(crate::MachineId::new(1)).unwrap().host().told;
-    // A core makes a packet of what it tells the host.
+    // A core makes a packet of the event for the host.
     let told_at = alarm + Duration::from_ps(89_136);
     let at = BusModel::new(&CostProfile::CORES.host_bus.unwrap()).to_host(told_at, 16);
     assert_eq!(told[..], [(at, HostEvent::Reply { engine: 0, token: 9, kind: 0, payload: Vec::new() })]);
@@ -258,7 +258,7 @@ fn timers_of_the_nic_fire_and_reach_the_host() {
 fn copies_take_the_time_of_their_queue_and_are_over_in_vectors() {
     let alarm = Instant::ZERO + ns(5_000);
     let copy = |direction, host| DmaRequest::new(direction, host, 0, 64);
-    // Taken from the end: 16 reads, which are two vectors, and a write.
+    // The copies are taken from the end: 16 reads, which are two vectors, and a write.
     let reads = (0..16).map(|host| copy(DmaDirection::Read, host));
     let copies = std::iter::once(copy(DmaDirection::Write, 99)).chain(reads).collect();
     let nic = EchoNic { alarm: Some(alarm), copies, ..EchoNic::default() };
@@ -267,7 +267,7 @@ fn copies_take_the_time_of_their_queue_and_are_over_in_vectors() {
         machine.wake(at);
     }
     let copied = &machine.nic().copied;
-    // The NIC is one packet to its host further when it has handed over three vectors.
+    // When the NIC has submitted three vectors, it has also sent one packet to its host.
     let begun = alarm + Duration::from_ps((89_136 + 3 * 190_000) / 16).max(ns(190));
     let first = copied.first().unwrap();
     assert!(first.1 == 99 && first.0 >= begun + ns(570) && first.0 < begun + ns(1_000), "{first:?}");
@@ -294,7 +294,7 @@ fn a_core_that_waits_for_its_copies_does_nothing_else() {
     };
     let (together, alone) = (run(false), run(true));
     assert_eq!((together.dma_vectors, alone.dma_vectors), (2, 30));
-    // Each copy keeps its core for as long as it takes.
+    // Each copy keeps its core busy for as long as it takes.
     let cores = ProcessorModel::new(&CostProfile::CORES).cores();
     assert!(alone.busy >= together.busy + ns(30 * 1_295) / cores, "{together:?} {alone:?}");
 }
@@ -317,7 +317,7 @@ fn what_is_ready_does_not_wait_for_the_labour_of_others() {
     let CostProfile { receive, transmit, .. } = CostProfile::CORES;
     let received = Instant::ZERO + cost::total(receive);
     assert!(machine.nic().received.iter().all(|at| *at == received), "they are one batch");
-    // A frame's own work, and the share that the labour of all takes of the threads.
+    // A frame's own work, and its share of the additional costs of all frames.
     let own = Duration::from_ps(89_136 + 44_568 + 89_136);
     let shared = (own * 3 + Duration::from_ns(4 * 3_260)) / 16;
     let left = |own| received + own + cost::total(transmit);
@@ -329,7 +329,8 @@ fn what_is_ready_does_not_wait_for_the_labour_of_others() {
     assert_eq!(sent, expected);
 }
 
-/// Cores that are through with a short piece of work do not wait for those that have got a long one before.
+/// A core that is done with a short piece of work does not wait for cores that have started a long one
+/// before.
 #[test]
 fn what_cores_are_through_with_passes_what_they_have_begun_before() {
     let profile = CostProfile {
@@ -354,7 +355,7 @@ fn what_cores_are_through_with_passes_what_they_have_begun_before() {
     assert_eq!(sent, [2, 1]);
 }
 
-/// The host would take the last of two answers to a call for the newer one.
+/// If two replies to a call were reordered, the host would take the older one for the newer.
 #[test]
 fn answers_to_a_call_stay_in_order_whatever_labour_they_wait_for() {
     let mut nic = EchoNic::default();
@@ -369,7 +370,7 @@ fn answers_to_a_call_stay_in_order_whatever_labour_they_wait_for() {
     }
     let told: Vec<_> = machine.host().told.iter().map(|(_, event)| event.clone()).collect();
     let reply = |token, kind| HostEvent::Reply { engine: 0, token, kind, payload: Vec::new() };
-    // The alarm's own reply comes last.
+    // The reply of the timer comes last.
     assert_eq!(told, [reply(8, 1), reply(9, 0), reply(7, 1), reply(7, 2)]);
 }
 
@@ -387,8 +388,8 @@ fn response(queue_pair: u8, number: u8) -> Vec<u8> {
     frame
 }
 
-/// An acknowledgement that overtook a READ's response would look like a gap to its requester, which would ask for
-/// everything again.
+/// If an acknowledgement overtook a READ's response, the requester would take that for a gap, and repeat
+/// everything.
 #[test]
 fn nothing_passes_what_waits_for_memory_on_its_queue_pair() {
     let mut machine = NicMachine::new(EchoNic::default(), Caller::default(), &CostProfile::RDMA_CARD);

@@ -1,4 +1,4 @@
-//! A machine simple enough to know what must happen to it.
+//! A machine so simple that the expected events can be computed by hand.
 
 #![allow(dead_code, reason = "each test binary uses a part")]
 
@@ -7,12 +7,12 @@ use std::collections::VecDeque;
 use weft_sim::{Director, Machine, MachineId, Machines, PortConfig, SwitchConfig, World};
 use weft_time::{Duration, Instant};
 
-/// Sends what it was told to at the times it was told to, and keeps what it receives.
+/// Sends given frames at given times, and records the frames that it receives.
 #[derive(Debug, Default)]
 pub struct ScriptedMachine {
     pub to_send: VecDeque<(Instant, Vec<u8>)>,
     pub received: Vec<(Instant, Vec<u8>)>,
-    /// Answers every frame with one of the same size, so many times in all.
+    /// Number of frames that it still answers with one of the same size.
     pub echoes_left: u64,
     pub echo_latency: Duration,
     pub answers: VecDeque<(Instant, Vec<u8>)>,
@@ -74,7 +74,7 @@ pub fn address(machine: u8) -> [u8; 6] {
     [2, 0, 0, 0, 0, machine]
 }
 
-/// A frame of `length` bytes that says its number.
+/// A frame of `length` bytes that contains its number.
 pub fn frame(to: u8, from: u8, number: u32, length: usize) -> Vec<u8> {
     let mut frame = [address(to), address(from)].concat();
     frame.extend_from_slice(&[0x88, 0xb5]);
@@ -112,7 +112,7 @@ pub fn id(index: usize) -> MachineId {
     MachineId::new(index)
 }
 
-/// Lets all machines crash but those that it protects, and restarts them silent.
+/// Allows crashes of all machines except protected ones, and restarts them without frames to send.
 #[derive(Debug, Default)]
 pub struct Restarter {
     pub protected: Vec<MachineId>,

@@ -1,4 +1,4 @@
-//! A cluster whose engines write to each other's memories, in cards and in processes beside RDMA cards.
+//! A cluster whose engines write to each other's memories, on cards and in processes with RDMA cards.
 
 #![allow(dead_code, reason = "each user takes a part")]
 
@@ -19,23 +19,23 @@ use weft_wire::ethernet::MacAddress;
 
 /// Answered at once.
 pub const QUERY: u8 = 0;
-/// Written to all peers, answered when a majority has it.
+/// Written to all peers, and answered when a majority has it.
 pub const UPDATE: u8 = 1;
-/// Said to all peers by datagram; not answered.
+/// Sent to all peers by datagram, and not answered.
 pub const GREET: u8 = 2;
-/// Peers may not write any more; answered.
+/// Revokes the peers' write permission; answered.
 pub const CLOSE: u8 = 3;
-/// Connects to all peers with the PSNs of the next generation, and lets them write; answered.
+/// Connects to all peers with the PSNs of the next generation, and grants write permission; answered.
 pub const RECONNECT: u8 = 4;
-/// Fires a timer, which is answered.
+/// Sets a timer, and is answered when it fires.
 pub const ALARM: u8 = 5;
-/// Looks at the memory again and again, and is answered when node 0's first update is there.
+/// Polls the memory, and is answered when node 0's first update is there.
 pub const AWAIT: u8 = 6;
 
-/// From one look to the next.
+/// Interval between polls.
 pub const LOOKS_EVERY: Duration = Duration::from_ns(100);
 
-/// After how long an alarm fires.
+/// Time after which an alarm fires.
 pub const ALARM_AFTER: Duration = Duration::from_us(3);
 
 const LOOK: u32 = 2;
@@ -47,7 +47,7 @@ pub const MEMORY_BYTES: usize = RING_BYTES * NODES_MAX;
 const GENERATION: u32 = 1 << 20;
 const READ_AND_WRITE: AccessFlags = AccessFlags::REMOTE_READ.with(AccessFlags::REMOTE_WRITE);
 
-/// A peer, as an engine reaches it.
+/// The connection of an engine to a peer.
 #[derive(Clone, Copy, Debug)]
 pub struct Peer {
     pub queue_pair: QueuePairNumber,
@@ -61,12 +61,12 @@ struct Pending {
     have: u32,
 }
 
-/// Writes each update into its ring, at all peers.
+/// Writes each update into its own ring at all peers.
 #[derive(Debug)]
 pub struct Replicator {
     node: usize,
     lkey: u32,
-    /// Where its memory begins for verbs.
+    /// Address of its memory for verbs.
     base: u64,
     pub peers: Vec<Peer>,
     generation: u32,
@@ -95,7 +95,7 @@ impl Replicator {
         }
     }
 
-    /// Where the slot of an update lies in every memory.
+    /// Offset in every memory of the slot of an update.
     pub fn slot(node: usize, sequence: u64) -> usize {
         node * RING_BYTES + (sequence % SLOTS) as usize * SLOT_BYTES
     }
@@ -202,16 +202,16 @@ impl Engine for Replicator {
     }
 }
 
-/// Where the engines are.
+/// Where the engines run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
-    /// In the card, with the application beside it.
+    /// On the card, without a bus between application and engine.
     Card,
     /// In a process on the host of an RDMA card.
     Host,
-    /// The same, on so many threads.
+    /// As `Host`, on this number of threads.
     Threads(u32),
-    /// The same, on two cores, one of which looks at memory.
+    /// As `Host`, on two cores, one of which polls memory.
     TwoCores,
 }
 
@@ -237,7 +237,7 @@ impl<A: Host> Node<A> {
         }
     }
 
-    /// Of whatever hosts the engine.
+    /// Counters of the engine's host.
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
         match self {
             Self::Card(machine) => machine.nic().card().counters(),
@@ -317,7 +317,7 @@ fn soft_nic_config(nodes: usize, node: usize, region_bytes: usize) -> SoftNicCon
     SoftNicConfig { hardware: hardware(node), address: address(node), card }
 }
 
-/// A queue pair for each peer, and the region over the engine's memory.
+/// Creates a queue pair for each peer, and the region over the engine's memory.
 fn open(
     driver: &mut impl RdmaDriver,
     peers: usize,
@@ -338,17 +338,17 @@ fn open(
     ((0..peers).map(queue_pair).collect(), keys)
 }
 
-/// The nodes of a cluster, which still have to be told to connect (RECONNECT).
+/// The nodes of a cluster, which must still be told to connect (RECONNECT).
 pub fn nodes<A: Host>(placement: Placement, nodes: usize, application: impl Fn(usize) -> A) -> Vec<Node<A>> {
     let others = |node: usize| (0..nodes).filter(move |other| *other != node);
-    // All are alike, so the numbers and keys of one are those of every other.
+    // All nodes are set up alike, so they have the same numbers and keys.
     let (target, base) = match placement {
         Placement::Card => (Target::Hbm, engine_address(0, 0)),
         Placement::Host | Placement::Threads(_) | Placement::TwoCores => (Target::Host, 0),
     };
     let peering = |node: usize, other: usize, numbers: &[QueuePairNumber]| Peering {
         destination: address(other),
-        // The other's queue pair for this node.
+        // The peer's queue pair for this node.
         destination_qp_num: numbers[if node < other { node } else { node - 1 }],
         path_mtu: PathMtu::Bytes1024,
         timeout: 3,
@@ -407,7 +407,7 @@ pub fn nodes<A: Host>(placement: Placement, nodes: usize, application: impl Fn(u
     (0..nodes).map(place).collect()
 }
 
-/// An application that keeps what it is answered, and when.
+/// An application that records replies and their times.
 #[derive(Debug, Default)]
 pub struct Listener {
     pub answered: Vec<(Instant, u32, u8)>,

@@ -63,6 +63,9 @@ impl<'a> Packet<'a> {
     }
 
     /// Appends the packet as a packet of an unreliable connection.
+    ///
+    /// # Panics
+    /// As [`Packet::emit`].
     pub fn emit_unreliable(&self, out: &mut Vec<u8>) {
         let start = out.len();
         self.emit(out);
@@ -90,6 +93,9 @@ const EXTENDED_BYTES: usize = 8;
 
 impl<'a> DatagramPacket<'a> {
     /// Decodes a packet.
+    ///
+    /// # Errors
+    /// As [`Packet::parse`].
     pub fn parse(bytes: &'a [u8]) -> Result<Self, ParseError> {
         let (bth, rest) = header(bytes)?;
         if !matches!(bth.opcode, Opcode::SendOnly | Opcode::SendOnlyWithImmediate) {

@@ -102,6 +102,9 @@ pub struct Layout {
 
 impl Layout {
     /// The layout of a table with this shape.
+    ///
+    /// # Errors
+    /// If the shape is invalid; the error is the reason.
     pub fn new(shape: Shape) -> Result<Self, LayoutError> {
         let range = |good: bool, what| if good { Ok(()) } else { Err(LayoutError::Range(what)) };
         range((1..=1 << 30).contains(&shape.slots), "slots")?;
