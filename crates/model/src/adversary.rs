@@ -1,22 +1,22 @@
-//! Adversaries: the nodes that may lose messages.
+//! Adversaries: which messages may be lost.
 
 use crate::protocol::{all_of, nodes_of};
 
-/// Which links may lose messages. A crash is a node all of whose links lose everything from some round on, so it
-/// needs no mention.
+/// The links that may lose messages. A crashed node is a case of this: all its links lose all messages from some
+/// round on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Adversary {
-    /// General omissions: links from and to these nodes, which are faulty. The others are correct.
+    /// General omissions: the links from and to these nodes, which are faulty. The others are correct.
     Omissions {
         /// The faulty nodes.
         faulty: u8,
     },
-    /// Any link between two nodes: more than any protocol survives, but none may disagree for it.
+    /// Any link between two nodes. No protocol can make progress under this, but no nodes may disagree.
     AnyLink,
 }
 
 impl Adversary {
-    /// The nodes that are correct: everything is promised to these.
+    /// The correct nodes, for which all guarantees hold.
     pub fn correct(self, nodes: usize) -> u8 {
         match self {
             Self::Omissions { faulty } => all_of(nodes) & !faulty,
@@ -24,7 +24,7 @@ impl Adversary {
         }
     }
 
-    /// From whom `node` may fail to hear.
+    /// The nodes whose messages `node` may lose.
     pub fn droppable(self, nodes: usize, node: usize) -> u8 {
         let others = all_of(nodes) & !(1 << node);
         match self {
@@ -33,7 +33,7 @@ impl Adversary {
         }
     }
 
-    /// Number of faulty nodes. `None` if they are not counted, and no node is promised anything.
+    /// Number of faulty nodes. `None` if any link may lose messages: then no node has guarantees of progress.
     pub fn faults(self) -> Option<u8> {
         match self {
             Self::Omissions { faulty } => Some(faulty.count_ones() as u8),
@@ -41,7 +41,7 @@ impl Adversary {
         }
     }
 
-    /// Every choice of rows that a dissemination round can leave behind under this adversary.
+    /// All rows that a dissemination round can result in under this adversary.
     pub fn rows<const N: usize>(self) -> Vec<[u8; N]> {
         let mut all = vec![[0; N]];
         for node in 0..N {
@@ -61,17 +61,17 @@ impl Adversary {
         all
     }
 
-    /// Rows for a check that need not try all: where nothing was lost, and where rows differ as much as the adversary
-    /// can make them. See [`explore`](crate::explore) for why these are enough.
+    /// Rows for a check that need not try all: one set without losses, and one in which the rows differ as much as
+    /// the adversary can make them. [`explore`](crate::explore) says why these suffice.
     pub fn representative_rows<const N: usize>(self) -> Vec<[u8; N]> {
         let full = [all_of(N); N];
         let mut uneven = full;
         for (node, row) in uneven.iter_mut().enumerate() {
             let kept = match self {
-                // The first two hold everything, the others only what must have arrived.
+                // The first two nodes hold all proposals, the others only those that cannot be lost.
                 Self::Omissions { .. } if node < 2 => all_of(N),
                 Self::Omissions { .. } => 0,
-                // Each holds its own and its successor's.
+                // Each node holds its own proposal and its successor's.
                 Self::AnyLink => 1 << ((node + 1) % N),
             };
             *row &= kept | !self.droppable(N, node);
@@ -92,7 +92,7 @@ pub(crate) fn subsets(set: u8) -> impl Iterator<Item = u8> {
     })
 }
 
-/// A set of nodes for people to read.
+/// A set of nodes as text.
 pub(crate) fn names(set: u8) -> String {
     let names: Vec<_> = nodes_of(set).map(|node| node.to_string()).collect();
     format!("{{{}}}", names.join(","))
@@ -113,7 +113,7 @@ mod tests {
     fn rows_are_all_that_omissions_can_leave() {
         let adversary = Adversary::Omissions { faulty: 0b100 };
         let rows = adversary.rows::<3>();
-        // Four links touch the faulty node.
+        // Four links start or end at the faulty node.
         assert_eq!(rows.len(), 1 << 4);
         for rows in &rows {
             assert!(rows[0] & 0b011 == 0b011 && rows[1] & 0b011 == 0b011 && rows[2] & 0b100 != 0);

@@ -1,25 +1,25 @@
-//! One agreement of a whole cluster, round by round.
+//! One agreement in a whole cluster, round by round.
 
 use std::array;
 
 use crate::protocol::{Protocol, all_of, nodes_of};
 
-/// All nodes between two rounds, and the history that the properties need.
+/// The states of all nodes between two rounds, and the history that the properties need.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Cluster<S, const N: usize> {
     /// Number of rounds that have ended.
     pub round: u8,
     /// The nodes.
     pub nodes: [S; N],
-    /// Proposals that each node held at the beginning, by proposer.
+    /// For each node, the proposers whose proposals it held at the beginning.
     pub rows: [u8; N],
     /// First decision of each node.
     pub decisions: [Option<u8>; N],
-    /// Rows known to the first node that decided by itself.
+    /// The rows that were known to the first node that decided by itself.
     pub basis: Option<u8>,
-    /// A node decided twice, or forgot what it had decided.
+    /// Whether a node decided twice, or lost its decision.
     pub undone: bool,
-    /// Two nodes decided by themselves from different rows.
+    /// Whether two nodes decided by themselves from different rows.
     pub unlike: bool,
 }
 
@@ -33,12 +33,12 @@ impl<S: Clone, const N: usize> Cluster<S, N> {
         Self { round: 0, nodes, rows, decisions: [None; N], basis: None, undone: false, unlike: false }
     }
 
-    /// Messages of all nodes in the round that begins.
+    /// The messages of all nodes in the round that begins.
     pub(crate) fn messages<P: Protocol<Node = S>>(&self, protocol: &P) -> [Option<P::Message>; N] {
         array::from_fn(|node| protocol.message(&self.nodes[node]))
     }
 
-    /// One node's round: it hears the nodes of `heard`, and itself.
+    /// Runs a round at one node, which receives the messages of the nodes in `heard`.
     pub(crate) fn round_of<P: Protocol<Node = S>>(
         &self,
         protocol: &P,
@@ -56,12 +56,12 @@ impl<S: Clone, const N: usize> Cluster<S, N> {
         (state, decided)
     }
 
-    /// Whether a node that hears these nodes learns a decision.
+    /// Whether a node that receives these nodes' messages receives a decision.
     pub(crate) fn told(&self, heard: u8) -> bool {
         nodes_of(heard & all_of(N)).any(|from| self.decisions[from].is_some())
     }
 
-    /// The next round. Node i loses the messages of the nodes of `lost[i]`.
+    /// Runs the next round. Node i loses the messages of the nodes in `lost[i]`.
     pub fn step<P: Protocol<Node = S>>(&mut self, protocol: &P, lost: &[u8; N]) {
         let messages = self.messages(protocol);
         let rounds: [_; N] =
@@ -74,7 +74,7 @@ impl<S: Clone, const N: usize> Cluster<S, N> {
         self.round += 1;
     }
 
-    /// Compares a node's decision with the remembered ones.
+    /// Compares a node's decision with the recorded ones.
     fn record<P: Protocol<Node = S>>(
         &mut self,
         protocol: &P,
@@ -87,7 +87,7 @@ impl<S: Clone, const N: usize> Cluster<S, N> {
         if decided.is_some() {
             self.undone |= self.decisions[node].is_some();
             self.decisions[node] = self.decisions[node].or(decided);
-            // When all rows are equal it does not matter which are known.
+            // If all rows are equal, it does not matter which of them are known.
             let all_equal = P::DISSEMINATES && self.rows == [all_of(N); N];
             if !told && !all_equal {
                 let basis = *self.basis.get_or_insert(view.known);

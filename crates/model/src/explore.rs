@@ -1,20 +1,21 @@
-//! Every schedule of a small cluster, with the explicit-state checker [stateright].
+//! Explores all schedules of a small cluster with the explicit-state checker [stateright].
 //!
-//! A state is the whole cluster between two rounds; an action says who loses whose messages in the next. Three things
-//! keep the number of states small, and none leaves out a behaviour:
+//! A state is the whole cluster between two rounds; an action determines whose messages each node loses in the
+//! next round. Three reductions keep the number of states small, and none leaves out a behaviour:
 //!
-//! - *Names.* No node is special, so the faulty ones may be the last.
-//! - *Losses that nobody notices.* What a node does in a round depends only on what it hears, and the adversary
-//!   chooses for each node separately. So for each node its losses are tried alone, those that leave it in the same
-//!   state are one choice, and an action is one choice for each node.
-//! - *Contents of rows.* The shipped protocol looks into rows in two places. It counts who is in them when it
-//!   decides; and it asks whether all are known and equal, which, as every row has its owner, means that all are
-//!   full. So there are two cases: all are full, or this never happens and what rows hold influences no lock, no
-//!   suspicion and no time of a decision, only what is decided. Then two decisions can differ only if they were made
-//!   from different sets of rows, which [`Property::SameRows`] forbids. So for larger clusters one choice of rows
-//!   stands for each case. [`Rows::All`] does not rely on that.
+//! - *Names.* No node is special, so the last nodes can be the faulty ones.
+//! - *Losses without effect.* A node's behaviour in a round depends only on the messages that it receives, and the
+//!   adversary chooses the losses of each node separately. So the losses of each node are tried separately; those
+//!   that lead to the same state count as one choice, and an action combines one choice for each node.
+//! - *Contents of rows.* The shipped protocol uses the contents of rows in two places. To decide, it counts the
+//!   rows that contain a proposal. And it checks whether all rows are known and equal; since every row contains
+//!   its owner, this means that all are full. So there are two cases. Either all rows are full, or this check
+//!   never succeeds, and then the contents influence no lock, no suspicion and no time of a decision, only what is
+//!   decided. In that case two decisions can differ only if they were made from different sets of rows, which
+//!   [`Property::SameRows`] forbids. So for larger clusters, one choice of rows for each case suffices.
+//!   [`Rows::All`] does not rely on this argument.
 //!
-//! States are told apart by 64-bit fingerprints, so that of 10^8 states two are confused with a probability of 3 in
+//! States are identified by 64-bit fingerprints: among 10^8 states, two have the same with a probability of 3 in
 //! 10,000.
 
 use std::time::{Duration, Instant};
@@ -27,17 +28,17 @@ use crate::property::Property;
 use crate::protocol::{Protocol, all_of};
 use crate::schedule::{Counterexample, Schedule};
 
-/// Proposals that the nodes hold at the beginning.
+/// Which proposals the nodes hold at the beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rows {
-    /// Each choice that the adversary has in the round of dissemination.
+    /// All rows that the adversary can cause in the round of dissemination.
     All,
-    /// One choice for each case that the protocol can distinguish.
+    /// One choice of rows for each case that the protocol can distinguish.
     Representative,
 }
 
 impl Rows {
-    /// Name in results.
+    /// Name in the output.
     pub const fn name(self) -> &'static str {
         match self {
             Self::All => "all",
@@ -62,20 +63,20 @@ pub struct Exploration<P, const N: usize> {
 /// Result of an exhaustive check.
 #[derive(Clone, Debug)]
 pub struct Explored<const N: usize> {
-    /// Different states.
+    /// Number of distinct states.
     pub states: u64,
-    /// Rounds that lead from one state to another, the first states included.
+    /// Number of rounds run from one state to another, plus the number of initial states.
     pub transitions: u64,
     /// The properties that were checked in every state.
     pub properties: Vec<Property>,
-    /// One minimised run for each property that failed. The check ends soon after the first.
+    /// One minimised run for each property that failed. The check ends soon after the first failure.
     pub counterexamples: Vec<Counterexample<N>>,
     /// Duration of the check.
     pub took: Duration,
 }
 
 impl<P: Protocol, const N: usize> Exploration<P, N> {
-    /// Explores. `progress` gets the number of states from time to time.
+    /// Runs the check. `progress` is called with the number of states from time to time.
     pub fn run(self, threads: usize, mut progress: impl FnMut(u64)) -> Explored<N> {
         let begin = Instant::now();
         let Self { adversary, .. } = self;
@@ -115,7 +116,7 @@ impl<P: Protocol, const N: usize> Exploration<P, N> {
 
 impl<P: Protocol, const N: usize> Model for Exploration<P, N> {
     type State = Cluster<P::Node, N>;
-    /// Senders whose messages each node loses.
+    /// For each node, the senders whose messages it loses.
     type Action = [u8; N];
 
     fn init_states(&self) -> Vec<Self::State> {
@@ -159,7 +160,7 @@ impl<P: Protocol, const N: usize> Model for Exploration<P, N> {
     }
 
     fn properties(&self) -> Vec<stateright::Property<Self>> {
-        /// A property's condition as the function without environment that stateright takes.
+        /// A property as the plain function that stateright requires, without captured variables.
         macro_rules! always {
             ($property:expr) => {
                 stateright::Property::always($property.name(), |model: &Self, cluster: &Self::State| {
@@ -207,7 +208,7 @@ mod tests {
         assert!(!any.properties.contains(&Property::Termination));
     }
 
-    /// The number of states when no choice of losses is left out.
+    /// The number of states found without any reduction.
     fn naive<const N: usize>(exploration: &Exploration<Shipped, N>) -> usize {
         let mut seen: std::collections::HashSet<_> = exploration.init_states().into_iter().collect();
         let mut latest: Vec<_> = seen.iter().cloned().collect();

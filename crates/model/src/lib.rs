@@ -1,13 +1,14 @@
-//! Model checking of the consensus that [`weft_rounds`] runs, and of the algorithm that it was made from.
+//! Model checking of the consensus that [`weft_rounds`] runs, and of the published algorithm from which it was
+//! derived.
 //!
-//! Synchronous rounds against an adversary that loses messages: [`explore`] tries everything it can do to a few
-//! nodes, with the explicit-state checker stateright; [`random`] draws schedules for more. Both drive a [`Protocol`]:
-//! [`Shipped`] is the state machine that runs, not a model of it; [`Printed`] is Algorithm 3 as the detPU thesis
-//! prints it; a [`Variant`] has a bug on purpose. What must hold is a [`Property`] of the [`Cluster`] after every
-//! round. A run that breaks one is made smaller and told round by round ([`Schedule`]). [`pipeline`] checks many
-//! instances in flight; [`suite`] is what `weft check rounds` runs.
+//! Synchronous rounds run against an adversary that loses messages. [`explore`] tries all behaviours of the
+//! adversary with a few nodes, using the explicit-state checker stateright; [`random`] draws schedules for more
+//! nodes. Both drive a [`Protocol`]: [`Shipped`] is the state machine that ships, not a model of it; [`Printed`]
+//! is Algorithm 3 as printed in the detPU thesis; a [`Variant`] has a deliberate bug. After every round each
+//! [`Property`] of the [`Cluster`] is checked. A run that violates one is minimised and printed round by round
+//! ([`Schedule`]). [`pipeline`] checks many instances in flight; [`suite`] is what `weft check rounds` runs.
 //!
-//! Beside it, [`rdt`] has a solver prove what the methods of replicated data types need.
+//! In addition, [`rdt`] lets a solver prove which coordination the methods of replicated data types need.
 
 mod adversary;
 mod cluster;

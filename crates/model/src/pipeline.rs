@@ -1,10 +1,10 @@
-//! Many instances in flight: what nodes release, in which order, and who fences itself.
+//! Many instances in flight: which values nodes release, in which order, and which nodes fence themselves.
 //!
-//! The whole of [`Ckc`] runs here, with its window, its proposals and the fetching of those that are lacking, at
-//! three nodes, one of which is faulty. A round of a link is lost as a whole: the message of the round with its
-//! records for all instances in flight, and what is asked for and sent after. As an instance begins in every round,
-//! no loss goes unnoticed, and states hardly ever coincide: everything is tried for a few rounds, and then some
-//! follow in which all arrives.
+//! The complete [`Ckc`] runs here, with its window, its proposals and the fetching of missing ones, on three
+//! nodes, one of which is faulty. A link loses all messages of a round or none: the round's message with its
+//! records for all instances in flight, and the requests and answers after it. Since an instance begins in every
+//! round, every loss has an effect, and states hardly ever coincide. So all losses are tried for a few rounds,
+//! followed by some rounds without losses.
 
 use std::fmt::Write;
 use std::hash::{Hash, Hasher};
@@ -33,9 +33,9 @@ const CORRECT_RELEASE: &str = "correct nodes release";
 /// An exhaustive check of the pipelined consensus.
 #[derive(Clone, Debug)]
 pub struct Pipelines {
-    /// In how many rounds messages may be lost.
+    /// Number of rounds in which messages may be lost.
     pub lossy_rounds: u64,
-    /// Number of rounds. No message is lost in the later ones.
+    /// Total number of rounds. No message is lost in the later ones.
     pub rounds: u64,
     parameters: Parameters,
 }
@@ -43,35 +43,36 @@ pub struct Pipelines {
 /// Result of the check.
 #[derive(Clone, Debug)]
 pub struct PipelinesExplored {
-    /// Different states.
+    /// Number of distinct states.
     pub states: u64,
-    /// Rounds that lead from one to another.
+    /// Number of rounds run from one state to another.
     pub transitions: u64,
-    /// Violated properties.
+    /// The properties that were violated.
     pub violations: Vec<Violation>,
 }
 
 impl Pipelines {
     /// Nodes of the cluster.
     pub const NODES: usize = NODES;
-    /// The one that is faulty.
+    /// The faulty node.
     pub const FAULTY: u8 = 1 << (NODES - 1);
-    /// Rounds that an instance has.
+    /// Number of rounds of an instance.
     pub const WINDOW: usize = WINDOW;
-    /// What is checked in every state: what one node has released is the beginning of what another has; each value
-    /// that is released is the one that was proposed; no node contradicts another; no correct node is fenced; and a
-    /// correct node releases an instance at most six rounds after it began: f + 2 of consensus, and two in which it
-    /// may ask the faulty node and then the correct one for a value.
+    /// The properties that are checked in every state: what one node has released is a prefix of what another has;
+    /// each released value is the one that was proposed; no node sends contradictory messages; no correct node is
+    /// fenced; and a correct node releases an instance at most six rounds after it began. These are f + 2 rounds
+    /// of consensus, and two in which the node may request a value from the faulty node and then from the correct
+    /// one.
     pub const PROPERTIES: [&'static str; 5] =
         [SAME_PREFIX, WHOLE, NO_CONTRADICTION, CORRECT_RUN, CORRECT_RELEASE];
 
-    /// For so many rounds, in the first of which messages may be lost.
+    /// A check of `rounds` rounds; messages may be lost in the first `lossy_rounds`.
     pub fn new(lossy_rounds: u64, rounds: u64) -> Self {
         let parameters = Parameters { window: WINDOW as u64, value_bytes: 8, ..Parameters::default() };
         Self { lossy_rounds, rounds, parameters }
     }
 
-    /// Explores. `progress` gets the number of states from time to time.
+    /// Runs the check. `progress` is called with the number of states from time to time.
     pub fn run(self, threads: usize, mut progress: impl FnMut(u64)) -> PipelinesExplored {
         let mut checker =
             self.checker().threads(threads).finish_when(HasDiscoveries::AnyFailures).spawn_dfs();
@@ -102,7 +103,7 @@ impl Pipelines {
 }
 
 impl Default for Pipelines {
-    /// Two windows, with losses in the first.
+    /// Two windows of rounds, with losses in the first window.
     fn default() -> Self {
         Self::new(WINDOW as u64, 2 * WINDOW as u64)
     }
@@ -122,21 +123,22 @@ struct Node {
     seen: Seen,
 }
 
-/// Outputs of a node so far.
+/// The outputs of a node so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Seen {
     fenced: bool,
-    /// For each instance, the proposers whose values were released.
+    /// For each complete instance, the proposers whose values were released.
     released: Vec<u8>,
-    /// Proposers whose values were released of the incomplete instance.
+    /// The proposers whose values were released so far in the incomplete instance.
     open: u8,
-    /// A value differs from what was proposed.
+    /// Whether a released value differs from the proposed one.
     changed: bool,
-    /// Instance and proposer of each value that came outside a round. With the rows it tells which values are here.
+    /// Instance and proposer of each value that arrived outside a round. Together with the rows, this determines
+    /// which values the node holds.
     fetched: Vec<(u64, u8)>,
 }
 
-/// Messages of a node outside rounds, and its released values.
+/// Collects the messages that a node sends outside rounds, and the values that it releases.
 struct Outbox<'a> {
     seen: &'a mut Seen,
     sent: Vec<(u8, u8, Vec<u8>)>,
@@ -160,13 +162,13 @@ impl Output for Outbox<'_> {
     }
 }
 
-/// Proposal of a node.
+/// The proposal of a node in an instance.
 fn value(instance: u64, proposer: usize) -> [u8; 8] {
     (instance << 8 | proposer as u64).to_be_bytes()
 }
 
 impl Node {
-    /// Calls the algorithm, and tells what it sends.
+    /// Calls the algorithm, and returns the messages that it sends.
     fn call(&mut self, call: impl FnOnce(&mut Ckc, &mut Outbox<'_>)) -> Vec<(u8, u8, Vec<u8>)> {
         let mut outbox = Outbox { seen: &mut self.seen, sent: Vec::new() };
         call(&mut self.ckc, &mut outbox);
@@ -175,12 +177,12 @@ impl Node {
 }
 
 impl Pipeline {
-    /// A whole round.
+    /// Runs a complete round.
     fn step(&mut self, lost: &[u8; NODES]) {
         let members = Members::first(NODES);
         let arrives = |from: usize, to: usize| from != to && lost[to] >> from & 1 == 0;
         let mut areas = [None; NODES];
-        // Sender, receivers, kind and content of messages beside the round's.
+        // Sender, receivers, kind and content of messages outside the round.
         let mut mail = Vec::new();
         for (from, node) in self.nodes.iter_mut().enumerate().filter(|(_, node)| !node.seen.fenced) {
             let mut area = [0; WINDOW * RECORD_BYTES];
@@ -199,7 +201,7 @@ impl Pipeline {
                 }
             }
         }
-        // Questions first, then answers.
+        // Deliver requests first, then the answers to them.
         while !mail.is_empty() {
             for (from, receivers, kind, payload) in std::mem::take(&mut mail) {
                 for to in nodes_of(receivers).filter(|to| arrives(from, *to)) {
@@ -233,11 +235,12 @@ impl Pipeline {
     }
 }
 
-/// Identity of a node's state: its outputs, and its instances, latest first.
+/// The identity of a node's state: its outputs, and its instances, latest first.
 type Remembered<'a> = (&'a Seen, [Option<&'a Instance>; 2 * WINDOW]);
 
 impl Pipeline {
-    /// All state that the future depends on: the values that are here follow from the rows and the fetched ones.
+    /// All state that later behaviour depends on. The values that a node holds follow from the rows and the
+    /// fetched values.
     fn key(&self) -> (u64, bool, [Remembered<'_>; NODES]) {
         let remembered = self.nodes.each_ref().map(|node| {
             let consensus = |back| node.ckc.consensus(self.round.checked_sub(1 + back as u64)?);
@@ -261,7 +264,7 @@ impl PartialEq for Pipeline {
 
 impl Model for Pipelines {
     type State = Pipeline;
-    /// Senders whose messages each node loses.
+    /// For each node, the senders whose messages it loses.
     type Action = [u8; NODES];
 
     fn init_states(&self) -> Vec<Pipeline> {
@@ -323,7 +326,7 @@ impl Model for Pipelines {
     }
 }
 
-/// The run, for people.
+/// The run as text.
 fn trace(property: &str, path: &[(Pipeline, Option<[u8; NODES]>)]) -> String {
     let mut text = format!("shipped, pipelined: {NODES} nodes, faulty {}\n", names(Pipelines::FAULTY));
     for (pipeline, lost) in path {
@@ -359,7 +362,7 @@ mod tests {
         let mut pipeline = model.init_states().remove(0);
         for round in 1..=8 {
             pipeline.step(&[0; NODES]);
-            // Proposed in round r, decided at the end of r + 1, released when r + 2 begins.
+            // A value is proposed in round r, decided at the end of r + 1, and released when r + 2 begins.
             let released = vec![0b111; (round as usize).saturating_sub(2)];
             assert!(pipeline.nodes.iter().all(|node| node.seen.released == released && !node.seen.fenced));
         }

@@ -1,17 +1,18 @@
-//! Algorithm 3 of the detPU thesis **as it is printed** (appendix, "CKC uniform consensus algorithm"), not what Weft
-//! runs: here to show that the checker finds where it breaks uniform agreement.
+//! Algorithm 3 of the detPU thesis **as printed** (appendix, "CKC uniform consensus algorithm"). Weft does not run
+//! it: it shows that the checker finds the schedule that breaks its uniform agreement.
 //!
-//! Line by line, in lock step: a round's messages arrive together and are processed as one batch (lines 16 to 22 for
-//! all of them, then lines 23 and 24). Three readings are needed. `|locked| >= |Q|` compares with the same number as
-//! `|liveset| < Q`. A node's message to itself always arrives. A node that has decided goes on sending, so that no
-//! correct node is left behind, and keeps its first decision: line 24 can be reached again with more values.
+//! The algorithm is implemented line by line, in lock step: a round's messages arrive together and are processed
+//! as one batch (lines 16 to 22 for all of them, then lines 23 and 24). Three points need an interpretation.
+//! `|locked| >= |Q|` compares with the same number as `|liveset| < Q`. A node's message to itself always arrives.
+//! A node that has decided goes on sending, so that no correct node is left behind, and keeps its first decision,
+//! because line 24 can be reached again with more values.
 
 use crate::protocol::{Protocol, Quorums, View, all_of};
 
 /// Algorithm 3 for a cluster.
 #[derive(Clone, Copy, Debug)]
 pub struct Printed {
-    /// Only `nodes` and `decision` (the printed Q) count.
+    /// Only `nodes` and `decision` (the printed Q) are used.
     pub quorums: Quorums,
 }
 
@@ -19,26 +20,26 @@ pub struct Printed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PrintedNode {
     node: u8,
-    /// V: the proposers whose values it knows.
+    /// V: the proposers whose values the node has.
     values: u8,
-    /// prevLiveset: whom it heard in the last round.
+    /// prevLiveset: the nodes whose messages arrived in the last round.
     previously_live: u8,
-    /// liveset: whom it has heard in this round.
+    /// liveset: the nodes whose messages have arrived in this round.
     live: u8,
     locked: u8,
-    /// A lock was heard in this round.
+    /// Whether a locked node's message has arrived in this round.
     heard_lock: bool,
     decision: Option<u8>,
-    /// Lines 11 and 12: it decided nothing, and left.
+    /// Lines 11 and 12: whether the node left without a decision.
     quit: bool,
 }
 
-/// Line 14.
+/// The message of line 14.
 #[derive(Clone, Copy, Debug)]
 pub struct PrintedMessage {
     values: u8,
     locked: u8,
-    /// To whom it is sent.
+    /// The receivers.
     to: u8,
 }
 
@@ -145,7 +146,7 @@ mod tests {
         let counterexample = schedule.clone().counterexample(&PRINTED, Property::UniformAgreement);
         let counterexample = counterexample.expect("it does");
         assert_eq!(counterexample.schedule.losses.len(), 3);
-        // Three correct nodes decide with node 4's value, one without.
+        // Three correct nodes decide with node 4's value, and one without it.
         for line in ["node 0 has decided {0,1,2,3,4,5,6}", "node 1 has decided {0,1,2,3,5,6}"] {
             assert!(counterexample.trace.contains(line), "{}", counterexample.trace);
         }

@@ -6,21 +6,22 @@ use crate::adversary::Adversary;
 use crate::cluster::Cluster;
 use crate::protocol::{Protocol, all_of, nodes_of};
 
-/// A property of every state that can be reached.
+/// A property that must hold in every reachable state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Property {
-    /// No two nodes decide differently, faulty ones included.
+    /// No two nodes decide differently, faulty nodes included.
     UniformAgreement,
-    /// No two nodes decide by themselves from different rows: agreement for any content of the rows.
+    /// No two nodes decide by themselves from different sets of rows: this implies agreement, whatever the rows
+    /// contain.
     SameRows,
-    /// Only what was proposed is decided, and every proposal of a correct node is.
+    /// Every decided value was proposed, and every proposal of a correct node is decided.
     Validity,
-    /// A node decides once, and its decision stays.
+    /// A node decides at most once, and keeps its decision.
     Integrity,
-    /// Correct nodes have decided after f + 2 rounds; after one if nobody is faulty.
+    /// Correct nodes have decided after f + 2 rounds, or after one round if no node is faulty.
     Termination,
-    /// Enough nodes hold every decided proposal, a correct one among them.
+    /// Enough nodes hold every decided proposal, at least one correct node among them.
     Durability,
 }
 
@@ -47,7 +48,7 @@ impl Property {
         }
     }
 
-    /// Whether there is anything to check for this protocol and adversary.
+    /// Whether the property is meaningful for this protocol and adversary.
     pub fn applies<P: Protocol>(self, adversary: Adversary) -> bool {
         match self {
             Self::UniformAgreement | Self::Validity | Self::Integrity => true,
@@ -56,7 +57,7 @@ impl Property {
         }
     }
 
-    /// Whether it holds of a state.
+    /// Whether the property holds in a state.
     pub fn holds<P: Protocol, const N: usize>(
         self,
         protocol: &P,

@@ -1,8 +1,8 @@
 //! Seeded random schedules of larger clusters.
 //!
-//! A schedule is decided by the seed and its own number, so a search finds the same on any number of threads. Losses
-//! are drawn in several manners, because scattered ones hardly ever form the chains on which agreement breaks: a
-//! value that a faulty node shows to one node only, which shows it to one more in the next round.
+//! The seed and the schedule's number determine a schedule, so a search finds the same with any number of threads.
+//! Losses are drawn in several manners, because scattered losses hardly ever form the chains that break agreement:
+//! a faulty node sends a value to only one node, which sends it to only one more in the next round.
 
 use std::array;
 use std::sync::Mutex;
@@ -17,20 +17,20 @@ use crate::property::Property;
 use crate::protocol::{Protocol, all_of, nodes_of};
 use crate::schedule::{Counterexample, Schedule};
 
-/// Schedules that a thread takes at a time.
+/// Number of schedules that a thread takes at a time.
 const CHUNK: u64 = 4_096;
 
-/// Who may lose messages in a random search.
+/// Which messages may be lost in a random search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Losses {
-    /// Links of faulty nodes, drawn anew for each schedule, never more than the protocol tolerates.
+    /// Messages of faulty nodes, which are drawn anew for each schedule, never more than the protocol tolerates.
     Tolerated,
-    /// Any link.
+    /// Messages on any link.
     AnyLink,
 }
 
 impl Losses {
-    /// An adversary of this kind, for the properties that apply.
+    /// An adversary of this kind; it determines which properties apply.
     fn example(self) -> Adversary {
         match self {
             Self::Tolerated => Adversary::Omissions { faulty: 1 },
@@ -44,42 +44,42 @@ impl Losses {
 pub struct Search<P, const N: usize> {
     /// The protocol.
     pub protocol: P,
-    /// Who loses messages.
+    /// Which messages may be lost.
     pub losses: Losses,
-    /// How many schedules.
+    /// Number of schedules.
     pub schedules: u64,
-    /// What decides them.
+    /// Seed that determines the schedules.
     pub seed: u64,
 }
 
-/// What a random search has found.
+/// The result of a random search.
 #[derive(Clone, Debug)]
 pub struct Searched<const N: usize> {
-    /// Schedules run.
+    /// Number of schedules run.
     pub schedules: u64,
-    /// Rounds of the whole cluster in them.
+    /// Number of rounds of the whole cluster in them.
     pub rounds: u64,
     /// The properties that were checked after every round.
     pub properties: Vec<Property>,
-    /// What was found against each broken property.
+    /// The findings, one for each violated property.
     pub findings: Vec<Finding<N>>,
     /// Duration of the check.
     pub took: Duration,
 }
 
-/// What a random search has found against one property.
+/// A property that some schedules violated.
 #[derive(Clone, Debug)]
 pub struct Finding<const N: usize> {
-    /// How many schedules broke it before any other.
+    /// Number of schedules that violated this property before any other.
     pub violations: u64,
-    /// The number of the first of them.
+    /// Number of the first of these schedules.
     pub schedule: u64,
-    /// What is left of that when it is made smaller.
+    /// That schedule, minimised.
     pub counterexample: Counterexample<N>,
 }
 
 impl<P: Protocol, const N: usize> Search<P, N> {
-    /// Searches. `progress` is told now and then how many schedules are done.
+    /// Runs the search. `progress` is called with the number of finished schedules from time to time.
     pub fn run(&self, threads: usize, mut progress: impl FnMut(u64)) -> Searched<N> {
         let begin = Instant::now();
         let properties: Vec<_> = Property::ALL
@@ -89,7 +89,7 @@ impl<P: Protocol, const N: usize> Search<P, N> {
         let taken = AtomicU64::new(0);
         let done = AtomicU64::new(0);
         let rounds = AtomicU64::new(0);
-        // For each property how many schedules break it, and the first of them.
+        // For each property, the number of schedules that violate it, and the first of them.
         let broken = Mutex::new(vec![(0, u64::MAX); properties.len()]);
         std::thread::scope(|scope| {
             let work = || {
@@ -141,9 +141,9 @@ impl<P: Protocol, const N: usize> Search<P, N> {
         }
     }
 
-    /// The schedule of a number.
+    /// The schedule with this number.
     pub fn schedule(&self, number: u64) -> Schedule<N> {
-        // The generator's seeding mixes well, so neighbouring numbers have nothing in common.
+        // The generator's seeding mixes well, so neighbouring numbers give unrelated schedules.
         let mut random = Random(Xoshiro256PlusPlus::seed_from_u64(
             self.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(number),
         ));
@@ -166,7 +166,7 @@ impl<P: Protocol, const N: usize> Search<P, N> {
         let manner = MANNERS[random.below(MANNERS.len() as u32) as usize];
         let both_directions = random.one_in(2);
         let same = random.rate();
-        // For each round, dissemination last, and sender: how many of its messages get lost.
+        // For each round (dissemination last) and sender: the rate at which its messages are lost.
         let rates: Vec<[u32; N]> = (0..=rounds)
             .map(|_| array::from_fn(|_| if manner == Manner::Scattered { same } else { random.rate() }))
             .collect();
@@ -199,17 +199,18 @@ impl<P: Protocol, const N: usize> Search<P, N> {
 /// How losses are drawn.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Manner {
-    /// Each message by itself, all at one rate.
+    /// Each message independently, all at one rate.
     Scattered,
-    /// Each message by itself, at a rate of its own for every sender and round: many at once, then hardly any.
+    /// Each message independently, at a separate rate for every sender and round: in some rounds many, in others
+    /// hardly any.
     Waves,
     /// From some round on, link by link: crashes while sending, and cut cables.
     ForEver,
-    /// In one round, link by link.
+    /// In one round only, link by link.
     Once,
 }
 
-/// One of these, each as likely: the waves find most.
+/// The manners, drawn with equal probability. Waves occur most often, because they find most violations.
 const MANNERS: [Manner; 8] = {
     use Manner::{ForEver, Once, Scattered, Waves};
     [Waves, Waves, Waves, Waves, Waves, Scattered, ForEver, Once]
@@ -221,7 +222,7 @@ const RATES: [u32; 6] = [0, 0, 1, 4, 8, 14];
 struct Random(Xoshiro256PlusPlus);
 
 impl Random {
-    /// A number below `bound`, a small one, each as likely as the others to within 2^-29.
+    /// A random number below a small `bound`, uniform to within 2^-29.
     fn below(&mut self, bound: u32) -> u32 {
         (((self.0.next_u64() >> 32) * u64::from(bound)) >> 32) as u32
     }
@@ -234,7 +235,7 @@ impl Random {
         RATES[self.below(RATES.len() as u32) as usize]
     }
 
-    /// True in so many of 16 cases.
+    /// True with a probability of `rate` sixteenths.
     fn happens(&mut self, rate: u32) -> bool {
         self.below(16) < rate
     }

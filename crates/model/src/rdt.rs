@@ -1,9 +1,9 @@
-//! Derives what the methods of replicated data types need, with the solver Z3.
+//! Derives the coordination that the methods of replicated data types need, with the solver Z3.
 //!
-//! [`weft_rdt::derive`] has the questions and what follows from answers; here they are asked. Each question is asked
-//! on its own, of universes of any size. What is not proved is asked again of universes of one, two and three
-//! elements, to have an example to show; the evaluator that runs must agree that the example is one, or the
-//! derivation fails.
+//! [`weft_rdt::derive`] defines the questions and the conclusions from their answers; this module asks the solver.
+//! Each question is asked separately, for universes of any size. A claim that is not proved is asked again for
+//! universes of one, two and three elements, in order to get an example. The evaluator that ships must agree that
+//! the example refutes the claim; otherwise the derivation fails.
 
 mod explain;
 mod solver;
@@ -17,49 +17,49 @@ use weft_rdt::verdict::{TypeVerdict, print};
 pub use explain::{Explained, ExplainedAnswer, ExplainedDependence, ExplainedMethod, ExplainedPair};
 pub use solver::{Solver, SolverError};
 
-/// What was derived about one type.
+/// The derivation for one type.
 #[derive(Clone, Debug)]
 pub struct Derived {
     /// The type.
     pub definition: Definition,
     /// All questions with their answers.
     pub answers: Vec<(Question, Answer)>,
-    /// What follows.
+    /// The verdict that follows from the answers.
     pub verdict: TypeVerdict,
-    /// What is wrong with the definition: claims that it must fulfil before it may run.
+    /// Defects of the definition: claims that must hold before the type may run.
     pub defects: Vec<String>,
-    /// How many questions the solver was asked, those for examples included.
+    /// Number of questions that the solver was asked, including those for examples.
     pub asked: usize,
-    /// How long it took, in seconds.
+    /// Duration in seconds.
     pub seconds: f64,
 }
 
-/// Why nothing was derived.
+/// Why the derivation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum DeriveError {
     /// The solver failed.
     #[error(transparent)]
     Solver(#[from] SolverError),
-    /// The solver printed something strange.
+    /// The solver's output could not be parsed.
     #[error("{question}: {error}")]
     Unreadable {
-        /// What was asked.
+        /// The question.
         question: String,
-        /// What is strange.
+        /// The error.
         error: Unreadable,
     },
-    /// The solver says that a case refutes a claim, and the evaluator does not agree: one of them, or the
+    /// The solver claims that a case refutes a claim, and the evaluator disagrees: one of them, or the
     /// translation, is wrong.
     #[error("{definition}: the solver's example does not refute that {question}")]
     Disagreement {
         /// The type.
         definition: &'static str,
-        /// What was asked.
+        /// The question.
         question: String,
     },
 }
 
-/// Derives everything about a type.
+/// Runs the derivation for a type.
 ///
 /// # Errors
 /// If the solver cannot be run, or contradicts the evaluator.
@@ -105,7 +105,7 @@ const fn wants_example(answer: &Answer) -> bool {
     matches!(answer, Answer::Refuted(None) | Answer::Unknown)
 }
 
-/// Derives everything about several types, on `threads` threads.
+/// Runs the derivation for several types, on `threads` threads.
 ///
 /// # Errors
 /// As [`derive()`].
@@ -119,7 +119,7 @@ pub fn derive_all(
         let worker = || {
             let mut done = vec![];
             loop {
-                // The last types are the largest; they go first.
+                // The last types take longest, so they are started first.
                 let next = queue.lock().expect("no worker panics").pop();
                 let Some((index, definition)) = next else { return Ok(done) };
                 done.push((index, derive(solver, definition)?));
@@ -134,7 +134,8 @@ pub fn derive_all(
     Ok(derived.into_iter().map(|(_, derived)| derived).collect())
 }
 
-/// All questions about these types as one SMT-LIB text, for any solver: each holds if its answer is `unsat`.
+/// All questions about these types as one SMT-LIB text, for any solver. A claim holds if the answer to its
+/// question is `unsat`.
 pub fn smt_text(definitions: &[Definition]) -> String {
     let mut text = String::new();
     for definition in definitions {

@@ -1,4 +1,4 @@
-//! One run, written down: replayed, made smaller, and told to people.
+//! A recorded run: it can be replayed, minimised, and printed.
 
 use std::fmt::Write;
 
@@ -7,30 +7,30 @@ use crate::cluster::Cluster;
 use crate::property::Property;
 use crate::protocol::{Protocol, View, all_of, nodes_of};
 
-/// All that decides a run.
+/// All that determines a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Schedule<const N: usize> {
-    /// Who may lose messages.
+    /// The adversary of the run.
     pub adversary: Adversary,
-    /// Whose proposals each node holds after the round of dissemination.
+    /// For each node, the proposers whose proposals it holds after the round of dissemination.
     pub rows: [u8; N],
-    /// For each round of the agreement, for each node, whose messages it loses.
+    /// For each round of the agreement and each node, the senders whose messages it loses.
     pub losses: Vec<[u8; N]>,
 }
 
-/// A run that breaks a property.
+/// A run that violates a property.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counterexample<const N: usize> {
-    /// What it breaks.
+    /// The violated property.
     pub property: Property,
-    /// The run; no loss of it can be left out.
+    /// The run. No loss can be left out of it.
     pub schedule: Schedule<N>,
-    /// The run, round by round, for people.
+    /// The run as text, round by round.
     pub trace: String,
 }
 
 impl<const N: usize> Schedule<N> {
-    /// The first of `properties` that the run breaks, and after how many rounds.
+    /// The first of `properties` that the run violates, and the number of rounds after which it does.
     pub fn breaks<P: Protocol>(&self, protocol: &P, properties: &[Property]) -> Option<(Property, usize)> {
         let mut cluster = Cluster::<P::Node, N>::new(protocol, self.rows);
         for (round, lost) in self.losses.iter().enumerate() {
@@ -44,13 +44,13 @@ impl<const N: usize> Schedule<N> {
         None
     }
 
-    /// The smallest run near this one that breaks the property. None if this one does not break it.
+    /// The smallest run near this one that violates the property. `None` if this one does not.
     pub fn counterexample<P: Protocol>(
         mut self,
         protocol: &P,
         property: Property,
     ) -> Option<Counterexample<N>> {
-        // Deliver what need not be lost, until nothing more can be.
+        // Deliver messages whose loss is not needed, until no more can be.
         loop {
             let (_, rounds) = self.breaks(protocol, &[property])?;
             self.losses.truncate(rounds);
@@ -83,7 +83,7 @@ impl<const N: usize> Schedule<N> {
         }
     }
 
-    /// The run, round by round: who loses what, who learns, locks and decides.
+    /// The run as text, round by round: which messages are lost, and which nodes receive rows, lock and decide.
     pub fn trace<P: Protocol>(&self, protocol: &P, property: Property) -> String {
         let mut text = String::new();
         let mut line = |line: String| writeln!(text, "{line}").expect("text grows");
@@ -151,7 +151,7 @@ impl<const N: usize> Schedule<N> {
         text
     }
 
-    /// Faulty nodes are marked.
+    /// Marks faulty nodes.
     fn mark(&self, node: usize) -> &'static str {
         match self.adversary {
             Adversary::Omissions { faulty } if faulty >> node & 1 == 1 => " (faulty)",
@@ -160,7 +160,7 @@ impl<const N: usize> Schedule<N> {
     }
 }
 
-/// `loses 5→0,1,2  6→1`, or that all arrive.
+/// The losses of a round as text: `loses 5→0,1,2  6→1`, or that all messages arrive.
 pub(crate) fn losses<const N: usize>(lost: &[u8; N]) -> String {
     let links: Vec<_> = (0..N)
         .filter_map(|from| {
@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn a_counterexample_loses_nothing_in_vain() {
         let protocol = Variant { quorums: Quorums::of(3), bug: Some(Bug::OneHolder) };
-        // Node 2's proposal reaches nobody, and much else is lost besides.
+        // Node 2's proposal reaches no other node, and many other messages are lost, too.
         let schedule = Schedule {
             adversary: Adversary::Omissions { faulty: 0b100 },
             rows: [0b011, 0b011, 0b100],

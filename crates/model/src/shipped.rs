@@ -1,4 +1,4 @@
-//! The consensus that Weft runs: [`weft_rounds::Instance`] itself, driven through its public functions.
+//! The consensus that ships: [`weft_rounds::Instance`] itself, driven through its public functions.
 
 use weft_rounds::{Instance, Members, Receipt, Record};
 
@@ -12,7 +12,7 @@ pub struct Shipped {
 }
 
 impl Shipped {
-    /// With the usual quorums.
+    /// The consensus with the default quorums.
     pub const fn of(nodes: usize) -> Self {
         Self { quorums: Quorums::of(nodes) }
     }
@@ -33,7 +33,7 @@ impl Protocol for Shipped {
     }
 
     fn rounds_to_decide(&self, faults: u8) -> u8 {
-        // Nobody missed anything: all rows are full, and round 0 tells everyone so.
+        // Nothing was lost: all rows are full, and round 0 shows this to all nodes.
         if faults == 0 { 1 } else { faults + 2 }
     }
 

@@ -1,12 +1,14 @@
-//! Mu, as [`weft_smr`] runs it, against an adversary: three replicas, two of which lead, and a few entries.
+//! Model checking of Mu, as [`weft_smr`] implements it: three replicas, two of which lead, a few entries, and an
+//! adversary.
 //!
-//! The replicas are the groups that run, with their memory. Between them is the least that verbs promise: requests of
-//! one connection are carried out in order, each at once, by whoever has the permission when it is its turn;
-//! datagrams come in any order or not at all. The adversary decides what comes when, who believes whom to lead, which
-//! connections fail, and where a WRITE is cut off because its sender dies. What it may do is bounded by budgets, and
-//! so is the log; within them everything is tried.
+//! The replicas are the real groups, with their memory. The network between them guarantees only what verbs
+//! guarantee: the requests on one connection are executed in order, each atomically, if its sender has the
+//! permission at that time; datagrams arrive in any order or not at all. The adversary decides when messages
+//! arrive, which replica each one takes for the leader, which connections fail, and where a WRITE is cut off
+//! because its sender dies. Its actions are limited by budgets, and so is the length of the log; within these
+//! limits all behaviours are tried.
 //!
-//! A replica that stops is one to which nothing happens any more, so it needs no action of its own.
+//! A crashed replica is one to which nothing happens any more, so crashes need no separate action.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt::Write;
@@ -24,7 +26,7 @@ use weft_waist::{Effect, Effects, Memory, NodeId, NodeSet};
 const NODES: usize = 3;
 /// The replicas that may lead.
 const LEADERS: usize = 2;
-/// Where a WRITE is cut: behind the head of a slot and a part of its entry.
+/// Offset at which a WRITE is cut: behind the header of a slot and a part of its entry.
 const CUT: usize = 36;
 
 const AGREEMENT: &str = "agreement";
@@ -32,43 +34,43 @@ const VALIDITY: &str = "validity";
 const ANSWERED: &str = "answered is decided";
 const BOTH_DECIDE: &str = "both leaders decide";
 
-/// What the adversary may do, and how much there is to decide.
+/// Limits of the adversary's actions and of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Budgets {
-    /// Entries that each leader proposes.
+    /// Number of entries that each leader proposes.
     pub entries: u8,
-    /// Times that some replica changes its mind about who leads.
+    /// Number of times that a replica changes which leader it follows.
     pub changes: u8,
-    /// Connections that fail.
+    /// Number of connections that fail.
     pub failures: u8,
-    /// WRITEs that are cut off, whose sender does nothing more.
+    /// Number of WRITEs that are cut off; their senders stop.
     pub cuts: u8,
-    /// Times that a leader asks again for permissions that it lacks.
+    /// Number of times that a leader repeats requests for permissions that it lacks.
     pub retries: u8,
 }
 
 /// An exhaustive check.
 #[derive(Clone, Debug)]
 pub struct Exploration {
-    /// What may happen.
+    /// The limits.
     pub budgets: Budgets,
     parameters: Parameters,
 }
 
-/// What it has found.
+/// The result of the check.
 #[derive(Clone, Debug, Serialize)]
 pub struct Explored {
-    /// What could happen.
+    /// The limits.
     pub budgets: Budgets,
-    /// Different states.
+    /// Number of distinct states.
     pub states: u64,
-    /// Steps that lead from one to another.
+    /// Number of steps from one state to another.
     pub transitions: u64,
-    /// Whether there is a run in which both leaders have an entry decided: otherwise there was nothing to see.
+    /// Whether in some run both leaders have an entry decided: otherwise the check would be too weak.
     pub both_decide: bool,
-    /// For each property that does not hold, a run in words.
+    /// For each violated property, its name and a run as text.
     pub violations: Vec<(String, String)>,
-    /// In seconds.
+    /// Duration in seconds.
     pub seconds: f64,
 }
 
@@ -80,11 +82,11 @@ pub fn suite() -> Vec<Exploration> {
     vec![budgets(1, 2, 0, 0, 0), budgets(1, 1, 1, 0, 0), budgets(1, 2, 0, 1, 0), budgets(2, 2, 0, 0, 0)]
 }
 
-/// What is applied at a replica: index and entry.
+/// The entries applied at a replica: index and content.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Applied {
     entries: Vec<(u64, Vec<u8>)>,
-    /// Of these, what was answered.
+    /// Those of them that were answered.
     answered: Vec<(u64, Vec<u8>)>,
 }
 
@@ -108,7 +110,7 @@ impl StateMachine for Applied {
     }
 }
 
-/// A request under way, with the connection of its poster.
+/// An outstanding request, with its poster's connection number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Posted {
     connection: u32,
@@ -121,10 +123,11 @@ impl Hash for Posted {
     }
 }
 
-/// The connection for the requests of one replica to another.
+/// The connection for one replica's requests to another.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Connection {
-    /// What the requester's end is connected for, and the responder's: nothing passes if they differ. 0: nothing.
+    /// Numbers of the connection for which the requester's and the responder's ends are connected; 0 for none.
+    /// Requests pass only if they are equal.
     requester: u32,
     responder: u32,
     may_write: bool,
@@ -137,7 +140,7 @@ struct Replica {
     memory: Memory,
     applied: Applied,
     proposed: u8,
-    /// Whether it takes the first leader for alive; the first leader: whether it would lead.
+    /// Whether the replica believes that the first leader is alive; at the first leader, whether it wants to lead.
     first_leads: bool,
     stopped: bool,
 }
@@ -161,32 +164,32 @@ impl PartialEq for Replica {
     }
 }
 
-/// The replicas and what is between them.
+/// The replicas and the network between them.
 #[derive(Clone, Debug, PartialEq, Hash)]
 pub struct World {
     replicas: [Replica; NODES],
-    /// By requester and responder.
+    /// Indexed by requester and responder.
     connections: [[Connection; NODES]; NODES],
     datagrams: BTreeSet<(usize, usize, Vec<u8>, u8)>,
     budgets: [u8; 4],
     now: u64,
 }
 
-/// What the adversary does next.
+/// An action of the adversary.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// A datagram arrives.
     Deliver {
-        /// Who sent it.
+        /// The sender.
         from: usize,
-        /// Who gets it.
+        /// The receiver.
         to: usize,
         /// Its content.
         payload: Vec<u8>,
         /// Its kind.
         kind: u8,
     },
-    /// The next request of a connection is carried out, and its poster is told.
+    /// The next request of a connection is executed, and completes at its requester.
     CarryOut {
         /// The requester.
         from: usize,
@@ -200,26 +203,26 @@ pub enum Action {
         /// The responder.
         to: usize,
     },
-    /// The next request of a connection is carried out in part; its poster stops.
+    /// The next request of a connection is executed in part; its requester stops.
     Cut {
         /// The requester.
         from: usize,
         /// The responder.
         to: usize,
     },
-    /// A replica changes its mind about who leads.
+    /// A replica changes which leader it follows.
     Change {
-        /// Which.
+        /// The replica.
         node: usize,
     },
     /// A leader proposes its next entry.
     Propose {
-        /// Which.
+        /// The leader.
         node: usize,
     },
-    /// A leader asks again for what it lacks.
+    /// A leader repeats its requests for permissions that it lacks.
     Retry {
-        /// Which.
+        /// The leader.
         node: usize,
     },
 }
@@ -233,7 +236,7 @@ fn entry(leader: usize, number: u8) -> Vec<u8> {
 }
 
 impl Exploration {
-    /// Of replicas with these budgets.
+    /// A check with these limits.
     #[allow(clippy::needless_update, reason = "with planted bugs there is a field more")]
     pub fn new(budgets: Budgets) -> Self {
         let parameters = Parameters {
@@ -250,7 +253,7 @@ impl Exploration {
         Self { budgets, parameters }
     }
 
-    /// Explores. `progress` is told the number of states now and then.
+    /// Runs the check. `progress` is called with the number of states from time to time.
     pub fn run(self, threads: usize, mut progress: impl FnMut(u64)) -> Explored {
         let begin = Clock::now();
         let budgets = self.budgets;
@@ -280,7 +283,7 @@ impl Exploration {
     }
 }
 
-/// A run, for people.
+/// A run as text.
 fn trace(path: &[(World, Option<Action>)]) -> String {
     let mut text = String::new();
     for (world, action) in path {
@@ -343,14 +346,14 @@ impl World {
             budgets: [0; 4],
             now: 0,
         };
-        // The others first, so that they are there when the first leader asks.
+        // The other replicas start first, so that they are running when the first leader sends its requests.
         for index in (0..NODES).rev() {
             world.act(index, |group, ports| group.start(index, 1, true, ports));
         }
         world
     }
 
-    /// A replica handles something.
+    /// Lets a replica handle an event.
     fn act<R>(&mut self, index: usize, act: impl FnOnce(&mut Group, &mut Ports<'_>) -> R) -> R {
         let mut effects = Effects::default();
         let replica = &mut self.replicas[index];
@@ -377,7 +380,7 @@ impl World {
                     peer => {
                         let connection = &mut self.connections[peer as usize - 16][index];
                         (connection.responder, connection.may_write) = (*receive_psn + 1, false);
-                        // What comes of former connections is refused.
+                        // Requests of former connections are refused.
                         connection.posted.retain(|posted| posted.connection == *receive_psn + 1);
                     }
                 },
@@ -396,7 +399,7 @@ impl World {
         result
     }
 
-    /// The next request of a connection arrives; with `cut` only its beginning.
+    /// Executes the next request of a connection; with `cut`, only its beginning.
     fn carry_out(&mut self, from: usize, to: usize, cut: bool) {
         let connection = &mut self.connections[from][to];
         let Some(posted) = connection.posted.pop_front() else { return };
@@ -457,7 +460,7 @@ impl World {
         }
     }
 
-    /// All entries applied or answered anywhere.
+    /// All entries that were applied or answered at any replica.
     fn all_applied(&self) -> impl Iterator<Item = &(u64, Vec<u8>)> {
         self.replicas.iter().flat_map(|replica| &replica.applied.entries)
     }
@@ -525,7 +528,8 @@ impl Model for Exploration {
                 let connection = &mut next.connections[from][to];
                 let failed = connection.posted.pop_front().expect("something was posted");
                 let current = connection.requester == failed.connection;
-                // Some of the rest may have been carried out before; that it is not is as if it had been posted later.
+                // The remaining requests are dropped. The case that some of them were executed before the failure
+                // is the case of a later failure.
                 connection.posted.clear();
                 connection.responder = 0;
                 if current {
@@ -578,7 +582,7 @@ impl Model for Exploration {
                 world.all_applied().all(|(_, applied)| proposed(applied))
             }),
             Property::always(ANSWERED, |_, world: &World| {
-                // What was answered is in the logs of a majority: no other entry is applied in its place.
+                // An answered entry is in the logs of a majority, so no other entry may be applied at its index.
                 world.replicas.iter().flat_map(|replica| &replica.applied.answered).all(
                     |(index, answered)| {
                         world.all_applied().all(|(at, applied)| at != index || applied == answered)

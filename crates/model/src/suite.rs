@@ -1,4 +1,4 @@
-//! Everything that `weft check rounds` runs, and what comes of it.
+//! All checks that `weft check rounds` runs, and their results.
 
 use std::time::Instant;
 
@@ -20,20 +20,20 @@ pub const EXHAUSTIVE_MAX: usize = 5;
 /// The smallest one.
 pub const EXHAUSTIVE_MIN: usize = 3;
 
-/// What to check.
+/// Parameters of the checks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Suite {
-    /// Clusters that are checked exhaustively: [`EXHAUSTIVE_MIN`] to [`EXHAUSTIVE_MAX`] nodes each.
+    /// Sizes of the clusters that are checked exhaustively: [`EXHAUSTIVE_MIN`] to [`EXHAUSTIVE_MAX`] nodes each.
     pub nodes: Vec<usize>,
-    /// Random schedules for each of 6 and 7 nodes, and each kind of losses.
+    /// Number of random schedules for each of 6 and 7 nodes, and for each kind of losses.
     pub random: u64,
-    /// What decides them.
+    /// Seed of the random schedules.
     pub seed: u64,
-    /// How many threads search.
+    /// Number of threads.
     pub threads: usize,
 }
 
-/// One check.
+/// Result of one check.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Check {
     /// `shipped` or `printed`.
@@ -42,63 +42,64 @@ pub struct Check {
     pub method: &'static str,
     /// Nodes of the cluster.
     pub nodes: usize,
-    /// How many of them may be faulty.
+    /// Number of nodes that may be faulty.
     pub t: usize,
-    /// Which links lose messages, for people.
+    /// The links that lose messages, as text.
     pub losses: String,
-    /// What nodes hold at the beginning: `all` choices, `representative` ones, `random` ones; none if nothing precedes.
+    /// The proposals that nodes hold at the beginning: `all` choices, `representative` or `random` ones; `None` if
+    /// there is no dissemination.
     pub rows: Option<&'static str>,
-    /// Instances that are in flight together.
+    /// Number of instances in flight.
     pub instances: usize,
-    /// The longest run, in rounds.
+    /// Rounds of the longest run.
     pub rounds: u64,
-    /// Different states, if they were counted.
+    /// Number of distinct states, if the check was exhaustive.
     pub states: Option<u64>,
-    /// Rounds of the whole cluster that were run.
+    /// Number of rounds of the whole cluster that were run.
     pub transitions: u64,
-    /// Random schedules, if they were random.
+    /// Number of random schedules, if the check was random.
     pub schedules: Option<u64>,
-    /// What was checked in every state.
+    /// The properties that were checked in every state.
     pub properties: Vec<&'static str>,
-    /// Whether all of it held.
+    /// Whether all of them held.
     pub holds: bool,
-    /// What did not.
+    /// The violations.
     pub violations: Vec<Violation>,
-    /// How long it took.
+    /// Duration in seconds.
     pub seconds: f64,
 }
 
-/// The verdict over all.
+/// The result of all checks.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Outcome {
-    /// The consensus that runs broke nothing.
+    /// Whether the consensus that ships violated no property.
     pub shipped_stands: bool,
-    /// The algorithm as printed breaks uniform agreement. None if it was not searched where it does, with random
-    /// schedules of seven nodes.
+    /// Whether the algorithm as printed violates uniform agreement. `None` if the random schedules of seven nodes
+    /// that show it were not run.
     pub printed_falls: Option<bool>,
-    /// States of all checks together.
+    /// Number of states in all checks.
     pub states_explored: u64,
     /// Number of random schedules.
     pub schedules: u64,
     /// Seed of the random schedules.
     pub seed: u64,
-    /// Every check.
+    /// The single checks.
     pub checks: Vec<Check>,
 }
 
 impl Outcome {
-    /// Whether all came out as it should.
+    /// Whether the result is as expected: the shipped consensus is correct, and the printed algorithm is not.
     pub fn is_good(&self) -> bool {
         self.shipped_stands && self.printed_falls != Some(false)
     }
 }
 
 impl Suite {
-    /// Runs all checks. `progress` is told what is being checked, how many states or schedules are done, and of how
-    /// many (0 if nobody knows).
+    /// Runs all checks. `progress` gets the name of the current check, the number of finished states or schedules,
+    /// and their total number (0 if unknown).
     ///
     /// # Panics
-    /// If a number of nodes is out of range.
+    /// If a size of a cluster is out of range.
     pub fn run(&self, mut progress: impl FnMut(&str, u64, u64)) -> Outcome {
         let mut checks = Vec::new();
         for &nodes in &self.nodes {
@@ -134,16 +135,17 @@ impl Suite {
 
     fn exhaust<const N: usize>(&self, checks: &mut Vec<Check>, progress: &mut impl FnMut(&str, u64, u64)) {
         let quorums = Quorums::of(N);
-        // The rounds of the longer window; five nodes have those of the shorter one, which is what two faults need.
+        // Three and four nodes run the rounds of the longer window. Five nodes run those of the shorter one, which
+        // two faults need.
         let rounds = if N == EXHAUSTIVE_MAX { 4 } else { 8 };
         let any_rounds = if N == 3 { 8 } else { 4 };
-        // The choice of the faulty nodes is a matter of names.
+        // Nodes are interchangeable, so the last ones are the faulty ones.
         let last = |count: usize| Adversary::Omissions { faulty: all_of(N) & !(all_of(N) >> count) };
         for faults in 0..=quorums.faults {
             let rows = if faults == 2 { Rows::Representative } else { Rows::All };
             checks.push(self.explore::<_, N>(Shipped { quorums }, last(faults), rows, rounds, progress));
         }
-        // If any link may lose messages, five nodes have too many states.
+        // With losses on any link, five nodes have too many states.
         if N < EXHAUSTIVE_MAX {
             let rows = if N == 3 { Rows::All } else { Rows::Representative };
             let any = Adversary::AnyLink;

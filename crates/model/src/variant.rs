@@ -1,28 +1,27 @@
-//! The rule of the shipped consensus written down a second time, so that it can be broken on purpose: the checker is
-//! worth as much as the bugs that it finds. Tests hold it equal to what is shipped, node by node and round by round,
-//! while no bug is planted.
+//! A second implementation of the shipped consensus, in which bugs can be planted: they show what the checker can
+//! detect. Without a planted bug, tests compare it with the shipped one, node by node and round by round.
 
 use crate::protocol::{NODES_MAX, Protocol, Quorums, View, all_of, nodes_of};
 
-/// A way to get it wrong.
+/// A deliberate bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bug {
     /// A node locks one round too early: |suspected| <= r + 1.
     LockEarly,
-    /// A node listens to a peer that suspects it.
+    /// A node accepts messages of a peer that suspects it.
     OneSidedSuspicion,
-    /// A node stops suspecting another one when it hears it again.
+    /// A node withdraws its suspicion of another when it receives a message of that one again.
     ForgivingSuspicion,
-    /// Half of the nodes decide, not more than half.
+    /// Half of the nodes suffice for a decision, instead of more than half.
     HalfDecides,
     /// A node decides as soon as it is locked.
     DecideAlone,
-    /// A row that a locked node does not know counts as empty-handed agreement: all *known* rows equal is unanimous.
+    /// Rows that a locked node does not know are ignored: if all *known* rows are equal, it decides.
     HastyUnanimity,
-    /// One row is enough for a proposal to be decided.
+    /// One row is enough to decide a proposal.
     OneHolder,
-    /// Repair (a) of the printed algorithm: its lock, but rows are frozen at the lock, and a decision needs a quorum
-    /// of locks on the same rows. Agreement holds, but some runs never end.
+    /// Repair (a) of the printed algorithm: it keeps the printed rule for locks, but rows are frozen at the lock,
+    /// and a decision needs a quorum of locks on the same rows. Agreement holds, but some runs never decide.
     FrozenRows,
 }
 
@@ -39,7 +38,7 @@ impl Bug {
         Self::FrozenRows,
     ];
 
-    /// Name in results.
+    /// Name in the output.
     pub const fn name(self) -> &'static str {
         match self {
             Self::LockEarly => "lock early",
@@ -54,7 +53,7 @@ impl Bug {
     }
 }
 
-/// The rule, with a bug or without.
+/// The consensus, with or without a bug.
 #[derive(Clone, Copy, Debug)]
 pub struct Variant {
     /// The quorums.
@@ -63,21 +62,21 @@ pub struct Variant {
     pub bug: Option<Bug>,
 }
 
-/// A node of it.
+/// A node of the variant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct VariantNode {
     node: u8,
     round: u8,
-    /// 0: not known.
+    /// The row of each node; 0 if it is not known.
     rows: [u8; NODES_MAX],
     suspected: u8,
-    /// Senders whose messages of this round counted.
+    /// Senders whose messages of this round were accepted.
     accepted: u8,
     heard_locked: u8,
     locked: bool,
-    /// An accepted message of this round was locked.
+    /// Whether an accepted message of this round was from a locked node.
     heard_lock: bool,
-    /// A decision that was heard in this round.
+    /// A decision that was received in this round.
     told: Option<u8>,
     decision: Option<u8>,
 }
@@ -96,7 +95,7 @@ impl Variant {
         self.bug == Some(bug)
     }
 
-    /// Proposals that enough of the known rows contain.
+    /// Proposals that are in enough of the known rows.
     fn held(&self, rows: &[u8; NODES_MAX]) -> u8 {
         let holders = if self.has(Bug::OneHolder) { 1 } else { self.quorums.holders };
         nodes_of(all_of(self.quorums.nodes))

@@ -1,18 +1,18 @@
-//! What a search finds.
+//! A violation that a search finds.
 
 use serde::Serialize;
 
-/// A property that does not hold.
+/// A violated property.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Violation {
     /// Its name.
     pub property: &'static str,
-    /// How many schedules break it, if they were random.
+    /// Number of schedules that violate it, if they were random.
     pub schedules: Option<u64>,
-    /// The number of the first of them; with the seed it decides the run.
+    /// Number of the first of these schedules; together with the seed it determines the run.
     pub schedule: Option<u64>,
-    /// For each round and node, whose messages it loses, after all was delivered that need not be lost.
+    /// For each round and node, the senders whose messages it loses, after all unnecessary losses were removed.
     pub losses: Vec<Vec<u8>>,
-    /// That run, round by round.
+    /// The minimised run as text, round by round.
     pub trace: String,
 }

@@ -1,4 +1,5 @@
-//! The verdict of the example's own data type is the one that the solver derives: how a program's author derives hers.
+//! The verdict in the example of a program's own data type equals the one that the solver derives. A program's
+//! author derives a verdict in the same way.
 
 #[path = "../../net/examples/own_type/stock.rs"]
 #[expect(dead_code, reason = "the example does more with it")]

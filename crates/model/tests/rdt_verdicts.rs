@@ -1,4 +1,4 @@
-//! The verdicts that are checked in are those that the solver derives from the definitions.
+//! The verdicts in the repository are those that the solver derives from the definitions.
 
 use std::fs;
 use std::path::Path;

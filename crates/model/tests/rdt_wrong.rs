@@ -1,4 +1,4 @@
-//! Definitions that are wrong, or need more coordination than it seems: each is found out.
+//! Definitions that are wrong, or need more coordination than it seems: the derivation detects each.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ fn derived(definition: Definition) -> Derived {
     derive(&solver, definition).expect("the solver answers")
 }
 
-/// A counter whose summary is built by `summary`.
+/// A counter whose summary is defined by `summary`.
 fn counter(summary: fn(&mut Builder)) -> Derived {
     let mut data = Builder::new("counter", "a counter with a summary that is to be wrong");
     summary(&mut data);
@@ -178,7 +178,7 @@ fn guards_that_do_not_keep_the_invariant_are_found() {
     });
     let without = derived(data.finish());
     assert_eq!(without.defects, ["the guards of withdraw keep the invariant"]);
-    // A permissible call keeps the invariant, so the verdict is that of an account.
+    // A permissible call keeps the invariant, so the verdict equals that of an account.
     assert_eq!(without.verdict["withdraw"].category, Category::Conflicting);
     let mut data = Builder::new("account", "an account that begins with a debt");
     let balance = data.scalar("balance");

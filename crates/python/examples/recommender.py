@@ -1,13 +1,13 @@
-"""Trains a small recommender from a region: another process writes raw rows, features are found in memory.
+"""Trains a small recommender from a region: another process writes raw rows, and features arrive in memory.
 
     python recommender.py                                  # memory of the host; PyTorch on the CPU, if it is installed
     python recommender.py --memory device --device cuda    # memory of a GPU, where there is one
     python recommender.py --json figures.json              # the figures go to a file, too
 
-The rows are of the shape of Criteo's data sets: a label, 13 dense and 26 sparse columns of int32, some of them missing.
-A process of its own writes them into a ring of batches over UDP sockets, and the card at this end makes features of them
-on their way. The same rows are preprocessed with pandas and numpy, and the same model is trained from those: the
-features must be alike bit for bit, and so must the losses.
+The rows have the form of Criteo's data sets: a label, 13 dense and 26 sparse columns of int32, some values missing.
+A separate process writes them into a ring of batches over UDP sockets, and the card at this end computes features from
+them as they arrive. The same rows are preprocessed with pandas and numpy, and the same model is trained from those:
+the features must be equal bit for bit, and so must the training losses.
 
 Without PyTorch the features are compared, and nothing is trained.
 """
@@ -41,7 +41,7 @@ SENDER, TRAINER = "127.77.0.1", "127.77.0.2"
 
 
 def raw_rows(rows: int, seed: int) -> np.ndarray:
-    """Rows with skewed values, of which some are missing or negative, and labels that follow from them."""
+    """Rows with skewed values, some of them missing or negative, and labels that depend on them."""
     chance = np.random.default_rng(seed)
     table = np.empty((rows, COLUMNS), np.int32)
     table[:, DENSE] = np.minimum(chance.pareto(0.8, (rows, 13)) * 10, 1e9) - 2
@@ -53,7 +53,7 @@ def raw_rows(rows: int, seed: int) -> np.ndarray:
 
 
 def send(path: str, batch: int, repeat: int, port: int) -> None:
-    """The other process: writes the rows of a file, batch by batch, into the ring of the trainer."""
+    """The sending process: writes the rows of a file, batch by batch, into the ring of the trainer."""
     rows = np.fromfile(path, np.uint8)
     batch_bytes = batch * COLUMNS * 4
     batches = len(rows) // batch_bytes
@@ -71,7 +71,7 @@ def send(path: str, batch: int, repeat: int, port: int) -> None:
 
 
 class FromRegion:
-    """Batches as they lie in memory."""
+    """Batches of features, read from the region."""
 
     def __init__(self, arguments: argparse.Namespace, path: str) -> None:
         self.arguments = arguments
@@ -83,7 +83,7 @@ class FromRegion:
         self.region.accept(arguments.port)
 
     def slots(self) -> Any:
-        """All of the region without a copy: an array of numpy, or a tensor of PyTorch on the GPU."""
+        """The whole region without a copy: a numpy array, or a PyTorch tensor on the GPU."""
         shape = (SLOTS, self.arguments.batch, COLUMNS)
         if self.arguments.memory == "host":
             return np.frombuffer(self.region, np.int32).reshape(shape)
@@ -105,7 +105,7 @@ class FromRegion:
 
 
 def sigrid_hash(values: np.ndarray, maximum: int) -> np.ndarray:
-    """The hash in numpy, with a salt of 0."""
+    """The hash of the operator `sigrid_hash` in numpy, with a salt of 0."""
     with np.errstate(over="ignore"):
         key = values.astype(np.int64).view(np.uint64)
         key = ~key + (key << np.uint64(21))
@@ -124,7 +124,7 @@ def sigrid_hash(values: np.ndarray, maximum: int) -> np.ndarray:
 
 
 def with_pandas(rows: np.ndarray) -> np.ndarray:
-    """The same features, made by pandas and numpy."""
+    """The same features, computed by pandas and numpy."""
     frame = pd.DataFrame(rows)
     features = np.empty(frame.shape, np.int32)
     features[:, 0] = frame[0]
@@ -136,7 +136,7 @@ def with_pandas(rows: np.ndarray) -> np.ndarray:
 
 
 class FromPandas:
-    """Batches of a file, preprocessed here."""
+    """Batches of features, computed in this process from the rows of a file."""
 
     def __init__(self, arguments: argparse.Namespace, path: str) -> None:
         self.arguments = arguments
@@ -161,7 +161,7 @@ def model(torch: Any, seed: int, device: str) -> Any:
             super().__init__()
             linear, relu, layers = torch.nn.Linear, torch.nn.ReLU, torch.nn.Sequential
             self.bottom = layers(linear(13, 64), relu(), linear(64, width), relu())
-            # One table for all columns, each with a part of its own.
+            # One table for all columns; each column has its own range of rows in it.
             self.table = torch.nn.Embedding(26 * BUCKETS, width)
             self.register_buffer("first", torch.arange(26) * BUCKETS)
             self.register_buffer("pairs", torch.tril_indices(27, 27, -1))
@@ -177,7 +177,7 @@ def model(torch: Any, seed: int, device: str) -> Any:
 
 
 def train(torch: Any, source: Any, arguments: argparse.Namespace) -> tuple[list[float], float, float]:
-    """Losses of all batches; seconds in all, and seconds in which training waited for features."""
+    """Training losses of all batches, seconds in total, and seconds in which training waited for features."""
     dlrm = model(torch, arguments.seed, arguments.device)
     optimizer = torch.optim.SGD(dlrm.parameters(), lr=0.05)
     judge = torch.nn.BCEWithLogitsLoss()
@@ -191,14 +191,14 @@ def train(torch: Any, source: Any, arguments: argparse.Namespace) -> tuple[list[
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        # Waits for the GPU: the slot of the ring is free then.
+        # This waits for the GPU; then the slot of the ring is free.
         losses.append(loss.item())
         before = time.perf_counter()
     return losses, before - begin, waited
 
 
 def load(source: Any) -> tuple[float, list[np.ndarray]]:
-    """Seconds until all features were there, and the features of the first batches."""
+    """Seconds until all features had arrived, and the features of the first batches."""
     kept: list[np.ndarray] = []
     begin = time.perf_counter()
     for batch in source.batches():
@@ -214,7 +214,7 @@ def measure(arguments: argparse.Namespace, path: str) -> dict[str, Any]:
     if arguments.memory != "host":
         import torch
 
-        # What the first use of a GPU takes in a process is no time of loading.
+        # Initialise the GPU first, because that is not part of the loading time.
         torch.zeros(1, device="cuda")
     features = []
     for name, make in sources:
@@ -231,7 +231,7 @@ def measure(arguments: argparse.Namespace, path: str) -> dict[str, Any]:
         return found
     torch.use_deterministic_algorithms(True)
     found |= {"torch": torch.__version__, "device": arguments.device}
-    # The first steps of a process load libraries and choose algorithms.
+    # Warm up: the first steps of a process load libraries and choose algorithms.
     train(torch, FromPandas(argparse.Namespace(**{**vars(arguments), "repeat": 1}), path), arguments)
     losses = []
     for name, make in sources:

@@ -1,4 +1,4 @@
-//! The engines of a cluster as Python has them. Every call returns a [`Pending`].
+//! The engines of a cluster as Python classes. Every call returns a [`Pending`].
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ pub(crate) struct CompareAndSet {
 pub(crate) struct KeyValue(pub weft::KeyValue);
 
 impl KeyValue {
-    /// A key as the store has it: shorter ones are filled up with zeros, as `weft kv` does.
+    /// A key of the store: shorter keys are padded with zeros, as `weft kv` does.
     fn key(&self, key: &[u8]) -> Vec<u8> {
         let mut key = key.to_vec();
         if key.len() < self.0.key_bytes() {
@@ -84,7 +84,7 @@ impl KeyValue {
     }
 }
 
-/// How a transaction ended.
+/// The outcome of a transaction.
 #[pyclass(frozen, get_all, module = "weft")]
 pub(crate) struct Ended {
     outcome: &'static str,
@@ -217,7 +217,7 @@ impl Log {
     }
 }
 
-/// The entries of a log, as they come.
+/// An iterator over the entries of a log, as they are decided.
 #[pyclass(module = "weft")]
 pub(crate) struct Tail(weft::Tail);
 

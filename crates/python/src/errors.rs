@@ -22,7 +22,7 @@ create_exception!(
     "No answer within the time-out. An update has taken effect once or never, or may still do so."
 );
 
-/// The exception for an error of a call. A call that cannot be made as it stands is a `ValueError`.
+/// The exception for an error of a call. For an invalid call it is a `ValueError`.
 pub(crate) fn exception(error: &Error) -> PyErr {
     let text = error.to_string();
     match error {

@@ -1,5 +1,5 @@
-//! The Rust half of the Python package `weft`: [`weft_client`] for threads and event loops of Python. What each class
-//! promises is documented where Python programmers look for it, in `python/weft`.
+//! The Rust half of the Python package `weft`: [`weft_client`] for threads and event loops of Python. The classes
+//! are documented in `python/weft`, where Python programmers look for it.
 
 mod engines;
 mod errors;

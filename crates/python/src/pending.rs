@@ -1,4 +1,4 @@
-//! Answers that are still to come, for threads that block and for event loops.
+//! Answers to outstanding calls, for threads that block and for event loops.
 
 use std::future::Future;
 use std::io::{self, ErrorKind, Read, Write};
@@ -16,15 +16,15 @@ use crate::errors::exception;
 
 type Value = Py<PyAny>;
 
-/// What Python makes of a result once it is there.
+/// Converts a result to a Python value.
 type Convert<T> = fn(Python<'_>, T) -> PyResult<Value>;
 
 /// A pending answer whose type is erased, so that Python objects of one class hold answers of all types.
 trait Answer: Send {
     fn is_ready(&self) -> bool;
-    /// Blocks until the answer is there. Other threads of Python run meanwhile.
+    /// Blocks until the answer is there. Other Python threads can run meanwhile.
     fn wait(self: Box<Self>, python: Python<'_>) -> PyResult<Value>;
-    /// The answer if it is there; otherwise `waker` is woken once it is.
+    /// The answer, if it is there; otherwise `waker` is woken when it is.
     fn poll(&mut self, python: Python<'_>, waker: &Waker) -> Option<PyResult<Value>>;
 }
 
@@ -58,7 +58,7 @@ impl<T: Send> Answer for Typed<T> {
     }
 }
 
-/// The answer to a call, which is on its way whether anybody waits for it or not.
+/// The answer to a call, which is made whether or not the program waits for it.
 #[pyclass(frozen, module = "weft")]
 pub(crate) struct Pending(Mutex<Option<Box<dyn Answer>>>);
 
@@ -86,7 +86,7 @@ impl Pending {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).as_ref().is_none_or(|answer| answer.is_ready())
     }
 
-    /// The answer in a tuple of one if it is there, else None; then `bridge` reports `token` once it is.
+    /// A tuple with the answer if it is there, otherwise None; then `bridge` reports `token` when it is.
     fn poll(&self, python: Python<'_>, bridge: &Bridge, token: u64) -> PyResult<Option<(Value,)>> {
         let mut answer = self.take()?;
         let waker = Waker::from(Arc::new(Token { number: token, shared: Arc::clone(&bridge.shared) }));
@@ -101,7 +101,7 @@ impl Pending {
 }
 
 struct Shared {
-    /// Tokens of answers that are there and that the event loop does not know of yet.
+    /// Tokens of answers that are there and that the event loop has not fetched yet.
     ready: Mutex<Vec<u64>>,
     notifier: UnixStream,
 }
@@ -112,19 +112,19 @@ struct Token {
 }
 
 impl Wake for Token {
-    /// Called by the client's thread, which never waits for Python: one byte tells the event loop of all tokens that it
-    /// has not fetched yet.
+    /// Called by the client's thread, which never waits for Python. One byte wakes the event loop for all tokens
+    /// that it has not fetched yet.
     fn wake(self: Arc<Self>) {
         let mut ready = self.shared.ready.lock().unwrap_or_else(PoisonError::into_inner);
         ready.push(self.number);
         if ready.len() == 1 {
-            // A full buffer has bytes that will wake the loop.
+            // If the socket's buffer is full, the bytes in it will wake the loop.
             let _ = (&self.shared.notifier).write(&[0]);
         }
     }
 }
 
-/// Tells one event loop which answers are there. The loop watches its file descriptor.
+/// Notifies one event loop of the answers that are there. The loop watches the bridge's file descriptor.
 #[pyclass(frozen, module = "weft")]
 pub(crate) struct Bridge {
     shared: Arc<Shared>,
@@ -146,7 +146,7 @@ impl Bridge {
         self.receiver.as_raw_fd()
     }
 
-    /// The tokens of all answers that have come since the last call.
+    /// The tokens of all answers that have arrived since the last call.
     fn fetch(&self) -> io::Result<Vec<u64>> {
         match (&self.receiver).read(&mut [0; 64]) {
             Err(error) if error.kind() != ErrorKind::WouldBlock => return Err(error),
@@ -156,7 +156,7 @@ impl Bridge {
     }
 }
 
-/// Adds both to the module.
+/// Adds both classes to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Pending>()?;
     module.add_class::<Bridge>()

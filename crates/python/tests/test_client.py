@@ -57,7 +57,7 @@ def test_coroutines_await_answers(config: str) -> None:
         await asyncio.gather(*(write_and_read(number) for number in range(300)))
         with pytest.raises(ValueError, match="at least one byte"):
             await kv.put(b"key", b"")
-        # A task that is cancelled does not take its call back, and hurts no other.
+        # Cancelling a task does not cancel its call, and does not affect other calls.
         task = asyncio.ensure_future(write_and_read(999))
         await asyncio.sleep(0)
         task.cancel()
@@ -83,7 +83,7 @@ def test_threads_share_a_client(client: weft.Client) -> None:
 
 
 def test_transactions_commit_or_are_refused(client: weft.Client) -> None:
-    # What `weft init` configures registers transfer, deposit and balance, in this order.
+    # The application in a configuration of `weft init` registers transfer, deposit and balance, in this order.
     transfer, deposit, balance = range(3)
     transactions = client.transactions()
     before = transactions.call(balance, [(0, 1, "read")]).wait()
@@ -147,8 +147,8 @@ def test_a_call_that_nobody_answers_ends_all_the_same(config: str, tmp_path: pat
     kv = weft.Client(lonely, timeout_s=0.3).kv()
     with pytest.raises(weft.UnknownError, match="may have been"):
         kv.put(b"key", b"value").wait()
-    # At most 16 calls are under way at a time, each for 0.3 s, so most of these are given up while they still wait in
-    # the client: nothing was sent. Which ones depends on when the client's thread runs.
+    # At most 16 calls are outstanding at a time, each for 0.3 s. So most of these reach their time-out while they are
+    # still queued in the client, and nothing was sent. Which calls these are depends on when the client's thread runs.
     errors = []
     for answer in [kv.put(b"key", b"value") for _ in range(256)]:
         with pytest.raises(TimeoutError) as raised:

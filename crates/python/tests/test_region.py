@@ -1,4 +1,4 @@
-"""Regions between programs; what preprocessing makes of rows, beside numpy and pandas."""
+"""Regions between programs, and preprocessing of rows compared with numpy and pandas."""
 
 import pathlib
 import runpy
@@ -94,7 +94,7 @@ def test_what_cannot_be_is_said(pair: tuple[weft.Region, weft.Region]) -> None:
     with weft.Region("127.78.0.3", 10) as alone, pytest.raises(ConnectionError, match="no peer"):
         alone.wait(0)
     assert not hasattr(one, "__cuda_array_interface__")
-    # The other end's region is shorter than that.
+    # This write would end beyond the other end's region.
     one.write(0, 10, 99_999)
     with pytest.raises(ConnectionError, match="do not lie"):
         one.flush()
@@ -108,7 +108,7 @@ def test_without_a_gpu_its_memory_is_refused() -> None:
 
 
 def features(pipeline: str, rows: np.ndarray) -> np.ndarray:
-    """What another program finds in memory when rows were written."""
+    """The features that are in the region after another program has written rows."""
     one, other = connected(pipeline, rows.nbytes)
     with one, other:
         np.frombuffer(memoryview(one), np.int32)[:] = rows.ravel()
@@ -137,7 +137,7 @@ def test_operators_are_those_of_numpy_and_pandas() -> None:
     logarithms = found[:, 5].copy().view(np.float32)
     exact = np.log(sums)
     assert (np.abs(logarithms - exact) <= np.spacing(np.maximum(logarithms, np.float32(0.5)))).all()
-    # Nearly always the nearest one.
+    # The operator rounds to the nearest number in nearly all cases.
     assert np.count_nonzero(logarithms != exact.astype(np.float32)) <= 2
 
 

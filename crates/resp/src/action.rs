@@ -1,126 +1,129 @@
-//! What a command does to one key, as a function: from what the key holds to what it holds then, and the answer.
+//! The effect of a command on one key, as a pure function: it computes the key's new content and the answer from
+//! the key's old content.
 //!
-//! A command that needs what the key holds in order to change it is carried out on what was read, and written if the
-//! key has not changed meanwhile; if it has, it is carried out again. So nothing here has any other effect.
+//! If a command's effect depends on the key's content, the server reads the key, applies the function, and writes
+//! the result if the key has not changed meanwhile. If it has, the server applies the function again. So the
+//! functions have no side effects.
 
 use crate::parse::number;
 use crate::record::{HEADER_BYTES_MAX, Record};
 use crate::reply::Reply;
 
-/// When a key goes.
+/// When a key expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expiry {
     /// Never.
     Never,
-    /// When it went before.
+    /// At the time at which it expired before.
     Keep,
     /// At this time, in milliseconds since 1970.
     At(u64),
 }
 
-/// What must hold for a value to be set.
+/// Condition for setting a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Condition {
-    /// Nothing.
+    /// None.
     Always,
-    /// There is no value.
+    /// The key has no value.
     Absent,
-    /// There is a value.
+    /// The key has a value.
     Present,
 }
 
-/// What must hold for a time to live to be set.
+/// Condition for setting a time to live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExpireCondition {
-    /// Nothing.
+    /// None.
     Always,
-    /// There is none.
+    /// The key has no time to live.
     IfNone,
-    /// There is one.
+    /// The key has a time to live.
     IfSome,
-    /// The new one is later; none is latest.
+    /// The new expiry is later; no expiry counts as the latest.
     IfLater,
-    /// The new one is earlier.
+    /// The new expiry is earlier.
     IfEarlier,
 }
 
-/// How a time is told.
+/// How a command expresses a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeForm {
-    /// In seconds instead of milliseconds.
+    /// In seconds; otherwise in milliseconds.
     pub seconds: bool,
-    /// Since 1970 instead of from now.
+    /// Since 1970; otherwise from now.
     pub absolute: bool,
 }
 
-/// What a command does to one key.
+/// The effect of a command on one key, and its answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// The value.
+    /// Return the value.
     Get,
-    /// Whether there is one.
+    /// Return whether there is a value.
     Exists,
-    /// What kind it is of.
+    /// Return the type of the value.
     Type,
-    /// Its length.
+    /// Return the length of the value.
     Length,
-    /// A part of it, as `GETRANGE` counts.
+    /// Return a part of the value, with indices as in `GETRANGE`.
     Range(i64, i64),
-    /// When it goes.
+    /// Return when the key expires.
     TimeToLive(TimeForm),
     /// Set the value.
     Set {
-        /// To what.
+        /// The new value.
         value: Vec<u8>,
-        /// When it goes.
+        /// When the key expires.
         expiry: Expiry,
-        /// If what holds.
+        /// Condition for setting it.
         condition: Condition,
-        /// Answer the value before.
+        /// Return the previous value.
         returns: bool,
-        /// Answer whether it was set as 1 or 0.
+        /// Return 1 if it was set, otherwise 0.
         counts: bool,
     },
-    /// Set a part of the value from a place on.
+    /// Overwrite a part of the value from an offset on.
     SetRange(u64, Vec<u8>),
-    /// Add to the value's end.
+    /// Append to the value.
     Append(Vec<u8>),
-    /// Add to the number that the value is.
+    /// Add to the number in the value.
     Add(i64),
-    /// Remove it: 1, or 0 if there is none.
+    /// Remove the key. Return 1, or 0 if it is absent.
     Delete,
-    /// Remove it: the value.
+    /// Remove the key and return its value.
     GetDelete,
-    /// The value, and when it goes from now on, unless that stays.
+    /// Return the value, and set when the key expires, unless `None`.
     GetExpire(Option<Expiry>),
-    /// When it goes.
+    /// Set when the key expires.
     Expire(u64, ExpireCondition),
-    /// It stays.
+    /// Remove the key's expiry.
     Persist,
-    /// Remove it if the value is this: 1 or 0. What locks are released by.
+    /// Remove the key if it has this value: return 1 or 0. Locks are released with this.
     DeleteIf(Vec<u8>),
-    /// If the value is this, let it go at so many milliseconds from now, or from when it goes: 1 or 0. What locks are
-    /// extended by.
+    /// If the key has this value, set its expiry to this many milliseconds from now, or from its present expiry:
+    /// return 1 or 0. Locks are extended with this.
     ExpireIf(Vec<u8>, u64, bool),
-    /// Its version, for a later transaction.
+    /// Return the key's version, for a later transaction.
     Watch,
-    /// Several, one after the other, if the key has the watched version. `Err` is answered as it is.
+    /// Several actions in sequence, if the key has the watched version. An `Err` is an answer that is already
+    /// known.
     Transaction(Vec<Result<Action, Reply>>, Option<u64>),
 }
 
-/// What an action is carried out on, beside the record.
+/// What an action depends on besides the record.
 #[derive(Clone, Copy, Debug)]
 pub struct Context {
     /// Milliseconds since 1970.
     pub now_ms: u64,
-    /// The most bytes that the store takes as a value.
+    /// The longest value of the store, in bytes.
     pub value_bytes_max: usize,
-    /// The key's version; `None` if something was done to it in the same go.
+    /// The key's version; `None` if an earlier action in the same round has changed it.
     pub version: Option<u64>,
 }
 
 impl Action {
-    /// Whether it never changes anything.
+    /// Whether the action never changes a key.
     pub const fn reads(&self) -> bool {
         matches!(
             self,
@@ -128,7 +131,7 @@ impl Action {
         )
     }
 
-    /// Carries it out.
+    /// Applies the action to the record and returns the answer.
     pub fn apply(&self, record: &mut Option<Record>, context: &Context) -> Reply {
         match self {
             Self::Get | Self::Exists | Self::Type | Self::Length | Self::Range(..) | Self::TimeToLive(_) => {
@@ -225,7 +228,7 @@ impl Action {
                     .map(|record| record.expires_ms.map(|at| at.saturating_sub(context.now_ms)));
                 let after_ms = match left {
                     None => return Reply::Number(0),
-                    // A lock that does not go is not extended.
+                    // A lock without an expiry cannot be extended.
                     Some(None) if *adds => return Reply::Number(0),
                     Some(Some(left)) if *adds => after_ms.saturating_add(left),
                     Some(_) => *after_ms,
@@ -247,7 +250,7 @@ impl Action {
         }
     }
 
-    /// Carries out what only reads.
+    /// The answer of an action that only reads.
     pub fn read(&self, held: Option<(&[u8], Option<u64>)>, now_ms: u64) -> Reply {
         let Some((value, expires_ms)) = held else {
             return match self {
@@ -266,7 +269,7 @@ impl Action {
             Self::TimeToLive(form) => {
                 let Some(at) = expires_ms else { return Reply::Number(-1) };
                 let ms = if form.absolute { at } else { at.saturating_sub(now_ms) };
-                // Rounded, as Redis does.
+                // Rounded as in Redis.
                 let rounding = if form.absolute { 0 } else { 500 };
                 Reply::Number(if form.seconds { (ms + rounding) / 1_000 } else { ms } as i64)
             }
@@ -275,7 +278,7 @@ impl Action {
     }
 }
 
-/// Lets a key go at a time, at once if that has come.
+/// Sets when a key expires; removes it if that time has come.
 fn expire(record: &mut Option<Record>, at_ms: u64, now_ms: u64) {
     if at_ms <= now_ms {
         *record = None;
@@ -284,7 +287,7 @@ fn expire(record: &mut Option<Record>, at_ms: u64, now_ms: u64) {
     }
 }
 
-/// Changes a value, which is empty at first if there is none, unless that fails.
+/// Changes a value, which is empty if there is none; if the change fails, the record stays as it was.
 fn change(
     record: &mut Option<Record>,
     context: &Context,
@@ -301,7 +304,7 @@ fn change(
     };
     match result {
         Ok(number) => {
-            // `SETRANGE` of nothing makes no key.
+            // `SETRANGE` with an empty string does not create a key.
             if before.is_none() && length == 0 {
                 *record = None;
             }
@@ -319,7 +322,7 @@ fn too_long(length: usize, context: &Context) -> Reply {
     Reply::error(format!("ERR the value would have {length} bytes; this cluster takes at most {most}"))
 }
 
-/// From first to last, both from the end if negative.
+/// The bytes from index `first` to `last`; negative indices count from the end.
 fn range(value: &[u8], first: i64, last: i64) -> &[u8] {
     let place = |at: i64| if at < 0 { (at + value.len() as i64).max(0) } else { at } as usize;
     if first < 0 && last < 0 && first > last {

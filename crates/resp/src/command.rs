@@ -1,19 +1,20 @@
-//! Commands: which there are, and what their words mean.
+//! The list of commands, and the parsing of their arguments.
 
 use crate::action::{Action, Condition, ExpireCondition, Expiry, TimeForm};
 use crate::parse::number;
 use crate::reply::Reply;
 
-/// A command that there is.
+/// The description of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Form {
     /// Its name, in lower case.
     pub name: &'static str,
-    /// How many words it has with its name; at least so many if negative.
+    /// Number of words including the name; if negative, the least number.
     pub arity: i8,
     /// Whether it may change a key.
     pub writes: bool,
-    /// The first word that is a key, the last, negative from the end, and the steps between; all 0 without keys.
+    /// Index of the first key, index of the last key (negative: from the end), and the step between keys; all 0 if
+    /// there are no keys.
     pub keys: (i8, i8, i8),
 }
 
@@ -25,7 +26,7 @@ const NONE: (i8, i8, i8) = (0, 0, 0);
 const ONE: (i8, i8, i8) = (1, 1, 1);
 const ALL: (i8, i8, i8) = (1, -1, 1);
 
-/// Every command, by name.
+/// All commands, sorted by name.
 pub const COMMANDS: [Form; 69] = [
     form("append", 3, true, ONE),
     form("auth", -2, false, NONE),
@@ -98,10 +99,10 @@ pub const COMMANDS: [Form; 69] = [
     form("slowlog", -2, false, NONE),
 ];
 
-/// The command of a name, in any case; an error if there is none, or if it has other words.
+/// The command with this name, in upper or lower case.
 ///
 /// # Errors
-/// As Redis words them.
+/// There is no such command, or the number of its words is wrong. The texts are those of Redis.
 pub fn find(words: &[&[u8]]) -> Result<&'static Form, Reply> {
     let mut name = [0; 16];
     let word = words.first().copied().unwrap_or_default();
@@ -128,36 +129,36 @@ pub fn find(words: &[&[u8]]) -> Result<&'static Form, Reply> {
     Ok(known)
 }
 
-/// What is answered to a command with too few or too many words.
+/// The error for a command with too few or too many words.
 pub fn wrong_number(name: &str) -> Reply {
     Reply::error(format!("ERR wrong number of arguments for '{name}' command"))
 }
 
-/// What is answered to words that mean nothing.
+/// The error for words that are no valid arguments.
 pub fn syntax() -> Reply {
     Reply::error("ERR syntax error")
 }
 
-/// How the answers of several keys become one.
+/// How the answers for several keys are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gather {
-    /// The only one.
+    /// There is only one answer.
     One,
-    /// All of them.
+    /// An array of all answers.
     All,
-    /// Their sum.
+    /// The sum of all answers.
     Sum,
     /// The first error, or `OK`.
     Ok,
 }
 
-/// A key and what is done to it.
+/// A key and the action on it.
 pub type Part = (Vec<u8>, Action);
 
-/// What a command does to its keys; `None` if it is not about keys.
+/// The actions of a command on its keys; `None` if the command concerns no keys.
 ///
 /// # Errors
-/// As Redis words them.
+/// An invalid argument. The texts are those of Redis.
 pub fn of_keys(form: &Form, words: &[&[u8]], now_ms: u64) -> Result<Option<(Vec<Part>, Gather)>, Reply> {
     let each = |action: Action| words[1..].iter().map(|key| (key.to_vec(), action.clone())).collect();
     let one = |action: Action| Ok(Some((vec![(words[1].to_vec(), action)], Gather::One)));
@@ -243,7 +244,7 @@ fn is(word: &[u8], name: &str) -> bool {
     word.eq_ignore_ascii_case(name.as_bytes())
 }
 
-/// A time that may have passed.
+/// Parses a time, which may be in the past.
 fn past_or_future(name: &str, word: &[u8], form: TimeForm, now_ms: u64) -> Result<u64, Reply> {
     let wrong = || Reply::error(format!("ERR invalid expire time in '{name}' command"));
     let ms = integer(word)?.checked_mul(if form.seconds { 1_000 } else { 1 }).ok_or_else(wrong)?;
@@ -251,7 +252,7 @@ fn past_or_future(name: &str, word: &[u8], form: TimeForm, now_ms: u64) -> Resul
     Ok(at.ok_or_else(wrong)?.max(0) as u64)
 }
 
-/// A time at which something goes, after more than nothing.
+/// Parses the time of an expiry, which must be a positive number.
 fn moment(name: &str, word: &[u8], form: TimeForm, now_ms: u64) -> Result<u64, Reply> {
     if integer(word)? <= 0 {
         return Err(Reply::error(format!("ERR invalid expire time in '{name}' command")));
@@ -259,7 +260,7 @@ fn moment(name: &str, word: &[u8], form: TimeForm, now_ms: u64) -> Result<u64, R
     past_or_future(name, word, form, now_ms)
 }
 
-/// The form of the time that a word announces.
+/// The form of the time that follows this word.
 fn announced(word: &[u8]) -> Option<TimeForm> {
     let forms = [("EX", true, false), ("PX", false, false), ("EXAT", true, true), ("PXAT", false, true)];
     let found = forms.iter().find(|(name, ..)| is(word, name));

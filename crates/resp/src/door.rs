@@ -1,8 +1,9 @@
-//! The door: connections on one side, the store on the other, and nothing that waits for a clock or a socket.
+//! The server for clients of Redis, between their connections and the store. It is pure: it never waits for a
+//! clock or a socket.
 //!
-//! Every command is one or more *works*, each on one key. Works of different keys run side by side; a work waits for
-//! the works on the same key that its connection has given before, so a connection sees its own writes. Answers leave
-//! in the order of the commands.
+//! Every command consists of one or more *work items*, each on one key. Work items of different keys run in
+//! parallel. A work item waits for earlier ones of the same connection on the same key, so a connection sees its
+//! own writes. Answers are sent in the order of the commands.
 
 mod connection;
 mod works;
@@ -23,56 +24,57 @@ use crate::store::{Ask, Store, Token};
 use connection::Connection;
 use works::{Scan, Work};
 
-/// Bytes of answers that a client may leave unread before its requests have to wait.
+/// Bytes of unread answers of a client; beyond this, its further requests wait.
 const OUTPUT_BYTES_MAX: usize = 1 << 20;
-/// Bytes of requests that are kept while they have to wait.
+/// Bytes of waiting requests that are buffered.
 const INPUT_BYTES_MAX: usize = 2 << 20;
-/// Works of a connection that are not answered yet.
+/// The most unanswered work items of a connection.
 const WORKS_MAX: usize = 4_096;
-/// Known scripts that clients have loaded under a name of their own.
+/// The most scripts that clients have loaded with `SCRIPT LOAD`.
 const SCRIPTS_MAX: usize = 1_024;
-/// When a removal whose outcome is unknown is tried again.
+/// Time after which the removal of an expired key is repeated if its outcome is unknown.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 
-/// What a door is made with.
+/// Parameters of a server.
 #[derive(Clone, Debug)]
 pub struct DoorParameters {
-    /// The node whose process serves the door.
+    /// The node whose process runs the server.
     pub own: NodeId,
-    /// Every node's address and the port of its door, node 0 first.
+    /// Address and port of every node's server, node 0 first.
     pub doors: Vec<(Ipv4Addr, u16)>,
-    /// Bytes of the store's keys: a key of a client has at most one less.
+    /// Length of the store's keys in bytes. A client's key may have one byte less.
     pub key_bytes: usize,
-    /// The most bytes of the store's values: a value of a client has at most 9 less.
+    /// The longest value of the store, in bytes. A client's value may have 9 bytes less.
     pub value_bytes_max: usize,
-    /// The password; none is asked for if there is none.
+    /// The password; `None` if none is required.
     pub password: Option<String>,
     /// Whether the store's data is on disk.
     pub durable: bool,
-    /// How much the wall clocks of two doors may differ.
+    /// By how much the wall clocks of two servers may differ.
     pub clock_skew: Duration,
-    /// When a request is given up.
+    /// Time-out of a request to the store.
     pub give_up: Duration,
-    /// The first of the door's clients of the store; no other client has it or one of those that follow.
+    /// Number of the first of the server's clients of the store. No other client has it, or one of the following
+    /// numbers.
     pub first_client: u64,
-    /// How many clients of the store the door has: each has 16 requests under way.
+    /// Number of the server's clients of the store: each can have 16 requests outstanding.
     pub sessions: u32,
 }
 
-/// The time, by both clocks.
+/// The time by both clocks.
 #[derive(Clone, Copy, Debug)]
 pub struct Now {
-    /// By the one that only runs forward.
+    /// The time of the monotonic clock.
     pub instant: Instant,
-    /// Milliseconds since 1970.
+    /// The time of the wall clock, in milliseconds since 1970.
     pub unix_ms: u64,
 }
 
-/// A connection's number, as long as it is open.
+/// Number of an open connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ConnectionId(pub u32);
 
-/// The door of one node.
+/// The server for clients of Redis at one node.
 pub struct Door {
     parameters: DoorParameters,
     store: Store,
@@ -82,17 +84,17 @@ pub struct Door {
     works: Slab<Work>,
     scans: Slab<Scan>,
     scripts: HashMap<String, Script>,
-    /// Connections that may have something to write, or to be read from again.
+    /// Connections that may have output to write, or can accept input again.
     ready: VecDeque<u32>,
-    /// Connections ever.
+    /// Number of connections since the start.
     opened: u64,
-    /// Commands ever.
+    /// Number of commands since the start.
     commands: u64,
     began: Option<Instant>,
 }
 
 impl Door {
-    /// A door without connections.
+    /// A server without connections.
     pub fn new(parameters: DoorParameters) -> Self {
         let client = ClientParameters {
             key_bytes: parameters.key_bytes,
@@ -116,7 +118,7 @@ impl Door {
         }
     }
 
-    /// A client has connected.
+    /// Adds a connection.
     pub fn open(&mut self, now: Now) -> ConnectionId {
         self.began.get_or_insert(now.instant);
         self.opened += 1;
@@ -124,14 +126,14 @@ impl Door {
         ConnectionId(self.connections.add(Connection::new(self.opened, is_known)))
     }
 
-    /// A client has gone. What it has asked for may still be done.
+    /// Removes a connection. Its outstanding commands may still take effect.
     pub fn close(&mut self, id: ConnectionId) {
         if let Some(connection) = self.connections.remove(id.0) {
             connection.parked.into_iter().for_each(|number| drop(self.works.remove(number)));
         }
     }
 
-    /// Takes bytes of a client.
+    /// Passes in bytes from a client.
     pub fn receive(&mut self, id: ConnectionId, bytes: &[u8]) {
         if let Some(connection) = self.connections.get_mut(id.0) {
             connection.parser.feed(bytes);
@@ -139,7 +141,7 @@ impl Door {
         }
     }
 
-    /// Whether more bytes of a client are wanted now.
+    /// Whether the server can accept more bytes from a client now.
     pub fn takes_input(&self, id: ConnectionId) -> bool {
         self.connections.get(id.0).is_some_and(|connection| {
             !connection.is_closing
@@ -148,24 +150,25 @@ impl Door {
         })
     }
 
-    /// What is to be written to a client; what is written is to be removed.
+    /// The bytes to write to a client. The caller removes those that it has written.
     pub fn output(&mut self, id: ConnectionId) -> Option<&mut Vec<u8>> {
         self.connections.get_mut(id.0).map(|connection| &mut connection.output)
     }
 
-    /// Bytes of a client's answers were written: it may go on.
+    /// Notes that bytes were written to a client, so that its waiting requests may go on.
     pub fn written(&mut self, id: ConnectionId) {
         if self.connections.get(id.0).is_some_and(|connection| connection.parser.unread() > 0) {
             self.note_ready(id.0);
         }
     }
 
-    /// Whether the connection is to be closed when its answers are written.
+    /// Whether the connection must be closed once its answers are written.
     pub fn is_closing(&self, id: ConnectionId) -> bool {
         self.connections.get(id.0).is_none_or(|connection| connection.is_closing && connection.is_answered())
     }
 
-    /// Lets the next connection that can go on do so: it may have something to write then, or want to be read from.
+    /// Processes the next connection that can go on. Returns its number: it may have output to write, or accept
+    /// input again.
     pub fn poll_ready(&mut self, now: Now) -> Option<ConnectionId> {
         loop {
             let number = self.ready.pop_front()?;
@@ -177,29 +180,29 @@ impl Door {
         }
     }
 
-    /// Takes a message of a node.
+    /// Processes a message of a node.
     pub fn message(&mut self, now: Now, kind: u8, payload: &[u8]) {
         if let Some((token, outcome)) = self.store.receive(now.instant, kind, payload) {
             self.ended(now, token, outcome);
         }
     }
 
-    /// The next message to a node: its content is appended to `payload`.
+    /// The next message to a node: appends its content to `payload`, and returns (node, kind).
     pub fn poll_transmit(&mut self, payload: &mut Vec<u8>) -> Option<(NodeId, u8)> {
         self.store.poll_transmit(payload)
     }
 
-    /// How many requests to the store have not ended.
+    /// Number of outstanding requests to the store.
     pub fn outstanding(&self) -> usize {
         self.store.outstanding()
     }
 
-    /// When [`Door::handle_deadline`] wants to be called.
+    /// When [`Door::handle_deadline`] must be called.
     pub fn next_deadline(&self) -> Option<Instant> {
         [self.store.next_deadline(), self.expiries.next_deadline()].into_iter().flatten().min()
     }
 
-    /// Does what is due.
+    /// Handles expired deadlines.
     pub fn handle_deadline(&mut self, now: Now) {
         while let Some(token) = self.store.handle_deadline(now.instant) {
             self.ended(now, token, Outcome::Unknown);
@@ -220,7 +223,7 @@ impl Door {
         }
     }
 
-    /// A request to the store has ended.
+    /// Handles the end of a request to the store.
     fn ended(&mut self, now: Now, token: Token, outcome: Outcome<'_>) {
         match token {
             Token::Work(number) => self.work_ended(now, number, outcome),
@@ -247,9 +250,9 @@ impl Door {
         }
     }
 
-    /// A key was written with a time to live.
+    /// Notes that a key was written with a time to live.
     fn expires(&mut self, now: Now, key: &[u8], version: u64, at_ms: u64) {
-        // What is further away than the clock counts goes when it is met.
+        // A key whose expiry is too far away for the clock is removed when a later access finds it expired.
         let after_ms = at_ms.saturating_sub(now.unix_ms);
         if after_ms < 1 << 40 {
             self.expiries.add(now.instant + Duration::from_ms(after_ms), key, version);
@@ -257,7 +260,7 @@ impl Door {
     }
 }
 
-/// The key of the store for a key of a client.
+/// The store's key for a client's key.
 fn store_key(key: &[u8], key_bytes: usize) -> Result<Box<[u8]>, Reply> {
     let mut field = Vec::with_capacity(key_bytes);
     if weft_kv::key::write(key, key_bytes, &mut field) {

@@ -1,14 +1,15 @@
-//! Keys that this door has given a time to live, in the order in which they go.
+//! Keys to which this server has given a time to live, ordered by expiry.
 //!
-//! A door removes what it has written itself when its own monotonic clock says so, which is never early. What another
-//! door has written goes when it is met and its time, by the wall clock of whoever meets it, is over for longer than
-//! clocks may differ.
+//! A server removes the keys that it has written itself when its own monotonic clock shows that they have expired,
+//! which is never too early. A key that another server has written is removed when it is accessed after its
+//! expiry, provided that by the accessing server's wall clock the expiry is past by more than the clocks may
+//! differ.
 
 use std::collections::{BTreeMap, HashMap};
 
 use weft_time::Instant;
 
-/// The most keys that a door remembers. One more is left to whoever meets it.
+/// The most keys that a server keeps here. Further ones are removed when they are accessed.
 const KEYS_MAX: usize = 1 << 20;
 
 #[derive(Clone, Debug)]
@@ -19,16 +20,17 @@ pub(crate) struct Expiry {
 
 #[derive(Debug, Default)]
 pub(crate) struct Expiries {
-    /// The latest of each key.
+    /// The latest expiry of each key.
     by_key: HashMap<Box<[u8]>, (Instant, u64)>,
     due: BTreeMap<(Instant, u64), Expiry>,
-    /// Those whose removal is under way.
+    /// The keys whose removal is outstanding.
     going: BTreeMap<u64, Expiry>,
     next: u64,
 }
 
 impl Expiries {
-    /// A key's value of this version goes at `at`. What was to go of the key before, was written over.
+    /// Adds the expiry of a key's value with this version. An earlier expiry of the key is dropped, because its
+    /// value was overwritten.
     pub fn add(&mut self, at: Instant, key: &[u8], version: u64) {
         if let Some(earlier) = self.by_key.remove(key) {
             self.due.remove(&earlier);
@@ -46,7 +48,7 @@ impl Expiries {
         self.due.first_key_value().map(|((at, _), _)| *at)
     }
 
-    /// The next key that is due, with a number to say its end by.
+    /// The next key that has expired, with a number for [`Expiries::ended`].
     pub fn poll(&mut self, now: Instant) -> Option<(u64, Expiry)> {
         let entry = self.due.first_entry().filter(|entry| entry.key().0 <= now)?;
         let ((_, number), expiry) = entry.remove_entry();
@@ -55,7 +57,7 @@ impl Expiries {
         Some((number, expiry))
     }
 
-    /// The removal has ended: it is tried again from `again` on if nobody knows how.
+    /// Notes that a removal has ended. If its outcome is unknown, `again` is the time to repeat it.
     pub fn ended(&mut self, number: u64, again: Option<Instant>) {
         let Some(expiry) = self.going.remove(&number) else { return };
         if let Some(again) = again

@@ -1,9 +1,9 @@
-//! Patterns of `KEYS` and `SCAN`: `*`, `?`, `[a-c]`, `[^a]`, `\` before what stands for itself.
+//! Patterns of `KEYS` and `SCAN`: `*`, `?`, `[a-c]`, `[^a]`, and `\` before a character that stands for itself.
 
-/// Whether `text` fits `pattern`. Takes no more than their lengths multiplied.
+/// Whether `text` matches `pattern`. The time is at most proportional to the product of their lengths.
 pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     let (mut p, mut t) = (0, 0);
-    // Where to go on if the latest star takes one byte more.
+    // Where to continue if the last star matches one byte more.
     let mut star: Option<(usize, usize)> = None;
     loop {
         if p < pattern.len() && pattern[p] == b'*' {
@@ -26,7 +26,7 @@ pub fn matches(pattern: &[u8], text: &[u8]) -> bool {
     }
 }
 
-/// How much of the pattern `byte` fits, if it does.
+/// The number of bytes of the pattern's first element, if `byte` matches it.
 fn one(pattern: &[u8], byte: Option<u8>) -> Option<usize> {
     let byte = byte?;
     match pattern {
@@ -83,7 +83,7 @@ mod tests {
         ] {
             assert!(!matches(pattern.as_bytes(), text.as_bytes()), "{pattern} {text}");
         }
-        // Unfinished classes are no reason to panic.
+        // Unfinished character classes must not cause a panic.
         for (pattern, text) in &fits[8..] {
             matches(pattern.as_bytes(), text.as_bytes());
         }

@@ -1,9 +1,9 @@
-//! The Redis door: clients of Redis are clients of a Weft cluster.
+//! The server for clients of Redis ("Redis door"): they can use a Weft cluster.
 //!
-//! [`Parser`] finds requests in bytes, [`Reply`] writes answers, both in the versions 2 and 3 of the protocol. [`Door`]
-//! is what lies between them and the key-value store: it is told what connections receive and what nodes answer, and
-//! says what to write where. It has no socket, clock or thread. What it does differently from Redis stands in
-//! `docs/redis.md`.
+//! [`Parser`] finds requests in bytes, and [`Reply`] encodes answers, both for versions 2 and 3 of the protocol.
+//! [`Door`] is the server between them and the key-value store: its caller passes in the bytes that connections
+//! receive and the messages of nodes, and sends what it returns. It has no socket, clock or thread.
+//! `docs/redis.md` lists the differences from Redis.
 
 mod action;
 mod command;

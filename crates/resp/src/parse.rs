@@ -1,41 +1,42 @@
-//! Requests of RESP, out of bytes that arrive in any pieces.
+//! Parses requests of RESP from bytes that arrive in pieces of any size.
 //!
-//! A request is an array of bulk strings, `*2\r\n$3\r\nGET\r\n$1\r\nk\r\n`, or a line of words for who types by hand.
-//! What has been looked at is not looked at again, however small the pieces are, and no request makes the parser keep
-//! more than [`REQUEST_BYTES_MAX`] and a piece.
+//! A request is an array of bulk strings, `*2\r\n$3\r\nGET\r\n$1\r\nk\r\n`, or a line of words for users who type
+//! by hand. No byte is examined twice, however small the pieces are, and no request makes the parser keep more
+//! than [`REQUEST_BYTES_MAX`] and one piece.
 
 use std::ops::Range;
 
 use thiserror::Error;
 
-/// The most bytes of a request's strings together.
+/// The most bytes of all strings of a request together.
 pub const REQUEST_BYTES_MAX: usize = 1 << 20;
-/// The most strings of a request.
+/// The most strings in a request.
 pub const ARGUMENTS_MAX: usize = 1 << 16;
-/// The longest line that is typed.
+/// The longest typed line.
 const LINE_BYTES_MAX: usize = 1 << 16;
-/// The longest line with a number.
+/// The longest line that contains a number.
 const NUMBER_BYTES_MAX: usize = 32;
 
-/// Why the bytes are no requests. The connection cannot go on: nobody knows where the next request begins.
+/// Why bytes are no valid request. The connection must be closed, because the start of the next request is
+/// unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ProtocolError {
-    /// The number of strings is none, or too large.
+    /// The number of strings is invalid or too large.
     #[error("Protocol error: invalid multibulk length")]
     ArrayLength,
-    /// The length of a string is none, or too large.
+    /// The length of a string is invalid or too large.
     #[error("Protocol error: invalid bulk length")]
     StringLength,
-    /// Something else than a string in a request.
+    /// A request contains something other than strings.
     #[error("Protocol error: expected '$'")]
     NotAString,
-    /// No line end behind a string.
+    /// A string is not followed by a line end.
     #[error("Protocol error: a string does not end where it said")]
     NoEnd,
-    /// A line does not end.
+    /// A line is too long.
     #[error("Protocol error: too big inline request")]
     LongLine,
-    /// A quotation mark without its partner.
+    /// A quotation mark is not closed.
     #[error("Protocol error: unbalanced quotes in request")]
     Quotes,
 }
@@ -44,27 +45,27 @@ pub enum ProtocolError {
 enum State {
     /// Before a request.
     Begin,
-    /// So many strings are to come.
+    /// This many strings are still to come.
     Strings(usize),
-    /// A string of so many bytes is to come, and so many strings with it.
+    /// A string of this many bytes is to come; and the number of strings still to come, including it.
     String(usize, usize),
 }
 
-/// Finds requests in what a connection receives.
+/// Parses the requests that a connection receives.
 #[derive(Clone, Debug)]
 pub struct Parser {
     buffer: Vec<u8>,
-    /// Where what is to come begins.
+    /// Index of the first byte that is not parsed.
     at: usize,
-    /// Up to where no line ends.
+    /// Index up to which there is no line end.
     searched: usize,
     state: State,
-    /// Bytes of the strings of the request that has begun.
+    /// Bytes of the strings of the current request so far.
     bytes: usize,
-    /// The strings of the request.
+    /// Ranges of the strings of the request.
     arguments: Vec<Range<usize>>,
     is_complete: bool,
-    /// The complete request is to be found again.
+    /// Whether the complete request is to be returned again.
     is_held: bool,
 }
 
@@ -84,20 +85,21 @@ impl Default for Parser {
 }
 
 impl Parser {
-    /// Takes what was received.
+    /// Appends received bytes.
     pub fn feed(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// Bytes that were received and do not belong to a request that was found.
+    /// Number of received bytes that do not belong to a request that was found.
     pub fn unread(&self) -> usize {
         self.buffer.len() - self.at
     }
 
-    /// Looks for the next request, and forgets the one before it. Whether there is one: [`Parser::arguments`].
+    /// Drops the previous request and parses the next one. Returns whether it is complete; [`Parser::arguments`]
+    /// then returns its strings.
     ///
     /// # Errors
-    /// The bytes are no requests.
+    /// The bytes are no valid request.
     pub fn advance(&mut self) -> Result<bool, ProtocolError> {
         if std::mem::take(&mut self.is_held) {
             return Ok(true);
@@ -128,17 +130,17 @@ impl Parser {
         }
     }
 
-    /// Finds the request that was found last once more.
+    /// Makes the next call of [`Parser::advance`] return the same request again.
     pub fn hold(&mut self) {
         self.is_held = self.is_complete;
     }
 
-    /// The strings of the request that was found.
+    /// The strings of the complete request.
     pub fn arguments(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         self.arguments.iter().map(|range| &self.buffer[range.clone()])
     }
 
-    /// Gives the room of requests that are done with back.
+    /// Frees the memory of requests that are finished.
     fn compact(&mut self) {
         let keep = self.arguments.first().map_or(self.at, |first| first.start);
         if keep == self.buffer.len() {
@@ -155,7 +157,7 @@ impl Parser {
         }
     }
 
-    /// The next line without its end, if it is there; the place moves behind it.
+    /// The next line without its line end, if it is complete; moves behind it.
     fn line(&mut self, most: usize) -> Result<Option<Range<usize>>, ()> {
         let from = self.searched.max(self.at);
         let Some(length) = self.buffer[from..].iter().position(|&byte| byte == b'\n') else {
@@ -179,7 +181,7 @@ impl Parser {
                 let Some(line) = line else { return Ok(false) };
                 let count = number(&self.buffer[line.start + 1..line.end]);
                 match count.ok_or(ProtocolError::ArrayLength)? {
-                    // Redis passes over empty requests.
+                    // Redis ignores empty requests.
                     ..=0 => {}
                     count if count > ARGUMENTS_MAX as i64 => return Err(ProtocolError::ArrayLength),
                     count => self.state = State::Strings(count as usize),
@@ -227,7 +229,7 @@ impl Parser {
         Ok(true)
     }
 
-    /// The words of a line: between spaces, or between quotation marks, without escapes.
+    /// Splits a line into words: separated by spaces, or between quotation marks, without escapes.
     fn words(&mut self, line: Range<usize>) -> Result<(), ProtocolError> {
         let mut at = line.start;
         while at < line.end {
@@ -256,7 +258,7 @@ impl Parser {
     }
 }
 
-/// A decimal number, as Redis writes them: no sign but `-`, no zeros before it, nothing around it.
+/// Parses a decimal number as Redis writes it: no sign but `-`, no leading zeros, no other characters.
 pub(crate) fn number(text: &[u8]) -> Option<i64> {
     let digits = text.strip_prefix(b"-").unwrap_or(text);
     let is_plain = match digits {

@@ -1,43 +1,44 @@
-//! What a key holds, as the store has it.
+//! The content of a key, as it is stored.
 //!
-//! The store's values have at least one byte and no time to live, so the door puts both in front of the value:
+//! The store's values have at least one byte and no time to live, so the server puts a header with both in front
+//! of the value:
 //!
 //! ```text
 //! 0 value                 it stays
 //! 1 expires(8) value      it goes at this time, in milliseconds since 1970, big-endian
 //! ```
 
-/// The most bytes that stand before a value.
+/// The longest header, in bytes.
 pub const HEADER_BYTES_MAX: usize = 9;
 
 const STAYS: u8 = 0;
 const EXPIRES: u8 = 1;
 
-/// What a key holds.
+/// The content of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     /// The value, any bytes.
     pub value: Vec<u8>,
-    /// When it goes, in milliseconds since 1970.
+    /// When the key expires, in milliseconds since 1970.
     pub expires_ms: Option<u64>,
 }
 
 impl Record {
-    /// The value of the store.
+    /// Encodes the record as a value of the store.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(HEADER_BYTES_MAX + self.value.len());
         write(&self.value, self.expires_ms, &mut bytes);
         bytes
     }
 
-    /// The record in a value of the store; `None` if another program than a door has written it.
+    /// Decodes a value of the store; `None` if it was not written through a Redis server.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let (value, expires_ms) = read(bytes)?;
         Some(Self { value: value.to_vec(), expires_ms })
     }
 }
 
-/// Appends the value of the store.
+/// Appends the encoded record.
 pub fn write(value: &[u8], expires_ms: Option<u64>, out: &mut Vec<u8>) {
     match expires_ms {
         None => out.push(STAYS),
@@ -49,7 +50,7 @@ pub fn write(value: &[u8], expires_ms: Option<u64>, out: &mut Vec<u8>) {
     out.extend_from_slice(value);
 }
 
-/// The value and when it goes, as [`Record::decode`].
+/// The value and its expiry, as in [`Record::decode`].
 pub fn read(bytes: &[u8]) -> Option<(&[u8], Option<u64>)> {
     match bytes {
         [STAYS, value @ ..] => Some((value, None)),

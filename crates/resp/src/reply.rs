@@ -1,31 +1,31 @@
-//! Answers, in both versions of the protocol.
+//! Answers to clients, in both versions of the protocol.
 
 /// The version of the protocol that a client has chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protocol {
-    /// RESP2, before anything is said.
+    /// RESP2, the default.
     #[default]
     Resp2,
     /// RESP3, after `HELLO 3`.
     Resp3,
 }
 
-/// An answer.
+/// An answer to a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// A word of the protocol, such as `OK`.
+    /// A simple string, such as `OK`.
     Word(&'static str),
-    /// An error: its code and what is wrong.
+    /// An error: its code and a text.
     Error(String),
     /// A number.
     Number(i64),
     /// A string of any bytes.
     Bytes(Vec<u8>),
-    /// A text that is shown as it is.
+    /// A text to be displayed as it is.
     Text(String),
-    /// Nothing.
+    /// A null value.
     Nil,
-    /// No array.
+    /// A null array.
     NilArray,
     /// Several answers.
     Array(Vec<Reply>),
@@ -34,7 +34,7 @@ pub enum Reply {
 }
 
 impl Reply {
-    /// What most that write are answered.
+    /// The answer of most commands that write.
     pub const OK: Self = Self::Word("OK");
 
     /// A string.
@@ -47,16 +47,16 @@ impl Reply {
         Self::Error(text.into())
     }
 
-    /// A string, or nothing.
+    /// A string, or a null value.
     pub fn optional(bytes: Option<Vec<u8>>) -> Self {
         bytes.map_or(Self::Nil, Self::Bytes)
     }
 
-    /// Appends the bytes of the answer.
+    /// Appends the encoded answer.
     pub fn write(&self, protocol: Protocol, out: &mut Vec<u8>) {
         match self {
             Self::Word(word) => write_line(b'+', word.as_bytes(), out),
-            // A line ends nowhere but at its end.
+            // Line ends within the text would end the answer.
             Self::Error(text) => write_line(b'-', text.replace(['\r', '\n'], " ").as_bytes(), out),
             Self::Number(number) => write_number(b':', *number, out),
             Self::Bytes(bytes) => write_bytes(bytes, out),
@@ -111,7 +111,7 @@ fn write_number(mark: u8, number: i64, out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends a string as an answer.
+/// Appends the encoding of a string.
 pub(crate) fn write_bytes(bytes: &[u8], out: &mut Vec<u8>) {
     write_number(b'$', bytes.len() as i64, out);
     out.extend_from_slice(bytes);

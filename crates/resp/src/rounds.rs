@@ -1,14 +1,14 @@
-//! Works that need what a key holds in order to change it: read, carried out, and written if the key has not changed
-//! meanwhile.
+//! Rounds: work items whose effect depends on the key's content. A round reads the key, applies the work items,
+//! and writes the result if the key has not changed meanwhile.
 //!
-//! All works that come for a key while a round is under way wait for the next one, which carries out all of them one
-//! after the other and writes once. So a counter that a thousand clients increment costs two requests a round, not a
-//! thousand that fail.
+//! All work items that arrive for a key during a round wait for the next one, which applies all of them in
+//! sequence and writes once. So if a thousand clients increment a counter, a round takes two requests, instead of
+//! a thousand requests most of which fail.
 //!
-//! A round whose works change something is decided by its write: nobody has written the key between the read and the
-//! write, so all works, also those that came after the read was asked for, took effect at the write. A round whose
-//! works change nothing is decided by its read, so it answers only those that were there before the read was asked
-//! for.
+//! If the work items of a round change the key, they all take effect at the write, including those that arrived
+//! after the read was requested: since nobody has written the key between the read and the write, this is correct.
+//! If they change nothing, they take effect at the read, so the round answers only those that had arrived before
+//! the read was requested.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -21,7 +21,7 @@ use crate::reply::Reply;
 use crate::slab::Slab;
 use crate::store::{Ask, Store, Token};
 
-/// The most works of one round: a bound on what one write answers.
+/// The most work items in a round: it limits how many answers one write causes.
 const WORKS_MAX: usize = 1_024;
 
 struct Work {
@@ -30,9 +30,9 @@ struct Work {
 }
 
 enum Phase {
-    /// The read was asked for when so many works were there.
+    /// The key is being read; the number of work items when the read was requested.
     Reading(usize),
-    /// These answers are given when the write is done, and the key then holds this.
+    /// The key is being written; the answers to send when the write is done, and the key's new content.
     Writing(Vec<Reply>, Option<Record>),
 }
 
@@ -40,40 +40,40 @@ struct Round {
     key: Box<[u8]>,
     works: VecDeque<Work>,
     phase: Phase,
-    /// When the read that began all this was asked for.
+    /// When the first read since the last success was requested.
     since: Instant,
 }
 
-/// What a round has come to.
+/// A result of a round.
 pub(crate) enum News {
-    /// A work has ended.
+    /// A work item has ended with this answer.
     Answer(u32, Reply),
-    /// A work that watches has seen this version.
+    /// A work item that watches the key has seen this version.
     Watched(u32, u64),
     /// A key was written with a time to live.
     Expires { key: Box<[u8]>, version: u64, at_ms: u64 },
 }
 
-/// What rounds need to know of the time and the cluster.
+/// The time, and parameters of the cluster.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Surroundings {
     pub now: Instant,
     /// Milliseconds since 1970.
     pub now_ms: u64,
     pub value_bytes_max: usize,
-    /// How much the clocks of two doors may differ.
+    /// By how much the clocks of two servers may differ.
     pub skew_ms: u64,
     pub give_up: Duration,
 }
 
 impl Surroundings {
-    /// Whether a key is gone for whoever meets it.
+    /// Whether a key has certainly expired, considering that clocks differ.
     pub fn is_over(&self, expires_ms: Option<u64>) -> bool {
         expires_ms.is_some_and(|at| self.now_ms >= at.saturating_add(self.skew_ms))
     }
 }
 
-/// The rounds that are under way, one for a key at most.
+/// The rounds in progress, at most one per key.
 #[derive(Default)]
 pub(crate) struct Rounds {
     by_key: HashMap<Box<[u8]>, u32>,
@@ -82,7 +82,7 @@ pub(crate) struct Rounds {
 }
 
 impl Rounds {
-    /// A work joins the round of its key, or begins one.
+    /// Adds a work item to the round of its key, or begins a round.
     pub fn join(
         &mut self,
         around: &Surroundings,
@@ -104,7 +104,7 @@ impl Rounds {
         store.ask(around.now, Ask::Get(key), Token::Round(place));
     }
 
-    /// The read or write of a round has ended.
+    /// Handles the end of a round's read or write.
     pub fn ended(&mut self, around: &Surroundings, store: &mut Store, place: u32, outcome: Outcome<'_>) {
         let round = self.rounds.get_mut(place).expect("a round waits for its requests");
         match std::mem::replace(&mut round.phase, Phase::Reading(0)) {
@@ -139,7 +139,8 @@ impl Rounds {
         store.ask(around.now, Ask::Get(round.key.clone()), Token::Round(place));
     }
 
-    /// Carries out the works on what the key holds. The first `asked` of them are answered even if nothing changes.
+    /// Applies the work items to the key's content. The first `asked` of them are answered even if nothing
+    /// changes.
     #[expect(clippy::too_many_arguments, reason = "they are one thing: what is known of the key")]
     fn carry_out(
         &mut self,
@@ -161,7 +162,7 @@ impl Rounds {
             let context = Context {
                 now_ms: around.now_ms,
                 value_bytes_max: around.value_bytes_max,
-                // A key that is over counts as absent, which is version 0.
+                // An expired key counts as absent, which is version 0.
                 version: untouched.then_some(if record.is_some() { version } else { 0 }),
             };
             replies.push(work.action.apply(&mut record, &context));
@@ -169,8 +170,8 @@ impl Rounds {
                 after_asked.clone_from(&record);
             }
         }
-        // If all of them together change nothing, no write decides them: then they are those that the read decides,
-        // which may well change something by themselves.
+        // If all work items together change nothing, there is no write at which they take effect. Then only those
+        // that arrived before the read was requested are applied; these alone may change the key.
         if record == held && asked < replies.len() {
             replies.truncate(asked);
             record = after_asked;
@@ -200,7 +201,7 @@ impl Rounds {
         }
     }
 
-    /// The write is done: all its works are.
+    /// The write is done: answers its work items.
     fn written(
         &mut self,
         around: &Surroundings,
@@ -228,7 +229,7 @@ impl Rounds {
         self.go_on(around, store, place, Some((version, record)));
     }
 
-    /// Goes on with the works that are left, on what is known of the key if something is.
+    /// Goes on with the remaining work items. `known` is the key's content, if it is known.
     fn go_on(
         &mut self,
         around: &Surroundings,
@@ -243,14 +244,14 @@ impl Rounds {
         } else if let Some((version, record)) = known
             && !round.works.iter().take(WORKS_MAX).all(|work| work.action.reads())
         {
-            // If nothing changes, this answers nobody and reads.
+            // If nothing changes, this answers no work item and reads the key.
             self.carry_out(around, store, place, 0, version, record, false);
         } else {
             self.read(around, store, place);
         }
     }
 
-    /// The first `count` works fail.
+    /// Answers the first `count` work items with an error.
     fn fail(&mut self, around: &Surroundings, store: &mut Store, place: u32, count: usize, reply: &Reply) {
         let round = self.rounds.get_mut(place).expect("the caller has found it");
         for work in round.works.drain(..count) {
@@ -261,12 +262,12 @@ impl Rounds {
     }
 }
 
-/// What is answered if the value has no header of a door.
+/// The error for a value without a header of a Redis server.
 pub(crate) fn foreign() -> Reply {
     Reply::error("WRONGTYPE the value was not written through a Redis door")
 }
 
-/// What is answered if the store does not do what it was asked.
+/// The error for a request that the store did not execute.
 pub(crate) fn failure(outcome: Outcome<'_>) -> Reply {
     Reply::error(match outcome {
         Outcome::TableFull => "OOM the key's bucket is full: raise [kv] capacity_keys",

@@ -1,4 +1,5 @@
-//! The scripts that lock recipes run, known by their SHA-1. There is no Lua here: what is not known is refused.
+//! The scripts of common lock libraries, recognised by their SHA-1. There is no Lua interpreter: unknown scripts
+//! are refused.
 
 use sha1::{Digest, Sha1};
 
@@ -6,34 +7,35 @@ use crate::action::Action;
 use crate::parse::number;
 use crate::reply::Reply;
 
-/// What a script does.
+/// The effect of a known script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Script {
     /// Removes KEYS[1] if it holds ARGV[1].
     Release,
-    /// If KEYS[1] holds ARGV[1], lets it go ARGV[2] milliseconds later, or, if ARGV[3] is "0", later than it does.
+    /// If KEYS[1] holds ARGV[1]: sets its expiry to ARGV[2] milliseconds from now if ARGV[3] is "0", or otherwise
+    /// delays its expiry by that time.
     Extend,
-    /// If KEYS[1] holds ARGV[1], lets it go ARGV[2] milliseconds from now.
+    /// If KEYS[1] holds ARGV[1]: sets its expiry to ARGV[2] milliseconds from now.
     Reacquire,
 }
 
-/// Scripts by the SHA-1 of their text without white space, with single quotation marks.
+/// Known scripts, by the SHA-1 of their text without white space and with single quotation marks.
 const KNOWN: [(&str, Script); 5] = [
-    // `Lock` of redis-py.
+    // The scripts of `Lock` in redis-py.
     ("1179e693b29fda653472cdbc3d5eb3ba1316ffd4", Script::Release),
     ("f74f76b5b5a8290bbcc17f740b44fdbe5a56ff72", Script::Extend),
     ("44f9927bdcb1e8eac2b677d9aff29ef04afdca7a", Script::Reacquire),
-    // That of the documentation of `SET`, and its like with `pexpire`.
+    // The script in the documentation of `SET`, and the similar one with `pexpire`.
     ("588c09aae54753afd325984e748a4e18801f6735", Script::Release),
     ("54dbf8d5b825beba1c79c099bd30cabbb42c44b9", Script::Reacquire),
 ];
 
-/// The SHA-1 of a text, as clients write it.
+/// The SHA-1 of a text in hexadecimal, as clients write it.
 pub fn sha1_of(text: &[u8]) -> String {
     Sha1::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The script with this text, however it is set.
+/// The known script with this text; white space and the kind of quotation marks do not matter.
 pub fn find(text: &[u8]) -> Option<Script> {
     let mut bare: Vec<u8> = text.iter().copied().filter(|byte| !byte.is_ascii_whitespace()).collect();
     bare.iter_mut().filter(|byte| **byte == b'"').for_each(|byte| *byte = b'\'');
@@ -45,10 +47,10 @@ pub fn find(text: &[u8]) -> Option<Script> {
 }
 
 impl Script {
-    /// What it does to its key.
+    /// The action of the script on its key.
     ///
     /// # Errors
-    /// The arguments are not what the script takes.
+    /// The arguments do not fit the script.
     pub fn action(self, arguments: &[&[u8]]) -> Result<Action, Reply> {
         let wrong = || Reply::error("ERR the script takes other arguments");
         let token = arguments.first().ok_or_else(wrong)?.to_vec();

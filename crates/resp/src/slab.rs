@@ -1,4 +1,4 @@
-//! Things with a number each, which is used again.
+//! A collection whose items have numbers; the number of a removed item is reused.
 
 #[derive(Debug)]
 pub(crate) struct Slab<T> {

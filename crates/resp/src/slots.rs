@@ -1,11 +1,12 @@
-//! Slots, as clients of Redis Cluster number them. Any node of Weft serves any key, so they only spread the clients.
+//! Hash slots of Redis Cluster. Any node of Weft serves any key, so slots only distribute the clients over the
+//! nodes.
 
 use weft_waist::{NodeId, NodeSet};
 
-/// How many slots there are.
+/// Number of slots.
 pub const SLOTS: u16 = 16_384;
 
-/// Hash slot of a key; only the part between its first braces counts, if there is one.
+/// The hash slot of a key. If the key contains a part in braces, only the first such part is hashed.
 pub fn slot(key: &[u8]) -> u16 {
     let tag = key.iter().position(|&byte| byte == b'{').and_then(|open| {
         let rest = &key[open + 1..];
@@ -26,7 +27,7 @@ fn crc16(bytes: &[u8]) -> u16 {
     })
 }
 
-/// Which slots a client is to bring to which of the nodes: first and last, all of them in order.
+/// The slots that clients should send to each node, as (node, first slot, last slot), in order.
 pub fn shares(nodes: NodeSet) -> impl Iterator<Item = (NodeId, u16, u16)> {
     let count = nodes.len() as u32;
     let first = move |place: u32| (u32::from(SLOTS) * place).div_ceil(count.max(1)) as u16;
@@ -39,7 +40,7 @@ mod tests {
 
     #[test]
     fn slots_are_those_of_redis() {
-        // The check value of the CRC, and slots that the specification of Redis Cluster names.
+        // The check value of the CRC, and slots from the specification of Redis Cluster.
         assert_eq!(crc16(b"123456789"), 0x31c3);
         assert_eq!(slot(b"foo"), 12_182);
         assert_eq!(slot(b"{user1000}.following"), slot(b"user1000"));

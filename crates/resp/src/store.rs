@@ -1,4 +1,4 @@
-//! The door's clients of the store: as many requests under way as the door needs, each carried out at most once.
+//! The server's clients of the store: any number of requests, each executed at most once.
 
 use std::collections::VecDeque;
 
@@ -6,7 +6,7 @@ use weft_kv::{Client, ClientParameters, Outcome, SESSION_WINDOW, Task};
 use weft_time::Instant;
 use weft_waist::{NodeId, NodeSet};
 
-/// What is asked of the store. Keys are the store's.
+/// A request to the store, with the store's keys.
 #[derive(Clone, Debug)]
 pub(crate) enum Ask {
     Get(Box<[u8]>),
@@ -17,14 +17,14 @@ pub(crate) enum Ask {
     Scan { at: NodeId, from: u32, counts: bool },
 }
 
-/// For what something is asked.
+/// The purpose of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Token {
-    /// A work that asks the store directly.
+    /// A work item that uses the store directly.
     Work(u32),
-    /// A round of works on one key.
+    /// A round of work items on one key.
     Round(u32),
-    /// A key that goes.
+    /// The removal of an expired key.
     Expiry(u64),
     /// A scan.
     Scan(u32),
@@ -34,28 +34,28 @@ const WINDOW: usize = SESSION_WINDOW as usize;
 
 struct Session {
     client: Client,
-    /// By number of the request modulo the window.
+    /// Purposes of the outstanding requests, indexed by request number modulo the window.
     tokens: [Option<Token>; WINDOW],
     is_free: bool,
 }
 
-/// Clients with a window of requests each, and what waits for one of them.
+/// Clients of the store, each with a window of requests, and the requests that wait for one of them.
 pub(crate) struct Store {
     first_client: u64,
     sessions: Vec<Session>,
-    /// Those that take a request. The latest is used first, so that few are used while there is little to do.
+    /// Clients with room for a request. The last one is used first, so that few clients are used under low load.
     free: Vec<u32>,
-    /// Those that may have something to send.
+    /// Clients that may have messages to send.
     ready: VecDeque<u32>,
     waiting: VecDeque<(Ask, Token)>,
-    /// Requests under way, and those that wait.
+    /// Number of requests that are outstanding or wait.
     outstanding: usize,
-    /// Not after the earliest deadline of a session.
+    /// A lower bound of the earliest deadline of all clients.
     earliest: Instant,
 }
 
 impl Store {
-    /// Clients `first` and those that follow it, with parameters like `parameters`.
+    /// `count` clients with consecutive numbers from `first`, and otherwise the parameters of `parameters`.
     pub fn new(first: u64, count: u32, parameters: &ClientParameters) -> Self {
         let session = |index: u32| {
             let client = first.wrapping_add(u64::from(index));
@@ -73,18 +73,18 @@ impl Store {
         }
     }
 
-    /// The full members, as far as replies have told.
+    /// The full members, by the newest view in a reply.
     pub fn full(&self) -> NodeSet {
         let views = self.sessions.iter().map(|session| session.client.view());
         views.max_by_key(|view| view.epoch).map_or(NodeSet::EMPTY, |view| view.full)
     }
 
-    /// How many requests have not ended.
+    /// Number of requests that have not ended.
     pub const fn outstanding(&self) -> usize {
         self.outstanding
     }
 
-    /// Asks, at once or when there is room.
+    /// Sends a request now, or queues it until a client has room.
     pub fn ask(&mut self, now: Instant, ask: Ask, token: Token) {
         self.outstanding += 1;
         if self.free.is_empty() {
@@ -116,7 +116,7 @@ impl Store {
         self.touched(index);
     }
 
-    /// A session may have something to send, and another deadline.
+    /// Notes that a client may have messages to send, and a new deadline.
     fn touched(&mut self, index: u32) {
         if let Some(deadline) = self.sessions[index as usize].client.next_deadline() {
             self.earliest = self.earliest.min(deadline);
@@ -124,7 +124,7 @@ impl Store {
         self.ready.push_back(index);
     }
 
-    /// A request of a session has ended: there may be room for another.
+    /// Handles the end of a client's request: the client may have room for another.
     fn ended(&mut self, now: Instant, index: u32, request: u64) -> Token {
         let session = &mut self.sessions[index as usize];
         let token = session.tokens[request as usize % WINDOW].take().expect("every request has one");
@@ -141,13 +141,14 @@ impl Store {
         token
     }
 
-    /// Takes a reply; says what has ended, and how. What is no reply to one of these clients changes nothing.
+    /// Processes a reply; returns the purpose of the request that it ends, and the outcome. Messages for other
+    /// clients are ignored.
     pub fn receive<'a>(&mut self, now: Instant, kind: u8, payload: &'a [u8]) -> Option<(Token, Outcome<'a>)> {
         let client = u64::from_be_bytes(payload.get(8..16)?.try_into().expect("eight bytes"));
         let index = usize::try_from(client.wrapping_sub(self.first_client)).ok();
         let is_own =
             |index: &usize| self.sessions.get(*index).is_some_and(|session| session.client.asks_as(client));
-        // One that would have been taken for a forgotten client has another number.
+        // A client whose number a node refused as possibly forgotten has taken another number since.
         let index = index
             .filter(is_own)
             .or_else(|| self.sessions.iter().position(|session| session.client.asks_as(client)))?;
@@ -161,7 +162,7 @@ impl Store {
         Some((self.ended(now, index, completion.request.0), completion.outcome))
     }
 
-    /// The next message to send: to whom and its kind; its content is appended to `payload`.
+    /// The next message to send: appends its content to `payload`, and returns (node, kind).
     pub fn poll_transmit(&mut self, payload: &mut Vec<u8>) -> Option<(NodeId, u8)> {
         while let Some(&index) = self.ready.front() {
             if let Some(message) = self.sessions[index as usize].client.poll_transmit(payload) {
@@ -172,12 +173,13 @@ impl Store {
         None
     }
 
-    /// When [`Store::handle_deadline`] wants to be called.
+    /// When [`Store::handle_deadline`] must be called.
     pub fn next_deadline(&self) -> Option<Instant> {
         (self.outstanding > 0).then_some(self.earliest)
     }
 
-    /// Asks again for what is due; says what is given up, one per call, so call it until it says `None`.
+    /// Repeats requests that are due. Returns one request that has reached its time-out; call it until it returns
+    /// `None`.
     pub fn handle_deadline(&mut self, now: Instant) -> Option<Token> {
         if now < self.earliest {
             return None;

@@ -1,5 +1,5 @@
-//! A door before a store of one node: however messages are lost, doubled and late, a pipeline is answered as its
-//! commands one by one are.
+//! A server before a store of one node: however messages are lost, duplicated and delayed, a pipeline gets the
+//! same answers as its commands sent one by one.
 
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
@@ -14,7 +14,7 @@ use weft_waist::{
 
 const KEY_BYTES: usize = 9;
 const GIVE_UP: Duration = Duration::from_secs(5);
-/// Messages are lost for no longer than this, so that no command gives up.
+/// Messages are lost for at most this long, so that no command reaches its time-out.
 const LOSSES: Duration = Duration::from_secs(4);
 
 struct Stage {
@@ -23,7 +23,7 @@ struct Stage {
     memory: Memory,
     now: Instant,
     unix_ms: u64,
-    /// Requests on their way to the node, and its answers on their way back.
+    /// Requests in flight to the node; below, its answers in flight.
     asked: VecDeque<(u8, Vec<u8>)>,
     told: VecDeque<(u8, Vec<u8>)>,
 }
@@ -80,7 +80,7 @@ impl Stage {
         }
     }
 
-    /// Lets connections go on, and takes what the door asks.
+    /// Processes the connections, and collects the server's requests.
     fn drain(&mut self) {
         while self.door.poll_ready(self.clocks()).is_some() {}
         let mut payload = Vec::new();
@@ -89,7 +89,7 @@ impl Stage {
         }
     }
 
-    /// Carries one message, if there is one; which one and what becomes of it `dice` says.
+    /// Delivers one message, if there is one; `dice` decides which one and with what fault.
     fn step(&mut self, dice: u8) -> bool {
         self.drain();
         let (queue, is_request) = if dice & 1 == 0 && !self.asked.is_empty() || self.told.is_empty() {
@@ -103,7 +103,7 @@ impl Stage {
         let at = usize::from(dice >> 4) % queue.len();
         let (kind, payload) = queue.remove(at).unwrap();
         match dice >> 1 & 7 {
-            // Lost: asked again when it is due.
+            // The message is lost: its request is repeated after a time-out.
             0 if self.now < Instant::ZERO + LOSSES => self.pass(Duration::from_ms(60)),
             what => {
                 if what == 1 {
@@ -148,7 +148,7 @@ impl Stage {
         String::from_utf8_lossy(&std::mem::take(output)).into_owned()
     }
 
-    /// What a command is answered, alone.
+    /// The answer to one command.
     fn ask(&mut self, id: ConnectionId, line: &str) -> String {
         self.say(id, format!("{line}\r\n").as_bytes());
         self.settle();
@@ -225,7 +225,8 @@ proptest! {
         pipelined.say(id, second);
         dice[half..].iter().for_each(|dice| _ = pipelined.step(*dice));
         pipelined.settle();
-        // Losses take time: what is left of 100 s, and when they are over, is told a few seconds apart.
+        // Losses take time, so remaining times to live of about 100 s, and expiry times, may differ by a few
+        // seconds.
         let is_time = |line: &str| {
             let number = line.strip_prefix(':').and_then(|number| number.parse().ok());
             number.is_some_and(|seconds: u32| matches!(seconds, 95..=100 | 1_100..=1_105))
@@ -284,7 +285,7 @@ fn keys_go_when_their_time_is_over_and_not_before() {
     assert_eq!(stage.ask(id, "SET k w NX"), "$-1\r\n", "a lock is held to the end");
     stage.pass(Duration::from_ms(1));
     assert_eq!(stage.ask(id, "GET k"), "$-1\r\n");
-    // Written over, it stays.
+    // An overwritten key no longer expires.
     stage.ask(id, "SET k v PX 100");
     stage.ask(id, "SET k w");
     stage.pass(Duration::from_ms(200));
@@ -299,7 +300,7 @@ fn a_key_whose_door_has_died_goes_when_it_is_met() {
     let Stage { kv, memory, now, unix_ms, .. } = stage;
     let mut stage = Stage { kv, memory, now, unix_ms, ..Stage::new(None) };
     let id = stage.door.open(stage.clocks());
-    // Another door cannot know how far its clock is from the first one's.
+    // A second server must allow for the difference between its clock and the first one's.
     stage.pass(Duration::from_ms(1_049));
     assert_eq!(stage.ask(id, "GET k"), "$1\r\nv\r\n");
     stage.pass(Duration::from_ms(1));

@@ -137,8 +137,8 @@ struct Reader<'a, D: ?Sized> {
 }
 
 impl<D: Disk + ?Sized> Reader<'_, D> {
-    /// Reads a frame into `sectors` if it is intact and `is_right` accepts it. `pieces` returns the frame's ranges
-    /// of the disk for a given length.
+    /// Reads a frame into `sectors` if it is intact and `is_expected` accepts its header. `pieces` returns the
+    /// frame's ranges of the disk for a given length.
     fn read_frame(
         &mut self,
         pieces: impl Fn(usize) -> [(u64, usize); 2],

@@ -1,6 +1,7 @@
-//! The structures of `<infiniband/verbs.h>` that programs and the library share, with the names of C.
+//! The structures of `<infiniband/verbs.h>` that programs and the library share, with the names that they have in
+//! C.
 //!
-//! `tests/layout.rs` compares sizes and offsets with the header.
+//! `tests/layout.rs` compares sizes and offsets with the C header.
 
 #![allow(non_camel_case_types, missing_docs, reason = "the names are those of C, and documented there")]
 
@@ -8,7 +9,7 @@ use std::ffi::{c_char, c_int, c_uint, c_void};
 
 pub type ibv_gid = [u8; 16];
 
-/// `abi_compat` of contexts that have the extended functions.
+/// The value of `abi_compat` in contexts that have the extended functions.
 pub const ABI_IS_EXTENDED: *mut c_void = usize::MAX as *mut c_void;
 
 #[repr(C)]
@@ -81,7 +82,7 @@ pub struct ibv_rss_caps {
 pub struct ibv_device_attr_ex {
     pub orig_attr: ibv_device_attr,
     pub comp_mask: u32,
-    /// General, then per transport: RC, UC, UD.
+    /// General capabilities, then those per transport: RC, UC, UD.
     pub odp_general_caps: u64,
     pub odp_transport_caps: [u32; 3],
     pub completion_timestamp_mask: u64,
@@ -129,7 +130,7 @@ pub struct ibv_port_attr {
 
 #[repr(C)]
 pub struct ibv_async_event {
-    /// A pointer to the queue pair, completion queue or shared receive queue, or the number of the port.
+    /// Pointer to the queue pair, completion queue or shared receive queue, or number of the port.
     pub element: *mut c_void,
     pub event_type: c_uint,
 }
@@ -264,7 +265,7 @@ pub struct ibv_rx_hash_conf {
     pub rx_hash_fields_mask: u64,
 }
 
-/// Begins as [`ibv_qp_init_attr`].
+/// The first fields are those of [`ibv_qp_init_attr`].
 #[repr(C)]
 pub struct ibv_qp_init_attr_ex {
     pub qp_context: *mut c_void,
@@ -366,11 +367,11 @@ pub struct ibv_send_wr {
     pub num_sge: c_int,
     pub opcode: c_uint,
     pub send_flags: c_uint,
-    /// In network byte order, or an rkey.
+    /// Immediate value in network byte order, or an rkey.
     pub imm_data: u32,
     pub wr: wr_operands,
     pub remote_srqn: u32,
-    /// The operands of what is not offered: memory windows and TSO.
+    /// The operands of unsupported operations: memory windows and TSO.
     pub others: [u64; 6],
 }
 
@@ -469,7 +470,7 @@ pub struct ibv_cq {
 
 type Cq = *mut ibv_cq_ex;
 
-/// Begins as [`ibv_cq`].
+/// The first field is an [`ibv_cq`].
 #[repr(C)]
 pub struct ibv_cq_ex {
     pub base: ibv_cq,
@@ -542,7 +543,7 @@ pub struct ibv_device {
     pub ibdev_path: [c_char; 256],
 }
 
-/// A function that no program calls through the table.
+/// A function pointer that no program calls through the table.
 type Unused = *mut c_void;
 
 #[repr(C)]
@@ -612,7 +613,7 @@ pub struct verbs_context {
     pub context: ibv_context,
 }
 
-/// A structure of C with all bytes zero.
+/// A C structure with all bytes zero.
 ///
 /// # Safety
 /// All fields of `T` must be valid when zero.

@@ -1,4 +1,4 @@
-//! Completion queues and channels.
+//! Completion queues and completion channels.
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr;
@@ -13,14 +13,14 @@ use crate::engine::{Engine, Listener, Raised};
 use crate::error::{code, fail, null};
 use crate::events::{AsyncQueue, Channel, counting_descriptor};
 
-/// The longest queue.
+/// The longest completion queue, in entries.
 const LONGEST: c_int = 1 << 22;
 
 /// `IBV_WC_GRH` and `IBV_WC_WITH_IMM`.
 const GRH: c_uint = 1;
 const WITH_IMM: c_uint = 2;
 
-/// A channel.
+/// A completion channel.
 #[repr(C)]
 pub struct CompletionChannel {
     base: ibv_comp_channel,
@@ -30,21 +30,21 @@ pub struct CompletionChannel {
 /// A completion queue.
 #[repr(C)]
 pub struct CompletionQueue {
-    /// The structure of C.
+    /// The C structure.
     pub base: ibv_cq_ex,
     /// The device.
     pub engine: Arc<Engine>,
-    /// The device's number of it.
+    /// The device's number for the queue.
     pub number: CompletionQueueNumber,
-    /// Events that were raised.
+    /// Numbers of events that the program has yet to acknowledge.
     pub raised: Arc<Raised>,
-    /// What [`crate::extended`] is reading.
+    /// The completion whose fields [`crate::extended`] reads.
     pub current: Option<WorkCompletion>,
     channel: Option<Arc<Channel>>,
     events: Arc<AsyncQueue>,
 }
 
-/// The queue behind a pointer of C.
+/// The completion queue behind a pointer from C.
 ///
 /// # Safety
 /// `queue` must come from this library and not be destroyed.
@@ -77,10 +77,10 @@ pub unsafe extern "C" fn ibv_destroy_comp_channel(channel: *mut ibv_comp_channel
     0
 }
 
-/// Makes a queue.
+/// Creates a completion queue.
 ///
 /// # Safety
-/// The pointers are the caller's.
+/// The pointers come from the C caller and must be valid.
 pub unsafe fn create(
     pointer: *mut ibv_context,
     cqe: c_int,
@@ -215,7 +215,8 @@ pub unsafe extern "C" fn poll_cq(queue: *mut ibv_cq, most: c_int, out: *mut ibv_
     let queue = unsafe { completion_queue(queue) };
     let most = usize::try_from(most).unwrap_or(0);
     let mut state = queue.engine.lock();
-    // Programs that take completions one by one need not look at the port for each.
+    // If there are completions already, the port is checked only at every few polls: programs may take completions
+    // one by one.
     if state.device.completions(queue.number) == 0 || state.should_look() {
         queue.engine.poll(&mut state);
     }
@@ -239,7 +240,7 @@ pub unsafe extern "C" fn poll_cq(queue: *mut ibv_cq, most: c_int, out: *mut ibv_
     found as c_int
 }
 
-/// A completion as C has it.
+/// Converts a completion to the C structure.
 fn of(completion: &WorkCompletion) -> ibv_wc {
     ibv_wc {
         wr_id: completion.id,
@@ -258,7 +259,7 @@ fn of(completion: &WorkCompletion) -> ibv_wc {
     }
 }
 
-/// `wc_flags`.
+/// The value of `wc_flags`.
 pub fn flags(completion: &WorkCompletion) -> c_uint {
     let grh = if completion.source.is_some() { GRH } else { 0 };
     let immediate = if completion.immediate.is_some() { WITH_IMM } else { 0 };

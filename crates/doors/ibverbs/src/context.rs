@@ -1,4 +1,4 @@
-//! The list of devices, contexts, and what programs ask a device about itself.
+//! The list of devices, contexts, and queries of a device's properties.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::mem::{offset_of, size_of};
@@ -23,13 +23,13 @@ const _: () = assert!(ROUTE_HEADER_BYTES == 40);
 /// The only port.
 const PORT: u32 = 1;
 
-/// `IBV_PORT_ACTIVE`, `IBV_LINK_LAYER_ETHERNET`, `IBV_GID_TYPE_ROCE_V2`, and the kernel's number of the last.
+/// `IBV_PORT_ACTIVE`, `IBV_LINK_LAYER_ETHERNET`, `IBV_GID_TYPE_ROCE_V2`, and the kernel's number of that GID type.
 const ACTIVE: c_uint = 4;
 const ETHERNET: u8 = 2;
 const ROCE_V2: u32 = 2;
 const ROCE_V2_OF_KERNEL: c_uint = 1;
 
-/// A device in a list. Providers of rdma-core look behind the structure of C and must find nothing there.
+/// A device in the list. Providers of rdma-core read memory behind the C structure, and must find zeros there.
 #[repr(C)]
 pub struct Device {
     base: ibv_device,
@@ -37,7 +37,7 @@ pub struct Device {
     options: Options,
 }
 
-/// The device of this process, with the options of its environment.
+/// The device of this process, with the options from its environment.
 struct Listed(*mut Device);
 
 // SAFETY: the device is made once and never changes.
@@ -47,17 +47,17 @@ unsafe impl Sync for Listed {}
 
 static DEVICE: OnceLock<Listed> = OnceLock::new();
 
-/// An open device. The context of C lies at the end of `verbs`.
+/// An open device. The C context is the last field of `verbs`.
 #[repr(C)]
 pub struct Context {
     verbs: verbs_context,
     /// The device.
     pub engine: Arc<Engine>,
-    /// What the context's descriptor announces.
+    /// The asynchronous events that the context's descriptor reports.
     pub events: Arc<AsyncQueue>,
 }
 
-/// The context behind a pointer of C.
+/// The context behind a pointer from C.
 ///
 /// # Safety
 /// `context` must come from [`ibv_open_device`] and be open.
@@ -72,7 +72,7 @@ fn write_text(place: &mut [c_char], text: &str) {
     }
 }
 
-/// The device, made when it is first asked for; a wrong environment is told on standard error.
+/// The device, created at the first call; an invalid environment is reported on standard error.
 fn device() -> Option<*mut Device> {
     let listed = DEVICE.get_or_init(|| {
         let options = match Options::of_environment() {
@@ -131,7 +131,7 @@ extern "C" fn ibv_get_device_index(_device: *mut ibv_device) -> c_int {
     0
 }
 
-/// The GUID, in network byte order: the address behind a prefix of locally administered ones.
+/// The GUID, in network byte order: a locally administered prefix followed by the IPv4 address.
 fn guid(options: &Options) -> u64 {
     u64::from_ne_bytes({
         let [a, b, c, d] = options.address.octets();
@@ -215,7 +215,7 @@ unsafe extern "C" fn ibv_query_device(pointer: *mut ibv_context, attr: *mut ibv_
             hw_ver: 1,
             max_qp: QUEUE_PAIRS as c_int,
             max_qp_wr: QUEUE_DEPTH as c_int,
-            // Current state, RNR NAKs, SRQ resize is none; system image GUID.
+            // Flags: current state, RNR NAKs, system image GUID; no resizing of shared receive queues.
             device_cap_flags: 1 << 7 | 1 << 11 | 1 << 12,
             max_sge: ELEMENTS_MAX as c_int,
             max_sge_rd: ELEMENTS_MAX as c_int,
@@ -253,7 +253,7 @@ unsafe extern "C" fn query_device_ex(
     unsafe {
         let mut all = zeroed::<ibv_device_attr_ex>();
         ibv_query_device(pointer, &raw mut all.orig_attr);
-        // Nothing is pinned here, so all memory is there on demand.
+        // Memory is never pinned, so on-demand paging is supported for all of it.
         all.odp_general_caps = 3;
         all.odp_transport_caps = [ON_DEMAND, 0x27, 0x03];
         all.completion_timestamp_mask = u64::MAX;
@@ -274,14 +274,14 @@ unsafe extern "C" fn query_rt_values(_context: *mut ibv_context, values: *mut ib
     }
 }
 
-/// What the port is like.
+/// The properties of the port.
 fn port(options: &Options) -> ibv_port_attr {
     ibv_port_attr {
         state: ACTIVE,
         max_mtu: 5,
         active_mtu: options.mtu as c_uint,
         gid_tbl_len: 1,
-        // Connection manager, and GIDs of IP addresses.
+        // Capabilities: connection manager, and GIDs that are IP addresses.
         port_cap_flags: 1 << 16 | 1 << 26,
         max_msg_sz: 1 << 31,
         pkey_tbl_len: 1,
@@ -313,7 +313,7 @@ unsafe extern "C" fn query_port(
     0
 }
 
-/// Programs of the time before `port_cap_flags2` have a shorter structure.
+/// Programs built before `port_cap_flags2` was added have a shorter structure.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ibv_query_port(
     pointer: *mut ibv_context,
@@ -324,7 +324,7 @@ unsafe extern "C" fn ibv_query_port(
     unsafe { query_port(pointer, number, attr, offset_of!(ibv_port_attr, port_cap_flags2)) }
 }
 
-/// The only GID: the address.
+/// The only GID: the device's address.
 pub fn gid(options: &Options) -> ibv_gid {
     Gid::from(options.address).0
 }
@@ -393,7 +393,7 @@ unsafe extern "C" fn _ibv_query_gid_table(
     1
 }
 
-/// What devices of rdma-core read from `/sys`.
+/// The type of a GID, which programs of rdma-core otherwise read from `/sys`.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ibv_query_gid_type(
     _context: *mut ibv_context,

@@ -1,7 +1,9 @@
-//! The device of this process: its state behind a lock, its socket, and the thread that serves it while nobody polls.
+//! The device of this process: its state behind a lock, its socket, and a helper thread that drives it while no
+//! program thread polls.
 //!
-//! Whoever polls a completion queue carries the device on. A program that only waits for an event, or whose memory only
-//! peers read, does not poll: then a helper thread does. The helper sleeps while the program polls.
+//! A program thread that polls a completion queue also drives the device. A program that only waits for events, or
+//! whose memory is only accessed by peers, does not poll; then the helper thread drives the device. The helper
+//! sleeps while the program polls.
 
 use std::collections::HashMap;
 use std::ffi::c_void;
@@ -23,56 +25,56 @@ use crate::memory::ProgramMemory;
 use crate::options::Options;
 use crate::rdmacm::EventTarget;
 
-/// How many queue pairs and regions a device has.
+/// Number of queue pairs of a device.
 pub const QUEUE_PAIRS: usize = 4_096;
-/// See [`QUEUE_PAIRS`].
+/// Number of memory regions of a device.
 pub const REGIONS: usize = 16_384;
-/// Requests in one queue.
+/// The most requests in one queue.
 pub const QUEUE_DEPTH: u32 = 32_768;
 /// READs and atomics outstanding on one queue pair, in each direction.
 pub const READS: u8 = 16;
 
-/// How long the helper leaves a program alone that polls.
+/// How long the helper sleeps when the program polls.
 const LEAVE_ALONE_NS: i64 = 1_000_000;
 
-/// How often the helper looks again before it sleeps.
+/// How often the helper checks the device without success before it sleeps.
 const LOOKS: usize = 50;
 
-/// Packets and completions between two looks of a helper at its orders.
+/// How many successful checks the helper makes before it looks whether the program polls or stops.
 const ROUNDS: usize = 64;
 
-/// A program that takes completions one by one looks at the port once in so many.
+/// A program that takes completions one by one checks the port once in this many.
 const LOOK_EVERY: u32 = 16;
 
-/// The helper waits for packets, timers and calls.
+/// State of the helper: it waits for packets, timers and calls.
 const WATCHING: u8 = 0;
-/// The helper leaves the device to the program.
+/// State of the helper: it leaves the device to the program.
 const LEAVING_ALONE: u8 = 1;
 
-/// Who is told of the events of an object.
+/// Where the events of an object are reported.
 #[derive(Clone)]
 pub struct Listener {
-    /// The structure of C, which events name.
+    /// The C structure that events refer to.
     pub object: *mut c_void,
-    /// Where completions are reported.
+    /// The channel for completion events.
     pub channel: Option<Arc<Channel>>,
-    /// Where all else is.
+    /// The context for all other events.
     pub context: Arc<AsyncQueue>,
-    /// How many events were raised that programs must acknowledge: completions, others.
+    /// Numbers of events that the program has yet to acknowledge.
     pub raised: Arc<Raised>,
 }
 
-/// Events that were handed out and those that were acknowledged.
+/// Numbers of events that were delivered and not yet acknowledged.
 #[derive(Debug, Default)]
 pub struct Raised {
-    /// Of completions, not acknowledged.
+    /// Completion events.
     pub completions: AtomicU64,
-    /// Of all else, not acknowledged.
+    /// All other events.
     pub others: AtomicU64,
 }
 
 impl Raised {
-    /// Waits until all events have been acknowledged, as `ibv_destroy_cq(3)` has it.
+    /// Waits until all events have been acknowledged, as `ibv_destroy_cq(3)` requires.
     pub fn wait(&self) {
         while self.completions.load(Ordering::Acquire) > 0 || self.others.load(Ordering::Acquire) > 0 {
             thread::sleep(std::time::Duration::from_millis(1));
@@ -83,28 +85,28 @@ impl Raised {
 // SAFETY: the pointer is only a name here.
 unsafe impl Send for Listener {}
 
-/// What the lock guards.
+/// The state that the lock protects.
 pub struct State {
     /// The device.
     pub device: Device<ProgramMemory>,
     end: Link,
-    /// Who is told of what, by the device's numbers.
+    /// Where events are reported, by the device's number of the completion queue.
     pub completion_queues: HashMap<usize, Listener>,
-    /// As above.
+    /// The same, by queue pair number.
     pub queue_pairs: HashMap<u32, Listener>,
-    /// As above.
+    /// The same, by number of the shared receive queue.
     pub shared: HashMap<u32, Listener>,
     /// The connection manager.
     pub manager: Manager,
-    /// Who is told of connections, by their numbers.
+    /// Where events of connections are reported, by connection number.
     pub connections: HashMap<u32, EventTarget>,
-    /// Who is told of requests, by the service.
+    /// Where connection requests are reported, by service.
     pub listeners: HashMap<u64, EventTarget>,
-    /// Requests that were posted since the last look at the port.
+    /// Number of requests posted since the port was last checked.
     unsent: u32,
-    /// Times that a poll has found nothing.
+    /// Number of polls in a row without result.
     idle: u32,
-    /// Completions that were taken without a look at the port.
+    /// Number of completions taken since the port was last checked.
     taken: u32,
 }
 
@@ -122,7 +124,7 @@ pub struct Engine {
     socket: RawFd,
     polls: AtomicU64,
     helper: AtomicU8,
-    /// Some completion queue waits for an event.
+    /// Whether some completion queue is armed, that is, a program waits for its next event.
     armed: AtomicBool,
     stop: AtomicBool,
 }
@@ -133,15 +135,15 @@ impl std::fmt::Debug for Engine {
     }
 }
 
-/// The engine of this process, while a context is open.
+/// The engine of this process, while a context is open, and the number of contexts.
 static OPEN: Mutex<Option<(Arc<Engine>, usize)>> = Mutex::new(None);
 
-/// A lock whose holder has panicked is no worse than before: the process is about to abort.
+/// The state of a lock whose holder has panicked can be used, because the process is about to abort anyway.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The engine, opened if no context has it open.
+/// The engine of this process. It is opened if no context has it open.
 ///
 /// # Errors
 /// The socket cannot be opened.
@@ -156,7 +158,7 @@ pub fn acquire(options: &Options) -> Result<Arc<Engine>, OpenError> {
     Ok(engine)
 }
 
-/// A context that had the engine open is closed.
+/// Called when a context is closed: closes the engine with the last context.
 pub fn release() {
     let mut open = lock(&OPEN);
     let Some((engine, users)) = open.as_mut() else { return };
@@ -171,9 +173,9 @@ pub fn release() {
 /// Why a device cannot be opened.
 #[derive(Debug)]
 pub enum OpenError {
-    /// The port.
+    /// The port cannot be opened.
     Bind(BindError),
-    /// The kernel refuses something else.
+    /// The kernel refuses another resource.
     Io(io::Error),
 }
 
@@ -187,7 +189,7 @@ impl std::fmt::Display for OpenError {
 }
 
 impl OpenError {
-    /// What `errno` becomes.
+    /// The value for `errno`.
     pub fn number(&self) -> i32 {
         match self {
             Self::Bind(BindError::InUse { .. }) => libc::EADDRINUSE,
@@ -253,7 +255,7 @@ impl Engine {
             stop: AtomicBool::new(false),
         });
         let helper = Arc::clone(&engine);
-        // Signals are for the program's own threads.
+        // Signals must be handled by the program's own threads.
         let spawned = without_signals(|| {
             thread::Builder::new().name("weft-device".into()).spawn(move || helper.help())
         });
@@ -261,12 +263,12 @@ impl Engine {
         Ok(engine)
     }
 
-    /// What it was opened with.
+    /// The options with which the engine was opened.
     pub fn options(&self) -> &Options {
         &self.options
     }
 
-    /// The state, alone.
+    /// Locks the state.
     pub fn lock(&self) -> MutexGuard<'_, State> {
         lock(&self.state)
     }
@@ -277,14 +279,14 @@ impl Engine {
         unsafe { libc::write(self.wake.as_raw_fd(), ptr::from_ref(&one).cast(), 8) };
     }
 
-    /// Lets the device go on and delivers what comes of it; says whether anything moved.
+    /// Lets the device make progress and delivers events; returns whether anything moved.
     pub fn progress(&self, state: &mut State) -> bool {
         let moved = state.progress();
         self.deliver(state);
         moved
     }
 
-    /// Hands events to those who wait for them.
+    /// Delivers events to the programs that wait for them.
     pub fn deliver(&self, state: &mut State) {
         state.manage();
         let mut told = false;
@@ -297,7 +299,7 @@ impl Engine {
         }
     }
 
-    /// A program looks for completions.
+    /// Called when a program polls for completions.
     pub fn poll(&self, state: &mut State) {
         self.polls.fetch_add(1, Ordering::Relaxed);
         if self.progress(state) {
@@ -307,12 +309,13 @@ impl Engine {
         state.idle += 1;
     }
 
-    /// Whether a program has looked in vain so often that it should offer its core to others.
+    /// Whether a program has polled without result so often that it should yield its core.
     pub fn should_yield(state: &State) -> bool {
         state.idle > 64
     }
 
-    /// Requests were posted: they leave at once, or with the next poll of a program that polls anyway.
+    /// Called when requests were posted. They are sent at once, or, if the program polls anyway, with its next
+    /// poll.
     pub fn posted(&self, state: &mut State, requests: u32) {
         let first = state.unsent == 0;
         state.unsent += requests;
@@ -323,7 +326,7 @@ impl Engine {
         }
     }
 
-    /// A completion queue waits for an event, so the helper must not sleep.
+    /// Called when a completion queue is armed: the helper must drive the device.
     pub fn arm(&self, state: &mut State) {
         self.armed.store(true, Ordering::Release);
         state.transmit();
@@ -372,7 +375,7 @@ impl Engine {
         }
     }
 
-    /// Sleeps until it is woken, a packet arrives if those are watched, or the time is over.
+    /// Sleeps until the helper is woken, a packet arrives (if `packets`), or the time is over.
     fn sleep(&self, packets: bool, limit: Option<Duration>) {
         let readable = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
         let mut fds = [readable(self.wake.as_raw_fd()), readable(self.socket)];
@@ -393,22 +396,22 @@ impl Engine {
 }
 
 impl State {
-    /// The time, for the device.
+    /// The time of the device's clock.
     pub fn now(&self) -> Instant {
         self.end.clock.now()
     }
 
-    /// Whether a program that finds completions should look at the port all the same.
+    /// Whether a program that finds completions should check the port, too.
     pub fn should_look(&mut self) -> bool {
         self.taken = (self.taken + 1) % LOOK_EVERY;
         self.taken == 0
     }
 
-    /// Lets the device receive, do what is due and send; says whether anything moved.
+    /// Lets the device receive, handle deadlines and send; returns whether anything moved.
     fn progress(&mut self) -> bool {
         let Self { device, end: Link { port, path, clock }, .. } = self;
         let mut now = None;
-        // A socket that is useless shows by time-outs of those who wait for it.
+        // Errors of the socket are ignored: an unusable socket shows by time-outs.
         let mut end = EndRef(device);
         let received = port.receive(|datagram| {
             path.receive(*now.get_or_insert_with(|| clock.now()), datagram, &mut end);
@@ -433,7 +436,7 @@ impl State {
         port.flush().is_ok_and(|count| count > 0)
     }
 
-    /// Lets the connection manager go on.
+    /// Lets the connection manager make progress.
     fn manage(&mut self) {
         let mut now = None;
         while let Some(Mad { peer, bytes }) = self.device.poll_mad() {
@@ -457,7 +460,7 @@ impl State {
         self.tell_of_connections();
     }
 
-    /// For how long the helper may sleep.
+    /// How long the helper may sleep.
     fn wait(&self) -> Option<Duration> {
         if self.end.port.queued() > 0 {
             return Some(Duration::from_us(50));
@@ -509,7 +512,7 @@ impl Listener {
     }
 }
 
-/// The device as an end of a path.
+/// The device as one end of a RoCE path.
 struct EndRef<'a>(&'a mut Device<ProgramMemory>);
 
 impl RoceEnd for EndRef<'_> {
@@ -524,7 +527,7 @@ impl RoceEnd for EndRef<'_> {
     }
 }
 
-/// Runs `then` with all signals blocked, which a thread that it starts inherits.
+/// Runs `then` with all signals blocked; threads that it starts inherit this.
 fn without_signals<T>(then: impl FnOnce() -> T) -> T {
     // SAFETY: both sets are valid where they are used.
     unsafe {

@@ -1,4 +1,4 @@
-//! What refused calls become in C.
+//! Conversion of errors to the conventions of C.
 
 use std::ffi::c_int;
 use std::ptr;
@@ -8,7 +8,7 @@ use weft_verbs::ApiError;
 
 use crate::events::set_errno;
 
-/// The number of an error.
+/// The `errno` value of an error.
 pub fn number(error: DeviceError) -> c_int {
     match error {
         DeviceError::QueueFull | DeviceError::TooMany(_) => libc::ENOMEM,
@@ -25,7 +25,7 @@ pub fn number(error: DeviceError) -> c_int {
     }
 }
 
-/// Zero, or an error's number, which `errno` gets, too.
+/// Zero, or an error's `errno` value, which is also stored in `errno`.
 pub fn code(result: Result<(), DeviceError>) -> c_int {
     match result {
         Ok(()) => 0,
@@ -39,7 +39,7 @@ pub fn fail(number: c_int) -> c_int {
     number
 }
 
-/// A null pointer, with `errno` set.
+/// Returns a null pointer, with `errno` set.
 pub fn null<T>(number: c_int) -> *mut T {
     set_errno(number);
     ptr::null_mut()

@@ -1,4 +1,4 @@
-//! Completion channels and asynchronous events: queues behind file descriptors that programs wait for.
+//! Completion channels and asynchronous events: queues behind file descriptors on which programs wait.
 
 use std::collections::VecDeque;
 use std::ffi::{c_int, c_void};
@@ -21,28 +21,28 @@ pub mod kind {
     pub const QP_LAST_WQE_REACHED: u32 = 16;
 }
 
-/// A file descriptor that can be read as often as it was written to.
+/// A file descriptor that counts: it can be read once for each time that it was written.
 pub fn counting_descriptor() -> RawFd {
     // SAFETY: no memory is involved.
     unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_SEMAPHORE) }
 }
 
-/// Adds one to what a descriptor counts.
+/// Increments a descriptor's count.
 pub fn count_up(fd: RawFd) {
     let one = 1_u64;
     // SAFETY: eight bytes are what the kernel reads.
     unsafe { libc::write(fd, ptr::from_ref(&one).cast(), 8) };
 }
 
-/// Waits for a count, unless the program has made the descriptor non-blocking. `false`, with `errno` set, if there is
-/// none.
+/// Waits until a descriptor's count is positive, unless the program has made it non-blocking, and decrements it.
+/// Returns `false`, with `errno` set, if the count is zero.
 pub fn count_down(fd: RawFd) -> bool {
     let mut word = 0_u64;
     // SAFETY: eight bytes are what the kernel writes.
     unsafe { libc::read(fd, ptr::from_mut(&mut word).cast(), 8) == 8 }
 }
 
-/// The completions that a channel reports: which queues.
+/// A completion channel: a queue of completion queues that have an event.
 #[derive(Debug)]
 pub struct Channel {
     fd: RawFd,
@@ -55,19 +55,19 @@ impl Channel {
         Self { fd, waiting: Mutex::default() }
     }
 
-    /// Reports a queue.
+    /// Reports an event of a completion queue.
     pub fn push(&self, queue: *mut c_void) {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push_back(queue as usize);
         count_up(self.fd);
     }
 
-    /// Waits for the next report; `None`, with `errno` set, if the program does not wait.
+    /// Waits for the next event; `None`, with `errno` set, if there is none and the descriptor is non-blocking.
     pub fn next(&self) -> Option<*mut c_void> {
         loop {
             if !count_down(self.fd) {
                 return None;
             }
-            // A queue that is gone has taken its reports along.
+            // The events of a destroyed queue were removed, but its counts were not.
             let next = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
             if let Some(queue) = next {
                 return Some(queue as *mut c_void);
@@ -75,7 +75,7 @@ impl Channel {
         }
     }
 
-    /// Forgets the reports of a queue; returns how many there were.
+    /// Removes the events of a completion queue; returns their number.
     pub fn forget(&self, queue: *mut c_void) -> u64 {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         let before = waiting.len();
@@ -104,14 +104,14 @@ impl AsyncQueue {
         Self { fd, waiting: Mutex::default() }
     }
 
-    /// Reports an event of an object.
+    /// Adds an event of an object.
     pub fn push(&self, kind: u32, object: *mut c_void, raised: Option<Arc<Raised>>) {
         let pending = Pending { kind, object: object as usize, raised };
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push_back(pending);
         count_up(self.fd);
     }
 
-    /// Waits for the next event; `None`, with `errno` set, if the program does not wait.
+    /// Waits for the next event; `None`, with `errno` set, if there is none and the descriptor is non-blocking.
     pub fn next(&self) -> Option<(u32, *mut c_void)> {
         loop {
             if !count_down(self.fd) {
@@ -124,7 +124,7 @@ impl AsyncQueue {
         }
     }
 
-    /// Forgets the events of an object.
+    /// Removes the events of an object.
     pub fn forget(&self, object: *mut c_void) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         waiting.retain(|event| {

@@ -1,4 +1,4 @@
-//! Completion queues that programs read field by field.
+//! Extended completion queues, which programs read field by field.
 
 use std::ffi::{c_int, c_uint, c_void};
 
@@ -6,7 +6,7 @@ use crate::abi::{ibv_context, ibv_cq_ex, ibv_cq_init_attr_ex};
 use crate::completion_queue::{CompletionQueue, create, flags};
 use crate::error::null;
 
-/// All of `IBV_WC_STANDARD_FLAGS`, and the time of completion by two clocks.
+/// The supported flags: all of `IBV_WC_STANDARD_FLAGS`, and the time of completion by two clocks.
 const OFFERED: u64 = 0x7f | 1 << 7 | 1 << 11;
 
 pub unsafe extern "C" fn create_cq_ex(
@@ -108,7 +108,7 @@ readers! {
     read_completion_wallclock_ns -> u64: |_| now(libc::CLOCK_REALTIME);
 }
 
-/// When a completion is read, which is when the program can know of it.
+/// The time of a completion: when it is read, because the program cannot notice it earlier.
 fn now(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the time is this function's own.

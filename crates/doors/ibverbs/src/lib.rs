@@ -1,11 +1,12 @@
-//! `libibverbs.so.1` and `librdmacm.so.1`, as Weft provides them.
+//! Weft's implementation of `libibverbs.so.1` and `librdmacm.so.1`.
 //!
-//! Programs that were built for rdma-core load this library in place of its own (`weft run` sets the path) and find one
-//! device, whose queue pairs live in the program itself: [`weft_device::Device`] behind a UDP socket. No kernel module
-//! and no privilege is needed. What is here is the C ABI alone: structures, functions, file descriptors, one thread.
+//! Programs that were built for rdma-core load this library instead of rdma-core's (`weft run` sets the library
+//! path). They find one device, whose queue pairs are in the program's own process: [`weft_device::Device`] behind
+//! a UDP socket. It needs no kernel module and no privilege. This crate has only the C ABI: structures, functions,
+//! file descriptors, and one thread.
 //!
 //! The crate is a static library, which `tools/verbs.sh` links into the shared one with the symbol versions of
-//! rdma-core; rustc's own list of exports leaves no room for versions.
+//! rdma-core: rustc cannot export symbols with versions.
 
 pub mod abi;
 pub mod engine;

@@ -1,9 +1,9 @@
-//! The memory of this process, as the device copies to and from it.
+//! Access of the device to the memory of this process.
 
 use weft_device::HostMemory;
 use weft_rdma::MemoryFault;
 
-/// This process.
+/// The memory of this process.
 #[derive(Debug)]
 pub struct ProgramMemory;
 

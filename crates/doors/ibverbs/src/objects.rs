@@ -22,7 +22,7 @@ use crate::error::{code, fail, null, number};
 use crate::events::kind;
 use crate::queue_pair::{elements, queue_pair};
 
-/// `IBV_ACCESS_ZERO_BASED`, and all flags that a region may have: those of memory windows are none.
+/// `IBV_ACCESS_ZERO_BASED`, and all flags that a region may have; those of memory windows are not supported.
 const ZERO_BASED: c_uint = 1 << 5;
 const OFFERED: c_uint = 0xf | ZERO_BASED | 1 << 6 | 1 << 7 | 0x3ff << 20;
 
@@ -30,13 +30,13 @@ const OFFERED: c_uint = 0xf | ZERO_BASED | 1 << 6 | 1 << 7 | 0x3ff << 20;
 #[repr(C)]
 pub struct Domain {
     base: ibv_pd,
-    /// The device's number of it.
+    /// The device's number for the domain.
     pub domain: ProtectionDomain,
-    /// A parent domain is another's under a second name.
+    /// Whether this is a parent domain, which shares the number of another domain.
     parent: bool,
 }
 
-/// The domain behind a pointer of C.
+/// The protection domain behind a pointer from C.
 ///
 /// # Safety
 /// `pd` must come from this library and not be deallocated.
@@ -103,7 +103,7 @@ pub unsafe extern "C" fn alloc_parent_domain(
     }
 }
 
-/// Access flags of verbs.
+/// Converts access flags from C.
 pub fn access(flags: c_uint) -> AccessFlags {
     let all = [
         AccessFlags::LOCAL_WRITE,
@@ -125,7 +125,7 @@ unsafe fn register(
     if flags & !OFFERED != 0 {
         return Err(libc::EINVAL);
     }
-    // All memory at once (implicit on-demand paging).
+    // A region of all memory (implicit on-demand paging).
     let length = if address.is_null() && length == usize::MAX { u64::MAX >> 1 } else { length as u64 };
     let iova = if flags & ZERO_BASED != 0 { 0 } else { iova };
     // SAFETY: the C caller passes a valid pointer.
@@ -195,7 +195,8 @@ const DOMAIN: c_int = 2;
 const ACCESS: c_int = 4;
 const WRONG_INPUT: c_int = -1;
 
-/// Makes a new region of what stays and what changes; the keys change, as they may.
+/// Re-registers a region: registers a new one with the changes and removes the old one. The keys change, which the
+/// interface allows.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ibv_rereg_mr(
     mr: *mut ibv_mr,
@@ -255,7 +256,7 @@ fn set_input_error() {
     crate::events::set_errno(libc::EINVAL);
 }
 
-/// Nothing needs to be prefetched: pages are there when they are touched.
+/// Prefetch advice is ignored: pages are loaded when they are accessed.
 pub unsafe extern "C" fn advise_mr(
     _pd: *mut ibv_pd,
     _advice: c_int,
@@ -273,7 +274,7 @@ pub struct AddressHandle {
     destination: IpAddr,
 }
 
-/// The address behind a handle.
+/// The address behind a handle from C.
 ///
 /// # Safety
 /// `handle` must come from this library and not be destroyed.
@@ -282,7 +283,7 @@ pub unsafe fn destination(handle: *mut ibv_ah) -> IpAddr {
     unsafe { (*handle.cast::<AddressHandle>()).destination }
 }
 
-/// The address of a path; `None` if it is none of RoCE v2, which always has a GID.
+/// The address of a path; `None` if it has no GID and therefore is not RoCE v2.
 pub fn address(attr: &ibv_ah_attr) -> Option<IpAddr> {
     (attr.is_global != 0 && attr.grh.sgid_index == 0).then(|| Gid(attr.grh.dgid).address())
 }
@@ -357,13 +358,13 @@ unsafe extern "C" fn ibv_create_ah_from_wc(
 pub struct SharedReceiveQueue {
     base: ibv_srq,
     engine: Arc<Engine>,
-    /// The device's number of it.
+    /// The device's number for the queue.
     pub number: usize,
     max_sge: u32,
     raised: Arc<Raised>,
 }
 
-/// The queue behind a pointer of C.
+/// The shared receive queue behind a pointer from C.
 ///
 /// # Safety
 /// `srq` must come from this library and not be destroyed.
@@ -418,7 +419,7 @@ pub unsafe extern "C" fn create_srq_ex(
 ) -> *mut ibv_srq {
     // SAFETY: the C caller passes valid pointers.
     unsafe {
-        // Type and protection domain; the type is that of an ordinary queue.
+        // The supported fields: type and protection domain. The type must be that of a basic queue.
         let typed = (*init).comp_mask & 1 != 0;
         if (*init).comp_mask & !3 != 0 || typed && (*init).srq_type != 0 || (*init).pd.is_null() {
             return null(libc::EOPNOTSUPP);
@@ -499,10 +500,10 @@ pub unsafe extern "C" fn post_srq_recv(
     0
 }
 
-/// An asynchronous event was acknowledged.
+/// Notes that an asynchronous event was acknowledged.
 ///
 /// # Safety
-/// `object` is what the event named.
+/// `object` must be the object that the event refers to.
 pub unsafe fn acknowledge(event: c_uint, object: *mut c_void) {
     // SAFETY: the kind says what the object is.
     let raised = unsafe {

@@ -1,11 +1,11 @@
-//! What `weft run` tells a program's device, by environment variables.
+//! The options that `weft run` passes to a program's device, in environment variables.
 
 use std::net::{IpAddr, Ipv4Addr};
 
 use weft_device::environment::{ADDRESS, DEVICE, MTU};
 use weft_verbs::PathMtu;
 
-/// The device that programs see.
+/// Options of the device that programs see.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Its address.
@@ -17,10 +17,10 @@ pub struct Options {
 }
 
 impl Options {
-    /// What the environment says.
+    /// Reads the options from the environment.
     ///
     /// # Errors
-    /// Says in one line which variable is wrong.
+    /// One line that says which variable is invalid.
     pub fn of_environment() -> Result<Self, String> {
         Self::of(|name| std::env::var(name).ok().filter(|value| !value.is_empty()))
     }
@@ -38,7 +38,7 @@ impl Options {
             return Err(format!("{DEVICE}={name} is no name for a device"));
         }
         let mtu = match read(MTU) {
-            // A packet of 4,096 bytes fits a frame of loopback, one of 1,024 any Ethernet frame.
+            // A packet of 4,096 bytes fits into a frame of loopback, one of 1,024 into any Ethernet frame.
             None if address.is_loopback() => PathMtu::Bytes4096,
             None => PathMtu::Bytes1024,
             Some(text) => PathMtu::ALL

@@ -1,4 +1,4 @@
-//! Functions that need no device, and those that are not offered.
+//! Functions that need no device, and unsupported ones.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::ptr;
@@ -6,7 +6,7 @@ use std::ptr;
 use crate::abi::{ibv_context, ibv_gid, ibv_mr, ibv_pd, ibv_qp};
 use crate::error::{fail, null};
 
-/// Nothing is pinned here, so a child may touch all memory.
+/// Memory is never pinned, so a forked child may access all of it.
 #[unsafe(no_mangle)]
 extern "C" fn ibv_fork_init() -> c_int {
     0
@@ -33,7 +33,7 @@ extern "C" fn ibv_get_sysfs_path() -> *const c_char {
     c"/sys".as_ptr()
 }
 
-/// Attributes of the device that rdma-core's programs read from `/sys`. Others are not there.
+/// The attributes of the device that programs of rdma-core read from `/sys`; no others exist.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ibv_read_sysfs_file(
     directory: *const c_char,
@@ -58,7 +58,7 @@ unsafe extern "C" fn ibv_read_sysfs_file(
     text.len() as c_int
 }
 
-/// Data that a message brings may be read in any order until its completion: no promise is made.
+/// The bytes of a message may be written in any order before its completion: no guarantee is given.
 #[unsafe(no_mangle)]
 extern "C" fn ibv_query_qp_data_in_order(_qp: *mut ibv_qp, _operation: c_uint, _flags: u32) -> c_int {
     0

@@ -1,9 +1,10 @@
-//! What rdma-core's libraries for cards need of its libibverbs to be loaded: `libmlx5` and `libefa`, which perftest and
-//! pyverbs are linked with. They find no card of theirs, so none of this is ever called but the first.
+//! Symbols of rdma-core's libibverbs that its card libraries `libmlx5` and `libefa` need in order to be loaded;
+//! perftest and pyverbs are linked with these. They find no card, so only the first of these functions is ever
+//! called.
 
 use std::ffi::{c_int, c_void};
 
-/// A library for cards says what it can drive.
+/// Called by a card library to register its driver.
 #[unsafe(no_mangle)]
 extern "C" fn verbs_register_driver_34(_operations: *const c_void) {}
 

@@ -1,4 +1,4 @@
-//! Queue pairs: making and changing them, and both ways of posting to them.
+//! Queue pairs: creation and modification, and both ways to post requests.
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::sync::Arc;
@@ -32,14 +32,15 @@ const INLINE: c_uint = 8;
 /// A queue pair.
 #[repr(C)]
 pub struct QueuePair {
-    /// The structure of C.
+    /// The C structure.
     pub base: ibv_qp_ex,
     engine: Arc<Engine>,
-    /// Events that were raised.
+    /// Numbers of events that the program has yet to acknowledge.
     pub raised: Arc<Raised>,
     cap: ibv_qp_cap,
     sq_sig_all: bool,
-    /// `send_ops_flags`, if it was created for requests that are built step by step.
+    /// `send_ops_flags`, if the queue pair was created for the extended functions, which build requests step by
+    /// step.
     built_operations: Option<u64>,
     /// Requests that are being built.
     building: Vec<Built>,
@@ -55,7 +56,7 @@ struct Built {
     inline: bool,
 }
 
-/// The queue pair behind a pointer of C.
+/// The queue pair behind a pointer from C.
 ///
 /// # Safety
 /// `qp` must come from this library and not be destroyed.
@@ -64,7 +65,7 @@ pub unsafe fn queue_pair<'a>(qp: *mut ibv_qp) -> &'a mut QueuePair {
     unsafe { &mut *qp.cast::<QueuePair>() }
 }
 
-/// A list of elements; both structures have one layout.
+/// A list of scatter/gather elements; the C structure and [`Element`] have the same layout.
 ///
 /// # Safety
 /// `list` must have `count` elements.
@@ -186,7 +187,8 @@ pub unsafe extern "C" fn ibv_create_qp(pd: *mut ibv_pd, init: *mut ibv_qp_init_a
     }
 }
 
-/// `IBV_QP_INIT_ATTR_PD` and `_SEND_OPS_FLAGS`, and the operations: all but windows, invalidation and TSO.
+/// `IBV_QP_INIT_ATTR_PD` and `_SEND_OPS_FLAGS`, and the supported operations: all but memory windows, invalidation
+/// and TSO.
 const WITH_DOMAIN: u32 = 1;
 const WITH_OPERATIONS: u32 = 1 << 6;
 const OPERATIONS: u64 = 0x7f;
@@ -202,7 +204,7 @@ pub unsafe extern "C" fn create_qp_ex(
             return null(libc::EINVAL);
         }
         let built = (init.comp_mask & WITH_OPERATIONS != 0).then_some(init.send_ops_flags);
-        // Creation flags must be none.
+        // Creation flags are not supported.
         let flags = init.comp_mask & 1 << 2 != 0 && init.create_flags != 0;
         if init.comp_mask & !(WITH_DOMAIN | WITH_OPERATIONS | 1 << 2) != 0
             || flags
@@ -249,7 +251,7 @@ pub unsafe extern "C" fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
     0
 }
 
-/// `ibv_qp_attr_mask`: each bit with what it stands for.
+/// `ibv_qp_attr_mask`: its bits.
 mod mask {
     pub const STATE: u32 = 1;
     pub const CURRENT: u32 = 1 << 1;
@@ -273,7 +275,7 @@ mod mask {
     pub const RATE_LIMIT: u32 = 1 << 25;
 }
 
-/// What a change says; `None` if a value is none.
+/// Converts a modification from C; `None` if a value is invalid.
 fn change(attr: &ibv_qp_attr, bits: u32, service: Service) -> Option<Change> {
     let has = |bit| bits & bit != 0;
     let state = |bit, number| -> Option<Option<State>> {
@@ -317,7 +319,7 @@ fn change(attr: &ibv_qp_attr, bits: u32, service: Service) -> Option<Change> {
     })
 }
 
-/// Puts a change into attributes of C; returns their mask.
+/// Writes a modification into the C structure; returns its mask.
 pub fn describe(change: &Change, attr: &mut ibv_qp_attr) -> c_int {
     let mut bits = 0;
     if let Some(state) = change.state {
@@ -393,7 +395,7 @@ unsafe extern "C" fn ibv_modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, bits
             if let Some(state) = change.state {
                 (*qp).state = state as c_uint;
             }
-            // What was held back may leave, and flushed requests may be waited for.
+            // Requests that were held back may be sent now, and programs may wait for flushed ones.
             found.engine.progress(&mut state);
         }
         code(result)
@@ -431,7 +433,7 @@ unsafe extern "C" fn ibv_query_qp(
     0
 }
 
-/// Attributes as C has them.
+/// Converts attributes to the C structure.
 fn of(attributes: &Attributes, cap: ibv_qp_cap) -> ibv_qp_attr {
     let mut path = ibv_ah_attr { port_num: 1, ..ibv_ah_attr::default() };
     if let Some(destination) = attributes.destination {
@@ -465,7 +467,7 @@ fn of(attributes: &Attributes, cap: ibv_qp_cap) -> ibv_qp_attr {
     }
 }
 
-/// What a request of C does; `None` if that is not offered.
+/// The operation of a C request; `None` if it is unsupported.
 unsafe fn operation(request: &ibv_send_wr, service: Service) -> Option<SendOperation> {
     let immediate = Some(u32::from_be(request.imm_data));
     // SAFETY: the operation says which of the operands are there.
@@ -586,7 +588,7 @@ pub unsafe extern "C" fn post_recv(
             }
             request = (*request).next;
         }
-        // On a queue pair in ERROR they have ended at once.
+        // On a queue pair in ERROR the requests complete at once.
         found.engine.deliver(&mut state);
     }
     0
@@ -621,7 +623,7 @@ unsafe fn begin(qp: *mut ibv_qp_ex, operation: SendOperation) {
     });
 }
 
-/// Whether all or none of the requests leave is what the caller sees as one call.
+/// The requests built since `wr_start` are posted together: all or none of them.
 unsafe extern "C" fn wr_complete(qp: *mut ibv_qp_ex) -> c_int {
     // SAFETY: the C caller passes a valid pointer.
     let found = unsafe { building(qp) };
@@ -645,7 +647,7 @@ unsafe extern "C" fn wr_complete(qp: *mut ibv_qp_ex) -> c_int {
     result
 }
 
-/// A SEND of a datagram's queue pair gets its destination later.
+/// Begins a SEND. On a datagram queue pair, its destination is set later.
 unsafe fn begin_send(qp: *mut ibv_qp_ex, immediate: Option<u32>) {
     // SAFETY: the C caller passes a valid pointer.
     unsafe {
@@ -705,7 +707,7 @@ unsafe extern "C" fn wr_atomic_fetch_add(qp: *mut ibv_qp_ex, rkey: u32, address:
     unsafe { connected(qp, Operation::FetchAdd { remote, add }) };
 }
 
-/// The request that was begun last; if there is none, the whole list is wrong.
+/// The request that was begun last; if there is none, the whole list is invalid.
 unsafe fn last<'a>(qp: *mut ibv_qp_ex) -> Option<&'a mut Built> {
     // SAFETY: the C caller passes a valid pointer.
     let found = unsafe { building(qp) };
@@ -750,8 +752,8 @@ unsafe extern "C" fn wr_set_inline_data(qp: *mut ibv_qp_ex, address: *mut c_void
     unsafe { wr_set_inline_data_list(qp, 1, &raw const buffer) };
 }
 
-/// The program may change the bytes as soon as this returns, but requests are built and posted in one go, under the
-/// program's own lock: they are copied when the list is posted.
+/// The interface lets the program change the bytes as soon as this returns. But they are copied only when the list
+/// is posted; programs build and post a list in one go, under their own lock.
 unsafe extern "C" fn wr_set_inline_data_list(qp: *mut ibv_qp_ex, count: usize, list: *const ibv_data_buf) {
     // SAFETY: the C caller passes valid pointers.
     unsafe {

@@ -1,4 +1,4 @@
-//! Names of numbers, and rates.
+//! Names of status codes and other numbers, and rates.
 
 use std::ffi::{CStr, c_char, c_int, c_uint};
 
@@ -11,7 +11,7 @@ fn of(names: &'static [&'static CStr], number: c_int) -> *const c_char {
 
 #[unsafe(no_mangle)]
 extern "C" fn ibv_wc_status_str(status: c_uint) -> *const c_char {
-    // The texts that `ibv_wc_status_str(3)` of rdma-core gives are what scripts look for.
+    // The texts of `ibv_wc_status_str(3)` in rdma-core, because scripts search for them.
     const TEXTS: [&CStr; 24] = [
         c"success",
         c"local length error",
@@ -91,7 +91,7 @@ extern "C" fn ibv_event_type_str(event: c_uint) -> *const c_char {
     of(&NAMES, event as c_int)
 }
 
-/// `ibv_rate`, its multiple of 2.5 Gb/s, and Mb/s (table 46 of the specification, and later ones).
+/// `ibv_rate`, its multiple of 2.5 Gb/s, and Mb/s (table 46 of the specification, and later additions).
 const RATES: [(c_uint, c_int, c_int); 22] = [
     (2, 1, 2_500),
     (5, 2, 5_000),

@@ -1,4 +1,4 @@
-//! The structures of C have here the sizes and offsets that the header gives them.
+//! The structures have the same sizes and offsets as in the C header.
 
 use std::mem::{offset_of, size_of};
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::process::Command;
 use weft_ibverbs::abi::*;
 use weft_ibverbs::rdmacm::abi::*;
 
-/// C's own names of the fields and ours, of each structure.
+/// For each structure, the fields by their names here and in C.
 macro_rules! layouts {
     ($($name:ident { $($ours:ident = $c:literal),* $(,)? })*) => {
         vec![$((
@@ -17,7 +17,7 @@ macro_rules! layouts {
     };
 }
 
-/// A struct of the headers: its name, its size in bytes, and its fields with their offsets.
+/// A structure: its name, its size in bytes, and its fields with their offsets.
 type Layout = (&'static str, usize, Vec<(&'static str, usize)>);
 
 fn ours() -> Vec<Layout> {

@@ -1,4 +1,4 @@
-//! A derivation as people and programs read it.
+//! The result of a derivation in a form for people and programs.
 
 use serde::Serialize;
 use weft_rdt::derive::{Answer, Question};
@@ -6,55 +6,55 @@ use weft_rdt::verdict::{Category, coordination};
 
 use super::Derived;
 
-/// What was derived about a type.
+/// The derivation for a type.
 #[derive(Clone, Debug, Serialize)]
 pub struct Explained {
     /// The type.
     pub name: &'static str,
-    /// What it is.
+    /// A description of the type.
     pub about: &'static str,
-    /// What must hold.
+    /// Its invariant.
     pub invariant: Vec<&'static str>,
     /// Its methods.
     pub methods: Vec<ExplainedMethod>,
     /// The methods of each synchronization group.
     pub groups: Vec<Vec<&'static str>>,
-    /// What is wrong with the definition: claims that it must fulfil before it may run.
+    /// Defects of the definition: claims that must hold before the type may run.
     pub defects: Vec<String>,
-    /// All pairs of methods, each with itself too.
+    /// All pairs of methods, including each method with itself.
     pub pairs: Vec<ExplainedPair>,
-    /// Which method depends on which, with cases.
+    /// Which method depends on which, with examples.
     pub dependences: Vec<ExplainedDependence>,
     /// All claims with their answers.
     pub answers: Vec<ExplainedAnswer>,
-    /// How many claims were proved.
+    /// Number of proved claims.
     pub proved: usize,
-    /// How many were refuted.
+    /// Number of refuted claims.
     pub refuted: usize,
-    /// How many were left open, and count as refuted.
+    /// Number of claims that are neither; they count as refuted.
     pub unknown: usize,
-    /// How many questions the solver was asked, those for examples included.
+    /// Number of questions that the solver was asked, including those for examples.
     pub asked: usize,
-    /// How long it took, in seconds.
+    /// Duration in seconds.
     pub seconds: f64,
 }
 
-/// What was derived about a method.
+/// The derivation for a method.
 #[derive(Clone, Debug, Serialize)]
 pub struct ExplainedMethod {
     /// Its name with its parameters.
     pub signature: String,
-    /// What its guards require.
+    /// The conditions of its guards.
     pub guards: Vec<&'static str>,
-    /// How its calls travel.
+    /// How its calls are distributed.
     pub category: Category,
     /// Its synchronization group.
     pub group: Option<usize>,
-    /// The methods that it conflicts with.
+    /// The methods with which it conflicts.
     pub conflicts: Vec<String>,
-    /// The methods that it depends on.
+    /// The methods on which it depends.
     pub depends: Vec<String>,
-    /// Whether its calls combine.
+    /// Whether its calls can be combined into summaries.
     pub summarizable: bool,
 }
 
@@ -63,11 +63,11 @@ pub struct ExplainedMethod {
 pub struct ExplainedPair {
     /// One method.
     pub first: &'static str,
-    /// The other, or the same.
+    /// The other method, or the same.
     pub second: &'static str,
     /// `free`, `conflict`, or `unknown`, which counts as conflict.
     pub verdict: &'static str,
-    /// The claims that were not proved.
+    /// The claims that could not be proved.
     pub because: Vec<ExplainedAnswer>,
 }
 
@@ -78,23 +78,23 @@ pub struct ExplainedDependence {
     pub method: &'static str,
     /// The earlier call.
     pub on: &'static str,
-    /// The claim that was not proved.
+    /// The claim that could not be proved.
     pub because: ExplainedAnswer,
 }
 
-/// One claim.
+/// One claim and its answer.
 #[derive(Clone, Debug, Serialize)]
 pub struct ExplainedAnswer {
-    /// What was claimed.
+    /// The claim in words.
     pub claim: String,
     /// `proved`, `refuted` or `unknown`.
     pub answer: &'static str,
-    /// A case in which it fails, in the type's own words.
+    /// A case in which the claim fails, described in terms of the type.
     pub example: Vec<String>,
 }
 
 impl Derived {
-    /// The derivation in words.
+    /// The derivation as text.
     pub fn explain(&self) -> Explained {
         let definition = &self.definition;
         let coordination = coordination(definition, &self.verdict).expect("a derived verdict fits");

@@ -4,13 +4,14 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// How much work one question may cost, in Z3's own deterministic unit; some seconds. What takes more is unknown.
+/// The most work for one question, in Z3's own deterministic unit; some seconds. Beyond that the answer is
+/// unknown.
 const RESOURCE_LIMIT: u64 = 40_000_000;
 
-/// When a whole batch is given up, in seconds: a guard against a solver that hangs, never a verdict.
+/// Time-out for a whole batch, in seconds: a guard against a solver that hangs. It never decides a verdict.
 const TIME_LIMIT_S: u32 = 300;
 
-/// What is printed between the replies.
+/// Printed between the replies.
 const SEPARATOR: &str = "----";
 
 /// The solver.
@@ -19,50 +20,50 @@ pub struct Solver {
     program: PathBuf,
 }
 
-/// Why the solver could not be asked.
+/// Why the solver gave no answers.
 #[derive(Debug, thiserror::Error)]
 pub enum SolverError {
-    /// There is no solver.
+    /// No solver was found.
     #[error("the solver z3 was not found in .venv/bin or on the path; run tools/setup.sh")]
     Missing,
-    /// It could not be run.
+    /// The solver could not be run.
     #[error("{program}: {error}")]
     Run {
-        /// Which program.
+        /// The program.
         program: PathBuf,
-        /// Why.
+        /// The error.
         error: std::io::Error,
     },
-    /// It did not answer all questions.
+    /// The solver did not answer all questions.
     #[error("the solver answered {answered} of {asked} questions: {said}")]
     Silent {
-        /// How many it was asked.
+        /// Number of questions.
         asked: usize,
-        /// How many it answered.
+        /// Number of answers.
         answered: usize,
-        /// The last that it said.
+        /// The last line of its output.
         said: String,
     },
-    /// It refused a script, which is wrong then.
+    /// The solver refused a script, which must be wrong then.
     #[error("the solver refused a script: {0}")]
     Refused(String),
 }
 
-/// What the solver says to one script.
+/// The solver's reply to one script.
 #[derive(Clone, Debug)]
 pub(crate) struct Reply {
     /// `sat`, `unsat` or `unknown`.
     pub(crate) verdict: String,
-    /// What follows that.
+    /// The values that follow the verdict.
     pub(crate) values: String,
 }
 
 impl Solver {
-    /// The solver of this project's environment, looked for upwards from the current folder and from the running
-    /// program, or the one on the path.
+    /// Finds the solver: the one in this project's environment, searched from the current folder and from the
+    /// running program upwards, or the one on the path.
     ///
     /// # Errors
-    /// If there is none.
+    /// If there is no solver.
     pub fn find() -> Result<Self, SolverError> {
         let folders = [std::env::current_dir(), std::env::current_exe()];
         let ancestors = folders.iter().flatten().flat_map(|folder| folder.ancestors());
@@ -73,12 +74,12 @@ impl Solver {
         program.map(|program| Self { program }).ok_or(SolverError::Missing)
     }
 
-    /// Which program it is.
+    /// The path of the program.
     pub fn program(&self) -> &Path {
         &self.program
     }
 
-    /// Asks each script on its own: nothing that is learnt from one helps another, so that the order does not matter.
+    /// Asks each script separately: the solver reuses nothing from earlier scripts, so the order does not matter.
     pub(crate) fn ask(&self, scripts: &[String]) -> Result<Vec<Reply>, SolverError> {
         if scripts.is_empty() {
             return Ok(vec![]);
@@ -97,10 +98,10 @@ impl Solver {
             .spawn()
             .map_err(failed)?;
         let mut stdin = child.stdin.take().expect("it is piped");
-        // Questions are written while answers are read: both pipes are small.
+        // Questions are written while answers are read, because both pipes have small buffers.
         let output = std::thread::scope(|scope| {
             scope.spawn(move || {
-                // A solver that has gone shows in what it did not answer.
+                // If the solver has ended, the missing answers show it.
                 let _ = stdin.write_all(text.as_bytes());
             });
             child.wait_with_output()
@@ -120,7 +121,7 @@ impl Reply {
     fn read(text: &str) -> Result<Self, SolverError> {
         let (verdict, values) = text.split_once('\n').unwrap_or((text, ""));
         match verdict {
-            // After these, an example's values are not available, which the solver calls an error.
+            // After these verdicts no example's values are available, which the solver reports as an error.
             "unsat" | "unknown" => Ok(Self { verdict: verdict.into(), values: String::new() }),
             "sat" if !values.contains("(error") => {
                 Ok(Self { verdict: verdict.into(), values: values.into() })

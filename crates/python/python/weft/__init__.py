@@ -1,6 +1,6 @@
 """The client of a Weft cluster.
 
-Every call returns a :class:`Pending`: the request has left already. Wait for its answer in a thread, or await it::
+Every call sends a request and returns a :class:`Pending`. Wait for the answer in a thread, or await it::
 
     import weft
 
@@ -8,11 +8,11 @@ Every call returns a :class:`Pending`: the request has left already. Wait for it
     kv = client.kv()
     kv.put(b"greeting", b"hello").wait()             # blocks this thread
     version = await kv.put(b"greeting", b"hello")    # in a coroutine
-    writes = [kv.put(key, b"x") for key in keys]     # under way together
+    writes = [kv.put(key, b"x") for key in keys]     # outstanding at the same time
     versions = weft.wait_all(writes)
 
-**What is promised.** An update takes effect at most once, however often its datagrams are lost or repeated. An
-:class:`UnknownError` says that it may have taken effect all the same; after a :class:`NotBegunError` it has not.
+**Guarantees.** An update takes effect at most once, however often its datagrams are lost or repeated. After an
+:class:`UnknownError` it may have taken effect; after a :class:`NotBegunError` it has not.
 """
 
 from ._client import Client, KeyValue, Log, Object, Pending, Rounds, Transactions, wait_all

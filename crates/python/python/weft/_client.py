@@ -16,8 +16,8 @@ Mode = Literal["read", "write", "update"]
 
 
 class _Loop:
-    """Completes the futures of one event loop. The loop watches the file descriptor of a bridge, to which the client's
-    thread reports without ever waiting for the interpreter."""
+    """Completes the futures of one event loop. The loop watches the file descriptor of a bridge. The client's thread
+    reports answers to the bridge, and never waits for the interpreter."""
 
     _loops: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Loop] = weakref.WeakKeyDictionary()
 
@@ -42,10 +42,10 @@ class _Loop:
 
 
 class Pending(Generic[T]):
-    """The answer to a call, which is on its way whether anybody waits for it or not.
+    """The answer to a call, which is made whether or not the program waits for it.
 
-    Its answer is taken once: with :meth:`wait` in a thread, or with ``await`` in a coroutine of asyncio. Dropping it, or
-    cancelling the task that awaits it, does not take the call back.
+    The answer can be taken once: with :meth:`wait` in a thread, or with ``await`` in a coroutine of asyncio. Dropping
+    this object, or cancelling the task that awaits it, does not cancel the call.
     """
 
     __slots__ = ("_pending",)
@@ -56,8 +56,8 @@ class Pending(Generic[T]):
     def wait(self) -> T:
         """Block this thread until the answer is there, and return it.
 
-        A call that waits for others of its client to end waits at most for the client's time-out, and its answer may
-        take as long again.
+        A call that is queued because its client has too many outstanding waits at most for the client's time-out, and
+        its answer may take as long again.
 
         Raises the exceptions that the call documents, and ``RuntimeError`` if the answer was taken before.
         """
@@ -86,7 +86,7 @@ class Pending(Generic[T]):
 def wait_all(pending: Iterable[Pending[T]]) -> list[T]:
     """Wait for all answers, and return them in the order of the calls.
 
-    Raises the exception of the first call that failed; the others are on their way all the same.
+    Raises the exception of the first call that failed; the other calls are made all the same.
     """
     return [answer.wait() for answer in list(pending)]
 
@@ -94,7 +94,7 @@ def wait_all(pending: Iterable[Pending[T]]) -> list[T]:
 class KeyValue:
     """The key-value store of a cluster.
 
-    Up to 16 requests of a client are under way at a time; more wait in it.
+    Up to 16 requests of a client are outstanding at a time; further ones are queued.
     """
 
     def __init__(self, kv: _weft.KeyValue) -> None:
@@ -102,7 +102,7 @@ class KeyValue:
 
     @property
     def key_bytes(self) -> int:
-        """Bytes of a key. Shorter keys are filled up with zeros; longer ones are a ``ValueError``."""
+        """Bytes of a key. Shorter keys are padded with zeros; longer ones raise ``ValueError``."""
         return self._kv.key_bytes
 
     def get(self, key: bytes) -> Pending[Versioned | None]:
@@ -113,7 +113,7 @@ class KeyValue:
         return Pending(self._kv.get(key))
 
     def put(self, key: bytes, value: bytes) -> Pending[int]:
-        """Write a key, and return the version of its value: higher than that of the value before it.
+        """Write a key, and return the version of its value, which is higher than those of earlier values.
 
         Raises ``ValueError`` (key too long, value empty or too long), :class:`weft.NotBegunError`,
         :class:`weft.UnknownError` (the write may have taken effect).
@@ -121,16 +121,16 @@ class KeyValue:
         return Pending(self._kv.put(key, value))
 
     def delete(self, key: bytes) -> Pending[int | None]:
-        """Delete a key: the version of its absence, or ``None`` if it was absent before. Raises as :meth:`put`."""
+        """Delete a key: the version of the deletion, or ``None`` if the key was absent. Raises as :meth:`put`."""
         return Pending(self._kv.delete(key))
 
     def compare_and_set(self, key: bytes, expected: int, value: bytes) -> Pending[CompareAndSet]:
-        """Write a key if its version is ``expected``; 0 expects that the key is absent. Raises as :meth:`put`."""
+        """Write a key if its version is ``expected``; 0: if the key is absent. Raises as :meth:`put`."""
         return Pending(self._kv.compare_and_set(key, expected, value))
 
 
 class Transactions:
-    """The transactions of a cluster. Up to 8 calls of a client are under way at a time; more wait in it."""
+    """The transactions of a cluster. Up to 8 calls of a client are outstanding at a time; further ones are queued."""
 
     def __init__(self, transactions: _weft.Transactions) -> None:
         self._transactions = transactions
@@ -140,18 +140,21 @@ class Transactions:
     ) -> Pending[Ended]:
         """Call a registered procedure, by the number under which the nodes have registered it, from 0.
 
-        ``keys`` are in the order of the procedure: shard (0 to 15), number in it (below 2**56), and whether the object is
-        read, written or both ("update", the default). ``input`` has at most 256 bytes.
+        ``keys`` are in the order that the procedure expects: shard (0 to 15), number in the shard (below 2**56), and
+        whether the object is read, written or both ("update", the default). ``input`` has at most 256 bytes.
 
-        Raises ``ValueError`` (keys or input), :class:`weft.NotBegunError`, :class:`weft.UnknownError` (the transaction
-        took effect once, or never will).
+        Raises ``ValueError`` (invalid keys or input), :class:`weft.NotBegunError`, :class:`weft.UnknownError` (the
+        transaction took effect once, or never will).
         """
         wanted: list[tuple[int, int, str]] = [(key[0], key[1], key[2] if len(key) == 3 else "update") for key in keys]
         return Pending(self._transactions.call(procedure, wanted, input))
 
 
 class Object:
-    """A replicated object. Its calls are not ordered among each other: wait for one before the next if order matters."""
+    """A replicated object.
+
+    Outstanding calls take effect in any order: if order matters, wait for each before the next.
+    """
 
     def __init__(self, object: _weft.Object) -> None:
         self._object = object
@@ -162,7 +165,10 @@ class Object:
         return self._object.type_name
 
     def at(self, replica: int) -> Object:
-        """The same object, asked at this replica only, which then sees its own updates. Raises ``ValueError``."""
+        """The same object, called only at this replica: its calls see the updates that were made there before.
+
+        Raises ``ValueError`` if there is no such replica.
+        """
         return Object(self._object.at(replica))
 
     def update(self, method: str, *arguments: int) -> Pending[bool]:
@@ -174,7 +180,7 @@ class Object:
         return Pending(self._object.update(method, *arguments))
 
     def query(self, query: str, *arguments: int) -> Pending[int]:
-        """Ask what the replica knows, which may be older than what others know; a truth value is 0 or 1.
+        """Query the replica's state, which may be older than that of other replicas; a truth value is 0 or 1.
 
         Raises as :meth:`update`.
         """
@@ -196,9 +202,9 @@ class Log:
         return Pending(self._log.append(content))
 
     def read(self, index: int) -> Pending[Entry | None]:
-        """Read the entry at an index, from 0: ``None`` if nothing stands there yet, or a new leader left it empty.
+        """Read the entry at an index, from 0: ``None`` if none is decided yet, or a new leader left the index empty.
 
-        Raises :class:`weft.ForgottenError` (the log no longer keeps it), :class:`weft.NotBegunError`,
+        Raises :class:`weft.ForgottenError` (the log no longer has the entry), :class:`weft.NotBegunError`,
         :class:`weft.UnknownError`.
         """
         return Pending(self._log.read(index))
@@ -208,7 +214,7 @@ class Log:
         return Pending(self._log.status())
 
     def tail(self, start: int = 0) -> Tail:
-        """All entries from index ``start`` on as they come, each append once."""
+        """An iterator over all entries from index ``start`` on, as they are decided, each append once."""
         return self._log.tail(start)
 
 
@@ -219,14 +225,15 @@ class Rounds:
         self._rounds = rounds
 
     def propose(self, proposal: bytes) -> Pending[Proposal]:
-        """Propose a value of at least one byte, exactly once: whether its instance decided it, or dropped it.
+        """Propose a value of at least one byte, exactly once. The answer says whether it was decided or dropped.
 
-        Raises ``ValueError`` (length), :class:`weft.NotBegunError`, :class:`weft.UnknownError` (it may be decided).
+        Raises ``ValueError`` (invalid length), :class:`weft.NotBegunError`, :class:`weft.UnknownError` (the proposal
+        may be decided).
         """
         return Pending(self._rounds.propose(proposal))
 
     def read(self, after: tuple[int, int] | None = None) -> Pending[list[Decision]]:
-        """Decided proposals in their order, after the one with this instance and proposer: as many as fit a datagram.
+        """Decided proposals in order, after the one with this instance and proposer, as many as fit into a datagram.
 
         Raises :class:`weft.NotBegunError`, :class:`weft.UnknownError`.
         """
@@ -234,10 +241,10 @@ class Rounds:
 
 
 class Client:
-    """A client of a cluster: one UDP port and one thread, however many engines, threads and coroutines use it.
+    """A client of a cluster: one UDP port and one thread, for any number of engines, threads and coroutines.
 
-    ``config`` is the cluster's weft.toml. A call is given up after ``timeout_s`` seconds (0.001 to 20). ``first`` is the
-    node that is asked first where any will do.
+    ``config`` is the cluster's weft.toml. A call fails after ``timeout_s`` seconds (0.001 to 20). ``first`` is the node
+    to call first if any node will do.
 
     Raises ``ValueError`` (configuration or arguments) and :class:`weft.WeftError` (no port).
     """

@@ -1,4 +1,4 @@
-//! Memory of this process that the card writes and Python reads.
+//! Memory of this process to which the card writes and which Python reads.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::{NonNull, copy_nonoverlapping};
@@ -9,8 +9,8 @@ use weft_rdma::MemoryFault;
 /// Alignment: arrays of any type may begin at the first byte.
 const ALIGNMENT: usize = 4_096;
 
-/// Bytes at a place that never changes. Python sees them by the buffer protocol, as it sees any memory that others
-/// write: whoever reads while a peer writes finds old bytes or new ones.
+/// Memory at a fixed address. Python accesses it through the buffer protocol. While a peer writes, a reader may
+/// see old or new bytes.
 #[derive(Debug)]
 pub(super) struct HostMemory {
     bytes: NonNull<u8>,

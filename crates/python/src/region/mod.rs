@@ -1,4 +1,5 @@
-//! Regions: memory that another program writes into, for numpy, PyTorch and whatever else reads buffers.
+//! Regions: memory to which another program writes, for numpy, PyTorch and other users of Python's buffer
+//! protocol.
 
 mod memory;
 mod worker;
@@ -23,11 +24,11 @@ use weft_verbs::PathMtu;
 use memory::HostMemory;
 use worker::{Waited, Worker, Write};
 
-/// The thread of a region polls for so long before it sleeps: a batch arrives in many packets.
+/// How long the thread of a region polls before it sleeps: a batch arrives in many packets.
 const POLL: weft_time::Duration = weft_time::Duration::from_us(200);
 /// The longest region.
 const BYTES_MAX: usize = 1 << 40;
-/// Path MTU between machines: it fits Ethernet without jumbo frames.
+/// Path MTU between machines: packets of this size fit into Ethernet frames without jumbo frames.
 const MTU: PathMtu = PathMtu::Bytes1024;
 
 fn refused(error: &RegionEndError) -> PyErr {
@@ -51,22 +52,22 @@ fn limit(timeout_s: f64) -> PyResult<Duration> {
         .map_err(|_| PyValueError::new_err("a time-out is a number of seconds, 0 or more"))
 }
 
-/// Stage of a region's life.
+/// State of a region.
 #[derive(Debug)]
 enum Stage {
     Alone(Box<RegionEnd>),
     Connected(Arc<Worker>),
-    /// Nobody writes any more; the memory is still there.
+    /// Nobody writes to the region any more; its memory still exists.
     Closed(#[allow(dead_code, reason = "views may still look at it")] Option<Box<dyn AttachedMemory>>),
 }
 
-/// Memory that one other program writes into, and from which this one writes into the other's.
+/// Memory to which one other program writes, and from which this one writes to the other's.
 #[pyclass(frozen, module = "weft")]
 pub(crate) struct Region {
     stage: Mutex<Stage>,
     address: Ipv4Addr,
     place: Place,
-    /// Whether the GPU knows the memory.
+    /// Whether the memory is accessible to the GPU.
     is_cuda: bool,
 }
 
@@ -75,13 +76,13 @@ impl Region {
         self.stage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does something with the worker, while other threads of Python run.
+    /// Calls `work` with the worker, while other Python threads can run.
     fn with_worker<T: Send>(
         &self,
         python: Python<'_>,
         work: impl FnOnce(&Worker) -> Result<T, Waited> + Send,
     ) -> PyResult<T> {
-        // A wait keeps nobody else from this region.
+        // The lock is released before the call waits, so that other threads can use the region.
         let worker = match &*self.stage() {
             Stage::Connected(worker) => worker.clone(),
             Stage::Alone(_) => return Err(PyConnectionError::new_err("this region has no peer yet")),
@@ -90,7 +91,7 @@ impl Region {
         python.detach(|| work(&worker)).map_err(waited)
     }
 
-    /// Whether there can be a peer, before anybody looks for one.
+    /// Checks that the region is not connected yet.
     fn check_alone(&self) -> PyResult<()> {
         match &*self.stage() {
             Stage::Alone(_) => Ok(()),
@@ -98,7 +99,7 @@ impl Region {
         }
     }
 
-    /// Exchanges introductions and starts the thread.
+    /// Exchanges introductions, connects, and starts the thread.
     fn meet(&self, stream: &TcpStream) -> PyResult<()> {
         let mut stage = self.stage();
         let Stage::Alone(end) = &mut *stage else {
@@ -184,7 +185,7 @@ impl Region {
         })
     }
 
-    /// Connect with the region of the other program, which waits at this address and TCP port, or soon will.
+    /// Connect with the region of the other program, which waits at this address and TCP port, now or soon.
     #[pyo3(signature = (address, port, timeout_s = 30.0))]
     fn connect(&self, python: Python<'_>, address: &str, port: u16, timeout_s: f64) -> PyResult<()> {
         let limit = limit(timeout_s)?;
@@ -203,7 +204,7 @@ impl Region {
         })
     }
 
-    /// Write a part of this region into the other's.
+    /// Write a part of this region to the other program's.
     #[pyo3(signature = (offset, nbytes, to, value = None, timeout_s = 30.0))]
     fn write(
         &self,
@@ -225,27 +226,27 @@ impl Region {
         self.with_worker(python, move |worker| worker.write(write, limit))
     }
 
-    /// Wait until all that was written has arrived.
+    /// Wait until all writes have arrived.
     #[pyo3(signature = (timeout_s = 30.0))]
     fn flush(&self, python: Python<'_>, timeout_s: f64) -> PyResult<()> {
         let limit = limit(timeout_s)?;
         self.with_worker(python, move |worker| worker.flush(limit))
     }
 
-    /// Tell the other program a value.
+    /// Send a value to the other program.
     #[pyo3(signature = (value, timeout_s = 30.0))]
     fn tell(&self, python: Python<'_>, value: u32, timeout_s: f64) -> PyResult<()> {
         self.write(python, 0, 0, 0, Some(value), timeout_s)
     }
 
-    /// The next value that the other program tells. All that it had written before lies in this region.
+    /// The next value that the other program sends. All its earlier writes are in this region then.
     #[pyo3(signature = (timeout_s = 30.0))]
     fn wait(&self, python: Python<'_>, timeout_s: f64) -> PyResult<u32> {
         let limit = limit(timeout_s)?;
         self.with_worker(python, move |worker| worker.told(limit))
     }
 
-    /// Stop: nobody writes into this region any more. Its bytes stay.
+    /// Close the connection: nobody writes to this region any more. Its bytes stay.
     fn close(&self, python: Python<'_>) {
         python.detach(|| {
             let mut stage = self.stage();
@@ -257,13 +258,13 @@ impl Region {
         });
     }
 
-    /// Bytes of the region.
+    /// Length of the region in bytes.
     #[getter]
     fn nbytes(&self) -> usize {
         self.place.bytes
     }
 
-    /// Where the memory lies for CUDA, as PyTorch and CuPy ask for it.
+    /// The location of the memory for CUDA, in the form that PyTorch and CuPy use.
     #[getter(__cuda_array_interface__)]
     fn cuda_array_interface<'py>(&self, python: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         if !self.is_cuda {

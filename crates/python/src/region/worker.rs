@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 
 use weft_net::{Heard, RegionEnd};
 
-/// The longest time for which what Python asks for waits: the thread sleeps for packets.
+/// The longest time that a request of Python waits until the thread notices it, because the thread sleeps for
+/// packets.
 const LOOK: weft_time::Duration = weft_time::Duration::from_us(200);
 
-/// A WRITE that is to be posted.
+/// A WRITE to be posted.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Write {
     pub(super) from: u64,
@@ -22,7 +23,7 @@ pub(super) struct Write {
 #[derive(Debug, Default)]
 struct State {
     writes: VecDeque<Write>,
-    /// WRITEs asked for, and WRITEs acknowledged.
+    /// Number of WRITEs that were requested, and number of those that were acknowledged.
     asked: u64,
     written: u64,
     told: VecDeque<u32>,
@@ -41,7 +42,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until `ready` has something, or something has failed.
+    /// Waits until `ready` returns a value, or the connection has failed.
     fn wait<T>(&self, limit: Duration, mut ready: impl FnMut(&mut State) -> Option<T>) -> Result<T, Waited> {
         let end = Instant::now() + limit;
         let mut state = self.lock();
@@ -64,14 +65,14 @@ impl Shared {
     }
 }
 
-/// What ended a wait without what was waited for.
+/// Why a wait ended without a result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Waited {
     InVain,
     Failed(String),
 }
 
-/// A connected end and its thread. Dropped, it stops.
+/// A connected end and its thread, which stops when this value is dropped.
 #[derive(Debug)]
 pub(super) struct Worker {
     shared: Arc<Shared>,
@@ -86,7 +87,7 @@ impl Worker {
         Ok(Self { shared, thread: Mutex::new(Some(thread)) })
     }
 
-    /// Asks for a WRITE, once fewer than the most are under way.
+    /// Requests a WRITE, as soon as fewer than the maximum are outstanding.
     pub(super) fn write(&self, write: Write, limit: Duration) -> Result<(), Waited> {
         self.shared.wait(limit, |state| {
             let room = state.asked - state.written < u64::from(RegionEnd::DEPTH);
@@ -97,17 +98,17 @@ impl Worker {
         })
     }
 
-    /// Waits until all that was asked for has arrived.
+    /// Waits until all requested WRITEs have arrived.
     pub(super) fn flush(&self, limit: Duration) -> Result<(), Waited> {
         self.shared.wait(limit, |state| (state.asked == state.written).then_some(()))
     }
 
-    /// What the peer tells next.
+    /// The next value that the peer sends.
     pub(super) fn told(&self, limit: Duration) -> Result<u32, Waited> {
         self.shared.wait(limit, |state| state.told.pop_front())
     }
 
-    /// Ends the thread, and all waits. Returns its end the first time.
+    /// Ends the thread and all waits. The first call returns the thread's end of the connection.
     pub(super) fn stop(&self) -> Option<RegionEnd> {
         self.shared.lock().stops = true;
         self.shared.changed.notify_all();
@@ -138,7 +139,7 @@ fn run(mut end: RegionEnd, shared: &Shared) -> RegionEnd {
     }
 }
 
-/// Posts, and lets the card go on once.
+/// Posts WRITEs, and lets the card make progress once.
 fn go_on(
     end: &mut RegionEnd,
     writes: VecDeque<Write>,

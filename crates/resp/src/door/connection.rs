@@ -1,4 +1,4 @@
-//! What a client says, and what is told to it at once.
+//! The requests of a connection, and the commands that are answered at once.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -12,10 +12,10 @@ use crate::reply::{Protocol, Reply};
 use crate::scripts::{find, sha1_of};
 use crate::slots::{SLOTS, shares, slot};
 
-/// The version of Redis whose commands these are.
+/// The version of Redis that is reported to clients.
 const REDIS_VERSION: &str = "7.2.0";
 
-/// A transaction that is being written down.
+/// A transaction whose commands are being queued.
 #[derive(Default)]
 struct Transaction {
     key: Option<Vec<u8>>,
@@ -29,19 +29,19 @@ pub(super) struct Connection {
     pub output: Vec<u8>,
     pub protocol: Protocol,
     name: Vec<u8>,
-    /// Whether it has said the password, or none is needed.
+    /// Whether the client has given the password, or none is required.
     is_known: bool,
     pub is_closing: bool,
-    /// Whether it is in the list of those that are ready.
+    /// Whether it is in the list of connections that can go on.
     pub is_ready: bool,
-    /// Commands that are not answered, in order; the first one has the number `first`.
+    /// Unanswered commands, in order; the first one has the number `first`.
     pub pending: VecDeque<Pending>,
     pub first: u64,
-    /// Works that run, by a hash of the key; whether in a round.
+    /// The running work items: the hash of the key, and whether the item is part of a round.
     pub running: Vec<(u64, bool)>,
-    /// Works that wait for another of their key.
+    /// Work items that wait for another one on the same key.
     pub parked: VecDeque<u32>,
-    /// Nothing more is begun until all is answered.
+    /// Whether no command may begin until all outstanding ones are answered.
     pub is_exclusive: bool,
     transaction: Option<Transaction>,
     pub watched: Vec<(Box<[u8]>, u64)>,
@@ -82,7 +82,7 @@ impl Connection {
         }
     }
 
-    /// Writes the answers that no command before holds back.
+    /// Writes the answers at the head of the queue, up to the first command that is not answered.
     pub fn drain(&mut self) {
         while let Some(Pending::Answer(reply)) = self.pending.front() {
             reply.write(self.protocol, &mut self.output);
@@ -95,7 +95,7 @@ impl Connection {
     }
 }
 
-/// Whether a command begins only when all before it are answered, and all behind it wait for it.
+/// Whether a command begins only when all before it are answered, and all behind it wait until it is.
 fn is_exclusive(name: &str) -> bool {
     matches!(name, "hello" | "scan" | "keys" | "dbsize" | "flushdb" | "flushall" | "watch" | "reset" | "auth")
 }
@@ -105,7 +105,7 @@ fn text(word: &[u8]) -> String {
 }
 
 impl Door {
-    /// Carries out the requests of a connection, as far as they may begin.
+    /// Processes the requests of a connection as far as they may begin.
     pub(super) fn go_on(&mut self, now: Now, id: u32) {
         loop {
             let Some(connection) = self.connections.get_mut(id) else { return };
@@ -115,7 +115,7 @@ impl Door {
             if connection.is_closing || connection.is_exclusive || !has_room {
                 break;
             }
-            // The parser is out of its place while its words are looked at.
+            // The parser is taken out of the connection while the words, which borrow from it, are in use.
             let mut parser = std::mem::take(&mut connection.parser);
             match parser.advance() {
                 Ok(true) => {
@@ -156,7 +156,7 @@ impl Door {
         }
     }
 
-    /// Begins a command; `false` if it has to wait until all before it are answered.
+    /// Begins a command; returns `false` if it has to wait until all before it are answered.
     fn command(&mut self, now: Now, id: u32, words: &[&[u8]]) -> bool {
         let connection = self.connections.get_mut(id).expect("the caller has found it");
         let form = match command::find(words) {
@@ -200,7 +200,7 @@ impl Door {
         true
     }
 
-    /// Begins a command: its answer, or nothing if that comes later.
+    /// Begins a command. Returns its answer, or `None` if the answer comes later.
     fn carry_out(&mut self, now: Now, id: u32, form: &Form, words: &[&[u8]]) -> Result<Option<Reply>, Reply> {
         if let Some((parts, gather)) = of_keys(form, words, now.unix_ms)? {
             self.begin(now, id, parts, gather)?;
@@ -250,7 +250,8 @@ impl Door {
                 connection.watched.clear();
                 Reply::OK
             }
-            // Every write is answered when all live replicas have it, and answers come in order.
+            // `WAIT` has nothing to wait for: every write is answered only when all live replicas have it, and
+            // answers are sent in order.
             "wait" => {
                 integer(words[1])?;
                 integer(words[2])?;
@@ -290,7 +291,7 @@ impl Door {
         Ok(Some(reply))
     }
 
-    /// Begins the works of a command.
+    /// Begins the work items of a command.
     fn begin(&mut self, now: Now, id: u32, parts: Vec<Part>, gather: Gather) -> Result<(), Reply> {
         let most = self.parameters.value_bytes_max - crate::record::HEADER_BYTES_MAX;
         let mut works = Vec::with_capacity(parts.len());
@@ -325,7 +326,7 @@ impl Door {
                 "ERR AUTH <password> called without any password configured: [redis] password is not set",
             ));
         };
-        // The time does not tell how much of it is right.
+        // The comparison takes the same time however many bytes are right.
         let differs = password.len() ^ wanted.len();
         let differs = password
             .iter()
@@ -417,7 +418,7 @@ impl Door {
 
     // Transactions.
 
-    /// Writes a command of a transaction down.
+    /// Queues a command of a transaction.
     fn write_down(&mut self, now: Now, id: u32, form: &Form, words: &[&[u8]]) -> Reply {
         let steps = match of_keys(form, words, now.unix_ms) {
             Err(reply) => Err(reply),
@@ -464,7 +465,7 @@ impl Door {
             return Err(Reply::error(format!("EXECABORT Transaction discarded because of: {reason}")));
         }
         let Some(key) = transaction.key else {
-            // Nothing is done to any key, so nothing that is watched matters.
+            // The transaction has no commands with keys, so watched keys do not matter.
             let replies = transaction.steps.into_iter().map(|step| step.expect_err("no step has a key"));
             return Ok(Some(Reply::Array(replies.collect())));
         };
@@ -474,7 +475,7 @@ impl Door {
         }
         let versions: Vec<_> = watched.iter().map(|(_, version)| *version).collect();
         if versions.windows(2).any(|pair| pair[0] != pair[1]) {
-            // It has changed between two watches.
+            // The key has changed between two watches.
             return Ok(Some(Reply::NilArray));
         }
         let action = Action::Transaction(transaction.steps, versions.first().copied());
@@ -499,7 +500,7 @@ impl Door {
         self.begin(now, id, vec![(words[3].to_vec(), action)], Gather::One)
     }
 
-    /// Remembers a script that is known.
+    /// Stores a script if it is one of the known ones.
     fn know(&mut self, script: &[u8]) -> Option<String> {
         let known = find(script)?;
         let sha1 = sha1_of(script);
@@ -535,7 +536,7 @@ impl Door {
         self.scan_from(now, scan, from);
     }
 
-    // What the door says of itself.
+    // Answers about the cluster (`CLUSTER`).
 
     fn cluster(&self, words: &[&[u8]]) -> Result<Reply, Reply> {
         let full = match self.store.full() {
@@ -705,7 +706,7 @@ fn scan_kind(name: &str, words: &[&[u8]]) -> Result<ScanKind, Reply> {
     })
 }
 
-/// What programs ask for before they begin.
+/// Answers to `CONFIG GET` about settings that programs ask for at their start.
 fn config(words: &[&[u8]]) -> Result<Reply, Reply> {
     const VALUES: [(&str, &str); 7] = [
         ("save", ""),

@@ -1,4 +1,4 @@
-//! Works: one action on one key each, and what scans the store.
+//! Work items, each one action on one key; and scans of the store.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -13,18 +13,18 @@ use crate::reply::{Reply, write_bytes};
 use crate::rounds::foreign;
 use crate::store::{Ask, Token};
 
-/// The most keys that one answer tells.
+/// The most keys in one answer.
 const KEYS_MAX: usize = 1 << 20;
-/// The most parts of the table that one `SCAN` looks through.
+/// The most parts of the table that one `SCAN` goes through.
 const PAGES_MAX: u32 = 16;
 
-/// A command that is not answered yet, or whose answer waits for those before it.
+/// A command that is not answered yet, or whose answer waits for those of earlier commands.
 pub(super) enum Pending {
     Answer(Reply),
     Works(Gathering),
 }
 
-/// The answers of a command's works.
+/// The answers of a command's work items.
 pub(super) struct Gathering {
     gather: Gather,
     left: usize,
@@ -37,7 +37,7 @@ impl Gathering {
         Self { gather, left: count, replies: vec![Reply::Nil; kept] }
     }
 
-    /// Takes an answer; the command's if it was the last.
+    /// Adds an answer. Returns the command's answer if this was the last one.
     fn take(&mut self, part: usize, reply: Reply) -> Option<Reply> {
         self.left -= 1;
         if self.gather == Gather::One {
@@ -51,7 +51,7 @@ impl Gathering {
         let error = replies.iter().find(|reply| matches!(reply, Reply::Error(_)));
         Some(match (self.gather, error) {
             (Gather::All, _) => Reply::Array(
-                // As Redis, which has nothing to say of a key of another kind.
+                // As in Redis, where a key of another type counts as absent.
                 replies
                     .into_iter()
                     .map(|reply| if matches!(reply, Reply::Error(_)) { Reply::Nil } else { reply })
@@ -66,20 +66,20 @@ impl Gathering {
     }
 }
 
-/// One action on one key.
+/// A work item: one action on one key.
 pub(super) struct Work {
-    /// The connection's place, and its number: another may have the place meanwhile.
+    /// Index and number of the connection. Another connection may get the same index later.
     connection: (u32, u64),
     command: u64,
     part: usize,
     key: Box<[u8]>,
     hash: u64,
     action: Action,
-    /// When the value that is being written goes.
+    /// When the key expires, for a value that is being written.
     expires_ms: Option<u64>,
 }
 
-/// How a work is carried out first.
+/// The first request to the store for a work item.
 enum Way {
     Read,
     Put,
@@ -100,7 +100,7 @@ const fn way(action: &Action) -> Way {
 }
 
 impl Door {
-    /// Begins a work, or has it wait for those before it on the same key.
+    /// Begins a work item, or queues it behind earlier ones on the same key.
     pub(super) fn submit(
         &mut self,
         now: Now,
@@ -115,7 +115,7 @@ impl Door {
         key.hash(&mut hasher);
         let hash = hasher.finish();
         let in_round = matches!(way(&action), Way::Round);
-        // Works of one round keep their order.
+        // Work items of the same round keep their order, so they need not wait for each other.
         let has_to_wait =
             connection.running.iter().any(|&(other, joined)| other == hash && !(joined && in_round))
                 || connection
@@ -162,7 +162,7 @@ impl Door {
         self.spread_news(now);
     }
 
-    /// What a work has asked of the store has ended.
+    /// Handles the end of a work item's request to the store.
     pub(super) fn work_ended(&mut self, now: Now, number: u32, outcome: Outcome<'_>) {
         let work = self.works.get(number).expect("a work is there until it ends");
         let reply = match (&work.action, outcome) {
@@ -185,7 +185,7 @@ impl Door {
                 }
                 reply
             }
-            // What is there may be over.
+            // The present value may be expired, so a round has to check it.
             (Action::Set { .. }, Outcome::Mismatch { .. }) => return self.join(now, number),
             (_, outcome) => failure(outcome),
         };
@@ -201,7 +201,8 @@ impl Door {
         }
     }
 
-    /// A get has found a value: written at once if nothing is before it.
+    /// Answers a get with its value. If no earlier command is unanswered, the value is written to the output at
+    /// once.
     fn finish_with(&mut self, now: Now, number: u32, value: &[u8]) {
         let work = self.works.get(number).expect("a work is there until it ends");
         let (place, connection) = work.connection;
@@ -220,14 +221,14 @@ impl Door {
         }
     }
 
-    /// A work has its answer.
+    /// Ends a work item with its answer.
     pub(super) fn finish(&mut self, now: Now, number: u32, reply: Reply) {
         let work = self.works.remove(number).expect("a work ends once");
         self.answer(work.connection, work.command, work.part, reply);
         self.release(now, &work);
     }
 
-    /// A command has one of its answers.
+    /// Adds an answer to a command.
     fn answer(&mut self, (place, number): (u32, u64), command: u64, part: usize, reply: Reply) {
         let Some(connection) = self.connections.get_mut(place).filter(|it| it.number == number) else {
             return;
@@ -239,7 +240,7 @@ impl Door {
         }
     }
 
-    /// What a work has kept waiting begins.
+    /// Begins the work items that waited for this one.
     fn release(&mut self, now: Now, work: &Work) {
         let (place, number) = work.connection;
         let Some(connection) = self.connections.get_mut(place).filter(|it| it.number == number) else {
@@ -270,7 +271,7 @@ impl Door {
 
     // Scans.
 
-    /// Asks for the next part of the table.
+    /// Requests the next part of the table.
     pub(super) fn scan_from(&mut self, now: Now, number: u32, from: u32) {
         let scan = self.scans.get(number).expect("a scan is there until it ends");
         let counts = matches!(scan.kind, ScanKind::Count(_));
@@ -278,7 +279,7 @@ impl Door {
         self.store.ask(now.instant, Ask::Scan { at, from, counts }, Token::Scan(number));
     }
 
-    /// A part of a scan, or a removal for it, has ended.
+    /// Handles the end of a request of a scan: a part of the table, or a removal.
     pub(super) fn scan_ended(&mut self, now: Now, number: u32, outcome: Outcome<'_>) {
         let scan = self.scans.get_mut(number).expect("a scan is there until it ends");
         let (page, keys) = match outcome {
@@ -331,7 +332,7 @@ impl Door {
                 match page {
                     Some(page) => {
                         *next = Some(page);
-                        // What is not a door's stays.
+                        // Keys that were not written through a Redis server are not removed.
                         let fields: Vec<Box<[u8]>> = keys()
                             .filter_map(|key| super::store_key(key, self.parameters.key_bytes).ok())
                             .collect();
@@ -354,7 +355,7 @@ impl Door {
 
     fn end_scan(&mut self, number: u32, reply: Reply) {
         let scan = self.scans.get_mut(number).expect("a scan is there until it ends");
-        // Removals that are still under way end a scan that has failed.
+        // A failed scan ends only when its outstanding removals have ended.
         if let ScanKind::Flush { left, .. } = &mut scan.kind
             && matches!(reply, Reply::Error(_))
             && *left > 1
@@ -374,19 +375,19 @@ impl Door {
     }
 }
 
-/// What a scan is for.
+/// The purpose of a scan.
 pub(super) enum ScanKind {
-    /// Counting keys: so many so far.
+    /// Count the keys; the number so far.
     Count(u64),
-    /// All keys that fit a pattern.
+    /// Return all keys that match a pattern.
     All { pattern: Vec<u8>, found: Vec<Reply> },
-    /// Some of them, and where to go on.
+    /// Return some keys that match a pattern, and where to continue.
     Page { from: u32, pattern: Vec<u8>, count: usize, strings: bool, found: Vec<Reply>, pages: u32 },
-    /// Removing all: where to go on when so many removals have ended.
+    /// Remove all keys: where to continue once the outstanding removals have ended.
     Flush { next: Option<u32>, left: usize },
 }
 
-/// A command that looks through the table.
+/// A command that scans the table.
 pub(super) struct Scan {
     connection: (u32, u64),
     command: u64,

@@ -1,4 +1,4 @@
-//! The structures of `<rdma/rdma_cma.h>`, with the names of C.
+//! The structures of `<rdma/rdma_cma.h>`, with the names that they have in C.
 
 #![allow(non_camel_case_types, missing_docs, reason = "the names are those of C, and documented there")]
 

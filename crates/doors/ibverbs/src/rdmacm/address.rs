@@ -1,4 +1,4 @@
-//! Socket addresses of C, and their resolution.
+//! Conversion and resolution of C socket addresses.
 
 use std::ffi::{c_char, c_int};
 use std::mem::size_of;
@@ -9,10 +9,10 @@ use super::abi::rdma_addrinfo;
 use super::{RC, TCP, UD, UDP, refuse};
 use crate::abi::zeroed;
 
-/// The IPv4 address of a structure; `None` if it is of another family.
+/// The IPv4 address in a C structure; `None` if it is of another family.
 ///
 /// # Safety
-/// `address` must be null or point to as much as its family says.
+/// `address` must be null or point to as many bytes as its family requires.
 pub unsafe fn read(address: *const libc::sockaddr) -> Option<SocketAddrV4> {
     // SAFETY: the caller keeps to this function's contract.
     unsafe {
@@ -34,7 +34,7 @@ fn of(address: SocketAddrV4) -> libc::sockaddr_in {
     }
 }
 
-/// Puts an IPv4 address where any fits.
+/// Writes an IPv4 address into a structure for any address.
 pub fn write(place: &mut libc::sockaddr_storage, address: SocketAddrV4) {
     // SAFETY: the place is larger than the address, and aligned for it.
     unsafe { ptr::write(ptr::from_mut(place).cast::<libc::sockaddr_in>(), of(address)) };
@@ -44,7 +44,7 @@ pub fn write(place: &mut libc::sockaddr_storage, address: SocketAddrV4) {
 const PASSIVE: c_int = 1;
 const NUMERIC: c_int = 2;
 
-/// A copy of an address that `rdma_freeaddrinfo` frees.
+/// A heap copy of an address, which `rdma_freeaddrinfo` frees.
 fn boxed(address: SocketAddrV4) -> *mut libc::sockaddr {
     Box::into_raw(Box::new(of(address))).cast()
 }

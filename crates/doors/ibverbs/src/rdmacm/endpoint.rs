@@ -1,4 +1,5 @@
-//! Endpoints: identifiers for programs that wait for each step, and shared receive queues of identifiers.
+//! Endpoints: identifiers whose calls block until each step has completed; and shared receive queues of
+//! identifiers.
 
 use std::ffi::{c_int, c_uint};
 use std::ptr;
@@ -77,7 +78,7 @@ unsafe extern "C" fn rdma_get_request(listener: *mut rdma_cm_id, out: *mut *mut 
             return refuse(libc::EINVAL);
         }
         let child = (*event).id;
-        // The event is the child's from now on: it points to the private data.
+        // The event now belongs to the child, which has pointers to its private data.
         (*listener).event = ptr::null_mut();
         if rdma_migrate_id(child, ptr::null_mut()) != 0 {
             return -1;

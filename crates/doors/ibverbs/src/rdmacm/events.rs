@@ -1,4 +1,4 @@
-//! Event channels, and the way from what the manager tells to what the program takes.
+//! Event channels, and the conversion of the manager's events to those that programs take.
 
 use std::collections::VecDeque;
 use std::ffi::{c_char, c_int, c_uint, c_void};
@@ -34,7 +34,7 @@ pub mod kind {
     pub const DISCONNECTED: u32 = 10;
 }
 
-/// An event on its way to the program.
+/// An event that the program has not taken yet.
 #[derive(Debug)]
 pub struct Pending {
     id: usize,
@@ -48,7 +48,7 @@ enum What {
 }
 
 impl Pending {
-    /// An event that the library itself makes.
+    /// An event that the library itself generates.
     pub fn plain(id: *mut rdma_cm_id, kind: u32) -> Self {
         Self { id: id as usize, what: What::Plain(kind) }
     }
@@ -66,13 +66,13 @@ impl EventChannel {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reports an event.
+    /// Adds an event.
     pub fn push(&self, event: Pending) {
         self.lock().push_back(event);
         count_up(self.fd);
     }
 
-    /// Forgets the events of an identifier.
+    /// Removes the events of an identifier.
     pub fn forget(&self, id: *mut rdma_cm_id) {
         self.lock().retain(|event| event.id != id as usize);
     }
@@ -88,7 +88,7 @@ impl EventChannel {
     }
 }
 
-/// Who is told what the manager says of a connection or a service.
+/// Where the manager's events of a connection or a service are reported.
 #[derive(Clone, Debug)]
 pub struct EventTarget {
     id: usize,
@@ -96,7 +96,7 @@ pub struct EventTarget {
 }
 
 impl EventTarget {
-    /// The identifier, by its channel.
+    /// The target for an identifier with this channel.
     pub fn of(id: *mut rdma_cm_id, channel: &Arc<EventChannel>) -> Self {
         Self { id: id as usize, channel: Arc::clone(channel) }
     }
@@ -107,7 +107,7 @@ impl EventTarget {
 }
 
 impl State {
-    /// Hands what the manager tells to the channels of those whom it concerns.
+    /// Moves the manager's events to the channels of the identifiers that they concern.
     pub fn tell_of_connections(&mut self) {
         while let Some(event) = self.manager.poll_event() {
             let told = match &event {
@@ -127,14 +127,14 @@ impl State {
     }
 }
 
-/// A channel as programs see it.
+/// A channel as C sees it.
 #[repr(C)]
 struct Channel {
     base: rdma_event_channel,
     channel: Arc<EventChannel>,
 }
 
-/// Makes a channel.
+/// Creates a channel.
 pub fn create() -> *mut rdma_event_channel {
     let fd = counting_descriptor();
     if fd < 0 {
@@ -144,7 +144,7 @@ pub fn create() -> *mut rdma_event_channel {
     Box::into_raw(Box::new(Channel { base: rdma_event_channel { fd }, channel })).cast()
 }
 
-/// Takes a channel away.
+/// Destroys a channel.
 ///
 /// # Safety
 /// It must come from [`create`].
@@ -187,10 +187,10 @@ fn connection(private: &[u8], responder_resources: u8, initiator_depth: u8) -> r
     }
 }
 
-/// Takes the next event of a channel.
+/// Waits for the next event of a channel.
 ///
 /// # Safety
-/// The pointers are the caller's.
+/// The pointers come from the C caller and must be valid.
 pub unsafe fn next(channel: *mut rdma_event_channel, out: *mut *mut rdma_cm_event) -> c_int {
     // SAFETY: the C caller passes valid pointers.
     unsafe {
@@ -199,7 +199,7 @@ pub unsafe fn next(channel: *mut rdma_event_channel, out: *mut *mut rdma_cm_even
             if !count_down(events.fd) {
                 return -1;
             }
-            // An identifier that is gone has taken its events along.
+            // The events of a destroyed identifier were removed, but their counts were not.
             let Some(pending) = events.lock().pop_front() else { continue };
             if let Some(event) = take(pending) {
                 *out = event;
@@ -209,7 +209,7 @@ pub unsafe fn next(channel: *mut rdma_event_channel, out: *mut *mut rdma_cm_even
     }
 }
 
-/// Makes of an event what the program is to see; `None` if that is nothing.
+/// Converts an event to the C structure, with the actions that it requires; `None` if the program must not see it.
 unsafe fn take(pending: Pending) -> Option<*mut rdma_cm_event> {
     let pointer = pending.id as *mut rdma_cm_id;
     // SAFETY: an identifier that is destroyed takes its events along.
@@ -310,7 +310,7 @@ fn datagram(private: &[u8], peer: IpAddr, qp_num: u32, qkey: u32) -> rdma_ud_par
     rdma_ud_param { private_data: ptr::null(), private_data_len: private.len() as u8, ah_attr, qp_num, qkey }
 }
 
-/// The identifier of a request: with the listener's channel and context.
+/// Makes the identifier for a connection request, with the listener's channel and context.
 unsafe fn child_of(
     listener: *mut rdma_cm_id,
     connection: weft_cm::ConnectionId,
@@ -337,7 +337,7 @@ unsafe fn child_of(
     }
 }
 
-/// The program has no more use for an event.
+/// Frees an event that the program has acknowledged.
 ///
 /// # Safety
 /// It must come from [`next`].

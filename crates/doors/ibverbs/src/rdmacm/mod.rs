@@ -1,8 +1,8 @@
 //! librdmacm: identifiers, event channels, connections.
 //!
-//! The connection manager runs beside the device, under its lock ([`crate::engine`]). What it tells becomes an event of
-//! the identifier's channel. What the library itself does when a peer answers, it does in the program's thread that
-//! takes the event: it brings the queue pair to RTR and RTS.
+//! The connection manager runs beside the device, under its lock ([`crate::engine`]). Its events are added to the
+//! channel of the identifier that they concern. When a peer has answered, the library has to move the queue pair
+//! to RTR and RTS: it does so in the program thread that takes the event.
 
 pub mod abi;
 
@@ -44,12 +44,12 @@ const QUEUE_KEY: u32 = 0x0123_4567;
 const RC: c_uint = 2;
 const UD: c_uint = 4;
 
-/// What the library keeps of an identifier.
+/// The library's data of an identifier.
 #[repr(C)]
 pub struct Id {
     base: rdma_cm_id,
     channel: Arc<EventChannel>,
-    /// Nobody gave a channel: each call waits for what comes of it.
+    /// Whether the identifier was created without a channel, so that its calls block until they have completed.
     waits: bool,
     connection: Option<ConnectionId>,
     service: Option<Service>,
@@ -58,14 +58,14 @@ pub struct Id {
     psn: u32,
     retry_count: u8,
     rnr_retry_count: u8,
-    /// What the two ends have agreed on: READs towards this one, and from it.
+    /// The numbers of READs that both ends have agreed on, incoming and outgoing.
     responder_resources: u8,
     initiator_depth: u8,
-    /// Events that have been taken and not acknowledged.
+    /// Number of events that were taken and not acknowledged.
     taken: Arc<AtomicU32>,
-    /// Of an endpoint that listens: how to make the queue pairs of requests.
+    /// For a listening endpoint, the parameters of the queue pairs of its connections.
     template: Option<(*mut ibv_pd, ibv_qp_init_attr)>,
-    /// The library has made the protection domain.
+    /// Whether the library has made the completion queues.
     owns_completion_queues: bool,
 }
 
@@ -81,7 +81,7 @@ unsafe impl Send for Opened {}
 // SAFETY: as above.
 unsafe impl Sync for Opened {}
 
-/// The device, which stays open as long as the program runs.
+/// The device, which stays open until the program ends.
 fn device() -> Option<*mut ibv_context> {
     static DEVICE: OnceLock<Opened> = OnceLock::new();
     let opened = DEVICE.get_or_init(|| {
@@ -105,13 +105,13 @@ fn engine() -> Option<&'static Arc<Engine>> {
     device().map(|device| unsafe { &context(device).engine })
 }
 
-/// -1, with `errno` set.
+/// Returns -1, with `errno` set.
 fn refuse(number: c_int) -> c_int {
     set_errno(number);
     -1
 }
 
-/// A number that differs from call to call: of ports and first PSNs.
+/// A number that is different at each call: for ports and first PSNs.
 fn number() -> u64 {
     static STATE: AtomicU64 = AtomicU64::new(0);
     let before = STATE.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
@@ -221,7 +221,7 @@ unsafe extern "C" fn rdma_destroy_id(pointer: *mut rdma_cm_id) -> c_int {
     0
 }
 
-/// In a program without channels, waits for what comes of a call.
+/// If the identifier has no channel, waits until the call has completed.
 unsafe fn complete(pointer: *mut rdma_cm_id) -> c_int {
     // SAFETY: the C caller passes a valid pointer.
     unsafe {
@@ -246,7 +246,7 @@ unsafe fn complete(pointer: *mut rdma_cm_id) -> c_int {
     }
 }
 
-/// Whether a program may bind to an address: that of the device, or any.
+/// Whether a program may bind to an address: that of the device, or the unspecified one.
 fn is_ours(address: SocketAddrV4) -> bool {
     address.ip().is_unspecified() || engine().is_some_and(|engine| engine.options().address == *address.ip())
 }
@@ -271,7 +271,7 @@ unsafe extern "C" fn rdma_bind_addr(pointer: *mut rdma_cm_id, address: *mut libc
     0
 }
 
-/// The identifier is one of the device.
+/// Binds an identifier to the device.
 fn bind(id: &mut Id) {
     id.base.verbs = device().unwrap_or(ptr::null_mut());
     id.base.port_num = 1;
@@ -285,7 +285,7 @@ fn bind(id: &mut Id) {
     id.base.route.addr.ibaddr.pkey = 0xffff_u16.to_be();
 }
 
-/// The protection domain of identifiers to which the program gives none: one for all.
+/// The default protection domain, for identifiers to which the program gives none.
 unsafe fn default_domain() -> *mut ibv_pd {
     struct Domain(*mut ibv_pd);
     // SAFETY: protection domains are shared by all threads, as verbs allow.
@@ -341,7 +341,7 @@ unsafe extern "C" fn rdma_resolve_route(pointer: *mut rdma_cm_id, _timeout_ms: c
     }
 }
 
-/// Completion queues with channels, for a program that gives none.
+/// Makes completion queues with channels, for a program that gives none.
 unsafe fn make_completion_queues(id: &mut Id, init: &mut ibv_qp_init_attr) -> bool {
     // SAFETY: the context stays open.
     unsafe {
@@ -414,7 +414,7 @@ unsafe extern "C" fn rdma_create_qp(
     }
 }
 
-/// Takes a queue pair that was just made, and brings it to where it can receive posts.
+/// Takes over a queue pair that was just created, and moves it to a state in which it accepts receive requests.
 unsafe fn adopt(id: &mut Id, qp: *mut ibv_qp, pd: *mut ibv_pd) -> c_int {
     // SAFETY: the queue pair was just made.
     unsafe {
@@ -443,7 +443,7 @@ unsafe fn adopt(id: &mut Id, qp: *mut ibv_qp, pd: *mut ibv_pd) -> c_int {
     0
 }
 
-/// Changes a queue pair, and the state that its structure shows.
+/// Modifies a queue pair, and the state in its C structure.
 unsafe fn modify(qp: *mut ibv_qp, change: Change) -> bool {
     let Some(engine) = engine() else { return false };
     let mut state = engine.lock();
@@ -501,7 +501,7 @@ unsafe extern "C" fn rdma_destroy_qp(pointer: *mut rdma_cm_id) {
     }
 }
 
-/// What the program says, within what the device can do.
+/// The program's connection parameters, limited to what the device supports.
 unsafe fn parameters(id: &mut Id, wanted: *const rdma_conn_param) -> Parameters {
     // SAFETY: the C caller passes valid pointers.
     unsafe {
@@ -542,7 +542,7 @@ unsafe fn parameters(id: &mut Id, wanted: *const rdma_conn_param) -> Parameters 
     }
 }
 
-/// The addresses of an identifier.
+/// The source and destination addresses of an identifier.
 unsafe fn addresses(id: &mut Id) -> Option<(SocketAddrV4, SocketAddrV4)> {
     let addr = &mut id.base.route.addr;
     // SAFETY: both are the identifier's own.
@@ -623,7 +623,7 @@ unsafe extern "C" fn rdma_accept(pointer: *mut rdma_cm_id, wanted: *mut rdma_con
             return if accepted { 0 } else { refuse(libc::EINVAL) };
         }
         let Some(request) = id.request.clone() else { return refuse(libc::EINVAL) };
-        // What the peer asks for, and what it has.
+        // Without parameters from the program, as many READs as the peer requests and supports.
         if wanted.is_null() {
             parameters.responder_resources = READS;
             parameters.initiator_depth = READS;
@@ -648,7 +648,7 @@ unsafe extern "C" fn rdma_accept(pointer: *mut rdma_cm_id, wanted: *mut rdma_con
     }
 }
 
-/// The change to RTR, from what the peer has said.
+/// The modification to RTR, from the peer's parameters.
 unsafe fn receive_change(id: &mut Id) -> Option<Change> {
     // SAFETY: the identifier's own addresses.
     let (_, peer) = unsafe { addresses(id) }?;
@@ -666,17 +666,17 @@ unsafe fn receive_change(id: &mut Id) -> Option<Change> {
         path_mtu: Some(ours.min(theirs)),
         rq_psn: Some(psn),
         max_dest_rd_atomic: Some(id.responder_resources),
-        // 0.64 ms.
+        // Code for 0.64 ms.
         min_rnr_timer: Some(12),
         ..Change::to(State::ReadyToReceive)
     })
 }
 
-/// The change to RTS.
+/// The modification to RTS.
 fn send_change(id: &Id) -> Change {
     Change {
         sq_psn: Some(id.psn),
-        // 67 ms.
+        // Code for 67 ms.
         timeout: Some(14),
         retry_cnt: Some(id.retry_count),
         rnr_retry: Some(id.rnr_retry_count),
@@ -695,7 +695,8 @@ unsafe fn ready_to_send(id: &mut Id) -> bool {
     unsafe { modify(id.base.qp, send_change(id)) }
 }
 
-/// The peer has accepted: what was agreed on, and the queue pair up to RTS, if there is one. Says whether all is well.
+/// Handles the peer's acceptance: stores the agreed parameters, and moves the queue pair, if there is one, to RTS.
+/// Returns whether this succeeded.
 unsafe fn answered(id: &mut Id, reply: Rep) -> bool {
     id.responder_resources = id.responder_resources.min(reply.initiator_depth);
     id.initiator_depth = id.initiator_depth.min(reply.responder_resources);
@@ -763,7 +764,7 @@ unsafe extern "C" fn rdma_disconnect(pointer: *mut rdma_cm_id) -> c_int {
     }
 }
 
-/// What a queue pair that the program manages itself needs next.
+/// The next modification that a queue pair needs which the program manages itself.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn rdma_init_qp_attr(
     pointer: *mut rdma_cm_id,
@@ -839,7 +840,7 @@ unsafe extern "C" fn rdma_migrate_id(pointer: *mut rdma_cm_id, channel: *mut rdm
     0
 }
 
-/// Options change nothing here: types of service, reuse of addresses, time-outs.
+/// Options (type of service, reuse of addresses, time-outs) are accepted and ignored.
 #[unsafe(no_mangle)]
 extern "C" fn rdma_set_option(
     _id: *mut rdma_cm_id,

@@ -1,10 +1,10 @@
-//! What librdmacm has beside connections and is not offered: sockets over verbs, multicast.
+//! Unsupported parts of librdmacm: sockets over verbs, multicast.
 
 use std::ffi::c_int;
 
 use super::refuse;
 
-/// Programs that poll ordinary descriptors call this one, too.
+/// Programs also call this function for ordinary descriptors, so it is supported for these.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn rpoll(fds: *mut libc::pollfd, count: libc::nfds_t, timeout: c_int) -> c_int {
     // SAFETY: the caller's array.
