@@ -1,17 +1,19 @@
-//! The connection manager (chapter 12 of the InfiniBand specification, volume 1), as programs of librdmacm use it over
-//! IP addresses (annex A11).
+//! The connection manager of chapter 12 of the InfiniBand specification, volume 1, as programs use it through
+//! librdmacm over IP addresses (annex A11).
 //!
-//! [`Manager`] exchanges management datagrams of 256 bytes with the managers of other ports: REQ, REP and RTU open a
-//! connection, REJ refuses one, DREQ and DREP end it, SIDR_REQ and SIDR_REP ask for the queue pair of a datagram
-//! service. It is pure: who owns it passes in datagrams and the time, and takes datagrams and events out.
+//! [`Manager`] exchanges management datagrams of 256 bytes with the managers of other ports: REQ, REP and RTU
+//! open a connection, REJ refuses one, DREQ and DREP end it, SIDR_REQ and SIDR_REP ask for the queue pair of
+//! a datagram service. It does no input or output of its own: its owner passes in datagrams and the time, and
+//! takes datagrams and events out.
 //!
-//! # Choices where the specification leaves one
+//! # Choices where the specification allows several
 //!
-//! - What is not answered is sent again after [`RESEND`], [`ATTEMPTS`] times in all.
-//! - A REP that comes again is answered by the RTU again, a DREQ of a connection that is gone by a DREP, so that a lost
-//!   answer holds nobody up.
-//! - MRA ("wait for me") postpones the next attempt; path migration (LAP) is not offered and not answered.
-//! - A message with a broken layout, of another class or about an unknown connection is dropped and counted.
+//! - A message that is not answered is sent again after [`RESEND`], [`ATTEMPTS`] times in total.
+//! - If a REP arrives again, the RTU is sent again. A DREQ for a connection that no longer exists is answered
+//!   with a DREP. So neither side waits forever after a lost answer.
+//! - An MRA ("wait for me") postpones the next attempt. Path migration (LAP) is not supported, and LAP
+//!   messages are not answered.
+//! - A message that is malformed, of another class, or about an unknown connection is dropped and counted.
 
 mod manager;
 mod message;
@@ -19,5 +21,5 @@ mod message;
 pub use manager::{ATTEMPTS, ConnectionId, Event, Manager, Parameters, RESEND, Reply};
 pub use message::{Message, Reject, Rep, Req, Service, private};
 
-/// Bytes of a management datagram.
+/// Number of bytes of a management datagram.
 pub const MAD_BYTES: usize = 256;

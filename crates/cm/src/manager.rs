@@ -1,4 +1,5 @@
-//! The state machine: who is asked, who has answered, what is sent again.
+//! The state machine of the connection manager: it sends messages, handles answers, and sends messages again
+//! that were not answered.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -7,32 +8,32 @@ use weft_time::{Duration, Instant};
 
 use crate::message::{Message, Reject, Rep, Req, Service, source};
 
-/// After how long what is not answered is sent again.
+/// Time after which a message that was not answered is sent again.
 pub const RESEND: Duration = Duration::from_ms(500);
 
-/// How often it is sent in all.
+/// Total number of times that a message is sent.
 pub const ATTEMPTS: u32 = 15;
 
-/// How long what a connection was is remembered, so that late messages are answered.
+/// How long the manager remembers a connection after its end, to answer late messages.
 const LINGER: Duration = Duration::from_secs(2);
 
-/// How long a request for a service that was just closed is left unanswered instead of refused: programs that meet more
-/// than once close their listener and listen again, and a peer in user space asks faster than they do. The requester
-/// asks again after [`RESEND`].
+/// For this time after a service was closed, requests for it are neither refused nor answered. Programs that
+/// meet more than once close their listener and then listen again, and a peer in user space may send its
+/// request before they do. The requester sends its request again after [`RESEND`].
 const REOPENING: Duration = Duration::from_secs(2);
 
-/// A connection, or an attempt at one, by its place and its own number.
+/// A connection or connection attempt of a manager, identified by the manager's own number for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ConnectionId(u32);
 
 impl ConnectionId {
-    /// The number as one word.
+    /// The identifier as a number.
     pub const fn number(self) -> u32 {
         self.0
     }
 }
 
-/// What one side offers the other.
+/// Connection parameters that one side offers to the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names are those of librdmacm")]
 pub struct Parameters {
@@ -47,7 +48,7 @@ pub struct Parameters {
     pub private: Vec<u8>,
 }
 
-/// What the answer of a datagram service says.
+/// The answer of a datagram service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names are those of librdmacm")]
 pub struct Reply {
@@ -56,55 +57,55 @@ pub struct Reply {
     pub private: Vec<u8>,
 }
 
-/// What has happened.
+/// An event for the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Somebody asks for a connection to a service that is listened on.
+    /// A peer requests a connection to a service on which the program listens.
     Requested {
-        /// The attempt, to be accepted or rejected.
+        /// The attempt, which the program must accept or reject.
         id: ConnectionId,
-        /// Who asks.
+        /// The requester's address.
         from: SocketAddr,
-        /// What is asked for.
+        /// The request.
         request: Req,
     },
-    /// Somebody asks for the queue pair of a datagram service.
+    /// A peer asks for the queue pair of a datagram service.
     DatagramsRequested {
-        /// The attempt, to be answered or rejected.
+        /// The attempt, which the program must answer or reject.
         id: ConnectionId,
-        /// Who asks.
+        /// The requester's address.
         from: SocketAddr,
         /// The service.
         service: Service,
-        /// What comes with it.
+        /// The private data of the request.
         private: Vec<u8>,
     },
-    /// The peer has accepted; [`Manager::establish`] completes the connection.
+    /// The peer has accepted. [`Manager::establish`] completes the connection.
     Accepted {
         /// The attempt.
         id: ConnectionId,
-        /// What the peer says.
+        /// The peer's answer.
         reply: Rep,
     },
     /// A datagram service has answered.
     DatagramsAccepted {
-        /// The attempt, which is over.
+        /// The attempt, which has ended.
         id: ConnectionId,
-        /// What it says.
+        /// The answer.
         reply: Reply,
     },
-    /// The peer knows that its request was accepted.
+    /// The peer has confirmed that it received this side's acceptance.
     Established(ConnectionId),
     /// The peer has refused.
     Rejected {
-        /// The attempt, which is over.
+        /// The attempt, which has ended.
         id: ConnectionId,
-        /// Why.
+        /// The reason.
         reason: Reject,
-        /// What comes with it.
+        /// The private data of the refusal.
         private: Vec<u8>,
     },
-    /// Nobody has answered.
+    /// The peer has not answered any attempt.
     Unreachable(ConnectionId),
     /// The connection has ended.
     Disconnected(ConnectionId),
@@ -112,18 +113,18 @@ pub enum Event {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// A request was sent.
+    /// This side has sent a request.
     Asking,
-    /// A request was received, and the program has not answered.
+    /// A request was received, and the program has not answered it yet.
     Asked,
-    /// The answer was sent.
+    /// This side has sent its answer.
     Answered,
-    /// The peer has accepted, and the program has not gone on.
+    /// The peer has accepted, and the program has not called [`Manager::establish`] yet.
     Accepted,
     Connected,
-    /// The end was announced.
+    /// This side has sent a DREQ.
     Leaving,
-    /// Nothing is left but answers to what comes late.
+    /// The connection has ended; only late messages are answered.
     Over,
 }
 
@@ -137,20 +138,21 @@ struct Connection {
     queue_pair: u32,
     service: Service,
     state: State,
-    /// What was sent last, and how often.
+    /// The last message that was sent. `attempts` counts how often.
     message: Option<Message>,
     attempts: u32,
     due: Option<Instant>,
 }
 
-/// The manager of a port.
+/// The connection manager of one port.
 #[derive(Debug)]
 pub struct Manager {
     address: IpAddr,
     guid: u64,
     connections: Vec<Connection>,
     listened: Vec<Service>,
-    /// Services that nobody listens on any more, each with when requests for it are refused.
+    /// Services on which no program listens any more, each with the time from which requests for it are
+    /// refused.
     closed: Vec<(Service, Instant)>,
     next: u32,
     out: VecDeque<(IpAddr, [u8; crate::MAD_BYTES])>,
@@ -159,8 +161,8 @@ pub struct Manager {
 }
 
 impl Manager {
-    /// The manager of the port with this address. `seed` decides the numbers of connections, so that those of programs
-    /// that follow each other differ.
+    /// The manager of the port with this address. Connections get numbers from `seed` on. With different
+    /// seeds, programs that run one after the other use different numbers.
     pub fn new(address: IpAddr, guid: u64, seed: u32) -> Self {
         Self {
             address,
@@ -175,12 +177,12 @@ impl Manager {
         }
     }
 
-    /// Messages that were dropped.
+    /// Number of messages that were dropped.
     pub fn dropped(&self) -> u64 {
         self.dropped
     }
 
-    /// Takes requests for a service from now on; `false` if that is so already.
+    /// Accepts requests for a service from now on. Returns `false` if the service is already listened on.
     pub fn listen(&mut self, service: Service) -> bool {
         if self.listened.contains(&service) {
             return false;
@@ -189,8 +191,8 @@ impl Manager {
         true
     }
 
-    /// Takes no requests for a service any more. Those of the next two seconds are not refused: the program may listen
-    /// again.
+    /// Stops accepting requests for a service. For the next two seconds, requests are ignored instead of
+    /// refused, because the program may listen again.
     pub fn unlisten(&mut self, now: Instant, service: Service) {
         self.listened.retain(|&other| other != service);
         self.closed.retain(|&(other, until)| other != service && until > now);
@@ -224,7 +226,7 @@ impl Manager {
         self.connections.iter_mut().find(|connection| connection.local == id.0)
     }
 
-    /// Asks a peer for a connection.
+    /// Sends a peer a request for a connection.
     pub fn connect(
         &mut self,
         now: Instant,
@@ -276,7 +278,7 @@ impl Manager {
         id
     }
 
-    /// Accepts a request for a connection; `false` if it is over.
+    /// Accepts a request for a connection. Returns `false` if the request no longer waits for an answer.
     pub fn accept(&mut self, now: Instant, id: ConnectionId, parameters: Parameters) -> bool {
         let guid = self.guid;
         let Some(connection) = self.find(id).filter(|connection| connection.state == State::Asked) else {
@@ -301,7 +303,8 @@ impl Manager {
         true
     }
 
-    /// Answers a request for the queue pair of a datagram service; `false` if it is over.
+    /// Answers a request for the queue pair of a datagram service. Returns `false` if the request no longer
+    /// waits for an answer.
     pub fn answer(&mut self, now: Instant, id: ConnectionId, status: u8, reply: Reply) -> bool {
         let Some(connection) =
             self.find(id).filter(|connection| connection.state == State::Asked && connection.datagrams)
@@ -317,7 +320,7 @@ impl Manager {
         true
     }
 
-    /// Refuses a request.
+    /// Refuses a request. Returns `false` if the request no longer waits for an answer.
     pub fn reject(&mut self, now: Instant, id: ConnectionId, reason: Reject, private: Vec<u8>) -> bool {
         let Some(connection) = self.find(id).filter(|connection| connection.state == State::Asked) else {
             return false;
@@ -333,7 +336,8 @@ impl Manager {
         true
     }
 
-    /// The queue pair is ready for a peer that has accepted: tells it.
+    /// Completes a connection that the peer has accepted, once this side's queue pair is ready: notifies the
+    /// peer. Returns `false` if there is no such connection.
     pub fn establish(&mut self, now: Instant, id: ConnectionId) -> bool {
         let Some(connection) = self.find(id).filter(|connection| connection.state == State::Accepted) else {
             return false;
@@ -345,7 +349,7 @@ impl Manager {
         true
     }
 
-    /// Ends a connection; `false` if there is none.
+    /// Ends a connection. Returns `false` if there is no such connection.
     pub fn disconnect(&mut self, now: Instant, id: ConnectionId) -> bool {
         let Some(connection) =
             self.find(id).filter(|connection| matches!(connection.state, State::Connected | State::Answered))
@@ -360,7 +364,7 @@ impl Manager {
         true
     }
 
-    /// The program has no use for a connection any more: it is ended, refused or given up.
+    /// Ends, refuses or aborts a connection that the program no longer uses.
     pub fn forget(&mut self, now: Instant, id: ConnectionId) {
         let Some(connection) = self.find(id) else { return };
         match connection.state {
@@ -389,7 +393,8 @@ impl Manager {
         }
     }
 
-    /// Sends what a connection says, and again later if it waits for an answer.
+    /// Sends the current message of a connection. If the message needs an answer, sets the time at which to
+    /// send it again.
     fn send(&mut self, now: Instant, id: ConnectionId) {
         let Some(connection) = self.find(id) else { return };
         let Some(message) = &connection.message else { return };
@@ -403,14 +408,15 @@ impl Manager {
         self.out.push_back(datagram);
     }
 
-    /// Takes a management datagram.
+    /// Handles a management datagram.
     pub fn receive(&mut self, now: Instant, from: IpAddr, bytes: &[u8]) {
         if self.take(now, from, bytes).is_none() {
             self.dropped += 1;
         }
     }
 
-    /// The connection that a message of the peer is about, by our number of it.
+    /// The connection that a message of the peer is about. `local` is this side's number of the connection,
+    /// `remote` the peer's.
     fn named(&mut self, from: IpAddr, local: u32, remote: u32) -> Option<&mut Connection> {
         self.find(ConnectionId(local)).filter(|connection| {
             connection.peer == from && (connection.remote == remote || connection.remote == 0)
@@ -465,7 +471,7 @@ impl Manager {
                         connection.due = None;
                         self.events.push_back(Event::Accepted { id, reply });
                     }
-                    // The RTU was lost.
+                    // The peer has sent the REP again, so the RTU was lost.
                     State::Connected => self.send(now, id),
                     State::Accepted => {}
                     _ => return None,
@@ -485,7 +491,7 @@ impl Manager {
                 connection.due = connection.due.map(|_| now + RESEND * 8);
             }
             Message::Rej { local_id, remote_id, reason, private } => {
-                // A requester that gives up may not know our number.
+                // A requester that aborts its attempt may not know this side's number.
                 let known = self.named(from, remote_id, local_id).is_some();
                 let local = if known {
                     remote_id
@@ -531,7 +537,7 @@ impl Manager {
         Some(())
     }
 
-    /// A request that came before is answered as before.
+    /// If this request has arrived before, sends the same answer again and returns `true`.
     fn repeat(&mut self, now: Instant, from: IpAddr, remote: u32, datagrams: bool) -> bool {
         let same = |connection: &&Connection| {
             connection.peer == from && connection.remote == remote && connection.datagrams == datagrams
@@ -570,12 +576,13 @@ impl Manager {
         Some(())
     }
 
-    /// When [`Manager::handle_deadline`] must be called at the latest.
+    /// The latest time at which [`Manager::handle_deadline`] must be called.
     pub fn next_deadline(&self) -> Option<Instant> {
         self.connections.iter().filter_map(|connection| connection.due).min()
     }
 
-    /// Sends again what was not answered, gives up what never was, and forgets what is over.
+    /// Sends messages again that were not answered, ends connections after the last attempt, and removes
+    /// connections that ended long enough ago.
     pub fn handle_deadline(&mut self, now: Instant) {
         let due: Vec<ConnectionId> = self
             .connections
@@ -600,12 +607,12 @@ impl Manager {
         }
     }
 
-    /// The oldest datagram to send, and to whom.
+    /// Takes the oldest datagram to send, with its destination.
     pub fn poll_transmit(&mut self) -> Option<(IpAddr, [u8; crate::MAD_BYTES])> {
         self.out.pop_front()
     }
 
-    /// The oldest event.
+    /// Takes the oldest event.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
@@ -641,7 +648,8 @@ mod tests {
         }
     }
 
-    /// Carries datagrams; those that `lose` names by their count are lost.
+    /// Delivers datagrams until there are none. Counts them, and drops those for whose count `lose` returns
+    /// `true`.
     fn carry(now: Instant, ends: &mut [Manager; 2], count: &mut u32, lose: impl Fn(u32) -> bool) {
         loop {
             let mut moved = false;
@@ -661,7 +669,7 @@ mod tests {
         }
     }
 
-    /// A connection is opened and ended, whichever single datagram is lost.
+    /// Opening and ending a connection succeeds, whichever single datagram is lost.
     #[test]
     fn any_datagram_may_be_lost_once() {
         for lost in 0..8 {

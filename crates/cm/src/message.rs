@@ -1,4 +1,4 @@
-//! The messages byte by byte (clause 12.6), and what IP addresses they carry (annex A11).
+//! The format of the messages (clause 12.6), and the IP addresses that they contain (annex A11).
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -6,18 +6,18 @@ use weft_wire::roce::{Gid, MASK_24};
 
 use crate::MAD_BYTES;
 
-/// Bytes of the common header.
+/// Number of bytes of the common header.
 const HEADER: usize = 24;
 
-/// Class of communication management, its version, and the only method.
+/// Management class of communication management with its version, and the only method that is used.
 const CLASS: [u8; 4] = [1, 0x07, 2, 0x03];
 
-/// The service that a program listens on: a port of a port space.
+/// The service on which a program listens: a port in a port space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Service(pub u64);
 
 impl Service {
-    /// The service of a port in a space of librdmacm, such as `RDMA_PS_TCP` (0x0106).
+    /// The service for a port in a port space of librdmacm, such as `RDMA_PS_TCP` (0x0106).
     pub const fn new(space: u16, port: u16) -> Self {
         Self((space as u64) << 16 | port as u64)
     }
@@ -28,14 +28,14 @@ impl Service {
     }
 }
 
-/// Where an annex-A11 header stands in the private data, and what it says.
+/// The header of annex A11 at the beginning of the private data.
 pub mod private {
     use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-    /// Bytes that the header takes of the private data.
+    /// Number of bytes of private data that the header takes.
     pub const BYTES: usize = 36;
 
-    /// Writes the header: who asks, from which port, and whom.
+    /// Encodes the header: the requester's address and port, and the destination's address.
     pub fn header(source: SocketAddr, destination: IpAddr) -> [u8; BYTES] {
         let mut header = [0; BYTES];
         header[2..4].copy_from_slice(&source.port().to_be_bytes());
@@ -54,7 +54,7 @@ pub mod private {
         header
     }
 
-    /// Who asks; `None` if there is no such header.
+    /// The requester's address and port; `None` if there is no such header.
     pub fn source(bytes: &[u8]) -> Option<SocketAddr> {
         let header: &[u8; BYTES] = bytes.first_chunk()?;
         let port = u16::from_be_bytes([header[2], header[3]]);
@@ -68,7 +68,7 @@ pub mod private {
     }
 }
 
-/// A request for a connection.
+/// A request for a connection (REQ).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names are the specification's")]
 pub struct Req {
@@ -79,22 +79,22 @@ pub struct Req {
     pub responder_resources: u8,
     pub initiator_depth: u8,
     pub starting_psn: u32,
-    /// Code of the time-out of an acknowledgement.
+    /// The acknowledgement time-out, as a code.
     pub ack_timeout: u8,
     pub retry_count: u8,
     pub rnr_retry_count: u8,
-    /// Code of the path MTU.
+    /// The path MTU, as a code.
     pub mtu: u8,
     pub srq: bool,
     pub flow_control: bool,
     pub reliable: bool,
     pub source: IpAddr,
     pub destination: IpAddr,
-    /// 92 bytes at most.
+    /// At most 92 bytes.
     pub private: Vec<u8>,
 }
 
-/// The answer that accepts it.
+/// The answer that accepts a request (REP).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names are the specification's")]
 pub struct Rep {
@@ -108,24 +108,24 @@ pub struct Rep {
     pub rnr_retry_count: u8,
     pub srq: bool,
     pub guid: u64,
-    /// 196 bytes at most.
+    /// At most 196 bytes.
     pub private: Vec<u8>,
 }
 
-/// Why a connection is refused: codes of clause 12.6.7.2.
+/// The reason for a refusal: a code of clause 12.6.7.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reject(pub u16);
 
 impl Reject {
-    /// The attempt has taken too long.
+    /// The attempt has timed out.
     pub const TIMEOUT: Self = Self(4);
-    /// Nobody listens.
+    /// No program listens on the service.
     pub const INVALID_SERVICE: Self = Self(8);
-    /// The program says no.
+    /// The program has refused.
     pub const CONSUMER: Self = Self(28);
 }
 
-/// A message.
+/// A message of the connection manager.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names are the specification's")]
 pub enum Message {
@@ -140,7 +140,7 @@ pub enum Message {
     SidrRep { request: u32, status: u8, service: Service, queue_pair: u32, queue_key: u32, private: Vec<u8> },
 }
 
-/// Fields of a message behind its common header.
+/// The fields of a message after its common header.
 struct Fields<'a>(&'a [u8]);
 
 impl Fields<'_> {
@@ -192,7 +192,7 @@ impl Writer<'_> {
         self.bytes(at, &value.to_be_bytes());
     }
 
-    /// As much of it as fits.
+    /// Writes as many of the bytes as fit.
     fn private(&mut self, at: usize, bytes: &[u8]) {
         let room = self.0.len() - at;
         self.bytes(at, &bytes[..bytes.len().min(room)]);
@@ -200,7 +200,7 @@ impl Writer<'_> {
 }
 
 impl Message {
-    /// Its attribute (table 106).
+    /// The message's attribute (table 106).
     const fn attribute(&self) -> u16 {
         match self {
             Self::Req(_) => 0x10,
@@ -215,7 +215,8 @@ impl Message {
         }
     }
 
-    /// Reads a datagram: its transaction and its message. `None` if it is none of these messages.
+    /// Decodes a datagram to its transaction and its message. Returns `None` if it is not one of these
+    /// messages.
     pub fn parse(bytes: &[u8]) -> Option<(u64, Self)> {
         let bytes: &[u8; MAD_BYTES] = bytes.first_chunk()?;
         if bytes[..4] != CLASS {
@@ -281,7 +282,7 @@ impl Message {
         Some((transaction, message))
     }
 
-    /// Writes a datagram. Private data that is too long is cut.
+    /// Encodes a datagram. Private data that is too long is truncated.
     pub fn emit(&self, transaction: u64) -> [u8; MAD_BYTES] {
         let mut bytes = [0; MAD_BYTES];
         bytes[..4].copy_from_slice(&CLASS);
@@ -307,7 +308,7 @@ impl Message {
                 fields.u16(54, 0xffff);
                 fields.bytes(56, &Gid::from(req.source).0);
                 fields.bytes(72, &Gid::from(req.destination).0);
-                // Packet rate: any; hop limit 64; not local to a subnet.
+                // Any packet rate, a hop limit of 64, not local to a subnet.
                 fields.0[93] = 64;
                 fields.0[95] = req.ack_timeout << 3;
                 fields.private(140, &req.private);
@@ -360,7 +361,7 @@ impl Message {
     }
 }
 
-/// The address that asks, as the private data of a request says.
+/// The requester's address, from the private data of a request.
 pub(crate) fn source(private: &[u8]) -> Option<SocketAddr> {
     private::source(private)
 }

@@ -1,4 +1,4 @@
-//! How requests end.
+//! Completions of work requests and receive requests.
 
 use crate::QueuePairNumber;
 
@@ -12,7 +12,7 @@ macro_rules! completion_statuses {
         }
 
         impl CompletionStatus {
-            /// The name in `<infiniband/verbs.h>`.
+            /// The status's name in `<infiniband/verbs.h>`.
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)* }
             }
@@ -48,13 +48,13 @@ completion_statuses! {
 }
 
 impl CompletionStatus {
-    /// The number in `<infiniband/verbs.h>`.
+    /// The status's number in `<infiniband/verbs.h>`.
     pub const fn number(self) -> u8 {
         self as u8
     }
 }
 
-/// Operation that completed: `ibv_wc_opcode`, by number.
+/// The operation that completed: `ibv_wc_opcode`, with the same numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum CompletionOpcode {
@@ -74,25 +74,26 @@ pub enum CompletionOpcode {
     ReceiveWriteWithImmediate = 129,
 }
 
-/// The end of one work request or receive request: `ibv_wc`.
+/// The completion of one work request or receive request: `ibv_wc`.
 ///
-/// As in `ibv_poll_cq(3)`, only `id`, `status`, `queue_pair` and `vendor_error` mean something unless
-/// `status` is [`CompletionStatus::Success`].
+/// As in `ibv_poll_cq(3)`, unless `status` is [`CompletionStatus::Success`], only `id`, `status`,
+/// `queue_pair` and `vendor_error` are valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
     /// The request's tag (`wr_id`).
     pub id: u64,
-    /// How it ended.
+    /// Whether the request succeeded, or why it failed.
     pub status: CompletionStatus,
-    /// What it was.
+    /// The operation of the request.
     pub opcode: CompletionOpcode,
-    /// Bytes received, or read from the peer; zero for SEND and WRITE (`byte_len`).
+    /// Number of bytes received, or read from the peer; zero for SEND and WRITE (`byte_len`).
     pub bytes: u32,
     /// Immediate data that came with the message (`imm_data`).
     pub immediate: Option<u32>,
     /// The queue pair on which it was posted (`qp_num`).
     pub queue_pair: QueuePairNumber,
-    /// For a refusal by the peer, the syndrome byte of its acknowledgement; otherwise zero (`vendor_err`).
+    /// If the peer refused the request, the syndrome byte of its acknowledgement; otherwise zero
+    /// (`vendor_err`).
     pub vendor_error: u32,
 }
 

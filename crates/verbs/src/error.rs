@@ -1,4 +1,4 @@
-//! What a caller of verbs can do wrong.
+//! Errors in calls of verbs.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -6,14 +6,14 @@ use thiserror::Error;
 
 use crate::{QueuePairNumber, QueuePairState};
 
-/// A call that was refused and changed nothing.
+/// Reason for which a call was refused. The call has changed nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ApiError {
     /// All queue pairs of the NIC are in use.
     #[error("all {0} queue pairs are in use")]
     TooManyQueuePairs(usize),
-    /// No queue pair has that number.
+    /// No queue pair has this number.
     #[error("no queue pair {0}")]
     UnknownQueuePair(QueuePairNumber),
     /// The state of the queue pair does not allow the call.
@@ -27,20 +27,21 @@ pub enum ApiError {
     /// An attribute is outside the range that the specification or the configuration allows.
     #[error("{attribute} is {value}, which exceeds {limit}")]
     AttributeOutOfRange {
-        /// The attribute's name in verbs.
+        /// Name of the attribute in verbs.
         attribute: &'static str,
-        /// The value that was asked for.
+        /// The requested value.
         value: u64,
         /// The largest possible value.
         limit: u64,
     },
-    /// The send or receive queue holds as many requests as it was created for.
+    /// The send or receive queue already holds as many requests as it was created for.
     #[error("the queue of {0} requests is full")]
     QueueFull(usize),
-    /// Completions that nobody polls leave no room for another request.
+    /// The completion queue could not hold the completion of another request: too many completions have not
+    /// been polled.
     #[error("the completion queue has no room for another request")]
     CompletionQueueFull,
-    /// The message needs more bytes or packets than a connection can have outstanding.
+    /// The message needs more bytes or packets than a connection may have outstanding.
     #[error("a message of {0} bytes is too long")]
     MessageTooLong(u32),
     /// The local buffer of an atomic operation is not 8 bytes long.
@@ -52,24 +53,24 @@ pub enum ApiError {
     /// All regions of the NIC are in use.
     #[error("all {0} regions are in use")]
     TooManyRegions(usize),
-    /// No shared receive queue has that number.
+    /// No shared receive queue has this number.
     #[error("no such shared receive queue")]
     UnknownSharedReceiveQueue,
-    /// No region has those keys.
+    /// No region has these keys.
     #[error("no region has these keys")]
     UnknownRegion,
-    /// The hardware address of the peer is not known to a NIC that needs it when a queue pair is connected.
+    /// This NIC must know the peer's hardware address when a queue pair is connected, and does not.
     #[error("no hardware address is known for {0}")]
     UnknownNeighbour(Ipv4Addr),
-    /// The peer has an IPv6 address, and the NIC's port is one of IPv4.
+    /// The peer has an IPv6 address, but the NIC's port has only IPv4.
     #[error("{0} is no IPv4 address, and this NIC speaks IPv4 only")]
     NoIpv4(Ipv6Addr),
-    /// The region runs over the end of the 64-bit address space.
+    /// The region extends beyond the end of the 64-bit address space.
     #[error("a region of {length} bytes at {address:#x} leaves the address space")]
     RegionWraps {
-        /// First byte.
+        /// Address of the region's first byte.
         address: u64,
-        /// Bytes.
+        /// Number of bytes of the region.
         length: u64,
     },
 }

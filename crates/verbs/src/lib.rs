@@ -1,7 +1,7 @@
-//! The words of verbs, as types only: what engines, NICs and programs say of queue pairs, regions and work requests.
+//! The types of verbs: what engines, NICs and programs use to describe queue pairs, regions and requests.
 //!
-//! Names and numbers are those of `<infiniband/verbs.h>`. Nothing here does anything: `weft-rdma` is the state machine
-//! that gives these words their meaning, and any other implementation of a card may do the same.
+//! Names and numbers are those of `<infiniband/verbs.h>`. This crate only defines types. `weft-rdma`
+//! implements their behaviour; another implementation of a card can use the same types.
 
 mod completion;
 mod error;

@@ -5,30 +5,30 @@ use std::net::IpAddr;
 
 use crate::{AccessFlags, ProtectionDomain};
 
-/// A queue pair of this NIC, 24 bits.
+/// The number of a queue pair of this NIC: 24 bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QueuePairNumber(pub u32);
 
-/// As debuggers of verbs print it: hexadecimal, six digits.
+/// In the form that debugging tools for verbs use: hexadecimal with six digits.
 impl fmt::Display for QueuePairNumber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:#08x}", self.0)
     }
 }
 
-/// State of a queue pair: `ibv_qp_state`, by number.
+/// State of a queue pair: `ibv_qp_state`, with the same numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum QueuePairState {
-    /// Just created.
+    /// The state after creation.
     Reset = 0,
-    /// Takes receive requests.
+    /// INIT: the program can post receive requests.
     Init = 1,
-    /// RTR: answers its peer.
+    /// RTR: the queue pair handles and answers the peer's requests.
     ReadyToReceive = 2,
-    /// RTS: answers its peer and makes requests.
+    /// RTS: the queue pair also sends requests.
     ReadyToSend = 3,
-    /// All requests complete as flushed.
+    /// ERROR: all requests complete with a "flushed" status.
     Error = 6,
 }
 
@@ -45,7 +45,7 @@ impl fmt::Display for QueuePairState {
     }
 }
 
-/// The most payload bytes in one packet: `ibv_mtu`, by number.
+/// The largest payload of one packet: `ibv_mtu`, with the same numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum PathMtu {
@@ -66,7 +66,7 @@ impl PathMtu {
     pub const ALL: [Self; 5] =
         [Self::Bytes256, Self::Bytes512, Self::Bytes1024, Self::Bytes2048, Self::Bytes4096];
 
-    /// Bytes of payload.
+    /// Number of payload bytes.
     pub const fn bytes(self) -> u32 {
         128 << self as u8
     }
@@ -75,11 +75,11 @@ impl PathMtu {
 /// Attributes for the creation of a queue pair: `ibv_qp_init_attr`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueuePairAttributes {
-    /// Protection domain of the regions that the queue pair reaches.
+    /// Protection domain of the queue pair: its requests reach only regions of this domain.
     pub domain: ProtectionDomain,
-    /// Work requests that can be queued.
+    /// Number of work requests that the send queue can hold.
     pub max_send_wr: u32,
-    /// Receive requests that can be queued.
+    /// Number of receive requests that the receive queue can hold.
     pub max_recv_wr: u32,
 }
 
@@ -92,80 +92,82 @@ impl Default for QueuePairAttributes {
 /// Attributes for the transition to RTR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadyToReceive {
-    /// The peer's address. Packets from any other are dropped.
+    /// The peer's address. Packets from other addresses are dropped.
     pub destination: IpAddr,
-    /// The peer's queue pair (`dest_qp_num`).
+    /// Number of the peer's queue pair (`dest_qp_num`).
     pub destination_qp_num: QueuePairNumber,
-    /// PSN of the first request that the peer sends, 24 bits.
+    /// PSN of the peer's first request: 24 bits.
     pub rq_psn: u32,
-    /// The most payload bytes in a packet.
+    /// The largest payload of a packet.
     pub path_mtu: PathMtu,
-    /// READs and atomics that the peer may have outstanding, and whose results are kept for duplicates.
+    /// Number of READs and atomic operations that the peer may have outstanding. As many results are kept to
+    /// answer duplicates.
     pub max_dest_rd_atomic: u8,
-    /// How long the peer must wait when no receive request is posted: a code (table 45).
+    /// How long the peer must wait if no receive request is posted: a code of table 45.
     pub min_rnr_timer: u8,
 }
 
 /// Attributes for the transition to RTS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadyToSend {
-    /// PSN of the first request, 24 bits.
+    /// PSN of the first request that this queue pair sends: 24 bits.
     pub sq_psn: u32,
-    /// Local acknowledgement time-out: a code (clause 9.9.2.1.2).
+    /// Local acknowledgement time-out: a code as in clause 9.9.2.1.2.
     pub timeout: u8,
-    /// Attempts after the first, 0 to 7, before a request fails for lack of an answer.
+    /// How often a request is repeated without an answer before it fails: 0 to 7.
     pub retry_cnt: u8,
-    /// Attempts after the first, 0 to 6, before a request fails because the peer is not ready; 7: no limit.
+    /// How often a request is repeated when the peer is not ready, before it fails: 0 to 6; 7 means no limit.
     pub rnr_retry: u8,
-    /// READs and atomics that may be outstanding; at most the peer's `max_dest_rd_atomic`.
+    /// Number of READs and atomic operations that may be outstanding: at most the peer's
+    /// `max_dest_rd_atomic`.
     pub max_rd_atomic: u8,
 }
 
-/// A change of a queue pair: `ibv_modify_qp`. Legal transitions: any state to RESET and to ERROR;
-/// RESET to INIT to RTR to RTS; INIT to itself.
+/// A change of a queue pair: `ibv_modify_qp`. These transitions are allowed: any state to RESET and to ERROR;
+/// RESET to INIT, INIT to RTR, RTR to RTS; INIT to INIT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Modify {
-    /// To RESET: forgets everything, without completions.
+    /// To RESET: discards all requests without completing them.
     Reset,
     /// To INIT.
     Init {
-        /// Operations that the peer may do through the queue pair (`qp_access_flags`).
+        /// Operations that the peer may use through the queue pair (`qp_access_flags`).
         access: AccessFlags,
     },
     /// To RTR.
     ReadyToReceive(ReadyToReceive),
     /// To RTS.
     ReadyToSend(ReadyToSend),
-    /// Stays in INIT, RTR or RTS and changes what the peer may do, from the next packet on.
+    /// Stays in INIT, RTR or RTS, and changes which operations the peer may use, from the next packet on.
     Access(AccessFlags),
-    /// To ERROR: all requests end flushed.
+    /// To ERROR: all requests complete with a "flushed" status.
     Error,
 }
 
 /// Current attributes of a queue pair: `ibv_query_qp`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueuePairInformation {
-    /// State.
+    /// The state.
     pub state: QueuePairState,
-    /// Attributes at its creation.
+    /// The attributes at creation.
     pub attributes: QueuePairAttributes,
-    /// Operations that the peer may do.
+    /// Operations that the peer may use.
     pub access: AccessFlags,
     /// The peer's address.
     pub destination: IpAddr,
-    /// The peer's queue pair.
+    /// Number of the peer's queue pair.
     pub destination_qp_num: QueuePairNumber,
-    /// The most payload bytes in a packet.
+    /// The largest payload of a packet.
     pub path_mtu_bytes: u32,
     /// PSN of the next request packet to send.
     pub sq_psn: u32,
     /// PSN of the next request packet expected.
     pub rq_psn: u32,
-    /// Work requests that have not completed.
+    /// Number of work requests that have not completed.
     pub send_queued: usize,
-    /// Receive requests that have not completed.
+    /// Number of receive requests that have not completed.
     pub receive_queued: usize,
-    /// Packets that may be outstanding.
+    /// Number of packets that may be outstanding.
     pub window: u32,
 }
 
