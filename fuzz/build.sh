@@ -1,4 +1,4 @@
-# Sourced by run.sh and keep.sh, in the root of the project: builds libFuzzer's executable.
+# Sourced by run.sh and keep.sh in the root of the project: builds the libFuzzer executable.
 
 output=${CARGO_TARGET_DIR:-target}/fuzz
 triple=$(rustc --version --verbose | awk '/^host:/ { print $2 }')
@@ -13,7 +13,8 @@ build_fuzzer() {
         -Cllvm-args=-sanitizer-coverage-pc-table
         -Cllvm-args=-sanitizer-coverage-trace-compares
     )
-    # With --target the flags do not reach build scripts and procedural macros, which libFuzzer could not link.
+    # With --target, the flags are not applied to build scripts and procedural macros, which could not be linked with
+    # libFuzzer.
     RUSTFLAGS="${flags[*]}" \
         CARGO_PROFILE_RELEASE_CODEGEN_UNITS=1 \
         CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true \

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Replaces fuzz/corpus by the smallest inputs that reach what the corpus and all that fuzz/run.sh has found reach:
-# fuzz/keep.sh [TARGET...]. Of a target that would keep more than 150, evenly many of all sizes stay.
+# Replaces fuzz/corpus by the smallest set of inputs with the coverage of the corpus and of all inputs that
+# fuzz/run.sh found: fuzz/keep.sh [TARGET...]. If a target would keep more than 150 inputs, a selection that is even
+# over all sizes is kept.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source fuzz/build.sh

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Fuzzes every target for SECONDS seconds each: fuzz/run.sh SECONDS [TARGET...]
 #
-# Prints a table and ends with status 1 if an input violates a property. Needs a C++ compiler for libFuzzer, and
-# neither cargo-fuzz nor a nightly toolchain: stable rustc can run LLVM's coverage pass. There is no address sanitizer;
-# nearly all code under test is safe Rust, and overflow checks and debug assertions are on.
+# Prints a table and ends with status 1 if an input violates a property. Needs a C++ compiler for libFuzzer, but
+# neither cargo-fuzz nor a nightly toolchain, because stable rustc can run LLVM's coverage pass. There is no address
+# sanitizer: nearly all code under test is safe Rust, and overflow checks and debug assertions are on.
 #
-# What the search finds worth keeping stays in target/fuzz/found; fuzz/keep.sh moves the best of it to fuzz/corpus.
+# Inputs with new coverage are stored in target/fuzz/found; fuzz/keep.sh moves the best of them to fuzz/corpus.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source fuzz/build.sh
@@ -35,7 +35,7 @@ for target in "${targets[@]}"; do
     mkdir -p "$found" "$findings"
     corpora=("$found")
     [[ -d fuzz/corpus/$target ]] && corpora+=("fuzz/corpus/$target")
-    # A fuzzer that ends with an error has found something, or did not start.
+    # A fuzzer that ends with an error has found a violation, or could not start.
     outcome=0
     WEFT_FUZZ_TARGET=$target "$fuzzer" "${corpora[@]}" -max_total_time="$seconds" -artifact_prefix="$findings/" \
         -print_final_stats=1 -timeout=10 -max_len=2048 >"$log" 2>&1 || outcome=$?

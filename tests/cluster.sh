@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Three nodes from examples/ as a user starts them: written to, one killed, read, returned. First the key-value store,
-# then transactions.
+# Runs three nodes with the configurations of examples/, as a user starts them: writes, kills a node, reads, restarts
+# the node. First with the key-value store, then with transactions.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 weft=${WEFT:-$PWD/target/release/weft}
@@ -11,10 +11,10 @@ finish() {
     rm -rf "$work"
 }
 trap finish EXIT
-# The state of a membership service lies beside its configuration.
+# A membership service stores its state beside its configuration.
 cp examples/*.toml "$work"
 
-# Waits until the log of node $1 has a line that matches $2: a minute, for machines that are busy with other things.
+# Waits until the log of node $1 has a line that matches $2. The limit is a minute, for busy machines.
 await() {
     for _ in {1..1200}; do
         grep -q "$2" "$work/node$1.log" && return
@@ -25,7 +25,7 @@ await() {
     exit 1
 }
 
-# Starts node $1 of the cluster whose configuration is examples/$2.toml.
+# Starts node $1 of the cluster with the configuration examples/$2.toml.
 start() {
     "$weft" start --config "$work/$2.toml" --node "$1" >"$work/node$1.log" 2>&1 &
     nodes[$1]=$!
@@ -38,8 +38,8 @@ crash() {
     while kill -0 "${nodes[$1]}" 2>/dev/null; do sleep 0.01; done
 }
 
-# Fails unless `weft $@` prints a line that matches the first argument, and exits with 3 if that says no, with 0
-# otherwise.
+# Fails unless `weft $@` prints a line that matches the first argument. The exit code must be 3 if the line is a
+# negative answer, and 0 otherwise.
 expect() {
     local pattern=$1 answer code=0 wanted=0
     shift
@@ -83,7 +83,7 @@ for key in b c d e; do kv "found, version [0-9]*: value of $key" get "$key"; don
 echo "three nodes, two killed in turn: nothing lost"
 for node in 0 2; do crash "$node"; done
 
-# Transactions: accounts of 1000 each, on a shard for each node, and a membership service of its own.
+# Transactions: accounts with a balance of 1000, one shard for each node, and a separate membership service.
 "$weft" membership --config "$work/ledger.toml" >"$work/membership.log" 2>&1 &
 nodes[3]=$!
 disown
@@ -104,8 +104,7 @@ call 'committed: 510 1490' transfer 0/1 2/7 --input 100 --node 1
 for node in 0 2 3; do crash "$node"; done
 [[ -s $work/weft.membership.toml && -s $work/ledger.membership.toml ]]
 
-# A load, with a node killed and started again in the middle: what every client was told is checked for strict
-# serializability.
+# A load during which a node is killed and restarted. The clients' history is checked for strict serializability.
 "$weft" bench txn-net --workload smallbank --size 2000 --clients 12 --seconds 6 --kill 1 --json "$work/load.json" >/dev/null
 grep -q '"checked": "strictly serializable"' "$work/load.json"
 echo "transactions on three nodes, two killed in turn, and one under load: nothing lost, strictly serializable"

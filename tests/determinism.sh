@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# One seed gives one run, to the bit: twice in a release build and once in a debug build, and with faults.
+# The same seed must give the same run, bit for bit: twice in a release build and once in a debug build, with faults
+# too.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 release=${WEFT:-target/release/weft}
-# The debug build is the one of the tests, which Cargo repeats to the feature only with a test beside it. Its planted
-# bugs, which the release build lacks, change nothing unless asked for.
+# The debug build is that of the tests. Cargo reuses it only if a test is built as well, so that the features are the
+# same. Its planted bugs, which the release build lacks, are inactive by default.
 "${CARGO:-cargo}" build --quiet --locked --workspace --all-features --bin weft --test command
 debug=${CARGO_TARGET_DIR:-target}/debug/weft
 
@@ -29,7 +30,7 @@ at_us = 16000
 machine = "node1"
 TOML
 
-# The hash that a run of `weft OPTIONS` has in its JSON.
+# The log hash in the JSON result of `weft OPTIONS`.
 log_hash() {
     "$@" --json - 2>"$folder/stderr" | sed -n 's/^  "log_hash": "\([0-9a-f]*\)",\{0,1\}$/\1/p'
 }
@@ -51,12 +52,12 @@ same bench kv --workload mixed --seconds 0.02 --seed 8 --faults "$folder/faults.
 same bench rdma --op write --size 4096 --qps 4 --iterations 2000
 same sim kv --nodes 5 --seeds 3..3 --faults all
 same sim rounds --nodes 5 --seeds 1..4 --faults all
-# The same on gateware, cycle by cycle.
+# The same with the gateware, cycle by cycle.
 same bench kv --nic rtl --ops 300 --value-bytes 100 --seed 7
 same bench kv --nic rtl --workload mixed --open-loop 20000 --seconds 0.02 --seed 8 --faults "$folder/faults.toml"
 same bench rdma --nic rtl --op write --size 4096 --qps 4 --iterations 200
 
-# The hash is worth something only if another seed gives another one.
+# The hash must depend on the seed, or the comparison would prove nothing.
 if [[ $(log_hash "$release" bench kv --ops 2000 --seed 1) == $(log_hash "$release" bench kv --ops 2000 --seed 2) ]]; then
     echo "two seeds gave one hash" >&2
     exit 1

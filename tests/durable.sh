@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Three nodes whose store keeps its data on disk: all of them are killed at once under load, again and again, and come
-# back with what was acknowledged. What all clients were told is checked. At last one node loses its disk.
+# Three nodes whose store keeps its data on disk. All of them are killed at once under load, repeatedly, and must
+# restart with all acknowledged data. The history of all clients is checked. Finally one node loses its disk.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 weft=${WEFT:-$PWD/target/release/weft}
@@ -15,7 +15,7 @@ finish() {
 }
 trap finish EXIT
 
-# Waits until node $1 says `as full`: two minutes, for machines that are busy with other things.
+# Waits until node $1 reports `as full`. The limit is two minutes, for busy machines.
 await() {
     for _ in {1..2400}; do
         grep -q 'as full' "$work/node$1.log" && return
@@ -33,7 +33,7 @@ start() {
     disown
 }
 
-# Kills these nodes at once, and waits until they are gone.
+# Kills these nodes at once, and waits until they have ended.
 crash() {
     local processes=()
     for node in "$@"; do processes+=("${nodes[$node]}"); done
@@ -45,7 +45,7 @@ crash() {
 
 kv() { "$weft" kv --config "$config" --give-up-ms 20000 "$@"; }
 
-# The store alone, with short values and few keys, so that the files are small.
+# The store alone, with short values and few keys, so that the files stay small.
 "$weft" init --nodes 3 --dir "$work" >/dev/null
 sed -i '/^\[kv\]/,$d' "$config"
 cat >>"$config" <<TOML
@@ -73,7 +73,7 @@ for ((round = 1; round <= rounds; round++)); do
     done
 done
 
-# A lost disk is a new life of the node, which gets the data from the others.
+# A node without its disk starts a new incarnation, which gets the data from the other nodes.
 crash 2
 rm "$work/data/node2.weft"
 start 2

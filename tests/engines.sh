@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Three nodes with engines of every kind under load at once: each is killed in turn and comes back, then each is
-# stopped in turn and comes back. What all clients were told is checked. Node 0 runs the membership service, too.
+# Three nodes with engines of every kind, all under load. Each node is killed in turn and restarted, then each is
+# stopped in turn and restarted. The history of all clients is checked. Node 0 also runs the membership service.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 weft=${WEFT:-$PWD/target/release/weft}
@@ -14,7 +14,7 @@ finish() {
 }
 trap finish EXIT
 
-# Waits until node $1 says `as full`: two minutes, for machines that are busy with other things.
+# Waits until node $1 reports `as full`. The limit is two minutes, for busy machines.
 await() {
     for _ in {1..2400}; do
         grep -q 'as full' "$work/node$1.log" && return
@@ -32,7 +32,7 @@ start() {
     disown
 }
 
-# Ends node $1 by signal $2, and starts it again a moment later than its lease has ended, as new as a process is.
+# Ends node $1 with signal $2, and restarts it as a new process shortly after its lease has expired.
 replace() {
     kill "-$2" "${nodes[$1]}"
     while kill -0 "${nodes[$1]}" 2>/dev/null; do sleep 0.01; done
@@ -43,7 +43,7 @@ replace() {
 }
 
 "$weft" init --nodes 3 --dir "$work" >/dev/null
-# An account beside the counter of `weft init`; and rounds, long ones: this machine may be busy with other things.
+# Adds an account beside the counter of `weft init`, and rounds with a long period, since this machine may be busy.
 printf '[[object]]\nname = "till"\ntype = "account"\n[rounds]\nperiod_us = %s\n' "${PERIOD_US:-100000}" >>"$config"
 for node in 0 1 2; do start "$node"; done
 for node in 0 1 2; do await "$node"; done
@@ -53,20 +53,20 @@ load=$!
 sleep 2
 for node in 0 1 2; do replace "$node" KILL; done
 for node in 0 1 2; do replace "$node" TERM; done
-# If it has ended already, it says why.
+# If the load has ended already, the signal fails and the exit code below tells why.
 kill -INT "$load" 2>/dev/null || true
 code=0
 wait "$load" || code=$?
 load=
 cat "$work/load.txt"
-# Not judged: members fence themselves where the machine is too busy for the period.
+# The result is not checked: members fence themselves if the machine is too busy for the period.
 "$weft" rounds --config "$config" status || true
 if ((code != 0)); then
     echo "tests/engines.sh: the load ended with $code" >&2
     exit 1
 fi
 "$weft" report "$work/load.json" --out "$work/load.html"
-# Every engine but the rounds has gone on: how far these come depends on how busy the machine is.
+# All engines but the rounds must have made progress. That of the rounds depends on how busy the machine is.
 for engine in kv transactions likes till events lock; do
     grep -A1 "\"engine\": \"$engine\"" "$work/load.json" | grep -q '"acknowledged": [1-9]' || {
         echo "tests/engines.sh: $engine has acknowledged nothing" >&2

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Bad input gets exactly one line on standard error, exit code 2, and leaves no file behind.
+# Bad input must cause exactly one line on standard error and exit code 2, and must leave no file behind.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -13,7 +13,7 @@ cd "$folder" || exit 2
 passed=0
 failed=0
 
-# expect WORDS COMMAND...: the command fails as it should, and its one line contains the words.
+# expect WORDS COMMAND...: the command must fail in this way, and its line must contain WORDS.
 expect() {
     local words=$1 status=0 lines before after
     shift
@@ -36,7 +36,8 @@ expect() {
     failed=$((failed + 1))
 }
 
-# A cluster of one node at $1: with the key-value store if there is a second argument, else with what the caller adds.
+# A cluster of one node at address $1: with the key-value store if there is a second argument; otherwise the caller
+# adds engines.
 cluster() {
     printf '[membership]\naddress = "%s:4794"\nnode = 0\n[[node]]\naddress = "%s"\n' "$1" "$1"
     [[ -z ${2-} ]] || printf '[kv]\n'
@@ -188,7 +189,7 @@ expect 'is not in 1..=1024' "$weft" bench kv --clients 0
 expect 'there is no such folder' "$weft" man --out nowhere
 expect 'tcsh' "$weft" completions tcsh
 
-# Names that do not exist, or not yet.
+# Names that do not exist, or are not supported.
 expect 'choose one of ycsb-a' "$weft" bench kv --workload tpc-c
 expect 'scans' "$weft" bench kv --workload ycsb-e
 expect 'no distribution' "$weft" bench kv --distribution normal
@@ -214,7 +215,7 @@ expect 'choose the NIC rtl' "$weft" bench rdma --fst wave.fst
 expect 'not provided' "$weft" bench rdma --nic rtl --fst-to-us 5
 expect 'window is empty' "$weft" bench rdma --nic rtl --fst wave.fst --fst-from-us 5 --fst-to-us 5
 
-# Options that contradict the world.
+# Options that do not fit the world.
 expect 'for the simulator' "$weft" bench kv --world net --profile cores
 expect 'for the simulator' "$weft" bench kv --world net --pcap captures
 expect 'for real sockets' "$weft" bench kv --world sim --processes 2
@@ -242,7 +243,7 @@ expect 'there is no machine `node7`' "$weft" bench kv --ops 10 --faults stranger
 printf 'fault = 7' >nonsense.toml
 expect 'fault plan, line 1' "$weft" bench kv --faults nonsense.toml
 
-# Places that cannot be written to.
+# Paths that cannot be written to.
 expect 'there is no folder' "$weft" bench kv --ops 10 --json nowhere/result.json
 expect 'it is a folder' "$weft" bench kv --ops 10 --json .
 expect 'a file without a name' "$weft" bench kv --ops 10 --json ''
@@ -255,7 +256,7 @@ expect 'cannot be created' "$weft" bench kv --ops 10 --pcap occupied
 expect 'cannot be created' "$weft" demo --out occupied
 expect 'cannot be created' "$weft" demo --out nowhere/out
 
-# Results.
+# Result files.
 expect 'cannot be read' "$weft" report missing.json
 "$weft" bench kv --ops 2000 --json whole.json >/dev/null || { echo "FAILED: a short bench"; failed=$((failed + 1)); }
 head -c 2000 whole.json >truncated.json
@@ -271,7 +272,7 @@ expect 'there is no folder' "$weft" report whole.json --out nowhere/page.html
 expect 'cannot be created' "$weft" report whole.json --out page.html --svg occupied
 expect 'were not provided' "$weft" report
 
-# Configurations.
+# Configuration files.
 expect 'were not provided' "$weft" start
 expect 'cannot be read' "$weft" start --node 0
 expect 'missing.toml: cannot be read' "$weft" start --config missing.toml --node 0
@@ -305,13 +306,13 @@ for engine in '[[log]]\nname = "a"\n' '[[object]]\nname = "a"\ntype = "g-set"\n'
 done
 { cat one.toml; printf '[[object]]\nname = "a"\ntype = "bank"\n'; } >untyped.toml
 expect '[[object]] a: there is no data type `bank`; the types are g-counter' "$weft" start --config untyped.toml --node 0
-# Those of earlier versions.
+# Configuration files of earlier versions.
 printf 'node = 0\n[membership]\naddress = "127.77.0.1:4794"\nserve = true\n[[peers]]\nnode = 0\naddress = "127.77.0.1"\n' >earlier.toml
 expect 'each [[peers]] becomes [[node]]' "$weft" start --config earlier.toml --node 0
 printf 'nodes = 1\naddress = "127.77.0.9:4794"\n' >earlier-service.toml
 expect 'address, lease_ms and state_file go into its [membership]' "$weft" membership --config earlier-service.toml
 
-# New ones.
+# Creating configuration files.
 expect 'one.toml: cannot be created' "$weft" init --dir one.toml
 cp one.toml weft.toml
 expect 'weft.toml: it is there already' "$weft" init
@@ -325,7 +326,7 @@ expect 'belongs to node 0 already' "$weft" init --addresses 10.0.0.1,10.0.0.1 --
 expect 'invalid value' "$weft" init --addresses here --dir new
 expect 'a name has 1 to 32 letters' "$weft" init --name 'two words' --dir new
 
-# Asking a cluster.
+# Requests to a cluster.
 cluster 127.77.0.5 kv >quiet.toml
 expect 'weft.toml: cannot be read' "$weft" kv get a
 expect 'the key has 9 bytes' "$weft" kv --config quiet.toml get ninebytes
@@ -333,7 +334,7 @@ expect 'the value has 0 bytes' "$weft" kv --config quiet.toml put a ''
 expect 'invalid value' "$weft" kv --config quiet.toml compare-and-set a seven b
 expect 'no answer within' "$weft" kv --config quiet.toml --give-up-ms 50 get a
 
-# Its logs, objects, rounds and locks.
+# Requests to its logs, objects, rounds and locks.
 { cluster 127.77.0.8; printf '[lock]\n'; } >locks.toml
 { cluster 127.77.0.7; printf '[[object]]\nname = "till"\ntype = "account"\n[[log]]\nname = "events"\n[rounds]\n'; } >engines.toml
 expect 'quiet.toml: the cluster has no log `events`; it has no [[log]] at all' "$weft" log --config quiet.toml append events a
@@ -380,7 +381,7 @@ cp quiet.toml quiet.toml.node0
 expect 'something else than records' "$weft" start --config overwritten.toml --node 0
 cmp quiet.toml quiet.toml.node0 || failed=$((failed + 1))
 
-# A port in use.
+# A port that is already in use.
 { cluster 127.77.0.1 kv; tail -n +6 engines.toml; } >node.toml
 "$weft" start --config node.toml --node 0 >ready 2>&1 &
 holder=$!
@@ -392,7 +393,7 @@ done
 grep -q 'as full' ready || { echo "tests/errors.sh: the node does not serve:" >&2; cat ready >&2; exit 1; }
 expect 'is in use' "$weft" start --config node.toml --node 0
 
-# The cluster answers no: one line on standard output, exit code 3.
+# A negative answer of the cluster: one line on standard output, exit code 3.
 negative() {
     local words=$1 status=0
     shift

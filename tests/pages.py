@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """Runs the commands of the documentation as they are written.
 
-A command is an indented line that begins with `weft`. Those of one indented block run in their order, in a folder of
-their own that has the repository's `examples`. What serves (`weft start`, `weft membership`, a line that ends in `&`)
-runs until the block is over; a page that starts node 0 of a cluster "in one terminal each" means all its nodes.
+A command is an indented line that begins with `weft`. The commands of one indented block run in order, in a separate
+folder that contains the repository's `examples`. Servers (`weft start`, `weft membership`, a line that ends in `&`) run
+until the end of the block. If a page starts node 0 of a cluster "in one terminal each", all nodes of the cluster start.
 
 Usage: tests/pages.py [--all] [--list] [PAGE...]
 
-Without pages: the README and what a new user reads next, without the few commands that take minutes. With --all: every
-page, and every command of it.
+Without arguments: the README and the pages that a new user reads next, without the few commands that take minutes. With
+--all: all pages with all commands.
 """
 
 import argparse
@@ -25,16 +25,16 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-# The pages whose commands are all short enough for `make test`.
+# Pages whose commands are all short enough for `make test`.
 SHORT = ["README.md", "CONTRIBUTING.md", "docs/operate.md", "docs/transactions.md"]
-# What commands of pages read: a plan with loss on every link, which docs/benchmarks/gateware.md describes.
+# A file that commands of pages read: a fault plan with loss on every link, as docs/benchmarks/gateware.md describes.
 LOSS = '[[fault]]\nkind = "loss"\nfrom_us = 0\nuntil_us = 1000000\nprobability = 0.01\n'
-NO = 3  # The exit code of a cluster that has answered no.
-NOT_WELL = 4  # That of `weft status` where no node runs.
+NO = 3  # Exit code for a negative answer of the cluster.
+NOT_WELL = 4  # Exit code of `weft status` if no node runs.
 LIMIT_S = 1800
-# Commands that end with 2 on a machine without a GPU.
+# Commands that exit with 2 on a machine without a GPU.
 NEEDS_GPU = "weft bench cuda"
-# Commands of these pages that take minutes: `make nightly` runs them.
+# Commands of these pages that take minutes; `make nightly` runs them.
 SLOW = {"weft demo --nic rtl", "weft check rounds"}
 
 
@@ -65,16 +65,17 @@ def is_server(command):
 
 
 def fill(folder):
-    """Puts into a folder what commands of pages read; state files of one block never reach another."""
+    """Creates the files that commands of pages read. Each block has its own folder, so blocks do not share state
+    files."""
     shutil.copytree(ROOT / "examples", folder / "examples")
-    # A cluster whose membership service is a process of its own.
+    # The configuration of a cluster whose membership service is a separate process.
     shutil.copy(ROOT / "examples/ledger.toml", folder / "weft.toml")
     (folder / "loss.toml").write_text(LOSS)
     (folder / "out").mkdir()
 
 
 class Block:
-    """One block's folder and the servers that it has started."""
+    """The folder of a block, and the servers that it has started."""
 
     def __init__(self, folder, environment):
         self.folder, self.environment, self.servers = folder, environment, []
@@ -92,8 +93,8 @@ class Block:
             self.servers.append((node, server, log))
 
     def await_servers(self):
-        """Waits until each node says that it is full, and checks that no server has ended."""
-        time.sleep(0.2 if self.servers else 0)  # A server that refuses its configuration has ended by then.
+        """Waits until each node reports that it is full, and checks that no server has ended."""
+        time.sleep(0.2 if self.servers else 0)  # After this time, a server that refuses its configuration has ended.
         for node, server, log in self.servers:
             deadline = time.monotonic() + 60
             while node[1] == "start" and "as full" not in pathlib.Path(log.name).read_text():
@@ -105,7 +106,7 @@ class Block:
         return None
 
     def run(self, command, comment):
-        """Runs one command, and returns what is wrong with its end."""
+        """Runs one command. Returns a description of the failure, if any."""
         trouble = self.await_servers()
         if trouble:
             return trouble
@@ -136,7 +137,7 @@ def main():
     parser.add_argument("--all", action="store_true", help="all pages, and commands that take minutes, too")
     parser.add_argument("pages", nargs="*", metavar="PAGE")
     options = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # Servers are ended then, too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # Ensures that servers are ended on this signal, too.
     weft = pathlib.Path(os.environ.get("WEFT", ROOT / "target/release/weft")).resolve()
     if not weft.exists():
         parser.error(f"{weft} is not there; run make build")

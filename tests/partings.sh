@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Three nodes, two of which cannot reach each other, while both reach the third, which runs the membership service; then
-# one that can send and not hear. The others serve meanwhile, the log says who was left out, and it comes back. Networks
-# are parted by rules of routing in a network namespace of its own, which needs no root where the system lets users have
-# namespaces; where it does not, nothing is tested, and this says so.
+# Three nodes, of which two cannot reach each other while both reach the third, which runs the membership service;
+# then one that can send and not receive. The other nodes must continue to serve, the log must name the node that was
+# excluded, and that node must rejoin. Routing rules in a separate network namespace cut the network, which needs no
+# root where users may create namespaces. Elsewhere the test is skipped, with a message.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if [[ ${1-} != inside ]]; then
@@ -13,7 +13,7 @@ if [[ ${1-} != inside ]]; then
     exec unshare --user --map-root-user --net "$0" inside
 fi
 ip link set lo up
-# Rules before the one by which local addresses are reached.
+# Moves the rule for local addresses back, so that rules can precede it.
 ip rule add pref 100 lookup local
 ip rule del pref 0
 
@@ -22,13 +22,13 @@ work=$(mktemp -d)
 config=$work/weft.toml
 nodes=()
 finish() {
-    # Without the shell's words about each.
+    # Suppresses the shell's messages about killed jobs.
     { kill -9 "${nodes[@]}" && wait; } 2>/dev/null || true
     rm -rf "$work"
 }
 trap finish EXIT
 
-# Waits until the log of node $1 has $3 lines, one if not told, that match $2: a minute, for machines that are busy.
+# Waits until the log of node $1 has $3 lines (default: one) that match $2. The limit is a minute, for busy machines.
 await() {
     for _ in {1..1200}; do
         (($(grep -c "$2" "$work/node$1.log" || true) >= ${3:-1})) && return
@@ -67,7 +67,7 @@ ip rule del pref 10
 await 2 'as full' $((full + 1))
 put again whole
 
-# Nothing reaches node 1 but what it says itself.
+# Node 1 can send, but receives only its own packets.
 full=$(grep -c 'as full' "$work/node1.log")
 ip rule add pref 10 from "${address[0]}" to "${address[1]}" unreachable
 ip rule add pref 10 from "${address[2]}" to "${address[1]}" unreachable

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The distribution's programs of verbs, unmodified, in pairs on two loopback addresses under `weft run`. What is not
-# installed is skipped with the package that has it. Without arguments: a slice; with --all: every line. Builds the
-# libraries first, unless WEFT names a command that has them beside it.
+# Runs the distribution's verbs programs unmodified under `weft run`, in pairs on two loopback addresses. Programs
+# that are not installed are skipped, and the package that has them is named. Without arguments a selection runs; with
+# --all, every line. Builds the libraries first, unless WEFT names a command that has them beside it.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -30,7 +30,7 @@ has() {
     return 1
 }
 
-# port: a TCP port below the ephemeral ones that nobody listens on, where both ends of a pair meet.
+# port: an unused TCP port below the ephemeral range, over which both ends of a pair connect.
 port() {
     local number
     for number in $(shuf -i 20000-29999 -n 20); do
@@ -38,7 +38,7 @@ port() {
     done
 }
 
-# note STATUS COMMAND...: counts what has passed, and shows the output of what has not.
+# note STATUS COMMAND...: counts successes, and shows the output of failures.
 note() {
     local status=$1
     shift
@@ -52,7 +52,7 @@ note() {
     for end in server client; do sed "s/^/    $end: /" "$folder/$end" | tail -15; done
 }
 
-# pair PROGRAM ARGUMENTS...: the program serves on one address and connects from the other; both must end well.
+# pair PROGRAM ARGUMENTS...: runs the program as server on one address and as client on the other; both must succeed.
 pair() {
     local number attempt first=1 second=1
     number=$(port)
@@ -68,7 +68,8 @@ pair() {
     note $((first | second)) "$@"
 }
 
-# managed SERVER -- CLIENT: two programs that meet by the connection manager, which asks again until somebody listens.
+# managed SERVER -- CLIENT: two programs that connect through the connection manager. The client is repeated until the
+# server listens.
 managed() {
     local -a one=() two=()
     local first=1 second=1
@@ -77,7 +78,7 @@ managed() {
     timeout 120 "$weft" run --address $server -- "${one[@]}" >"$folder/server" 2>&1 &
     local pid=$!
     sleep 0.3
-    # A manager whose program does not listen yet refuses.
+    # The connection manager refuses while the server does not listen yet.
     for _ in 1 2 3 4 5; do
         timeout 120 "$weft" run --address $client -- "${two[@]}" >"$folder/client" 2>&1 && first=0 && break
         kill -0 $pid 2>/dev/null || break

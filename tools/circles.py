@@ -1,22 +1,22 @@
 #!/usr/bin/env python3
-"""Circles of imports between the files of a crate: there may be none, so that files can be read one after the other.
+"""Finds circular imports between the files of a crate. There must be none, so that files can be read in order.
 
     tools/circles.py [CRATE...]        all crates under crates/ but the doors, or these folders
 
-A file needs another when a `use` or a path in its code names an item that the other defines; what a file only passes on
-(`pub use`) counts for the file that defines it. The files below a module are parts of that module, as Rust has it: they
-may extend its types, and it may use theirs. Beside each other, the parts of a module must have an order: a part with
-all that is below it may need others that do not need it. Tests are left out, and so are paths that cannot be resolved
-without a compiler: methods, macros, names by a glob of another crate. Ends with 1, and names an item for every step of
-each circle.
+A file depends on another if a `use` or a path in its code names an item that the other defines. An item that a file only
+re-exports (`pub use`) belongs to the file that defines it. Files below a module in the module tree are parts of that
+module: they may extend its types, and it may use theirs. The parts of a module must have an order: a part, with all files
+below it, may depend only on parts that do not depend on it. Tests are ignored, and so are paths that cannot be resolved
+without a compiler: methods, macros, names imported by a glob from another crate. The exit status is 1 if there is a
+circle; the output names an item for each of its steps.
 """
 import pathlib
 import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-# The doors have the structures of a C library, which point at each other: a queue pair at its completion queues and its
-# protection domain, an event at any of them.
+# The doors (C libraries) are exempt: their structures necessarily point at each other, for example a queue pair at its
+# completion queues and its protection domain, and an event at any of these.
 DOORS = ROOT / "crates" / "doors"
 ITEM = re.compile(
     r"^\s*(?:pub(?:\([^)]*\))?\s+)?(?:default\s+|const\s+|async\s+|unsafe\s+|extern\s+\"C\"\s+)*"
@@ -26,7 +26,7 @@ PATH = re.compile(r"(?<![\w:])((?:crate|self|super(?:::super)*)(?:::\w+)+)")
 
 
 def without_tests_and_comments(text):
-    """The code, without what a test build adds, comments and strings."""
+    """The code without comments, strings and test-only items."""
     text = re.sub(r"//[^\n]*", "", text)
     text = re.sub(r'"(?:[^"\\]|\\.)*"', '""', text, flags=re.S)
     while found := re.search(r"#\[cfg\((?:all\()?test\b[^\]]*\]\s*(?:#\[[^\]]*\]\s*)*", text):
@@ -43,7 +43,7 @@ def without_tests_and_comments(text):
 
 
 def leaves(tree, prefix=()):
-    """The paths of a use tree, each with the name that it gets."""
+    """The paths in a use tree, each with the name that it introduces."""
     tree = " ".join(tree.split())
     if (open_brace := tree.find("{")) >= 0:
         head = tuple(part for part in tree[:open_brace].strip().split("::") if part)
@@ -66,7 +66,7 @@ def leaves(tree, prefix=()):
 
 
 class Crate:
-    """The modules of a crate that are files of their own."""
+    """The modules of a crate that have their own files."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -88,7 +88,7 @@ class Crate:
                     self.take(module + (name,), child, children / name)
 
     def absolute(self, module, path):
-        """The path from the root of the crate; None if it leads to another crate."""
+        """The path relative to the crate root; None if it is in another crate."""
         if path[0] == "crate":
             return path[1:]
         if path[0] in ("self", "super"):
@@ -104,7 +104,7 @@ class Crate:
         return None
 
     def definer(self, path, seen=()):
-        """The module whose file defines what a path names, with the item; None if it is none of this crate's."""
+        """The module whose file defines the item that a path names, and the item; None if the item is not of this crate."""
         if path is None or path in seen:
             return None
         module = path
@@ -112,7 +112,7 @@ class Crate:
             module = module[:-1]
         rest = path[len(module):]
         if not rest:
-            return None  # A module as a whole: what is taken from it is seen at its use.
+            return None  # A whole module: the items used from it are found where they are used.
         name = rest[0]
         if name in self.items[module]:
             return module, name
@@ -126,7 +126,7 @@ class Crate:
         return None
 
     def needs(self):
-        """For each module: those that it needs, with the names of what it takes from them."""
+        """For each module: the modules on which it depends, with the names of the items that it uses."""
         needs = {module: {} for module in self.files}
         for module, code in self.code.items():
             def need(path):
@@ -156,7 +156,7 @@ class Crate:
 
 
 def circles(needs):
-    """Strongly connected parts of more than one file (Tarjan)."""
+    """The strongly connected components with more than one file (Tarjan)."""
     number, low, stack, found = {}, {}, [], []
 
     def visit(module):
@@ -182,7 +182,7 @@ def circles(needs):
 
 
 def parts(crate, needs):
-    """For each module with files below it: what its parts need of each other, and by which files."""
+    """For each module with files below it: the dependencies between its parts, and the files that cause them."""
     for module in crate.files:
         depth = len(module)
         below = [other for other in crate.files if other[:depth] == module and len(other) > depth]

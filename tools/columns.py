@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that no line of prose or comment is longer than 120 columns, and no page longer than it may be.
+"""Checks that no line of prose or comment exceeds 120 columns, and that no page exceeds its maximum size.
 
 Prose is Markdown outside of tables, indented blocks and fences. A comment is a line of Rust, SystemVerilog, Python,
 shell, C++ or TOML that begins with a comment sign, outside of tables and indented or fenced layouts in it; a URL
@@ -31,7 +31,7 @@ COMMENTS = {
 
 
 def long_lines(path):
-    """Numbers and lengths of lines of prose or comment that are too long."""
+    """Numbers and lengths of the lines of prose or comment that are too long."""
     comment = COMMENTS.get(path.suffix)
     is_fenced = False
     for number, line in enumerate(path.read_text().splitlines(), start=1):

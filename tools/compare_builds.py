@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Measures two builds of weft in alternation: compare_builds.py BEFORE [AFTER].
 
-Each is a commit, which is built in a worktree of its own under target/compare, or an executable. What runs, one build
-after the other, round by round: replicated writes of 64 bytes over sockets on three nodes with 1, 16 and 256 clients,
-and with 1 client while as many threads compute as there are cores. Shown are the medians, and AFTER as a multiple of
-BEFORE. Other work on the machine changes the figures of both, so their ratio says more than they do.
+Each is a commit, which is built in a separate worktree under target/compare, or an executable. In each round both builds
+run one after the other: replicated writes of 64 bytes over sockets on three nodes with 1, 16 and 256 clients, and with 1
+client while a busy loop runs on every core. The output shows the medians, and AFTER as a multiple of BEFORE. Other load
+on the machine affects both builds, so the ratio is more reliable than the absolute figures.
 """
 
 import argparse
@@ -21,7 +21,7 @@ CASES = [("1 client", 1, False), ("16 clients", 16, False), ("256 clients", 256,
 
 
 def build(name):
-    """The executable of a commit, or the one that is named."""
+    """The executable of a commit; `name` itself if it is an executable."""
     if os.access(name, os.X_OK) and pathlib.Path(name).is_file():
         return pathlib.Path(name).resolve()
     commit = subprocess.check_output(["git", "rev-parse", "--short", f"{name}^{{commit}}"], cwd=ROOT, text=True).strip()

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Names the counters by index, for drivers: every bit of `nic_events_t` of rtl/nic/events_pkg.sv, from bit 0 on.
 
-Prints a JSON array of {"block", "name"}. A name that several blocks have, and a field of several bits, appear several
-times: their sum counts.
+Prints a JSON array of {"block", "name"}. A name that several blocks use, and a field of several bits, appear several
+times; the value of such a counter is the sum.
 """
 
 import json
@@ -30,7 +30,7 @@ def main():
     for package in ("weft_pkg.sv", "engines/engines_pkg.sv", "engines/kv/kv_pkg.sv"):
         events |= structs(package)
     names = []
-    # The last field of a packed struct has its lowest bits.
+    # The last field of a packed struct is in its lowest bits.
     for kind, _, block in reversed(structs("nic/events_pkg.sv")["nic_events_t"]):
         for _, bits, field in reversed(events[kind]):
             names += [{"block": block, "name": field}] * bits

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Proves the blocks that have a SymbiYosys file, and shows that the proofs can fail.
 
-Each `rtl/**/formal/*.sby` must pass. Each mutant of `rtl/**/formal/mutants.toml`, one planted bug in one block, must be
-caught by the same proof: a proof that lets one through proves nothing.
+Each `rtl/**/formal/*.sby` must pass. Each mutant of `rtl/**/formal/mutants.toml` plants one bug in one block, and must
+make the proof of that block fail, because a proof that passes with a bug proves nothing.
 """
 
 import argparse
@@ -21,7 +21,7 @@ OUT = ROOT / "target/formal"
 
 
 def run(name, folder, sby, tasks):
-    """Runs tasks of one proof; returns (passed, seconds, last lines)."""
+    """Runs tasks of one proof. Returns (passed, seconds, last lines)."""
     begin = time.monotonic()
     work = OUT / name
     environment = os.environ | {"PATH": f"{ROOT / '.venv/bin'}:{os.environ['PATH']}"}
@@ -44,7 +44,7 @@ def plant(mutant, mutants):
     tree = OUT / f"{name}-source/rtl"
     copy = tree / source.relative_to(ROOT / "rtl")
     shutil.rmtree(tree.parent, ignore_errors=True)
-    # The proof may need blocks of other folders.
+    # A proof may use blocks of other folders.
     for file in (ROOT / "rtl").glob("**/*.sv"):
         target = tree / file.relative_to(ROOT / "rtl")
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Holds the gateware to its style: verible (format and lint rules), Verilator's lint with warnings as errors, and
-# elaboration by yosys. With --fix, formats instead of complaining.
+# Checks the gateware: verible (format and lint rules), Verilator's lint with warnings as errors, and elaboration by
+# yosys. With --fix, verible reformats the files.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -21,17 +21,17 @@ fi
 
 .venv/bin/verible-verilog-lint --rules_config rtl/verible.rules "${own[@]}"
 
-# Every source of the library is in the file list.
+# Every source file must be in the file list.
 missing=$(comm -23 <(git ls-files 'rtl/*.sv' | grep -v -e /formal/ -e /testing/ | sort) <(printf '%s\n' "${sources[@]}" | sort))
 [[ -z $missing ]] || { echo "not in rtl/weft.f: $missing" >&2; exit 1; }
 
-# The FuseSoC core has the same files in the same order.
+# The FuseSoC core must list the same files in the same order.
 diff <(sed -n 's/^      - \(rtl\/.*\.sv\)$/\1/p' weft.core) <(printf '%s\n' "${sources[@]}") || {
     echo "weft.core and rtl/weft.f differ" >&2
     exit 1
 }
 
-# The card, with PSP before it and without, RoCE alone, and the engines and services that are not in the card.
+# The card with and without PSP, RoCE alone, and the engines and services that are not part of the card.
 for top in weft_nic weft_nic_psp roce_top rounds rounds_all_reduce services; do
     .venv/bin/verilator --lint-only -Wall --top-module "$top" rtl/verilator.vlt "${sources[@]}"
     echo "verilator: no warnings in $top"

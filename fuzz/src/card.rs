@@ -1,4 +1,4 @@
-//! A NIC with the key-value engine under arbitrary frames, datagrams, messages and views.
+//! A NIC with the key-value engine, given arbitrary frames, datagrams, messages and views.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
@@ -21,7 +21,7 @@ use crate::input::Input;
 /// Nodes of the cluster; the NIC is node 0.
 const NODES: u8 = 3;
 
-/// The first of the addresses that belong to clients.
+/// Number of the first client address.
 const FIRST_CLIENT: u8 = 100;
 
 /// The engine's slot.
@@ -30,10 +30,10 @@ const SLOT: u8 = 0;
 /// Bytes of a key.
 const KEY_BYTES: usize = 8;
 
-/// Bytes of a datagram: those of an Ethernet frame.
+/// Maximum size of a datagram: that of an Ethernet frame.
 const DATAGRAM_BYTES: usize = 1472;
 
-/// Small tables, so that a few writes fill them.
+/// Parameters with small tables, so that a few writes fill them.
 fn parameters() -> Parameters {
     Parameters {
         key_bytes: KEY_BYTES,
@@ -49,7 +49,7 @@ fn parameters() -> Parameters {
     }
 }
 
-/// Parses one of the engine's messages; what parses is written and parses to the same.
+/// Parses one of the engine's messages. A valid message is encoded again, and must parse to the same.
 pub fn kv_message(data: &[u8]) {
     let Some((&kind, bytes)) = data.split_first() else { return };
     match kind % 8 {
@@ -101,7 +101,7 @@ pub fn kv_message(data: &[u8]) {
     }
 }
 
-/// A NIC while its peers, clients, host and time do what the input says.
+/// A NIC; the input decides the actions of its peers, clients and host, and the time.
 pub fn card(data: &[u8]) {
     let mut input = Input::new(data);
     let mut door = Door::new();
@@ -175,7 +175,7 @@ impl Door {
         }
     }
 
-    /// A datagram with a few messages.
+    /// Receives a datagram with a few messages.
     fn receive_messages(&mut self, from: u8, input: &mut Input<'_>) {
         let mut builder = Builder::new(DATAGRAM_BYTES);
         for _ in 0..=input.byte() & 3 {
@@ -195,8 +195,8 @@ impl Door {
         self.nic.receive_frame(self.now, &frame);
     }
 
-    /// Views as a membership service gives them out: with ascending epochs and never empty. Which nodes they name is
-    /// up to the input.
+    /// Changes the view as a membership service does: with ascending epochs and never an empty member set.
+    /// The input chooses the nodes.
     fn change_view(&mut self, input: &mut Input<'_>) {
         let sets = input.byte();
         let full = NodeSet::from_bits(u16::from(sets & 7));
@@ -219,7 +219,7 @@ impl Door {
         );
     }
 
-    /// Takes out all frames and whatever is for the host; what is sent is well formed.
+    /// Removes all frames and host events. Checks that sent frames are well formed.
     fn drain(&mut self) {
         let mut bytes = Vec::new();
         while self.nic.poll_frame(self.now, &mut bytes) {
@@ -257,12 +257,12 @@ fn endpoint(station: u8) -> Endpoint {
     Endpoint { hardware: hardware(station), address: address(station), port: datagram::UDP_PORT }
 }
 
-/// What an honest partner would know of the conversation with the NIC, so that messages can continue it.
+/// What a correct peer would know of the NIC's state, to build messages that continue the protocol.
 #[derive(Clone, Debug, Default)]
 struct Known {
     view: View,
     previous: View,
-    /// How much the NIC has accepted of each peer's stream.
+    /// Accepted length of each peer's stream.
     accepted: [u64; NODES as usize],
     /// The latest write of the NIC's own stream.
     led: u64,
@@ -277,7 +277,7 @@ impl Known {
         }
     }
 
-    /// Learns from what the NIC sends to `peer`.
+    /// Updates this from a message that the NIC sends to `peer`.
     fn hear(&mut self, peer: usize, kind: u8, payload: &[u8]) {
         if kind == Kind::Write as u8 {
             let write = Write::parse(payload, KEY_BYTES).expect("the engine writes what it can read");
@@ -291,8 +291,8 @@ impl Known {
     }
 }
 
-/// A message from a peer (or, from 0, a client) whose fields mostly continue the conversation; rarely cut short, or any
-/// bytes at all.
+/// A message from a peer (or, from 0, a client). Its fields mostly continue the protocol; rarely it is
+/// truncated or random.
 fn message(input: &mut Input<'_>, from: u8, known: &mut Known) -> (u8, Vec<u8>) {
     if input.rarely() {
         let (kind, length) = (input.byte(), usize::from(input.byte()));
@@ -355,7 +355,7 @@ fn key(input: &mut Input<'_>) -> [u8; KEY_BYTES] {
     u64::from(input.byte() & 15).to_be_bytes()
 }
 
-/// A value, or none where there should be none; rarely the other way round, or one that is too long.
+/// A value if `has_value`, or none; rarely the opposite, or one that is too long.
 fn value<'a>(input: &mut Input<'a>, has_value: bool) -> &'a [u8] {
     match input.byte() {
         0xff => input.bytes(usize::from(!has_value)),
@@ -368,13 +368,13 @@ fn value<'a>(input: &mut Input<'a>, has_value: bool) -> &'a [u8] {
     }
 }
 
-/// A number in a stream, of a request or of a client: mostly small.
+/// The number of a write in a stream, of a request or of a client: mostly small.
 fn number(input: &mut Input<'_>) -> u64 {
     let expected = input.byte() & 15;
     input.near(expected.into())
 }
 
-/// A bucket or an attempt: mostly small.
+/// The number of a bucket or an attempt: mostly small.
 fn small(input: &mut Input<'_>) -> u32 {
     number(input) as u32
 }
@@ -418,11 +418,11 @@ fn reply(input: &mut Input<'_>, epoch: Epoch) -> Vec<u8> {
     [&reply.header(), reply.value].concat()
 }
 
-/// The next write of a peer's stream, of a key that it leads.
+/// The next write of a peer's stream, for a key that the peer leads.
 fn write(input: &mut Input<'_>, epoch: Epoch, from: u8, known: &mut Known) -> Vec<u8> {
     let leads = |key: &u64| known.view.leader(partition(&key.to_be_bytes())) == NodeId::new(from.into());
     let choice = u64::from(input.byte());
-    // How much of the stream is undecided: now and then more than a window holds.
+    // The number of undecided writes is sometimes larger than a window.
     let (first, undecided) = (choice & 15, choice >> 4);
     let key = (first..first + 32).find(leads).unwrap_or(first).to_be_bytes();
     let operation =
@@ -436,14 +436,14 @@ fn write(input: &mut Input<'_>, epoch: Epoch, from: u8, known: &mut Known) -> Ve
     );
     let version = input.near(version(epoch, number & 0xff));
     let value = value(input, status == Status::Ok && operation != Operation::Delete);
-    // The acknowledgement tells whether it was accepted; the stream continues until then.
+    // The NIC's acknowledgement shows whether the write was accepted; until then the stream continues.
     known.accepted[usize::from(from)] = number & 0xff;
     let write =
         Write { epoch, operation, status, number, committed, client, request, version, key: &key, value };
     [&write.header(), write.key, write.value].concat()
 }
 
-/// What a member of the view before had when that view closed.
+/// A member's report of the streams at the end of the previous view.
 fn sealed(input: &mut Input<'_>, epoch: Epoch, known: &Known) -> Vec<u8> {
     let base = Epoch(input.near(known.previous.epoch.0.into()) as u32);
     let base_members = NodeSet::from_bits(input.near(known.previous.members().bits().into()) as u16);

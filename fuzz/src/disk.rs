@@ -1,4 +1,4 @@
-//! What recovery makes of a disk that anything may have happened to.
+//! Recovery from a disk with arbitrary damage.
 
 use weft_store::{Found, Parameters, RecoveryError, Refusal, SECTOR, SimulatedDisk, Store};
 use xxhash_rust::xxh3::Xxh3;
@@ -6,12 +6,13 @@ use xxhash_rust::xxh3::Xxh3;
 use crate::input::Input;
 
 const PARAMETERS: Parameters = Parameters::new(2, 8, 4);
-/// The header of a frame: `crates/store/src/frame.rs`.
+/// Bytes of a frame's header, see `crates/store/src/frame.rs`, and of its part in front of the checksum.
 const HEADER: usize = 96;
 const CHECKED: usize = 80;
 
-/// A store is filled, parts of its disk are changed, also with checksums set right, and it is recovered. Recovery ends
-/// and never panics; without forged checksums it finds nothing that was not written; what it finds can be gone on with.
+/// Fills a store, changes parts of its disk, also with valid checksums, and recovers it. Recovery must end
+/// without a panic. Without forged checksums it must find nothing that was not written. The recovered store
+/// must be usable.
 pub fn disk(data: &[u8]) {
     let mut input = Input::new(data);
     let mut disk = SimulatedDisk::new(PARAMETERS.disk_bytes(), 1);
@@ -51,7 +52,7 @@ pub fn disk(data: &[u8]) {
                 Err(refusal) => assert_eq!(refusal, Refusal::Full),
             }
             settle(&mut store, &mut disk);
-            // A forged frame has a right checksum: what it claims may contradict what is written behind it.
+            // A forged frame has a valid checksum, so its contents may contradict the data behind it.
             if !is_forged {
                 let again = Store::recover(PARAMETERS, &mut disk, |_| {});
                 assert_eq!(again.expect("it was repaired").next_record(), store.next_record());
@@ -69,7 +70,8 @@ fn settle(store: &mut Store, disk: &mut SimulatedDisk) {
     }
 }
 
-/// Changes some bytes of a sector, or copies another over it. Whether the checksum of the frame in it was set right.
+/// Changes some bytes of a sector, or copies another sector over it. Returns whether the frame's checksum was
+/// made valid.
 fn change(input: &mut Input<'_>, sectors: &mut [u8]) -> bool {
     let count = sectors.len() / SECTOR;
     let at = usize::from(input.byte()) % count * SECTOR;

@@ -1,10 +1,10 @@
-//! Files that a user hands over: what is read is written back and reads the same.
+//! Files that a user provides: a valid file is written back, and must read the same.
 
 use weft_check::History;
 use weft_cluster::{ClusterConfig, Durable};
 use weft_sim::FaultPlan;
 
-/// A history as it is, and with its checksum set right.
+/// A history unchanged, and with a valid checksum.
 pub fn history(data: &[u8]) {
     check_history(data);
     if let Some((covered, _)) = data.split_last_chunk::<4>() {
@@ -25,11 +25,11 @@ pub fn fault_plan(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let Ok(plan) = FaultPlan::parse(text) else { return };
     assert_eq!(FaultPlan::parse(&plan.to_toml()).as_ref(), Ok(&plan));
-    // Whoever carries the plan out asks both.
+    // The code that executes a plan calls this as well.
     plan.ends_at();
 }
 
-/// The configuration of a cluster, with what each of its nodes sees of it.
+/// The configuration of a cluster, and the view that each of its nodes derives from it.
 pub fn configuration(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let config = match ClusterConfig::parse(text) {

@@ -1,4 +1,4 @@
-//! Frames, RoCE packets and Weft datagrams: what parses is written back and parses to the same.
+//! Frames, RoCE packets and Weft datagrams: a valid input is encoded again, and must parse to the same.
 
 use weft_wire::datagram::{self, Builder, Datagram};
 use weft_wire::ethernet::{ETHER_TYPE_IPV4, Ethernet};
@@ -8,7 +8,7 @@ use weft_wire::ipv4::{self, Ipv4};
 use weft_wire::roce::{self, DatagramPacket, Packet};
 use weft_wire::udp::Udp;
 
-/// A frame as it is, and with its checksums set right: no search finds those by itself.
+/// A frame unchanged, and with valid checksums, which a search would not find by itself.
 pub fn frame(data: &[u8]) {
     check_frame(data);
     let mut repaired = data.to_vec();
@@ -16,12 +16,12 @@ pub fn frame(data: &[u8]) {
     check_frame(&repaired);
 }
 
-/// The packet of a RoCE datagram, from the BTH to the last pad byte.
+/// The packet in a RoCE datagram, from the BTH to the last pad byte.
 pub fn packet(data: &[u8]) {
     check_packet(data);
 }
 
-/// A Weft datagram as it is, and with its CRC set right.
+/// A Weft datagram unchanged, and with a valid CRC.
 pub fn datagram(data: &[u8]) {
     check_datagram(data);
     let mut repaired = data.to_vec();
@@ -93,7 +93,7 @@ fn check_roce_frame(flow: &Flow, bytes: &[u8]) {
     assert_eq!(Packet::parse(covered), Ok(packet));
 }
 
-/// Packets of the unreliable services are written as they were read.
+/// Packets of the unreliable services must be encoded to the same bytes.
 fn check_unreliable(bytes: &[u8]) {
     let mut again = Vec::new();
     if let Ok(packet) = Packet::parse_unreliable(bytes) {
@@ -119,7 +119,7 @@ fn check_packet(bytes: &[u8]) -> Option<Packet<'_>> {
     Some(packet)
 }
 
-/// A datagram has one form only, so the bytes themselves must come back.
+/// The encoding of a datagram is unique, so it must be encoded to the same bytes.
 fn check_datagram(bytes: &[u8]) {
     let Ok(datagram) = Datagram::parse(bytes) else { return };
     let mut builder = Builder::new(datagram::BYTES_MAX);
@@ -131,7 +131,7 @@ fn check_datagram(bytes: &[u8]) {
     assert_eq!(datagram.messages().count(), count);
 }
 
-/// Sets the checksums that the headers call for, as far as they can be made out.
+/// Sets the checksums of all headers that can be parsed.
 pub fn set_checksums(frame: &mut [u8]) {
     const IPV4_AT: usize = Ethernet::BYTES;
     let is_ipv4 = frame.get(12..IPV4_AT).is_some_and(|kind| kind == ETHER_TYPE_IPV4.to_be_bytes());
@@ -148,7 +148,7 @@ pub fn set_checksums(frame: &mut [u8]) {
     match protocol {
         ipv4::PROTOCOL_ICMP => set_checksum(body, 2),
         ipv4::PROTOCOL_UDP if body.len() >= Udp::BYTES => {
-            // Zero: none.
+            // Zero means that there is no checksum.
             body[6..8].fill(0);
             if let Ok(Frame::Udp { ipv4, udp, payload, .. }) = Frame::parse(frame) {
                 let (start, length) = (IPV4_AT + Ipv4::BYTES + Udp::BYTES, payload.len());
@@ -164,7 +164,7 @@ pub fn set_checksums(frame: &mut [u8]) {
     }
 }
 
-/// The internet checksum (RFC 1071) of `bytes`, set at `at`.
+/// Computes the internet checksum (RFC 1071) of `bytes`, and stores it at `at`.
 fn set_checksum(bytes: &mut [u8], at: usize) {
     let Some(field) = bytes.get_mut(at..at + 2) else { return };
     field.fill(0);

@@ -1,24 +1,24 @@
-//! Choices made by a fuzzer's bytes.
+//! Decodes a fuzzer's bytes into choices.
 
-/// Bytes that are taken from the front, one choice after the other. Behind the end come zeros, so that every prefix of
-/// an input means something.
+/// Bytes that are consumed from the front, one choice after another. At the end of the input, zeros are
+/// returned, so every prefix of an input is valid.
 #[derive(Clone, Copy, Debug)]
 pub struct Input<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Input<'a> {
-    /// Choices from these bytes.
+    /// Creates a source of choices from these bytes.
     pub fn new(data: &'a [u8]) -> Self {
         Self { rest: data }
     }
 
-    /// Whether all bytes are used up.
+    /// Whether all bytes are consumed.
     pub fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
 
-    /// At most so many bytes.
+    /// At most this many bytes.
     pub fn bytes(&mut self, count: usize) -> &'a [u8] {
         let (taken, rest) = self.rest.split_at(count.min(self.rest.len()));
         self.rest = rest;
@@ -52,12 +52,12 @@ impl<'a> Input<'a> {
         u64::from_be_bytes(self.array())
     }
 
-    /// Yes or no.
+    /// True or false.
     pub fn coin(&mut self) -> bool {
         self.byte() & 1 == 1
     }
 
-    /// Yes once in sixteen.
+    /// True once in sixteen.
     pub fn rarely(&mut self) -> bool {
         self.byte() & 15 == 15
     }
@@ -67,7 +67,7 @@ impl<'a> Input<'a> {
         choices[usize::from(self.byte()) % choices.len()]
     }
 
-    /// A number near `expected`, mostly that itself; rarely any.
+    /// Mostly `expected` itself, or a number near it; rarely any number.
     pub fn near(&mut self, expected: u64) -> u64 {
         match self.byte() {
             0xff => self.long(),

@@ -1,9 +1,10 @@
 //! Fuzz targets for everything that reads untrusted bytes.
 //!
-//! A target is a function that takes any bytes and panics if a property is violated: what parses is written back and
-//! parses to the same, memory outside registered regions stays untouched, a NIC sends nothing malformed, and nothing
-//! ever panics by itself. `fuzz/run.sh` lets libFuzzer search for such bytes, guided by coverage; the tests of this
-//! package run every kept input, and random changes of it, through its target.
+//! A target is a function that accepts any bytes and panics if a property is violated. Properties are: a
+//! valid input is encoded again and parses to the same; memory outside registered regions is not changed; a
+//! NIC sends nothing malformed; and no code under test panics. `fuzz/run.sh` runs libFuzzer, which searches
+//! for violations guided by coverage. The tests of this package run every kept input, and random changes of
+//! it, through its target.
 
 mod card;
 mod disk;
@@ -19,10 +20,10 @@ mod sessions;
 mod store;
 mod transactions;
 
-/// A name and the function that must survive all bytes.
+/// The name of a target, and the function that must not panic for any input.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
-    /// Names the target on the command line and its corpus, `fuzz/corpus/<name>`.
+    /// Name of the target on the command line, and of its corpus, `fuzz/corpus/<name>`.
     pub name: &'static str,
     /// Panics if a property is violated.
     pub run: fn(&[u8]),
@@ -57,7 +58,7 @@ pub const TARGETS: [Target; 25] = [
     Target { name: "durable", run: files::durable },
 ];
 
-/// The target of that name.
+/// The target with that name.
 pub fn target(name: &str) -> Option<Target> {
     TARGETS.into_iter().find(|target| target.name == name)
 }

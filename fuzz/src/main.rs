@@ -1,8 +1,8 @@
 //! Fuzzes one target, or replays inputs through it.
 //!
-//! Built with `--cfg fuzzing` by `fuzz/run.sh`, this is libFuzzer's executable and the environment variable
-//! `WEFT_FUZZ_TARGET` names the target. Built plainly, `weft-fuzz TARGET FILE...` runs each file through the target,
-//! for a debugger.
+//! Built with `--cfg fuzzing` by `fuzz/run.sh`, this is libFuzzer's executable, and the environment variable
+//! `WEFT_FUZZ_TARGET` names the target. In a normal build, `weft-fuzz TARGET FILE...` runs each file through
+//! the target, for use in a debugger.
 
 #![cfg_attr(fuzzing, no_main)]
 

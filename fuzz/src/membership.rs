@@ -1,4 +1,4 @@
-//! Messages of the membership service, to it and to a node's lease holder.
+//! Messages to the membership service and to a node's lease holder.
 
 use weft_cluster::status::{DATAGRAM_BYTES, StatusAnswer, StatusRequest};
 use weft_cluster::{
@@ -10,10 +10,10 @@ use weft_waist::{EngineState, EngineStatus, Epoch, NodeId};
 
 use crate::input::Input;
 
-/// Nodes of the cluster that the service is for.
+/// Number of nodes of the cluster.
 const NODES: usize = 3;
 
-/// A conversation in which any bytes may arrive, at any time, at the service and at a node's agent.
+/// Arbitrary bytes arrive at any time at the service and at a node's agent.
 pub fn membership(data: &[u8]) {
     let mut input = Input::new(data);
     let lease = Duration::from_ms(10);
@@ -29,7 +29,7 @@ pub fn membership(data: &[u8]) {
             0..=2 => {
                 let bytes = message(&mut input);
                 check_codec(&bytes);
-                // Refused bytes are the caller's to count.
+                // The caller would count refused bytes.
                 if input.coin() {
                     let _ = server.receive(now, input.byte(), &bytes);
                 } else {
@@ -52,19 +52,19 @@ pub fn membership(data: &[u8]) {
                 agent.engine_status(now, EngineStatus { epoch, state });
             }
             _ => {
-                // What the two say to each other arrives, or is lost.
+                // Messages between the two arrive or are lost.
                 while let Some(datagram) = agent.poll_transmit(now) {
                     assert!(Message::decode(&datagram).is_ok());
                     if !input.rarely() {
                         server.receive(now, 0, &datagram).expect("an agent's message is one");
                     }
                 }
-                // Storing always works here.
+                // Saving the service's state always succeeds here.
                 let _ = server.take_unsaved();
                 while let Some((to, datagram)) = server.poll_transmit() {
                     assert!(Message::decode(&datagram).is_ok());
                     if to == 0 && !input.rarely() {
-                        // An agent that has ended, or is asked about another life, ignores it.
+                        // An agent that has ended, or whose incarnation differs, ignores it.
                         let _ = agent.receive(now, &datagram);
                     }
                 }
@@ -75,7 +75,7 @@ pub fn membership(data: &[u8]) {
     }
 }
 
-/// Parses a request for a status and an answer to one; what parses is written and parses to the same.
+/// Parses a status request or an answer to one. A valid message is encoded again, and must parse to the same.
 pub fn status(data: &[u8]) {
     let mut input = Input::new(data);
     let (kind, part) = (input.byte() % 2, input.byte() % 4);
@@ -96,7 +96,7 @@ pub fn status(data: &[u8]) {
     }
 }
 
-/// What the nodes of the cluster agree on: an engine of each kind.
+/// The profile that all nodes of the cluster share: an engine of each kind.
 fn profile() -> Profile {
     let mut text = String::from("[membership]\naddress = \"10.0.0.9:4794\"\n");
     (1..=NODES).for_each(|node| text += &format!("[[node]]\naddress = \"10.0.0.{node}\"\n"));
@@ -106,10 +106,11 @@ fn profile() -> Profile {
     config.node(NodeId::new(0).expect("node 0 exists")).expect("it is configured").profile()
 }
 
-/// Any bytes, mostly with magic, version and checksum set right.
+/// Random bytes, mostly with valid magic, version and checksum.
 fn message(input: &mut Input<'_>) -> Vec<u8> {
     let plausible = !input.rarely();
-    // Without a body, with those of fixed sizes, and with profiles of a store and of every kind of engine.
+    // Lengths of messages without a body, with bodies of fixed size, and with the profiles of a store and of
+    // all kinds of engines.
     let length = if plausible { input.one_of(&[40, 48, 52, 78, 116]) } else { usize::from(input.byte()) };
     let mut bytes = input.bytes(length).to_vec();
     if plausible {
@@ -123,7 +124,7 @@ fn message(input: &mut Input<'_>) -> Vec<u8> {
     bytes
 }
 
-/// A message has one form only.
+/// The encoding of a message is unique, so it must be encoded to the same bytes.
 fn check_codec(bytes: &[u8]) {
     if let Ok((cluster, message)) = Message::decode(bytes) {
         assert_eq!(&*message.encode(cluster), bytes);

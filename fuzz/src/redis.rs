@@ -1,4 +1,4 @@
-//! What clients of Redis send.
+//! Requests of Redis clients.
 
 use std::net::Ipv4Addr;
 
@@ -9,8 +9,9 @@ use weft_waist::{Epoch, NodeId, NodeSet};
 
 const KEY_BYTES: usize = 9;
 
-/// Parses requests in one piece and in two: they are the same. Then a door takes them, and answers of a store that says
-/// what the bytes say: it never stops, and answers every connection.
+/// Parses requests as a whole and in two parts, which must give the same. Then a protocol server processes
+/// them, with answers of a store that the input chooses. The server must make progress and answer every
+/// connection.
 pub fn resp(data: &[u8]) {
     let Some((&cut, bytes)) = data.split_first() else { return };
     let (first, second) = bytes.split_at(usize::from(cut).min(bytes.len()));
@@ -57,7 +58,7 @@ fn door(first: &[u8], second: &[u8], dice: u8) {
         while door.poll_ready(now).is_some() {}
         payload.clear();
         let Some((_, kind)) = door.poll_transmit(&mut payload) else { break };
-        // The store says something, fitting or not.
+        // The store answers as the input says, whether the answer fits or not.
         let request = Request::parse(&payload, KEY_BYTES).expect("a door writes what a node reads");
         assert_eq!(kind, Kind::Request as u8);
         let value = &second[..second.len().min(usize::from(step))];
@@ -80,7 +81,7 @@ fn door(first: &[u8], second: &[u8], dice: u8) {
         door.message(now, Kind::Reply as u8, &[&reply.header()[..], value].concat());
         door.message(now, Kind::Reply as u8, first);
     }
-    // Whatever is left is given up.
+    // Requests that are left over time out.
     for _ in 0..4 {
         now.instant += Duration::from_secs(2);
         door.handle_deadline(now);

@@ -1,4 +1,5 @@
-//! Replicated logs and data types: a replica among peers that may say anything, and write anything where they may.
+//! Replicated logs and data types: a replica whose peers may send anything, and may write anything to the
+//! memory that they can access.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, LazyLock};
@@ -18,20 +19,20 @@ use weft_waist::{
 
 use crate::input::Input;
 
-/// Nodes of the cluster; the engine is that of node 0.
+/// Number of nodes of the cluster; the engine is that of node 0.
 const NODES: usize = 3;
-/// The kind of the call by which hosts wire a replica, of both engines.
+/// The kind of the call with which a host connects the queue pairs of a replica, in both engines.
 const WIRE: u8 = 16;
-/// The kinds of the messages that ask for a connection of a log, and of a replica of a data type; those that grant it
-/// are next.
+/// The kinds of connection requests, of a log and of a replica of a data type. The kind of the answer that
+/// grants one is the next number.
 const REQUEST: u8 = 1;
 const CONNECT: u8 = 10;
-/// The epoch of the founders, which is their life.
+/// The epoch of the founders, which is also their incarnation.
 const FOUNDERS: Epoch = Epoch(1);
-/// More work requests than any engine posts on a queue pair.
+/// Upper bound of the work requests that an engine may have posted on a queue pair.
 const POSTS_MAX: usize = 96;
 
-/// Parses a message between replicas of a log; what parses is written and parses to the same.
+/// Parses a message between replicas of a log. A valid message is encoded again, and must parse to the same.
 pub fn control(data: &[u8]) {
     let Some((&kind, bytes)) = data.split_first() else { return };
     if let Ok(control) = Control::parse(kind % 4, bytes) {
@@ -39,22 +40,23 @@ pub fn control(data: &[u8]) {
     }
 }
 
-/// A log.
+/// A replica of a log.
 pub fn log(data: &[u8]) {
     let mut input = Input::new(data);
     let delivery = input.one_of(&[Delivery::WriteThrough, Delivery::Polling]);
     let group = Parameters { slots: 16, slot_bytes: 64, window: 4, delivery, ..Parameters::default() };
     let parameters = LogParameters { group, ..LogParameters::default() };
     let memory = parameters.memory_bytes();
-    // Who leads, or tries to, lets nobody write.
+    // A leader, or a candidate, grants write permission to no other node.
     Run::new(Log::new(parameters), memory)
         .run(input, &[0, PULSE], |log| log.group().role() == Role::Follower);
 }
 
-/// A replica of an object without conflicting calls: its logs are those of the target `log`.
+/// A replica of an object without conflicting calls. The target `log` covers the logs that conflicting calls
+/// need.
 pub fn replica(data: &[u8]) {
     let mut input = Input::new(data);
-    // To make a type takes longer than all that an input does with it.
+    // Creating a type takes longer than running an input, so types are created once.
     static TYPES: LazyLock<[Arc<Type>; 4]> = LazyLock::new(|| {
         ["g-counter", "2p-set", "pn-set", "lww-register"]
             .map(|name| Type::shipped(name, &Bounds::uniform(8)).expect("it is shipped"))
@@ -73,9 +75,9 @@ struct Run<E> {
     memory: Memory,
     effects: Effects,
     now: Instant,
-    /// What is posted, in order, on each queue pair.
+    /// The posted work requests in order, by queue pair.
     posted: Vec<(QueuePairNumber, VecDeque<WorkRequest>)>,
-    /// The latest request for a connection to each peer: for what, and its number.
+    /// The latest connection request to each peer: its purpose and number.
     asked: Vec<(NodeId, u8, u64)>,
 }
 
@@ -112,7 +114,7 @@ impl<E: Engine> Run<E> {
             });
             let posted = &mut self.posted[place].1;
             match request {
-                // A new connection forgets what was posted on the old one.
+                // A new connection drops the requests posted on the old one.
                 None => posted.clear(),
                 Some(request) => {
                     let end = request.local.address as usize + request.local.length as usize;
@@ -124,7 +126,7 @@ impl<E: Engine> Run<E> {
         }
     }
 
-    /// The oldest work request of a queue pair ends; what it reads is as it comes.
+    /// Completes the oldest work request of a queue pair; a READ returns data of the input.
     fn end(&mut self, input: &mut Input<'_>) {
         let choice = usize::from(input.byte());
         let waiting: Vec<usize> =
@@ -142,7 +144,7 @@ impl<E: Engine> Run<E> {
         self.handle(Event::Done { tag: request.id, status });
     }
 
-    /// Some words of a part of the memory become what comes.
+    /// Overwrites some words of a part of the memory with data of the input.
     fn words(&mut self, at: usize, length: usize, input: &mut Input<'_>) {
         for _ in 0..input.byte() % 8 {
             let place = at + 8 * (usize::from(input.half()) % (length / 8).max(1));
@@ -158,7 +160,8 @@ impl<E: Engine> Run<E> {
         }
     }
 
-    /// A peer asks for a connection, or grants one that it was asked for; it says who lives.
+    /// A peer requests a connection or grants one that was requested; its message also says which nodes it
+    /// considers alive.
     fn connect(&mut self, from: NodeId, purposes: &[u8], input: &mut Input<'_>) {
         let choice = usize::from(input.byte());
         let asked = self.asked.get(choice % self.asked.len().max(1)).filter(|_| input.coin()).copied();
@@ -231,7 +234,7 @@ impl<E: Engine> Run<E> {
                     self.words(at, 512.min(length - at), &mut input);
                 }
                 choice => {
-                    // Sensible lengths, and numbers of the life that is.
+                    // Valid lengths, and numbers of the current incarnation.
                     let length = input.one_of(&[16, 24, 48, 56, 64, 32, 8, 12]);
                     let mut payload = vec![0; length];
                     let given = input.bytes(length);

@@ -1,4 +1,4 @@
-//! The transport under arbitrary packets.
+//! The transport, given arbitrary packets.
 
 use std::cell::RefCell;
 use std::net::Ipv4Addr;
@@ -15,17 +15,17 @@ use weft_wire::roce::{Aeth, AtomicEth, Bth, Congestion, MASK_24, Opcode, Packet,
 
 use crate::input::Input;
 
-/// Bytes installed behind each target.
+/// Bytes of memory behind each target.
 const MEMORY_BYTES: usize = 0x1000;
 
-/// What all memory holds at first.
+/// Initial value of all memory bytes.
 const UNTOUCHED: u8 = 0xa5;
 
 const PEER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
 const PEER_QUEUE_PAIR: QueuePairNumber = QueuePairNumber(0x77);
 const PATH_MTU: PathMtu = PathMtu::Bytes256;
 
-/// The domain of the queue pair.
+/// The protection domain of the queue pair.
 const DOMAIN: ProtectionDomain = ProtectionDomain(0);
 
 /// Regions of every kind, with gaps between them.
@@ -38,15 +38,15 @@ fn regions() -> [Region; 6] {
         Region { target: Target::OnChip, address: 0x200, length: 0x200, write_through: true, ..plain },
         Region { address: 0x800, length: 0x200, rpc: Some(3), ..plain },
         Region { address: 0xb00, length: 0x100, domain: ProtectionDomain(7), ..plain },
-        // Reaches beyond what is installed.
+        // Extends beyond the end of memory.
         Region { target: Target::Register, address: 0xf00, length: 0x1000, ..plain },
     ]
 }
 
-/// What is registered at the moment, shared by the memory and by who registers.
+/// The keys of the currently registered regions, shared by the memory and the code that registers.
 type Registered = Rc<RefCell<[Option<RegionKeys>; 6]>>;
 
-/// Memory that lets the transport touch only regions that are registered, in the domain of its queue pair.
+/// Memory that panics if the transport accesses it outside registered regions of its queue pair's domain.
 struct Guarded {
     flat: FlatMemory,
     registered: Registered,
@@ -80,7 +80,8 @@ impl RegionMemory for Guarded {
     }
 }
 
-/// A transport with one connected queue pair, while its peer, its owner and time do what the input says.
+/// A transport with one connected queue pair; the input decides the actions of its peer and its owner, and
+/// the time.
 pub fn responder(data: &[u8]) {
     let mut input = Input::new(data);
     let mut bench = Bench::new();
@@ -97,9 +98,9 @@ struct Bench {
     registered: Registered,
     number: QueuePairNumber,
     now: Instant,
-    /// The identity of the next request, ascending.
+    /// The id of the next request, ascending.
     next_id: u64,
-    /// The identity of the send and the receive request that completed last.
+    /// The ids of the last send request and the last receive request that completed.
     completed: [Option<u64>; 2],
 }
 
@@ -139,7 +140,7 @@ impl Bench {
         bench
     }
 
-    /// Takes the queue pair from RESET to RTS; both directions begin at `psn`.
+    /// Brings the queue pair from RESET to RTS; both directions start at `psn`.
     fn connect(&mut self, psn: u32) {
         for change in [
             Modify::Init { access: AccessFlags::ALL },
@@ -186,7 +187,7 @@ impl Bench {
         }
     }
 
-    /// A packet of the peer whose fields are mostly what they should be.
+    /// A packet of the peer with mostly valid fields.
     fn receive_plausible(&mut self, input: &mut Input<'_>) {
         let own = self.transport.query_queue_pair(self.number).expect("it exists");
         let opcode = input.one_of(&Opcode::ALL);
@@ -270,7 +271,7 @@ impl Bench {
         self.next_id += u64::from(self.transport.post_send(self.now, self.number, request).is_ok());
     }
 
-    /// A region and an address in it; rarely a key and an address that are anything.
+    /// The keys of a region and an address in it; rarely random ones.
     fn place(&self, input: &mut Input<'_>) -> (u64, RegionKeys) {
         if input.rarely() {
             return (input.long(), RegionKeys { lkey: input.word(), rkey: input.word() });
@@ -281,7 +282,7 @@ impl Bench {
             0 => u64::from(input.half()),
             choice => u64::from(choice & !7) * 2,
         };
-        // A key that was never given out stands for that of a region that is gone.
+        // Keys that were never allocated stand for those of a deregistered region.
         (region.address.wrapping_add(offset), keys.unwrap_or(RegionKeys { lkey: 1, rkey: 2 }))
     }
 
@@ -341,7 +342,7 @@ impl Bench {
         }
     }
 
-    /// Takes out at most so many packets, and all completions and calls.
+    /// Removes at most this many packets, and all completions and calls.
     fn drain(&mut self, packets: usize) {
         let mut bytes = Vec::new();
         for _ in 0..packets {
@@ -369,7 +370,7 @@ impl Bench {
         assert!(state.state != QueuePairState::Error || state.send_queued == 0, "requests stay in ERROR");
     }
 
-    /// No byte outside all regions that writes may reach has changed.
+    /// Checks that no byte has changed outside of the regions to which writes are allowed.
     fn check_memory(&self) {
         for target in Target::ALL {
             for (address, &byte) in self.memory.flat.image(target).iter().enumerate() {

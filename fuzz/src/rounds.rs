@@ -1,4 +1,4 @@
-//! The rounds: messages, and a node that takes part among arbitrary ones.
+//! Rounds: parsing of messages, and a node that participates while it gets arbitrary ones.
 
 use weft_rounds::message::{Answer, Change, Fetch, Kind, Phase, Round, Value};
 use weft_rounds::{Ckc, Parameters, Record, Register, Rounds, Service, Streams};
@@ -13,10 +13,10 @@ const VALUE_BYTES: usize = 64;
 const WINDOW: u64 = 4;
 const AREA: usize = WINDOW as usize * Record::BYTES;
 
-/// Nodes of the cluster; the engine is that of node 0.
+/// Number of nodes of the cluster; the engine is that of node 0.
 const NODES: usize = 3;
 
-/// Parses one of the engine's messages; what parses is written and parses to the same.
+/// Parses one of the engine's messages. A valid message is encoded again, and must parse to the same.
 pub fn message(data: &[u8]) {
     let Some((&kind, bytes)) = data.split_first() else { return };
     match kind % 5 {
@@ -56,7 +56,7 @@ pub fn message(data: &[u8]) {
     }
 }
 
-/// A node among peers that may say anything: it never panics, and says nothing malformed itself.
+/// A node whose peers may send anything: it must not panic, nor send anything malformed.
 pub fn node(data: &[u8]) {
     let mut input = Input::new(data);
     if input.coin() { run::<Register>(input) } else { run::<Streams>(input) }
@@ -104,7 +104,7 @@ fn run<S: Service>(mut input: Input<'_>) {
                 Event::Call { caller: Caller::Host(1), message, last: true }
             }
             8..14 => {
-                // A message of a round near the running one, with records and a proposal as they come.
+                // A message of a round close to the current one, with random records and a random proposal.
                 let round = input
                     .near(engine.round().map_or(0, |round| round + 1))
                     .saturating_sub(u64::from(input.coin()));

@@ -1,4 +1,4 @@
-//! Messages between clients and nodes, and both halves of them.
+//! Messages between clients and nodes, and the code on both sides that processes them.
 
 use weft_rdt::client::{Client as ObjectClient, Invocation, sessions};
 use weft_rdt::types;
@@ -11,8 +11,7 @@ use weft_time::Instant;
 const CLIENT: u64 = 1;
 const LIFE: u64 = 2;
 
-/// Parses a message, writes it back, and tells it to the clients and the nodes' halves, which have begun to talk:
-/// none stops.
+/// Parses a message and encodes it again. Clients and nodes with open sessions process it and must not panic.
 pub fn session(data: &[u8]) {
     let Some((&kind, bytes)) = data.split_first() else { return };
     if let Ok(once) = Message::parse(kind, bytes) {

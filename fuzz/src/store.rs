@@ -1,4 +1,4 @@
-//! The table of transactions' objects: changes and lookups as they come, beside a model.
+//! The table of transactions' objects: random changes and lookups, compared with a model.
 
 use std::collections::BTreeMap;
 
@@ -13,8 +13,8 @@ const VALUE_BYTES: usize = 300;
 
 type Objects = BTreeMap<Key, (Version, Vec<u8>)>;
 
-/// Puts and removes objects. Every lookup must find exactly what is stored, whatever hint it is given about where to
-/// begin.
+/// Puts and removes objects. Every lookup must find exactly the stored objects, whatever hint for its start
+/// it is given.
 pub fn store(data: &[u8]) {
     let mut input = Input::new(data);
     let shape = Shape {
@@ -51,7 +51,7 @@ pub fn store(data: &[u8]) {
                         model.insert(key, (version, value));
                         change.segments
                     }
-                    // Then it is as it was, which the lookups below tell.
+                    // The table is unchanged, which the lookups below verify.
                     Err(_) => None,
                 }
             }

@@ -1,4 +1,4 @@
-//! Transactions: messages between nodes, and a node with its host among peers that may say anything.
+//! Transactions: messages between nodes, and a node with its host whose peers may send anything.
 
 use std::collections::VecDeque;
 
@@ -25,11 +25,11 @@ use weft_waist::{
 
 use crate::input::Input;
 
-/// Nodes of the cluster; the engine is that of node 0.
+/// Number of nodes of the cluster; the engine is that of node 0.
 const NODES: usize = 3;
 const KINDS: u8 = 19;
 const LOG_BYTES: usize = 1 << 14;
-/// The table has room for every object that an input can name, but not for all of them to be long.
+/// The table has room for all objects that an input can name, but not if all of them are long.
 const SHAPE: Shape = Shape {
     slots: 256,
     segment_slots: 4,
@@ -48,8 +48,8 @@ const TABLES: HalfTables = HalfTables {
     log_bytes: LOG_BYTES,
 };
 
-/// Parses a message between nodes, or one between a card and its host; the first is written back as it was, but for
-/// bits that nobody reads.
+/// Parses a message between nodes, or one between a card and its host. The former must be encoded to the same
+/// bytes, except unused bits.
 pub fn message(data: &[u8]) {
     let Some((&kind, bytes)) = data.split_first() else { return };
     let Ok(kind) = Kind::parse(kind) else {
@@ -61,7 +61,8 @@ pub fn message(data: &[u8]) {
     assert_eq!(rewrite(kind, &once), Some(once));
 }
 
-/// Parses a message between a client and a node: what it says is written back and says the same.
+/// Parses a message between a client and a node. A valid message is encoded again, and must parse to the
+/// same.
 pub fn client(data: &[u8]) {
     let Some((&kind, bytes)) = data.split_first() else { return };
     let Ok(once) = ClientMessage::parse(kind, bytes) else { return };
@@ -70,13 +71,13 @@ pub fn client(data: &[u8]) {
     assert_eq!(ClientMessage::parse(kind, &written), Ok(once));
 }
 
-/// Reads a file of records: its whole records alone say the same.
+/// Parses a file of records: its complete records alone must parse to the same.
 pub fn record(data: &[u8]) {
     let Ok((record, whole)) = Record::parse(data) else { return };
     assert_eq!(Record::parse(&data[..whole]), Ok((record, whole)));
 }
 
-/// Looks at all that a message of a host says: lists were checked when they were read.
+/// Iterates over the lists of a host's message, which were validated by the parser.
 fn visit(message: Option<HostMessage<'_>>) {
     let items = match message {
         Some(HostMessage::Begin { wants, .. }) => wants.iter().count(),
@@ -91,7 +92,7 @@ fn visit(message: Option<HostMessage<'_>>) {
     assert!(items <= 3 * usize::from(u8::MAX));
 }
 
-/// Parses a message and writes what it says.
+/// Parses a message and encodes it again.
 fn rewrite(kind: Kind, bytes: &[u8]) -> Option<Vec<u8>> {
     let mut reader = Reader(bytes);
     let header = Header::parse(&mut reader).ok()?;
@@ -166,8 +167,8 @@ fn locked(
     write_list(out, drawn);
 }
 
-/// A node with its host, among peers that may say anything of attempts, objects and views: it never panics, says
-/// nothing malformed itself, and copies from and to its own parts of both memories only.
+/// A node with its host, whose peers may send any message about attempts, objects and views. It must not
+/// panic nor send anything malformed, and must only copy between its own parts of both memories.
 pub fn node(data: &[u8]) {
     let mut input = Input::new(data);
     let mut node = Node::new(&mut input);
@@ -202,7 +203,7 @@ pub fn node(data: &[u8]) {
     }
 }
 
-/// Does to its keys what its input says, a byte for each; may ask for one more.
+/// A procedure that treats its keys as its input says, one byte for each; it may request one more key.
 struct Any {
     ship: bool,
 }
@@ -236,7 +237,7 @@ impl Procedure for Any {
     }
 }
 
-/// A copy between the memories of card and host that is under way.
+/// A copy in progress between the memories of card and host.
 #[derive(Clone, Copy, Debug)]
 struct Copying {
     tag: u64,
@@ -255,7 +256,7 @@ struct Node {
     now: Instant,
     view: View,
     copies: Vec<Copying>,
-    /// To the host: token, kind and content. Nothing is lost, and nothing overtakes.
+    /// Messages to the host: token, kind and content. They are neither lost nor reordered.
     up: VecDeque<(u32, u8, Vec<u8>)>,
 }
 
@@ -295,8 +296,8 @@ impl Node {
         node
     }
 
-    /// The next view: this node founds or joins, and is full once it holds everything. Of the others any may be
-    /// missing.
+    /// Changes to the next view: this node founds the cluster or joins it, and becomes full once it holds all
+    /// data. Any of the other nodes may be missing.
     fn configure(&mut self, input: &mut Input<'_>) {
         let own = NodeId::new(0).expect("node 0");
         let mut epoch = Epoch(self.view.epoch.0 + 1);
@@ -353,7 +354,7 @@ impl Node {
         }
     }
 
-    /// One of the copies under way ends; the oldest as a rule.
+    /// Completes one of the copies in progress, usually the oldest.
     fn end_copy(&mut self, choice: u8) {
         if self.copies.is_empty() {
             return;
@@ -383,7 +384,7 @@ impl Node {
         self.handle(Event::Call { caller, message, last: true });
     }
 
-    /// A peer, or somebody who is none, says something.
+    /// Delivers a message from a peer, or from a node that is not one.
     fn deliver(&mut self, input: &mut Input<'_>) {
         let from = NodeId::new(1 + usize::from(input.byte()) % NODES).expect("a node");
         let kind = input.byte();
@@ -404,7 +405,7 @@ impl Node {
         self.handle(Event::Deliver { from, message, last: true });
     }
 
-    /// A message of sensible form, about few attempts and objects.
+    /// The body of a mostly valid message, about few attempts and objects.
     fn body(&self, kind: Kind, out: &mut Vec<u8>, input: &mut Input<'_>) {
         let id = self.id(input);
         let shard = shard(input);
@@ -427,7 +428,7 @@ impl Node {
                 let needs = Room { pages: u32::from(input.byte() % 4), blocks: u32::from(input.byte() % 4) };
                 let puts = self.puts(shard, input);
                 if input.coin() {
-                    // What was read had one byte that is another now.
+                    // The previous value, which was read, differs in one byte.
                     let base = self.version(input);
                     let read = |put: &Put<'static>| put.value.map(|value| (base, former(value.len())));
                     let replacements = puts.map(|put| Replacement { put, read: read(&put) });
@@ -494,7 +495,7 @@ impl Node {
         }
     }
 
-    /// An attempt of anybody, mostly of this epoch and near the first.
+    /// The id of an attempt of any node, mostly of the current epoch and with a small number.
     fn id(&self, input: &mut Input<'_>) -> TransactionId {
         let own = input.byte();
         let coordinator = if own >= 0xf0 { usize::from(own & 15) } else { usize::from(own) % NODES };
@@ -503,7 +504,7 @@ impl Node {
         TransactionId::new(NodeId::new(coordinator).expect("below 16"), Epoch(epoch), sequence)
     }
 
-    /// A version that the node may have drawn itself, or any.
+    /// A version that the node may have assigned itself, or a random one.
     fn version(&self, input: &mut Input<'_>) -> Version {
         let first = u64::from(self.view.epoch.0) << 40;
         Version::from_bits(match input.byte() {
@@ -542,7 +543,7 @@ impl Copying {
     }
 }
 
-/// A shard of this cluster; rarely one that it does not have.
+/// A shard of this cluster; rarely one that does not exist.
 fn shard(input: &mut Input<'_>) -> usize {
     let byte = usize::from(input.byte());
     if byte >= 0xf0 { byte & 15 } else { byte % NODES }
@@ -568,7 +569,7 @@ fn value(input: &mut Input<'_>) -> Option<&'static [u8]> {
         .map(|length| &BYTES[..length])
 }
 
-/// What another value of this length differs from in a byte.
+/// A value of this length that differs from the new value in one byte.
 fn former(length: usize) -> &'static [u8] {
     const BYTES: [u8; VALUE_MAX] = {
         let mut bytes = [9; VALUE_MAX];

@@ -1,4 +1,4 @@
-//! Every kept input, and random changes of it, through its target.
+//! Runs every kept input, and random changes of it, through its target.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,10 +7,10 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
 use weft_fuzz::TARGETS;
 
-/// Random changes of each kept input.
+/// Number of random changes of each kept input.
 const CHANGES: usize = 100;
 
-/// The kept inputs of a target, in the order of their names.
+/// The kept inputs of a target, sorted by name.
 fn corpus(target: &str) -> Vec<(PathBuf, Vec<u8>)> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target);
     let entries = fs::read_dir(&directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
@@ -44,7 +44,7 @@ fn kept_inputs_hold_the_properties() {
 #[test]
 fn random_changes_of_kept_inputs_hold_the_properties() {
     for target in TARGETS {
-        // A seed of its own, so that what is kept for one target does not move the changes of others.
+        // Each target has its own seed, so a new input of one target does not alter the changes of others.
         let seed =
             target.name.bytes().fold(1, |seed: u64, byte| seed.wrapping_mul(31).wrapping_add(byte.into()));
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);

@@ -1,4 +1,5 @@
-"""Has the parser of Prometheus's Python client read the metrics of a running node: check_metrics.py WEFT."""
+"""Checks that the parser of Prometheus's Python client accepts the metrics of a running node: check_metrics.py
+WEFT."""
 
 import pathlib
 import subprocess
@@ -41,7 +42,7 @@ def check(base):
     engines = {sample.labels["engine"] for sample in families["weft_engine_full"].samples}
     assert engines == {"[kv]", "[transactions]", "[[object]] likes", "[[log]] events", "[lock]"}, engines
     assert families["weft_kv_writes_led"].type == "counter"
-    # The check is worth something only if the parser refuses what is wrong.
+    # The parser must reject invalid metrics, or the check would prove nothing.
     for broken in [text.removesuffix("# EOF\n"), text.replace("# TYPE weft_full gauge", "# TYPE weft_full gauge gauge")]:
         try:
             list(text_string_to_metric_families(broken))

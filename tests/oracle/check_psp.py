@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Has scapy's PSP and Weft's open each other's frames.
+"""Checks that scapy's PSP and Weft's decrypt each other's frames.
 
     check_psp.py PSP_FRAMES
 
-PSP_FRAMES is the program `psp_frames` of crates/service. scapy, with a cipher that is not Weft's, decrypts what
-`seal` prints and finds the plain frames; then it encrypts the same frames itself, and `open` must find them. Prints
-how many; a mismatch makes the exit status 1.
+PSP_FRAMES is the program `psp_frames` of crates/service. scapy, whose cipher is independent of Weft's, decrypts
+the frames that `seal` prints; the results must be the plain frames. Then scapy encrypts the same frames, and
+`open` must decrypt them. Prints the number of frames; a mismatch makes the exit status 1.
 """
 
 import subprocess
@@ -26,7 +26,7 @@ def unpadded(frame):
 
 
 def opened(key, sealed):
-    """The plain frame of a sealed one, without padding, by scapy."""
+    """The plain frame of a sealed one, decrypted by scapy, without padding."""
     ether = Ether(sealed)
     assert ether[UDP].dport == PORT and ether[UDP].len == len(sealed) - 34, "the UDP header around it"
     assert IP(bytes(ether[IP])[:20]).chksum == chksum(ether), "the IPv4 checksum"
@@ -72,7 +72,7 @@ def main():
         if found != unpadded(plain):
             print(f"frame {number}: scapy finds {found.hex()}, not {plain.hex()}", file=sys.stderr)
             return 1
-        # Counters that Weft would not choose: far apart, up to the last one.
+        # Counters that Weft would not choose: consecutive ones up to the maximum.
         own = sealed(key, plain, (1 << 64) - len(lines) + number)
         again.append(f"{key.hex()} {plain.hex()} {own.hex()}")
     if not lines:
@@ -83,13 +83,13 @@ def main():
         print(answer.stderr, file=sys.stderr, end="")
         return 1
     print(f"scapy opened {len(lines)} PSP frames; of scapy's, {answer.stdout.strip()}")
-    # The check is worth something only if it fails.
+    # scapy must refuse a changed frame, or the check would prove nothing.
     key, _, frame = lines[-1]
     changed = bytearray(frame)
     changed[-TAG - 1] ^= 1
     try:
         opened(key, bytes(changed))
-    except Exception as error:  # scapy's own kinds differ between its releases
+    except Exception as error:  # scapy's exception types differ between its releases
         print(f"a changed byte is found: {type(error).__name__}")
         return 0
     print("scapy accepts a frame that was changed", file=sys.stderr)

@@ -3,10 +3,10 @@
 
     check_wire.py CAPTURE.pcapng
 
-scapy takes every frame apart and computes the IPv4, UDP and ICMP checksums and the ICRC anew; what it
-builds from the fields that it found must be the bytes that it was given. Weft's own datagrams are read by
-a second implementation of their layout, below. If tshark is installed, it must find every RoCE v2 packet
-well formed and read the same header fields as scapy. Prints `N frames checked`; a mismatch is printed and
+scapy parses every frame and recomputes the IPv4, UDP and ICMP checksums and the ICRC; the frame that it
+builds from the parsed fields must equal the original. Weft's own datagrams are parsed by a second
+implementation of their layout, below. If tshark is installed, it must find every RoCE v2 packet well
+formed and parse the same header fields as scapy. Prints `N frames checked`. A mismatch is printed and
 makes the exit status 1, an unreadable capture 2.
 """
 
@@ -28,8 +28,8 @@ from scapy.utils import RawPcapNgReader
 ROCE_PORT = 4791
 DATAGRAM_PORT = 4793
 
-# Bytes of the extended headers behind the base transport header, by opcode of the reliable connection
-# (InfiniBand specification, table 38): RETH 16, AtomicETH 28, AETH 4, AtomicAckETH 8, ImmDt 4.
+# Bytes of the extended headers behind the base transport header, by opcode of the reliable connection (InfiniBand
+# specification, table 38): RETH 16, AtomicETH 28, AETH 4, AtomicAckETH 8, ImmDt 4.
 EXTENDED_BYTES = {
     "SEND_FIRST": 0,
     "SEND_MIDDLE": 0,
@@ -55,7 +55,7 @@ EXTENDED_BYTES = {
 }
 WITHOUT_PAYLOAD = {"RDMA_READ_REQUEST", "ACKNOWLEDGE", "ATOMIC_ACKNOWLEDGE", "COMPARE_SWAP", "FETCH_ADD"}
 
-# tshark's names of the fields that both tools read, in the order of `roce_fields`.
+# tshark's names of the fields that both tools parse, in the order of `roce_fields`.
 TSHARK_FIELDS = [
     "infiniband.bth.opcode",
     "infiniband.bth.se",
@@ -71,7 +71,7 @@ TSHARK_FIELDS = [
 
 
 class Mismatch(Exception):
-    """What a frame holds is not what it should."""
+    """A frame has unexpected contents."""
 
 
 def require(condition, message):
@@ -84,7 +84,7 @@ def equal(what, found, expected):
 
 
 def require_whole(capture):
-    """Walks the blocks: scapy would take a file that is cut short for one that ends there."""
+    """Walks the blocks, because scapy would accept a truncated file."""
     content = pathlib.Path(capture).read_bytes()
     at = 0
     while at < len(content):
@@ -96,21 +96,21 @@ def require_whole(capture):
 
 
 def check_metadata(metadata):
-    """Checks what the capture says about a frame."""
+    """Checks the capture's metadata of a frame."""
     require(re.fullmatch(rb"[a-z]+\d+/port\d+", metadata.ifname or b""), f"interface {metadata.ifname!r}")
     equal("stamps in a second", metadata.tsresol, 1_000_000_000)
     require(metadata.direction in (1, 2), f"direction {metadata.direction!r}")
 
 
 def check_frame(frame):
-    """Checks one frame; returns its kind, and its RoCE fields where it has any."""
+    """Checks one frame. Returns its kind, and its RoCE fields if it has any."""
     require(len(frame) >= 60, f"{len(frame)} bytes are too short for Ethernet")
     ether = Ether(frame)
     if ARP in ether:
         equal("ARP rebuilt", rebuilt(ARP(frame[14:42])), frame[14:42])
         return "ARP", None
     require(ether.type == 0x0800, f"unexpected EtherType {ether.type:#06x}")
-    # Without the padding, which is not part of the packet.
+    # Removes the padding, which is not part of the packet.
     packet = frame[14 : 14 + struct.unpack_from("!H", frame, 16)[0]]
     require(not any(frame[14 + len(packet) :]), "padding is not zero")
     ip = IP(packet)
@@ -134,14 +134,14 @@ def check_frame(frame):
 
 
 def recomputed(ip, layer):
-    """The checksum that scapy gives this layer when it has to compute it."""
+    """The checksum of this layer, recomputed by scapy."""
     copy = ip.copy()
     copy.getlayer(layer).chksum = None
     return type(ip)(bytes(copy)).getlayer(layer).chksum
 
 
 def rebuilt(layer):
-    """The bytes that scapy builds from the fields that it found, not those it remembers."""
+    """The bytes that scapy builds from the parsed fields, without its cached originals."""
     copy = layer.copy()
     part = copy
     while part:
@@ -151,7 +151,7 @@ def rebuilt(layer):
 
 
 def check_roce(ip, packet):
-    """Checks a RoCE v2 packet; returns the fields that tshark is compared on."""
+    """Checks a RoCE v2 packet. Returns the fields that are compared with tshark's."""
     bth = ip[BTH]
     body = packet[28 + 12 : -4]
     icrc = packet[-4:]
@@ -185,7 +185,7 @@ def check_roce(ip, packet):
 
 
 def check_datagram(datagram):
-    """Reads a Weft datagram; its layout is in the documentation of `weft_wire::datagram`."""
+    """Parses a Weft datagram; its layout is in the documentation of `weft_wire::datagram`."""
     require(len(datagram) >= 16, "a datagram shorter than its header and trailer")
     magic, version, messages, length, zero = struct.unpack_from("!2sBBHH", datagram)
     equal("datagram header", (magic, version, zero), (b"WF", 2, 0))
@@ -206,10 +206,10 @@ def check_datagram(datagram):
 
 
 def check_with_tshark(capture, roce):
-    """Has tshark read the same packets; returns what it objects to. `roce`: fields by frame number."""
+    """Lets tshark parse the same packets. Returns its objections. `roce`: fields by frame number."""
 
     def tshark(*arguments):
-        # Payload is the user's: its guess that a SEND might be NFS over RDMA is none of ours.
+        # The payload belongs to the user, so tshark must not interpret SENDs as NFS over RDMA.
         command = ["tshark", "-r", capture, "-n", "--disable-protocol", "rpcordma", *arguments]
         command += ["-o", "ip.check_checksum:TRUE", "-o", "udp.check_checksum:TRUE"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -218,7 +218,7 @@ def check_with_tshark(capture, roce):
         return done.stdout.splitlines()
 
     problems = []
-    warning = 0x600000  # PI_WARN; errors are above
+    warning = 0x600000  # PI_WARN; errors have larger values
     for line in tshark("-Y", f"_ws.malformed || _ws.expert.severity >= {warning}"):
         problems.append(f"tshark objects to: {line.strip()}")
     fields = [argument for field in TSHARK_FIELDS for argument in ("-e", field)]

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Three nodes with Redis doors, and programs that know nothing of Weft before them: redis-cli, redis-benchmark, redis-py
-# with its own tests. What is missing is skipped and named. Usage: tests/redis/run.sh
+# Three nodes with Redis servers, and unmodified Redis programs as their clients: redis-cli, redis-benchmark, redis-py
+# with its own tests. Missing programs are skipped and named. Usage: tests/redis/run.sh
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -28,7 +28,7 @@ for try in $(seq 100); do
   sleep 0.3
 done
 
-# What a program without a client library says.
+# The reply to a raw request, sent without a client library.
 expect() {
   local want=$1 got
   shift
@@ -73,7 +73,7 @@ else
   skip redis-benchmark "install Debian's package redis-tools"
 fi
 
-# redis-py and its tests are of one release; both come from PyPI into an environment of their own.
+# redis-py and its tests are of the same release; both come from PyPI into a separate environment.
 python=target/redis-py
 version=$(sed -n 's/^redis==//p' $here/requirements.txt)
 if [[ ! -e $python/.ready-$version ]]; then
@@ -94,7 +94,7 @@ else
   skip redis-py "PyPI gives no redis $version ($(tail -n 1 "$folder/pip.txt"))"
 fi
 
-# A node is killed: what was answered is at the others, and clients go on there.
+# A node is killed: acknowledged writes must be at the other nodes, where clients continue.
 if command -v redis-cli >/dev/null; then
   for key in $(seq 200); do echo "set kept:$key $key"; done | redis-cli -h "${addresses[2]}" >/dev/null
   kill -KILL "${nodes[2]}"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Weft against Linux's soft RoCE in a guest. Arguments go to weft-rxe; FEATURES=gateware builds it with the gateware,
-# for `--nic rtl`.
-# Skipped where there is no QEMU, no compiler or no Debian to take the guest's packages from; `--nic sockets` also where
-# a TAP device cannot be made, which takes root.
+# Tests Weft against Linux's soft RoCE in a guest. Arguments go to weft-rxe; FEATURES=gateware builds it with the
+# gateware, for `--nic rtl`.
+# Skipped without QEMU, a compiler, or Debian's package sources for the guest; `--nic sockets` is also skipped if a TAP
+# device cannot be created, which needs root.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 skip() {
@@ -29,7 +29,7 @@ case $code in
     *) exit 2 ;;
 esac
 ${CARGO:-cargo} build --quiet --locked --package weft-rxe ${FEATURES:+--features "$FEATURES"}
-# Exit code 1 says that something was wrong or lost, 2 that the guest did not run.
+# Exit code 1 means that data was wrong or lost, 2 that the guest did not run.
 if ((${#run[@]})); then
     exec "${run[@]}" target/debug/weft-rxe .tools/rxe "$@"
 fi

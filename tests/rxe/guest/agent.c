@@ -1,7 +1,8 @@
-// The agent in the guest: queue pairs of Linux's soft RoCE, driven by lines over a port.
+// The agent in the guest: creates and drives queue pairs of Linux's soft RoCE, by commands over a serial
+// port.
 //
-// Each command is a line of words, and each answer a line that begins with "ok" or "error". Commands may be sent ahead
-// of their answers. Offsets are into one memory, all of which is one region.
+// Each command is a line of words, and each answer is a line that begins with "ok" or "error". Commands may
+// be sent before earlier ones are answered. Offsets are into one memory, which is a single region.
 //
 //   hello                                            ok DEVICE MTU-CODE KERNEL
 //   memory BYTES                                     ok ADDRESS LKEY RKEY: registered, all zero
@@ -64,7 +65,7 @@ static void attribute(struct nlmsghdr *message, uint16_t type, const char *text)
     message->nlmsg_len = NLMSG_ALIGN(message->nlmsg_len) + NLA_ALIGN(attribute->nla_len);
 }
 
-// Does what `rdma link add rxe0 type rxe netdev ...` does. Returns 0, or an error number.
+// Does the same as `rdma link add rxe0 type rxe netdev ...`. Returns 0, or an error number.
 static int add_link(const char *interface) {
     union {
         struct nlmsghdr header;
@@ -84,9 +85,9 @@ static int add_link(const char *interface) {
     return -((struct nlmsgerr *)NLMSG_DATA(&reply.header))->error;
 }
 
-static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff}; // how an IPv4 address begins
+static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff}; // prefix of an IPv4-mapped address
 
-// The entry of the GID table that begins so.
+// Index of the GID table's entry with this prefix.
 static int find_gid(const uint8_t *begin, size_t length) {
     union ibv_gid gid;
     for (int index = 0; index < 16; index++) {
@@ -102,7 +103,7 @@ static int open_device(void) {
         if (strcmp(ibv_get_device_name(list[index]), DEVICE) == 0) context = ibv_open_device(list[index]);
     }
     if (!context) return -1;
-    // The address comes with an event of the interface, which takes a moment.
+    // The GID appears after an event of the interface, which takes a moment.
     static const uint8_t unique_local[1] = {0xfd};
     for (int attempt = 0; attempt < 100 && (gid_index < 0 || gid_index_ipv6 < 0); attempt++) {
         gid_index = find_gid(mapped, sizeof mapped);
@@ -210,7 +211,7 @@ static void connect_queue_pair(const char *words) {
         memcpy(gid, mapped, sizeof mapped);
         if (inet_pton(AF_INET, address, gid + sizeof mapped) != 1) return answer("error connect: an IP address");
     }
-    // The kernel looks for the neighbour, which may take longer than it waits for.
+    // The kernel resolves the neighbour, which may take longer than its time-out.
     error = ETIMEDOUT;
     for (int attempt = 0; attempt < 20 && error == ETIMEDOUT; attempt++)
         error = ibv_modify_qp(queue_pairs[index], &attributes,
@@ -312,7 +313,7 @@ static void wait_for(const char *words) {
         found += polled;
         if (polled == 0) {
             if (milliseconds() >= end) break;
-            // The device's own work needs the processor, too.
+            // The device needs the processor as well.
             usleep(100);
         }
     }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the guest from Debian's packages: the kernel, and an initramfs with its rdma_rxe, libibverbs, busybox and the
 # agent. It writes `vmlinuz` and `initramfs` into .tools/rxe. Nothing is installed: packages are unpacked there.
-# Exit code 3 says that the packages cannot be had.
+# Exit code 3 means that the packages cannot be downloaded.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 work=$here/../../../.tools/rxe
@@ -13,14 +13,14 @@ if [[ -f $work/stamp && $(cat "$work/stamp") == "$stamp" ]]; then
     exit 0
 fi
 
-# The meta package names the kernel's package, whose name has its version.
+# The meta package depends on the current kernel's package, whose name contains the version.
 kernel=$(apt-cache depends linux-image-amd64 | awk '$1 == "Depends:" { print $2; exit }') || exit 3
 packages=("$kernel" busybox-static libc6 libibverbs-dev libibverbs1 ibverbs-providers libnl-3-200 libnl-route-3-200)
 root=$work/root
 if [[ ! -f $work/unpacked || $(cat "$work/unpacked") != "${packages[*]}" ]]; then
     rm -rf "$root" "$work/packages"
     mkdir -p "$root" "$work/packages"
-    # Without the sandbox of apt's own user, who may not write here.
+    # Without apt's sandbox user, who may not write to this folder.
     (cd "$work/packages" && apt-get --option APT::Sandbox::User=root download --quiet "${packages[@]}" >&2) || exit 3
     for package in "$work"/packages/*.deb; do dpkg --extract "$package" "$root"; done
     echo "${packages[*]}" >"$work/unpacked"
@@ -40,7 +40,7 @@ cp "$root/$libraries"/{libibverbs.so.1,libnl-route-3.so.200} "$tree/lib/x86_64-l
 cp "$root/$libraries/libibverbs/librxe-rdmav34.so" "$tree/$libraries/libibverbs/"
 cp "$root/etc/libibverbs.d/rxe.driver" "$tree/etc/libibverbs.d/"
 
-# Copies a module behind all that it depends on, into a file whose number is its turn.
+# Copies a module after all its dependencies, into a file whose number gives the load order.
 declare -A loaded
 load() {
     local name=$1 file dependency

@@ -1,20 +1,20 @@
-//! Messages, and what memory must hold after them.
+//! Batches of messages, and the memory contents that they must produce.
 
 use crate::random::{Random, fill};
 
 /// Queue pairs in use at a time.
 pub const QUEUE_PAIRS: usize = 8;
-/// Messages under way on one queue pair, in each direction.
+/// Outstanding messages on one queue pair, in each direction.
 pub const SLOTS: usize = 4;
 /// Bytes of a buffer.
 pub const SLOT_BYTES: usize = 16 << 10;
-/// Bytes of each end's memory: for each queue pair buffers of messages that it initiates, and of those that it is the
-/// target of.
+/// Bytes of each end's memory: for each queue pair, buffers of the messages that it initiates and of those
+/// that it receives.
 pub const MEMORY_BYTES: usize = QUEUE_PAIRS * 2 * SLOTS * SLOT_BYTES;
-/// Bytes in a packet, so that messages end just at, before and behind a packet's end.
+/// Bytes of payload in a packet, used to choose lengths close to multiples of it.
 const PATH_MTU: u64 = 1024;
 
-/// Who asks.
+/// An end of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     Weft,
@@ -75,7 +75,7 @@ impl Kind {
         matches!(self, Self::WriteWithImmediate | Self::SendWithImmediate)
     }
 
-    /// It takes a receive request of its target.
+    /// Whether it consumes a receive request of its target.
     pub const fn is_received(self) -> bool {
         self.has_immediate() || matches!(self, Self::Send)
     }
@@ -84,23 +84,23 @@ impl Kind {
 /// A message. Offsets are into the memories.
 #[derive(Clone, Debug)]
 pub struct Message {
-    /// Its place in the batch.
+    /// Index of the message in the batch.
     pub id: u64,
     pub queue_pair: usize,
     pub from: End,
     pub kind: Kind,
     /// The initiator's buffer.
     pub local: usize,
-    /// The target's.
+    /// Offset of the target's buffer.
     pub remote: usize,
     pub length: usize,
-    /// The immediate value, the summand or the comparand.
+    /// The immediate value, the addend or the compare value.
     pub a: u64,
-    /// What a swap stores.
+    /// The value that a swap stores.
     pub b: u64,
 }
 
-/// Bytes to write into a memory before a batch begins: whose, where, how many, from which seed.
+/// Bytes to write into a memory before a batch starts: end, offset, length, seed.
 #[derive(Clone, Copy, Debug)]
 pub struct Fill {
     pub end: End,
@@ -109,14 +109,14 @@ pub struct Fill {
     pub seed: u64,
 }
 
-/// Messages that are under way together, in order on each queue pair.
+/// Messages that are outstanding together, in order on each queue pair.
 #[derive(Debug, Default)]
 pub struct Batch {
     pub fills: Vec<Fill>,
     pub messages: Vec<Message>,
 }
 
-/// What both memories must hold.
+/// The expected contents of both memories.
 #[derive(Debug)]
 pub struct Shadow {
     images: [Vec<u8>; 2],
@@ -139,7 +139,7 @@ impl Shadow {
         u64::from_le_bytes(self.image(end)[offset..offset + 8].try_into().expect("8 bytes"))
     }
 
-    /// Carries out a message.
+    /// Executes a message in the model.
     pub fn apply(&mut self, message: &Message) {
         let Message { from, local, remote, length, .. } = *message;
         let target = from.other();
@@ -159,12 +159,12 @@ impl Shadow {
     }
 }
 
-/// Where a buffer lies: of the messages that the end initiates, or of those that it is the target of.
+/// Offset of a buffer: of the messages that the end initiates, or of those that it receives.
 const fn slot(queue_pair: usize, is_target: bool, slot: usize) -> usize {
     ((queue_pair * 2 + is_target as usize) * SLOTS + slot) * SLOT_BYTES
 }
 
-/// Sizes with an interest: none, a byte, about a packet, and any.
+/// A length: zero, one byte, about a packet, or random.
 fn length(random: &mut Random) -> usize {
     let length = match random.below(8) {
         0 => random.below(2),
@@ -198,7 +198,7 @@ impl Batch {
         batch
     }
 
-    /// On each queue pair a WRITE from Linux and, behind it, a READ or an atomic of what it has written.
+    /// On each queue pair, a WRITE from Linux followed by a READ or an atomic of the written data.
     pub fn pairs(random: &mut Random, second: Kind) -> Self {
         let mut batch = Self::default();
         for queue_pair in 0..QUEUE_PAIRS {
@@ -214,7 +214,8 @@ impl Batch {
             );
             let written = batch.fills.last().expect("a WRITE has bytes").seed;
             batch.push(random, queue_pair, End::Linux, second, (slot(queue_pair, false, 1), remote), length);
-            // It is not filled: it comes of the WRITE. Half of the swaps find what they expect.
+            // The second message's target is not filled, because the WRITE fills it. Half of the swaps
+            // compare equal.
             batch.fills.pop();
             let message = batch.messages.last_mut().expect("one has been pushed");
             if second == Kind::CompareSwap && message.a & 1 == 0 {
@@ -234,7 +235,8 @@ impl Batch {
         length: usize,
     ) {
         let seed = random.next();
-        // What a READ finds is new each time, and what lies in its buffer is something else.
+        // The data that a READ finds is new each time, and differs from the previous contents of its
+        // destination.
         let (end, offset) = match kind {
             Kind::Read | Kind::CompareSwap | Kind::FetchAdd => (from.other(), remote),
             _ => (from, local),

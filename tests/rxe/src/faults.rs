@@ -1,4 +1,4 @@
-//! The network between the two ends: it loses, doubles and reorders RoCE packets.
+//! The network between the two ends, which loses, duplicates and reorders RoCE packets.
 
 use weft_time::{Duration, Instant};
 use weft_wire::frame::Frame;
@@ -8,7 +8,7 @@ use crate::random::Random;
 
 /// Whether a frame is a RoCE packet, over IPv4 or over IPv6.
 fn is_roce(frame: &[u8]) -> bool {
-    // Ethernet's type, then, without extension headers, UDP's number and its destination port.
+    // Checks the EtherType and then, without extension headers, the UDP protocol number and destination port.
     let over_ipv6 = frame.get(12..14) == Some(&[0x86, 0xdd])
         && frame.get(20) == Some(&ipv4::PROTOCOL_UDP)
         && frame.get(56..58) == Some(&roce::UDP_PORT.to_be_bytes());
@@ -16,7 +16,7 @@ fn is_roce(frame: &[u8]) -> bool {
         || matches!(Frame::parse(frame), Ok(Frame::Udp { udp, .. }) if udp.destination_port == roce::UDP_PORT)
 }
 
-/// How often what happens to a packet, in thousandths.
+/// Fault rates, in a thousand packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rates {
     pub loss: u32,
@@ -24,7 +24,7 @@ pub struct Rates {
     pub reordering: u32,
 }
 
-/// What has happened to packets.
+/// Counts of the network.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Tally {
     pub packets: u64,
@@ -33,7 +33,7 @@ pub struct Tally {
     pub delayed: u64,
 }
 
-/// A reordered packet comes so much later, at most.
+/// Maximum delay of a reordered packet.
 const DELAY_MAX: Duration = Duration::from_ms(4);
 
 /// One direction of the network.
@@ -52,7 +52,7 @@ impl Line {
         Self { random: Random::new(seed), rates, tally, held: Vec::new() }
     }
 
-    /// Takes a frame in, and gives what arrives of it at once. ARP and the like always do.
+    /// Takes a frame, and returns the frames that arrive at once. Only RoCE packets are subject to faults.
     pub fn carry(&mut self, now: Instant, frame: Vec<u8>) -> Vec<Vec<u8>> {
         if !is_roce(&frame) {
             return vec![frame];

@@ -1,4 +1,4 @@
-//! The guest: QEMU without privileges, a stream of Ethernet frames, and the agent's lines.
+//! The guest: QEMU without privileges, a stream of Ethernet frames, and the agent's command lines.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -10,16 +10,16 @@ use std::time::Duration;
 
 use weft_wire::ethernet::MacAddress;
 
-/// What comes out of the guest.
+/// Output of the guest.
 #[derive(Debug)]
 pub enum Input {
     Frame(Vec<u8>),
     Line(String),
-    /// The guest is gone.
+    /// The guest has ended.
     End,
 }
 
-/// A running guest, which ends with this value.
+/// A running guest; dropping this value ends it.
 #[derive(Debug)]
 pub struct Guest {
     machine: Child,
@@ -28,14 +28,15 @@ pub struct Guest {
     lines: UnixStream,
 }
 
-/// QEMU may take a minute to begin.
+/// Attempts to connect, because QEMU may take a minute to start.
 const CONNECT_ATTEMPTS: u32 = 3_000;
 
-/// The guest's hardware address.
+/// The guest's MAC address.
 pub const HARDWARE: MacAddress = MacAddress([2, 0, 0, 0, 9, 2]);
 
 impl Guest {
-    /// Starts the guest whose kernel and initramfs lie in `image`. Its console goes to `console` there.
+    /// Starts the guest whose kernel and initramfs are in `image`. Its console is written to `console` in
+    /// that folder.
     pub fn start(image: &Path, address: &str, mtu: u32) -> io::Result<Self> {
         let sockets = image.join(format!("sockets-{}", std::process::id()));
         std::fs::create_dir_all(&sockets)?;
@@ -72,7 +73,7 @@ impl Guest {
             .arg("-chardev")
             .arg(format!("socket,id=lines,path={}", lines_at.display()))
             .stdin(Stdio::null())
-            // Its warnings about what TCG does not emulate tell nothing here.
+            // Suppresses warnings about features that TCG does not emulate.
             .stderr(Stdio::null())
             .spawn()?;
         let (sender, inputs) = channel();
@@ -94,13 +95,13 @@ impl Guest {
         Ok(guest)
     }
 
-    /// Puts a frame on the guest's network.
+    /// Sends a frame on the guest's network.
     pub fn transmit(&mut self, frame: &[u8]) -> io::Result<()> {
         let length = u32::try_from(frame.len()).expect("a frame is short").to_be_bytes();
         self.frames.write_all(&[&length, frame].concat())
     }
 
-    /// Sends the agent commands, a line each.
+    /// Sends commands to the agent, one in a line.
     pub fn command(&mut self, lines: &str) -> io::Result<()> {
         self.lines.write_all(lines.as_bytes())
     }
@@ -113,7 +114,7 @@ impl Drop for Guest {
     }
 }
 
-/// The connection that QEMU makes when it starts.
+/// Accepts the connection that QEMU opens when it starts.
 fn accept(listener: &UnixListener, machine: &mut Child) -> io::Result<UnixStream> {
     for _ in 0..CONNECT_ATTEMPTS {
         match listener.accept() {
@@ -132,7 +133,7 @@ fn accept(listener: &UnixListener, machine: &mut Child) -> io::Result<UnixStream
     Err(io::Error::other("QEMU does not connect"))
 }
 
-/// Each frame stands behind its length, 4 bytes in network order.
+/// Each frame is preceded by its length, 4 bytes in network order.
 fn receive_frames(stream: UnixStream, inputs: &Sender<Input>) {
     let mut stream = BufReader::new(stream);
     let mut length = [0; 4];

@@ -1,4 +1,5 @@
-//! Weft against `rdma_rxe` of Debian's kernel in a guest, over a network that loses, doubles and reorders packets.
+//! Tests Weft against `rdma_rxe` of Debian's kernel in a guest, over a network that loses, duplicates and
+//! reorders packets.
 //!
 //! `tests/rxe/run.sh` builds the guest and starts this program.
 
@@ -82,7 +83,7 @@ struct Row {
     seconds: f64,
     #[serde(flatten)]
     outcome: Outcome,
-    /// What the network has done, towards Linux and towards Weft.
+    /// Counts of the network, in the directions to Linux and to Weft.
     network: [Tally; 2],
 }
 
@@ -98,7 +99,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether all was right.
+/// Runs the test. Returns whether all results were right.
 fn run(arguments: &Arguments) -> Result<bool, Trouble> {
     if arguments.ipv6 && arguments.nic != Made::Sockets {
         return Err(Trouble("--ipv6 goes with --nic sockets: the frames of other NICs are of IPv4".into()));

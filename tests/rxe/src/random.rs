@@ -1,4 +1,4 @@
-//! One stream of random numbers, and the bytes that follow from a seed: the agent in the guest computes the same.
+//! A stream of random numbers, and data generated from a seed. The agent in the guest computes the same data.
 
 /// SplitMix64.
 #[derive(Clone, Debug)]
@@ -51,7 +51,7 @@ mod tests {
 
     #[test]
     fn bytes_and_hash_are_those_of_the_agent() {
-        // As the agent in the guest has answered to `fill 0 1048576 7` and `hash 0 1048576`.
+        // The agent's answer to `fill 0 1048576 7` and `hash 0 1048576`.
         let mut bytes = vec![0; 1 << 20];
         fill(&mut bytes, 7);
         assert_eq!(hash(&bytes), 10_661_724_526_144_584_437);

@@ -1,7 +1,8 @@
-//! A NIC made of Weft's card, an ordinary UDP socket, and the IP stack of this machine behind a TAP device.
+//! A NIC that consists of Weft's card, an ordinary UDP socket, and this machine's IP stack behind a TAP
+//! device.
 //!
-//! It takes and gives Ethernet frames like any NIC, so that the network of the trial lies between it and the guest.
-//! What is on the other side of the TAP device is the kernel's: ARP, IP, UDP, and the socket that the card is behind.
+//! It sends and receives Ethernet frames like any NIC, so the test's faulty network is between it and the
+//! guest. The kernel handles everything behind the TAP device: ARP, IP, UDP, and the socket of the card.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -12,7 +13,7 @@ use weft_time::{Duration, Instant};
 
 use crate::world::{Device, Trouble};
 
-/// How often the TAP device is looked at.
+/// Interval at which the TAP device is polled.
 const LOOK: Duration = Duration::from_ms(1);
 
 pub struct SocketNic<A> {
@@ -21,7 +22,7 @@ pub struct SocketNic<A> {
     clock: Clock,
 }
 
-/// That the process has no privilege: its user, if that is not root and no set of capabilities has any.
+/// Checks that the process is unprivileged: not root, and all sets of capabilities empty. Returns its user.
 fn user_without_capabilities(status: &str) -> Result<u32, Trouble> {
     let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
     for name in ["CapInh:", "CapPrm:", "CapEff:", "CapBnd:", "CapAmb:"] {
@@ -38,8 +39,9 @@ fn user_without_capabilities(status: &str) -> Result<u32, Trouble> {
 }
 
 impl<A: Address + 'static> SocketNic<A> {
-    /// A card that `open` puts behind a UDP socket of the TAP device of this name, which belongs to this user. Standard
-    /// input is a descriptor of `/dev/net/tun`. Gives the user, too, who must not have any capability.
+    /// Opens the TAP device of this name, which belongs to this user. `open` creates a card behind a UDP
+    /// socket of that device. Standard input is a descriptor of `/dev/net/tun`. Also returns the user, who
+    /// must not have any capability.
     pub fn open(
         tap: &str,
         clock: Clock,
@@ -56,7 +58,7 @@ impl<A: Address + 'static> SocketNic<A> {
 
 impl<A: Address> Nic for SocketNic<A> {
     fn receive_frame(&mut self, _now: Instant, frame: &[u8]) {
-        // What the kernel takes of it lies in the socket when this returns.
+        // When this returns, the kernel has put the packet's data into the socket.
         self.tap.transmit(frame).expect("the TAP device stays");
         while self.card.receive(self.clock).expect("the socket stays open") {}
     }
@@ -66,7 +68,7 @@ impl<A: Address> Nic for SocketNic<A> {
     }
 
     fn next_deadline(&self) -> Option<Instant> {
-        // The kernel sends of its own accord, too, when it looks for a neighbour.
+        // The kernel also sends frames by itself when it resolves a neighbour, so the device is polled.
         let look = self.clock.now() + LOOK;
         Some(self.card.next_deadline().map_or(look, |deadline| deadline.min(look)))
     }

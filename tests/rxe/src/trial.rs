@@ -1,4 +1,4 @@
-//! Batches on connected queue pairs, each checked to the last byte.
+//! Runs batches on connected queue pairs, and checks every byte.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -14,28 +14,28 @@ use crate::batch::{Batch, End, Fill, Kind, MEMORY_BYTES, Message, QUEUE_PAIRS, S
 use crate::random::{Random, fill, hash};
 use crate::world::{Trouble, World};
 
-/// How long a batch may take.
+/// Maximum duration of a batch.
 const LIMIT: Duration = Duration::from_secs(60);
-/// Marks the identifiers of receive requests.
+/// Set in the identifiers of receive requests.
 const RECEIVE: u64 = 1 << 32;
 /// 24 bits.
 const PSN_MASK: u32 = 0xff_ffff;
 
-/// What has come of the messages of a trial.
+/// Results of the messages of a trial.
 #[derive(Debug, Default, serde::Serialize)]
 pub struct Outcome {
     pub messages: u64,
-    /// Told success by both ends, with a wrong byte, immediate value or length.
+    /// Messages that both ends completed with success, but with a wrong byte, immediate value or length.
     pub wrong: u64,
-    /// Without a completion in success.
+    /// Messages without a successful completion.
     pub lost: u64,
-    /// Bytes beside all messages have changed: so many batches.
+    /// Batches that changed bytes outside of all messages' buffers.
     pub strayed: u64,
-    /// What was wrong or lost: kind, initiator and why, and how often.
+    /// Counts of wrong and lost messages, by kind, initiator and cause.
     pub causes: BTreeMap<String, u64>,
 }
 
-/// The two ends with their memories and queue pairs.
+/// The two ends, with their memories and queue pairs.
 pub struct Trial {
     world: World,
     shadow: Shadow,
@@ -43,9 +43,9 @@ pub struct Trial {
     linux_address: u64,
     linux_rkey: u32,
     timeout: u8,
-    /// Of Weft and of the guest.
+    /// Addresses of Weft and of the guest.
     addresses: [IpAddr; 2],
-    /// Of each queue pair: Weft's number, the agent's index.
+    /// For each queue pair: Weft's number and the agent's index.
     queue_pairs: Vec<(QueuePairNumber, u32)>,
 }
 
@@ -79,29 +79,29 @@ impl Trial {
         })
     }
 
-    /// The kernel in the guest.
+    /// The version of the guest's kernel.
     pub fn kernel(&mut self) -> Result<String, Trouble> {
         let words = self.world.command("hello")?;
         number(&words, 2)
     }
 
-    /// The network, to damage it.
+    /// The network, to change its faults.
     pub fn world(&mut self) -> &mut World {
         &mut self.world
     }
 
-    /// What the NIC of Weft has counted, without zeros.
+    /// The counters of Weft's NIC that are not zero.
     pub fn counters(&self) -> BTreeMap<&'static str, u64> {
         self.world.nic.counters().into_iter().filter(|(_, count)| *count != 0).collect()
     }
 
-    /// New queue pairs in place of those there are, and both memories filled anew.
+    /// Replaces all queue pairs by new ones, and fills both memories again.
     pub fn connect(&mut self, random: &mut Random) -> Result<(), Trouble> {
         for (number, index) in std::mem::take(&mut self.queue_pairs) {
             self.world.command(&format!("destroy {index}"))?;
             self.world.nic.driver().destroy_queue_pair(number).map_err(refused)?;
         }
-        // What the old ones have left behind.
+        // Discards completions of the old queue pairs.
         self.world.command("wait 1024 0")?;
         self.world.completions(usize::MAX, Duration::from_ms(10))?;
         let [weft, linux] = self.addresses;
@@ -110,7 +110,7 @@ impl Trial {
             let (index, qpn): (u32, u32) = (number(&words, 0)?, number(&words, 1)?);
             let ours =
                 self.world.nic.driver().create_queue_pair(QueuePairAttributes::default()).map_err(refused)?;
-            // Some wrap at once.
+            // Half of the PSNs start close to the maximum, so they wrap soon.
             let [weft_psn, linux_psn] = [(); 2].map(|()| match random.below(2) {
                 0 => PSN_MASK - random.below(16) as u32,
                 _ => random.next() as u32 & PSN_MASK,
@@ -150,7 +150,7 @@ impl Trial {
         Ok(())
     }
 
-    /// Carries a batch out and checks it. If anything was wrong, both ends begin afresh.
+    /// Executes a batch and checks it. After a failure, both ends get new queue pairs and memory contents.
     pub fn run(&mut self, batch: &Batch, random: &mut Random, outcome: &mut Outcome) -> Result<(), Trouble> {
         self.fill(&batch.fills)?;
         let failed = self.exchange(&batch.messages)?;
@@ -195,7 +195,7 @@ impl Trial {
         Ok(())
     }
 
-    /// Whether a part of a memory is as it must be.
+    /// Whether a range of a memory has the expected contents.
     fn equal(&mut self, end: End, offset: usize, length: usize) -> Result<bool, Trouble> {
         let expected = &self.shadow.image(end)[offset..offset + length];
         match end {
@@ -210,7 +210,7 @@ impl Trial {
         }
     }
 
-    /// Posts all messages and waits for all completions. Gives what has failed.
+    /// Posts all messages and waits for all completions. Returns the failed messages.
     fn exchange(&mut self, messages: &[Message]) -> Result<BTreeMap<u64, Failure>, Trouble> {
         let mut receives = Vec::new();
         for message in messages.iter().filter(|message| message.kind.is_received()) {
@@ -254,7 +254,7 @@ impl Trial {
         }
         self.world.commands(&posts)?;
 
-        // A message is told to who asks, and a received one to its target, too.
+        // A message has a completion at its initiator and, if it is received, at its target.
         let at =
             |end| messages.iter().filter(|message| message.from == end || message.kind.is_received()).count();
         let limit = LIMIT.as_ps() / 1_000_000_000;
@@ -306,7 +306,7 @@ struct Completed {
     immediate: Option<u64>,
 }
 
-/// Why a message has failed.
+/// The reason why a message has failed.
 enum Failure {
     Lost(String),
     Wrong(&'static str),

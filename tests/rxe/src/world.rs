@@ -16,7 +16,7 @@ use crate::sockets::SocketNic;
 
 /// Weft's address.
 pub const WEFT: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
-/// The guest's.
+/// The guest's address.
 pub const LINUX: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 2);
 /// The same over IPv6, for NICs that speak it.
 const WEFT_IPV6: Ipv6Addr = Ipv6Addr::new(0xfd00, 9, 0, 0, 0, 0, 0, 1);
@@ -28,7 +28,7 @@ pub const fn addresses(ipv6: bool) -> [IpAddr; 2] {
 }
 const HARDWARE: MacAddress = MacAddress([2, 0, 0, 0, 9, 1]);
 
-/// The guest is gone, or its agent has refused a command.
+/// The guest has ended, or its agent has refused a command.
 #[derive(Debug)]
 pub struct Trouble(pub String);
 
@@ -44,7 +44,7 @@ impl From<std::io::Error> for Trouble {
     }
 }
 
-/// What a NIC is driven by, on the data path and beside it.
+/// The interface of a NIC in this test: data path and driver.
 pub trait Device: Nic {
     fn driver(&mut self) -> &mut dyn RdmaDriver;
 }
@@ -70,7 +70,7 @@ fn card(bytes: usize, seed: u64) -> CardConfig {
     CardConfig::without_engines(bytes, transport(seed))
 }
 
-/// A card behind a UDP socket, with `bytes` of host memory, and the user whose process this is.
+/// A card behind a UDP socket, with `bytes` of host memory; and the user of this process.
 pub fn sockets(bytes: usize, seed: u64, clock: Clock, ipv6: bool) -> Result<(Box<dyn Device>, u32), Trouble> {
     let (card, [address, _]) = (card(bytes, seed), addresses(ipv6));
     // Segmentation is off, as on any real link over IPv4.
@@ -109,12 +109,12 @@ pub fn rtl(bytes: usize, seed: u64) -> Box<dyn Device> {
         psp: None,
         engine: None,
     });
-    // Its driver asks nobody.
+    // Its driver does not use ARP.
     nic.add_neighbour(LINUX, crate::guest::HARDWARE);
     Box::new(nic)
 }
 
-/// How long the guest may take to boot, or the agent to answer.
+/// Maximum time for the guest to boot, and for the agent to answer.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 pub struct World {
@@ -147,7 +147,7 @@ impl World {
         }
     }
 
-    /// What the network does from now on, in both directions.
+    /// Sets the faults of the network, in both directions, from now on.
     pub fn set_faults(&mut self, rates: Rates) {
         for line in [&mut self.to_linux, &mut self.to_weft] {
             line.rates = rates;
@@ -155,7 +155,7 @@ impl World {
         }
     }
 
-    /// What the network has done since: to Linux, and to Weft.
+    /// Counts of the network since then: to Linux, and to Weft.
     pub fn tallies(&self) -> [Tally; 2] {
         [self.to_linux.tally, self.to_weft.tally]
     }
@@ -168,14 +168,15 @@ impl World {
         self.nic.submit(self.clock.now(), HostCommand::PostReceive(queue_pair, request));
     }
 
-    /// Has the agent carry out one command, and gives the words of its answer.
+    /// Sends a command to the agent. Returns the words of its answer.
     pub fn command(&mut self, line: &str) -> Result<Vec<String>, Trouble> {
         Ok(self.commands(&[line.to_owned()])?.remove(0))
     }
 
-    /// Has the agent carry out commands, sent ahead of their answers.
+    /// Sends several commands to the agent before reading their answers.
     pub fn commands(&mut self, lines: &[String]) -> Result<Vec<Vec<String>>, Trouble> {
-        // The agent writes an answer for each line that it reads: few at a time fit into what lies between.
+        // The agent writes an answer to each line before it reads the next. Only a few lines at a time fit
+        // into the buffers in between.
         let mut answers = Vec::new();
         for part in lines.chunks(32) {
             self.guest.command(&(part.join("\n") + "\n"))?;
@@ -204,7 +205,7 @@ impl World {
         }
     }
 
-    /// Completions of Weft: `count` of them, or fewer after `limit`.
+    /// Completions of Weft: `count` of them, or fewer if `limit` expires.
     pub fn completions(&mut self, count: usize, limit: Duration) -> Result<Vec<Completion>, Trouble> {
         let limit = self.clock.now() + limit;
         while self.completions.len() < count && self.clock.now() < limit {
@@ -213,7 +214,7 @@ impl World {
         Ok(std::mem::take(&mut self.completions))
     }
 
-    /// Lets the world go on until something has happened, or until `limit`.
+    /// Runs the test until the next event, or until `limit`.
     fn step(&mut self, limit: Instant) -> Result<(), Trouble> {
         self.drain()?;
         let deadlines =
