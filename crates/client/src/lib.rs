@@ -11,7 +11,7 @@
 //!     .with(EngineDescription::Object { name: "till".into(), kind: "account".into() });
 //! let client = Client::open(&cluster)?;
 //!
-//! // Requests leave at once. Wait for the answers one by one, and they have been under way together.
+//! // A call sends its request at once. Waiting for the answers afterwards lets all requests run at the same time.
 //! let kv = client.kv()?;
 //! let writes: Vec<_> = (0..10u64).map(|key| kv.put(&key.to_be_bytes(), b"value")).collect();
 //! for write in writes {

@@ -7,8 +7,8 @@
 //! | 0 | 4 | magic | `WFTM` |
 //! | 4 | 1 | version | 5 |
 //! | 5 | 1 | kind | 1 heartbeat, 2 grant, 3 refusal, 4 notice, 5 other cluster, 6 other configuration, 7 beacon |
-//! | 6 | 1 | node | whom it is from (heartbeat, beacon) or for (the others) |
-//! | 7 | 1 | detail | heartbeat: state; refusal: reason; other configuration: whose, 16 for the service; otherwise 0 |
+//! | 6 | 1 | node | heartbeat, beacon: the sender; otherwise the receiver |
+//! | 7 | 1 | detail | heartbeat: state; refusal: reason; other configuration: the node that has the cluster's value, 16 for the service; otherwise 0 |
 //! | 8 | 8 | cluster | the sender's [`ClusterId`] |
 //! | 16 | 4 | epoch | heartbeat: the engine's; grant, refusal, notice: the service's; otherwise 0 |
 //! | 20 | 8 | incarnation | the node's; notice, beacon: 0 |
@@ -18,12 +18,12 @@
 //!
 //! | kind | body |
 //! |---|---|
-//! | heartbeat | 2 bytes: set of the nodes that it hears, itself if it hears the service; then, while the engine is starting: nothing, or its [`Profile`]; otherwise nothing, or the view that the node claims: 4 bytes: its epoch; 2 bytes: set of full nodes; 2 bytes: joining ones |
+//! | heartbeat | 2 bytes: set of the nodes whose beacons the sender receives, with itself if it receives the service's answers; then, while the engine is starting: nothing, or its [`Profile`]; otherwise nothing, or the view that the node claims: 4 bytes: epoch; 2 bytes: set of full nodes; 2 bytes: joining nodes |
 //! | grant | 2 bytes: set of full nodes, bit *i* is node *i*; 2 bytes: joining ones; 8 bytes: the lease in ns |
 //! | refusal | superseded: 8 bytes, the newest incarnation; otherwise nothing |
 //! | other cluster | the name of the service's cluster |
-//! | other configuration | three texts, each a byte of length and its bytes: the key, the node's value, the cluster's |
-//! | beacon | 8 bytes: how long leases last in ns, as far as the node knows; 0 if it does not |
+//! | other configuration | three texts, each a byte of length and its bytes: the key, the node's value, the cluster's value |
+//! | beacon | 8 bytes: the length of a lease in ns; 0 if the node does not know it |
 //!
 //! A node sends beacons to each other node, at the port at which that node receives datagrams. All other messages
 //! travel between a node and the membership service.

@@ -72,7 +72,7 @@ pub struct Difference {
     pub ours: Text,
     /// The cluster's value.
     pub theirs: Text,
-    /// Whose profile has the cluster's value.
+    /// The node, or the service, that has the cluster's value.
     pub holder: Holder,
 }
 

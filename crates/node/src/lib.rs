@@ -8,7 +8,7 @@
 //! ships.
 //!
 //! ```text
-//!   membership datagrams ──► Agent (lease) ──► view, start over ──┐
+//!   membership datagrams ──► Agent (lease) ──► view, reset ───────┐
 //!   host events of the card ─► status, answers, requests ─► HostHalf of each slot ─► commands to the card
 //!   clients (through the card) ──────────────────────────────────┘
 //! ```

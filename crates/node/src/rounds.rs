@@ -18,8 +18,8 @@ use crate::half::{HostHalf, HostIo, NO_TOKEN};
 /// Delays of the host half of rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RoundsPauses {
-    /// Time from the first view to the first round, in which all nodes should receive the view. A node that does
-    /// not joins later.
+    /// Time from the first view to the first round, in which all nodes should receive the view. A node that has
+    /// not received it by then joins later.
     pub start_after: Duration,
     /// Time after which a removed node asks to be admitted.
     pub return_after: Duration,

@@ -4,8 +4,8 @@
 //! of the value:
 //!
 //! ```text
-//! 0 value                 it stays
-//! 1 expires(8) value      it goes at this time, in milliseconds since 1970, big-endian
+//! 0 value                 no expiry
+//! 1 expires(8) value      expires at this time, in milliseconds since 1970, big-endian
 //! ```
 
 /// The longest header, in bytes.

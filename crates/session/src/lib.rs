@@ -18,11 +18,11 @@
 //! answers a call with a former session's number as *unknown*, because the call may have begun in that session. A
 //! node that does not take part in the cluster answers *not begun*, and never begins that call later. So:
 //!
-//! | a call ends as | it was begun |
+//! | outcome of a call | executions |
 //! |---|---|
-//! | answered | once, by the node that answers |
-//! | not begun | never, and never will be |
-//! | unknown | at most once, perhaps still to come |
+//! | answered | one, by the node that answers |
+//! | not begun | none, and none will follow |
+//! | unknown | at most one, which may still follow |
 //!
 //! A session in which nothing was received for [`IDLE`] may be dropped to make room for another one. [`IDLE`] is
 //! longer than the time in which a client repeats a call and a datagram is in flight.

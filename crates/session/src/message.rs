@@ -2,10 +2,12 @@
 //!
 //! ```text
 //! Hello     client(8)
-//! Welcome   client(8) life(8)
-//! Call      client(8) life(8) sequence(8)  kind(1) zero(7)            what is asked
-//! Answered  client(8) life(8) sequence(8)  kind(1) status(1) zero(6)  what is answered
+//! Welcome   client(8) session(8)
+//! Call      client(8) session(8) sequence(8)  kind(1) zero(7)            request to the engine
+//! Answered  client(8) session(8) sequence(8)  kind(1) status(1) zero(6)  the engine's answer
 //! ```
+//!
+//! `session` is the number of the session, called *life* in the code.
 //!
 //! Integers are big-endian. The engine defines the kinds in a Call and an Answered, and the content that follows.
 

@@ -30,8 +30,8 @@
 //! ```text
 //!   superblocks   4 sectors: two copies of one generation, two copies of the one before
 //!   mirror        the last two batches
-//!   snapshots     two areas: the newest whole snapshot, and the one that is being written
-//!   log           a ring; what is older than the newest snapshot is free
+//!   snapshots     two areas: the newest complete snapshot, and the one that is being written
+//!   log           a ring; records older than the newest snapshot may be overwritten
 //! ```
 //!
 //! Every frame has the identity of the store, its kind, its number, its position, the checksum of the frame before

@@ -8,14 +8,14 @@
 //!
 //! ```text
 //! Record     0 what(1) stream(1) zero(6)   then
-//!            1  an entry: the message Write, of the stream of that node
+//!            1  an entry: the message Write, of the stream with that number
 //!            2  an epoch begins: epoch(4) closed epoch(4)   8 full(2) joining(2) node(1) zero(3)   16 lengths(8) x 16
-//!            3  slots of a state transfer     4  sessions of a state transfer     5  the last of them
-//!            (3, 4: of stream 255 if they are parts of a snapshot)
-//!            6  the beginning of a snapshot: as 2, with the lengths that are committed; then, as in Sealed, cuts(1)
+//!            3  slots of a state transfer     4  sessions of a state transfer     5  its last record, without content
+//!            (3, 4: stream 255 if they belong to a snapshot)
+//!            6  the beginning of a snapshot: as 2, with the committed lengths; then, as in Sealed, cuts(1)
 //!               zero(7) and the cuts
 //! Snapshot   0 what(1) zero(3) from(4): 0 mark, 1 the beginning, 3 slots, 4 sessions
-//! Part       0 next(4) zero(4)   then a record, or nothing if it is too early
+//! Part       0 next(4) zero(4)   then a record; no record if the part is not available yet
 //! ```
 //!
 //! [`Kind::Record`]: crate::message::Kind::Record

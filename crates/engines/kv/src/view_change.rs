@@ -30,7 +30,7 @@ pub(crate) struct ViewChange {
 }
 
 impl ViewChange {
-    /// No view change is under way.
+    /// No view change is in progress.
     pub fn idle(node: NodeId) -> Self {
         Self { node, full: NodeSet::EMPTY, heard: NodeSet::EMPTY, gathered: [None; NODES_MAX] }
     }

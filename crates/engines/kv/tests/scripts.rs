@@ -10,21 +10,21 @@
 //! > get 1 c7 2 p0                 likewise: get, delete
 //! > cas 0 c7 3 p0 0 red           expected version as 0 or epoch.number
 //! > cad 0 c7 4 p0 1.1             compare and delete
-//! > scan 0 c7 5 0                 which keys there are from a slot on
-//! > deliver                       deliver everything in flight, and what comes of it, until nothing is
-//! > deliver 0-1                   only what is in flight from node 0 to node 1
-//! > deliver 0-1 2                 only the first two of these
-//! > drop 0-1                      lose it
-//! > keep 0-1                      hold it back ...
-//! > release                       ... and put it in flight again
-//! > duplicate 0-1                 double it
+//! > scan 0 c7 5 0                 list the keys, from slot 0 on
+//! > deliver                       deliver all messages in flight and those sent in response, until none is left
+//! > deliver 0-1                   deliver only the messages in flight from node 0 to node 1
+//! > deliver 0-1 2                 deliver only the first two of these
+//! > drop 0-1                      lose the messages in flight from node 0 to node 1
+//! > keep 0-1                      hold them back ...
+//! > release                       ... and put all that are held back in flight again
+//! > duplicate 0-1                 duplicate each of them
 //! > wait 3ms                      let time pass; timers fire
-//! > view 2 full 1,2 joining 0 at 1,2   tell nodes of a view
-//! > lease 0 10us                  node 0's lease ends so much later
-//! > start 0                       node 0 starts again, empty
-//! > states 0,1                    what nodes tell their hosts
-//! > counters                      what each node has counted
-//! > digests                       whether all full members of the last view hold the same
+//! > view 2 full 1,2 joining 0 at 1,2   send nodes 1 and 2 the view of epoch 2
+//! > lease 0 10us                  renew node 0's lease, to end in 10 us
+//! > start 0                       restart node 0 with empty memory
+//! > states 0,1                    print the states that nodes 0 and 1 report to their hosts
+//! > counters                      print the counters of each node
+//! > digests                       compare the data of all full members of the last view
 //! ```
 
 #[path = "../../golden_scripts.rs"]

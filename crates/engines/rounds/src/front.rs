@@ -12,10 +12,11 @@ use crate::message::{self, Call, Value};
 /// Kinds of a client's request for decisions, and of its answer. The engine does not handle them.
 ///
 /// ```text
-/// Read       0 instance(8)   8 proposer(1) begins(1) zero(6)      begins: from the first on; else what follows this
-/// decision Decisions  0 forgotten(1) zero(1) count(2) zero(4)   8 { instance(8)   8 proposer(1) zero(1) bytes(2)
-/// zero(4)   16 content, padded to 8 }
-///            forgotten: decisions between the one asked for and the first told are not kept here
+/// Read       0 instance(8)   8 proposer(1) begins(1) zero(6)
+///            begins: 1 reads from the first decision on, 0 reads the decisions after this one
+/// Decisions  0 forgotten(1) zero(1) count(2) zero(4)
+///            8 { instance(8)   8 proposer(1) zero(1) bytes(2) zero(4)   16 content, padded to 8 }
+///            forgotten: this node no longer has all decisions between the requested position and the first one here
 /// ```
 pub(crate) const READ: u8 = 64;
 pub(crate) const DECISIONS: u8 = 65;
@@ -130,10 +131,10 @@ pub struct FrontParameters {
 ///
 /// | the node gets | it does |
 /// |---|---|
-/// | a message of the engine's slot of kind [`crate::client::FIRST_KIND`] or above | [`Front::receive`]; what that begins it gives the engine as a call of the host, with the token |
+/// | a message of kind [`crate::client::FIRST_KIND`] or above, for the engine's slot | calls [`Front::receive`], and passes the returned call to the engine as one of the host, with the returned token |
 /// | a reply to its Subscribe, of kind [`Call::Decided`] | [`Front::decided`] |
 /// | a reply to a token with the bit [`weft_session::TOKENS`] | [`Front::replied`] |
-/// | after each of these | [`Front::poll_transmit`] until it says `None`: datagrams to clients |
+/// | after each of these | calls [`Front::poll_transmit`] until it returns `None`, and sends the datagrams to the clients |
 #[derive(Debug)]
 pub struct Front<A> {
     parameters: FrontParameters,

@@ -7,8 +7,8 @@
 //! Round     0 round(8)   8 epoch(2) members(1) flags(1) proposal bytes(2) algorithm(1) next(1)
 //!           16 the algorithm's area, padded with zeros so that the proposal begins on a multiple of 64
 //!           .. proposal
-//!           members: those of the instance that begins in this round. flags: bit 0 the proposal is a change; bits 2 to 7
-//!           `ahead`: in so many rounds the members will be `next`, 0 if no change is known
+//!           members: of the instance that begins in this round. flags: bit 0: the proposal is a change; bits 2 to 7:
+//!           `ahead`, the number of rounds after which the members are `next`; 0 if no change is pending
 //! Fetch     0 instance(8)   8 wanted(1) zero(7)
 //! Value     0 instance(8)   8 proposer(1) flags(1): 1 change; bytes(2) zero(52)   64 proposal
 //! Start     0 zero(8)
@@ -17,7 +17,7 @@
 //! Change    0 add(1) remove(1) zero(6)
 //!
 //! calls     Start, Status, Subscribe, Leave, Timing: empty. Propose: the proposal. SetPeriod: 0 cycles of 4 ns (4) zero(4)
-//!           Start, Subscribe, Leave and SetPeriod are the host's: anybody else is refused with BadRequest
+//!           Start, Subscribe, Leave and SetPeriod are for the host only; other callers get BadRequest
 //! Answer    0 status(1) phase(1) epoch(2) members(1) zero(3)   8 instance or round(8)
 //! Decided   as Value
 //! Timings   0 round(8)   8 begin of the round(8)   16 period(4) one way(4)   24 largest lag(4) node(1) missed(1) known(1)

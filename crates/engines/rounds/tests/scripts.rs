@@ -5,15 +5,15 @@
 //! scripts: read the difference before you commit it.
 //!
 //! ```text
-//! > nodes 3                  three founders in round 0, a window of four
+//! > nodes 3                  start three founders in round 0, with a window of four
 //! > propose 0 red            node 0's host proposes "red"
-//! > leave 2                  node 2's host wants to leave
-//! > round                    the messages under way arrive, the round ends, the next begins
-//! > round lose 2-0 1-2       the same, but messages from 2 to 0 and from 1 to 2 are lost
-//! > rounds 9                 nine rounds of which only what hosts are told is shown
-//! > crash 1                  node 1 is gone
-//! > join 1                   node 1 starts again, knowing nothing, and asks to be added
-//! > states                   what each node is doing
+//! > leave 2                  node 2's host requests to leave
+//! > round                    the messages in flight arrive, the round ends, the next one begins
+//! > round lose 2-0 1-2       likewise, but the messages from 2 to 0 and from 1 to 2 are lost
+//! > rounds 9                 nine rounds; print only the messages to hosts
+//! > crash 1                  node 1 crashes
+//! > join 1                   node 1 restarts with empty memory and requests admission
+//! > states                   print the phase of each node and its members
 //! ```
 //!
 //! A message of a round reads `0 -> 1,2: round 3 "red"  1: 012 012 ? suspects 2 locked decided 012`: its proposal,

@@ -2,22 +2,22 @@
 //! same offset in a follower's.
 //!
 //! ```text
-//! 0     leader's line, written by the replica's leader:
-//!           0 proposal(8)        no lower one may be used here any more (Mu: minProposal)
-//!           8 decided(8)         so many entries are decided, and stand here
-//!           16 zeroed(8)         entries below this, a multiple of the window, are no longer in the ring: eight times its number,
-//!                                and of how many windows that were freed last slots may not be zero yet; 7: of any
-//!           24 member(8)         the incarnation that takes part; another one has lost its memory
-//!           32 gap to(8)         the state before this entry came as a copy; 0: it never did
-//!           40 copy bytes(8)     plus one: so many bytes of the snapshot area are that copy; 0: it is not to be used
-//!           48 gap from(8)       what stands here of the entries from this one to the gap's end need not be what was decided
-//!           56 forgotten(8)      entries before this may have been accepted here, and forgotten
+//! 0     leader's line, written by the leader of this replica:
+//!           0 proposal(8)        lower proposal numbers are no longer accepted here (Mu: minProposal)
+//!           8 decided(8)         number of decided entries that this log holds
+//!           16 zeroed(8)         8 x index + dirty. Entries below the index, a multiple of the window, are not in the ring
+//!                                any more. Slots of the last `dirty` freed windows may not be zero yet; 7: of any window
+//!           24 member(8)         incarnation of the replica that takes part; any other has lost its memory
+//!           32 gap to(8)         the state before this entry came as a snapshot; 0: no snapshot came
+//!           40 copy bytes(8)     length of that snapshot in the snapshot area, plus one; 0: the area is not to be used
+//!           48 gap from(8)       from this entry to the gap's end, slots may hold other entries than the decided ones
+//!           56 forgotten(8)      entries before this one may have been accepted here before the memory was lost
 //! 64    own line, written by the replica:
 //!           0 applied(8)  8 incarnation(8)
-//! 128   ring: entry i in slot i modulo their number
-//!       zeros: a window of slots that nobody writes to, the source of zeroing
-//!       for each peer: 128 bytes that are sent to it (a leader's line, word by word; 64 zeroed(8) before slots are zeroed),
-//!                      its two lines and two windows of its slots as read
+//! 128   ring: entry i in slot i modulo the number of slots
+//!       zeros: a window of slots that are always zero, the source when slots are zeroed
+//!       for each peer: 128 bytes that are sent to it (words of a leader's line; at 64 zeroed(8), sent before zeroing),
+//!                      its two lines and two windows of its slots, as last read
 //!       snapshot area
 //! ```
 

@@ -10,11 +10,11 @@
 //! Read       0 index(8)
 //! Subscribe, Status: empty
 //! Answer     0 status(1) role(1) leader(1) flags(1) incarnation(4)   8 index(8)   16 decided(8)
-//!            leader: 255 if none is known. flags: 1 takes part, 2 halted. index: of the entry; to Status: entries applied
-//!            to a client on the network also 24 origin(8)   32 number(8): of the append; of a Read 0 and the index; of others 0
-//!            and 2^64 - 1. A host tells its calls apart by their tokens; a client may be answered twice and late
+//!            leader: 255 if none is known. flags: 1 takes part, 2 halted. index: of the entry; for Status: entries applied.
+//!            A client on the network also gets 24 origin(8)   32 number(8): of the append; for a Read 0 and the index;
+//!            otherwise 0 and 2^64 - 1. A host matches answers by tokens; a client may get an answer twice, or late
 //! Entry      0 index(8)   8 origin(8)   16 sequence(8)   24 content
-//! Restored   0 next(8)    the subscriber of this node is not told the entries before
+//! Restored   0 next(8)    the subscriber of this node does not get the entries before this one
 //! ```
 //!
 //! Only the host may send Wire and Subscribe. From any other caller they are refused with BadRequest, and counted.

@@ -6,14 +6,14 @@
 //! scripts: read the difference before you commit it.
 //!
 //! ```text
-//! > nodes 3                  three founders
+//! > nodes 3                  start three founders
 //! > append 0 red             node 0's host appends "red"
-//! > many 0 20                it appends twenty times, one after the other, and nobody listens
+//! > many 0 20                node 0's host makes 20 appends, one after the other; the output is discarded
 //! > run 20                   20 us pass
-//! > quiet 200                200 us pass, and nobody listens
-//! > crash 0                  node 0 is gone, with its memory
-//! > start 0                  node 0 comes back, empty
-//! > states                   what each node is doing
+//! > quiet 200                200 us pass; the output is discarded
+//! > crash 0                  node 0 crashes and loses its memory
+//! > start 0                  node 0 restarts with empty memory
+//! > states                   print the state of each node
 //! ```
 //!
 //! `0 -> 1: x` is a datagram, `0 => 1: x` a WRITE into node 1's memory, or a READ of it; `0 => 1,2` are two of them.

@@ -266,7 +266,7 @@ impl Messages {
         let batch = &mut self.headers[first..end];
         // SAFETY: `prepare_send` has just set every header's parts, within buffers that the exclusive borrow covers and
         // in slices that are borrowed at least until this call returns; the kernel reads them, and writes only
-        // `msg_len`. Nobody uses the parts later: whoever sends prepares anew.
+        // `msg_len`. The parts are not used later: each send prepares them again.
         let sent = check(unsafe {
             libc::sendmmsg(socket.as_raw_fd(), batch.as_mut_ptr(), batch.len() as _, libc::MSG_DONTWAIT as _)
         })?;

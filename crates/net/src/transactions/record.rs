@@ -2,10 +2,10 @@
 //! tables: for a checker.
 //!
 //! ```text
-//! life      'L'                                                    a process begins
+//! life      'L'                                                    a process starts
 //! attempt   'T' identifier(8)  reads(1) { item }  writes(1) { item }
-//! object    'O' item                                               of the tables, when the node stops
-//! item      key(8) version(8) length(2) value                      length 0xffff: absent
+//! object    'O' item                                               final content of the tables, when the node stops
+//! item      key(8) version(8) length(2) value                      length 0xffff: the key is absent
 //! ```
 //!
 //! All integers are big-endian. The reads and writes of an attempt are in the file before any message about it is

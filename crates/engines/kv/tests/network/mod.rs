@@ -551,8 +551,8 @@ impl<E: Replica> Network<E> {
                 self.start(from);
                 return;
             }
-            // The restarted node may have led in this epoch, and written entries that nobody can count: start a
-            // new epoch.
+            // The restarted node may have led in this epoch and written entries that no other node can count:
+            // start a new epoch.
             if epoch == self.view.epoch {
                 self.publish(self.view.full, self.view.joining);
             }
