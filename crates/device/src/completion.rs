@@ -1,47 +1,48 @@
-//! Completion queues, and what programs find there.
+//! Completion queues and their completions.
 
 use std::collections::VecDeque;
 
 use weft_verbs::{CompletionOpcode, CompletionStatus};
 
-/// A completion queue of a device.
+/// The number of a completion queue of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CompletionQueueNumber(pub usize);
 
-/// The end of a request: `ibv_wc`.
+/// The completion of a request: `ibv_wc`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkCompletion {
-    /// The program's tag.
+    /// The program's tag (`wr_id`).
     pub id: u64,
-    /// How it ended.
+    /// Whether the request succeeded, or why it failed.
     pub status: CompletionStatus,
-    /// What it was.
+    /// The operation of the request.
     pub opcode: CompletionOpcode,
-    /// Bytes received or read.
+    /// Number of bytes received, or read from the peer.
     pub bytes: u32,
-    /// What came with the message.
+    /// Immediate data that came with the message.
     pub immediate: Option<u32>,
-    /// On which queue pair.
+    /// Number of the queue pair on which the request was posted.
     pub queue_pair: u32,
-    /// Who sent the datagram, which begins with 40 bytes for a global route header; `None` on connections.
+    /// The queue pair that sent the datagram. The datagram's first 40 bytes are room for a global route
+    /// header. `None` on connections.
     pub source: Option<u32>,
-    /// The syndrome of a refusal.
+    /// If the peer refused the request, the syndrome byte of its acknowledgement.
     pub vendor_error: u32,
 }
 
-/// Which completion raises an event.
+/// Which completion of a queue raises an event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Notify {
     /// None.
     #[default]
     No,
-    /// The next message that its sender marked, or the next failure.
+    /// The next completion of a message that its sender marked as solicited, or the next failed completion.
     Solicited,
-    /// The next.
+    /// The next completion.
     Next,
 }
 
-/// What came of a completion.
+/// What adding a completion to a queue has caused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pushed {
     Quiet,
@@ -54,9 +55,9 @@ pub(crate) struct CompletionQueue {
     entries: VecDeque<WorkCompletion>,
     depth: usize,
     notify: Notify,
-    /// It has overrun, and takes no more.
+    /// Whether the queue has overrun. It then accepts no more completions.
     broken: bool,
-    /// Queue pairs that complete here.
+    /// Number of uses of this queue by queue pairs, for sending or for receiving.
     pub(crate) users: usize,
 }
 
@@ -77,7 +78,8 @@ impl CompletionQueue {
         self.depth = depth;
     }
 
-    /// A request for the next completion stands above one for a solicited one.
+    /// Requests an event. A pending request for the next completion is not replaced by one for a solicited
+    /// completion.
     pub(crate) fn request(&mut self, notify: Notify) {
         if self.notify != Notify::Next {
             self.notify = notify;

@@ -1,4 +1,4 @@
-//! The device: its objects, and the way of packets and completions between them.
+//! The device: its objects, and how packets and completions pass between them.
 
 mod datagrams;
 mod objects;
@@ -25,18 +25,18 @@ use crate::{DeviceError, Event};
 
 pub use datagrams::Mad;
 
-/// How large a device is.
+/// Sizes and limits of a device.
 #[derive(Clone, Debug)]
 pub struct DeviceConfig {
-    /// Its address, as peers send to it.
+    /// The device's address, to which peers send.
     pub address: IpAddr,
-    /// What one packet may carry.
+    /// The largest payload of one packet.
     pub path_mtu: PathMtu,
-    /// Of the transport. Queue pairs and regions are powers of two.
+    /// Configuration of the transport. The numbers of queue pairs and regions must be powers of two.
     pub transport: weft_rdma::Config,
 }
 
-/// What a queue pair is created with: `ibv_qp_init_attr`.
+/// Attributes for the creation of a queue pair: `ibv_qp_init_attr`.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs, reason = "the names are those of verbs")]
 pub struct QueuePairInit {
@@ -44,7 +44,7 @@ pub struct QueuePairInit {
     pub domain: ProtectionDomain,
     pub send_completions: CompletionQueueNumber,
     pub receive_completions: CompletionQueueNumber,
-    /// The shared receive queue, if the queue pair has none of its own.
+    /// The shared receive queue; `None` if the queue pair has a receive queue of its own.
     pub shared: Option<usize>,
     pub max_send_wr: u32,
     pub max_recv_wr: u32,
@@ -54,33 +54,33 @@ pub struct QueuePairInit {
     pub sq_sig_all: bool,
 }
 
-/// A region of the program's memory: what `ibv_reg_mr_iova2` registers.
+/// A region of the program's memory: the parameters of `ibv_reg_mr_iova2`.
 #[derive(Clone, Copy, Debug)]
 pub struct MemoryRegion {
     /// Protection domain of the region.
     pub domain: ProtectionDomain,
-    /// First byte in the program.
+    /// Address of the first byte in the program.
     pub address: u64,
-    /// First byte as requests name it.
+    /// Address of the first byte that requests use.
     pub iova: u64,
-    /// Bytes.
+    /// Number of bytes.
     pub length: u64,
-    /// Operations that are allowed.
+    /// Operations that are allowed on the region.
     pub access: AccessFlags,
 }
 
-/// What a shared receive queue is like.
+/// Attributes of a shared receive queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharedReceiveInfo {
-    /// Requests that it can hold.
+    /// Number of requests that the queue can hold.
     pub depth: u32,
-    /// The limit below which it raises an event; zero if it raises none.
+    /// The queue raises an event when it has fewer requests than this; zero if it raises none.
     pub limit: u32,
 }
 
 #[derive(Debug)]
 struct Domain {
-    /// The region through which the transport reaches posted requests.
+    /// The region that contains posted requests, for the transport.
     lists: RegionKeys,
     users: usize,
 }
@@ -94,7 +94,7 @@ struct SharedReceive {
     users: usize,
 }
 
-/// An RDMA device. The crate's documentation has the contract.
+/// An RDMA device. See the crate's documentation for the contract.
 #[derive(Debug)]
 pub struct Device<M> {
     config: DeviceConfig,
@@ -103,17 +103,17 @@ pub struct Device<M> {
     domains: Vec<Option<Domain>>,
     completion_queues: Vec<Option<CompletionQueue>>,
     shared: Vec<Option<SharedReceive>>,
-    /// By the indices in their numbers.
+    /// The queue pairs, by the index in their numbers.
     queue_pairs: Vec<Option<QueuePair>>,
-    /// Queue pairs of the unreliable services with something to send, each once.
+    /// Queue pairs of the unreliable services that have something to send, each at most once.
     senders: VecDeque<usize>,
-    /// The unreliable services have the next turn.
+    /// Whether the unreliable services have the next turn to send.
     senders_turn: bool,
     mads_in: VecDeque<Mad>,
     mads_out: VecDeque<Mad>,
     mad_psn: u32,
     events: VecDeque<Event>,
-    /// Send queues that are being drained.
+    /// Number of send queues that are being drained.
     draining: usize,
     dropped: u64,
 }
@@ -122,7 +122,7 @@ impl<M: HostMemory> Device<M> {
     /// A device without objects.
     ///
     /// # Panics
-    /// If its tables are no powers of two.
+    /// If the size of one of its tables is not a power of two.
     pub fn new(config: DeviceConfig, host: M) -> Self {
         let places = config.transport.max_queue_pairs;
         assert!(places.is_power_of_two(), "the index is the low bits of a number");
@@ -145,22 +145,22 @@ impl<M: HostMemory> Device<M> {
         }
     }
 
-    /// What it was made with.
+    /// The configuration that the device was created with.
     pub fn config(&self) -> &DeviceConfig {
         &self.config
     }
 
-    /// The memory of the program.
+    /// The program's memory.
     pub fn host(&mut self) -> &mut M {
         &mut self.memory.host
     }
 
-    /// What the transport has counted.
+    /// The transport's counters.
     pub fn counters(&self) -> &Counters {
         self.transport.counters()
     }
 
-    /// Packets of the unreliable services that were dropped.
+    /// Number of dropped packets of the unreliable services.
     pub fn dropped(&self) -> u64 {
         self.dropped
     }
@@ -182,7 +182,8 @@ impl<M: HostMemory> Device<M> {
     /// Changes a queue pair.
     ///
     /// # Errors
-    /// There is none, the transition is none, or an attribute is missing or out of range.
+    /// If there is no such queue pair, the transition is not allowed, or an attribute is missing or out of
+    /// range.
     pub fn modify_queue_pair(&mut self, number: u32, change: Change) -> Result<(), DeviceError> {
         self.notice_error(number);
         let queue_pair = self.find_mut(number)?;
@@ -270,16 +271,17 @@ impl<M: HostMemory> Device<M> {
         Ok(())
     }
 
-    /// What a queue pair is like.
+    /// The attributes of a queue pair.
     ///
     /// # Errors
-    /// There is none.
+    /// If there is no such queue pair.
     pub fn query_queue_pair(&mut self, number: u32) -> Result<Attributes, DeviceError> {
         self.notice_error(number);
         Ok(self.find_mut(number)?.attributes)
     }
 
-    /// Takes over that the transport has put a queue pair into ERROR; says whether it just has.
+    /// If the transport has put a queue pair into ERROR, puts it into ERROR here, too. Returns whether the
+    /// state has changed.
     fn notice_error(&mut self, number: u32) -> bool {
         let failed = self.transport.state(QueuePairNumber(number)) == Some(QueuePairState::Error);
         let Ok(queue_pair) = self.find_mut(number) else { return false };
@@ -298,7 +300,7 @@ impl<M: HostMemory> Device<M> {
         true
     }
 
-    /// Ends requests that were held back, flushed.
+    /// Completes requests that were held back, with a "flushed" status.
     fn flush_held(&mut self, number: u32) {
         let Ok(queue_pair) = self.find_mut(number) else { return };
         for request in std::mem::take(&mut queue_pair.held) {
@@ -306,7 +308,7 @@ impl<M: HostMemory> Device<M> {
         }
     }
 
-    /// Posts requests that were held back while the send queue was drained.
+    /// Posts the requests that were held back while the send queue was drained.
     fn post_held(&mut self, number: u32) -> Result<(), DeviceError> {
         for request in std::mem::take(&mut self.find_mut(number)?.held) {
             if self.transport.post_send(Instant::ZERO, QueuePairNumber(number), request).is_err() {
@@ -319,8 +321,8 @@ impl<M: HostMemory> Device<M> {
     /// Queues a request on a send queue.
     ///
     /// # Errors
-    /// There is no such queue pair, its state does not allow it, a queue is full, or the request can never be carried
-    /// out.
+    /// If there is no such queue pair, its state does not allow the request, a queue is full, or the request
+    /// can never be executed.
     pub fn post_send(
         &mut self,
         now: Instant,
@@ -343,7 +345,7 @@ impl<M: HostMemory> Device<M> {
         let address = ListAddress { queue: queue_pair.send_queue, slot, offset: 0 }.pack();
         let state = queue_pair.attributes.state;
         if request.inline {
-            // The bytes are copied first: a fault must leave no request behind.
+            // The bytes are copied first, so that a memory fault leaves no request in the queue.
             let host = &mut memory.host;
             queue
                 .fill_inline(length, |buffer| copy_elements(host, request.elements, buffer))
@@ -405,7 +407,7 @@ impl<M: HostMemory> Device<M> {
     /// Queues a request on the receive queue of a queue pair.
     ///
     /// # Errors
-    /// There is no such queue pair, it is in RESET or shares its receive queue, or a queue is full.
+    /// If there is no such queue pair, it is in RESET or uses a shared receive queue, or a queue is full.
     pub fn post_receive(&mut self, number: u32, id: u64, elements: &[Element]) -> Result<(), DeviceError> {
         let index = self.index(number);
         let Self { queue_pairs, memory, transport, domains, .. } = self;
@@ -446,7 +448,8 @@ impl<M: HostMemory> Device<M> {
         Ok(())
     }
 
-    /// Takes a packet that came from `source` and whose ICRC is right: from its base transport header to the pad bytes.
+    /// Handles a packet from `source`, from its base transport header to its pad bytes. The caller has
+    /// verified the ICRC.
     pub fn receive(&mut self, now: Instant, source: IpAddr, packet: &[u8]) {
         match Service::of(packet) {
             Some(Service::ReliableConnection) => self.receive_reliable(now, source, packet),
@@ -456,7 +459,8 @@ impl<M: HostMemory> Device<M> {
         }
     }
 
-    /// Appends the next packet to `out`, without ICRC, and says where it goes; `None` if there is nothing to send now.
+    /// Appends the next packet, without ICRC, to `out` and returns its destination. Returns `None` if there
+    /// is nothing to send now.
     pub fn poll_transmit(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<Transmit> {
         if let Some(transmit) = self.transmit_mad(out) {
             return Some(transmit);
@@ -472,13 +476,13 @@ impl<M: HostMemory> Device<M> {
         }
         let transmit = self.transmit_unreliable(out);
         if transmit.is_none() {
-            // What could not be sent has ended.
+            // Moves completions of requests that could not be sent.
             self.drain(false);
         }
         transmit
     }
 
-    /// When [`Device::handle_deadline`] must be called at the latest.
+    /// The latest time at which [`Device::handle_deadline`] must be called.
     pub fn next_deadline(&self) -> Option<Instant> {
         self.transport.next_deadline()
     }
@@ -489,43 +493,43 @@ impl<M: HostMemory> Device<M> {
         self.drain(false);
     }
 
-    /// The oldest completion of a queue.
+    /// Takes the oldest completion of a queue.
     #[inline]
     pub fn poll(&mut self, number: CompletionQueueNumber) -> Option<WorkCompletion> {
         self.completion_queues.get_mut(number.0)?.as_mut()?.pop()
     }
 
-    /// Completions that wait in a queue.
+    /// Number of completions in a queue.
     pub fn completions(&self, number: CompletionQueueNumber) -> usize {
         let queue = self.completion_queues.get(number.0).and_then(Option::as_ref);
         queue.map_or(0, CompletionQueue::len)
     }
 
-    /// Whether a completion queue has overrun.
+    /// Whether a completion queue has overrun. Also `true` if there is no such queue.
     pub fn is_broken(&self, number: CompletionQueueNumber) -> bool {
         let queue = self.completion_queues.get(number.0).and_then(Option::as_ref);
         queue.is_none_or(CompletionQueue::is_broken)
     }
 
-    /// Asks for an event at the next completion of a queue.
+    /// Requests an event for the next completion of a queue.
     pub fn request_notification(&mut self, number: CompletionQueueNumber, notify: Notify) {
         if let Some(Some(queue)) = self.completion_queues.get_mut(number.0) {
             queue.request(notify);
         }
     }
 
-    /// Whether any program waits for an event.
+    /// Whether an event has been requested for any completion queue.
     pub fn is_armed(&self) -> bool {
         self.completion_queues.iter().flatten().any(CompletionQueue::is_armed)
     }
 
-    /// The oldest event.
+    /// Takes the oldest event.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
 
-    /// Moves what the transport has completed to the completion queues. `solicited`: the packet that just arrived asked
-    /// for an event.
+    /// Moves the transport's completions to the completion queues. `solicited`: whether the packet that just
+    /// arrived has its solicited-event bit set.
     fn drain(&mut self, solicited: bool) {
         while let Some(completion) = self.transport.poll_completion() {
             self.complete(completion, solicited);
@@ -535,7 +539,7 @@ impl<M: HostMemory> Device<M> {
         }
     }
 
-    /// Ends a request whose tag is its slot.
+    /// Completes a request whose tag is its slot.
     fn complete(&mut self, completion: Completion, solicited: bool) {
         let Completion { id: slot, mut status, opcode, bytes, immediate, queue_pair, vendor_error } =
             completion;
@@ -586,7 +590,7 @@ impl<M: HostMemory> Device<M> {
         }
     }
 
-    /// Tells of send queues that have nothing left.
+    /// Reports the send queues that have been drained.
     fn note_drained(&mut self) {
         for index in 0..self.queue_pairs.len() {
             let Some(queue_pair) = self.queue_pairs[index].as_mut() else { continue };
@@ -611,7 +615,7 @@ impl<M: HostMemory> Device<M> {
     }
 }
 
-/// The end of a request that was never begun.
+/// The completion, with a "flushed" status, of a request that was never sent.
 fn flushed(number: u32, request: &WorkRequest) -> Completion {
     Completion {
         id: request.id,
@@ -624,7 +628,7 @@ fn flushed(number: u32, request: &WorkRequest) -> Completion {
     }
 }
 
-/// Copies the memory of the program that a list names by address alone.
+/// Copies the program's memory that a list names, by address only, without checking keys.
 fn copy_elements<M: HostMemory>(
     host: &mut M,
     elements: &[Element],

@@ -1,23 +1,23 @@
-//! What a device tells without being asked.
+//! Events that a device reports.
 
 use crate::CompletionQueueNumber;
 
-/// Something that a program can wait for.
+/// An event that a program can wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A completion for which an event had been requested.
+    /// A completion for which an event was requested has been added to a queue.
     Completion(CompletionQueueNumber),
     /// A completion queue has overrun.
     CompletionQueueError(CompletionQueueNumber),
-    /// A queue pair that was ready to receive got its first message.
+    /// A queue pair in RTR has received its first message.
     Established(u32),
-    /// A send queue that was to be drained has nothing left.
+    /// A send queue that was to be drained has been drained.
     SendQueueDrained(u32),
-    /// A peer's request was refused, and the queue pair is in ERROR.
+    /// An invalid request of the peer was refused, and the queue pair is in ERROR.
     RequestError(u32),
-    /// A peer's request was refused for want of permission, and the queue pair is in ERROR.
+    /// A request of the peer was refused for lack of permission, and the queue pair is in ERROR.
     AccessError(u32),
-    /// A queue pair in ERROR takes nothing more from its shared receive queue.
+    /// A queue pair in ERROR takes no more requests from its shared receive queue.
     LastRequestReached(u32),
     /// A shared receive queue has fewer requests than its limit.
     LimitReached(u32),

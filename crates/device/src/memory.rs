@@ -1,46 +1,46 @@
-//! The memory that requests name, as the transport reads and writes it.
+//! The memory that requests refer to, as the transport reads and writes it.
 //!
-//! A peer's request names a region, which the transport checks. What the program posts itself names lists of elements:
-//! the transport sees each posted request as one range of a space of its own, the target [`LISTS`], and here that range
-//! becomes the elements again.
+//! A peer's request refers to a region, which the transport checks. A request that the program posts refers
+//! to lists of elements. For the transport, each posted request is one range of a separate address space, the
+//! target [`LISTS`]. This module translates such a range back to the elements.
 
 use weft_rdma::{MemoryFault, RegionMemory};
 use weft_verbs::{AccessFlags, ProtectionDomain, Target};
 
 use crate::work::WorkQueue;
 
-/// The target of the program's memory, under the addresses of its regions.
+/// The target for the program's memory, at the addresses of its regions.
 pub(crate) const PROGRAM: Target = Target::Host;
-/// The target of posted requests.
+/// The target for posted requests.
 pub(crate) const LISTS: Target = Target::OnChip;
 
-/// No packet carries more payload.
+/// The largest payload of a packet.
 const PAYLOAD_BYTES_MAX: usize = 4_096;
 
 /// The memory of the program that uses the device.
 ///
-/// It may change while it is read, so nothing here lends it: bytes are copied.
+/// The memory may change while it is read. So its bytes are copied, and no references to it are returned.
 pub trait HostMemory {
-    /// Copies from `address` on.
+    /// Copies bytes, from `address` on, to `out`.
     ///
     /// # Errors
-    /// There is no such memory.
+    /// If there is no such memory.
     fn load(&mut self, address: u64, out: &mut [u8]) -> Result<(), MemoryFault>;
 
-    /// Copies to `address`.
+    /// Copies bytes to `address`.
     ///
     /// # Errors
-    /// There is no such memory, or it may not be written to.
+    /// If there is no such memory, or if it is not writable.
     fn store(&mut self, address: u64, bytes: &[u8]) -> Result<(), MemoryFault>;
 }
 
-/// A registered region, as the owner's own requests name it.
+/// A registered region, for requests of its owner.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Registered {
     pub(crate) domain: ProtectionDomain,
-    /// First byte as requests name it.
+    /// Address of the first byte that requests use.
     pub(crate) iova: u64,
-    /// First byte in the program.
+    /// Address of the first byte in the program.
     pub(crate) address: u64,
     pub(crate) length: u64,
     pub(crate) access: AccessFlags,
@@ -48,7 +48,8 @@ pub(crate) struct Registered {
 }
 
 impl Registered {
-    /// Where `length` bytes at `address` lie in the program, if the region has them and allows `needs`.
+    /// Address, in the program, of `length` bytes at `address` of the region. `None` if the region does not
+    /// contain all of them or does not allow `needs`.
     fn place(&self, address: u64, length: u64, needs: AccessFlags, domain: ProtectionDomain) -> Option<u64> {
         let offset = address.checked_sub(self.iova)?;
         let end = offset.checked_add(length)?;
@@ -57,7 +58,7 @@ impl Registered {
     }
 }
 
-/// A place in a posted request, as an address of [`LISTS`]: queue, slot, offset.
+/// A position in a posted request, encoded in an address of [`LISTS`]: queue, slot and offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ListAddress {
     pub(crate) queue: usize,
@@ -66,7 +67,7 @@ pub(crate) struct ListAddress {
 }
 
 impl ListAddress {
-    /// The most queues, and slots of one.
+    /// The largest number of queues, and of slots of one queue.
     pub(crate) const QUEUES_MAX: usize = 1 << 16;
     pub(crate) const SLOTS_MAX: usize = 1 << 16;
 
@@ -80,18 +81,18 @@ impl ListAddress {
     }
 }
 
-/// Everything that requests can name.
+/// All memory that requests can refer to.
 #[derive(Debug)]
 pub(crate) struct Memory<M> {
     pub(crate) host: M,
-    /// By the indices in their keys.
+    /// The regions, by the index in their keys.
     regions: Vec<Option<Registered>>,
     pub(crate) queues: Vec<Option<WorkQueue>>,
     scratch: Vec<u8>,
 }
 
 impl<M: HostMemory> Memory<M> {
-    /// For at most `regions` regions, a power of two.
+    /// `regions` is the largest number of regions, and must be a power of two.
     pub(crate) fn new(host: M, regions: usize) -> Self {
         assert!(regions.is_power_of_two(), "the index is the low bits of a key");
         Self { host, regions: vec![None; regions], queues: Vec::new(), scratch: vec![0; PAYLOAD_BYTES_MAX] }
@@ -111,12 +112,12 @@ impl<M: HostMemory> Memory<M> {
         self.regions[index].take_if(|region| region.keys.lkey == lkey)
     }
 
-    /// A region by its lkey.
+    /// The region with this lkey.
     pub(crate) fn region(&self, lkey: u32) -> Option<&Registered> {
         self.regions[self.index(lkey)].as_ref().filter(|region| region.keys.lkey == lkey)
     }
 
-    /// Where bytes of a region lie that a peer names by its rkey.
+    /// Address, in the program, of bytes of a region that a peer names by its rkey.
     pub(crate) fn remote(
         &self,
         rkey: u32,
@@ -145,7 +146,7 @@ impl<M: HostMemory> Memory<M> {
         self.queues[index].as_mut().expect("a queue lives as long as what posts to it")
     }
 
-    /// Goes through the pieces of program memory behind a part of a posted request.
+    /// Calls a function with each piece of program memory that belongs to a part of a posted request.
     fn pieces(
         &mut self,
         address: u64,

@@ -1,4 +1,4 @@
-//! States and attributes of a queue pair, for all services.
+//! States and attributes of queue pairs, for all services.
 
 use std::net::IpAddr;
 
@@ -8,7 +8,7 @@ use weft_wire::roce::Service;
 use crate::DeviceError;
 use crate::unreliable::Unreliable;
 
-/// State of a queue pair: `ibv_qp_state`, by number.
+/// State of a queue pair: `ibv_qp_state`, with the same numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 #[allow(missing_docs, reason = "the names are the specification's")]
@@ -24,7 +24,7 @@ pub enum State {
 }
 
 impl State {
-    /// The state of a number in verbs.
+    /// The state with this number in verbs.
     pub const fn from_number(number: u32) -> Option<Self> {
         Some(match number {
             0 => Self::Reset,
@@ -39,7 +39,7 @@ impl State {
     }
 }
 
-/// What a queue pair is set up with: `ibv_qp_attr`.
+/// Attributes of a queue pair: `ibv_qp_attr`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names are those of verbs")]
 pub struct Attributes {
@@ -58,7 +58,7 @@ pub struct Attributes {
     pub max_rd_atomic: u8,
     pub max_dest_rd_atomic: u8,
     pub drained_event: bool,
-    /// What was posted before the send queue was to be drained has not ended yet.
+    /// Whether requests that were posted before draining of the send queue began have not all completed yet.
     pub draining: bool,
 }
 
@@ -85,12 +85,12 @@ impl Default for Attributes {
     }
 }
 
-/// What changes: `ibv_modify_qp` with its mask.
+/// A change of attributes: `ibv_modify_qp` with its mask. Attributes that are `None` stay as they are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names are those of verbs")]
 pub struct Change {
     pub state: Option<State>,
-    /// The state that the caller takes it to be in.
+    /// The state that the caller assumes the queue pair to be in.
     pub current: Option<State>,
     pub access: Option<AccessFlags>,
     pub queue_key: Option<u32>,
@@ -109,12 +109,12 @@ pub struct Change {
 }
 
 impl Change {
-    /// A change of the state alone.
+    /// A change of only the state.
     pub fn to(state: State) -> Self {
         Self { state: Some(state), ..Self::default() }
     }
 
-    /// Takes over what is set.
+    /// Copies the attributes that are set to `attributes`.
     pub(crate) fn merge(&self, attributes: &mut Attributes) {
         fn set<T>(place: &mut T, value: Option<T>) {
             if let Some(value) = value {
@@ -137,7 +137,8 @@ impl Change {
         set(&mut attributes.drained_event, self.drained_event);
     }
 
-    /// Whether the transition is one of the specification (figure 124), with all that it needs (table 94).
+    /// Checks that the transition is allowed (figure 124) and has all attributes that it needs (table 94).
+    /// Returns the new state.
     pub(crate) fn check(&self, service: Service, from: State) -> Result<State, DeviceError> {
         use State::{Error, Init, ReadyToReceive, ReadyToSend, Reset, SendQueueDrained, SendQueueError};
         let to = self.state.unwrap_or(from);
@@ -181,12 +182,12 @@ impl Change {
     }
 }
 
-/// Where receive requests come from.
+/// Where a queue pair takes its receive requests from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Receives {
-    /// A queue of its own.
+    /// Its own receive queue.
     Own(usize),
-    /// The shared receive queue of this number.
+    /// The shared receive queue with this number.
     Shared(usize),
 }
 
@@ -200,11 +201,11 @@ pub(crate) struct QueuePair {
     pub(crate) receives: Receives,
     pub(crate) all_signaled: bool,
     pub(crate) attributes: Attributes,
-    /// Requests that were posted while the send queue was drained.
+    /// Requests that were posted while the send queue was being drained.
     pub(crate) held: Vec<weft_verbs::WorkRequest>,
-    /// Of the unreliable services.
+    /// State of a queue pair of an unreliable service.
     pub(crate) unreliable: Option<Box<Unreliable>>,
-    /// The first message has been reported.
+    /// Whether the arrival of the first message has been reported.
     pub(crate) established: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Queue pairs of the unreliable services: one packet after another, and nobody asks for one again.
+//! Queue pairs of the unreliable services. They send packets once and never request retransmission.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -8,7 +8,7 @@ use weft_wire::roce::{Bth, Congestion, DatagramPacket, MASK_24, Opcode, Packet, 
 
 use crate::work::SendOperation;
 
-/// A request that has not been sent in full.
+/// A request that has not been sent completely.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pending {
     pub(crate) slot: usize,
@@ -29,16 +29,17 @@ pub(crate) enum Inbound {
 #[derive(Debug)]
 pub(crate) struct Unreliable {
     pub(crate) sends: VecDeque<Pending>,
-    /// Bytes of the oldest request that have been sent.
+    /// Number of bytes of the oldest request that have been sent.
     pub(crate) done: u32,
     /// PSN of the next packet to send.
     pub(crate) next: u32,
-    /// Slots of posted receive requests, unless they are shared.
+    /// Slots of posted receive requests, unless the receive queue is shared.
     pub(crate) receives: VecDeque<usize>,
-    /// PSN of the next packet to arrive.
+    /// PSN of the next packet that is expected.
     pub(crate) expected: u32,
     pub(crate) inbound: Inbound,
-    /// A receive request that was taken for a message whose rest was lost: the next message gets it.
+    /// A receive request that was taken for a message whose remaining packets were lost. The next message
+    /// uses it.
     pub(crate) spare: Option<usize>,
 }
 
@@ -55,12 +56,12 @@ impl Unreliable {
         }
     }
 
-    /// Whether a receive request has been taken and not ended.
+    /// Whether a receive request has been taken but has not completed.
     pub(crate) fn holds_receive(&self) -> bool {
         self.spare.is_some() || matches!(self.inbound, Inbound::Send { .. })
     }
 
-    /// The message that is being received is lost.
+    /// Discards the message that is being received.
     pub(crate) fn abandon(&mut self) {
         if let Inbound::Send { slot, .. } = self.inbound {
             self.spare = Some(slot);
@@ -69,7 +70,7 @@ impl Unreliable {
     }
 }
 
-/// What a packet says besides its payload.
+/// The fields of a packet other than its payload.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Header {
     pub(crate) number: u32,
@@ -95,7 +96,8 @@ impl Header {
     }
 }
 
-/// Writes the next packet of a request whose first `done` bytes have been sent; `payload` is what follows.
+/// Encodes the next packet of a request, of which the first `done` bytes have been sent. `payload` contains
+/// the bytes that follow.
 pub(crate) fn emit(pending: &Pending, done: u32, header: &Header, payload: &[u8], out: &mut Vec<u8>) {
     let first = done == 0;
     let last = done + payload.len() as u32 == pending.length;
@@ -142,7 +144,7 @@ fn opcode(write: bool, first: bool, last: bool, immediate: bool) -> Opcode {
     }
 }
 
-/// Where the packets of a request go.
+/// The destination address of the packets of a request.
 pub(crate) fn destination(operation: &SendOperation, connected: Option<IpAddr>) -> Option<IpAddr> {
     match operation {
         SendOperation::Datagram { destination, .. } => Some(*destination),
@@ -150,7 +152,7 @@ pub(crate) fn destination(operation: &SendOperation, connected: Option<IpAddr>) 
     }
 }
 
-/// The service that can carry out an operation.
+/// Whether a service supports an operation.
 pub(crate) fn carries(service: Service, operation: &SendOperation) -> bool {
     match (service, operation) {
         (Service::ReliableConnection, SendOperation::Connected(_)) => true,

@@ -1,4 +1,4 @@
-//! What programs post, and where it is kept until it completes.
+//! Requests that programs post, and the queues that hold them until they complete.
 
 use std::net::IpAddr;
 
@@ -6,32 +6,33 @@ use weft_verbs::{Operation, ProtectionDomain};
 
 use crate::DeviceError;
 
-/// A range of a region of the program: `ibv_sge`, with its layout.
+/// A range of a region of the program: `ibv_sge`, with the same memory layout.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Element {
-    /// First byte, as the region has it.
+    /// Address of the first byte, within the region's addresses.
     pub address: u64,
-    /// Bytes.
+    /// Number of bytes.
     pub length: u32,
     /// Local key of the region.
     pub lkey: u32,
 }
 
-/// What to do on a send queue.
+/// The operation of a request on a send queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendOperation {
-    /// On a connection.
+    /// An operation on a connection.
     Connected(Operation),
-    /// A datagram.
+    /// Sending a datagram.
     Datagram {
         /// The peer's address.
         destination: IpAddr,
         /// The peer's queue pair.
         queue_pair: u32,
-        /// What the peer's queue pair wants to see; with its highest bit, this queue pair's own is sent instead.
+        /// The Q_Key that the peer's queue pair expects. If its highest bit is set, the Q_Key of this queue
+        /// pair is sent instead.
         queue_key: u32,
-        /// Delivered with the peer's completion.
+        /// Immediate data, which the peer's completion contains.
         immediate: Option<u32>,
     },
 }
@@ -41,17 +42,18 @@ pub enum SendOperation {
 pub struct SendRequest<'a> {
     /// The program's tag (`wr_id`).
     pub id: u64,
-    /// What to do.
+    /// The operation.
     pub operation: SendOperation,
-    /// Where from, or where the answer goes.
+    /// The memory to send from, or to store the answer in.
     pub elements: &'a [Element],
-    /// The bytes are copied at once, from addresses of the program and whatever their keys (`IBV_SEND_INLINE`).
+    /// Whether the bytes are copied immediately, from addresses of the program, without using the elements'
+    /// keys (`IBV_SEND_INLINE`).
     pub inline: bool,
-    /// Completes visibly even if it succeeds.
+    /// Whether the request also produces a completion if it succeeds.
     pub signaled: bool,
-    /// Waits for earlier READs and atomics.
+    /// Whether the request waits for earlier READs and atomic operations.
     pub fence: bool,
-    /// Raises an event at a peer that waits for nothing else.
+    /// Whether to raise an event at a peer that has requested events only for solicited completions.
     pub solicited: bool,
 }
 
@@ -61,11 +63,11 @@ struct PostedRequest {
     id: u64,
     elements: u32,
     inline_bytes: Option<u32>,
-    /// An element named memory that the program may not use so.
+    /// Whether an element refers to memory that the program may not use in this way.
     violation: bool,
 }
 
-/// The requests of a send queue, of a receive queue or of a shared receive queue.
+/// The requests of a send queue, a receive queue or a shared receive queue.
 #[derive(Debug)]
 pub(crate) struct WorkQueue {
     pub(crate) domain: ProtectionDomain,
@@ -74,13 +76,13 @@ pub(crate) struct WorkQueue {
     elements_max: usize,
     inline: Box<[u8]>,
     inline_max: usize,
-    /// Slots that are free, where requests complete in another order than they are posted.
+    /// Free slots; `None` for a queue whose requests complete in the order in which they were posted.
     free: Option<Vec<u32>>,
     next: usize,
 }
 
 impl WorkQueue {
-    /// `in_order`: whether requests complete in the order in which they are posted.
+    /// `in_order`: whether requests complete in the order in which they were posted.
     pub(crate) fn new(
         domain: ProtectionDomain,
         depth: u32,
@@ -105,7 +107,7 @@ impl WorkQueue {
         self.slots.len()
     }
 
-    /// Checks a list; returns its length in bytes.
+    /// Checks a list and returns its length in bytes.
     pub(crate) fn check(&self, elements: &[Element], inline: bool) -> Result<u32, DeviceError> {
         if elements.len() > self.elements_max && !inline {
             return Err(DeviceError::TooManyElements(self.elements_max));
@@ -117,7 +119,8 @@ impl WorkQueue {
         u32::try_from(length).ok().filter(|&length| length <= 1 << 31).ok_or(DeviceError::MessageTooLong)
     }
 
-    /// The slot of the next request, which is kept there once it is known that the queue has room.
+    /// The slot for the next request. [`WorkQueue::keep`] stores the request there, once it is known that the
+    /// queue has room.
     pub(crate) fn next_slot(&self) -> Result<usize, DeviceError> {
         match &self.free {
             Some(free) => free.last().map(|&slot| slot as usize).ok_or(DeviceError::QueueFull),
@@ -126,7 +129,7 @@ impl WorkQueue {
         }
     }
 
-    /// Keeps a request in the slot that [`WorkQueue::next_slot`] gave.
+    /// Stores a request in the slot that [`WorkQueue::next_slot`] returned.
     pub(crate) fn keep(&mut self, id: u64, elements: &[Element]) {
         let slot = self.advance();
         self.slots[slot] =
@@ -143,13 +146,14 @@ impl WorkQueue {
         fill(&mut self.inline[self.next * self.inline_max..][..length as usize])
     }
 
-    /// As [`WorkQueue::keep`], for bytes that have been copied.
+    /// Stores a request whose inline bytes have been copied, in the slot that [`WorkQueue::next_slot`]
+    /// returned.
     pub(crate) fn keep_inline(&mut self, id: u64, length: u32) {
         let slot = self.advance();
         self.slots[slot] = PostedRequest { id, elements: 0, inline_bytes: Some(length), violation: false };
     }
 
-    /// Bytes that the list of a request has room for.
+    /// Number of bytes in the list of a request.
     pub(crate) fn length(&self, slot: usize) -> u64 {
         (0..self.count(slot)).map(|at| u64::from(self.element(slot, at).length)).sum()
     }
@@ -163,7 +167,7 @@ impl WorkQueue {
         slot
     }
 
-    /// A request is over: its tag, and whether it named memory wrongly.
+    /// Ends a request. Returns its tag, and whether it referred to memory that it may not use.
     pub(crate) fn end(&mut self, slot: usize) -> (u64, bool) {
         if let Some(free) = &mut self.free {
             free.push(slot as u32);
@@ -176,12 +180,12 @@ impl WorkQueue {
         self.slots[slot].violation = true;
     }
 
-    /// How many elements the list of a request has.
+    /// Number of elements in the list of a request.
     pub(crate) fn count(&self, slot: usize) -> usize {
         self.slots.get(slot).map_or(0, |kept| kept.elements as usize)
     }
 
-    /// One element of the list of a request.
+    /// An element of the list of a request.
     pub(crate) fn element(&self, slot: usize, at: usize) -> Element {
         self.elements[slot * self.elements_max + at]
     }

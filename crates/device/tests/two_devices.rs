@@ -1,4 +1,4 @@
-//! Two devices on a wire that a test can cut.
+//! Tests of two devices on a wire that can lose packets.
 
 use std::net::IpAddr;
 
@@ -15,7 +15,7 @@ use weft_verbs::{
 };
 use weft_wire::roce::Service;
 
-/// Where the memory of each program begins.
+/// Address at which the memory of each program begins.
 const BASE: u64 = 0x10_0000;
 const BYTES: u64 = 64 << 10;
 const KEY: u32 = 0x1111_1111;
@@ -149,7 +149,7 @@ fn pair(service: Service, shared: bool) -> [End; 2] {
     ends
 }
 
-/// Carries packets until there are none, but for those that `lose` names by their count.
+/// Delivers packets until there are none. Counts them, and drops those for whose count `lose` returns `true`.
 fn carry(ends: &mut [End; 2], lose: impl Fn(usize) -> bool) {
     let mut count = 0;
     loop {

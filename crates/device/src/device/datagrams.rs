@@ -1,4 +1,4 @@
-//! Sending on the unreliable services, datagrams that arrive, and management datagrams.
+//! The unreliable services: sending, datagrams that arrive, and management datagrams.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -13,26 +13,27 @@ use crate::memory::{HostMemory, LISTS, ListAddress};
 use crate::queue_pair::{Attributes, Receives, State};
 use crate::unreliable::{self, Pending, Unreliable};
 
-/// The queue pair of general services, where connection managers meet.
+/// The queue pair of general services, through which connection managers communicate.
 const GENERAL_SERVICES: u32 = 1;
 
-/// Its Q_Key (clause 10.2.4.2.5).
+/// The Q_Key of that queue pair (clause 10.2.4.2.5).
 const GENERAL_SERVICES_KEY: u32 = 0x8001_0000;
 
-/// Management datagrams that wait, at most.
+/// The largest number of management datagrams that wait in a queue.
 const MADS_MAX: usize = 4_096;
 
 /// A management datagram: 256 bytes for queue pair 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mad {
-    /// The peer that sent it, or is to get it.
+    /// The peer that sent the datagram or is to receive it.
     pub peer: IpAddr,
-    /// Its content.
+    /// The content of the datagram.
     pub bytes: Vec<u8>,
 }
 
 impl<M: HostMemory> Device<M> {
-    /// Queues a management datagram for queue pair 1 of the peer; one too many is dropped.
+    /// Queues a management datagram for queue pair 1 of the peer. If the queue is full, the datagram is
+    /// dropped.
     pub fn send_mad(&mut self, mad: Mad) {
         if self.mads_out.len() < MADS_MAX {
             self.mads_out.push_back(mad);
@@ -44,7 +45,7 @@ impl<M: HostMemory> Device<M> {
         !self.mads_in.is_empty()
     }
 
-    /// The oldest management datagram that has arrived.
+    /// Takes the oldest management datagram that has arrived.
     pub fn poll_mad(&mut self) -> Option<Mad> {
         self.mads_in.pop_front()
     }
@@ -73,7 +74,7 @@ impl<M: HostMemory> Device<M> {
         Transmit { destination, source_port: source_port(from, to), queue_pair: from, type_of_service: 0 }
     }
 
-    /// Makes one packet of a queue pair of an unreliable service.
+    /// Creates one packet for a queue pair of an unreliable service.
     pub(super) fn transmit_unreliable(&mut self, out: &mut Vec<u8>) -> Option<Transmit> {
         loop {
             let index = self.senders.pop_front()?;
@@ -124,7 +125,7 @@ impl<M: HostMemory> Device<M> {
         }
     }
 
-    /// Ends the oldest request of a send queue.
+    /// Completes the oldest request of a send queue.
     fn end_send(&mut self, number: u32, pending: &Pending, status: CompletionStatus) {
         if let Ok(queue_pair) = self.find_mut(number)
             && let Some(sender) = &mut queue_pair.unreliable
@@ -171,7 +172,7 @@ impl<M: HostMemory> Device<M> {
         self.flush_unreliable(number);
     }
 
-    /// Ends all requests of a queue pair of an unreliable service.
+    /// Flushes all requests of a queue pair of an unreliable service.
     pub(super) fn flush_unreliable(&mut self, number: u32) {
         let index = self.index(number);
         loop {
@@ -204,7 +205,7 @@ impl<M: HostMemory> Device<M> {
         }
     }
 
-    /// `None` if the packet is dropped.
+    /// Handles a datagram. Returns `None` if the packet is dropped.
     fn take_datagram(&mut self, source: IpAddr, bytes: &[u8]) -> Option<()> {
         let packet = DatagramPacket::parse(bytes).ok()?;
         let number = packet.bth.destination;
@@ -255,7 +256,7 @@ impl<M: HostMemory> Device<M> {
     }
 }
 
-/// What stands in front of a received datagram: an IPv4 header in the second half, or an IPv6 header.
+/// The 40 bytes in front of a received datagram: an IPv4 header in the second half, or an IPv6 header.
 fn route_header(source: IpAddr, destination: IpAddr, packet_bytes: usize) -> [u8; ROUTE_HEADER_BYTES] {
     let udp_bytes = (8 + packet_bytes + 4) as u16;
     let mut header = [0; ROUTE_HEADER_BYTES];

@@ -1,4 +1,4 @@
-//! Making objects and taking them away.
+//! Creating and destroying objects.
 
 use weft_verbs::{AccessFlags, ProtectionDomain, QueuePairAttributes, QueuePairNumber, Region, RegionKeys};
 use weft_wire::roce::Service;
@@ -11,7 +11,7 @@ use crate::unreliable::Unreliable;
 use crate::work::{Element, WorkQueue};
 use crate::{DeviceError, ELEMENTS_MAX, INLINE_MAX};
 
-/// Puts a thing into the first free place.
+/// Stores a value at the first free index of a table and returns the index.
 fn insert<T>(table: &mut Vec<Option<T>>, thing: T) -> usize {
     match table.iter().position(Option::is_none) {
         Some(free) => {
@@ -26,14 +26,15 @@ fn insert<T>(table: &mut Vec<Option<T>>, thing: T) -> usize {
 }
 
 impl<M: HostMemory> Device<M> {
-    /// Makes a protection domain.
+    /// Creates a protection domain.
     ///
     /// # Errors
-    /// All regions are in use.
+    /// If all regions are in use.
     pub fn allocate_domain(&mut self) -> Result<ProtectionDomain, DeviceError> {
         let number = self.domains.iter().position(Option::is_none).unwrap_or(self.domains.len());
         let domain = ProtectionDomain(number as u32);
-        // Everything that is posted, under the addresses that the device gives it. Peers may do nothing there.
+        // This region contains all posted requests, at addresses that the device assigns. Peers have no
+        // access to it.
         let region =
             Region { domain, target: LISTS, ..Region::host(0, u64::MAX >> 1, AccessFlags::LOCAL_WRITE) };
         let lists = self.transport.register_region(region)?;
@@ -41,10 +42,10 @@ impl<M: HostMemory> Device<M> {
         Ok(domain)
     }
 
-    /// Takes a protection domain away.
+    /// Removes a protection domain.
     ///
     /// # Errors
-    /// It is in use, or there is none.
+    /// If it is in use, or if there is no such domain.
     pub fn deallocate_domain(&mut self, domain: ProtectionDomain) -> Result<(), DeviceError> {
         let place =
             self.domains.get_mut(domain.0 as usize).ok_or(DeviceError::Unknown("protection domain"))?;
@@ -65,7 +66,7 @@ impl<M: HostMemory> Device<M> {
     /// Registers a region.
     ///
     /// # Errors
-    /// There is no such domain, all regions are in use, or the region leaves the address space.
+    /// If there is no such domain, all regions are in use, or the region extends beyond the address space.
     pub fn register_memory(&mut self, region: MemoryRegion) -> Result<RegionKeys, DeviceError> {
         let MemoryRegion { domain, address, iova, length, access } = region;
         if address.checked_add(length).is_none() {
@@ -89,16 +90,16 @@ impl<M: HostMemory> Device<M> {
         Ok(keys)
     }
 
-    /// What a region is like.
+    /// The attributes of a region.
     pub fn query_memory(&self, lkey: u32) -> Option<MemoryRegion> {
         let Registered { domain, iova, address, length, access, .. } = *self.memory.region(lkey)?;
         Some(MemoryRegion { domain, address, iova, length, access })
     }
 
-    /// Takes a region away, from the next packet on.
+    /// Removes a region, from the next packet on.
     ///
     /// # Errors
-    /// There is none.
+    /// If there is no such region.
     pub fn deregister_memory(&mut self, lkey: u32) -> Result<(), DeviceError> {
         let region = self.memory.remove(lkey).ok_or(DeviceError::Unknown("memory region"))?;
         self.transport.deregister_region(region.keys)?;
@@ -106,7 +107,7 @@ impl<M: HostMemory> Device<M> {
         Ok(())
     }
 
-    /// Makes a completion queue.
+    /// Creates a completion queue.
     pub fn create_completion_queue(&mut self, depth: usize) -> CompletionQueueNumber {
         CompletionQueueNumber(insert(&mut self.completion_queues, CompletionQueue::new(depth)))
     }
@@ -119,10 +120,10 @@ impl<M: HostMemory> Device<M> {
         place.ok_or(DeviceError::Unknown("completion queue"))
     }
 
-    /// Changes how many completions a queue holds.
+    /// Changes how many completions a queue can hold.
     ///
     /// # Errors
-    /// There is none, or it holds more now.
+    /// If there is no such queue, or if it now holds more than that.
     pub fn resize_completion_queue(
         &mut self,
         number: CompletionQueueNumber,
@@ -136,10 +137,10 @@ impl<M: HostMemory> Device<M> {
         Ok(())
     }
 
-    /// Takes a completion queue away.
+    /// Removes a completion queue.
     ///
     /// # Errors
-    /// It is in use, or there is none.
+    /// If it is in use, or if there is no such queue.
     pub fn destroy_completion_queue(&mut self, number: CompletionQueueNumber) -> Result<(), DeviceError> {
         if self.completion_queue(number)?.users > 0 {
             return Err(DeviceError::Busy);
@@ -148,10 +149,10 @@ impl<M: HostMemory> Device<M> {
         Ok(())
     }
 
-    /// Makes a shared receive queue.
+    /// Creates a shared receive queue.
     ///
     /// # Errors
-    /// There is no such domain, or the queue would be too large.
+    /// If there is no such domain, or if the queue would be too large.
     pub fn create_shared_receive(
         &mut self,
         domain: ProtectionDomain,
@@ -173,10 +174,11 @@ impl<M: HostMemory> Device<M> {
         place.ok_or(DeviceError::Unknown("shared receive queue"))
     }
 
-    /// Sets the limit below which a shared receive queue raises an event, once.
+    /// Sets the limit of a shared receive queue. When the queue has fewer requests than this, it raises one
+    /// event.
     ///
     /// # Errors
-    /// There is none, or the limit exceeds the queue.
+    /// If there is no such queue, or if the limit exceeds its size.
     pub fn limit_shared_receive(&mut self, number: usize, limit: u32) -> Result<(), DeviceError> {
         let queue = self.shared(number)?.queue;
         if limit as usize > self.memory.queue(queue).depth() {
@@ -187,19 +189,19 @@ impl<M: HostMemory> Device<M> {
         Ok(())
     }
 
-    /// What a shared receive queue is like.
+    /// The attributes of a shared receive queue.
     ///
     /// # Errors
-    /// There is none.
+    /// If there is no such queue.
     pub fn query_shared_receive(&mut self, number: usize) -> Result<SharedReceiveInfo, DeviceError> {
         let (queue, limit) = self.shared(number).map(|shared| (shared.queue, shared.limit))?;
         Ok(SharedReceiveInfo { depth: self.memory.queue(queue).depth() as u32, limit })
     }
 
-    /// Takes a shared receive queue away.
+    /// Removes a shared receive queue.
     ///
     /// # Errors
-    /// It is in use, or there is none.
+    /// If it is in use, or if there is no such queue.
     pub fn destroy_shared_receive(&mut self, number: usize) -> Result<(), DeviceError> {
         let SharedReceive { number: inner, domain, queue, users, .. } = *self.shared(number)?;
         if users > 0 {
@@ -215,7 +217,7 @@ impl<M: HostMemory> Device<M> {
     /// Queues a request on a shared receive queue.
     ///
     /// # Errors
-    /// There is none, or it is full.
+    /// If there is no such queue, or if it is full.
     pub fn post_shared_receive(
         &mut self,
         number: usize,
@@ -235,7 +237,7 @@ impl<M: HostMemory> Device<M> {
         Ok(())
     }
 
-    /// Raises the event of a shared receive queue that has fallen below its limit.
+    /// Raises the event of a shared receive queue that now has fewer requests than its limit.
     pub(super) fn check_limit(&mut self, number: usize) {
         let Some(Some(shared)) = self.shared.get_mut(number) else { return };
         let queued = self.transport.shared_receives_queued(shared.number);
@@ -245,10 +247,11 @@ impl<M: HostMemory> Device<M> {
         }
     }
 
-    /// Makes a queue pair in RESET; returns its number.
+    /// Creates a queue pair in RESET and returns its number.
     ///
     /// # Errors
-    /// There are too many, it would be too large, or an object that it needs does not exist.
+    /// If there are too many queue pairs, the queue pair would be too large, or an object that it needs does
+    /// not exist.
     pub fn create_queue_pair(&mut self, init: &QueuePairInit) -> Result<u32, DeviceError> {
         let QueuePairInit { service, domain, send_completions, receive_completions, shared, .. } = *init;
         check_size(init.max_send_wr, init.max_send_sge, init.max_inline_data)?;
@@ -257,7 +260,8 @@ impl<M: HostMemory> Device<M> {
         self.completion_queue(receive_completions)?;
         self.domain(domain)?;
         let source = shared.map(|number| Ok::<_, DeviceError>(self.shared(number)?.number)).transpose()?;
-        // The transport numbers all queue pairs, and carries out those of reliable connections.
+        // The transport assigns the numbers of all queue pairs, and executes the requests of those for
+        // reliable connections.
         let reliable = service == Service::ReliableConnection;
         let own_receives = if shared.is_some() { 0 } else { init.max_recv_wr };
         let attributes = QueuePairAttributes {
@@ -301,10 +305,10 @@ impl<M: HostMemory> Device<M> {
         Ok(number.0)
     }
 
-    /// Takes a queue pair away, with its requests and its completions.
+    /// Removes a queue pair with its requests and completions.
     ///
     /// # Errors
-    /// There is none.
+    /// If there is no such queue pair.
     pub fn destroy_queue_pair(&mut self, number: u32) -> Result<(), DeviceError> {
         self.find_mut(number)?;
         self.drain(false);

@@ -1,4 +1,4 @@
-//! Packets that arrive on connections.
+//! Handling of packets that arrive on connections.
 
 use std::net::IpAddr;
 
@@ -45,14 +45,14 @@ impl<M: HostMemory> Device<M> {
         }
     }
 
-    /// A packet of an unreliable connection.
+    /// Handles a packet of an unreliable connection.
     pub(super) fn receive_connected(&mut self, source: IpAddr, packet: &[u8]) {
         if self.take_connected(source, packet).is_none() {
             self.dropped += 1;
         }
     }
 
-    /// `None` if the packet is dropped.
+    /// Handles a packet of an unreliable connection. Returns `None` if the packet is dropped.
     fn take_connected(&mut self, source: IpAddr, packet: &[u8]) -> Option<()> {
         let packet = Packet::parse_unreliable(packet).ok()?;
         let number = packet.bth.destination;
@@ -137,7 +137,7 @@ impl<M: HostMemory> Device<M> {
         self.memory.write(PROGRAM, place, packet.payload).ok()
     }
 
-    /// The receive request for a message of an unreliable service.
+    /// Takes the slot of the receive request for a message of an unreliable service.
     pub(super) fn take_receive(&mut self, number: u32) -> Option<usize> {
         let queue_pair = self.find_mut(number).ok()?;
         let receives = queue_pair.receives;
@@ -156,7 +156,8 @@ impl<M: HostMemory> Device<M> {
         }
     }
 
-    /// Puts a part of a message into its receive request. If that fails, the request and the queue pair are in error.
+    /// Copies a part of a message into its receive request. If that fails, the request completes in error,
+    /// the queue pair goes to ERROR, and `false` is returned.
     pub(super) fn deliver(&mut self, number: u32, slot: usize, done: u32, payload: &[u8]) -> bool {
         let Some(queue_pair) = self.find(number) else { return false };
         let queue = self.work_queue(queue_pair.receives);
