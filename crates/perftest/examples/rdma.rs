@@ -1,4 +1,4 @@
-//! Measures one verb of RDMA, in virtual time or between two processes, beside the limit.
+//! Measures one RDMA verb, in virtual time or between two processes, and compares it with the limit.
 //!
 //!     cargo run --release -p weft-perftest --example rdma -- sim|net OPERATION SIZE [MILLISECONDS [QUEUE_PAIRS [DEPTH]]]
 

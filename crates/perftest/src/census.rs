@@ -1,4 +1,4 @@
-//! Packets on the wire: those of the operation under test, and all others.
+//! Counts packets on the wire: those that carry the operation under test, and all others.
 
 use weft_sim::{Direction, MachineId, Tap};
 use weft_time::Instant;
@@ -7,24 +7,25 @@ use weft_wire::ipv4::Ipv4;
 use weft_wire::roce::Opcode;
 use weft_wire::udp::Udp;
 
-/// Bytes of a frame on the wire beside the frame itself: preamble, frame check sequence, gap.
+/// Number of bytes that a frame takes on the wire in addition to the frame itself: preamble, frame check
+/// sequence and gap.
 pub(super) const FRAMING_BYTES: u64 = 8 + 4 + 12;
 
 /// Offset of the opcode in a RoCE frame.
 pub(super) const OPCODE_AT: usize = Ethernet::BYTES + Ipv4::BYTES + Udp::BYTES;
 
-/// Bytes that a frame takes on the wire.
+/// Number of bytes that a frame takes on the wire.
 pub(super) fn on_wire(frame: &[u8]) -> u64 {
     frame.len().max(ethernet::FRAME_BYTES_MIN) as u64 + FRAMING_BYTES
 }
 
-/// Counts what all machines send. The frames of a bench are RoCE, all of them.
+/// Counts everything that the machines send. All frames of a benchmark are RoCE.
 #[derive(Clone, Debug)]
 pub(super) struct Census {
     carriers: Vec<Opcode>,
-    /// Packets that carry the operation.
+    /// Number of packets that carry the operation.
     pub(super) packets: u64,
-    /// Bytes on the wire of all others.
+    /// Number of bytes that all other packets take on the wire.
     pub(super) other_bytes: u64,
 }
 

@@ -1,4 +1,5 @@
-//! The client's program: which message to post when, and what its completions say. Knows no world.
+//! The client's program: decides which message to post when, and evaluates completions. It is the same in all
+//! worlds.
 
 use std::collections::VecDeque;
 
@@ -10,12 +11,12 @@ use super::connection::Connection;
 use super::load::{Amount, Load};
 use super::payload::{ClientMemory, MessageId};
 
-/// One queue pair under load.
+/// The state of one queue pair under load.
 #[derive(Clone, Copy, Debug)]
 struct Flow {
     queue_pair: QueuePairNumber,
     posted: u64,
-    /// Everything before this number ends with a completion that is visible.
+    /// Number of messages up to the last one that was posted with a visible completion.
     signaled: u64,
     completed: u64,
 }
@@ -23,13 +24,13 @@ struct Flow {
 /// Phase of the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// All queue pairs are kept full.
+    /// The load: all queue pairs are kept full.
     Load,
-    /// Only requests that make the last completions visible are posted.
+    /// The end of the load: a queue pair whose last request has no visible completion gets one more request.
     Drain,
-    /// Waits for the other clients.
+    /// The client waits until the other clients have finished their load.
     Held,
-    /// One message at a time, on the first queue pair.
+    /// The latency measurement: one message at a time on the first queue pair.
     Latency,
     Done,
 }
@@ -40,16 +41,17 @@ pub(super) struct Client {
     load: Load,
     connection: Connection,
     flows: Vec<Flow>,
-    /// In the load: queue pairs that are not full, in the order of their turns.
+    /// During the load, the queue pairs that are not full, in the order in which they get the next message.
     ready: VecDeque<u32>,
     phase: Phase,
-    /// Messages that the load may still post.
+    /// Number of messages that the load may still post.
     left: u64,
     begin: Option<Instant>,
     end: Instant,
-    /// Whether single messages wait until [`Client::release`].
+    /// Whether the latency measurement waits until [`Client::release`] is called.
     held: bool,
-    /// Completions of each queue pair when the first one ran out of work, once that has happened.
+    /// Number of completions of each queue pair at the time when the first one ran out of work. `None` before
+    /// that.
     shares: Option<Vec<u64>>,
     measured: Duration,
     messages: u64,
@@ -60,21 +62,21 @@ pub(super) struct Client {
     failure: Option<String>,
 }
 
-/// Measurements of a client.
+/// The measurements of a client.
 #[derive(Clone, Debug)]
 pub(super) struct Measurement {
-    /// Messages of the load.
+    /// Number of messages of the load.
     pub(super) messages: u64,
-    /// From the first post to the last completion of the load.
+    /// Time from the first post to the last completion of the load.
     pub(super) measured: Duration,
-    /// Bytes of the messages.
+    /// Number of bytes of those messages.
     pub(super) bytes: u64,
-    /// For each queue pair that works, the messages completed while all of them had work: until nothing was left to
-    /// post and the first had completed all that it had.
+    /// For each queue pair under load, the number of messages that completed while all of them had work:
+    /// until no messages were left to post and the first queue pair had completed all of its messages.
     pub(super) shares: Vec<u64>,
-    /// Of the single messages.
+    /// Latencies of the single messages.
     pub(super) latencies: Latencies,
-    /// Everything that was sent on each queue pair.
+    /// Number of messages that were sent on each queue pair in total.
     pub(super) sent: Vec<u64>,
 }
 
@@ -103,18 +105,18 @@ impl Client {
         }
     }
 
-    /// Lets single messages wait until all clients are through with their load.
+    /// Makes the latency measurement wait until all clients have finished their load.
     pub(super) fn hold(mut self) -> Self {
         self.held = true;
         self
     }
 
-    /// Whether the load is over, or something has failed.
+    /// Whether the load has ended, or something has failed.
     pub(super) fn is_through(&self) -> bool {
         matches!(self.phase, Phase::Held | Phase::Latency | Phase::Done)
     }
 
-    /// All clients have finished their load.
+    /// Starts the latency measurement, after all clients have finished their load.
     pub(super) fn release(&mut self) {
         self.held = false;
         if self.phase == Phase::Held {
@@ -127,7 +129,7 @@ impl Client {
         self.phase == Phase::Done
     }
 
-    /// Messages completed so far.
+    /// Number of messages completed so far.
     pub(super) fn completed(&self) -> u64 {
         self.flows.iter().map(|flow| flow.completed).sum()
     }
@@ -135,7 +137,7 @@ impl Client {
     /// The measurements.
     ///
     /// # Errors
-    /// The measurement failed; the error says why.
+    /// If the measurement failed. The error contains the reason.
     pub(super) fn finish(self) -> Result<Measurement, String> {
         self.failure.map_or(Ok(()), Err)?;
         let sent = self.flows.iter().map(|flow| flow.posted).collect();
@@ -144,7 +146,7 @@ impl Client {
         Ok(Measurement { messages, bytes, measured, shares, latencies, sent })
     }
 
-    /// The next request to post, and its queue pair. Call it until there is none.
+    /// The next request to post, and its queue pair. Call this until it returns `None`.
     pub(super) fn next_request(&mut self, now: Instant) -> Option<(QueuePairNumber, WorkRequest)> {
         if self.begin.is_none() {
             self.begin = Some(now);
@@ -174,7 +176,7 @@ impl Client {
         let number = *self.ready.front()?;
         let flow = self.flows[number as usize];
         let fills = flow.posted + 1 - flow.completed == depth;
-        // In turn, so that a load which is soon posted still lies on all queue pairs.
+        // Queue pairs take turns, so that even a short load uses all of them.
         self.ready.pop_front();
         if !fills {
             self.ready.push_back(number);
@@ -184,7 +186,7 @@ impl Client {
         Some(self.post(number, signaled))
     }
 
-    /// One more message where the last one would complete silently.
+    /// One more message for a queue pair whose last message has no visible completion.
     fn next_of_drain(&mut self) -> Option<(QueuePairNumber, WorkRequest)> {
         let depth = u64::from(self.load.depth);
         while let Some(number) = self.ready.pop_front() {
@@ -216,7 +218,7 @@ impl Client {
         (flow.queue_pair, WorkRequest { signaled, ..request })
     }
 
-    /// A request has completed, and with it all that were posted before it on its queue pair.
+    /// Handles the completion of a request, which also completes all earlier requests of its queue pair.
     pub(super) fn handle(&mut self, now: Instant, completion: &Completion) {
         let MessageId { flow: number, number: message } = MessageId::of_tag(completion.id);
         if completion.status != CompletionStatus::Success {
@@ -225,7 +227,8 @@ impl Client {
             return;
         }
         let flow = &mut self.flows[number as usize];
-        // Exactly once and in order: each completion is of a message behind the one before it.
+        // Messages must complete once and in order, so each completion must be for a later message than the
+        // one before.
         if !(flow.completed..flow.signaled).contains(&message) || flow.queue_pair != completion.queue_pair {
             self.fail(format!("message {message} of queue pair {number} completed out of turn"));
             return;
@@ -247,14 +250,15 @@ impl Client {
         }
     }
 
-    /// No request is left: records the completions of each queue pair if the first runs out of work now.
+    /// Records the completions of each queue pair if the first queue pair has just run out of work. Called
+    /// when no messages are left to post.
     fn share(&mut self) {
         if self.shares.is_none() && self.flows.iter().any(|flow| flow.completed == flow.posted) {
             self.shares = Some(self.flows.iter().map(|flow| flow.completed).collect());
         }
     }
 
-    /// The load is over once all that was posted has completed.
+    /// Ends the load if everything that was posted has completed.
     fn end_drain(&mut self, now: Instant) {
         if self.flows.iter().all(|flow| flow.completed == flow.posted) {
             self.measured = now.saturating_since(self.begin.expect("something was posted"));
@@ -278,7 +282,7 @@ impl Client {
         };
     }
 
-    /// Ends the run as failed; the first reason stays.
+    /// Ends the run as failed. If it has failed before, the first reason is kept.
     pub(super) fn fail(&mut self, reason: String) {
         self.failure.get_or_insert(reason);
         self.phase = Phase::Done;

@@ -1,4 +1,4 @@
-//! Queue pairs and regions of one side, and what the sides must tell each other before they can talk.
+//! Queue pairs and regions of one side, and the information that the sides must exchange to connect.
 
 use std::net::Ipv4Addr;
 
@@ -14,25 +14,25 @@ use super::draw::draw;
 use super::load::{Load, OUTSTANDING_READS};
 use super::payload::{self, MessageId, ServerMemory};
 
-/// Side of the connections.
+/// A side of the connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     Client,
     Server,
 }
 
-/// Out-of-band message from one side to the other, as perftest sends over TCP.
+/// The message that one side sends to the other out of band, as perftest does over TCP.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Introduction {
     pub(super) address: Ipv4Addr,
     pub(super) rkey: u32,
-    /// First address of the buffers.
+    /// Address of the first buffer.
     base: u64,
     /// Number and first PSN of each queue pair.
     queue_pairs: Vec<(u32, u32)>,
 }
 
-/// One side's queue pairs before the other side is known.
+/// One side's queue pairs, before they are connected.
 #[derive(Debug)]
 pub(super) struct Local {
     lkey: u32,
@@ -43,22 +43,22 @@ pub(super) struct Local {
 #[derive(Clone, Debug)]
 pub(super) struct Connection {
     pub(super) local_key: u32,
-    /// First address of the buffers on this side.
+    /// Address of this side's first buffer.
     pub(super) local_base: u64,
     pub(super) remote_key: u32,
-    /// First address of the buffers on the other side.
+    /// Address of the other side's first buffer.
     pub(super) remote_base: u64,
     /// The queue pairs under load.
     working: Vec<QueuePairNumber>,
 }
 
 impl Connection {
-    /// The working queue pair of this place.
+    /// The queue pair under load with this index.
     pub(super) fn queue_pair(&self, flow: u32) -> QueuePairNumber {
         self.working[flow as usize]
     }
 
-    /// The place of a working queue pair's receive request for a message, in its turn.
+    /// The receive request for a message of a queue pair under load.
     pub(super) fn receive_request(&self, load: &Load, message: MessageId) -> ReceiveRequest {
         let is_send = load.operation.is_send();
         let local = if is_send {
@@ -71,10 +71,11 @@ impl Connection {
     }
 }
 
-/// Requests that came too early and that a NIC can keep: 4 MiB of payload.
+/// Number of packets that a NIC can keep if they arrive out of order: 4 MiB of payload.
 const REORDER_PACKETS: usize = 1_024;
 
-/// A card with so many ends of connections: one, or two if it is client and server at once.
+/// The configuration of a card with this many connection ends: one, or two if the card is client and server
+/// at once.
 pub(super) fn card_config(load: &Load, ends: u32) -> CardConfig {
     let requests = load.depth + load.receive_depth();
     CardConfig {
@@ -82,14 +83,14 @@ pub(super) fn card_config(load: &Load, ends: u32) -> CardConfig {
         datagram_bytes: 1_472,
         transport: weft_rdma::Config {
             max_queue_pairs: (load.queue_pairs * ends) as usize,
-            // One region is the card's own.
+            // The card itself uses one region.
             max_regions: 1 + ends as usize,
             completion_queue_depth: (requests * load.busy * ends) as usize,
             rpc_queue_depth: 1,
             max_queue_depth: requests,
             max_rd_atomic: OUTSTANDING_READS,
             window_packets: load.window_packets(),
-            // Four acknowledgements a window keep it open; more only cost time.
+            // Four acknowledgements per window are enough to keep the window open; more would only take time.
             acknowledge_interval: load.window_packets() / 4,
             reorder_packets: REORDER_PACKETS,
             burst_packets: load.tuning.burst_packets,
@@ -100,7 +101,7 @@ pub(super) fn card_config(load: &Load, ends: u32) -> CardConfig {
     }
 }
 
-/// Location of one end of a connection: its machine on a side, and the first address in its memory.
+/// Where one end of a connection is: side, machine, address in the machine's memory, and IP address.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EndPlace {
     pub(super) side: Side,
@@ -109,7 +110,7 @@ pub(super) struct EndPlace {
     pub(super) address: Ipv4Addr,
 }
 
-/// Creates queue pairs and registers the memory.
+/// Creates one side's queue pairs and registers its memory.
 pub(super) fn open(driver: &mut impl RdmaDriver, load: &Load, place: EndPlace) -> Local {
     let EndPlace { side, machine, base, address } = place;
     let bytes = payload::memory_bytes(load);
@@ -130,7 +131,8 @@ pub(super) fn open(driver: &mut impl RdmaDriver, load: &Load, place: EndPlace) -
     Local { lkey: keys.lkey, introduction }
 }
 
-/// Connects every queue pair with its peer, place by place. `None` if the peer has not as many.
+/// Connects each queue pair with the peer's queue pair at the same index. Returns `None` if the peer has a
+/// different number of queue pairs.
 pub(super) fn connect(
     driver: &mut impl RdmaDriver,
     load: &Load,

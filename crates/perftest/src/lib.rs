@@ -1,13 +1,15 @@
-//! `weft bench rdma`: what one verb reaches between a client and a server, beside what the link or the machine allows.
+//! `weft bench rdma`: what one verb achieves between a client and a server, compared with the limit of the
+//! link or the machine.
 //!
-//! The load keeps `tx_depth` work requests outstanding on each queue pair; then single messages follow, whose
-//! latency, from the post to the completion, is reported. Every message carries a pattern of its own, and all that
-//! arrives is checked: see
-//! [`Verification`]. Completions must come once each and in order.
+//! The load keeps `tx_depth` work requests outstanding on each queue pair. Then single messages follow, whose
+//! latency from the post to the completion is reported. Every message carries a pattern of its own, and all
+//! data that arrive are checked: see [`Verification`]. Each message must complete once, and messages must
+//! complete in order.
 //!
-//! In `sim` the limit is the wire's. In `net` it is what a plain UDP sender reaches between the same two processes
-//! with datagrams of the same length, in rounds that alternate with those of RDMA: the better of one that lets the
-//! kernel cut up runs of datagrams and one that does not.
+//! In `sim`, the limit is that of the wire. In `net`, the limit is what a plain UDP sender achieves between
+//! the same two processes with datagrams of the same length, in rounds that alternate with those of RDMA. Of
+//! two plain senders, the better one counts: one lets the kernel split runs of datagrams, the other one does
+//! not.
 
 mod census;
 mod client;
@@ -56,89 +58,93 @@ use weft_harness::histogram::Latencies;
 use weft_harness::progress::Progress;
 use weft_harness::result::World;
 
-/// The hidden subcommand with which a bench starts its server: it calls [`child_main`] with the arguments that follow.
+/// The hidden subcommand with which a benchmark starts its server. It calls [`child_main`] with the arguments
+/// that follow.
 pub const SERVER_COMMAND: &str = "bench-rdma-server";
 
-/// Rounds of RDMA, and as many of plain UDP; their medians count.
+/// Number of rounds of RDMA, and of plain UDP. Results are their medians.
 const ROUNDS: usize = 5;
 
-/// Messages whose latency is measured.
+/// Number of messages whose latency is measured.
 const LATENCY_MESSAGES: u64 = 2_000;
 
-/// The same for the gateware, where each takes a thousand cycles to compute and nothing but faults makes them differ.
+/// Number of messages whose latency is measured with the gateware, where computing each takes a thousand
+/// cycles, and their latencies differ only with faults.
 const LATENCY_MESSAGES_RTL: u64 = 200;
 
-/// Interval, in messages, at which all bytes of one are compared, where comparing takes time from the measurement.
+/// Interval, in messages, at which all bytes of a message are compared, in worlds where comparing takes time
+/// from the measurement.
 const COMPARE_EVERY: u64 = 1_021;
 
-/// Directions of the traffic.
+/// The directions of the traffic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Directions {
-    /// A client and a server.
+    /// From a client to a server.
     #[default]
     One,
-    /// Both machines are client and server at once, on queue pairs of their own for each direction; `sim` only.
+    /// Each of two machines is client and server at the same time, with separate queue pairs for each
+    /// direction; `sim` only.
     Both,
-    /// So many machines, 2 to [`RING_MAX`], each the client of the next one and the server of the one before it;
-    /// `sim` only.
+    /// This many machines, 2 to [`RING_MAX`]. Each is the client of the next machine and the server of the
+    /// one before; `sim` only.
     Ring(u32),
 }
 
-/// Files to write beside the result.
+/// Files to write in addition to the result.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Artifacts {
-    /// A folder for one pcapng per port.
+    /// A folder for captures: one pcapng file for each port.
     pub capture: Option<PathBuf>,
-    /// Whether [`RdmaResult::trace`] holds a Perfetto trace: every frame on every wire.
+    /// Whether [`RdmaResult::trace`] contains a Perfetto trace of every frame on every wire.
     pub trace: bool,
-    /// A waveform of the first machine's NIC; the gateware only.
+    /// A waveform of the first machine's NIC; only for the gateware.
     pub waveform: Option<Waveform>,
 }
 
-/// A waveform of a window of the run, as FST.
+/// A waveform, as FST, of a time window of the run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waveform {
     /// The file.
     pub path: PathBuf,
-    /// From this time on.
+    /// Start of the window.
     pub from: Instant,
-    /// Up to this time.
+    /// End of the window.
     pub until: Instant,
 }
 
 /// Parameters of the measurement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RdmaBench {
-    /// In virtual time, or between two processes.
+    /// Whether to run in virtual time or between two processes.
     pub world: World,
-    /// The NIC.
+    /// The NIC to use.
     pub nic: NicModel,
     /// The verb under test.
     pub operation: RdmaOperation,
-    /// Bytes of a message; 8 for atomics.
+    /// Number of bytes of a message; 8 for atomic operations.
     pub size_bytes: u32,
-    /// Whether each message has a size of its own, from 1 byte to [`RdmaBench::size_bytes`].
+    /// Whether each message has a random size, from 1 byte to [`RdmaBench::size_bytes`].
     pub random_sizes: bool,
-    /// Directions of the traffic.
+    /// The directions of the traffic.
     pub direction: Directions,
     /// Queue pairs in each direction: at most [`QUEUE_PAIRS_MAX`] on one machine.
     pub queue_pairs: u32,
-    /// Number of queue pairs under load; `None`: all.
+    /// Number of queue pairs under load; `None` means all.
     pub busy_queue_pairs: Option<u32>,
     /// Path MTU in bytes: a power of two from 256 to 4096.
     pub mtu_bytes: u32,
     /// Amount of work; in `net`, of each round.
     pub amount: Amount,
-    /// Work requests outstanding on each queue pair; `None`: as many as 512 KiB hold in `sim`, and 1 MiB in `net`,
-    /// from 8 to 4096.
+    /// Number of work requests outstanding on each queue pair. `None` means as many as fit in 512 KiB in
+    /// `sim`, and in 1 MiB in `net`, but from 8 to 4096.
     pub tx_depth: Option<u32>,
-    /// Decides payloads, keys, PSNs and, in `sim`, the run.
+    /// Seed for payloads, keys, PSNs and, in `sim`, the whole run.
     pub seed: u64,
-    /// The cost profile; of the soft NIC in `sim` only.
+    /// Name of the cost profile; only for the soft NIC in `sim`.
     pub profile: String,
     /// Faults between the machines `client` and `server`; `sim` only.
     pub faults: Option<FaultPlan>,
-    /// Files to keep of the run; `sim` only.
+    /// Files of the run to keep; `sim` only.
     pub artifacts: Artifacts,
 }
 
@@ -165,7 +171,8 @@ impl Default for RdmaBench {
     }
 }
 
-/// Jain's fairness index of shares: the square of their sum over their number times the sum of their squares.
+/// Jain's fairness index of shares: the square of their sum, divided by their number times the sum of their
+/// squares.
 pub fn jain_index(shares: &[u64]) -> f64 {
     let sum: f64 = shares.iter().map(|&share| share as f64).sum();
     let squares: f64 = shares.iter().map(|&share| (share as f64).powi(2)).sum();
@@ -173,7 +180,8 @@ pub fn jain_index(shares: &[u64]) -> f64 {
 }
 
 impl RdmaBench {
-    /// Whether many queue pairs share a NIC fairly: 500, of which 32 work; see [`RdmaResult::jain_index`].
+    /// A benchmark of how fairly queue pairs share a NIC: there are 500, and 32 of them are under load; see
+    /// [`RdmaResult::jain_index`].
     pub fn fairness(seed: u64) -> Self {
         Self {
             size_bytes: 4_096,
@@ -185,10 +193,10 @@ impl RdmaBench {
         }
     }
 
-    /// Checks the options.
+    /// Checks the options, without starting anything.
     ///
     /// # Errors
-    /// The first that is wrong; nothing has been done.
+    /// The first option that is wrong.
     pub fn check(&self) -> Result<(), RdmaError> {
         self.load().check()?;
         let topology = self.topology();
@@ -229,19 +237,22 @@ impl RdmaBench {
         Ok(())
     }
 
-    /// Measures. Progress is shown on standard error.
+    /// Runs the measurement. Shows progress on standard error.
     ///
-    /// In `net` the server is a child process of the running executable with the subcommand [`SERVER_COMMAND`].
+    /// In `net`, the server is a child process: the running executable with the subcommand
+    /// [`SERVER_COMMAND`].
     ///
     /// # Errors
-    /// [`RdmaError`]. Data that arrived wrong is a result, not an error: see [`RdmaResult::checked`].
+    /// [`RdmaError`]. If data arrived wrong, this is not an error but part of the result: see
+    /// [`RdmaResult::checked`].
     pub fn run(&self) -> Result<RdmaResult, RdmaError> {
         let mut server = own_executable();
         server.arg(SERVER_COMMAND);
         self.run_with_server(server)
     }
 
-    /// As [`RdmaBench::run`]; `server` with an address as one more argument calls [`child_main`] with it.
+    /// As [`RdmaBench::run`]. `server` is the command that, with an address as one more argument, calls
+    /// [`child_main`] with that argument.
     fn run_with_server(&self, server: Command) -> Result<RdmaResult, RdmaError> {
         self.check()?;
         match self.world {
@@ -378,7 +389,8 @@ impl RdmaBench {
         Ok(result)
     }
 
-    /// The gateware's latencies in cycles: a measurement of its own, since the world has links and a switch.
+    /// The gateware's latencies in cycles. They are measured separately, because in the simulated network
+    /// links and the switch add latency.
     fn latency_cycles(&self, profile: &CostProfile) -> Option<WriteLatencies> {
         let Execution::Clocked { cycle, .. } = profile.execution else { return None };
         if !weft_gateware::MODELS {
@@ -391,14 +403,16 @@ impl RdmaBench {
         }))
     }
 
-    /// Limit of go-back-N, if the plan loses packets at random, all the time and all alike.
+    /// The limit of go-back-N. `None` unless the only fault of the plan is random loss with the same
+    /// probability during the whole run.
     fn loss_bound(&self, load: &Load, limit: &Limit, goodput_bits_per_s: f64) -> Option<LossBound> {
         let [fault] = &self.faults.as_ref()?.faults[..] else { return None };
         let Fault::Loss { from_us: 0, probability, machine, direction: LinkDirection::Both, .. } = fault
         else {
             return None;
         };
-        // From its machine to the switch, and from there to the other machine.
+        // A packet crosses the link from its machine to the switch, and the link from there to the other
+        // machine.
         let links = if machine.is_none() { 2 } else { 1 };
         let packet_loss = 1.0 - (1.0 - probability).powi(links);
         let window_packets = match self.nic {
@@ -409,7 +423,7 @@ impl RdmaBench {
         let packet_bytes = message.wire_bytes / message.packets;
         let round_trip = limit::round_trip(packet_bytes);
         let packet_time = limit.goodput_bits_per_s / (8.0 * message.bytes) * message.packets;
-        // In packets of one queue pair, which has its share of the wire.
+        // The number of packets in flight of one queue pair with its share of the wire.
         let pipe = (round_trip.as_secs_f64() * packet_time / f64::from(load.busy)).max(1.0);
         let window = f64::from(window_packets);
         let again = pipe.min(window);
@@ -556,7 +570,8 @@ impl RdmaBench {
         }
     }
 
-    /// The command that repeats the run. A fault plan is a file that only the user can name.
+    /// The command that repeats the run. It does not contain the fault plan, because only the user knows the
+    /// name of its file.
     fn command(&self, load: &Load) -> String {
         let mut command = format!(
             "weft bench rdma --world {} --op {} --size {} --qps {} --busy-qps {} --mtu {} --tx-depth {}",
@@ -586,11 +601,11 @@ impl RdmaBench {
     }
 }
 
-/// Measurements of a world.
+/// Measurements of a run, in either world.
 struct Figures {
     messages: u64,
     measured: Duration,
-    /// If it does not follow from the rate of messages.
+    /// The goodput; `None` if it follows from the rate of messages.
     goodput_bits_per_s: Option<f64>,
     mean_bytes: f64,
     rounds: Vec<Round>,
@@ -612,7 +627,7 @@ fn rate(messages: u64, time: Duration) -> f64 {
     messages as f64 / time.as_secs_f64().max(1e-12)
 }
 
-/// The one in the middle; of an even number, the upper.
+/// The median; of an even number of values, the upper one in the middle.
 fn median(figures: impl Iterator<Item = f64>) -> f64 {
     let mut figures: Vec<f64> = figures.collect();
     figures.sort_by(f64::total_cmp);

@@ -1,4 +1,4 @@
-//! Limits of the wire: bytes of a message, and time of a packet.
+//! Limits of the wire: number of bytes per message, and time per packet.
 
 use weft_sim::{LinkConfig, SwitchConfig};
 use weft_time::Duration;
@@ -12,8 +12,9 @@ use super::Limit;
 use super::census::FRAMING_BYTES;
 use super::load::{Load, RdmaOperation};
 
-/// The opcodes that carry an operation the way that more bytes go, of a READ its response: of the first packet of a
-/// message, of one in the middle, of the last and of an only one.
+/// The opcodes of an operation's packets in the direction in which more bytes go (for READ, that of the
+/// response): of the first packet of a message, of a middle packet, of the last packet, and of the only
+/// packet.
 pub(super) const fn opcodes_of(operation: RdmaOperation) -> [Opcode; 4] {
     use Opcode::{
         CompareSwap, FetchAdd, ReadResponseFirst, ReadResponseLast, ReadResponseMiddle, ReadResponseOnly,
@@ -31,7 +32,8 @@ pub(super) const fn opcodes_of(operation: RdmaOperation) -> [Opcode; 4] {
     }
 }
 
-/// Bytes on the wire of a message of `size` bytes, with all that surrounds its packets, and its packets.
+/// Number of bytes that a message of `size` bytes takes on the wire, with headers, ICRC and framing, and
+/// number of its packets.
 fn on_wire(load: &Load, size: u32) -> (u64, u64) {
     let [first, middle, last, only] = opcodes_of(load.operation);
     let packets = size.div_ceil(load.mtu);
@@ -51,12 +53,12 @@ fn on_wire(load: &Load, size: u32) -> (u64, u64) {
     (bytes, packets.into())
 }
 
-/// A mean message of a load.
+/// The average message of a load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct MeanMessage {
-    /// Payload.
+    /// Number of payload bytes.
     pub(super) bytes: f64,
-    /// On the wire, with all that surrounds its packets.
+    /// Number of bytes on the wire, with headers, ICRC and framing.
     pub(super) wire_bytes: f64,
     pub(super) packets: f64,
 }
@@ -75,8 +77,9 @@ impl MeanMessage {
     }
 }
 
-/// What one direction of a link can carry: nothing but packets of the operation, with all that surrounds them, and
-/// `other_bytes` a message of what belongs to messages the other way.
+/// The most that one direction of a link can carry if it carries only packets of the operation, with headers,
+/// ICRC and framing, and, for each message, `other_bytes` of packets that belong to messages in the other
+/// direction.
 pub(super) fn limit(load: &Load, other_bytes: f64) -> Limit {
     let LinkConfig { bits_per_s, .. } = LinkConfig::default();
     let MeanMessage { bytes, wire_bytes, .. } = MeanMessage::of(load);
@@ -98,15 +101,16 @@ pub(super) fn limit(load: &Load, other_bytes: f64) -> Limit {
     }
 }
 
-/// The shortest time between the first bit of a packet and the last bit of its acknowledgement at the sender: what
-/// links and switch take, with a NIC that takes none. `wire_bytes`: of the packet.
+/// The shortest time between the first bit of a packet and the last bit of its acknowledgement at the sender:
+/// the time on links and in the switch, with a NIC that takes no time. `wire_bytes`: bytes of the packet on
+/// the wire.
 pub(super) fn round_trip(wire_bytes: f64) -> Duration {
     let LinkConfig { bits_per_s, propagation, .. } = LinkConfig::default();
     let acknowledgement =
         (Ethernet::BYTES + Ipv4::BYTES + Udp::BYTES + Opcode::Acknowledge.header_bytes() + icrc::BYTES)
             as u64;
     let bytes = wire_bytes + (acknowledgement + FRAMING_BYTES) as f64;
-    // The switch stores and forwards, so each is sent twice.
+    // The switch stores and forwards, so each packet is sent twice.
     let sending = Duration::from_ps((2.0 * bytes * 8e12 / bits_per_s as f64) as u64);
     sending + propagation * 4 + SwitchConfig::default().forwarding_latency * 2
 }

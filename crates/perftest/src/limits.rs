@@ -1,10 +1,10 @@
-//! The most of each that is measured.
+//! Upper limits of the benchmarks' parameters.
 
-/// The most queue pairs: what the transport promises to serve fairly.
+/// The largest number of queue pairs: the number that the transport promises to serve fairly.
 pub const QUEUE_PAIRS_MAX: u32 = 500;
 
-/// The most machines of a ring.
+/// The largest number of machines of a ring.
 pub const RING_MAX: u32 = 16;
 
-/// The most clients of one server.
+/// The largest number of clients of one server.
 pub const INCAST_MAX: u32 = 32;

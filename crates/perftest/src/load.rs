@@ -1,4 +1,4 @@
-//! The load of an RDMA benchmark, checked and with every choice made.
+//! The load of an RDMA benchmark, with all options checked and all defaults filled in.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,13 +13,13 @@ use super::draw::draw;
 use super::limits::QUEUE_PAIRS_MAX;
 use crate::output::Verb;
 
-/// The most memory that the messages of one side may take, in bytes.
+/// The most memory, in bytes, that the messages of one side may take.
 const MEMORY_BYTES_MAX: u64 = 1 << 30;
 
-/// The most work requests of one queue pair.
+/// The largest number of work requests of one queue pair.
 const DEPTH_MAX: u32 = 8_192;
 
-/// READs and atomics outstanding on one queue pair, as in perftest.
+/// Number of READs and atomic operations outstanding on one queue pair, as in perftest.
 pub(super) const OUTSTANDING_READS: u8 = 16;
 
 /// The verb under test.
@@ -38,7 +38,7 @@ pub enum RdmaOperation {
     Read,
     /// FETCH_ADD of 1 to one word per queue pair.
     FetchAdd,
-    /// CMP_SWAP of one word per queue pair from each number to the next.
+    /// CMP_SWAP of one word per queue pair; each replaces a number with the next one.
     CmpSwap,
 }
 
@@ -47,7 +47,7 @@ impl RdmaOperation {
     pub const ALL: [Self; 7] =
         [Self::Write, Self::WriteImm, Self::Send, Self::SendImm, Self::Read, Self::FetchAdd, Self::CmpSwap];
 
-    /// As users write it: `write_imm`.
+    /// The name as users write it, for example `write_imm`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Write => "write",
@@ -60,7 +60,7 @@ impl RdmaOperation {
         }
     }
 
-    /// The perftest test whose heading fits.
+    /// The verb of the perftest test that has the matching heading.
     pub(super) const fn verb(self) -> Verb {
         match self {
             Self::Write | Self::WriteImm => Verb::Write,
@@ -74,17 +74,17 @@ impl RdmaOperation {
         matches!(self, Self::FetchAdd | Self::CmpSwap)
     }
 
-    /// Whether each message takes one of the server's receive requests.
+    /// Whether each message takes a receive request of the server.
     pub(super) const fn consumes_receive(self) -> bool {
         matches!(self, Self::WriteImm | Self::Send | Self::SendImm)
     }
 
-    /// Whether the bytes come to lie in a receive request.
+    /// Whether the bytes are stored in the buffer of a receive request.
     pub(super) const fn is_send(self) -> bool {
         matches!(self, Self::Send | Self::SendImm)
     }
 
-    /// The work of message `number` of a queue pair.
+    /// The operation for message `number` of a queue pair.
     pub(super) const fn request(self, number: u64, remote: RemoteAddress) -> Operation {
         let immediate = number as u32;
         match self {
@@ -118,58 +118,59 @@ impl FromStr for RdmaOperation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Amount {
-    /// So many messages, over all queue pairs.
+    /// This many messages, on all queue pairs together.
     Messages(u64),
-    /// As many as can be posted in this time: virtual time in `sim`.
+    /// As many messages as can be posted in this time, which is virtual time in `sim`.
     Time(Duration),
 }
 
-/// One load, from one client to one server: the same on both sides.
+/// One load from one client to one server. Both sides have the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Load {
     pub(super) operation: RdmaOperation,
-    /// Bytes of a message; the most, if sizes are random.
+    /// Number of bytes of a message; the largest number if sizes are random.
     pub(super) size: u32,
-    /// Whether each message has a size of its own, from 1 byte to `size`, all alike likely.
+    /// Whether each message has a random size from 1 byte to `size`, uniformly distributed.
     pub(super) random_sizes: bool,
-    /// Queue pairs that exist.
+    /// Number of queue pairs that exist.
     pub(super) queue_pairs: u32,
-    /// Queue pairs that work, spread evenly over those that exist.
+    /// Number of queue pairs under load, spread evenly over all queue pairs.
     pub(super) busy: u32,
     /// Path MTU in bytes.
     pub(super) mtu: u32,
-    /// Work requests outstanding on each queue pair that works, each with a buffer of its own.
+    /// Number of work requests outstanding on each queue pair under load, each with its own buffer.
     pub(super) depth: u32,
     pub(super) amount: Amount,
-    /// Messages that follow one at a time, to measure their latency.
+    /// Number of single messages that follow the load, to measure their latency.
     pub(super) latency_messages: u64,
-    /// Every so many messages all bytes of one are compared at once; the others by their stamps.
+    /// The interval, in messages, at which all bytes of a message are compared immediately. Of other
+    /// messages, only stamps are compared.
     pub(super) compare_every: u64,
     pub(super) seed: u64,
-    /// Settings of the world.
+    /// Settings of the transport for the world.
     pub(super) tuning: Tuning,
 }
 
 /// Settings of the transport for a world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Tuning {
-    /// Code of the local acknowledgement time-out.
+    /// The local acknowledgement time-out, as a code.
     timeout: u8,
-    /// Bytes that are on their way on one queue pair if nothing else limits them.
+    /// Number of bytes in flight on one queue pair if nothing else limits them.
     window_bytes: u32,
-    /// The most packets that are.
+    /// The largest number of packets in flight on one queue pair.
     window_packets_max: u32,
     /// Number of windows that the work requests of a queue pair fill by default.
     depth_windows: u32,
-    /// Whether that is divided among the queue pairs that work.
+    /// Whether that number is divided among the queue pairs under load.
     depth_divided: bool,
-    /// Packets that a queue pair sends in its turn.
+    /// Number of packets that a queue pair sends when it has its turn.
     pub(super) burst_packets: u32,
 }
 
 impl Tuning {
-    /// Virtual time: a window that covers the wire's round trip many times, and turns of one packet. The time-out is
-    /// 4.2 ms.
+    /// For virtual time: the window is many times what the wire's round trip needs, and a turn is one packet.
+    /// The time-out is 4.2 ms.
     pub(super) const SIM: Self = Self {
         timeout: 10,
         window_bytes: 256 << 10,
@@ -179,9 +180,9 @@ impl Tuning {
         burst_packets: 1,
     };
 
-    /// Two processes that may have to wait for their core, and sockets that send up to 15 packets of 4,096 bytes as
-    /// one: both ends have work while a window is on its way, and the messages of one stay in a second-level cache, on
-    /// however many queue pairs they are. The time-out is 67 ms.
+    /// For two processes that may have to wait for a core, with sockets that send up to 15 packets of 4,096
+    /// bytes in one call. Both ends have work while a window is in flight. The messages of one window fit in
+    /// a second-level cache, however many queue pairs they are on. The time-out is 67 ms.
     pub(super) const NET: Self = Self {
         timeout: 14,
         window_bytes: 1 << 20,
@@ -202,7 +203,7 @@ impl Tuning {
         self.timeout
     }
 
-    /// Work requests of `size` bytes on each of `busy` queue pairs, unless somebody chooses.
+    /// The default number of work requests of `size` bytes on each of `busy` queue pairs.
     pub(super) fn default_depth(&self, size: u32, busy: u32) -> u32 {
         let together = (self.depth_windows * self.window_bytes / size.max(1)).clamp(8, 4_096);
         if self.depth_divided { together.div_ceil(busy.max(1)) } else { together }
@@ -210,7 +211,7 @@ impl Tuning {
 }
 
 impl Load {
-    /// Checks what a user chose.
+    /// Checks the user's options.
     pub(super) fn check(&self) -> Result<(), RdmaError> {
         let Self { operation, size, queue_pairs, busy, mtu, depth, .. } = *self;
         if size == 0 {
@@ -249,7 +250,7 @@ impl Load {
         known.expect("checked before anything else")
     }
 
-    /// Bytes of message `number` of working queue pair `flow`.
+    /// Number of bytes of message `number` of queue pair `flow`, counted among those under load.
     pub(super) fn size_of(&self, flow: u32, number: u64) -> u32 {
         if !self.random_sizes {
             return self.size;
@@ -257,33 +258,33 @@ impl Load {
         1 + (draw(!self.seed, flow.into(), number) % u64::from(self.size)) as u32
     }
 
-    /// Packets of a message; the most, if sizes are random.
+    /// Number of packets of a message; the largest number if sizes are random.
     pub(super) fn packets(&self) -> u32 {
         self.size.div_ceil(self.mtu)
     }
 
-    /// Packets on their way on one queue pair.
+    /// Number of packets in flight on one queue pair.
     pub(super) fn window_packets(&self) -> u32 {
         (self.tuning.window_bytes / self.size.min(self.mtu)).clamp(64, self.tuning.window_packets_max)
     }
 
-    /// From one buffer to the next: whole cache lines.
+    /// Distance from one buffer to the next: a whole number of cache lines.
     pub(super) fn stride(&self) -> u64 {
         u64::from(self.size).next_multiple_of(64)
     }
 
-    /// Receive requests of a queue pair: twice the sender's depth, since an acknowledgement may reach the sender before
-    /// the server's host has posted the next one.
+    /// Number of receive requests of a queue pair: twice the sender's depth, because an acknowledgement may
+    /// reach the sender before the server's host has posted the next receive request.
     pub(super) fn receive_depth(&self) -> u32 {
         if self.operation.consumes_receive() { 2 * self.depth } else { 0 }
     }
 
-    /// Every so many work requests one completes visibly, as perftest's `--cq-mod`.
+    /// The interval, in work requests, at which one has a visible completion, as with perftest's `--cq-mod`.
     pub(super) fn signal_every(&self) -> u64 {
         u64::from(self.depth / 4).clamp(1, 64)
     }
 
-    /// The place of working queue pair `flow` among all that exist.
+    /// The index, among all queue pairs, of queue pair `flow` of those under load.
     pub(super) fn place(&self, flow: u32) -> usize {
         (u64::from(flow) * u64::from(self.queue_pairs) / u64::from(self.busy)) as usize
     }

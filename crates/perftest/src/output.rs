@@ -1,7 +1,7 @@
-//! The output of the `perftest` tools (`ib_write_bw`, `ib_write_lat` and their siblings), which scripts of the
-//! field parse: the same rulers, parameter block, headings and columns.
+//! Output in the format of the `perftest` tools (`ib_write_bw`, `ib_write_lat` and others), which existing
+//! scripts parse: the same rulers, parameter block, headings and columns.
 //!
-//! Units are perftest's: MiB/s of 2^20 bytes, millions of messages per second, microseconds.
+//! Units are those of perftest: MiB/s of 2^20 bytes, millions of messages per second, microseconds.
 
 use std::fmt;
 
@@ -31,20 +31,20 @@ impl Verb {
     }
 }
 
-/// Content of the block of parameters.
+/// Content of the parameter block.
 #[derive(Clone, Debug)]
 pub struct Parameters {
     /// The verb under test.
     pub verb: Verb,
     /// The name of the NIC.
     pub device: String,
-    /// Queue pairs that work at the same time.
+    /// Number of queue pairs under load at the same time.
     pub queue_pairs: u32,
-    /// Work requests outstanding on each.
+    /// Number of work requests outstanding on each queue pair.
     pub send_depth: u32,
     /// Path MTU in bytes.
     pub mtu: u32,
-    /// `Ethernet`, or a word for a modelled link.
+    /// `Ethernet`, or another name for a simulated link.
     pub link_type: String,
 }
 
@@ -53,9 +53,9 @@ pub struct Parameters {
 pub struct Bandwidth {
     /// Message length in bytes.
     pub bytes: u64,
-    /// Messages.
+    /// Number of messages.
     pub iterations: u64,
-    /// The best rate over any part of the test, in bytes per second.
+    /// The highest rate over any part of the test, in bytes per second.
     pub peak_bytes_per_s: f64,
     /// The rate over the whole test, in bytes per second.
     pub average_bytes_per_s: f64,
@@ -66,7 +66,7 @@ pub struct Bandwidth {
 pub struct Latency<'a> {
     /// Message length in bytes.
     pub bytes: u64,
-    /// Measured latencies.
+    /// The measured latencies.
     pub latencies: &'a Latencies,
 }
 
@@ -79,17 +79,17 @@ pub const LATENCY_HEADINGS: &str = " #bytes #iterations    t_min[usec]    t_max[
 
 const RULER_LENGTH: usize = 87;
 
-/// The ruler between the parts.
+/// The ruler between the parts of the output.
 pub fn ruler() -> String {
     "-".repeat(RULER_LENGTH)
 }
 
-/// A whole bandwidth test: parameters, headings, a line for each message length.
+/// The output of a bandwidth test: parameters, headings, and one line for each message length.
 pub fn bandwidth_test(parameters: &Parameters, lines: &[Bandwidth]) -> String {
     test(parameters, "BW", BANDWIDTH_HEADINGS, lines)
 }
 
-/// A whole latency test: parameters, headings, a line for each message length.
+/// The output of a latency test: parameters, headings, and one line for each message length.
 pub fn latency_test(parameters: &Parameters, lines: &[Latency<'_>]) -> String {
     test(parameters, "Latency", LATENCY_HEADINGS, lines)
 }
@@ -167,7 +167,7 @@ mod tests {
         }
     }
 
-    /// As scripts do: find the headings, and take the fields of the line below by position.
+    /// As scripts do: finds the headings, and takes the fields of the line below by position.
     fn fields_below<'a>(text: &'a str, heading: &str) -> Vec<&'a str> {
         let mut lines = text.lines().skip_while(|line| !line.contains(heading));
         lines.next().expect("the headings are there");
@@ -202,7 +202,7 @@ mod tests {
         assert_eq!(fields.len(), 9);
         assert_eq!(fields[..2], ["64", "1000"]);
         let numbers: Vec<f64> = fields[2..].iter().map(|field| field.parse().unwrap()).collect();
-        // Minimum, maximum, median, mean, deviation of 1..1000, and two percentiles.
+        // Minimum, maximum, median, mean and deviation of 1 to 1000, and two percentiles.
         for (got, expected) in numbers.iter().zip([1.0, 1000.0, 500.0, 500.5, 288.7, 990.0, 999.0]) {
             assert!((got / expected - 1.0).abs() < 2e-3, "{got} for {expected}");
         }

@@ -1,4 +1,5 @@
-//! Two ends on loopback addresses, each driven by a thread of its own, and a stream of WRITEs between them.
+//! Two connected ends on loopback addresses, each driven by its own thread, and a stream of WRITEs between
+//! them.
 
 use std::net::Ipv4Addr;
 use std::sync::mpsc::channel;
@@ -11,13 +12,14 @@ use weft_verbs::PathMtu;
 
 use crate::RdmaError;
 
-/// Longest time without news.
+/// The longest time without an event, after which a run fails.
 const STALL: Duration = Duration::from_secs(10);
-/// Longest wait for a packet between two looks.
+/// The longest time that one poll waits for a packet.
 const LOOK: Duration = Duration::from_us(20);
 const PATH_MTU: PathMtu = PathMtu::Bytes4096;
 
-/// Pollers that offer their core to others: a machine may have fewer cores than there are pollers.
+/// The polling threads offer their core to others, because a machine may have fewer cores than polling
+/// threads.
 const IDLE: IdlePolicy = IdlePolicy::SHARE;
 
 impl From<RegionEndError> for RdmaError {
@@ -30,21 +32,21 @@ impl From<RegionEndError> for RdmaError {
     }
 }
 
-/// Addresses that only this process uses.
+/// Loopback addresses that only this process uses.
 fn addresses() -> [Ipv4Addr; 2] {
     let [high, low] = (std::process::id() as u16).to_be_bytes();
     [1, 2].map(|last| Ipv4Addr::new(127, high, low, last))
 }
 
-/// Connects a receiver in this thread, whose region is of this kind, with a sender of as many bytes in another, and
-/// returns what came of both.
+/// Connects a receiver in this thread, whose region has this kind of memory, with a sender in another thread,
+/// whose region has as many bytes. Returns the results of both.
 pub(super) fn with_pair<S: Send, R>(
     kind: RegionMemoryKind,
     bytes: u64,
     send: impl FnOnce(&mut RegionEnd) -> Result<S, RdmaError> + Send,
     serve: impl FnOnce(&mut RegionEnd) -> Result<R, RdmaError>,
 ) -> Result<(S, R), RdmaError> {
-    // The other end has ended before it said who it is; its own error says why.
+    // The other end has ended before it sent its introduction. Its own error contains the reason.
     fn gone<E>(_: E) -> RdmaError {
         RdmaError::Failed("the other end has ended".into())
     }
@@ -55,7 +57,7 @@ pub(super) fn with_pair<S: Send, R>(
     thread::scope(|scope| {
         let sending = scope.spawn(move || {
             let mut end = RegionEnd::open(sender, RegionMemoryKind::Own(bytes), IDLE)?;
-            // The sender connects first and begins second: its peer is ready then.
+            // The sender connects first and starts to send last, so its peer is ready by then.
             end.connect(&from_receiver.recv().map_err(gone)?, PATH_MTU)?;
             to_receiver.send(end.introduction()).map_err(gone)?;
             send(&mut end)
@@ -74,18 +76,18 @@ pub(super) fn with_pair<S: Send, R>(
     })
 }
 
-/// What an end hears next.
+/// Waits for the next event of an end.
 pub(super) fn hear(end: &mut RegionEnd) -> Result<Heard, RdmaError> {
     let heard = end.hear_within(STALL)?;
     heard.ok_or_else(|| RdmaError::Failed(format!("nothing has completed in {STALL}")))
 }
 
-/// What an end has heard, without waiting.
+/// The next event of an end. Waits only for a short time.
 pub(super) fn look(end: &mut RegionEnd) -> Result<Option<Heard>, RdmaError> {
     Ok(end.poll(LOOK)?)
 }
 
-/// What the peer tells next.
+/// Waits for the next value that the peer sends.
 pub(super) fn told(end: &mut RegionEnd) -> Result<u32, RdmaError> {
     loop {
         if let Heard::Told(value) = hear(end)? {
@@ -94,45 +96,47 @@ pub(super) fn told(end: &mut RegionEnd) -> Result<u32, RdmaError> {
     }
 }
 
-/// Tells the peer a value, and waits until it has arrived.
+/// Sends a value to the peer, and waits until it has arrived.
 pub(super) fn answer(end: &mut RegionEnd, value: u32) -> Result<(), RdmaError> {
     end.tell(value)?;
     while hear(end)? != Heard::Written {}
     Ok(())
 }
 
-/// Lets the card go on until nothing has come for a while: the last acknowledgement may have been lost.
+/// Drives the card until nothing has arrived for a while, because the last acknowledgement may have been
+/// lost.
 pub(super) fn linger(end: &mut RegionEnd) -> Result<(), RdmaError> {
     while end.hear_within(Duration::from_ms(20))?.is_some() {}
     Ok(())
 }
 
-/// What a stream tells: it goes on, or it is over.
+/// Values that a stream's sender sends: that the stream continues, or that it has ended.
 const GOES_ON: u32 = 0;
 const OVER: u32 = 1;
 
-/// WRITEs one behind the other. The receiver is told of some, so that it knows a slow stream from one that stalls, and
-/// answers the last.
+/// A stream of WRITEs. Some of them notify the receiver, so that it can distinguish a slow stream from one
+/// that has stopped. The receiver answers the last one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stream {
     pub(super) size_bytes: u32,
     pub(super) messages: u64,
-    /// Messages under way, each in a place of its own of both regions.
+    /// Number of messages outstanding. Each has its own range of both regions.
     pub(super) depth: u32,
 }
 
 impl Stream {
-    /// Bytes of all places.
+    /// Number of bytes of all these ranges.
     pub(super) fn bytes(&self) -> usize {
         self.depth as usize * self.size_bytes as usize
     }
 
-    /// Bytes of the places that are written to.
+    /// Number of bytes of the ranges that are written.
     pub(super) fn written(&self) -> usize {
         self.messages.min(self.depth.into()) as usize * self.size_bytes as usize
     }
 
-    /// Sends what lies in the sender's region. Returns nanoseconds from the first post to the last answer.
+    /// Sends the bytes of the sender's region. Returns the time in nanoseconds from the first post to the
+    /// receiver's answer to the last message.
     pub(super) fn send(&self, end: &mut RegionEnd) -> Result<u64, RdmaError> {
         let (mut posted, mut completed, mut answered) = (0, 0, false);
         let begin = Instant::now();
@@ -155,13 +159,13 @@ impl Stream {
         Ok(begin.elapsed().as_nanos() as u64)
     }
 
-    /// Answers the last message.
+    /// The receiver's part: waits for the last message and answers it.
     pub(super) fn serve(end: &mut RegionEnd) -> Result<(), RdmaError> {
         while told(end)? != OVER {}
         answer(end, OVER)
     }
 
-    /// Payload over a time, in bits per second.
+    /// The goodput of a stream that took this time, in bits per second.
     pub(super) fn goodput(&self, nanoseconds: u64) -> f64 {
         self.messages as f64 * f64::from(self.size_bytes) * 8e9 / nanoseconds as f64
     }

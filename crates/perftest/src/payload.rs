@@ -1,9 +1,10 @@
-//! What the messages hold, and whether it has arrived.
+//! The content of messages, and the check that it has arrived.
 //!
-//! Each message has a buffer: the buffers of a queue pair are used in turn. A buffer's bytes follow from the seed,
-//! the queue pair and the buffer's place; at the beginning of each packet stands a stamp that follows from the number
-//! of the message too. So a packet of another message, of another place or of another run is told from the right one,
-//! and writing a message costs one word per packet, which does not slow down what is measured.
+//! Each message has a buffer; the buffers of a queue pair are used in turn. The bytes of a buffer are
+//! computed from the seed, the queue pair and the buffer's index. At the beginning of each packet is a stamp,
+//! which also depends on the number of the message. So the check detects packets of another message, another
+//! offset or another run. Writing a message takes only one word per packet, so it does not slow down the
+//! measured operation.
 
 use serde::{Deserialize, Serialize};
 use weft_rdma::RegionMemory;
@@ -12,13 +13,14 @@ use weft_verbs::{Completion, CompletionOpcode, CompletionStatus, Target, WorkReq
 use super::draw::mix;
 use super::load::{Load, RdmaOperation};
 
-/// The memory that all buffers lie in.
+/// The memory that contains all buffers.
 pub(super) const TARGET: Target = Target::Host;
 
-/// Bytes of a stamp.
+/// Number of bytes of a stamp.
 const STAMP_BYTES: u64 = 8;
 
-/// Which message: queue pair (counted among those that work) and number on it. Travels as the tag of work requests.
+/// Identifies a message: its queue pair, counted among those under load, and its number on that queue pair.
+/// Work requests have it as their tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct MessageId {
     pub(super) flow: u32,
@@ -37,16 +39,16 @@ impl MessageId {
     }
 }
 
-/// Result of the comparison of bytes.
+/// Result of comparing the messages.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verification {
-    /// Messages whose stamps (or old values, or immediate data) were compared.
+    /// Number of messages whose stamps, old values or immediate data were compared.
     pub messages: u64,
-    /// Bytes that were compared one by one.
+    /// Number of bytes that were compared individually.
     pub bytes: u64,
-    /// Messages that were not what they should have been.
+    /// Number of messages that were wrong.
     pub mismatches: u64,
-    /// The first of them, in words.
+    /// Description of the first wrong message.
     pub first: Option<String>,
 }
 
@@ -59,7 +61,7 @@ impl Verification {
         }
     }
 
-    /// Adds what the other side has compared.
+    /// Adds the other side's result.
     pub(super) fn merge(&mut self, other: &Self) {
         self.messages += other.messages;
         self.bytes += other.bytes;
@@ -70,14 +72,14 @@ impl Verification {
     }
 }
 
-/// Addresses and content of the buffers.
+/// Computes addresses and contents of the buffers.
 #[derive(Clone, Copy, Debug)]
 struct Pattern {
     load: Load,
 }
 
 impl Pattern {
-    /// The place of a message's buffer among those of its queue pair.
+    /// The index of a message's buffer among the buffers of its queue pair.
     fn slot(&self, number: u64) -> u64 {
         number % u64::from(self.load.depth)
     }
@@ -88,7 +90,7 @@ impl Pattern {
         (slots + self.slot(message.number)) * self.load.stride()
     }
 
-    /// The address of the receive buffer of a message. Receive buffers lie behind the others.
+    /// The address of the receive buffer of a message. Receive buffers come after all others.
     fn receive_address(&self, message: MessageId) -> u64 {
         let depth = u64::from(self.load.receive_depth());
         let slots = u64::from(message.flow) * depth + message.number % depth;
@@ -108,18 +110,19 @@ impl Pattern {
         mix(!self.key(message.flow, message.number) ^ offset).to_le_bytes()
     }
 
-    /// Bytes of a message.
+    /// Number of bytes of a message.
     fn size(&self, message: MessageId) -> usize {
         self.load.size_of(message.flow, message.number) as usize
     }
 
-    /// The offset of each packet of so many bytes, and how much of a stamp it has room for.
+    /// For a message of this many bytes, the offset of each packet, and the number of bytes of its stamp that
+    /// fit.
     fn stamps(&self, bytes: usize) -> impl Iterator<Item = (u64, usize)> + use<> {
         let offsets = (0..bytes as u64).step_by(self.load.mtu as usize);
         offsets.map(move |offset| (offset, STAMP_BYTES.min(bytes as u64 - offset) as usize))
     }
 
-    /// Writes all of a message, or as much of it as the buffer has room for.
+    /// Writes a message, or as much of it as fits in the buffer.
     fn fill(&self, message: MessageId, buffer: &mut [u8]) {
         let key = self.key(message.flow, self.slot(message.number));
         for (index, word) in buffer.chunks_mut(8).enumerate() {
@@ -132,7 +135,7 @@ impl Pattern {
         }
     }
 
-    /// Writes what tells a message from the one before it in the same buffer.
+    /// Writes the stamps, by which a message differs from the previous message in the same buffer.
     fn write_stamps(&self, message: MessageId, bytes: usize, memory: &mut dyn RegionMemory, address: u64) {
         for (offset, length) in self.stamps(bytes) {
             Self::store(memory, address + offset, &self.stamp(message, offset)[..length]);
@@ -145,7 +148,7 @@ impl Pattern {
         })
     }
 
-    /// Compares every byte.
+    /// Whether the buffer contains the message. Compares every byte.
     fn holds(&self, message: MessageId, buffer: &[u8], expected: &mut Vec<u8>) -> bool {
         expected.resize(buffer.len(), 0);
         self.fill(message, expected);
@@ -160,7 +163,7 @@ impl Pattern {
         memory.write(TARGET, address, bytes).expect("the memory is as large as the load needs");
     }
 
-    /// Fills every buffer of every queue pair with the message whose number is the buffer's index.
+    /// Writes the message whose number is the buffer's index to every buffer of every queue pair.
     fn fill_all(&self, memory: &mut dyn RegionMemory) {
         let mut buffer = vec![0; self.load.size as usize];
         for flow in 0..self.load.busy {
@@ -173,17 +176,17 @@ impl Pattern {
     }
 }
 
-/// Bytes of memory that a side of `load` needs.
+/// Number of bytes of memory that one side of `load` needs.
 pub(super) fn memory_bytes(load: &Load) -> u64 {
     let receive = u64::from(load.busy) * u64::from(load.receive_depth()) * load.stride();
     Pattern { load: *load }.buffers_bytes() + if load.operation.is_send() { receive } else { 0 }
 }
 
-/// The client's memory: sent messages, and landing buffers.
+/// The client's memory: buffers that are sent, and buffers in which data from the server arrive.
 #[derive(Debug)]
 pub(super) struct ClientMemory {
     pattern: Pattern,
-    /// For each queue pair, how many of its messages have been looked at.
+    /// For each queue pair, the number of messages that have been checked.
     seen: Vec<u64>,
     expected: Vec<u8>,
     verification: Verification,
@@ -203,7 +206,7 @@ impl ClientMemory {
         }
     }
 
-    /// Address of message `message` on both sides.
+    /// Address of message `message`, the same on both sides.
     pub(super) fn address(load: &Load, message: MessageId) -> u64 {
         Pattern { load: *load }.address(message)
     }
@@ -212,14 +215,16 @@ impl ClientMemory {
         &self.verification
     }
 
-    /// Prepares the buffer of a request: a sent buffer gets its stamps, and a landing buffer wrong ones.
+    /// Prepares the buffer of a request: writes the right stamps if the buffer is sent, and wrong ones if
+    /// data arrive there.
     pub(super) fn prepare(&self, memory: &mut dyn RegionMemory, request: &WorkRequest) {
         let message = MessageId::of_tag(request.id);
         let address = self.pattern.address(message);
         let bytes = request.local.length as usize;
         match self.pattern.load.operation {
             RdmaOperation::Read => {
-                // The server's buffers do not change, and the next message to use this one expects the same bytes.
+                // The server's buffers do not change, and the next message that uses this one expects the
+                // same bytes.
                 let number = self.pattern.slot(message.number);
                 self.pattern.write_stamps(MessageId { number: !number, ..message }, bytes, memory, address);
             }
@@ -228,7 +233,8 @@ impl ClientMemory {
         }
     }
 
-    /// A request, and with it all before it on its queue pair, has completed: looks at what has come back.
+    /// Handles the completion of a request, which also completes all earlier requests of its queue pair:
+    /// checks the data that have arrived.
     pub(super) fn complete(&mut self, memory: &mut dyn RegionMemory, completion: &Completion) {
         let last = MessageId::of_tag(completion.id);
         let first = std::mem::replace(&mut self.seen[last.flow as usize], last.number + 1);
@@ -261,7 +267,7 @@ impl ClientMemory {
     }
 }
 
-/// The server's memory: buffers that are written, received into or read.
+/// The server's memory: buffers that the client writes, sends to or reads.
 #[derive(Debug)]
 pub(super) struct ServerMemory {
     pattern: Pattern,
@@ -282,8 +288,8 @@ impl ServerMemory {
         Pattern { load: *load }.receive_address(message)
     }
 
-    /// A receive request has completed: looks at what it holds. Its tag is the message that it must hold, because the
-    /// messages of a queue pair arrive in order and each once.
+    /// Handles the completion of a receive request: checks its buffer. The request's tag is the expected
+    /// message, because the messages of a queue pair arrive once each and in order.
     pub(super) fn complete(&mut self, memory: &mut dyn RegionMemory, completion: &Completion) {
         let message = MessageId::of_tag(completion.id);
         let Self { pattern, expected, verification } = self;
@@ -312,8 +318,8 @@ impl ServerMemory {
         verification.expect(right, || format!("the receive request of {message:?} got another message"));
     }
 
-    /// The run is over; the client has sent `sent` messages on each queue pair. Compares all buffers that must have
-    /// stayed.
+    /// Called at the end of the run: the client has sent `sent` messages on each queue pair. Compares all
+    /// buffers whose final content is known.
     pub(super) fn finish(mut self, memory: &mut dyn RegionMemory, sent: &[u64]) -> Verification {
         let Self { pattern, expected, verification } = &mut self;
         let depth = u64::from(pattern.load.depth);

@@ -1,9 +1,9 @@
-//! The bench between two processes, over the UDP sockets of the operating system.
+//! The benchmark between two processes, over UDP sockets of the operating system.
 //!
-//! The client starts the server as a child, on another loopback address, and talks to it over TCP as perftest does:
-//! queue pair numbers, PSNs and keys out of band, then RoCE v2 on port 4791. Rounds of RDMA and of plain UDP with
-//! datagrams of the same length alternate, between the same processes and addresses, because a machine's speed changes
-//! with what else runs on it.
+//! The client starts the server as a child process on another loopback address. As with perftest, they
+//! exchange queue pair numbers, PSNs and keys over TCP, and then use RoCE v2 on port 4791. Rounds of RDMA
+//! alternate with rounds of plain UDP with datagrams of the same length, between the same processes and
+//! addresses, because a machine's speed depends on what else runs on it.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
@@ -30,26 +30,26 @@ use super::{Limit, ROUNDS, RdmaError};
 /// Time limit for a process to start, or to compare its memory.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Longest time without a completion.
+/// The longest time without a completion, after which a run fails.
 const STALL: Duration = Duration::from_secs(10);
 
-/// Datagrams under way that are tried to find the plain sender's best.
+/// Numbers of datagrams in flight that are tried, to find the best one for the plain sender.
 const PLAIN_WINDOWS: [u64; 5] = [64, 256, 1_024, 4_096, 16_384];
 
-/// Time of each trial.
+/// Duration of each trial.
 const PLAIN_TRIAL: Duration = Duration::from_ms(100);
 
-/// Runs before this one in this process: together with the process number it makes the addresses.
+/// Number of earlier runs in this process. The addresses are computed from it and the process number.
 static RUNS: AtomicU32 = AtomicU32::new(0);
 
-/// A request of the client to the server.
+/// A request from the client to the server.
 #[derive(Debug, Serialize, Deserialize)]
 enum Request {
     /// Connect, and serve until [`Request::Finish`].
     Serve { load: Load, client: Introduction },
-    /// So many messages were sent on each queue pair: compare what they have left.
+    /// Compare what the messages have left in memory. `sent`: number of messages sent on each queue pair.
     Finish { sent: Vec<u64> },
-    /// Receive plain datagrams until the sender says that it was all.
+    /// Receive plain datagrams until the sender says that it has finished.
     Receive { load: PlainLoad, segmentation: bool },
 }
 
@@ -63,7 +63,7 @@ enum Answer {
     Failed(String),
 }
 
-/// The TCP connection between the processes: one line of JSON for each request and answer.
+/// The TCP connection between the processes. Each request and each answer is one line of JSON.
 #[derive(Debug)]
 struct Control {
     reader: BufReader<TcpStream>,
@@ -82,7 +82,7 @@ impl Control {
         Ok(self.writer.write_all(line.as_bytes())?)
     }
 
-    /// The next message; `None` if the other side has closed.
+    /// Waits for the next message. Returns `None` if the other side has closed the connection.
     fn receive<T: DeserializeOwned>(&mut self) -> Result<Option<T>, RdmaError> {
         let mut line = String::new();
         if self.reader.read_line(&mut line)? == 0 {
@@ -106,7 +106,7 @@ fn out_of_turn<T>() -> Result<T, RdmaError> {
     Err(RdmaError::Failed("the other process spoke out of turn".into()))
 }
 
-/// The UDP payload, in bytes, of most datagrams that carry a message's data.
+/// The number of UDP payload bytes of most datagrams that carry a message's data.
 fn datagram_bytes(load: &Load) -> usize {
     use roce::Opcode;
     let payload = load.size.min(load.mtu).next_multiple_of(4) as usize;
@@ -128,8 +128,8 @@ fn datagram_bytes(load: &Load) -> usize {
 }
 
 fn port(address: Ipv4Addr, number: u16, segmentation: bool) -> Result<UdpPort, RdmaError> {
-    // 512 KiB of buffers: what is written is still in the second-level cache when the kernel copies it, and the peer
-    // can work on the first half of a window while the second is written.
+    // 512 KiB of buffers: bytes that were written are still in the second-level cache when the kernel copies
+    // them, and the peer can process the first half of a window while the second half is written.
     let options = if segmentation {
         PortOptions { batch: 8, ..PortOptions::default() }
     } else {
@@ -138,15 +138,16 @@ fn port(address: Ipv4Addr, number: u16, segmentation: bool) -> Result<UdpPort, R
     Ok(UdpPort::bind(SocketAddrV4::new(address, number), &options)?)
 }
 
-/// Pollers that share the machine with others offer them the core while they have nothing to do, and sleep if that
-/// lasts: the kernel gives a sleeper the core as soon as it wakes, and one that yields only after everybody else.
+/// The polling threads share the machine with others. While they have nothing to do, they offer their core to
+/// others, and sleep if that lasts: the kernel gives the core to a sleeping thread as soon as it wakes up,
+/// but to a thread that yields only after all others.
 const IDLE: IdlePolicy = IdlePolicy::share_then_sleep(Duration::from_us(20));
 
 fn run(endpoint: &mut impl Endpoint, port: UdpPort, stop: &Stop) -> Result<(), RdmaError> {
     Ok(weft_net::run(endpoint, &mut [port], Clock::starting_now(), IDLE, stop)?)
 }
 
-/// The client's card, memory and program on one port.
+/// The client's card, memory and program, on one port.
 struct ClientEndpoint<'a> {
     ports: CardPorts<NoEngine>,
     memory: ClientMemory,
@@ -157,7 +158,7 @@ struct ClientEndpoint<'a> {
 }
 
 impl ClientEndpoint<'_> {
-    /// Takes completions and posts what they make room for.
+    /// Handles completions, and posts the next requests.
     fn serve_host(&mut self, now: Instant) {
         let card = self.ports.card_mut();
         while let Some(event) = card.poll_host() {
@@ -203,7 +204,7 @@ impl Endpoint for ClientEndpoint<'_> {
     }
 }
 
-/// The server's card, memory and program on one port.
+/// The server's card, memory and program, on one port.
 struct ServerEndpoint {
     ports: CardPorts<NoEngine>,
     memory: ServerMemory,
@@ -237,7 +238,7 @@ impl Endpoint for ServerEndpoint {
     }
 }
 
-/// Serves one round; answers with what the memory holds at its end.
+/// Serves one round of RDMA. At its end, checks the memory and answers with the result.
 fn serve(
     control: &mut Control,
     address: Ipv4Addr,
@@ -257,7 +258,7 @@ fn serve(
     let memory = ServerMemory::new(load, card.region_memory());
     let mut endpoint = ServerEndpoint { ports: CardPorts::new(card, address), memory, server };
     control.send(&Answer::Serving(local.introduction))?;
-    // Somebody must wait for the client's word while this thread serves.
+    // Another thread must wait for the client's next request while this thread serves.
     let stop = Stop::new()?;
     let asked = thread::scope(|scope| {
         let waiter = scope.spawn(|| {
@@ -278,7 +279,7 @@ fn serve(
     control.send(&Answer::Finished(verification))
 }
 
-/// Receives plain datagrams once.
+/// Serves one round of plain datagrams.
 fn receive_plain(
     control: &mut Control,
     address: Ipv4Addr,
@@ -293,11 +294,12 @@ fn receive_plain(
     control.send(&Answer::Received(receiver.report()))
 }
 
-/// The server's process: says on standard output where it listens, serves one client, and ends when that closes. What
-/// `weft bench-rdma-server` runs; its only argument is the address to serve on.
+/// The main function of the server's process: writes the address on which it listens to standard output,
+/// serves one client, and returns when the client closes the connection. `weft bench-rdma-server` calls it.
+/// Its only argument is the IPv4 address to serve on.
 ///
 /// # Errors
-/// A missing or wrong argument, a port that is in use, and whatever ends the connection.
+/// If the argument is missing or wrong, a port is in use, or the connection fails.
 pub fn child_main(arguments: &[String]) -> Result<(), RdmaError> {
     let [address] = arguments else { return Err(RdmaError::ServerArguments) };
     let address: Ipv4Addr = address.parse().map_err(|_| RdmaError::ServerArguments)?;
@@ -319,22 +321,22 @@ pub fn child_main(arguments: &[String]) -> Result<(), RdmaError> {
     Ok(())
 }
 
-/// Prefix of the address that the server's process prints.
+/// Prefix of the line in which the server's process prints its address.
 const LISTENING: &str = "listening ";
 
-/// The client's side of everything.
+/// The client's side of all rounds.
 #[derive(Debug)]
 pub(super) struct Rig {
     control: Control,
     address: Ipv4Addr,
-    /// Ends with the client.
+    /// The server's process. It ends when this value is dropped.
     _server: ChildProcess,
 }
 
 impl Rig {
-    /// Starts the server: `command` with the server's address as one more argument.
+    /// Starts the server with `command` and the server's address as one more argument.
     pub(super) fn start(mut command: Command) -> Result<Self, RdmaError> {
-        // Loopback has 2^24 addresses: each run takes two of its own.
+        // Loopback has 2^24 addresses. Each run uses two that no other run uses.
         let run = id().wrapping_add(RUNS.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9e37)) & 0xffff;
         let [high, low] = (run as u16).to_be_bytes();
         let (client, server) = (Ipv4Addr::new(127, high, low, 1), Ipv4Addr::new(127, high, low, 2));
@@ -346,7 +348,7 @@ impl Rig {
         Ok(Self { control, address: client, _server: child })
     }
 
-    /// One round of RDMA.
+    /// Runs one round of RDMA.
     pub(super) fn measure(&mut self, load: &Load) -> Result<(Measurement, Verification), RdmaError> {
         let port = port(self.address, roce::UDP_PORT, true)?;
         let mut card = Card::new(card_config(load, 1), Vec::new());
@@ -373,7 +375,7 @@ impl Rig {
         let measurement = endpoint.client.finish().map_err(RdmaError::Failed);
         let sent = measurement.as_ref().map_or(Vec::new(), |measurement| measurement.sent.clone());
         self.control.send(&Request::Finish { sent })?;
-        // The client's error says more than the server's.
+        // The client's error is more specific than the server's.
         let answer = self.control.answer();
         let measurement = measurement?;
         let Answer::Finished(mut verification) = answer? else { return out_of_turn() };
@@ -381,7 +383,7 @@ impl Rig {
         Ok((measurement, verification))
     }
 
-    /// One round of plain UDP: datagrams per second.
+    /// Runs one round of plain UDP. Returns the number of datagrams per second.
     pub(super) fn measure_plain(&mut self, round: &PlainRound) -> Result<f64, RdmaError> {
         let &PlainRound { load, segmentation } = round;
         self.control.send(&Request::Receive { load, segmentation })?;
@@ -392,7 +394,7 @@ impl Rig {
         Ok(report.datagrams_per_s())
     }
 
-    /// The best settings of a plain sender of datagrams like those of `load`.
+    /// Finds the best settings of a plain sender of datagrams like those of `load`.
     pub(super) fn best_plain(
         &mut self,
         load: &Load,
@@ -413,7 +415,7 @@ impl Rig {
     }
 }
 
-/// One round of plain UDP.
+/// Parameters of a round of plain UDP.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PlainRound {
     load: PlainLoad,
@@ -421,7 +423,7 @@ pub(super) struct PlainRound {
 }
 
 impl PlainRound {
-    /// The limit that it makes for messages of `packets` packets if it would carry so many of them per second.
+    /// The limit for messages of `packets` packets, if plain UDP carries this many of them per second.
     pub(super) fn limit(&self, packets: f64, messages_per_s: f64) -> Limit {
         let PlainLoad { datagram_bytes, window, .. } = self.load;
         let calls = if self.segmentation { "segmented sends" } else { "sends of their own" };

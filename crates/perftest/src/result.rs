@@ -1,4 +1,4 @@
-//! Result of a benchmark, as a file and for people.
+//! Result of a benchmark, as a file and as text for people.
 
 use serde::{Deserialize, Serialize};
 use weft_gateware::latency::WriteLatencies;
@@ -9,10 +9,10 @@ use super::load::RdmaOperation;
 use super::payload::Verification;
 use crate::output::{Bandwidth, Parameters, bandwidth_test};
 
-/// The limit.
+/// The limit that a result is compared with.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Limit {
-    /// In `sim`, payload of messages; in `net`, UDP payload; in bits per second.
+    /// Payload in bits per second: in `sim`, of messages; in `net`, of UDP datagrams.
     pub goodput_bits_per_s: f64,
     /// Messages per second.
     pub messages_per_s: f64,
@@ -20,155 +20,160 @@ pub struct Limit {
     pub what: String,
 }
 
-/// One of several directions.
+/// Result for one of several directions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DirectionResult {
-    /// The client.
+    /// Name of the client.
     pub from: String,
-    /// The server.
+    /// Name of the server.
     pub to: String,
     /// Payload of messages, in bits per second.
     pub goodput_bits_per_s: f64,
     /// Messages per second.
     pub messages_per_s: f64,
-    /// The share of [`RdmaResult::limit`].
+    /// The fraction of [`RdmaResult::limit`] that was reached.
     pub fraction_of_limit: f64,
-    /// The share of [`RdmaResult::plain_limit`].
+    /// The fraction of [`RdmaResult::plain_limit`] that was reached.
     pub fraction_of_plain_limit: f64,
-    /// Jain's fairness index over its queue pairs.
+    /// Jain's fairness index over the queue pairs of this direction.
     pub jain_index: f64,
 }
 
-/// Limit of go-back-N.
+/// The limit of go-back-N with random loss.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LossBound {
-    /// The probability that a packet does not arrive, over all links on its way.
+    /// The probability that a packet is lost on its way, over all links.
     pub packet_loss: f64,
-    /// Packets that may be on their way on one queue pair.
+    /// Number of packets that may be in flight on one queue pair.
     pub window_packets: u32,
-    /// From the first bit of a packet to the last of its acknowledgement: links and switch alone.
+    /// Time from the first bit of a packet to the last bit of its acknowledgement, counting only links and
+    /// switch.
     pub round_trip_ns: u64,
     /// Payload of messages, in bits per second.
     pub goodput_bits_per_s: f64,
-    /// Fraction of it that was reached.
+    /// The fraction of this goodput that was reached.
     pub fraction_of_bound: f64,
-    /// Packets sent for each that the messages have: 1 without retransmission.
+    /// Number of packets sent, divided by the number of packets that the messages have: 1 without
+    /// retransmission.
     pub packets_sent_per_packet: f64,
-    /// Computation of the limit.
+    /// Description of how the limit is computed.
     pub what: String,
 }
 
-/// One round, of RDMA or of its limit.
+/// One round, of RDMA and of plain UDP.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Round {
-    /// Messages per second of RDMA.
+    /// Messages per second with RDMA.
     pub messages_per_s: f64,
-    /// Messages per second that plain UDP would have reached, right after.
+    /// Messages per second that plain UDP would have reached, measured directly afterwards.
     pub limit_messages_per_s: f64,
 }
 
-/// Whether what arrived is what was sent.
+/// Whether the data that arrived are the data that were sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DataChecked {
-    /// All compared bytes were right.
+    /// All compared bytes were correct.
     #[serde(rename = "data verified")]
     Verified,
-    /// Something was not.
+    /// Some compared bytes were wrong.
     #[serde(rename = "data corrupt")]
     Corrupt,
 }
 
-/// Result of one benchmark. The order of the fields is the order in the file.
+/// Result of one benchmark. The fields have the same order as in the file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RdmaResult {
     pub(super) format: String,
-    /// The verb.
+    /// The verb under test.
     pub op: RdmaOperation,
-    /// Bytes of a message.
+    /// Number of bytes of a message.
     pub size_bytes: u32,
-    /// Queue pairs.
+    /// Number of queue pairs.
     pub qps: u32,
     /// Number of queue pairs under load.
     pub busy_qps: u32,
     /// Path MTU.
     pub mtu_bytes: u32,
-    /// Whether each message had a random size, up to `size_bytes`.
+    /// Whether each message had a random size, at most `size_bytes`.
     pub random_sizes: bool,
-    /// Work requests outstanding on each queue pair that worked.
+    /// Number of work requests outstanding on each queue pair under load.
     pub tx_depth: u32,
-    /// Payload of messages, in bits per second; of several directions, that of the slowest.
+    /// Payload of messages, in bits per second. With several directions, that of the slowest.
     pub goodput_bits_per_s: f64,
-    /// Messages per second; of several directions, that of the slowest.
+    /// Messages per second. With several directions, those of the slowest.
     pub messages_per_s: f64,
-    /// The share of the limit: of its goodput for messages of several packets, of its message rate for others. Of
-    /// several directions, the smallest.
+    /// The fraction of the limit that was reached: of its goodput for messages of several packets, of its
+    /// message rate for other messages. With several directions, the smallest fraction.
     pub fraction_of_limit: f64,
-    /// The limit of one direction.
+    /// The limit for one direction.
     pub limit: Limit,
-    /// Of several directions: what one could carry if the others had no acknowledgements and requests on the same wire.
+    /// With several directions: the limit for one direction if the others had no acknowledgements and
+    /// requests on the same wire.
     pub plain_limit: Option<Limit>,
-    /// The directions, if there are several.
+    /// The results of each direction, if there are several.
     pub directions: Vec<DirectionResult>,
-    /// Limit under random loss.
+    /// The limit with random loss.
     pub loss_bound: Option<LossBound>,
-    /// In `net`: what the other kind of plain sender reaches, which is less.
+    /// In `net`: the result of the other kind of plain sender, which is lower.
     pub lower_limit: Option<Limit>,
-    /// Messages per second, by the name that all benches have.
+    /// Messages per second, under the name that all benchmarks use.
     pub throughput_ops_per_s: f64,
-    /// Of the gateware: cycles of a 64-byte WRITE between two NICs on a link of length zero, by the target it goes to.
+    /// For the gateware: cycles of a 64-byte WRITE between two NICs on a link of length zero, for each target
+    /// memory.
     pub latency_cycles: Option<WriteLatencies>,
-    /// Of the gateware: cycles that each NIC computed during the load.
+    /// For the gateware: number of cycles that each NIC computed during the load.
     pub cycles_per_nic: Vec<u64>,
-    /// Of the gateware: how many cycles of each NIC this machine computed in a second of wall-clock time during the
-    /// load. No part of what a seed decides.
+    /// For the gateware: how many cycles of each NIC this machine computed per second of wall-clock time
+    /// during the load. The seed does not determine this value.
     pub simulated_cycles_per_s_per_nic: Option<f64>,
-    /// Half of the single messages took at most this from post to completion.
+    /// Half of the single messages took at most this time from post to completion.
     pub p50_ns: u64,
-    /// 99 % of the single messages took at most this.
+    /// 99 % of the single messages took at most this time.
     pub p99_ns: u64,
-    /// 99.9 % of the single messages took at most this.
+    /// 99.9 % of the single messages took at most this time.
     pub p999_ns: u64,
-    /// Of the single messages.
+    /// Statistics of the latencies of the single messages.
     pub latency: Summary,
-    /// Whether what arrived is what was sent, each message once and in order.
+    /// Whether the data that arrived are the data that were sent, each message once and in order.
     pub checked: DataChecked,
-    /// Result of the comparison.
+    /// Result of comparing the messages.
     pub verification: Verification,
-    /// Jain's fairness index over the queue pairs that worked: 1 if all got the same.
+    /// Jain's fairness index over the queue pairs under load: 1 if all had the same share.
     pub jain_index: f64,
-    /// Messages of the load, all rounds together.
+    /// Number of messages of the load in all rounds together.
     pub messages: u64,
-    /// The load's time, all rounds together.
+    /// Time of the load in all rounds together.
     pub measured_ns: u64,
-    /// The rounds; one in `sim`.
+    /// The rounds; only one in `sim`.
     pub rounds: Vec<Round>,
     /// In `sim`: the hash of the event log.
     pub log_hash: Option<String>,
-    /// In which world.
+    /// The world of the run.
     pub world: World,
-    /// The NIC.
+    /// Name of the NIC.
     pub nic: String,
-    /// Basis of the times.
+    /// What the times are based on.
     pub machine: String,
     /// Seed of the run.
     pub seed: u64,
-    /// The command that repeats it.
+    /// The command that repeats the run.
     pub replay: String,
-    /// Latencies, whole.
+    /// All measured latencies of the single messages.
     #[serde(skip)]
     pub latencies: Latencies,
-    /// A Perfetto trace, if it was asked for.
+    /// A Perfetto trace, if it was requested.
     #[serde(skip)]
     pub trace: Option<Vec<u8>>,
 }
 
 impl RdmaResult {
-    /// All fields that do not depend on the simulating machine: two runs of a seed share them.
+    /// The result without the fields that depend on the simulating machine. Two runs with the same seed have
+    /// the same.
     pub fn without_wall_clock(self) -> Self {
         Self { simulated_cycles_per_s_per_nic: None, ..self }
     }
 
-    /// Output of perftest's bandwidth test, with the limit and the check below it.
+    /// The result in the format of perftest's bandwidth test, followed by the limit and the check.
     pub fn to_text(&self) -> String {
         let parameters = Parameters {
             verb: self.op.verb(),
@@ -217,7 +222,7 @@ impl RdmaResult {
         )
     }
 
-    /// Lines on directions and losses, where there are any.
+    /// Lines about directions and losses, if there are any.
     fn details(&self) -> String {
         let mut text = String::new();
         if let Some(limit) = &self.plain_limit {
@@ -252,7 +257,7 @@ impl RdmaResult {
         text
     }
 
-    /// Lines on the gateware, if it was measured.
+    /// Lines about the gateware, if it was measured.
     fn gateware(&self) -> String {
         let mut text = self.latency_cycles.as_ref().map_or(String::new(), WriteLatencies::to_text);
         if let (Some(rate), Some(cycles)) =

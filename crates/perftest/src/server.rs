@@ -1,4 +1,4 @@
-//! The server's program: keeps receive requests posted. Knows no world.
+//! The server's program: keeps receive requests posted. It is the same in all worlds.
 
 use weft_verbs::{Completion, CompletionStatus, QueuePairNumber, ReceiveRequest};
 
@@ -6,12 +6,12 @@ use super::connection::Connection;
 use super::load::Load;
 use super::payload::MessageId;
 
-/// Posts the receive request of message *n* + depth when that of message *n* has completed.
+/// When the receive request of message *n* has completed, posts the one for message *n* + depth.
 #[derive(Debug)]
 pub(super) struct Server {
     load: Load,
     connection: Connection,
-    /// For each queue pair, the message whose receive request completes next.
+    /// For each queue pair, the message whose receive request must complete next.
     next: Vec<u64>,
     failure: Option<String>,
 }
@@ -21,7 +21,7 @@ impl Server {
         Self { load, connection, next: vec![0; load.busy as usize], failure: None }
     }
 
-    /// The requests to post before the first message arrives.
+    /// The receive requests to post before the first message arrives.
     pub(super) fn first_requests(&self) -> impl Iterator<Item = (QueuePairNumber, ReceiveRequest)> + '_ {
         (0..self.load.busy).flat_map(move |flow| {
             (0..u64::from(self.load.receive_depth()))
@@ -29,7 +29,7 @@ impl Server {
         })
     }
 
-    /// A receive request has completed; returns the one to post after it.
+    /// Handles the completion of a receive request. Returns the next one to post.
     pub(super) fn handle(&mut self, completion: &Completion) -> Option<(QueuePairNumber, ReceiveRequest)> {
         let message = MessageId::of_tag(completion.id);
         let next = &mut self.next[message.flow as usize];
@@ -44,10 +44,10 @@ impl Server {
         Some(self.request(MessageId { number: message.number + depth, ..message }))
     }
 
-    /// The run is over; the client has sent `sent` messages on each queue pair.
+    /// Called at the end of the run: the client has sent `sent` messages on each queue pair.
     ///
     /// # Errors
-    /// A message is missing; the error says which.
+    /// If a message is missing. The error names it.
     pub(super) fn finish(self, sent: &[u64]) -> Result<(), String> {
         self.failure.map_or(Ok(()), Err)?;
         if self.load.operation.consumes_receive() && self.next != sent {

@@ -1,7 +1,8 @@
-//! `weft bench service`: what a service on a card's path costs.
+//! `weft bench service`: the cost of a service on a card's data path.
 //!
-//! Rows are written over UDP sockets into a region, with the service on the receiver's path and without, in turn: the
-//! limit is what the same two cards reach without it. Beside that stands what the service reaches alone on one core.
+//! Rows are written over UDP sockets into a region. Runs with the service on the receiver's path alternate
+//! with runs without it. The limit is what the same two cards reach without the service. The result also
+//! contains the rate of the service alone on one core.
 
 use std::fmt::Write as _;
 use std::hint::black_box;
@@ -14,11 +15,11 @@ pub use weft_service::preprocess::Pipeline;
 use crate::pair::{Stream, with_pair};
 use crate::{RdmaError, median};
 
-/// Runs of each kind, in turn; medians count.
+/// Number of runs of each kind, which alternate. Results are medians.
 const RUNS: usize = 5;
-/// Time for which the service runs alone.
+/// Time for which the service alone is measured.
 const ALONE: Duration = Duration::from_millis(500);
-/// Messages under way.
+/// Number of messages outstanding.
 const DEPTH: u32 = 16;
 
 /// Parameters of the measurement.
@@ -26,76 +27,76 @@ const DEPTH: u32 = 16;
 pub struct ServiceBench {
     /// Name of the pipeline.
     pub name: String,
-    /// What is done to rows.
+    /// The pipeline that the service applies to rows.
     pub pipeline: Pipeline,
-    /// Rows in a message.
+    /// Number of rows in a message.
     pub rows_per_message: u32,
-    /// Messages of each run.
+    /// Number of messages in each run.
     pub messages: u64,
-    /// Decides the rows.
+    /// Seed for the content of the rows.
     pub seed: u64,
 }
 
-/// What the service was measured against.
+/// The limit that the service is compared with.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ServiceLimit {
-    /// Messages of the same two cards without the service.
+    /// Messages per second of the same two cards without the service.
     pub messages_per_s: f64,
-    /// Their payload.
+    /// The payload of those messages, in bits per second.
     pub goodput_bits_per_s: f64,
-    /// What was done.
+    /// Description of the measurement.
     pub what: String,
 }
 
-/// The service alone, on one core.
+/// The rate of the service alone, on one core.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Alone {
-    /// Rows over time.
+    /// Rows per second.
     pub rows_per_s: f64,
-    /// Bytes over time.
+    /// Bytes per second.
     pub bytes_per_s: f64,
 }
 
 /// Result of `weft bench service`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ServiceResult {
-    /// The service.
+    /// Name of the service.
     pub service: &'static str,
-    /// The NIC.
+    /// Name of the NIC.
     pub nic: &'static str,
-    /// Cards over sockets.
+    /// Name of the world: cards over sockets.
     pub world: &'static str,
-    /// The pipeline.
+    /// Name of the pipeline.
     pub pipeline: String,
-    /// Bytes of a row.
+    /// Number of bytes of a row.
     pub row_bytes: u64,
-    /// Rows in a message.
+    /// Number of rows in a message.
     pub rows_per_message: u32,
-    /// Messages of each run.
+    /// Number of messages in each run.
     pub messages: u64,
-    /// Runs of each kind, in turn.
+    /// Number of runs of each kind.
     pub runs: u64,
-    /// Messages with the service; the median.
+    /// Messages per second with the service; the median.
     pub messages_per_s: f64,
-    /// Their payload.
+    /// The payload of those messages, in bits per second.
     pub goodput_bits_per_s: f64,
-    /// Their rows.
+    /// The rows of those messages, per second.
     pub rows_per_s: f64,
-    /// Goodput with the service over that without.
+    /// Goodput with the service divided by goodput without it.
     pub fraction_of_limit: f64,
-    /// The same without the service.
+    /// The same measurement without the service.
     pub limit: ServiceLimit,
     /// The service without a card.
     pub alone: Alone,
-    /// Whether the memory held the features of every row, and without the service the rows.
+    /// Whether the memory contained the features of every row, and in runs without the service, the rows.
     pub intact: bool,
 }
 
 impl ServiceBench {
-    /// Measures.
+    /// Runs the measurement.
     ///
     /// # Errors
-    /// A port is in use, or a run fails.
+    /// If a port is in use, or a run fails.
     pub fn run(&self) -> Result<ServiceResult, RdmaError> {
         let row_bytes = self.pipeline.row_bytes();
         let stream = Stream {
@@ -148,13 +149,13 @@ impl ServiceBench {
     }
 }
 
-/// Rows of any values.
+/// Rows with pseudo-random values.
 fn rows(bytes: usize, seed: u64) -> Vec<u8> {
     let words = (0..bytes as u64 / 4).map(|place| crate::draw::draw(seed, 0, place) as u32);
     words.flat_map(u32::to_le_bytes).collect()
 }
 
-/// Goodput of one stream, and whether the memory holds what is expected.
+/// The goodput of one stream, and whether the memory contains the expected bytes.
 fn one_run(
     stream: &Stream,
     raw: &[u8],
@@ -181,7 +182,7 @@ fn one_run(
     Ok((stream.goodput(nanoseconds), holds))
 }
 
-/// The pipeline over rows in memory, again and again.
+/// Applies the pipeline to rows in memory repeatedly, and measures its rate.
 fn alone(pipeline: &Pipeline, raw: &[u8]) -> Alone {
     let mut bytes = raw.to_vec();
     let begin = Instant::now();
@@ -196,7 +197,7 @@ fn alone(pipeline: &Pipeline, raw: &[u8]) -> Alone {
 }
 
 impl ServiceResult {
-    /// What people read.
+    /// The result as text for people.
     pub fn to_text(&self) -> String {
         let mut text = format!(
             "preprocess, pipeline {}: rows of {} bytes, {} to a message; soft cards over UDP sockets, medians of {} runs in turn\n\n",

@@ -1,4 +1,4 @@
-//! The bench in virtual time: machines on one switch, at the pace of a cost profile.
+//! The benchmark in virtual time: machines on one switch, with the times of a cost profile.
 
 use std::cell::RefCell;
 use std::io;
@@ -32,20 +32,20 @@ use super::trace::FrameTrace;
 use super::watch::IncastMonitor;
 use super::{RdmaError, Waveform};
 
-/// When clients begin: the servers' receive requests are posted before.
+/// Time at which the clients start. The servers post their receive requests before.
 pub(super) const BEGIN: Instant = Instant::from_ps(1_000_000);
 
-/// Time without completions after which a run has failed.
+/// Time without completions after which a run fails.
 const STALL: Duration = Duration::from_secs(10);
 
-/// The two sides.
+/// The machines and the directions between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Topology {
     /// A client and a server.
     Pair,
-    /// So many machines, each the client of the next one and the server of the one before it.
+    /// This many machines, each the client of the next machine and the server of the one before.
     Ring(u32),
-    /// So many clients of one server, which is the last machine.
+    /// This many clients of one server, which is the last machine.
     Incast(u32),
 }
 
@@ -58,7 +58,7 @@ impl Topology {
         }
     }
 
-    /// Ends of connections on a machine.
+    /// Number of connection ends on a machine.
     fn ends(self, machine: usize) -> u32 {
         match self {
             Self::Pair => 1,
@@ -68,8 +68,8 @@ impl Topology {
         }
     }
 
-    /// Where the memory of the server of direction `number` begins, in parts of the size that each end of a connection
-    /// needs.
+    /// Where the memory of the server of direction `number` begins, in units of the memory size of one
+    /// connection end.
     fn server_part(self, number: u64) -> u64 {
         match self {
             Self::Pair => 0,
@@ -78,7 +78,7 @@ impl Topology {
         }
     }
 
-    /// From which machine to which the operations go.
+    /// The client machine and the server machine of each direction.
     fn directions(self) -> Vec<(usize, usize)> {
         match self {
             Self::Pair => vec![(0, 1)],
@@ -100,7 +100,7 @@ impl Topology {
     }
 }
 
-/// The run, and the files to keep of it.
+/// Parameters of a run, and the files of it to keep.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Simulation<'a> {
     pub(super) load: &'a Load,
@@ -110,10 +110,10 @@ pub(super) struct Simulation<'a> {
     pub(super) capture: Option<&'a PathBuf>,
     pub(super) trace: bool,
     pub(super) waveform: Option<&'a Waveform>,
-    /// Whether queue pairs limit their rate on congestion notifications.
+    /// Whether queue pairs limit their rates after congestion notifications.
     pub(super) rate_control: bool,
     pub(super) switch: SwitchConfig,
-    /// The monitor, if there is one.
+    /// The monitor of an incast; `None` in other runs.
     pub(super) watch: Option<&'a Rc<RefCell<IncastMonitor>>>,
 }
 
@@ -133,11 +133,12 @@ pub(super) struct Flowed {
     pub(super) measurement: Measurement,
 }
 
-/// Processor time of clocked NICs under load. Wall-clock time: not decided by the seed.
+/// How fast clocked NICs were computed under load. The times are wall-clock times, which the seed does not
+/// determine.
 #[derive(Clone, Debug)]
 pub(super) struct Speed {
     pub(super) wall_s: f64,
-    /// Cycles that were computed, of each NIC.
+    /// Number of computed cycles of each NIC.
     pub(super) cycles: Vec<u64>,
 }
 
@@ -147,7 +148,7 @@ pub(super) struct Outcome {
     pub(super) directions: Vec<Flowed>,
     pub(super) verification: Verification,
     pub(super) log_hash: String,
-    /// Packets on the wire under load.
+    /// The packets on the wire under load.
     pub(super) census: Census,
     pub(super) speed: Option<Speed>,
     pub(super) trace: Option<Vec<u8>>,
@@ -155,15 +156,15 @@ pub(super) struct Outcome {
 
 /// A NIC that can be measured.
 pub(super) trait Candidate: Nic + RdmaDriver + Sized {
-    /// The NIC of one machine, which knows where the others are.
+    /// Creates the NIC of one machine and gives it the addresses of the other machines.
     fn build(simulation: &Simulation<'_>, machine: usize) -> Self;
 
-    /// Clock cycles that were computed so far, if the NIC has a clock.
+    /// Number of clock cycles computed so far; `None` if the NIC has no clock.
     fn cycles_run(&self) -> Option<u64> {
         None
     }
 
-    /// Begins to write a waveform.
+    /// Starts to write a waveform.
     fn begin_waveform(&mut self, _: &Waveform) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
@@ -212,7 +213,7 @@ impl Candidate for RtlNic {
     }
 }
 
-/// The part of a memory that one end of a connection has.
+/// The part of a machine's memory that belongs to one connection end.
 struct Part<'a> {
     memory: &'a mut dyn RegionMemory,
     base: u64,
@@ -228,21 +229,22 @@ impl RegionMemory for Part<'_> {
     }
 }
 
-/// A NIC whose host's memory is looked after: what a real host does to its buffers before it posts and after a
-/// completion. It takes no virtual time, as all that a host does for itself.
+/// A NIC together with its host's work on the buffers: what a real host does before it posts a request and
+/// after a completion. This takes no virtual time, as with everything that a simulated host does on its own.
 #[derive(Debug)]
 struct HostedNic<N> {
     nic: N,
     client: Option<ClientMemory>,
-    /// The memory of each of its servers, and where it begins; the client's begins at 0.
+    /// The memory of each server of the machine, and the address at which it begins. The client's memory
+    /// begins at 0.
     servers: Vec<(ServerMemory, u64)>,
-    /// The waveform that is still to be begun, or to be ended.
+    /// The waveform to write, and whether it has been started. `None` after its end.
     waveform: Option<(Waveform, bool)>,
     waveform_error: Option<io::Error>,
 }
 
 impl<N: Candidate> HostedNic<N> {
-    /// Begins and ends the waveform when its time has come.
+    /// Starts and ends the waveform at the right times.
     fn follow_waveform(&mut self, now: Instant) {
         let Some((waveform, begun)) = &mut self.waveform else { return };
         if !*begun && now >= waveform.from {
@@ -256,7 +258,7 @@ impl<N: Candidate> HostedNic<N> {
     }
 }
 
-/// Whether a completion is of a receive request.
+/// Whether a completion is that of a receive request.
 fn is_receive(opcode: CompletionOpcode) -> bool {
     matches!(opcode, CompletionOpcode::Receive | CompletionOpcode::ReceiveWriteWithImmediate)
 }
@@ -317,7 +319,7 @@ impl<N: Candidate> Nic for HostedNic<N> {
 struct Program {
     client: Option<Box<Client>>,
     begun: bool,
-    /// More than one only where none has receive requests.
+    /// The servers of the machine. More than one is possible only if the operation takes no receive requests.
     servers: Vec<Server>,
 }
 
@@ -329,7 +331,7 @@ impl Program {
         }
     }
 
-    /// All clients have finished their load.
+    /// Starts the latency measurement, after all clients have finished their load.
     fn release(&mut self, now: Instant, commands: &mut Commands) {
         if let Some(client) = &mut self.client {
             client.release();
@@ -375,7 +377,7 @@ fn address(machine: usize) -> Ipv4Addr {
 
 type PerftestMachine<N> = NicMachine<HostedNic<N>, Program>;
 
-/// The machines, connected, with their programs.
+/// Creates the machines with their programs and connects them.
 fn machines<N: Candidate>(simulation: &Simulation<'_>) -> Vec<PerftestMachine<N>> {
     let Simulation { load, topology, profile, .. } = *simulation;
     let directions = topology.directions();
@@ -392,7 +394,7 @@ fn machines<N: Candidate>(simulation: &Simulation<'_>) -> Vec<PerftestMachine<N>
     let mut programs: Vec<Program> =
         (0..machines).map(|_| Program { client: None, begun: false, servers: Vec::new() }).collect();
     for (number, &(from, to)) in (0..).zip(&directions) {
-        // Directions differ in all that they carry; only the first measures the latency of single messages.
+        // Each direction has different data. Only the first one measures the latency of single messages.
         let load = match number {
             0 => *load,
             _ => Load { seed: draw(load.seed, number, 0), latency_messages: 0, ..*load },
@@ -512,7 +514,7 @@ pub(super) fn run<N: Candidate>(
         }
     }
     let log_hash = world.log_hash().to_string();
-    // All notifications of a server's host have arrived once its bus is silent.
+    // During this time, the notifications that are still on the bus of a server's host arrive.
     let settle = world.now() + Duration::from_ms(1);
     world.run_until(settle, &mut NoCrashes);
     if let Some(capture) = capture {
@@ -529,7 +531,7 @@ pub(super) fn run<N: Candidate>(
     Ok(Outcome { directions, verification, log_hash, census, speed, trace })
 }
 
-/// Takes the machines apart and compares what they hold.
+/// Ends the programs of all machines, and compares the memory contents.
 fn finish<N: Candidate>(
     simulation: &Simulation<'_>,
     stations: Vec<PerftestMachine<N>>,

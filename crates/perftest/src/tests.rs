@@ -1,4 +1,4 @@
-//! Both worlds, small.
+//! Small benchmarks in both worlds.
 
 use std::process::Command;
 
@@ -66,14 +66,14 @@ fn lost_packets_are_made_good() {
     }
 }
 
-/// A link that carries nothing ends in the status that verbs have for it.
+/// If a link loses every frame, the run fails with the status that verbs define for this case.
 #[test]
 fn a_dead_link_is_an_error() {
     let error = RdmaBench { faults: Some(loss(1.0)), ..small(RdmaOperation::Write) }.run().unwrap_err();
     assert!(error.to_string().contains("IBV_WC_RETRY_EXC_ERR") && !error.is_usage(), "{error}");
 }
 
-/// The gateware does what the soft NIC does, in its own time.
+/// The gateware executes the same operations as the soft NIC, with its own times.
 #[test]
 #[cfg_attr(not(feature = "gateware"), ignore = "this build has no gateware")]
 fn the_gateware_carries_every_operation() {
@@ -106,7 +106,7 @@ fn directions_are_measured_at_once() {
             assert_eq!(result.directions.len(), count);
             assert!(result.messages >= 400 * count as u64);
             assert_eq!(result.latency.operations, LATENCY_MESSAGES);
-            // Acknowledgements of the other direction take their part of the wire.
+            // Acknowledgements of the other direction use part of the wire.
             let plain = result.plain_limit.as_ref().unwrap();
             assert!(plain.goodput_bits_per_s > result.limit.goodput_bits_per_s, "{operation}");
             let smallest = result.directions.iter().map(|one| one.fraction_of_limit).fold(1.0, f64::min);
@@ -130,7 +130,7 @@ fn messages_of_random_sizes_arrive_through_loss() {
     }
 }
 
-/// Every queue pair has its part, also of a load that is posted at once.
+/// Every queue pair gets its share, even if the whole load can be posted at once.
 #[test]
 fn a_load_that_fits_the_queues_is_shared() {
     let bench = RdmaBench {
@@ -166,7 +166,8 @@ fn large_writes_fill_the_wire() {
         "{}",
         result.fraction_of_limit
     );
-    // 16 packets of 4,096 bytes: 78 bytes around each (14 + 20 + 8 + 12 + 24), a RETH in the first and an ICRC in each.
+    // 16 packets of 4,096 bytes, each with 78 bytes around it (14 + 20 + 8 + 12 + 24) and an ICRC, and a RETH
+    // in the first.
     let bytes: f64 = 65_536.0 + 16.0 * (78.0 + 4.0) + 16.0;
     let expected = 1e11 * 65_536.0 / bytes;
     assert!((result.limit.goodput_bits_per_s / expected - 1.0).abs() < 1e-9, "{}", result.limit.what);
@@ -187,7 +188,8 @@ fn the_index_of_fairness_is_jains() {
     assert_eq!(jain_index(&[]), 0.0);
 }
 
-/// The comparison notices what it is there for: another message, a flipped bit, a word that was counted twice.
+/// The check detects every kind of error that it is meant for: another message, a flipped bit, a word that
+/// was incremented twice.
 #[test]
 fn wrong_bytes_are_noticed() {
     use payload::{ClientMemory, MessageId, ServerMemory, TARGET};
@@ -254,10 +256,11 @@ fn wrong_options_are_one_clear_line() {
     assert!(child_main(&[]).is_err() && child_main(&["nowhere".into()]).is_err());
 }
 
-/// The place at which [`a_server_process`] finds its argument.
+/// The environment variable from which [`a_server_process`] takes its argument.
 const ADDRESS: &str = "WEFT_TEST_RDMA_SERVER";
 
-/// Not a test by itself: the server's process of the tests below, which start this executable with this test alone.
+/// Not a test itself, but the server's process for the tests below, which start this executable with only
+/// this test.
 #[test]
 fn a_server_process() {
     if let Ok(address) = std::env::var(ADDRESS) {
@@ -269,7 +272,8 @@ fn a_server_process() {
 fn two_processes_exchange_every_operation() {
     for operation in RdmaOperation::ALL {
         let bench = RdmaBench { world: World::Net, queue_pairs: 2, ..small(operation) };
-        // A shell moves the address from the last argument, where the test harness would take it for a filter.
+        // The shell moves the address from the last argument to the environment, because the test harness
+        // would use that argument as a filter.
         let mut server = Command::new("/bin/sh");
         let script = format!("{ADDRESS}=$2 exec \"$1\" --quiet --exact tests::a_server_process --nocapture");
         server.args(["-c", &script, "server"]).arg(std::env::current_exe().unwrap());

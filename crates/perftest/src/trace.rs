@@ -1,4 +1,5 @@
-//! A run as a Perfetto trace: every frame at every port, for as long as it is on the wire, and what faults have done.
+//! A run as a Perfetto trace: every frame at every port for the time that it is on the wire, and the effects
+//! of faults.
 
 use std::io;
 
@@ -9,7 +10,7 @@ use weft_wire::roce::Opcode;
 
 use super::census::{OPCODE_AT, on_wire};
 
-/// Writes a trace into memory, which takes every byte.
+/// Writes a trace to memory; writing to memory never fails.
 pub(super) struct FrameTrace {
     trace: Option<Trace<Vec<u8>>>,
     bits_per_s: u64,
@@ -17,7 +18,8 @@ pub(super) struct FrameTrace {
     faults: Option<Track>,
 }
 
-/// The tracks of a machine: what it sends and what it receives, and when the last frame there ended.
+/// The tracks of a machine, for frames that it sends and frames that it receives, each with the end of the
+/// last frame.
 struct Port {
     process: Track,
     sent: (Track, Instant),
@@ -29,7 +31,7 @@ impl FrameTrace {
         Self { trace: Some(Trace::new(Vec::new())), bits_per_s, ports: Vec::new(), faults: None }
     }
 
-    /// The bytes of the trace.
+    /// Ends the trace and returns its bytes.
     pub(super) fn finish(&mut self) -> Vec<u8> {
         let trace = self.trace.take().expect("a trace is finished once");
         trace.finish().expect("memory takes every byte")
@@ -55,7 +57,7 @@ impl FrameTrace {
     }
 }
 
-/// Name of a packet: `WriteOnly psn 17 to queue pair 3`.
+/// Name of a packet, for example `WriteOnly psn 17 to queue pair 3`.
 fn name(frame: &[u8]) -> String {
     let Some([opcode, _, _, _, _, qp @ .., _, high, middle, low]) = frame.get(OPCODE_AT..OPCODE_AT + 12)
     else {
@@ -81,7 +83,8 @@ impl Tap for FrameTrace {
             Direction::Out => &mut port.sent,
             Direction::In => &mut port.received,
         };
-        // Copies that a fault adds do not wait for the wire; slices of one track must not overlap.
+        // Copies of frames that a fault adds do not wait for the wire, but slices of one track must not
+        // overlap.
         let length = Duration::from_ps(on_wire(frame) * 8_000_000_000_000 / self.bits_per_s);
         let begin = Instant::from_ps(at.as_ps().saturating_sub(length.as_ps())).max(*ended);
         let written = trace.slice(*track, begin, at.saturating_since(begin), &name(frame), "frame", &[]);

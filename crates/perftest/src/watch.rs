@@ -1,4 +1,4 @@
-//! Traffic at the server's port, interval by interval.
+//! Traffic at the server's port, divided into intervals.
 
 use serde::{Deserialize, Serialize};
 use weft_sim::{Direction, DropCause, Event, LinkCounters, MachineId, Tap};
@@ -7,36 +7,37 @@ use weft_wire::roce::Opcode;
 
 use super::census::{OPCODE_AT, on_wire};
 
-/// Offset of the last byte of the sender's IPv4 address: machines are numbered by it, from 1 on.
+/// Offset, in a frame, of the last byte of the sender's IPv4 address. This byte is the machine's number, from
+/// 1 on.
 const SENDER_AT: usize = 29;
 
-/// One interval of a run.
+/// Measurements of one interval of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interval {
-    /// Bytes on the wire that the server received in requests, from each client.
+    /// For each client, the number of bytes on the wire in requests that the server received from it.
     pub received_bytes: Vec<u64>,
-    /// Messages that each client had completed when the interval ended.
+    /// For each client, the number of messages that it had completed at the end of the interval.
     pub completed: Vec<u64>,
-    /// The longest that the switch's queue towards the server was, in bytes on the wire.
+    /// The largest length of the switch's queue to the server, in bytes on the wire.
     pub queue_bytes_max: u64,
-    /// Frames that found it full.
+    /// Number of frames that were dropped because the queue was full.
     pub drops: u64,
 }
 
-/// Looks on at an incast.
+/// Observes an incast run.
 #[derive(Debug)]
 pub(crate) struct IncastMonitor {
     clients: usize,
     interval: Duration,
     pub(super) intervals: Vec<Interval>,
-    /// Messages that each client has completed so far.
+    /// Number of messages that each client has completed so far.
     completed: Vec<u64>,
     pub(super) port: LinkCounters,
-    /// Congestion notifications that the server has sent.
+    /// Number of congestion notifications that the server has sent.
     pub(super) notifications: u64,
-    /// Times that a client went back to an earlier packet.
+    /// Number of times that a client started again from an earlier packet.
     pub(super) retransmissions: u64,
-    /// When the last frame was dropped.
+    /// Time at which the last frame was dropped.
     pub(super) last_drop: Option<Instant>,
 }
 
@@ -64,7 +65,7 @@ impl IncastMonitor {
         &mut self.intervals[index]
     }
 
-    /// Client `number` has completed so many messages.
+    /// Records that client `number` has completed this many messages in total.
     pub(crate) fn completed(&mut self, now: Instant, number: usize, completed: u64) {
         if self.completed[number] != completed {
             self.completed[number] = completed;
@@ -72,7 +73,8 @@ impl IncastMonitor {
         }
     }
 
-    /// The run is over: what the port has counted, and each machine's NIC, the server's last.
+    /// Called at the end of the run: takes over the counters of the port and of each machine's NIC, the
+    /// server's last.
     pub(crate) fn finish(
         &mut self,
         port: LinkCounters,

@@ -1,12 +1,13 @@
-//! `weft bench cuda`: WRITEs into memory that a GPU reads, over UDP sockets, beside WRITEs into the host's.
+//! `weft bench cuda`: WRITEs over UDP sockets into memory that a GPU reads, compared with WRITEs into the
+//! host's memory.
 //!
-//! Two cards on loopback addresses, each polled by a thread of its own. The receiver's region lies in ordinary memory
-//! of the host, in mapped memory or on the GPU. A WRITE counts as arrived when its completion is told, which is when
-//! its bytes are visible in the memory.
+//! Two cards on loopback addresses are each polled by a thread. The receiver's region is in ordinary host
+//! memory, in mapped memory, or in GPU memory. A WRITE counts as arrived when its completion is reported. At
+//! that time its bytes are visible in the memory.
 //!
-//! For memory that the GPU reads, a kernel spins on a flag, and in each round compares all data with what the round's
-//! must be. It is told by a later WRITE, which it sees in the region itself, or by the program that has had the
-//! completion.
+//! For memory that the GPU reads, a kernel waits for a flag. In each round it compares all data with the
+//! expected data of the round. The flag is set either by a later WRITE, which the kernel sees in the region,
+//! or by the program, after it got the completion.
 
 mod receiver;
 mod result;
@@ -27,13 +28,13 @@ use crate::RdmaError;
 use crate::pair::{Stream, with_pair};
 use receiver::Served;
 
-/// Times that each measurement is made, in turn; medians count.
+/// Number of runs of each measurement. The kinds alternate, and the results are medians.
 const RUNS: usize = 3;
-/// Bytes of a message whose latency is measured.
+/// Number of bytes of a message whose latency is measured.
 const LATENCY_BYTES: u32 = 64;
-/// WRITEs in which the data of a round arrive.
+/// Number of WRITEs that carry the data of a round.
 const ROUND_WRITES: u32 = 4;
-/// Bytes of the flag behind the data of a round.
+/// Number of bytes of the flag, which comes after the data of a round.
 const FLAG_BYTES: u32 = 8;
 
 /// Parameters of the measurement.
@@ -41,24 +42,24 @@ const FLAG_BYTES: u32 = 8;
 pub struct CudaBench {
     /// Number of the GPU.
     pub gpu: u32,
-    /// Bytes of a message.
+    /// Number of bytes of a message.
     pub size_bytes: u32,
-    /// Messages of each run.
+    /// Number of messages in each run.
     pub messages: u64,
-    /// Messages under way.
+    /// Number of messages outstanding.
     pub depth: u32,
-    /// Messages whose latency is measured, in each run.
+    /// Number of messages in each run whose latency is measured.
     pub latency_messages: u64,
-    /// Bytes of data in a round; a multiple of 16.
+    /// Number of data bytes in a round; a multiple of 16.
     pub round_bytes: u32,
-    /// Rounds that the kernel checks, of each kind.
+    /// Number of rounds that the kernel checks, for each kind of notification.
     pub rounds: u64,
-    /// A bug of the memory.
+    /// A bug to plant in the memory.
     #[cfg(feature = "planted-bugs")]
     pub planted_bug: Option<weft_cuda::PlantedBug>,
 }
 
-/// What the sender does.
+/// A measurement that the sender makes with the receiver.
 #[derive(Clone, Copy, Debug)]
 enum Job {
     Throughput,
@@ -66,22 +67,22 @@ enum Job {
     Rounds(News),
 }
 
-/// What came of it at the sender.
+/// The sender's result of a job.
 #[derive(Clone, Debug)]
 enum Sent {
-    /// Of all messages, in nanoseconds.
+    /// Time for all messages, in nanoseconds.
     Time(u64),
     Latencies(weft_harness::histogram::Latencies),
 }
 
-/// Memory to attach, and where it lies.
+/// Memory to attach to a card, and its addresses.
 type Attached = (Box<dyn AttachedMemory>, Place);
 
 impl CudaBench {
-    /// Measures.
+    /// Runs the measurements.
     ///
     /// # Errors
-    /// There is no GPU, a port is in use, or a run fails.
+    /// If there is no GPU, a port is in use, or a run fails.
     pub fn run(&self) -> Result<CudaResult, RdmaError> {
         let gpu = Gpu::open(self.gpu)?;
         let mut transfers: Vec<TransferResult> = MemoryKind::ALL.map(TransferResult::new).into();
@@ -129,12 +130,12 @@ impl CudaBench {
         Stream { size_bytes: self.size_bytes, messages: self.messages, depth: self.depth }
     }
 
-    /// Bytes of either region.
+    /// Number of bytes of each region.
     fn region_bytes(&self) -> u64 {
         (self.stream().bytes() as u64).max(u64::from(self.round_bytes + FLAG_BYTES)).next_multiple_of(4_096)
     }
 
-    /// Memory of this kind, if it is not the card's own.
+    /// Allocates memory of this kind. Returns `None` for the card's own memory.
     fn memory(&self, gpu: &Arc<Gpu>, kind: MemoryKind) -> Result<Option<Attached>, RdmaError> {
         let bytes = self.region_bytes() as usize;
         let (memory, place): (Box<dyn AttachedMemory>, _) = match kind {
@@ -158,7 +159,7 @@ impl CudaBench {
         Ok(Some((memory, place)))
     }
 
-    /// One job between two cards, of which the receiver's lies here.
+    /// Runs one job between two cards. `kind` is the kind of the receiver's memory.
     fn one_run(&self, gpu: &Arc<Gpu>, kind: MemoryKind, job: Job) -> Result<(Sent, Served), RdmaError> {
         let bytes = self.region_bytes();
         let (kind, place) = match self.memory(gpu, kind)? {

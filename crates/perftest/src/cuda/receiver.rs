@@ -1,4 +1,4 @@
-//! The end whose memory is written to.
+//! The receiver: the end whose memory is written.
 
 use std::sync::Arc;
 
@@ -10,19 +10,20 @@ use super::{CudaBench, Job, News};
 use crate::RdmaError;
 use crate::pair::{Stream, answer, linger, look, told};
 
-/// Looks at a kernel that makes no progress before it is given up: a look takes 20 us at least when nothing happens.
+/// Number of polls without progress of the kernel after which the run fails. A poll takes at least 20 us if
+/// nothing happens.
 const PATIENCE: u64 = 500_000;
 
-/// What came of a job here.
+/// The receiver's result of a job.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Served {
-    /// The memory holds what was sent.
+    /// Whether the memory contains what was sent.
     pub(super) intact: bool,
-    /// Of the kernel.
+    /// The kernel's findings.
     pub(super) findings: Findings,
 }
 
-/// Serves a job.
+/// Does the receiver's part of a job.
 pub(super) fn serve(
     bench: &CudaBench,
     gpu: &Arc<Gpu>,
@@ -50,13 +51,13 @@ pub(super) fn serve(
     Ok(served)
 }
 
-/// Whether every byte of the region that was written is there.
+/// Whether the region contains every byte that was written.
 fn holds_all(bench: &CudaBench, end: &mut RegionEnd) -> bool {
     end.read(0, bench.stream().written())
         .is_ok_and(|bytes| bytes.iter().enumerate().all(|(place, byte)| *byte == pattern(place)))
 }
 
-/// Lets the kernel compare each round, and answers when it has.
+/// Makes the kernel compare the data of each round, and answers each round when the kernel has compared it.
 fn watch(
     bench: &CudaBench,
     gpu: &Arc<Gpu>,
@@ -91,6 +92,6 @@ fn watch(
 
 #[allow(unsafe_code)]
 fn start(gpu: &Arc<Gpu>, place: &Place, words: u32, flag: Flag, rounds: u64) -> Result<Watcher, RdmaError> {
-    // Safety: the memory is attached to the card of `end`, which lives longer than the watcher.
+    // Safety: the memory is attached to the card of `end`, which exists longer than the watcher.
     Ok(unsafe { Watcher::start(gpu, place, words, flag, rounds) }?)
 }

@@ -1,4 +1,4 @@
-//! Results for people and for programs.
+//! Results as text for people and as data for programs.
 
 use std::fmt::Write as _;
 
@@ -6,20 +6,20 @@ use serde::Serialize;
 use weft_cuda::Findings;
 use weft_harness::histogram::{Latencies, Summary};
 
-/// Memory that a region lies in.
+/// The kind of memory that a region uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MemoryKind {
-    /// Ordinary memory of the host, which no GPU knows of.
+    /// Ordinary host memory, which the GPU cannot read.
     Host,
-    /// Pinned memory of the host that the GPU reads over PCIe.
+    /// Pinned host memory, which the GPU reads over PCIe.
     Mapped,
-    /// The GPU's, reached by asynchronous copies.
+    /// GPU memory, written by asynchronous copies.
     Device,
 }
 
 impl MemoryKind {
-    /// All of them.
+    /// All kinds of memory.
     pub const ALL: [Self; 3] = [Self::Host, Self::Mapped, Self::Device];
 
     const fn name(self) -> &'static str {
@@ -31,53 +31,54 @@ impl MemoryKind {
     }
 }
 
-/// What tells the kernel that data have come.
+/// How the kernel is notified that data have arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum News {
-    /// A later WRITE, which the kernel sees in the region.
+    /// By a later WRITE, which the kernel sees in the region.
     LaterWrite,
-    /// The completion of a WRITE with immediate, which the program passes on.
+    /// By the program, after it got the completion of a WRITE with immediate data.
     Completion,
 }
 
-/// WRITEs into one memory. Figures are medians of the runs.
+/// Results of WRITEs into one kind of memory. Figures are medians of the runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TransferResult {
-    /// The memory.
+    /// The kind of memory.
     pub memory: MemoryKind,
-    /// Payload over time, until the last WRITE was told and answered.
+    /// Payload per time until the last WRITE was reported to the receiver and answered.
     pub goodput_bits_per_s: f64,
-    /// Messages over time, likewise.
+    /// Messages per second, over the same time.
     pub messages_per_s: f64,
-    /// Median round trip of a message of 64 bytes and its answer, in nanoseconds.
+    /// Median round-trip time of a 64-byte message and its answer, in nanoseconds.
     pub round_trip_p50_ns: u64,
-    /// 99 % of the round trips took at most this, in nanoseconds.
+    /// 99 % of the round trips took at most this time, in nanoseconds.
     pub round_trip_p99_ns: u64,
-    /// Goodput of each run.
+    /// The goodput of each run.
     pub goodput_of_runs: Vec<f64>,
-    /// Round trips of each run.
+    /// The round-trip times of each run.
     pub round_trips: Vec<Summary>,
-    /// Whether the memory held all that was sent.
+    /// Whether the memory contained everything that was sent.
     pub intact: bool,
 }
 
-/// Rounds that the kernel has checked.
+/// Results of the rounds that the kernel has checked.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct WatchResult {
-    /// The memory.
+    /// The kind of memory.
     pub memory: MemoryKind,
-    /// What told the kernel.
+    /// How the kernel was notified.
     pub news: News,
-    /// Bytes of data in a round.
+    /// Number of data bytes in a round.
     pub round_bytes: u32,
-    /// Rounds.
+    /// Number of rounds.
     pub rounds: u64,
-    /// Rounds in which data were missing when the kernel was told.
+    /// Number of rounds in which data were missing when the kernel was notified.
     pub wrong_rounds: u64,
-    /// The number of words of 4 bytes that were missing.
+    /// Number of 4-byte words that were missing.
     pub wrong_words: u64,
-    /// Median time from the first post until the sender knew that the kernel had compared, in nanoseconds.
+    /// Median time from the first post of a round until the sender knows that the kernel has compared the
+    /// data, in nanoseconds.
     pub round_p50_ns: u64,
 }
 
@@ -88,19 +89,19 @@ pub struct CudaResult {
     pub gpu: String,
     /// CUDA version of its driver.
     pub driver: String,
-    /// Bytes of a message.
+    /// Number of bytes of a message.
     pub size_bytes: u32,
-    /// Messages of a run.
+    /// Number of messages of a run.
     pub messages: u64,
-    /// Messages under way.
+    /// Number of messages outstanding.
     pub depth: u32,
-    /// Runs of each kind, in turn.
+    /// Number of runs of each kind; the kinds alternate.
     pub runs: u64,
-    /// Bytes of the messages whose round trip was measured.
+    /// Number of bytes of the messages whose round-trip time was measured.
     pub latency_bytes: u32,
-    /// WRITEs into each memory.
+    /// Results of the WRITEs into each kind of memory.
     pub transfers: Vec<TransferResult>,
-    /// Data before news.
+    /// Results of the rounds that the kernel checked: whether data are visible before the notification.
     pub watches: Vec<WatchResult>,
     /// Name of the planted bug.
     #[cfg(feature = "planted-bugs")]
@@ -108,7 +109,7 @@ pub struct CudaResult {
     pub planted_bug: Option<&'static str>,
 }
 
-/// The median of a list, or 0.
+/// The median of the values, or 0 if there are none.
 pub(super) fn median<T: Copy + Default + PartialOrd>(values: impl IntoIterator<Item = T>) -> T {
     let mut values: Vec<T> = values.into_iter().collect();
     values.sort_by(|a, b| a.partial_cmp(b).expect("figures are no NaN"));
@@ -152,13 +153,13 @@ impl WatchResult {
 }
 
 impl CudaResult {
-    /// Whether all data were there, before their news.
+    /// Whether the memory always contained all data, and before the notification.
     pub fn is_right(&self) -> bool {
         let intact = self.transfers.iter().all(|transfer| transfer.intact);
         intact && self.watches.iter().all(|watch| watch.wrong_rounds == 0)
     }
 
-    /// What people read.
+    /// The results as text for people.
     pub fn to_text(&self) -> String {
         let mut text = format!(
             "{}, driver of CUDA {}; WRITEs of {} bytes over UDP sockets, {} under way, medians of {} runs\n\n",

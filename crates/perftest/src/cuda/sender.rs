@@ -1,4 +1,4 @@
-//! The end that writes.
+//! The sender: the end that writes.
 
 use std::time::Instant;
 
@@ -11,7 +11,7 @@ use super::{CudaBench, FLAG_BYTES, Job, LATENCY_BYTES, ROUND_WRITES, Sent};
 use crate::RdmaError;
 use crate::pair::told;
 
-/// Does a job.
+/// Does the sender's part of a job.
 pub(super) fn send(bench: &CudaBench, end: &mut RegionEnd, job: Job) -> Result<Sent, RdmaError> {
     match job {
         Job::Throughput => throughput(bench, end).map(Sent::Time),
@@ -24,12 +24,12 @@ fn since(begin: Instant) -> u64 {
     begin.elapsed().as_nanos() as u64
 }
 
-/// Byte of a message at this place of the region.
+/// The expected byte at this offset in the region.
 pub(super) fn pattern(place: usize) -> u8 {
     (place as u32).wrapping_mul(0x9e37_79b1).to_be_bytes()[0]
 }
 
-/// Nanoseconds from the first post to the answer to the last message.
+/// Measures the time from the first post to the answer to the last message, in nanoseconds.
 fn throughput(bench: &CudaBench, end: &mut RegionEnd) -> Result<u64, RdmaError> {
     let stream = bench.stream();
     let bytes: Vec<u8> = (0..stream.bytes()).map(pattern).collect();
@@ -37,7 +37,7 @@ fn throughput(bench: &CudaBench, end: &mut RegionEnd) -> Result<u64, RdmaError> 
     stream.send(end)
 }
 
-/// Round trips of single messages and their answers.
+/// Measures round-trip times of single messages and their answers.
 fn latency(bench: &CudaBench, end: &mut RegionEnd) -> Result<Latencies, RdmaError> {
     let mut latencies = Latencies::new();
     for number in 0..bench.latency_messages {
@@ -49,7 +49,8 @@ fn latency(bench: &CudaBench, end: &mut RegionEnd) -> Result<Latencies, RdmaErro
     Ok(latencies)
 }
 
-/// Rounds of data and their news: from the first post until the kernel has compared them and that is known here.
+/// Measures rounds of data and a notification: the time from the first post until the sender knows that the
+/// kernel has compared the data.
 fn rounds(bench: &CudaBench, end: &mut RegionEnd) -> Result<Latencies, RdmaError> {
     let mut latencies = Latencies::new();
     let part = bench.round_bytes / ROUND_WRITES;

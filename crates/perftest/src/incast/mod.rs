@@ -1,9 +1,9 @@
-//! `weft bench rdma --incast N`: N clients that WRITE to one server at once, through one port of the switch, without
-//! congestion control and with it.
+//! `weft bench rdma --incast N`: N clients WRITE to one server at the same time through one port of the
+//! switch, without and with congestion control.
 //!
-//! All clients post as much as they can for the same time. The switch has a bounded queue and, with congestion control,
-//! marks packets; see [`MARKING`]. The first half of the time belongs to whatever clients do until they know of each
-//! other; rates, shares and the queue count in the second.
+//! All clients post as much as they can for the same time. The switch has a bounded queue and, with
+//! congestion control, marks packets; see [`MARKING`]. The first half of the time lets the clients adapt to
+//! each other. Rates, shares and the steady queue are measured in the second half.
 
 mod plot;
 mod result;
@@ -30,19 +30,20 @@ use super::simulated::{self, BEGIN, Simulation, Topology};
 use super::watch::IncastMonitor;
 use super::{DataChecked, RdmaBench, RdmaError, RdmaOperation, jain_index};
 
-/// Intervals that a run is divided into.
+/// Number of intervals into which a run is divided.
 const INTERVALS: u64 = 100;
 
-/// The switch marks from 100 KiB on, 8 us of the wire, and every packet from 400 KiB on; its queues hold 1 MiB.
+/// Marking by the switch: from 100 KiB on (8 us of the wire) with a probability that increases to the third
+/// value, from 400 KiB on every packet. The switch's queues hold 1 MiB.
 const MARKING: (u64, u64, f64) = (100 << 10, 400 << 10, 0.1);
 
 /// Congestion control of the clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Congestion {
-    /// Windows alone.
+    /// Only the transport's windows limit clients.
     None,
-    /// The switch marks packets, and DCQCN limits rates.
+    /// The switch marks packets, and DCQCN limits the clients' rates.
     Dcqcn,
 }
 
@@ -58,21 +59,22 @@ impl fmt::Display for Congestion {
 /// Parameters of the measurement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct IncastBench {
-    /// Size, queue pairs of each client, MTU, seed and the rest; the amount is a time.
+    /// Message size, queue pairs of each client, MTU, seed and other parameters. The amount of work must be a
+    /// time.
     pub bench: RdmaBench,
     /// Number of clients: 2 to [`INCAST_MAX`].
     pub clients: u32,
-    /// With what, one run each.
+    /// The kinds of congestion control to measure, one run for each.
     pub congestion: Vec<Congestion>,
-    /// The command that repeats it.
+    /// The command that repeats the measurement.
     pub replay: String,
 }
 
 impl IncastBench {
-    /// Checks the options.
+    /// Checks the options, without starting anything.
     ///
     /// # Errors
-    /// The first that is wrong; nothing has been done.
+    /// The first option that is wrong.
     pub fn check(&self) -> Result<(), RdmaError> {
         let bench = &self.bench;
         bench.check()?;
@@ -96,10 +98,10 @@ impl IncastBench {
         Ok(())
     }
 
-    /// Measures. Progress is shown on standard error.
+    /// Runs the measurement. Shows progress on standard error.
     ///
     /// # Errors
-    /// [`RdmaError`]. Data that arrived wrong is a result.
+    /// [`RdmaError`]. If data arrived wrong, this is not an error but part of the result.
     pub fn run(&self) -> Result<IncastResult, RdmaError> {
         self.check()?;
         let runs = self.congestion.iter().map(|&congestion| self.run_with(congestion));
@@ -173,7 +175,7 @@ impl IncastBench {
     fn summary(&self, congestion: Congestion, watch: &IncastMonitor) -> IncastRun {
         let interval = self.interval();
         let begin = (BEGIN.as_ps() / interval.as_ps()) as usize;
-        // Later intervals hold only what was posted within the time.
+        // Later intervals contain only messages that were posted before the end of the time.
         let end = (begin + INTERVALS as usize).min(watch.intervals.len());
         let intervals = &watch.intervals[..end];
         let half = (begin + INTERVALS as usize / 2).min(end - 1);

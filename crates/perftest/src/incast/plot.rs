@@ -1,11 +1,11 @@
-//! Rates and queues over time, on one page.
+//! A page that shows rates and queues over time.
 
 use weft_report::curves::{Axis, Figure, Line, Point, page};
 
 use super::result::{IncastResult, IncastRun};
 use crate::watch::Interval;
 
-/// One self-contained page with the rates of each run and the queues of all.
+/// One self-contained page with the rates of each run and the queues of all runs.
 pub fn plot(result: &IncastResult) -> String {
     let mut figures: Vec<Figure> = result.runs.iter().map(|run| rates(result, run)).collect();
     figures.push(Figure {
@@ -32,7 +32,8 @@ fn axis(label: &str) -> Axis {
     Axis { label: label.into(), is_logarithmic: false }
 }
 
-/// Received rate at the server: of the fastest client in each interval, of the slowest, and on average.
+/// The rate received at the server in each interval: of the fastest client, of the slowest client, and the
+/// average.
 fn rates(result: &IncastResult, run: &IncastRun) -> Figure {
     let gigabits = |bytes: f64| bytes * 8.0 / result.interval_ns as f64;
     let of = |name: &str, choose: &dyn Fn(&[u64]) -> f64| {

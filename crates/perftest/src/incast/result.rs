@@ -1,4 +1,4 @@
-//! Result of an incast, as a file and for people.
+//! Result of an incast benchmark, as a file and as text for people.
 
 use serde::{Deserialize, Serialize};
 use weft_harness::table::{Column, Table, grouped};
@@ -6,84 +6,85 @@ use weft_harness::table::{Column, Table, grouped};
 use super::{Congestion, DataChecked};
 use crate::watch::Interval;
 
-/// One run. Counts are of the server's port and of all machines; "steady" is the second half of the time.
+/// One run. Counters are those of the server's port and of all machines. "Steady" means: in the second half
+/// of the time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct IncastRun {
-    /// With what.
+    /// The kind of congestion control.
     pub congestion: Congestion,
-    /// Payload of messages that completed, of all clients together, steady.
+    /// Payload of completed messages of all clients together, steady.
     pub goodput_bits_per_s: f64,
-    /// Of the slowest client.
+    /// Goodput of the slowest client, steady.
     pub slowest_bits_per_s: f64,
-    /// Of the fastest client.
+    /// Goodput of the fastest client, steady.
     pub fastest_bits_per_s: f64,
     /// Jain's fairness index over the clients, steady.
     pub jain_index: f64,
-    /// Frames that found the queue full.
+    /// Number of frames that were dropped because the queue was full.
     pub drops: u64,
-    /// Of these, in the second half.
+    /// Number of frames that were dropped in the second half.
     pub drops_steady: u64,
-    /// When the last frame was dropped.
+    /// Time at which the last frame was dropped.
     pub last_drop_ns: Option<u64>,
-    /// Packets that the switch marked.
+    /// Number of packets that the switch marked.
     pub marked: u64,
-    /// Congestion notifications sent.
+    /// Number of congestion notifications sent.
     pub notifications: u64,
-    /// Times that a client went back to an earlier packet.
+    /// Number of times that a client started again from an earlier packet.
     pub retransmissions: u64,
-    /// The longest queue, in bytes on the wire.
+    /// The largest length of the queue, in bytes on the wire.
     pub queue_bytes_max: u64,
-    /// The longest in the second half.
+    /// The largest length of the queue in the second half.
     pub queue_bytes_max_steady: u64,
-    /// Whether what arrived is what was sent.
+    /// Whether the data that arrived are the data that were sent.
     pub checked: DataChecked,
     /// The hash of the event log.
     pub log_hash: String,
-    /// The run, interval by interval.
+    /// The results of each interval.
     pub intervals: Vec<Interval>,
 }
 
-/// Result of a benchmark of many clients of one server.
+/// Result of the benchmark of many clients of one server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct IncastResult {
     pub(super) format: String,
-    /// The NIC.
+    /// Name of the NIC.
     pub nic: String,
-    /// Clients.
+    /// Number of clients.
     pub clients: u32,
-    /// Queue pairs of each.
+    /// Number of queue pairs of each client.
     pub qps: u32,
-    /// Bytes of a message.
+    /// Number of bytes of a message.
     pub size_bytes: u32,
     /// Path MTU.
     pub mtu_bytes: u32,
-    /// For how long clients post.
+    /// Time for which the clients post messages.
     pub duration_ns: u64,
     /// The length of an interval.
     pub interval_ns: u64,
     /// Limit of the switch's queue.
     pub queue_limit_bytes: u64,
-    /// From where on the switch marks.
+    /// Queue length from which on the switch marks packets.
     pub mark_from_bytes: u64,
-    /// From where on it marks all.
+    /// Queue length from which on the switch marks all packets.
     pub mark_all_from_bytes: u64,
-    /// The probability just below that.
+    /// The marking probability just below [`IncastResult::mark_all_from_bytes`].
     pub mark_probability_max: f64,
-    /// One run for each kind of congestion control.
+    /// The runs, one for each kind of congestion control.
     pub runs: Vec<IncastRun>,
     /// Seed of the runs.
     pub seed: u64,
-    /// The command that repeats them.
+    /// The command that repeats the runs.
     pub replay: String,
 }
 
 impl IncastResult {
-    /// Whether all data arrived as it was sent.
+    /// Whether all data arrived as they were sent.
     pub fn is_right(&self) -> bool {
         self.runs.iter().all(|run| run.checked == DataChecked::Verified)
     }
 
-    /// A table, a row for each run.
+    /// A table with one row for each run.
     pub fn to_text(&self) -> String {
         let mut table = Table::new([
             Column::words("congestion"),

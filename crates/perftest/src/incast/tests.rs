@@ -1,4 +1,5 @@
-//! Incasts of the soft NIC; the gateware's take longer and run with its other benches.
+//! Incasts with the soft NIC. Those with the gateware take longer and run with the other benchmarks of the
+//! gateware.
 
 use super::*;
 
@@ -8,8 +9,8 @@ fn incast(clients: u32, congestion: &[Congestion]) -> IncastResult {
     IncastBench { bench, clients, congestion: congestion.to_vec(), replay: String::new() }.run().unwrap()
 }
 
-/// The bar: eight clients share the port fairly, lose nothing once they know of each other, and the queue has room to
-/// spare.
+/// The requirement: eight clients share the port fairly, lose no frames once they have adapted to each other,
+/// and the queue stays far from full.
 #[test]
 fn eight_clients_share_a_port_with_dcqcn() {
     let result = incast(8, &[Congestion::None, Congestion::Dcqcn]);
