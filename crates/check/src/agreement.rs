@@ -63,36 +63,36 @@ pub enum Disagreement {
         position: u64,
         /// Node whose log differs.
         node: usize,
-        /// Its entry.
+        /// Entry at this position in the log of `node`.
         entry: Entry,
         /// The node that decided first at this position.
         first: usize,
-        /// Its entry.
+        /// Entry at this position in the log of `first`.
         expected: Entry,
     },
     /// An entry is not greater than the entry before it in the same log.
     OutOfOrder {
-        /// The node.
+        /// Node whose log is out of order.
         node: usize,
-        /// Its entry.
+        /// The first entry that is not greater than its predecessor.
         entry: Entry,
-        /// The entry before it.
+        /// The predecessor of `entry` in the log.
         before: Entry,
     },
     /// A decided value was not proposed by its proposer, or had been decided before.
     NotProposed {
         /// The node that decided it first.
         node: usize,
-        /// The entry.
+        /// The decision, which no proposal matches.
         entry: Entry,
     },
     /// A node that came back began in the middle of an instance.
     Torn {
-        /// The node.
+        /// Node that came back.
         node: usize,
-        /// Its first entry.
+        /// The first entry in its log.
         entry: Entry,
-        /// The others' entry before it.
+        /// The preceding entry in the other nodes' logs; it belongs to the same instance.
         before: Entry,
     },
 }

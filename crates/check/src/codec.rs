@@ -32,7 +32,7 @@ pub enum DecodeError {
     /// The history has a format that this program does not know.
     #[error("a history in format {found}; this version reads format {FORMAT}")]
     UnknownFormat {
-        /// The number of the format.
+        /// Format number in the file.
         found: u32,
     },
     /// The end of the history is missing.
@@ -46,7 +46,7 @@ pub enum DecodeError {
     /// There are bytes after the end.
     #[error("{bytes} bytes after the end of the history")]
     TrailingBytes {
-        /// Number of bytes.
+        /// Number of bytes after the end.
         bytes: u64,
     },
     /// The checksum is wrong.
@@ -57,7 +57,7 @@ pub enum DecodeError {
     Invalid {
         /// Number of the key or operation, counted from 0.
         entry: u64,
-        /// The reason.
+        /// Why the entry is invalid.
         reason: InvalidEntry,
     },
 }

@@ -20,7 +20,7 @@ use serde::Serialize;
 /// An interval in which a client believed that it held a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Hold {
-    /// The lock.
+    /// Number of the lock.
     pub lock: u64,
     /// Number of the acquisition, unique to it.
     pub owner: u64,
@@ -39,11 +39,11 @@ pub struct Hold {
 /// Two holds that violate a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// The rule.
+    /// The rule that both holds violate together.
     pub rule: Rule,
     /// The hold that was requested first.
     pub first: Hold,
-    /// The other hold.
+    /// The hold that was requested later.
     pub second: Hold,
 }
 
@@ -54,7 +54,7 @@ pub enum Rule {
     OneOwner,
     /// No two owners hold a lock at the same time.
     Exclusion,
-    /// Tokens grow.
+    /// A granted token is not smaller than one that was granted before the request.
     Order,
 }
 

@@ -79,7 +79,7 @@ pub enum Outcome {
     Found {
         /// The version at which the value was written.
         version: Version,
-        /// The value.
+        /// The value that the client received.
         value: ValueId,
     },
     /// A get or a delete found the key absent.

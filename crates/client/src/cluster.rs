@@ -16,7 +16,7 @@ pub enum EngineDescription {
         /// Bytes of a key; all keys have this length.
         key_bytes: usize,
     },
-    /// Transactions.
+    /// Transactions, whose procedures the nodes' programs define.
     Transactions,
     /// A replicated object.
     Object {
@@ -74,7 +74,7 @@ impl Cluster {
         self
     }
 
-    /// The data type of this name.
+    /// The data type with this name: one of [`Cluster::types`], or a shipped one.
     pub(crate) fn data_type(&self, name: &str) -> Result<Arc<Definition>, String> {
         if let Some((_, definition)) = self.types.iter().find(|(known, _)| known == name) {
             return Ok(Arc::clone(definition));

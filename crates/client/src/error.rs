@@ -50,7 +50,7 @@ pub enum Error {
     /// The log no longer has the entry.
     #[error("entry {index} is not kept any more: begin at a later one")]
     Forgotten {
-        /// The index.
+        /// Index of the entry that was requested.
         index: u64,
     },
 }

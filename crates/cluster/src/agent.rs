@@ -314,7 +314,7 @@ impl Agent {
         self.misfit
     }
 
-    /// The agent's node.
+    /// The node to which this agent belongs.
     pub fn node(&self) -> NodeId {
         self.node
     }

@@ -115,7 +115,7 @@ impl Default for RedisConfig {
 /// Address and host of the membership service of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MembershipPlace {
-    /// UDP address.
+    /// UDP address at which the service receives heartbeats.
     pub address: SocketAddrV4,
     /// The node whose process runs the service; `None` if the service has its own process.
     pub node: Option<NodeId>,
@@ -149,7 +149,7 @@ pub struct NodeConfig {
 /// Address of the membership service, and whether the process of this node runs it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MembershipConfig {
-    /// UDP address.
+    /// UDP address at which the service receives heartbeats.
     pub address: SocketAddrV4,
     /// Parameters of the service, if this process runs it.
     pub serve: Option<ServeConfig>,
@@ -239,7 +239,7 @@ pub struct ConfigError {
 pub struct NoSuchNode {
     /// The requested node.
     pub node: NodeId,
-    /// Number of nodes.
+    /// Number of nodes in the configuration.
     pub nodes: usize,
 }
 

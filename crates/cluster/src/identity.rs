@@ -14,9 +14,9 @@ pub struct ClusterName(Text);
 pub struct ClusterId(pub u64);
 
 impl ClusterName {
-    /// The longest name.
+    /// Length of the longest name, in bytes.
     pub const BYTES_MAX: usize = 32;
-    /// The default name.
+    /// Name of a cluster whose configuration has none.
     pub const DEFAULT: &str = "weft";
 
     /// A name of 1 to 32 letters, digits, dots, hyphens and underscores; `None` for any other.
@@ -26,7 +26,7 @@ impl ClusterName {
         Text::new(name).filter(|_| is_name).map(Self)
     }
 
-    /// The name.
+    /// The name as text.
     pub fn as_str(&self) -> &str {
         self.0.as_str()
     }

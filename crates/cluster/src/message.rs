@@ -87,7 +87,7 @@ pub enum Message {
     Heartbeat {
         /// Chosen by the node.
         token: Token,
-        /// The request.
+        /// State of the node's engine, and its request for a lease.
         heartbeat: Heartbeat,
         /// The profile on which the nodes of the cluster must agree. Only a starting engine sends it.
         profile: Option<Profile>,
@@ -113,9 +113,9 @@ pub enum Message {
         incarnation: Incarnation,
         /// Token of the heartbeat that this answers.
         token: Token,
-        /// The service's epoch.
+        /// Epoch of the service's newest view.
         epoch: Epoch,
-        /// The reason.
+        /// Why the service grants no lease.
         reason: Reason,
     },
     /// A view has been published: the node should request it with a heartbeat. The notice is only a hint; it has
@@ -123,7 +123,7 @@ pub enum Message {
     Notice {
         /// The node that receives the notice.
         node: NodeId,
-        /// The view's epoch.
+        /// Epoch of the published view.
         epoch: Epoch,
     },
     /// The heartbeat came from another cluster than the service's.
@@ -145,7 +145,7 @@ pub enum Message {
         incarnation: Incarnation,
         /// Token of the heartbeat that this answers.
         token: Token,
-        /// The difference.
+        /// The first difference that the service has found.
         difference: Difference,
     },
     /// A node shows its peers that its datagrams reach them.

@@ -10,7 +10,7 @@ pub struct Text {
 }
 
 impl Text {
-    /// The longest text.
+    /// Length of the longest text, in bytes.
     pub const BYTES_MAX: usize = 64;
 
     /// `text`, or `None` if it is too long or not printable on one line.
@@ -39,7 +39,7 @@ impl Text {
         Self::from_bytes(&text.as_bytes()[..length]).expect("the caller shows printable ASCII")
     }
 
-    /// The text.
+    /// The text without padding.
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(self.as_bytes()).expect("ASCII is UTF-8")
     }

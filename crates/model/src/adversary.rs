@@ -8,7 +8,7 @@ use crate::protocol::{all_of, nodes_of};
 pub enum Adversary {
     /// General omissions: the links from and to these nodes, which are faulty. The others are correct.
     Omissions {
-        /// The faulty nodes.
+        /// Bit mask of the faulty nodes.
         faulty: u8,
     },
     /// Any link between two nodes. No protocol can make progress under this, but no nodes may disagree.

@@ -9,7 +9,7 @@ use crate::protocol::{Protocol, all_of, nodes_of};
 pub struct Cluster<S, const N: usize> {
     /// Number of rounds that have ended.
     pub round: u8,
-    /// The nodes.
+    /// State of each node.
     pub nodes: [S; N],
     /// For each node, the proposers whose proposals it held at the beginning.
     pub rows: [u8; N],

@@ -47,14 +47,14 @@ impl Rows {
     }
 }
 
-/// An exhaustive check.
+/// Parameters of an exhaustive check.
 #[derive(Clone, Debug)]
 pub struct Exploration<P, const N: usize> {
-    /// The protocol.
+    /// The protocol to check.
     pub protocol: P,
-    /// The adversary.
+    /// Which messages may be lost.
     pub adversary: Adversary,
-    /// Initial rows.
+    /// The proposals that nodes hold at the beginning.
     pub rows: Rows,
     /// Number of rounds of the agreement.
     pub rounds: u8,

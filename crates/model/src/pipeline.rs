@@ -54,7 +54,7 @@ pub struct PipelinesExplored {
 impl Pipelines {
     /// Nodes of the cluster.
     pub const NODES: usize = NODES;
-    /// The faulty node.
+    /// Bit mask of the faulty node, the last one.
     pub const FAULTY: u8 = 1 << (NODES - 1);
     /// Number of rounds of an instance.
     pub const WINDOW: usize = WINDOW;

@@ -39,7 +39,7 @@ pub struct PrintedNode {
 pub struct PrintedMessage {
     values: u8,
     locked: u8,
-    /// The receivers.
+    /// Bit mask of the receivers.
     to: u8,
 }
 

@@ -39,14 +39,14 @@ impl Losses {
     }
 }
 
-/// A random search.
+/// Parameters of a random search.
 #[derive(Clone, Debug)]
 pub struct Search<P, const N: usize> {
-    /// The protocol.
+    /// The protocol to check.
     pub protocol: P,
     /// Which messages may be lost.
     pub losses: Losses,
-    /// Number of schedules.
+    /// Number of schedules to run.
     pub schedules: u64,
     /// Seed that determines the schedules.
     pub seed: u64,
@@ -74,7 +74,7 @@ pub struct Finding<const N: usize> {
     pub violations: u64,
     /// Number of the first of these schedules.
     pub schedule: u64,
-    /// That schedule, minimised.
+    /// The first of these schedules, minimised.
     pub counterexample: Counterexample<N>,
 }
 

@@ -20,7 +20,7 @@ pub use solver::{Solver, SolverError};
 /// The derivation for one type.
 #[derive(Clone, Debug)]
 pub struct Derived {
-    /// The type.
+    /// The data type.
     pub definition: Definition,
     /// All questions with their answers.
     pub answers: Vec<(Question, Answer)>,
@@ -30,31 +30,31 @@ pub struct Derived {
     pub defects: Vec<String>,
     /// Number of questions that the solver was asked, including those for examples.
     pub asked: usize,
-    /// Duration in seconds.
+    /// Duration of the derivation in seconds.
     pub seconds: f64,
 }
 
 /// Why the derivation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum DeriveError {
-    /// The solver failed.
+    /// The solver could not be run, or gave no answers.
     #[error(transparent)]
     Solver(#[from] SolverError),
     /// The solver's output could not be parsed.
     #[error("{question}: {error}")]
     Unreadable {
-        /// The question.
+        /// The question that was asked, as text.
         question: String,
-        /// The error.
+        /// What is wrong with the output.
         error: Unreadable,
     },
     /// The solver claims that a case refutes a claim, and the evaluator disagrees: one of them, or the
     /// translation, is wrong.
     #[error("{definition}: the solver's example does not refute that {question}")]
     Disagreement {
-        /// The type.
+        /// Name of the data type.
         definition: &'static str,
-        /// The question.
+        /// The question that was asked, as text.
         question: String,
     },
 }

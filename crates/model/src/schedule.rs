@@ -21,7 +21,7 @@ pub struct Schedule<const N: usize> {
 /// A run that violates a property.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counterexample<const N: usize> {
-    /// The violated property.
+    /// The property that the run violates.
     pub property: Property,
     /// The run. No loss can be left out of it.
     pub schedule: Schedule<N>,
@@ -151,7 +151,7 @@ impl<const N: usize> Schedule<N> {
         text
     }
 
-    /// Marks faulty nodes.
+    /// Mark behind the number of a faulty node in the text of a run.
     fn mark(&self, node: usize) -> &'static str {
         match self.adversary {
             Adversary::Omissions { faulty } if faulty >> node & 1 == 1 => " (faulty)",

@@ -7,7 +7,7 @@ use crate::protocol::{Protocol, Quorums, View, all_of};
 /// The shipped consensus, for a cluster.
 #[derive(Clone, Copy, Debug)]
 pub struct Shipped {
-    /// The quorums.
+    /// The quorums that the instances use.
     pub quorums: Quorums,
 }
 

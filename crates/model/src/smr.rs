@@ -49,10 +49,10 @@ pub struct Budgets {
     pub retries: u8,
 }
 
-/// An exhaustive check.
+/// Parameters of an exhaustive check.
 #[derive(Clone, Debug)]
 pub struct Exploration {
-    /// The limits.
+    /// Limits on what the adversary and the leaders may do.
     pub budgets: Budgets,
     parameters: Parameters,
 }
@@ -60,7 +60,7 @@ pub struct Exploration {
 /// The result of the check.
 #[derive(Clone, Debug, Serialize)]
 pub struct Explored {
-    /// The limits.
+    /// Limits with which the check ran.
     pub budgets: Budgets,
     /// Number of distinct states.
     pub states: u64,
@@ -70,7 +70,7 @@ pub struct Explored {
     pub both_decide: bool,
     /// For each violated property, its name and a run as text.
     pub violations: Vec<(String, String)>,
-    /// Duration in seconds.
+    /// Duration of the check in seconds.
     pub seconds: f64,
 }
 
@@ -180,49 +180,49 @@ pub struct World {
 pub enum Action {
     /// A datagram arrives.
     Deliver {
-        /// The sender.
+        /// Node that sent it.
         from: usize,
-        /// The receiver.
+        /// Node that receives it.
         to: usize,
-        /// Its content.
+        /// Content of the datagram.
         payload: Vec<u8>,
-        /// Its kind.
+        /// Kind of the message.
         kind: u8,
     },
     /// The next request of a connection is executed, and completes at its requester.
     CarryOut {
-        /// The requester.
+        /// Node that posted the request.
         from: usize,
-        /// The responder.
+        /// Node whose memory is accessed.
         to: usize,
     },
-    /// A connection fails.
+    /// A connection fails, with all requests outstanding on it.
     Fail {
-        /// The requester.
+        /// Node at the requester's end.
         from: usize,
-        /// The responder.
+        /// Node at the responder's end.
         to: usize,
     },
     /// The next request of a connection is executed in part; its requester stops.
     Cut {
-        /// The requester.
+        /// Node that posted the request.
         from: usize,
-        /// The responder.
+        /// Node whose memory is accessed.
         to: usize,
     },
     /// A replica changes which leader it follows.
     Change {
-        /// The replica.
+        /// The replica that changes its leader.
         node: usize,
     },
     /// A leader proposes its next entry.
     Propose {
-        /// The leader.
+        /// The replica that leads.
         node: usize,
     },
     /// A leader repeats its requests for permissions that it lacks.
     Retry {
-        /// The leader.
+        /// The replica that requests permissions.
         node: usize,
     },
 }

@@ -17,7 +17,7 @@ use crate::violation::Violation;
 
 /// The largest cluster that is checked exhaustively.
 pub const EXHAUSTIVE_MAX: usize = 5;
-/// The smallest one.
+/// The smallest cluster that is checked exhaustively.
 pub const EXHAUSTIVE_MIN: usize = 3;
 
 /// Parameters of the checks.
@@ -29,7 +29,7 @@ pub struct Suite {
     pub random: u64,
     /// Seed of the random schedules.
     pub seed: u64,
-    /// Number of threads.
+    /// Number of threads that run the checks.
     pub threads: usize,
 }
 
@@ -63,9 +63,9 @@ pub struct Check {
     pub properties: Vec<&'static str>,
     /// Whether all of them held.
     pub holds: bool,
-    /// The violations.
+    /// The violations, each with a minimised run.
     pub violations: Vec<Violation>,
-    /// Duration in seconds.
+    /// Duration of the check in seconds.
     pub seconds: f64,
 }
 
@@ -83,7 +83,7 @@ pub struct Outcome {
     pub schedules: u64,
     /// Seed of the random schedules.
     pub seed: u64,
-    /// The single checks.
+    /// The result of each check.
     pub checks: Vec<Check>,
 }
 

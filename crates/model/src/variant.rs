@@ -56,13 +56,13 @@ impl Bug {
 /// The consensus, with or without a bug.
 #[derive(Clone, Copy, Debug)]
 pub struct Variant {
-    /// The quorums.
+    /// The quorums with which it decides.
     pub quorums: Quorums,
-    /// Its bug.
+    /// The bug that is planted; `None` for the correct consensus.
     pub bug: Option<Bug>,
 }
 
-/// A node of the variant.
+/// State of a node that runs the variant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct VariantNode {
     node: u8,
@@ -81,7 +81,7 @@ pub struct VariantNode {
     decision: Option<u8>,
 }
 
-/// A node's message.
+/// Message that a node sends in a round.
 #[derive(Clone, Copy, Debug)]
 pub struct VariantMessage {
     rows: [u8; NODES_MAX],

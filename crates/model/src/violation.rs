@@ -5,7 +5,7 @@ use serde::Serialize;
 /// A violated property.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Violation {
-    /// Its name.
+    /// Name of the property.
     pub property: &'static str,
     /// Number of schedules that violate it, if they were random.
     pub schedules: Option<u64>,

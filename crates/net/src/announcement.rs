@@ -27,7 +27,7 @@ pub enum Announcer {
 pub struct Announcement {
     /// The process that logs it.
     pub announcer: Announcer,
-    /// The view.
+    /// The view that is announced.
     pub view: View,
     /// Time in nanoseconds of `CLOCK_MONOTONIC`.
     pub at_ns: u64,
@@ -70,7 +70,7 @@ impl Announcement {
     }
 }
 
-/// Name of a role.
+/// Name of a role in log lines.
 pub(crate) fn name_of(role: Role) -> &'static str {
     ROLES.iter().find(|(_, known)| *known == role).expect("every role has a name").0
 }

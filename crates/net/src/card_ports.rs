@@ -56,7 +56,7 @@ impl<E: Engine> CardPorts<E> {
         Self { card, path: RocePath::new(address.into()), outgoing: Outgoing::default() }
     }
 
-    /// The card.
+    /// The card, to inspect its state.
     pub fn card(&self) -> &Card<E> {
         &self.card
     }

@@ -18,7 +18,7 @@ const LONGEST_LINE: usize = 128;
 pub struct RemoteMemory {
     /// Address of its first byte, with the region's rkey.
     pub start: RemoteAddress,
-    /// Length in bytes.
+    /// Length of the memory in bytes.
     pub length: u64,
 }
 
@@ -30,7 +30,7 @@ pub struct RemoteMemory {
 pub struct Introduction {
     /// GID of the port.
     pub gid: Gid,
-    /// Number of the queue pair.
+    /// Number of the queue pair (QPN).
     pub number: QueuePairNumber,
     /// PSN of the first request that it sends, 24 bits.
     pub psn: u32,

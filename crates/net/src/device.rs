@@ -168,7 +168,7 @@ impl<N: Nic + RdmaDriver, P: FramePort> FrameDevice<N, P> {
         Self { nic, port, received: Vec::new(), outgoing: Vec::new() }
     }
 
-    /// The NIC.
+    /// The NIC, which sends and receives frames through the port.
     pub fn nic(&mut self) -> &mut N {
         &mut self.nic
     }
@@ -253,7 +253,7 @@ impl<D: Device> Context<D> {
         Ok(Self { device, clock: Clock::starting_now(), poller, completions: VecDeque::new() })
     }
 
-    /// The device.
+    /// The device that the context drives.
     pub fn device(&mut self) -> &mut D {
         &mut self.device
     }

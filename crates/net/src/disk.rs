@@ -48,7 +48,7 @@ pub struct FileDisk {
     bytes: u64,
     requests: Option<Sender<Request>>,
     ended: Receiver<Result<(), DiskError>>,
-    /// Buffers for reuse.
+    /// Buffers of finished writes, for reuse.
     spare: Receiver<Vec<u8>>,
     thread: Option<JoinHandle<()>>,
 }

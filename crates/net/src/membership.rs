@@ -26,7 +26,7 @@ pub enum MembershipError {
     /// The state file exists and cannot be read.
     #[error("state file {}: cannot be read: {source}", path.display())]
     Unreadable {
-        /// The file.
+        /// Path of the state file.
         path: PathBuf,
         /// Error of the system.
         source: io::Error,
@@ -37,15 +37,15 @@ pub enum MembershipError {
         path.display()
     )]
     Unusable {
-        /// The file.
+        /// Path of the state file.
         path: PathBuf,
-        /// The reason.
+        /// What is wrong with its content.
         source: DurableError,
     },
     /// The state cannot be stored, so the service may grant nothing that it could forget.
     #[error("state file {}: cannot be written: {source}; the service does not run without, because it must not forget", path.display())]
     Unwritable {
-        /// The file.
+        /// Path of the state file.
         path: PathBuf,
         /// Error of the system.
         source: io::Error,

@@ -69,7 +69,7 @@ pub enum NodeError {
     /// The record of reads and writes cannot be written.
     #[error("[transactions] record = \"{}\": {source}", path.display())]
     Record {
-        /// The file.
+        /// Path of the record file.
         path: PathBuf,
         /// Error of the system.
         source: io::Error,

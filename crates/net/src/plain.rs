@@ -38,7 +38,7 @@ pub struct PlainLoad {
 /// The result of a sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SenderReport {
-    /// Datagrams sent.
+    /// Number of datagrams sent.
     pub datagrams: u64,
     /// How often a report failed to arrive, so that the datagrams in flight were assumed to be lost.
     pub stalls: u64,
@@ -47,7 +47,7 @@ pub struct SenderReport {
 /// The result of a receiver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReceiverReport {
-    /// Datagrams received.
+    /// Number of datagrams received.
     pub datagrams: u64,
     /// Bytes of UDP payload received.
     pub bytes: u64,

@@ -102,18 +102,18 @@ impl BindError {
     "{length} bytes to {to} exceed what the path takes in one datagram: lower the path MTU in the configuration"
 )]
 pub struct OversizedDatagram {
-    /// Its destination.
+    /// Destination of the datagram.
     pub to: SocketAddr,
-    /// Its length in bytes of UDP payload.
+    /// Length of its UDP payload in bytes.
     pub length: usize,
 }
 
 /// A received datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Datagram<'a, A = SocketAddrV4> {
-    /// Its source.
+    /// Source address of the datagram.
     pub from: A,
-    /// Its UDP payload.
+    /// UDP payload of the datagram.
     pub bytes: &'a [u8],
     /// The IPv4 identification that it carried, inferred from its index in a segmented buffer.
     pub identification: u16,
@@ -124,13 +124,13 @@ pub struct Datagram<'a, A = SocketAddrV4> {
 pub(crate) struct LeftOut {
     /// Number of the datagram's bytes before the piece.
     pub(crate) place: usize,
-    /// Its length in bytes.
+    /// Length of the piece in bytes.
     pub(crate) length: usize,
     /// Number by which its owner identifies the piece.
     pub(crate) number: usize,
 }
 
-/// Result of [`UdpPort::push_composed`].
+/// Whether [`UdpPort::push_composed`] has queued the datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Composed {
     /// A datagram is queued, or was dropped because it is too long.

@@ -41,7 +41,7 @@ pub enum ProcessError {
     EndedEarly {
         /// The child's name.
         name: String,
-        /// Exit status.
+        /// Exit status of the child.
         status: ExitStatus,
         /// The prefix of the expected line.
         prefix: String,
@@ -53,7 +53,7 @@ pub enum ProcessError {
     Ended {
         /// The child's name.
         name: String,
-        /// Exit status.
+        /// Exit status of the child.
         status: ExitStatus,
         /// Last lines of its standard error.
         stderr: String,
@@ -73,7 +73,7 @@ pub enum ProcessError {
         name: String,
         /// The prefix of the expected line.
         prefix: String,
-        /// The time limit.
+        /// How long the line was awaited.
         limit: Duration,
         /// Last lines of its standard error.
         stderr: String,
@@ -83,7 +83,7 @@ pub enum ProcessError {
     Failed {
         /// The child's name.
         name: String,
-        /// Exit status.
+        /// Exit status of the child.
         status: ExitStatus,
         /// Last lines of its standard error.
         stderr: String,
@@ -93,7 +93,7 @@ pub enum ProcessError {
     StillRunning {
         /// The child's name.
         name: String,
-        /// The time limit.
+        /// How long the end was awaited.
         limit: Duration,
         /// Last lines of its standard error.
         stderr: String,

@@ -32,7 +32,7 @@ use crate::wiring::{Connections, Purpose, Terms};
 pub enum NodeEngine {
     /// The key-value store.
     KeyValue(Kv),
-    /// Transactions.
+    /// Transactions of the registered application.
     Transactions(Transactions),
     /// A replicated log.
     Log(Log),

@@ -1,6 +1,6 @@
 //! Deliberate bugs of the program on a node's host, which campaigns must detect.
 
-/// A deliberate bug.
+/// A deliberate bug of the program on a node's host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlantedBug {
     /// A node that rejoins leaves the data in its engines.

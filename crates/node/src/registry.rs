@@ -33,7 +33,7 @@ pub enum RegistryError {
     /// An object's type is neither shipped nor registered.
     #[error("[[object]] {object}: there is no data type `{data_type}`; the types are {types}")]
     NoSuchType {
-        /// The object's name.
+        /// Name of the object in the configuration.
         object: String,
         /// The name of the type in the configuration.
         data_type: String,

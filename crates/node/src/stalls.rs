@@ -17,7 +17,7 @@ struct Wait {
 pub struct Stall {
     /// The slot of the engine that waits.
     pub slot: u8,
-    /// The peer.
+    /// The peer that the engine waits for.
     pub peer: NodeId,
     /// How long it has waited so far, or had waited when the wait ended.
     pub lasted: Duration,

@@ -58,9 +58,9 @@ pub struct Terms {
 pub struct EngineMemory {
     /// The region target that contains the memory.
     pub target: Target,
-    /// First address.
+    /// Address of the first byte in the target.
     pub address: u64,
-    /// Length in bytes.
+    /// Length of the memory in bytes.
     pub bytes: u64,
     /// The slot of the engine that a WRITE into the calling region calls; `None` if it calls no engine.
     pub calls: Option<u8>,

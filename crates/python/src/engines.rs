@@ -92,7 +92,7 @@ pub(crate) struct Ended {
     answer: Option<Py<PyBytes>>,
 }
 
-/// The transactions.
+/// The transactions of a cluster.
 #[pyclass(frozen, module = "weft")]
 pub(crate) struct Transactions(pub weft::Transactions);
 

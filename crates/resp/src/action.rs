@@ -12,7 +12,7 @@ use crate::reply::Reply;
 /// When a key expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expiry {
-    /// Never.
+    /// The key never expires.
     Never,
     /// At the time at which it expired before.
     Keep,
@@ -23,7 +23,7 @@ pub enum Expiry {
 /// Condition for setting a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Condition {
-    /// None.
+    /// The value is set in any case.
     Always,
     /// The key has no value.
     Absent,
@@ -34,7 +34,7 @@ pub enum Condition {
 /// Condition for setting a time to live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExpireCondition {
-    /// None.
+    /// The time to live is set in any case.
     Always,
     /// The key has no time to live.
     IfNone,
@@ -72,7 +72,7 @@ pub enum Action {
     TimeToLive(TimeForm),
     /// Set the value.
     Set {
-        /// The new value.
+        /// The new value of the key.
         value: Vec<u8>,
         /// When the key expires.
         expiry: Expiry,
@@ -114,7 +114,7 @@ pub enum Action {
 /// What an action depends on besides the record.
 #[derive(Clone, Copy, Debug)]
 pub struct Context {
-    /// Milliseconds since 1970.
+    /// Time of the command, in milliseconds since 1970.
     pub now_ms: u64,
     /// The longest value of the store, in bytes.
     pub value_bytes_max: usize,

@@ -118,7 +118,7 @@ impl Door {
         }
     }
 
-    /// Adds a connection.
+    /// Adds a client's connection and returns its number.
     pub fn open(&mut self, now: Now) -> ConnectionId {
         self.began.get_or_insert(now.instant);
         self.opened += 1;

@@ -43,7 +43,7 @@ pub enum ProtocolError {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Before a request.
+    /// No part of the next request has been parsed.
     Begin,
     /// This many strings are still to come.
     Strings(usize),

@@ -17,7 +17,7 @@ pub enum Reply {
     Word(&'static str),
     /// An error: its code and a text.
     Error(String),
-    /// A number.
+    /// An integer.
     Number(i64),
     /// A string of any bytes.
     Bytes(Vec<u8>),
@@ -27,7 +27,7 @@ pub enum Reply {
     Nil,
     /// A null array.
     NilArray,
-    /// Several answers.
+    /// An array of answers.
     Array(Vec<Reply>),
     /// Pairs of name and value.
     Map(Vec<(Reply, Reply)>),
@@ -37,12 +37,12 @@ impl Reply {
     /// The answer of most commands that write.
     pub const OK: Self = Self::Word("OK");
 
-    /// A string.
+    /// A binary string as answer.
     pub fn bytes(bytes: impl AsRef<[u8]>) -> Self {
         Self::Bytes(bytes.as_ref().to_vec())
     }
 
-    /// An error.
+    /// An error as answer; the text begins with its code.
     pub fn error(text: impl Into<String>) -> Self {
         Self::Error(text.into())
     }

@@ -58,7 +58,7 @@ pub(crate) enum News {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Surroundings {
     pub now: Instant,
-    /// Milliseconds since 1970.
+    /// Time of the round, in milliseconds since 1970.
     pub now_ms: u64,
     pub value_bytes_max: usize,
     /// By how much the clocks of two servers may differ.

@@ -3,7 +3,7 @@
 
 use weft_waist::{NodeId, NodeSet};
 
-/// Number of slots.
+/// Number of hash slots in a Redis cluster.
 pub const SLOTS: u16 = 16_384;
 
 /// The hash slot of a key. If the key contains a part in braces, only the first such part is hashed.

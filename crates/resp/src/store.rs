@@ -26,7 +26,7 @@ pub(crate) enum Token {
     Round(u32),
     /// The removal of an expired key.
     Expiry(u64),
-    /// A scan.
+    /// A request of a scan of the table.
     Scan(u32),
 }
 

@@ -58,11 +58,11 @@ pub enum Ended<'a> {
 /// A call that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion<'a> {
-    /// The call.
+    /// The call that has ended, as numbered by the client.
     pub call: CallId,
     /// The node to which the call was sent last.
     pub node: usize,
-    /// Its outcome.
+    /// How the call has ended.
     pub ended: Ended<'a>,
 }
 
@@ -83,7 +83,7 @@ enum Stage {
     Greeting(u32),
     /// The call was sent to the node.
     Called { life: u64, sequence: u64 },
-    /// The client pauses.
+    /// The client waits before it tries again.
     Pausing,
 }
 

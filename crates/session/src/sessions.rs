@@ -35,7 +35,7 @@ struct Session<A> {
 pub struct Begin<'a> {
     /// Token to pass to [`Sessions::finish`].
     pub token: u32,
-    /// The call.
+    /// Kind and content of the call.
     pub body: Body<'a>,
 }
 
@@ -48,7 +48,7 @@ enum Letter {
 /// The sessions of one incarnation of a node. `A` is the type of a client's address.
 #[derive(Debug)]
 pub struct Sessions<A> {
-    /// Number of the next session.
+    /// Number of the next session that is opened.
     next_life: u64,
     most: usize,
     /// The kinds of calls that clients may make.

@@ -10,7 +10,7 @@ pub const SECTOR: usize = 4096;
 /// Writes and flushes are executed in the order in which they are submitted. A flush covers all writes before it;
 /// an error of one of them is reported by that flush.
 pub trait Disk {
-    /// Size in bytes.
+    /// Size of the disk in bytes.
     fn bytes(&self) -> u64;
 
     /// Starts a write. Both the position and the length are multiples of [`SECTOR`] and within the disk.
@@ -32,11 +32,11 @@ pub trait Disk {
 /// Kind of a disk operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// To read.
+    /// A read of any length.
     Read,
-    /// To write.
+    /// A write, which is not durable before the next flush.
     Write,
-    /// To flush.
+    /// A flush, which makes all earlier writes durable.
     Flush,
 }
 
@@ -54,7 +54,7 @@ impl fmt::Display for Operation {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the disk failed to {operation}: {cause}")]
 pub struct DiskError {
-    /// The operation.
+    /// The operation that failed.
     pub operation: Operation,
     /// The disk's error message.
     pub cause: String,

@@ -42,7 +42,7 @@ pub(super) struct Ledger {
     records: VecDeque<Record>,
 }
 
-/// State of a call.
+/// Whether the record of a call exists.
 pub(super) enum CallState {
     Kept,
     /// All replicas have applied it, or it was refused: its record was dropped.

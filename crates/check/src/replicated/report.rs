@@ -25,7 +25,7 @@ pub struct ReplicatedReport {
     pub refused: u64,
     /// Of these, calls without an answer at the end.
     pub unanswered: u64,
-    /// Number of queries.
+    /// Number of queries, which change no state.
     pub queries: u64,
     /// Number of times that a call took effect at a replica: at each of these steps, state and invariant were
     /// checked.

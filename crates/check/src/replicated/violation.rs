@@ -73,7 +73,7 @@ impl fmt::Display for Rule {
 /// A violation of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Violation {
-    /// The rule.
+    /// The rule that is violated.
     pub rule: Rule,
     /// Description of the violation.
     pub what: String,

@@ -11,7 +11,7 @@ const EFFORT: usize = 20_000_000;
 
 const FAR: u32 = u32::MAX;
 
-/// Finds short cycles.
+/// Finds short cycles in a graph of dependencies.
 pub(super) struct Finder<'a> {
     graph: &'a Graph,
     distance: Vec<u32>,
@@ -105,7 +105,7 @@ impl<'a> Finder<'a> {
     }
 }
 
-/// Describes cycles.
+/// Converts cycles to violations: adds the dependency that is the reason for each step.
 pub(super) fn describe(settled: &Settled, cycles: &[Vec<u32>]) -> Vec<Violation> {
     let steps = |cycle: &[u32]| -> Vec<(u32, u32)> {
         (0..cycle.len()).map(|index| (cycle[index], cycle[(index + 1) % cycle.len()])).collect()

@@ -99,7 +99,7 @@ impl Graph {
         Self { transactions: count as u32, offsets, dependents, moments, by_start, started_after }
     }
 
-    /// Number of dependencies.
+    /// Number of direct dependencies between transactions, without those of real time.
     pub(super) fn dependencies(&self) -> usize {
         self.dependents.len()
     }
@@ -109,7 +109,7 @@ impl Graph {
         node < self.transactions
     }
 
-    /// Number of nodes in the graph.
+    /// Number of nodes in the graph: transactions, and moments in real time.
     pub(super) fn nodes(&self) -> usize {
         self.transactions as usize + self.started_after.len() - 1
     }

@@ -30,7 +30,7 @@ pub fn fingerprint(value: &[u8]) -> NonZeroU32 {
 /// A read or a write of a key by a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Access {
-    /// The key.
+    /// Number of the key.
     pub key: u64,
     /// Version that was read or written.
     pub version: u64,
@@ -67,7 +67,7 @@ pub enum Fate {
 /// A transaction to be recorded.
 #[derive(Clone, Copy, Debug)]
 pub struct Transaction<'a> {
-    /// The transaction.
+    /// Identity of the transaction, by which reports name it.
     pub id: TransactionId,
     /// Time of the call in picoseconds.
     pub started_ps: u64,

@@ -53,7 +53,7 @@ impl Report {
     }
 }
 
-/// A violation.
+/// A violation of strict serializability.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Violation {
@@ -68,7 +68,7 @@ pub enum Violation {
     Unwritten {
         /// The transaction that read.
         reader: TransactionId,
-        /// The key.
+        /// The key that was read.
         key: u64,
         /// The version that it read.
         version: u64,
@@ -77,7 +77,7 @@ pub enum Violation {
     AbortedRead {
         /// The transaction that read.
         reader: TransactionId,
-        /// The key.
+        /// The key that was read.
         key: u64,
         /// The version that it read.
         version: u64,
@@ -88,7 +88,7 @@ pub enum Violation {
     WrongValue {
         /// The transaction that read.
         reader: TransactionId,
-        /// The key.
+        /// The key that was read.
         key: u64,
         /// The version that it read.
         version: u64,
@@ -99,7 +99,7 @@ pub enum Violation {
     WronglyAbsent {
         /// The transaction that read.
         reader: TransactionId,
-        /// The key.
+        /// The key that was read.
         key: u64,
         /// The version up to which the store reported the key as absent.
         version: u64,
@@ -110,9 +110,9 @@ pub enum Violation {
     },
     /// A read of a version that is not older than the same transaction's own write.
     OwnWrite {
-        /// The transaction.
+        /// The transaction that read and wrote the key.
         reader: TransactionId,
-        /// The key.
+        /// The key that was read and written.
         key: u64,
         /// The version that it read.
         version: u64,
@@ -121,9 +121,9 @@ pub enum Violation {
     },
     /// Two transactions wrote the same version of a key.
     Doubled {
-        /// The key.
+        /// The key that was written twice at one version.
         key: u64,
-        /// The version.
+        /// The version that both writes have.
         version: u64,
         /// The transactions that wrote it.
         writers: [TransactionId; 2],
@@ -132,7 +132,7 @@ pub enum Violation {
     Lost {
         /// Name of the replica.
         replica: String,
-        /// The key.
+        /// The key whose last write is missing.
         key: u64,
         /// The transaction that wrote last.
         writer: TransactionId,
@@ -145,7 +145,7 @@ pub enum Violation {
     FromNowhere {
         /// Name of the replica.
         replica: String,
-        /// The key.
+        /// The key that has the version.
         key: u64,
         /// The version that it holds.
         version: u64,
@@ -200,9 +200,9 @@ pub enum Dependency {
 /// One step of a cycle: a transaction, and why it precedes the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Step {
-    /// The transaction.
+    /// The transaction that precedes `to`.
     pub from: TransactionId,
-    /// The next transaction.
+    /// The transaction that follows `from`; the next step begins with it.
     pub to: TransactionId,
     /// Why `from` precedes `to`.
     pub dependency: Dependency,

@@ -30,7 +30,7 @@ pub(crate) enum KvReply {
 pub struct Versioned {
     /// The version: higher than those of the key's earlier values.
     pub version: u64,
-    /// The value.
+    /// The value's bytes.
     pub value: Vec<u8>,
 }
 
@@ -148,7 +148,7 @@ pub struct KeyValue {
 }
 
 impl KeyValue {
-    /// Bytes of a key.
+    /// Length of every key, in bytes.
     pub const fn key_bytes(&self) -> usize {
         self.key_bytes
     }

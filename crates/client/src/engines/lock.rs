@@ -99,7 +99,7 @@ pub enum Acquired {
 /// Holder of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// The holder's token.
+    /// The fencing token that the holder was granted.
     pub token: u64,
     /// How long it will hold the lock, unless it renews or releases it.
     pub remaining: time::Duration,

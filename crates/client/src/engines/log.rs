@@ -38,14 +38,14 @@ pub struct Entry {
     /// That client's number for the append. An append may be in the log at two indices; then only the lower one
     /// counts.
     pub sequence: u64,
-    /// Content of the entry.
+    /// The bytes that were appended.
     pub content: Vec<u8>,
 }
 
 /// Result of reading an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Read {
-    /// A decided entry.
+    /// The entry at this index, which is decided.
     Entry(Entry),
     /// The index is undecided, as far as the replica knows.
     NotYet {

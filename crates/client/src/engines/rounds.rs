@@ -34,7 +34,7 @@ pub enum Proposal {
     },
     /// The instance was decided without the proposal, which had no effect: propose it again.
     Dropped {
-        /// The instance.
+        /// The instance that was decided without the proposal.
         instance: u64,
     },
 }
@@ -44,7 +44,7 @@ pub enum Proposal {
 pub struct Decision {
     /// Position in the order of all decisions: its instance and its proposer.
     pub place: Position,
-    /// The proposal.
+    /// The proposal's bytes.
     pub proposal: Vec<u8>,
 }
 

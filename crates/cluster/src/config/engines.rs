@@ -17,7 +17,7 @@ pub const NAME_BYTES_MAX: usize = 32;
 pub struct EnginesConfig {
     /// The key-value store.
     pub kv: Option<KvConfig>,
-    /// Transactions.
+    /// Transactions, whose procedures the nodes' program defines.
     pub transactions: Option<TransactionsConfig>,
     /// Replicated objects.
     pub objects: Vec<ObjectConfig>,
@@ -121,7 +121,7 @@ pub struct RoundsConfig {
 }
 
 impl RoundsConfig {
-    /// Default period.
+    /// Default values: a period of 1 ms.
     pub const DEFAULT: Self = Self { period: Duration::from_ms(1) };
 }
 

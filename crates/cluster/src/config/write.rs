@@ -132,5 +132,5 @@ impl Writer {
     }
 }
 
-/// Column of comments.
+/// Column at which the comments behind keys begin.
 const COMMENT_COLUMN: usize = 31;

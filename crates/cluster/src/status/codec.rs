@@ -65,7 +65,7 @@ pub struct NoStatus;
 /// A request for a part of a status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StatusRequest {
-    /// Number of the cluster.
+    /// Number of the cluster to which the request is sent.
     pub cluster: ClusterId,
     /// Chosen by the client.
     pub token: u64,

@@ -61,7 +61,7 @@ pub enum StatusAnswer {
 /// Status of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeStatus {
-    /// The node.
+    /// Number of the node.
     pub node: NodeId,
     /// Incarnation of the node's engine.
     pub incarnation: Incarnation,
@@ -75,9 +75,9 @@ pub struct NodeStatus {
     pub lease_left: Duration,
     /// Why the membership service refuses the node at present.
     pub refusal: Option<Reason>,
-    /// Number of engines.
+    /// Number of engines of the node: each has an [`EngineReport`].
     pub engines: u8,
-    /// Number of counters.
+    /// Number of counters of the node, over all pages.
     pub counters: u16,
 }
 
@@ -108,7 +108,7 @@ pub struct EngineReport {
 /// A page of counters, in the node's order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CounterPage {
-    /// Number of the page.
+    /// Number of the page, counted from 0.
     pub page: u8,
     /// Names and values, at most [`COUNTERS_PER_PAGE`].
     pub counters: Vec<(Text, u64)>,
@@ -117,11 +117,11 @@ pub struct CounterPage {
 /// Status of a membership service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceStatus {
-    /// Name of its cluster.
+    /// Name of the cluster that the service manages.
     pub cluster: ClusterName,
     /// Phase of the cluster.
     pub phase: Phase,
-    /// The newest view.
+    /// The newest published view.
     pub view: View,
     /// Number of nodes that hold the same data.
     pub replicas: u8,

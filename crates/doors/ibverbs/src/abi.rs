@@ -325,7 +325,7 @@ pub struct ibv_sge {
     pub lkey: u32,
 }
 
-/// `wr.rdma`.
+/// The fields of `ibv_send_wr::wr.rdma`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct wr_rdma {
@@ -333,7 +333,7 @@ pub struct wr_rdma {
     pub rkey: u32,
 }
 
-/// `wr.atomic`.
+/// The fields of `ibv_send_wr::wr.atomic`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct wr_atomic {
@@ -343,7 +343,7 @@ pub struct wr_atomic {
     pub rkey: u32,
 }
 
-/// `wr.ud`.
+/// The fields of `ibv_send_wr::wr.ud`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct wr_ud {

@@ -20,19 +20,19 @@ const LONGEST: c_int = 1 << 22;
 const GRH: c_uint = 1;
 const WITH_IMM: c_uint = 2;
 
-/// A completion channel.
+/// A completion channel: the C structure, and the queue of events behind it.
 #[repr(C)]
 pub struct CompletionChannel {
     base: ibv_comp_channel,
     channel: Arc<Channel>,
 }
 
-/// A completion queue.
+/// A completion queue: the C structure that the program sees, and the library's data behind it.
 #[repr(C)]
 pub struct CompletionQueue {
-    /// The C structure.
+    /// The C structure. It is the first field, so both have one address.
     pub base: ibv_cq_ex,
-    /// The device.
+    /// The device that the queue belongs to.
     pub engine: Arc<Engine>,
     /// The device's number for the queue.
     pub number: CompletionQueueNumber,
@@ -198,7 +198,7 @@ unsafe extern "C" fn ibv_ack_cq_events(queue: *mut ibv_cq, events: c_uint) {
     unsafe { completion_queue(queue) }.raised.completions.fetch_sub(events.into(), Ordering::AcqRel);
 }
 
-/// `ibv_req_notify_cq`.
+/// `ibv_req_notify_cq`: requests an event for the next completion.
 pub unsafe extern "C" fn req_notify_cq(queue: *mut ibv_cq, solicited: c_int) -> c_int {
     // SAFETY: the C caller passes a valid pointer.
     let queue = unsafe { completion_queue(queue) };
@@ -209,7 +209,7 @@ pub unsafe extern "C" fn req_notify_cq(queue: *mut ibv_cq, solicited: c_int) -> 
     0
 }
 
-/// `ibv_poll_cq`.
+/// `ibv_poll_cq`: removes up to `most` completions and writes them to `out`.
 pub unsafe extern "C" fn poll_cq(queue: *mut ibv_cq, most: c_int, out: *mut ibv_wc) -> c_int {
     // SAFETY: the C caller passes a valid pointer.
     let queue = unsafe { completion_queue(queue) };

@@ -20,7 +20,7 @@ use crate::{completion_queue, extended, objects, queue_pair};
 
 const _: () = assert!(ROUTE_HEADER_BYTES == 40);
 
-/// The only port.
+/// Number of the device's only port.
 const PORT: u32 = 1;
 
 /// `IBV_PORT_ACTIVE`, `IBV_LINK_LAYER_ETHERNET`, `IBV_GID_TYPE_ROCE_V2`, and the kernel's number of that GID type.
@@ -51,7 +51,7 @@ static DEVICE: OnceLock<Listed> = OnceLock::new();
 #[repr(C)]
 pub struct Context {
     verbs: verbs_context,
-    /// The device.
+    /// The device that the context opened.
     pub engine: Arc<Engine>,
     /// The asynchronous events that the context's descriptor reports.
     pub events: Arc<AsyncQueue>,

@@ -67,9 +67,9 @@ pub struct Listener {
 /// Numbers of events that were delivered and not yet acknowledged.
 #[derive(Debug, Default)]
 pub struct Raised {
-    /// Completion events.
+    /// Number of outstanding completion events.
     pub completions: AtomicU64,
-    /// All other events.
+    /// Number of outstanding asynchronous events.
     pub others: AtomicU64,
 }
 
@@ -87,7 +87,7 @@ unsafe impl Send for Listener {}
 
 /// The state that the lock protects.
 pub struct State {
-    /// The device.
+    /// The device with its queue pairs.
     pub device: Device<ProgramMemory>,
     end: Link,
     /// Where events are reported, by the device's number of the completion queue.
@@ -96,7 +96,7 @@ pub struct State {
     pub queue_pairs: HashMap<u32, Listener>,
     /// The same, by number of the shared receive queue.
     pub shared: HashMap<u32, Listener>,
-    /// The connection manager.
+    /// The connection manager, for librdmacm.
     pub manager: Manager,
     /// Where events of connections are reported, by connection number.
     pub connections: HashMap<u32, EventTarget>,

@@ -26,7 +26,7 @@ use crate::queue_pair::{elements, queue_pair};
 const ZERO_BASED: c_uint = 1 << 5;
 const OFFERED: c_uint = 0xf | ZERO_BASED | 1 << 6 | 1 << 7 | 0x3ff << 20;
 
-/// A protection domain.
+/// A protection domain: the C structure, and the device's number for it.
 #[repr(C)]
 pub struct Domain {
     base: ibv_pd,
@@ -267,7 +267,7 @@ pub unsafe extern "C" fn advise_mr(
     0
 }
 
-/// An address handle.
+/// An address handle: the C structure, and the IP address of the destination.
 #[repr(C)]
 pub struct AddressHandle {
     base: ibv_ah,
@@ -353,7 +353,7 @@ unsafe extern "C" fn ibv_create_ah_from_wc(
     }
 }
 
-/// A shared receive queue.
+/// A shared receive queue: the C structure that the program sees, and the library's data behind it.
 #[repr(C)]
 pub struct SharedReceiveQueue {
     base: ibv_srq,

@@ -8,9 +8,9 @@ use weft_verbs::PathMtu;
 /// Options of the device that programs see.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Its address.
+    /// IPv4 address of the device.
     pub address: Ipv4Addr,
-    /// Its name.
+    /// Name under which programs find the device.
     pub name: String,
     /// The most payload bytes in a packet.
     pub mtu: PathMtu,

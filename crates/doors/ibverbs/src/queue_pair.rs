@@ -29,10 +29,10 @@ const SIGNALED: c_uint = 2;
 const SOLICITED: c_uint = 4;
 const INLINE: c_uint = 8;
 
-/// A queue pair.
+/// A queue pair: the C structure that the program sees, and the library's data behind it.
 #[repr(C)]
 pub struct QueuePair {
-    /// The C structure.
+    /// The C structure. It is the first field, so both have one address.
     pub base: ibv_qp_ex,
     engine: Arc<Engine>,
     /// Numbers of events that the program has yet to acknowledge.
@@ -535,7 +535,7 @@ fn post(
     state.device.post_send(now, number, &request).map_err(crate::error::number)
 }
 
-/// `ibv_post_send`.
+/// `ibv_post_send`: posts a list of work requests to the send queue.
 pub unsafe extern "C" fn post_send(
     qp: *mut ibv_qp,
     mut request: *mut ibv_send_wr,
@@ -570,7 +570,7 @@ pub unsafe extern "C" fn post_send(
     }
 }
 
-/// `ibv_post_recv`.
+/// `ibv_post_recv`: posts a list of receive requests.
 pub unsafe extern "C" fn post_recv(
     qp: *mut ibv_qp,
     mut request: *mut ibv_recv_wr,

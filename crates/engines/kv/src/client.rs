@@ -20,26 +20,26 @@ pub struct RequestId(pub u64);
 pub enum Task<'a> {
     /// Read a key.
     Get {
-        /// Key to write.
+        /// Key to read.
         key: &'a [u8],
     },
     /// Write a key.
     Put {
-        /// Key to read.
+        /// Key to write.
         key: &'a [u8],
         /// At least one byte.
         value: &'a [u8],
     },
     /// Remove a key.
     Delete {
-        /// Key to delete.
+        /// Key to remove.
         key: &'a [u8],
     },
     /// Remove a key if it has the expected version.
     CompareAndDelete {
-        /// Key to compare and set.
+        /// Key to compare and remove.
         key: &'a [u8],
-        /// Its version, which is not 0.
+        /// Expected version, which is not 0.
         expected: u64,
     },
     /// List the keys that a node has. A key that is present during the whole scan is listed; a key that is written
@@ -69,7 +69,7 @@ pub enum Task<'a> {
 pub enum Outcome<'a> {
     /// The key has this value.
     Value {
-        /// The version of the value.
+        /// The version at which the value was written.
         version: u64,
         /// The value, in the reply's bytes.
         value: &'a [u8],
@@ -106,9 +106,9 @@ pub enum Outcome<'a> {
 /// A request that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion<'a> {
-    /// The request.
+    /// The request that has ended, as numbered by the client.
     pub request: RequestId,
-    /// Its outcome.
+    /// How the request has ended.
     pub outcome: Outcome<'a>,
 }
 

@@ -78,7 +78,7 @@ impl What {
 /// The opening of an epoch at a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Opening {
-    /// The node.
+    /// The node whose log this is.
     pub node: NodeId,
     /// The view of the epoch.
     pub view: View,

@@ -325,13 +325,13 @@ impl<'a> Request<'a> {
 pub struct Reply<'a> {
     /// Outcome of the request.
     pub status: Status,
-    /// Number of the client.
+    /// Identity of the client.
     pub client: u64,
-    /// Number of the request.
+    /// The client's number for the request.
     pub request: u64,
     /// The key's version, or the number that [`Status`] and scans define instead.
     pub version: u64,
-    /// The node's epoch.
+    /// The epoch in which the node answered.
     pub epoch: Epoch,
     /// The full members of that epoch, from which the client computes the leader of a key.
     pub full: NodeSet,
@@ -388,13 +388,13 @@ pub struct Write<'a> {
     pub number: u64,
     /// Committed length of the stream when the write was sent.
     pub committed: u64,
-    /// Number of the client.
+    /// Identity of the client that requested the write.
     pub client: u64,
-    /// Number of the request.
+    /// The client's number for the request.
     pub request: u64,
     /// Version in the reply to the client.
     pub version: u64,
-    /// The key, padded.
+    /// The key, padded with zeros to 64-bit words.
     pub key: &'a [u8],
     /// The value if the entry writes one; empty otherwise.
     pub value: &'a [u8],
@@ -515,7 +515,7 @@ impl Acknowledge {
 pub struct Commit {
     /// The epoch of the stream.
     pub epoch: Epoch,
-    /// Committed length.
+    /// Number of committed entries of the stream.
     pub committed: u64,
 }
 
@@ -548,7 +548,7 @@ pub type Lengths = [u64; NODES_MAX];
 /// Where the streams of a closed epoch end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cut {
-    /// The closed epoch.
+    /// The epoch that was closed.
     pub epoch: Epoch,
     /// The length of each stream.
     pub lengths: Lengths,
@@ -567,7 +567,7 @@ pub const CUTS_MAX: usize = 4;
 /// A member's report of its state when it received the view of a new epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sealed {
-    /// The new epoch.
+    /// The epoch that the view opens.
     pub epoch: Epoch,
     /// The last epoch in whose streams the member took part.
     pub base: Epoch,
@@ -672,7 +672,7 @@ pub struct StateRequest {
     pub epoch: Epoch,
     /// Number of the attempt: chunks repeat it.
     pub attempt: u32,
-    /// Kind of state.
+    /// Whether buckets of the table or sessions are requested.
     pub what: What,
     /// The first slot of the table, or the first entry of the session table.
     pub from: u32,
@@ -715,7 +715,7 @@ pub struct StateChunk<'a> {
     pub epoch: Epoch,
     /// The attempt of the request that this chunk answers.
     pub attempt: u32,
-    /// Kind of state.
+    /// Whether the records are buckets of the table or sessions.
     pub what: What,
     /// Whether this is the last chunk of the answer.
     pub last: bool,

@@ -101,12 +101,12 @@ impl Table {
         self.buckets as usize * TAGS_BYTES
     }
 
-    /// Number of slots.
+    /// Number of slots in the whole table: buckets times ways.
     pub fn slots(&self) -> u32 {
         self.buckets << self.way_bits
     }
 
-    /// The bucket of a slot.
+    /// The bucket that a slot belongs to.
     pub fn bucket(&self, slot: SlotNumber) -> u32 {
         slot.0 >> self.way_bits
     }
@@ -120,7 +120,7 @@ impl Table {
         Placement::of(key, self.buckets, self.ways())
     }
 
-    /// The slot of a bucket's way.
+    /// The slot of a way in a bucket.
     pub fn slot(&self, bucket: u32, way: u32) -> SlotNumber {
         SlotNumber(bucket << self.way_bits | way)
     }
@@ -308,7 +308,7 @@ impl Table {
         self.set_tag_and_beats(memory, slot, 0, 0);
     }
 
-    /// Frees every slot.
+    /// Marks every slot as free.
     pub fn clear(&self, memory: &mut Memory) {
         memory.image_mut()[..self.tags_bytes()].fill(0);
     }

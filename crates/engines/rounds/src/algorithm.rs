@@ -82,7 +82,7 @@ pub trait Output {
 pub struct Decision<'a> {
     /// The instance: the round in which it was proposed.
     pub instance: u64,
-    /// The proposer.
+    /// The member that proposed it.
     pub proposer: usize,
     /// The proposal. If it is a change of the members, the engine applies it.
     pub proposal: Proposal<'a>,

@@ -37,12 +37,12 @@ pub enum Outcome<'a> {
     },
     /// The instance decided without the proposal, which has had no effect: propose it again.
     Dropped {
-        /// The instance.
+        /// The instance that was decided without the proposal.
         instance: u64,
     },
     /// The node has fenced itself: the others may have decided the proposal, or may still do so.
     Fenced,
-    /// Decisions, in order.
+    /// Decisions after the requested position, in order.
     Decisions(Decisions<'a>),
     /// Progress of a node.
     Status(Answer),
@@ -58,11 +58,11 @@ pub enum Outcome<'a> {
 /// A call that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion<'a> {
-    /// The call.
+    /// The call that has ended, as numbered by the client.
     pub call: CallId,
     /// The node to which the call was sent last.
     pub node: usize,
-    /// Its outcome.
+    /// How the call has ended.
     pub outcome: Outcome<'a>,
 }
 

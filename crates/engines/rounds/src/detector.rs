@@ -14,7 +14,7 @@ use crate::parameters::Parameters;
 /// Suspicions or requests that are being flooded: for each node, the round in which the flooding began, or `None`.
 type Rumours = [Option<u64>; MEMBERS_MAX];
 
-/// The failure detector.
+/// The failure detector of one member.
 #[derive(Clone, Debug)]
 pub struct Detector {
     node: usize,

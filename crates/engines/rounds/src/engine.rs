@@ -99,12 +99,12 @@ impl<A: Algorithm, S: Service> Rounds<A, S> {
         self.begun.then(|| self.next - 1)
     }
 
-    /// The membership.
+    /// The members of the running round, and the pending change.
     pub fn membership(&self) -> &Membership {
         &self.membership
     }
 
-    /// The algorithm.
+    /// The algorithm that runs in the rounds.
     pub fn algorithm(&self) -> &A {
         &self.algorithm
     }

@@ -57,7 +57,7 @@ pub struct Decisions<'a> {
 pub struct Decided<'a> {
     /// The instance and the proposer: the same at all nodes.
     pub place: Position,
-    /// The proposal.
+    /// The proposal's bytes.
     pub proposal: &'a [u8],
 }
 
@@ -72,7 +72,7 @@ impl<'a> Decisions<'a> {
         whole.then_some(all)
     }
 
-    /// Number of decisions.
+    /// Number of decisions in the answer.
     pub const fn len(&self) -> usize {
         self.count
     }
@@ -88,7 +88,7 @@ impl<'a> Decisions<'a> {
     }
 }
 
-/// See [`Decisions::iter`].
+/// Iterator over the decisions of an answer, returned by [`Decisions::iter`].
 #[derive(Clone, Debug)]
 pub struct DecisionsIter<'a> {
     left: usize,

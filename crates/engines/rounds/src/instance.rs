@@ -28,7 +28,7 @@ pub struct Record {
 /// Result of taking a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Receipt {
-    /// The record counts.
+    /// The record is valid and was used.
     Accepted,
     /// Sender or receiver suspects the other: only a decision in the record counts.
     Suspected,
@@ -189,7 +189,7 @@ impl Instance {
         self.node.into()
     }
 
-    /// All members.
+    /// All members of the instance, this one included.
     pub fn members(&self) -> Members {
         self.members
     }

@@ -16,7 +16,7 @@ use crate::parameters::{Parameters, PlantedBug};
 pub struct Membership {
     parameters: Parameters,
     node: usize,
-    /// The running round.
+    /// Number of the running round.
     round: u64,
     epoch: u16,
     members: Members,
@@ -72,7 +72,7 @@ impl Membership {
         self.epoch
     }
 
-    /// The members.
+    /// The members of the instance that begins in the running round.
     pub fn members(&self) -> Members {
         self.members
     }

@@ -151,7 +151,7 @@ pub enum Phase {
     Ready = 1,
     /// It asks the members to add it.
     Joining = 2,
-    /// It takes part.
+    /// It is a member and sends a message in every round.
     Running = 3,
     /// It could not complete a decision in time and has stopped; it has to join again.
     Fenced = 4,
@@ -238,7 +238,7 @@ impl<'a> Proposal<'a> {
 /// A change of the members that a member proposes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Change {
-    /// Nodes to add.
+    /// Nodes that become members.
     pub add: Members,
     /// Nodes to remove: the proposer itself, or members from which it has received nothing for too long.
     pub remove: Members,
@@ -270,7 +270,7 @@ pub struct Head {
     pub round: u64,
     /// The epoch of that instance.
     pub epoch: u16,
-    /// The members.
+    /// The members of that instance.
     pub members: Members,
     /// In this number of rounds, 1 to 63, the members will be these.
     pub next: Option<(u8, Members)>,
@@ -376,7 +376,7 @@ impl Record {
 /// A member's request for decided proposals that it lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fetch {
-    /// The instance.
+    /// The instance whose proposals are missing.
     pub instance: u64,
     /// Proposers of the requested proposals.
     pub wanted: Members,
@@ -407,11 +407,11 @@ impl Fetch {
 /// One proposal: the answer to a [`Fetch`], or a notification of a subscriber.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Value<'a> {
-    /// The instance.
+    /// The instance in which the proposal was made.
     pub instance: u64,
-    /// The proposer.
+    /// The member that proposed it.
     pub proposer: usize,
-    /// The proposal.
+    /// The proposal, which is decided.
     pub proposal: Proposal<'a>,
 }
 
@@ -460,9 +460,9 @@ pub struct Answer {
     pub status: Status,
     /// Phase of the node.
     pub phase: Phase,
-    /// The node's epoch.
+    /// Epoch of the node's current members.
     pub epoch: u16,
-    /// The members.
+    /// The members, as the node knows them.
     pub members: Members,
     /// In the answer to a proposal, the instance in which it was proposed; otherwise the round.
     pub number: u64,
@@ -537,7 +537,7 @@ pub struct Timings {
     /// the period less the one-way delay arrived too late for its round. Messages that arrived later than the
     /// following round are not measured.
     pub largest_lag: u32,
-    /// This node.
+    /// Number of the node that answers.
     pub node: usize,
     /// Members whose message of the round before the running one has not arrived.
     pub missed: Members,

@@ -39,7 +39,7 @@ pub trait Service {
     /// Writes the node's proposal for `instance` and returns its length in bytes; 0 for none.
     fn propose(&mut self, instance: u64, proposal: &mut [u8]) -> usize;
 
-    /// Handles a decision.
+    /// Handles the next decision. Decisions come in the same order at all nodes.
     fn decide(&mut self, decision: &Decision<'_>, context: &Context, io: &mut Io<'_>);
 
     /// All decisions of `instance` have been reported. No further proposal can be decided in it.
@@ -52,13 +52,13 @@ pub trait Service {
 /// State of the node that answers report.
 #[derive(Clone, Copy, Debug)]
 pub struct Context {
-    /// This node.
+    /// Number of this node.
     pub node: usize,
-    /// Its phase.
+    /// Phase of this node.
     pub phase: Phase,
-    /// Its epoch.
+    /// Epoch of the node's current members.
     pub epoch: u16,
-    /// Its members.
+    /// The current members.
     pub members: crate::Members,
 }
 
@@ -75,7 +75,7 @@ impl Context {
         }
     }
 
-    /// Answers a call.
+    /// Sends the answer to a call. `number` is an instance or a round.
     pub fn answer(&self, to: Caller, status: Status, number: u64, io: &mut Io<'_>) {
         let answer = Answer { status, phase: self.phase, epoch: self.epoch, members: self.members, number };
         io.effects.reply(to, Call::Answer as u8, &[&answer.encode()]);

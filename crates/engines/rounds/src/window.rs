@@ -8,7 +8,7 @@ use crate::instance::Instance;
 use crate::members::{MEMBERS_MAX, Members};
 use crate::message::Proposal;
 
-/// One instance.
+/// The state of one instance in the window of instances in flight.
 #[derive(Clone, Debug)]
 pub(crate) struct InstanceState {
     pub instance: u64,
@@ -24,7 +24,7 @@ pub(crate) struct InstanceState {
 }
 
 impl InstanceState {
-    /// The decision.
+    /// The proposers whose proposals are decided; `None` as long as the instance is undecided.
     pub fn decision(&self) -> Option<Members> {
         self.consensus.as_ref().and_then(Instance::decision)
     }

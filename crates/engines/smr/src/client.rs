@@ -69,12 +69,12 @@ pub enum Task<'a> {
 pub enum Outcome<'a> {
     /// The append is decided and has this index for good.
     Appended {
-        /// The index.
+        /// Index of the append in the log.
         index: u64,
     },
-    /// An entry.
+    /// The requested entry.
     Entry {
-        /// The index.
+        /// Index of the entry in the log.
         index: u64,
         /// The client that appended the entry, the client's number for it, and the content. One append may be at
         /// two indices; then the lower one counts.
@@ -100,9 +100,9 @@ pub enum Outcome<'a> {
 /// A call that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion<'a> {
-    /// The call.
+    /// The call that has ended, as numbered by the client.
     pub call: CallId,
-    /// Its outcome.
+    /// How the call has ended.
     pub outcome: Outcome<'a>,
 }
 

@@ -44,18 +44,18 @@ pub enum Role {
         /// Followers whose slots have not arrived yet.
         waiting: NodeSet,
     },
-    /// It leads.
+    /// It replicates new entries to the followers.
     Leading,
 }
 
 /// When a replica last became leader, step by step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Timeline {
-    /// It requested permissions.
+    /// Time at which it requested permissions.
     pub asked: Instant,
-    /// A majority had granted them, itself included.
+    /// Time at which it had the permissions of a majority, itself included.
     pub granted: Instant,
-    /// It had all entries that may be decided, and began to lead.
+    /// Time at which it had all entries that may be decided, and began to lead.
     pub leading: Instant,
 }
 

@@ -44,9 +44,9 @@ pub struct Wiring {
 pub enum Transfer {
     /// A WRITE from local to remote memory.
     Write {
-        /// Local offset.
+        /// Offset of the data in this node's memory.
         from: usize,
-        /// Remote offset.
+        /// Offset of the destination in the peer's memory.
         to: usize,
         /// Length in bytes.
         bytes: usize,
@@ -55,9 +55,9 @@ pub enum Transfer {
     },
     /// A READ from remote to local memory.
     Read {
-        /// Remote offset.
+        /// Offset of the data in the peer's memory.
         from: usize,
-        /// Local offset.
+        /// Offset of the destination in this node's memory.
         to: usize,
         /// Length in bytes.
         bytes: usize,
@@ -96,7 +96,7 @@ pub struct Link<W> {
     connection: u64,
     /// Whether the local end is connected and nothing has failed.
     usable: bool,
-    /// The next PSN.
+    /// PSN of the next request.
     psn: u32,
     sequence: u64,
     posted: VecDeque<(u64, W)>,

@@ -144,7 +144,7 @@ impl Log {
         &self.group
     }
 
-    /// The engine's heartbeats.
+    /// State of the heartbeats between the nodes' engines.
     pub fn pulse(&self) -> &Pulse {
         &self.pulse
     }

@@ -5,13 +5,13 @@ use weft_waist::{Effects, Memory};
 
 /// Resources of a group or the pulse while it handles an event.
 pub struct Ports<'a> {
-    /// The time.
+    /// Time of the event.
     pub now: Instant,
-    /// Collects the effects.
+    /// Collects the messages and work requests that the engine sends.
     pub effects: &'a mut Effects,
-    /// The engine's memory.
+    /// Memory of the engine, into which peers write.
     pub memory: &'a mut Memory,
-    /// The replicated state.
+    /// The state machine to which decided entries are applied.
     pub machine: &'a mut dyn StateMachine,
 }
 

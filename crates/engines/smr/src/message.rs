@@ -55,9 +55,9 @@ pub enum Malformed {
 /// A message between replicas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Control {
-    /// Requests a connection.
+    /// A candidate requests a connection, with permission to write.
     Request(Request),
-    /// Grants a connection.
+    /// The peer grants the connection.
     Granted(Granted),
 }
 
@@ -66,9 +66,9 @@ pub enum Control {
 pub struct Request {
     /// The group, or [`PULSE`].
     pub group: u8,
-    /// Number of the request.
+    /// Number of the request; the grant repeats it.
     pub number: u64,
-    /// Number of the connection.
+    /// Number of the connection, which distinguishes it from earlier ones.
     pub connection: u64,
     /// The first PSN of that connection, 24 bits.
     pub psn: u32,

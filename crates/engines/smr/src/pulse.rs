@@ -36,7 +36,7 @@ const DEAD: u8 = 2;
 /// Parameters of heartbeats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PulseParameters {
-    /// Nodes, 1 to 8.
+    /// Number of nodes, 1 to 8.
     pub nodes: usize,
     /// Time from one increment to the next.
     pub period: Duration,
@@ -70,7 +70,7 @@ struct Peer {
 /// A peer's report beside its heartbeat.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Heads {
-    /// Its incarnation.
+    /// Incarnation of the peer.
     pub incarnation: u32,
     /// Number of entries that the peer has applied, by group.
     pub applied: [u64; GROUPS_MAX],

@@ -9,13 +9,13 @@ use super::Derived;
 /// The derivation for a type.
 #[derive(Clone, Debug, Serialize)]
 pub struct Explained {
-    /// The type.
+    /// Name of the type.
     pub name: &'static str,
     /// A description of the type.
     pub about: &'static str,
-    /// Its invariant.
+    /// The type's invariant, as text.
     pub invariant: Vec<&'static str>,
-    /// Its methods.
+    /// The derivation for each method of the type.
     pub methods: Vec<ExplainedMethod>,
     /// The methods of each synchronization group.
     pub groups: Vec<Vec<&'static str>>,
@@ -35,7 +35,7 @@ pub struct Explained {
     pub unknown: usize,
     /// Number of questions that the solver was asked, including those for examples.
     pub asked: usize,
-    /// Duration in seconds.
+    /// Duration of the derivation in seconds.
     pub seconds: f64,
 }
 
@@ -48,7 +48,7 @@ pub struct ExplainedMethod {
     pub guards: Vec<&'static str>,
     /// How its calls are distributed.
     pub category: Category,
-    /// Its synchronization group.
+    /// Number of its synchronization group, if it conflicts with any method.
     pub group: Option<usize>,
     /// The methods with which it conflicts.
     pub conflicts: Vec<String>,
@@ -61,7 +61,7 @@ pub struct ExplainedMethod {
 /// A pair of methods.
 #[derive(Clone, Debug, Serialize)]
 pub struct ExplainedPair {
-    /// One method.
+    /// Name of one method.
     pub first: &'static str,
     /// The other method, or the same.
     pub second: &'static str,
@@ -74,9 +74,9 @@ pub struct ExplainedPair {
 /// A method that depends on another, or on itself.
 #[derive(Clone, Debug, Serialize)]
 pub struct ExplainedDependence {
-    /// The later call.
+    /// Name of the method of the later call.
     pub method: &'static str,
-    /// The earlier call.
+    /// Name of the method of the earlier call.
     pub on: &'static str,
     /// The claim that could not be proved.
     pub because: ExplainedAnswer,

@@ -14,7 +14,7 @@ const TIME_LIMIT_S: u32 = 300;
 /// Printed between the replies.
 const SEPARATOR: &str = "----";
 
-/// The solver.
+/// The SMT solver z3, run as a child process.
 #[derive(Clone, Debug)]
 pub struct Solver {
     program: PathBuf,
@@ -29,17 +29,17 @@ pub enum SolverError {
     /// The solver could not be run.
     #[error("{program}: {error}")]
     Run {
-        /// The program.
+        /// Path of the solver's executable.
         program: PathBuf,
-        /// The error.
+        /// Error of the system.
         error: std::io::Error,
     },
     /// The solver did not answer all questions.
     #[error("the solver answered {answered} of {asked} questions: {said}")]
     Silent {
-        /// Number of questions.
+        /// Number of questions in the script.
         asked: usize,
-        /// Number of answers.
+        /// Number of questions that the solver answered.
         answered: usize,
         /// The last line of its output.
         said: String,
@@ -74,7 +74,7 @@ impl Solver {
         program.map(|program| Self { program }).ok_or(SolverError::Missing)
     }
 
-    /// The path of the program.
+    /// Path of the solver's executable.
     pub fn program(&self) -> &Path {
         &self.program
     }

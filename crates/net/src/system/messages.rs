@@ -62,7 +62,7 @@ pub(crate) struct Piece {
     pub(crate) message: usize,
     /// Number of the buffer's bytes before the piece.
     pub(crate) place: usize,
-    /// Its length in bytes.
+    /// Length of the piece in bytes.
     pub(crate) length: usize,
     /// Number by which its owner identifies the piece.
     pub(crate) number: usize,

@@ -54,7 +54,7 @@ impl Pending {
     }
 }
 
-/// The events of a channel.
+/// The queue of events of a channel, and the descriptor that becomes readable when there are some.
 #[derive(Debug)]
 pub struct EventChannel {
     fd: RawFd,
@@ -66,7 +66,7 @@ impl EventChannel {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds an event.
+    /// Queues an event and wakes a waiting program.
     pub fn push(&self, event: Pending) {
         self.lock().push_back(event);
         count_up(self.fd);
@@ -134,7 +134,7 @@ struct Channel {
     channel: Arc<EventChannel>,
 }
 
-/// Creates a channel.
+/// Creates a channel for C. Returns null, with `errno` set, if its descriptor cannot be created.
 pub fn create() -> *mut rdma_event_channel {
     let fd = counting_descriptor();
     if fd < 0 {

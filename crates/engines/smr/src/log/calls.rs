@@ -81,7 +81,7 @@ impl Status {
 /// The answer to a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// Outcome.
+    /// Whether the call succeeded, or why not.
     pub status: Status,
     /// Role of the node: 0 follower, 1 requesting, 2 collecting, 3 leading.
     pub role: u8,
@@ -91,7 +91,7 @@ pub struct Answer {
     pub member: bool,
     /// Whether too many nodes have lost their memory, so that nothing can be decided any more.
     pub halted: bool,
-    /// The node's incarnation.
+    /// Incarnation of the node's engine.
     pub incarnation: u32,
     /// The entry's index; in the answer to [`Call::Status`] the number of applied entries.
     pub index: u64,
@@ -146,7 +146,7 @@ pub enum Subject {
     },
     /// A read of the entry at this index.
     Read(u64),
-    /// Any other call.
+    /// A call other than an append or a read.
     Other,
 }
 
@@ -197,7 +197,7 @@ impl Subject {
 /// An append, which is also the content of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Append<'a> {
-    /// The client.
+    /// Identity of the client that appends.
     pub origin: u64,
     /// The client's number for the append.
     pub sequence: u64,
@@ -236,7 +236,7 @@ pub struct Wire {
     pub group: u8,
     /// Index of the peer.
     pub peer: usize,
-    /// The connection.
+    /// Queue pairs, addresses and keys of the connection.
     pub wiring: Wiring,
 }
 
