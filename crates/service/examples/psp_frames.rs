@@ -1,10 +1,10 @@
-//! Frames for other implementations of PSP to open, and frames of theirs to be opened.
+//! Seals frames for other implementations of PSP to open, and opens frames that they have sealed.
 //!
 //!     psp_frames seal          prints lines of KEY PLAIN SEALED, each in hexadecimal
 //!     psp_frames open          reads such lines, opens SEALED with KEY and expects PLAIN
 //!
-//! The associations are those of node 10.0.0.1 with node 10.0.0.2, with SPI 0x00000105. `tests/oracle/check_psp.py`
-//! is the other side.
+//! The associations are those of node 10.0.0.1 with node 10.0.0.2, with SPI 0x00000105.
+//! `tests/oracle/check_psp.py` contains the other implementation.
 
 use std::io::{self, BufRead};
 use std::net::Ipv4Addr;

@@ -1,21 +1,23 @@
-//! Services on the data path of a card: what observes payloads, changes them or seals frames.
+//! Services on the data path of a card: they observe payloads, change payloads, or encrypt frames.
 //!
-//! A service has one of four shapes:
+//! A service is of one of four kinds, the shapes:
 //!
-//! | shape | sees | contract |
+//! | shape | operates on | contract |
 //! |---|---|---|
-//! | [`Map`] | payload, by its offset in the message | keeps the length; pure, so what is sent again comes out alike |
-//! | [`Tap`] | payload | observes; a verdict on each packet, which counts once the transport accepts the packet |
-//! | [`Resize`] | the bytes of a flow, each once, in order | writes to a region and cursor of its own, within credits |
-//! | [`Seal`] | frames at the MAC | fresh state for each frame that leaves, also for one that is sent again |
+//! | [`Map`] | payload, with its offset in the message | keeps the length; pure, so a retransmitted packet gives the same result |
+//! | [`Tap`] | payload | only observes; returns a verdict on each packet, which counts only if the transport accepts the packet |
+//! | [`Resize`] | the bytes of a flow, each once and in order | writes to a region with a cursor of its own, limited by credits |
+//! | [`Seal`] | frames at the MAC | uses new state for each frame that is sent, even if the frame is a retransmission |
 //!
-//! [`Services`] holds maps and taps as a card has them, in a table by queue pair and direction. Its twin in gates is
-//! `rtl/services/services.sv`. Whatever implements [`Path`], soft or gates, goes through [`suite`].
+//! [`Services`] contains the maps and taps of a card, in a table by queue pair and direction. The equivalent
+//! gateware is `rtl/services/services.sv`. Every implementation of [`Path`], in software or in gateware, is
+//! tested with [`suite`].
 //!
 //! # Offsets
 //!
-//! An offset is that of the message. For the response of a READ it is that of the region, because a READ that is
-//! asked again starts midway. A packet lies on the path as in memory: the byte at offset *n* is in lane *n* mod 64.
+//! An offset is an offset in the message. For the response of a READ, it is the offset in the region, because
+//! a READ that is repeated starts in the middle. On the path, bytes have the same alignment as in memory: the
+//! byte at offset *n* is in lane *n* mod 64.
 //!
 //! # Example
 //!

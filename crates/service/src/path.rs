@@ -1,4 +1,4 @@
-//! A path with services on it, as the suite sees it: soft or gates.
+//! The interface of a path with services, for the test suite. Software and gateware implement it.
 
 use crate::services::{Services, Setting};
 use crate::shapes::Flow;
@@ -6,52 +6,51 @@ use crate::shapes::Flow;
 /// The payload of a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// Flow of the packet.
+    /// The flow that the packet belongs to.
     pub flow: Flow,
-    /// Of the first byte, in the message or, for a READ's response, in the region.
+    /// Offset of the first byte in the message or, for the response of a READ, in the region.
     pub offset: u64,
-    /// 1 to 4,096 bytes: a packet without payload does not come to a service.
+    /// From 1 to 4,096 bytes. Services never get packets without payload.
     pub bytes: Vec<u8>,
 }
 
-/// Outcome of a packet.
+/// Result of passing a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// The payload behind the map.
+    /// The payload after the map.
     pub bytes: Vec<u8>,
     /// Verdict of the tap.
     pub verdict: u32,
 }
 
-/// The path that the suite drives.
+/// A path that the suite tests.
 pub trait Path {
-    /// Sets what a flow has, from the next packet on.
+    /// Sets the services of a flow, from the next packet on.
     fn configure(&mut self, flow: Flow, setting: Setting);
 
-    /// Passes packets, one behind the other without a pause.
+    /// Passes packets one after the other without a pause.
     fn pass(&mut self, packets: &[Packet]) -> Vec<Outcome>;
 
-    /// The transport has accepted a packet with this verdict.
+    /// Notifies the path that the transport has accepted a packet with this verdict.
     fn accept(&mut self, flow: Flow, verdict: u32);
 
-    /// The tap's state of a flow.
+    /// The tap's state for a flow.
     fn reading(&mut self, flow: Flow) -> u64;
 
-    /// Beats that the last [`Path::pass`] has put in, and cycles from the first that went in to the last that came
-    /// out, if the path has a clock.
+    /// The timing of the last [`Path::pass`]; `None` if the path has no clock.
     fn pace(&self) -> Option<Pace> {
         None
     }
 }
 
-/// Latency of packets on a clocked path.
+/// Timing of packets on a path with a clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
-    /// Beats of all packets.
+    /// Number of beats of all packets.
     pub beats: u64,
-    /// Cycles from the first beat in to the last beat out.
+    /// Number of cycles from the first beat in to the last beat out.
     pub cycles: u64,
-    /// Cycles from a beat in to the same beat out, as the path declares them.
+    /// The path's declared latency: number of cycles from a beat in to the same beat out.
     pub latency: u64,
 }
 

@@ -1,9 +1,9 @@
-//! The shapes of services.
+//! The shapes (kinds) of services.
 
-/// Queue pairs that the table of services has settings for, as the gateware.
+/// Number of queue pairs for which the table of services has settings; the same as in the gateware.
 pub const QUEUE_PAIRS: u16 = 512;
 
-/// Direction of payload.
+/// Direction of a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Direction {
     /// From the wire into memory.
@@ -22,7 +22,7 @@ pub struct Flow {
 }
 
 impl Flow {
-    /// Index in a table of `2 * QUEUE_PAIRS` entries, and its bits in gates.
+    /// Index in a table of `2 * QUEUE_PAIRS` entries. The gateware uses the same index.
     pub const fn index(self) -> usize {
         self.queue_pair as usize * 2 + self.direction as usize
     }
@@ -30,51 +30,51 @@ impl Flow {
 
 /// A service that changes payload and keeps its length.
 ///
-/// The result may depend on nothing but the flow's configured value, the offset and the bytes themselves, byte by
-/// byte or within aligned words of 64 bytes: a message is cut differently by another path MTU and by what is sent
-/// again.
+/// The result may depend only on the flow's configured value, on the offset and on the bytes themselves,
+/// where each byte of the result depends only on the same byte or the same aligned word of 64 bytes: another
+/// path MTU or a retransmission divides a message differently.
 pub trait Map {
-    /// Changes `bytes`, the first of which is at `offset`.
+    /// Changes `bytes`. The first byte is at `offset`.
     fn map(&self, value: u64, offset: u64, bytes: &mut [u8]);
 }
 
-/// A service that observes payload. It never stalls and changes nothing.
+/// A service that observes payload. It never stalls the path and never changes the payload.
 ///
-/// The verdict on a packet is pure. It is known before the transport has decided whether it takes the packet, and is
-/// forgotten with a packet that it does not take. What the transport accepts changes the flow's 64 bits of state,
-/// once.
+/// The verdict on a packet is a pure function. It is computed before the transport has decided whether to
+/// accept the packet, and is discarded if the transport does not accept it. Each accepted packet changes the
+/// flow's 64-bit state once.
 pub trait Tap {
-    /// Verdict of the service on a packet.
+    /// The verdict on a packet.
     fn verdict(&self, value: u64, offset: u64, bytes: &[u8]) -> u32;
 
-    /// The flow's state behind a packet with this verdict.
+    /// The flow's next state, after a packet with this verdict was accepted.
     fn accept(&self, state: u64, verdict: u32) -> u64;
 }
 
-/// A service whose output has another length than its input, in the direction of receive.
+/// A service whose output has another length than its input, in the receive direction.
 ///
-/// It sees each byte of a flow once and in order. Its output has a region and a cursor of its own, and is never
-/// placed at an address that the peer has named.
+/// It gets each byte of a flow once and in order. Its output is written to a region with a cursor of its own,
+/// never to an address that the peer chooses.
 pub trait Resize {
-    /// Takes bytes from the front of `input` and appends to `output`, at most `credits` bytes. Returns how many bytes
-    /// of the input were taken: those behind come again, once there are credits.
+    /// Consumes bytes from the front of `input` and appends at most `credits` bytes to `output`. Returns the
+    /// number of consumed bytes. The caller passes the remaining bytes again when there are credits.
     fn push(&mut self, input: &[u8], credits: usize, output: &mut Vec<u8>) -> usize;
 }
 
-/// A service that protects whole frames between the MAC and everything else.
+/// A service that encrypts and authenticates whole frames between the MAC and the rest of the card.
 pub trait Seal {
-    /// Reason for which a frame is not sent, or dropped.
+    /// Reason for which a frame is not sent or is dropped.
     type Refusal;
 
-    /// Seals a frame that is about to leave. A frame that the transport sends again is a new frame here.
+    /// Seals a frame that is about to be sent. A retransmission is a new frame here.
     ///
     /// # Errors
-    /// The frame may not leave.
+    /// If the frame must not be sent.
     fn seal(&mut self, frame: &mut Vec<u8>) -> Result<(), Self::Refusal>;
 
     /// Opens a frame that has arrived.
     ///
     /// # Errors
-    /// The frame must be dropped; what `frame` then holds is undefined.
+    /// If the frame must be dropped. The content of `frame` is then undefined.
     fn open(&mut self, frame: &mut Vec<u8>) -> Result<(), Self::Refusal>;
 }

@@ -1,7 +1,7 @@
-//! What every service goes through, soft or in gates.
+//! The test suite that every implementation of services must pass, in software and in gateware.
 //!
-//! [`check`] drives a [`Path`] and compares it with the soft [`Services`] and with what the shapes promise. It stops
-//! at the first finding, which says what to look at.
+//! [`check`] drives a [`Path`] and compares it with the software [`Services`] and with the guarantees of the
+//! shapes. It stops at the first violation and describes it.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
@@ -10,32 +10,32 @@ use crate::path::{Outcome, Packet, Path};
 use crate::services::{MapKind, Services, Setting, TapKind};
 use crate::shapes::{Direction, Flow, QUEUE_PAIRS};
 
-/// Sizes at which something may end or begin.
+/// Sizes at and near the boundaries of words, beats and packets.
 const SIZES: [usize; 16] = [1, 2, 7, 8, 9, 63, 64, 65, 127, 128, 129, 255, 256, 1_024, 4_095, 4_096];
 
-/// Bytes of a beat.
+/// Number of bytes of a beat.
 const LANES: u64 = 64;
 
-/// A promise that was not kept.
+/// A violated guarantee.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{promise}: {what}")]
 pub struct Finding {
-    /// The promise.
+    /// The guarantee.
     pub promise: &'static str,
     /// The observed violation.
     pub what: String,
 }
 
-/// Extent of the suite's runs.
+/// Amount of testing that the suite has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// Packets that were passed.
+    /// Number of packets that were passed.
     pub packets: u64,
-    /// Bytes of the packets.
+    /// Number of bytes of those packets.
     pub bytes: u64,
 }
 
-/// A path under test, its soft twin, and the randomness of the run.
+/// A path under test, its reference in software, and the random numbers of the run.
 struct Bench<'a, P> {
     path: &'a mut P,
     twin: Services,
@@ -43,18 +43,20 @@ struct Bench<'a, P> {
     report: Report,
 }
 
-/// Holds a path to all promises, with `setting` on the flows that have a service. The path is as after reset.
+/// Tests a path for all guarantees, with `setting` on the flows that have a service. The path must be in the
+/// state after reset.
 ///
 /// # Errors
-/// The first promise that is not kept.
+/// The first violated guarantee.
 pub fn check(path: &mut impl Path, setting: Setting, seed: u64) -> Result<Report, Finding> {
     check_beside(path, Services::new(), setting, seed)
 }
 
-/// As [`check`], of a path for which the same was loaded as for `twin`, whose flows have no service yet.
+/// As [`check`], for a path that has loaded the same pipelines as `twin`. No flow of `twin` has a service
+/// yet.
 ///
 /// # Errors
-/// The first promise that is not kept.
+/// The first violated guarantee.
 pub fn check_beside(
     path: &mut impl Path,
     twin: Services,
@@ -72,7 +74,7 @@ pub fn check_beside(
     Ok(bench.report)
 }
 
-/// `Ok` if it is so.
+/// Returns an error if `kept` is false.
 fn require(promise: &'static str, kept: bool, what: impl FnOnce() -> String) -> Result<(), Finding> {
     if kept { Ok(()) } else { Err(Finding { promise, what: what() }) }
 }
@@ -98,7 +100,7 @@ impl<P: Path> Bench<'_, P> {
         self.twin.configure(flow, setting);
     }
 
-    /// Passes packets without a pause, and compares the output with the twin, packet by packet.
+    /// Passes packets without a pause, and compares each output with that of the reference.
     fn pass(&mut self, promise: &'static str, packets: &[Packet]) -> Result<Vec<Outcome>, Finding> {
         let found = self.path.pass(packets);
         let expected = Path::pass(&mut self.twin, packets);
@@ -142,7 +144,7 @@ impl<P: Path> Bench<'_, P> {
         require(promise, found == expected, || format!("{flow:?}: the state is {found}, not {expected}"))
     }
 
-    /// Without a configured service, nothing changes.
+    /// Without a configured service, payloads do not change.
     fn identity(&mut self) -> Result<(), Finding> {
         for size in SIZES {
             let packet = Packet { flow: self.flow(), offset: self.below(1 << 20), bytes: self.random(size) };
@@ -154,7 +156,7 @@ impl<P: Path> Bench<'_, P> {
         Ok(())
     }
 
-    /// All alignments with the sizes at which something may end, and all sizes at some alignment.
+    /// Tests all alignments with the sizes near boundaries, and all sizes at some alignment.
     fn sizes_and_alignments(&mut self, setting: Setting) -> Result<(), Finding> {
         let flow = self.flow();
         self.configure(flow, setting);
@@ -175,7 +177,7 @@ impl<P: Path> Bench<'_, P> {
         Ok(())
     }
 
-    /// A message comes out alike, however it is cut.
+    /// The result of a message does not depend on how it is divided into packets.
     fn cuts(&mut self, setting: Setting) -> Result<(), Finding> {
         const PROMISE: &str = "independence of the path MTU";
         let flow = self.flow();
@@ -195,7 +197,8 @@ impl<P: Path> Bench<'_, P> {
         Ok(())
     }
 
-    /// Resent packets, from anywhere in a message, come out alike; only accepted ones count.
+    /// Retransmitted packets, from any position in a message, give the same result, and only accepted packets
+    /// count.
     fn retransmission(&mut self, setting: Setting) -> Result<(), Finding> {
         const PROMISE: &str = "retransmission";
         let flow = self.flow();
@@ -208,7 +211,7 @@ impl<P: Path> Bench<'_, P> {
         let lossless = Path::pass(&mut self.twin, &packets);
         let mut accepted = 0;
         while accepted < packets.len() {
-            // Go back to the missing packet; some later ones are lost behind this path.
+            // Go back to the missing packet. Some later packets are lost after this path.
             let sent = &packets[accepted..(accepted + 6).min(packets.len())];
             let outcomes = self.pass(PROMISE, sent)?;
             let arrives = 1 + self.below(sent.len() as u64) as usize;
@@ -217,12 +220,12 @@ impl<P: Path> Bench<'_, P> {
                 self.accept(flow, outcome.verdict);
             }
             accepted += arrives;
-            // A duplicate of what was accepted is not accepted again.
+            // A duplicate of an accepted packet is not accepted again.
             let again = self.below(accepted as u64) as usize;
             let outcomes = self.pass(PROMISE, &packets[again..=again])?;
             require(PROMISE, outcomes[0] == lossless[again], || format!("packet {again} changed"))?;
         }
-        // The response of a READ that is requested again begins anywhere in the region.
+        // The response of a repeated READ begins anywhere in the region.
         for _ in 0..64 {
             let start = self.below(message.len() as u64) as usize;
             let length = (1 + self.below(4_096) as usize).min(message.len() - start);
@@ -232,7 +235,7 @@ impl<P: Path> Bench<'_, P> {
         self.readings(PROMISE, flow)
     }
 
-    /// Packets of many queue pairs, one behind the other, do not know of each other.
+    /// Packets of many queue pairs, one directly after the other, do not influence each other.
     fn queue_pairs(&mut self, setting: Setting) -> Result<(), Finding> {
         const PROMISE: &str = "no cross-talk between queue pairs";
         let mut flows = Vec::new();
@@ -266,7 +269,7 @@ impl<P: Path> Bench<'_, P> {
         flows.into_iter().try_for_each(|flow| self.readings(PROMISE, flow))
     }
 
-    /// A new setting holds from the next packet on and begins with a state of 0.
+    /// A new setting takes effect from the next packet on, with a state of 0.
     fn reconfiguration(&mut self, setting: Setting) -> Result<(), Finding> {
         const PROMISE: &str = "reconfiguration";
         let flow = self.flow();

@@ -1,4 +1,5 @@
-//! Pipelines: whatever way a message takes, it comes out alike; declarations that are wrong are refused in one line.
+//! Tests of pipelines: the result of a message does not depend on how it is divided, and wrong declarations
+//! are refused with a message of one line.
 
 use proptest::prelude::*;
 use weft_service::preprocess::{MISSING, Operator, Pipeline, PipelineError};
@@ -18,7 +19,7 @@ fn operator() -> impl Strategy<Value = String> {
     ]
 }
 
-/// A chain that may end with a logarithm.
+/// A chain of operators that may end with a logarithm.
 fn chain() -> impl Strategy<Value = Vec<String>> {
     let log = proptest::option::of((0_u32..1 << 31).prop_map(|constant| format!("log {constant}")));
     (proptest::collection::vec(operator(), 1..=7), log).prop_map(|(mut chain, log)| {
@@ -27,7 +28,7 @@ fn chain() -> impl Strategy<Value = Vec<String>> {
     })
 }
 
-/// A declaration of a row whose first columns have a chain each.
+/// A declaration of a row. Each of its first columns has one of the chains.
 fn declaration() -> impl Strategy<Value = String> {
     (proptest::collection::vec(chain(), 1..6), 0_usize..40).prop_map(|(chains, rest)| {
         let mut text = format!("row = {{ int32 = {} }}\n[columns]\n", chains.len() + rest);
@@ -38,13 +39,14 @@ fn declaration() -> impl Strategy<Value = String> {
     })
 }
 
-/// Values at the edges more often than chance has them.
+/// Values, with edge cases more often than at random.
 fn value() -> impl Strategy<Value = i32> {
     prop_oneof![4 => any::<i32>(), 1 => Just(MISSING), 1 => Just(0), 1 => Just(-1), 1 => Just(i32::MAX)]
 }
 
 proptest! {
-    /// Segments of any whole number of values, in any order, and each as often as one likes from what was sent.
+    /// The result is the same for segments of any whole number of values, in any order, with any
+    /// retransmissions from the original bytes.
     #[test]
     fn any_segmentation_and_repetition_gives_the_same_bytes(
         declaration in declaration(),
@@ -74,7 +76,7 @@ proptest! {
         prop_assert_eq!(memory, whole);
     }
 
-    /// A pipeline is its operators, one value at a time.
+    /// A pipeline gives the same result as its operators applied to one value at a time.
     #[test]
     fn a_column_has_its_operators(declaration in declaration(), values in proptest::collection::vec(value(), 50)) {
         let pipeline: Pipeline = declaration.parse().unwrap();
@@ -87,7 +89,7 @@ proptest! {
         }
     }
 
-    /// Whatever a text is, a wrong one is refused in one line.
+    /// No text causes a panic, and a wrong text is refused with a message of one line.
     #[test]
     fn no_text_is_a_panic(text in "(row = \\{ int32 = [0-9]{1,4} \\}\n)?(columns\\.(\"[0-9.=]{1,8}\"|[0-9]) = .{0,40}\n){0,3}") {
         if let Err(error) = text.parse::<Pipeline>() {

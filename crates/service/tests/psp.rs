@@ -1,4 +1,5 @@
-//! PSP on frames: the output equals the input, and nothing else comes out.
+//! Tests of PSP on frames: a frame that was sealed and opened is the original frame, and no other frame is
+//! accepted.
 
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
@@ -20,7 +21,7 @@ fn key(of: u8) -> Key {
     if of.is_multiple_of(2) { Key::Aes256([of; 32]) } else { Key::Aes128([of; 16]) }
 }
 
-/// A frame from node `from` to the other one, with so many random bytes behind the UDP header.
+/// A frame from node `from` to the other node, with this many random bytes after the UDP header.
 fn frame(chance: &mut Xoshiro256PlusPlus, from: usize, port: u16, bytes: usize) -> Vec<u8> {
     let end = |node: usize, port| Endpoint {
         hardware: MacAddress([2, 0, 0, 0, 0, node as u8]),
@@ -43,7 +44,7 @@ fn frame(chance: &mut Xoshiro256PlusPlus, from: usize, port: u16, bytes: usize) 
     frame
 }
 
-/// Two cards, the first of which sends to the second with SPI 5.
+/// Two cards. The first one sends to the second one with SPI 5.
 fn pair(of: u8) -> [Psp; 2] {
     let mut ends = [Psp::default(), Psp::default()];
     ends[0].install_sender(NODES[1], 5, &key(of)).unwrap();
@@ -70,7 +71,7 @@ fn frames_come_out_as_they_went_in() {
                 );
                 let header = PspHeader::parse(payload[..16].try_into().unwrap()).unwrap();
                 assert_eq!((header.spi, header.version), (5, key(of).version()));
-                // Ethernet pads frames below 60 bytes, and a sealed frame is never shorter.
+                // Ethernet pads frames below 60 bytes, so only longer frames grow by the whole overhead.
                 assert!(plain.len() == 60 || sealed.len() == plain.len() + OVERHEAD_BYTES);
                 receiver.open(&mut sealed).unwrap();
                 assert_eq!(sealed, plain, "{bytes} bytes to port {port}");
@@ -91,15 +92,15 @@ fn a_frame_that_was_changed_anywhere_does_not_come_out_as_another() {
         let mut changed = sealed.clone();
         changed[bit / 8] ^= 1 << (bit % 8);
         let opened = receiver.open(&mut changed);
-        // Ethernet and IPv4 are not authenticated, the outer UDP header says no more than that this is PSP. What is
-        // no PSP packet any more stays as it is, sealed.
+        // Ethernet and IPv4 headers are not authenticated, and the outer UDP header only identifies the frame
+        // as PSP. A frame that is no longer a PSP packet passes unchanged, still sealed.
         let outside = bit / 8 < 42 && opened.is_ok();
         assert!(
             opened.is_err() || (outside && (changed[34..] == plain[34..] || changed[42..] == sealed[42..])),
             "bit {bit}"
         );
         if opened.is_ok() && changed[34..] == plain[34..] {
-            // It was accepted; the next one is compared with a window that has not seen it.
+            // The frame was accepted. For the next one, use a receiver whose window has not recorded it.
             receiver = pair(0).into_iter().nth(1).unwrap();
         }
     }
@@ -183,7 +184,7 @@ fn keys_change_without_a_loss_and_stop_when_they_are_used_up() {
             let mut next = frame(&mut chance, 0, roce::UDP_PORT, 40);
             sender.seal(&mut next).unwrap();
             on_the_way.push_back(next);
-            // Four frames of the former key are still on their way when the next one is in use.
+            // Four frames with the previous key are still on their way when the next key is in use.
             if on_the_way.len() > 4 {
                 receiver.open(&mut on_the_way.pop_front().unwrap()).unwrap();
             }
@@ -210,17 +211,19 @@ fn a_place_is_not_taken_twice_and_a_key_not_used_twice() {
     assert_eq!(one_more, Err(InstallError::Full));
 }
 
-/// Planted bugs of nonces.
+/// Planted bugs in the use of nonces.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Planted {
     Nothing,
-    /// A card that restarts goes on with its former key, from the beginning.
+    /// After a restart, the card continues with its previous key and starts its counter at 0 again.
     KeySurvives,
-    /// A card that restarts goes on with its former key, and with the counter that it has stored: every 64 frames.
+    /// After a restart, the card continues with its previous key and the last stored counter. It stores the
+    /// counter every 64 frames.
     CounterPersisted,
 }
 
-/// Sends with loss, resends, rotation and restarts; every frame that leaves is observed.
+/// Sends frames with loss, retransmissions, key changes and restarts, and checks the nonce of every frame
+/// that is sent.
 fn campaign(seed: u64, frames: u64, planted: Planted) -> Result<Nonces, weft_service::psp::Repeated> {
     let mut chance = Xoshiro256PlusPlus::seed_from_u64(seed);
     let (mut nonces, mut keys) = (Nonces::default(), 0_u64);
@@ -229,7 +232,7 @@ fn campaign(seed: u64, frames: u64, planted: Planted) -> Result<Nonces, weft_ser
         keys += u64::from(new);
         let mut bytes = [0; 32];
         bytes[..8].copy_from_slice(&keys.to_be_bytes());
-        // SPIs come again, keys do not.
+        // SPIs are used again, keys are not.
         sender.install_sender(NODES[1], (keys % 8) as u32, &Key::Aes256(bytes)).unwrap();
         keys
     };
@@ -243,14 +246,14 @@ fn campaign(seed: u64, frames: u64, planted: Planted) -> Result<Nonces, weft_ser
                 current = install(&mut sender, planted == Planted::Nothing);
                 counter = if planted == Planted::CounterPersisted { counter / 64 * 64 } else { 0 };
                 for _ in 0..counter {
-                    // Nothing leaves; the counter gets to where it was stored.
+                    // These frames are not sent. They only increase the counter to the stored value.
                     sender.seal(&mut frame(&mut chance, 0, roce::UDP_PORT, 16)).unwrap();
                 }
             }
             1 => (current, counter) = (install(&mut sender, true), 0),
             _ => {}
         }
-        // A resend is the same frame again.
+        // A retransmission is the same frame again.
         let resend = again.take().filter(|_| chance.next_u64() % 4 == 0);
         let mut next = resend.unwrap_or_else(|| frame(&mut chance, 0, roce::UDP_PORT, 16));
         again = Some(next.clone());
@@ -273,7 +276,7 @@ fn no_nonce_is_used_twice() {
     assert_eq!(nonces.frames(), 100_000);
 }
 
-/// A hundred million frames.
+/// The same check with a hundred million frames.
 #[test]
 #[ignore = "takes minutes in a release build"]
 fn no_nonce_is_ever_used_twice() {

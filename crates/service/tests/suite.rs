@@ -1,4 +1,4 @@
-//! The soft services keep all promises, and the suite finds what does not.
+//! Tests that the software services fulfil all guarantees, and that the suite detects violations.
 
 use weft_service::preprocess::Pipeline;
 use weft_service::{
@@ -20,7 +20,7 @@ fn every_soft_service_keeps_the_promises() {
     }
 }
 
-/// The presets, and pipelines that differ, since the suite gives the flows beside each other different values.
+/// The presets, and other pipelines, because the suite gives different values to neighbouring flows.
 fn with_pipelines() -> Services {
     let mut services = Services::new();
     for name in Pipeline::PRESETS {
@@ -43,7 +43,7 @@ fn preprocessing_keeps_the_promises() {
     }
 }
 
-/// Planted bugs of a service or of its path.
+/// Planted bugs in a service or its path.
 #[derive(Clone, Copy, Debug)]
 enum Bug {
     ChangesAlways,
@@ -173,7 +173,7 @@ fn the_suite_finds_what_was_planted() {
     }
 }
 
-/// Keeps every other byte: a service whose output is shorter than its input.
+/// Keeps every second byte: a service whose output is shorter than its input.
 struct Halve {
     keep: bool,
 }
@@ -195,8 +195,8 @@ impl Resize for Halve {
     }
 }
 
-/// However a stream is cut, and however often credits run out, a service of the shape [`Resize`] makes the same of
-/// it.
+/// A service of the shape [`Resize`] gives the same output for a stream, however the stream is divided and
+/// however often credits run out.
 #[test]
 fn a_service_that_resizes_is_bounded_by_its_credits() {
     let input: Vec<u8> = (0..=255).cycle().take(10_000).map(|byte: u16| byte as u8).collect();

@@ -1,6 +1,6 @@
-//! The hash that TorchArrow calls `sigrid_hash`: 64 bits, mixed with a salt and taken into a range.
+//! The hash that TorchArrow calls `sigrid_hash`: mixes 64 bits with a salt and maps them to a range.
 
-/// Thomas Wang's mixing of 64 bits.
+/// Thomas Wang's mixing function for 64 bits.
 const fn mix(mut key: u64) -> u64 {
     key = (!key).wrapping_add(key << 21);
     key ^= key >> 24;
@@ -11,7 +11,7 @@ const fn mix(mut key: u64) -> u64 {
     key.wrapping_add(key << 31)
 }
 
-/// 128 bits to 64, as CityHash combines two hashes.
+/// Combines 128 bits to 64, as CityHash combines two hashes.
 const fn combine(upper: u64, lower: u64) -> u64 {
     const FACTOR: u64 = 0x9ddf_ea08_eb38_2d69;
     let mut a = (lower ^ upper).wrapping_mul(FACTOR);
@@ -21,8 +21,7 @@ const fn combine(upper: u64, lower: u64) -> u64 {
     b.wrapping_mul(FACTOR)
 }
 
-/// The hash of `value` in the range from 0 to `max`, without `max`. The remainder is that of signed numbers, rounding
-/// down.
+/// The hash of `value`, from 0 to `max` - 1. It is the remainder of a signed division that rounds down.
 pub(crate) fn sigrid_hash(value: i64, salt: i64, max: u32) -> u32 {
     let hash = combine(salt as u64, mix(value as u64)) as i64;
     hash.rem_euclid(max.into()) as u32
@@ -32,7 +31,8 @@ pub(crate) fn sigrid_hash(value: i64, salt: i64, max: u32) -> u32 {
 mod tests {
     use super::*;
 
-    /// Vectors of TorchArrow: from its documentation, and from its tests, where the values are 0 to 15.
+    /// Expected values from TorchArrow: from its documentation, and from its tests, where the values are 0 to
+    /// 15.
     #[test]
     fn the_hash_is_that_of_torcharrow() {
         let hash = |value| sigrid_hash(value, 0, 100);

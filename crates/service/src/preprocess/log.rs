@@ -1,20 +1,22 @@
-//! The natural logarithm of a whole number as float32, by integers alone: what gates compute in fixed steps.
+//! The natural logarithm of an integer as float32, computed only with integers, because gateware can do this
+//! in a fixed number of steps.
 //!
-//! With n = 2^e m and 1 <= m < 2, and r an approximation of 1/m from a table over the first ten bits behind the point
-//! of m: ln n = e ln 2 - ln r + ln(1 + z), where z = m r - 1 is exact and smaller than 2^-10.9. Four terms of the
-//! series of ln(1 + z) leave an error below 2^-52, and the sum is rounded once, to nearest, ties to even. Nearly
-//! every result is therefore the float32 nearest to the logarithm; one that is not lies next to it.
+//! Let n = 2^e m with 1 <= m < 2, and let r be an approximation of 1/m from a table that is indexed by the
+//! first ten fraction bits of m. Then ln n = e ln 2 - ln r + ln(1 + z), where z = m r - 1 is exact and
+//! smaller than 2^-10.9. Four terms of the series of ln(1 + z) give an error below 2^-52. The sum is rounded
+//! once, to nearest, ties to even. So nearly every result is the float32 that is nearest to the logarithm,
+//! and every other result is next to it.
 
-/// Bits behind the point of the sum.
+/// Number of fraction bits of the sum.
 const SUM_BITS: u32 = 56;
-/// Bits behind the point of m.
+/// Number of fraction bits of m.
 const M_BITS: u32 = 31;
-/// Bits behind the point of r.
+/// Number of fraction bits of r.
 const RECIPROCAL_BITS: u32 = 20;
-/// Bits behind the point of z.
+/// Number of fraction bits of z.
 const Z_BITS: u32 = M_BITS + RECIPROCAL_BITS;
 const TABLE_BITS: u32 = 10;
-/// Bits behind the point where the table is computed.
+/// Number of fraction bits in the computation of the table.
 const FINE_BITS: u32 = 62;
 
 /// An approximation r of 1/m, and -ln r.
@@ -32,7 +34,7 @@ const fn logarithm(a: u128, b: u128) -> u64 {
     let t = ((a - b) << FINE_BITS) / (a + b);
     let square = (t * t) >> FINE_BITS;
     let (mut power, mut sum, mut k) = (t, 0, 1);
-    // t is at most a third: each term is less than a ninth of the one before.
+    // t is at most a third, so each term is less than a ninth of the previous term.
     while power > 0 {
         sum += power / k;
         power = (power * square) >> FINE_BITS;
@@ -57,7 +59,8 @@ const fn table() -> [Entry; 1 << TABLE_BITS] {
     table
 }
 
-/// The bits of ln n as float32, within 1 ulp. What is below 1 counts as 1: a feature is never infinite or not a number.
+/// The bits of ln n as float32, within 1 ulp. Values below 1 are treated as 1, so a feature is never infinite
+/// or NaN.
 pub(crate) fn ln_bits(n: i64) -> u32 {
     if n <= 1 {
         return 0;
@@ -72,7 +75,7 @@ pub(crate) fn ln_bits(n: i64) -> u32 {
     float_bits(sum)
 }
 
-/// z^2 with [`SUM_BITS`] bits behind the point.
+/// z^2 with [`SUM_BITS`] fraction bits.
 const fn square(z: i64) -> i64 {
     ((z as i128 * z as i128) >> (2 * Z_BITS - SUM_BITS)) as i64
 }
@@ -81,25 +84,26 @@ const fn half_square(z: i64) -> i64 {
     square(z) >> 1
 }
 
-/// Of factors with 46 and 36 bits behind the point: the term is below 2^-34.
+/// z^3 / 3, from factors with 46 and 36 fraction bits, because the term is below 2^-34.
 const fn third_of_cube(z: i64) -> i64 {
     let cube = (square(z) >> (SUM_BITS - 46)) * (z >> (Z_BITS - 36));
     ((cube >> (46 + 36 - SUM_BITS)) * 0x5555_5555) >> 32
 }
 
-/// Of factors with 32 bits behind the point: the term is below 2^-45.
+/// z^4 / 4, from factors with 32 fraction bits, because the term is below 2^-45.
 const fn quarter_of_fourth(z: i64) -> i64 {
     let short = square(z) >> (SUM_BITS - 32);
     (short * short) >> (2 * 32 - SUM_BITS + 2)
 }
 
-/// A number with [`SUM_BITS`] bits behind the point, at least 2^-16 and rounded to nearest, ties to even.
+/// The bits of a number as float32, rounded to nearest, ties to even. The number has [`SUM_BITS`] fraction
+/// bits and is at least 2^-16.
 fn float_bits(sum: u64) -> u32 {
     let top = sum.ilog2();
     let shift = top - 23;
     let rounding = (1 << (shift - 1)) - 1 + (sum >> shift & 1);
     let mantissa = (sum + rounding) >> shift;
-    // A mantissa that was rounded up to 2^24 carries into the exponent.
+    // If rounding increases the mantissa to 2^24, the carry increases the exponent.
     ((127 + top - SUM_BITS) << 23) + (mantissa as u32 - (1 << 23))
 }
 
@@ -107,7 +111,7 @@ fn float_bits(sum: u64) -> u32 {
 mod tests {
     use super::*;
 
-    /// Distance to the double's logarithm in units of the last place of the result.
+    /// Distance to the logarithm in double precision, in units of the last place of the result.
     fn error(n: i64) -> f64 {
         let (found, expected) = (f32::from_bits(ln_bits(n)), (n as f64).ln());
         let place = f64::from(f32::from_bits(found.to_bits() + 1)) - f64::from(found);
@@ -131,7 +135,7 @@ mod tests {
         }
     }
 
-    /// Every number that a column and a constant can make: minutes in an unoptimised build.
+    /// Every number that a column and a constant can give. Takes minutes in an unoptimised build.
     #[test]
     #[ignore = "all 2^32 numbers: run it in release"]
     fn every_logarithm_is_within_a_unit_of_the_last_place() {

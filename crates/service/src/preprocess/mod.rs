@@ -1,6 +1,7 @@
-//! Preprocessing for recommenders: raw rows come in, features lie in memory.
+//! Preprocessing for recommender models: raw rows arrive, and features are stored in memory.
 //!
-//! A [`Pipeline`] is declared in TOML. Columns are counted from 0; those without operators pass.
+//! A [`Pipeline`] is declared in TOML. Columns are numbered from 0. Columns without operators are not
+//! changed.
 //!
 //! ```
 //! use weft_service::preprocess::Pipeline;

@@ -1,52 +1,54 @@
-//! What is done to one value of a column.
+//! The operators that transform values of a column.
 
 use std::str::FromStr;
 
 use super::hash::sigrid_hash;
 use super::log::ln_bits;
 
-/// Stands for a value that is missing.
+/// The value that represents a missing value.
 pub const MISSING: i32 = i32::MIN;
 
-/// Borders that an operator can have.
+/// The largest number of borders of an operator.
 pub(crate) const BORDERS_MAX: usize = 64;
 
 /// An operator on a 32-bit integer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operator {
-    /// Puts a value in the place of [`MISSING`].
+    /// Replaces [`MISSING`] with this value.
     Fill(i32),
-    /// Makes negative values 0.
+    /// Replaces negative values with 0.
     NegativeToZero,
-    /// The natural logarithm of the value plus a constant, as float32, within 1 ulp. A sum below 1 counts as 1.
+    /// The natural logarithm of the value plus this constant, as float32, within 1 ulp. A sum below 1 is
+    /// treated as 1.
     Log(u32),
-    /// The remainder of a division, from 0 on, as numpy's.
+    /// The remainder of a division by this number; never negative, as in numpy.
     Modulus(u32),
-    /// The nearest value of a range.
+    /// The value of a range that is nearest.
     Clamp {
-        /// The lowest.
+        /// The lowest value.
         low: i32,
-        /// The highest.
+        /// The highest value.
         high: i32,
     },
-    /// How many of these borders, which ascend, are below the value, as TorchArrow's.
+    /// The number of these borders that are below the value, as in TorchArrow. Borders are in ascending
+    /// order.
     Bucketize(Box<[i32]>),
-    /// TorchArrow's hash into the range from 0 to `max`, without `max`.
+    /// TorchArrow's hash, from 0 to `max` - 1.
     SigridHash {
-        /// Distinguishes hashes of different columns.
+        /// Makes the hashes of different columns different.
         salt: i64,
-        /// Upper bound of the range.
+        /// Upper bound of the range, which is not part of it.
         max: u32,
     },
 }
 
-/// A text is no operator; the message says what one looks like.
+/// Error for a text that is not an operator. The message shows the valid form.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct NoOperator(String);
 
 impl Operator {
-    /// The value behind this operator. A float32 is given as its bits.
+    /// Applies the operator to a value. A float32 is returned as its bits.
     #[inline]
     pub fn apply(&self, value: i32) -> i32 {
         match self {
@@ -66,13 +68,13 @@ impl Operator {
         }
     }
 
-    /// Whether it makes a float32.
+    /// Whether the result is a float32.
     pub const fn makes_float(&self) -> bool {
         matches!(self, Self::Log(_))
     }
 }
 
-/// The highest upper bound: results are integers of 32 bits with a sign.
+/// The largest upper bound, because results are signed integers of 32 bits.
 const UPPER_MAX: u32 = 1 << 31;
 
 fn upper(number: u32) -> Option<u32> {
@@ -111,7 +113,7 @@ fn parse(name: &str, words: &[&str]) -> Option<Operator> {
     })
 }
 
-/// Each operator as it is written.
+/// The name and the written form of each operator.
 const FORMS: [(&str, &str); 7] = [
     ("fill", "`fill VALUE`"),
     ("neg2zero", "`neg2zero`"),
@@ -160,7 +162,7 @@ mod tests {
         assert_eq!([-5, 0].map(|value| apply("log 1", value)), [0, 0]);
     }
 
-    /// The vector is of TorchArrow's documentation.
+    /// Expected values from TorchArrow's documentation.
     #[test]
     fn buckets_are_those_of_torcharrow() {
         let buckets = [1, 2, 3, 5, 8, 10, 11].map(|value| apply("bucketize 2 5 10", value));

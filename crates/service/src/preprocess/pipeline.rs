@@ -1,4 +1,4 @@
-//! Rows of integers to features, in place.
+//! Converts rows of integers to features, in place.
 
 use std::ops::RangeInclusive;
 use std::str::FromStr;
@@ -9,61 +9,62 @@ use toml::de::{DeTable, DeValue};
 use super::operator::{NoOperator, Operator};
 use crate::shapes::Map;
 
-/// Bytes of a value, before and behind a pipeline.
+/// Number of bytes of a value, before and after the pipeline.
 const VALUE_BYTES: usize = 4;
-/// Columns of a row.
+/// The largest number of columns of a row.
 const COLUMNS_MAX: usize = 256;
-/// Operators of a column.
+/// The largest number of operators of a column.
 const OPERATORS_MAX: usize = 8;
 
 /// Operators for each column of rows of little-endian int32.
 ///
-/// A value's column follows from its offset in the message, so a row may begin in one packet and end in the next, and
-/// what is sent again comes out alike. A value that is not whole in a packet passes unchanged: packets are cut at
-/// multiples of 256 bytes, so that is only what hangs over at the end of a message.
+/// The column of a value is computed from the value's offset in the message. So a row may begin in one packet
+/// and end in the next one, and a retransmitted packet gives the same result. A value is not changed if the
+/// packet does not contain all of its bytes. Packets are cut at multiples of 256 bytes, so this happens only
+/// to an incomplete value at the end of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pipeline {
-    /// For each column, its operators in `chains`.
+    /// For each column, the index of its operators in `chains`.
     columns: Vec<u16>,
     chains: Vec<Vec<Operator>>,
 }
 
-/// A text does not declare a pipeline.
+/// Reason for which a text does not declare a pipeline.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PipelineError {
-    /// No TOML.
+    /// The text is not TOML.
     #[error("line {line}: {message}")]
     Toml {
-        /// Counted from 1.
+        /// The line number, from 1 on.
         line: usize,
         /// The parser's message.
         message: String,
     },
-    /// A key that means nothing.
+    /// An unknown key.
     #[error("`{0}` means nothing here; a pipeline has `row` and `columns`")]
     UnknownKey(String),
-    /// The row.
+    /// `row` is missing or wrong.
     #[error("`row` must be `row = {{ int32 = N }}` with 1 to {COLUMNS_MAX} columns")]
     Row,
-    /// The columns.
+    /// `columns` is wrong.
     #[error("`columns` must be a table such as `columns.\"1..=13\" = [\"neg2zero\", \"log 1\"]`")]
     Columns,
-    /// Columns that do not exist, or are given twice.
+    /// The columns do not exist or are not written correctly.
     #[error("columns \"{0}\": choose a number or a range such as 1..=13, below {1}")]
     Range(String, usize),
-    /// A column with two lists of operators.
+    /// A column has two lists of operators.
     #[error("columns \"{0}\": column {1} has operators already")]
     Twice(String, usize),
-    /// A list of operators that is none.
+    /// The value is not a valid list of operators.
     #[error("columns \"{0}\": give a list of 1 to {OPERATORS_MAX} operators")]
     Operators(String),
-    /// An operator.
+    /// An operator is wrong.
     #[error("columns \"{0}\": {1}")]
     Operator(String, NoOperator),
-    /// An operator behind one that makes a float32.
+    /// An operator follows one whose result is a float32.
     #[error("columns \"{0}\": `log` makes a float32, so it comes last")]
     BehindFloat(String),
-    /// Not a preset.
+    /// There is no preset with this name.
     #[error("there is no preset `{0}`; choose criteo or balboa")]
     UnknownPreset(String),
 }
@@ -72,11 +73,11 @@ impl Pipeline {
     /// The names of the presets.
     pub const PRESETS: [&str; 2] = ["criteo", "balboa"];
 
-    /// A pipeline that ships: `criteo` (a label, 13 dense and 26 sparse columns) or `balboa` (16 and 32, as in BALBOA's
-    /// measurement).
+    /// A built-in pipeline: `criteo` (a label, 13 dense and 26 sparse columns) or `balboa` (16 dense and 32
+    /// sparse columns, as in BALBOA's measurement).
     ///
     /// # Errors
-    /// There is no such preset.
+    /// If there is no such preset.
     pub fn preset(name: &str) -> Result<Self, PipelineError> {
         let text = match name {
             "criteo" => include_str!("presets/criteo.toml"),
@@ -86,12 +87,12 @@ impl Pipeline {
         Ok(text.parse().expect("presets are right"))
     }
 
-    /// Bytes of a row.
+    /// Number of bytes of a row.
     pub fn row_bytes(&self) -> usize {
         self.columns.len() * VALUE_BYTES
     }
 
-    /// Columns of a row.
+    /// Number of columns of a row.
     pub fn columns(&self) -> usize {
         self.columns.len()
     }
@@ -104,7 +105,7 @@ impl Pipeline {
         &self.chains[usize::from(self.columns[column])]
     }
 
-    /// Makes features of the values in `bytes`, the first byte of which is at `offset` of its message.
+    /// Replaces the values in `bytes` with features. The first byte is at `offset` of its message.
     pub fn transform(&self, offset: u64, bytes: &mut [u8]) {
         let skipped = (offset.wrapping_neg() % VALUE_BYTES as u64) as usize;
         let Some(bytes) = bytes.get_mut(skipped..) else { return };
@@ -126,7 +127,7 @@ impl Map for Pipeline {
     }
 }
 
-/// The columns that a key names.
+/// The columns that a key refers to.
 fn range(key: &str, columns: usize) -> Option<RangeInclusive<usize>> {
     let number = |text: &str| text.trim().parse().ok();
     let range = match key.split_once("..=") {
@@ -175,7 +176,7 @@ impl FromStr for Pipeline {
             return Err(PipelineError::UnknownKey(key.to_owned()));
         }
         let columns = document.get("row").and_then(|value| row(value.get_ref())).ok_or(PipelineError::Row)?;
-        // Chain 0 does nothing.
+        // Chain 0 has no operators.
         let mut pipeline = Self { columns: vec![0; columns], chains: vec![Vec::new()] };
         let Some(named) = document.get("columns") else { return Ok(pipeline) };
         let named = named.get_ref().as_table().ok_or(PipelineError::Columns)?;

@@ -1,4 +1,4 @@
-//! Security associations, and what they do to frames.
+//! Security associations: how they encrypt, decrypt and check frames.
 
 use std::net::Ipv4Addr;
 
@@ -13,10 +13,11 @@ use super::replay::ReplayWindow;
 use super::{OVERHEAD_BYTES, header};
 use crate::shapes::Seal;
 
-/// Associations of each direction that the gateware has room for; the low bits of a SPI are its place.
+/// Number of associations of each direction for which the gateware has room. The low bits of an SPI are its
+/// index.
 pub const ASSOCIATIONS: usize = 32;
 
-/// After so many frames a sender wants another key: it stops.
+/// After this many frames, a sender stops until it gets another key.
 pub const FRAMES_PER_KEY: u64 = 1 << 32;
 
 const IP_AT: usize = Ethernet::BYTES;
@@ -24,34 +25,34 @@ const UDP_AT: usize = IP_AT + Ipv4::BYTES;
 const PSP_AT: usize = UDP_AT + Udp::BYTES;
 const SEALED_AT: usize = PSP_AT + PspHeader::BYTES;
 
-/// Reason for which a frame is not sent, or dropped.
+/// Reason for which a frame is not sent or is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// There is no association with the peer: nothing may leave in plaintext.
+    /// There is no association with the peer, and no such frame may be sent in plaintext.
     #[error("there is no association with the peer")]
     NoAssociation,
-    /// The association's frames are used up.
+    /// The sender has sent as many frames as a key allows.
     #[error("the key has been used for as many frames as it may")]
     KeyUsedUp,
-    /// A transport's frame has come in plaintext.
+    /// A frame of a transport has arrived in plaintext.
     #[error("a frame that must be sealed has come in plaintext")]
     Plaintext,
     /// A PSP packet that is truncated or uses an unsupported option.
     #[error("the PSP packet is malformed")]
     Malformed,
-    /// No association has this SPI.
+    /// There is no association with this SPI.
     #[error("no association has this SPI")]
     UnknownSpi,
-    /// The association belongs to another address.
+    /// The association belongs to another address than the sender's.
     #[error("the association belongs to another peer")]
     WrongPeer,
-    /// The header's version is not that of the key.
+    /// The version in the header is not the version of the key.
     #[error("the version is not that of the key")]
     WrongVersion,
-    /// The frame was not sealed with the key, or was changed.
+    /// The frame was not encrypted with the key, or was changed.
     #[error("the tag is wrong")]
     BadTag,
-    /// The frame has come before, or is older than the window.
+    /// The frame has arrived before, or is older than the replay window.
     #[error("the frame has come before, or is too old to tell")]
     Replayed,
 }
@@ -59,10 +60,10 @@ pub enum Refusal {
 /// Reason for which an association cannot be installed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InstallError {
-    /// Another SPI has the place.
+    /// An association with another SPI has the same index.
     #[error("another SPI with the same low bits is installed")]
     PlaceTaken,
-    /// The key is in use already, so nonces would be used again.
+    /// The key is already used, so nonces would be used again.
     #[error("the key is in use already")]
     KeyInUse,
     /// The table of peers is full.
@@ -70,14 +71,14 @@ pub enum InstallError {
     Full,
 }
 
-/// How a card's PSP is built.
+/// Configuration of PSP on a card.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PspConfig {
     /// The UDP port of PSP.
     pub port: u16,
-    /// After so many frames a sender stops and wants another key.
+    /// After this many frames, a sender stops until it gets another key.
     pub frames_per_key: u64,
-    /// Associations of each direction, a power of two: the low bits of a SPI are its place.
+    /// Number of associations of each direction, a power of two. The low bits of an SPI are its index.
     pub associations: usize,
 }
 
@@ -87,33 +88,33 @@ impl Default for PspConfig {
     }
 }
 
-/// A change of a card's associations, as the host asks for it.
+/// A change of a card's associations, requested by the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// Frames from `peer` for `spi` are accepted with this key, beside what is accepted already.
+    /// Frames from `peer` with `spi` are accepted with this key, in addition to those accepted already.
     InstallReceiver {
-        /// Who sends.
+        /// The sending peer.
         peer: Ipv4Addr,
-        /// The receiver's name for the association.
+        /// The SPI, which the receiver chooses to identify the association.
         spi: u32,
         /// The key.
         key: Key,
     },
-    /// Frames to `peer` are sealed with this key from now on.
+    /// Frames to `peer` are encrypted with this key from now on.
     InstallSender {
-        /// Who receives.
+        /// The receiving peer.
         peer: Ipv4Addr,
-        /// The receiver's name for the association.
+        /// The SPI, which the receiver has chosen to identify the association.
         spi: u32,
         /// The key.
         key: Key,
     },
-    /// Nothing is accepted for this SPI any more: the former key of a rotation.
+    /// Frames with this SPI are no longer accepted. Used for the previous key after a key change.
     RemoveReceiver {
-        /// The association.
+        /// The SPI of the association.
         spi: u32,
     },
-    /// Nothing is sent to or accepted from this peer any more: a node that was removed.
+    /// Frames are no longer sent to or accepted from this peer. Used for a node that was removed.
     RemovePeer {
         /// The node's address.
         peer: Ipv4Addr,
@@ -166,7 +167,7 @@ impl Counters {
         *counter += 1;
     }
 
-    /// Frames that were dropped, for whatever cause.
+    /// Number of frames that were dropped, for any reason.
     pub const fn dropped(&self) -> u64 {
         self.psp_plaintext
             + self.psp_malformed
@@ -178,15 +179,16 @@ impl Counters {
     }
 }
 
-/// A known bug, to see the checks find it.
+/// A known bug, planted to test that the checks find it.
 #[cfg(feature = "planted-bugs")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlantedBug {
-    /// The window takes a counter in before the tag is verified: a forged frame makes it forget what is to come.
+    /// The replay window is updated before the tag is verified, so a forged frame makes the receiver drop
+    /// later valid frames.
     WindowBeforeTag,
-    /// A frame in plaintext is accepted.
+    /// Frames in plaintext are accepted.
     PlaintextAccepted,
-    /// No frame is taken for a repetition.
+    /// Repeated frames are not detected.
     WindowIgnored,
 }
 
@@ -207,8 +209,8 @@ struct Receiver {
     window: ReplayWindow,
 }
 
-/// All associations of a card. RoCE packets and Weft's datagrams are sealed, and refused in plaintext; other frames
-/// pass.
+/// All associations of a card. RoCE packets and Weft's datagrams are sent only encrypted and are not accepted
+/// in plaintext. Other frames are sent and accepted unchanged.
 #[derive(Debug)]
 pub struct Psp {
     config: PspConfig,
@@ -219,7 +221,7 @@ pub struct Psp {
     planted: Option<PlantedBug>,
 }
 
-/// What a frame is to PSP; it may be shorter than it says, which is where it would end.
+/// Kind of a frame for PSP. `end` is the end of the frame according to its headers; the frame may be shorter.
 enum Kind {
     Protected { destination: Ipv4Addr, end: usize },
     Sealed { source: Ipv4Addr, end: usize },
@@ -233,10 +235,10 @@ impl Default for Psp {
 }
 
 impl Psp {
-    /// No association yet: nothing that must be sealed leaves or enters.
+    /// There are no associations yet, so frames that must be encrypted are neither sent nor accepted.
     ///
     /// # Panics
-    /// If the number of associations is no power of two.
+    /// If the number of associations is not a power of two.
     pub fn new(config: PspConfig) -> Self {
         assert!(config.associations.is_power_of_two(), "the low bits of a SPI are its place");
         Self {
@@ -249,14 +251,14 @@ impl Psp {
         }
     }
 
-    /// The same with a known bug.
+    /// The same with a planted bug.
     #[cfg(feature = "planted-bugs")]
     #[must_use]
     pub fn with_planted_bug(self, bug: PlantedBug) -> Self {
         Self { planted: Some(bug), ..self }
     }
 
-    /// Does what the host asks for; a refusal is counted, too.
+    /// Makes a change that the host requests. If it is refused, the refusal is also counted.
     ///
     /// # Errors
     /// As [`Psp::install_receiver`] and [`Psp::install_sender`].
@@ -282,10 +284,10 @@ impl Psp {
         &self.counters
     }
 
-    /// Frames for `spi` with this key are accepted from `peer`, beside what is accepted already.
+    /// Accepts frames from `peer` with `spi` and this key, in addition to those accepted already.
     ///
     /// # Errors
-    /// [`InstallError::PlaceTaken`] if a SPI with the same low bits is installed.
+    /// [`InstallError::PlaceTaken`] if an SPI with the same low bits is installed.
     pub fn install_receiver(&mut self, peer: Ipv4Addr, spi: u32, key: &Key) -> Result<(), InstallError> {
         let place = self.place_mut(spi);
         if place.is_some() {
@@ -295,10 +297,10 @@ impl Psp {
         Ok(())
     }
 
-    /// Frames to `peer` are sealed with this key from now on.
+    /// Encrypts frames to `peer` with this key from now on.
     ///
     /// # Errors
-    /// [`InstallError::KeyInUse`] if a sender has the key; whoever hands out keys never hands one out twice.
+    /// [`InstallError::KeyInUse`] if a sender already uses the key. Keys must never be assigned twice.
     pub fn install_sender(&mut self, peer: Ipv4Addr, spi: u32, key: &Key) -> Result<(), InstallError> {
         if self.senders.iter().any(|sender| sender.key == *key) {
             return Err(InstallError::KeyInUse);
@@ -314,7 +316,7 @@ impl Psp {
         Ok(())
     }
 
-    /// Stops accepting frames under `spi`, the former key of a rotation.
+    /// Stops accepting frames with `spi`, which belongs to the previous key after a key change.
     pub fn remove_receiver(&mut self, spi: u32) {
         let place = self.place_mut(spi);
         if place.as_ref().is_some_and(|receiver| receiver.spi == spi) {
@@ -322,7 +324,8 @@ impl Psp {
         }
     }
 
-    /// Ends all associations with a node that is no longer a member: none of its frames is accepted from now on.
+    /// Ends all associations with a node that is no longer a member. None of its frames is accepted from now
+    /// on.
     pub fn remove_peer(&mut self, peer: Ipv4Addr) {
         self.senders.retain(|sender| sender.peer != peer);
         for place in &mut self.receivers {
@@ -332,13 +335,13 @@ impl Psp {
         }
     }
 
-    /// Where the association with this SPI is, or would be.
+    /// The table entry of the association with this SPI, even if it is empty.
     fn place_mut(&mut self, spi: u32) -> &mut Option<Receiver> {
         &mut self.receivers[spi as usize & (self.config.associations - 1)]
     }
 
     fn classify(&self, frame: &[u8]) -> Kind {
-        // Any other frame is not the card's, and goes to the host.
+        // Any other frame does not belong to the card, and goes to the host.
         let is_udp = frame.len() >= PSP_AT
             && frame[12..14] == ETHER_TYPE_IPV4.to_be_bytes()
             && frame[IP_AT] == 0x45
@@ -351,7 +354,7 @@ impl Psp {
         let (source, destination) = (address(IP_AT + 12), address(IP_AT + 16));
         let end = IP_AT + usize::from(be16(frame, IP_AT + 2));
         let (from, port) = (be16(frame, UDP_AT), be16(frame, UDP_AT + 2));
-        // Clients, whom engines answer, have ports of their own.
+        // Clients that engines answer have ports of their own.
         let is_datagram = [from, port].contains(&datagram::UDP_PORT);
         if port == self.config.port {
             Kind::Sealed { source, end }
@@ -378,10 +381,10 @@ impl Psp {
         let header = PspHeader { version: sender.cipher.version(), spi: sender.spi, counter: sender.counter };
         sender.counter += 1;
 
-        // Without Ethernet's padding, and with room for the headers in front.
+        // Removes Ethernet's padding, and makes room for the headers in front.
         frame.resize(end + OVERHEAD_BYTES, 0);
         frame.copy_within(UDP_AT..end, SEALED_AT);
-        // Paths are chosen by ports: the source port is that of the packet inside.
+        // The network selects paths by ports, so the outer source port is that of the inner packet.
         let source_port = be16(frame, SEALED_AT);
         let udp = Udp { source_port, destination_port: self.config.port };
         let udp_bytes = end - UDP_AT + OVERHEAD_BYTES - Udp::BYTES;
@@ -405,7 +408,7 @@ impl Psp {
             Kind::Protected { .. } => return Err(Refusal::Plaintext),
             Kind::Sealed { source, end } => (source, end),
         };
-        // A UDP header is inside.
+        // The encrypted part contains at least a UDP header.
         let text_end = end.checked_sub(TAG_BYTES).filter(|text_end| *text_end >= SEALED_AT + Udp::BYTES);
         let text_end = text_end.filter(|_| frame.len() >= SEALED_AT).ok_or(Refusal::Malformed)?;
         let header = frame[PSP_AT..SEALED_AT].try_into().expect("16 bytes");

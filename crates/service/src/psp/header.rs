@@ -3,29 +3,29 @@
 /// The port of PSP over UDP.
 pub const UDP_PORT: u16 = 1000;
 
-/// What the header says. Fields that have one value here are not kept: next header UDP, one unit of extension, no
-/// virtualization cookie, everything encrypted.
+/// The content of the header. Fields that always have the same value here are left out: next header UDP, one
+/// unit of extension, no virtualization cookie, everything encrypted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PspHeader {
     /// 0: AES-128-GCM, 1: AES-256-GCM.
     pub version: u8,
-    /// The security parameters' index, by which a receiver finds key and peer.
+    /// The security parameters index, by which a receiver finds the key and the peer.
     pub spi: u32,
-    /// The initialization vector: a counter here.
+    /// The initialization vector, which is a counter here.
     pub counter: u64,
 }
 
 impl PspHeader {
-    /// Bytes of the header.
+    /// Number of bytes of the header.
     pub const BYTES: usize = 16;
 
     const NEXT_HEADER_UDP: u8 = 17;
-    /// Units of 8 bytes behind the first one.
+    /// Length of the header in units of 8 bytes, without the first unit.
     const EXTENSION: u8 = 1;
-    /// The bit of the fourth byte that is always one.
+    /// The bit in the fourth byte that is always one.
     const ONE: u8 = 1;
 
-    /// Writes the header.
+    /// Encodes the header.
     pub fn to_bytes(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         bytes[0] = Self::NEXT_HEADER_UDP;
@@ -36,7 +36,7 @@ impl PspHeader {
         bytes
     }
 
-    /// Parses a header; `None` if it uses an unsupported option.
+    /// Decodes a header. Returns `None` if it uses an unsupported option.
     pub fn parse(bytes: &[u8; Self::BYTES]) -> Option<Self> {
         let [spi, high, low] =
             [4, 8, 12].map(|at| u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]));
@@ -45,7 +45,7 @@ impl PspHeader {
         (header.version <= 1 && header.to_bytes() == *bytes).then_some(header)
     }
 
-    /// The nonce of AES-GCM.
+    /// The nonce for AES-GCM.
     pub fn nonce(self) -> [u8; 12] {
         let bytes = self.to_bytes();
         std::array::from_fn(|at| bytes[4 + at])

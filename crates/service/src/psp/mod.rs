@@ -4,21 +4,23 @@
 //! Ethernet | IPv4 | UDP, to port 1000 | PSP 16 | [ UDP, to port 4791 | BTH … payload | ICRC ] | ICV 16
 //! ```
 //!
-//! What stands in brackets is encrypted; it and the PSP header are authenticated, Ethernet and IPv4 are not. So an
-//! association is bound to its peer's address, and what comes from another one is dropped. The ICRC stays inside and
-//! checks the way through the cipher, too. A frame has 40 bytes more.
+//! The part in brackets is encrypted. It and the PSP header are authenticated; Ethernet and IPv4 headers are
+//! not. Therefore an association is bound to its peer's address, and frames from other addresses are dropped.
+//! The ICRC stays in the encrypted part and also detects errors of the cipher. A frame becomes 40 bytes
+//! longer.
 //!
-//! - **Nonces.** The nonce of a frame is the SPI and a counter of 64 bits, one step for each frame that leaves, also
-//!   for one that the transport sends again: a duplicate READ may be answered with other bytes. A sender stops at
-//!   [`FRAMES_PER_KEY`] frames. No counter is ever stored: a restart means new keys.
-//! - **Replay.** A receiver has a window of [`ReplayWindow::FRAMES`] counters for each association, changed only by
-//!   frames whose tag is right.
-//! - **Keys.** The receiver allocates SPI and key and tells its peer. It may hold the next key beside the former one,
-//!   so that keys change without a loss.
+//! - **Nonces.** The nonce of a frame consists of the SPI and a 64-bit counter, which increases with each
+//!   frame that is sent, even if the frame is a retransmission: a duplicate READ may be answered with
+//!   different bytes. A sender stops after [`FRAMES_PER_KEY`] frames. Counters are never stored; after a
+//!   restart, new keys are used.
+//! - **Replay.** A receiver has a window of [`ReplayWindow::FRAMES`] counters for each association. Only
+//!   frames with a correct tag change it.
+//! - **Keys.** The receiver allocates the SPI and the key and sends them to its peer. It may have the next
+//!   key in addition to the previous one, so keys can change without losing frames.
 //!
-//! Source: *PSP Architecture Specification*, Google, version 1.0. What is left out: virtualization cookies, tunnel
-//! mode, deriving keys from a master key, and encryption that begins behind the first bytes. The cipher is
-//! RustCrypto's.
+//! Source: *PSP Architecture Specification*, Google, version 1.0. Not implemented: virtualization cookies,
+//! tunnel mode, keys derived from a master key, and encryption that begins after the first bytes. The cipher
+//! is implemented by RustCrypto.
 
 mod association;
 mod cipher;
@@ -38,5 +40,5 @@ pub use header::{PspHeader, UDP_PORT};
 pub use nonces::{Nonces, Repeated};
 pub use replay::ReplayWindow;
 
-/// By how much a frame grows: UDP, PSP header and tag.
+/// Number of bytes that a frame becomes longer: UDP header, PSP header and tag.
 pub const OVERHEAD_BYTES: usize = weft_wire::udp::Udp::BYTES + PspHeader::BYTES + TAG_BYTES;

@@ -1,13 +1,13 @@
-//! A checker: no nonce is used twice with a key.
+//! A checker that no nonce is used twice with the same key.
 
 use std::collections::BTreeMap;
 
-/// A nonce that was used before with the same key: from the two frames, both plaintexts and the key of the tag can be
-/// computed.
+/// Error: a nonce was used before with the same key. With the two frames, an attacker can compute information
+/// about both plaintexts and the authentication key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the nonce of SPI {spi:#010x} and counter {counter} was used twice with key {key}")]
 pub struct Repeated {
-    /// The key, in the numbering of the world.
+    /// The number that the simulated world has given to the key.
     pub key: u64,
     /// The SPI.
     pub spi: u32,
@@ -15,25 +15,26 @@ pub struct Repeated {
     pub counter: u64,
 }
 
-/// The nonces of all frames that have left, by key. Neighbouring counters take no more room than one.
+/// The nonces of all frames that were sent, by key. A run of consecutive counters takes no more memory than
+/// one counter.
 #[derive(Clone, Debug, Default)]
 pub struct Nonces {
-    /// By key and SPI: first and last counter of each run.
+    /// By key and SPI: the first and last counter of each run of consecutive counters.
     runs: BTreeMap<(u64, u32), BTreeMap<u64, u64>>,
     frames: u64,
 }
 
 impl Nonces {
-    /// Frames that were observed.
+    /// Number of observed frames.
     pub const fn frames(&self) -> u64 {
         self.frames
     }
 
-    /// A frame has left with this nonce. Keys have numbers that the world gives: one to each key that was ever
-    /// installed.
+    /// Records that a frame was sent with this nonce. Each key that was ever installed has a number, which
+    /// the caller assigns.
     ///
     /// # Errors
-    /// If a frame has left before with the same nonce and key.
+    /// If a frame was sent before with the same nonce and key.
     pub fn observe(&mut self, key: u64, spi: u32, counter: u64) -> Result<(), Repeated> {
         self.frames += 1;
         let runs = self.runs.entry((key, spi)).or_default();

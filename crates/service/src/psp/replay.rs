@@ -1,15 +1,16 @@
-//! The replay window: counters of an association that have arrived.
+//! The replay window: which counters of an association have arrived.
 
-/// A sliding window of counters (RFC 4303, 3.4.3): each is accepted once, unless it is older than the window.
+/// A sliding window of counters (RFC 4303, 3.4.3). Each counter is accepted once, unless it is older than the
+/// window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReplayWindow {
     highest: u64,
-    /// Counter `c` has bit `c % 128`, and counters above the highest have none.
+    /// Counter `c` uses bit `c % 128`. Bits of counters above the highest are not used yet.
     arrived: u128,
 }
 
 impl ReplayWindow {
-    /// Counters that are remembered.
+    /// Number of counters that the window remembers.
     pub const FRAMES: u64 = 128;
 
     /// Whether a frame with this counter may be accepted.
@@ -18,10 +19,11 @@ impl ReplayWindow {
             || (self.highest - counter < Self::FRAMES && self.arrived >> (counter % Self::FRAMES) & 1 == 0)
     }
 
-    /// A frame with this counter, which is allowed, has been accepted.
+    /// Records that a frame with this counter has been accepted. [`ReplayWindow::allows`] must be true for
+    /// it.
     pub fn accept(&mut self, counter: u64) {
         if counter > self.highest {
-            // The counters between have not arrived; their bits are those of counters that leave the window.
+            // The counters between have not arrived. They use the bits of counters that leave the window.
             let steps = counter - self.highest;
             self.arrived = if steps >= Self::FRAMES {
                 0
@@ -44,7 +46,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// As a set of all counters would decide.
+        /// The window decides as a set of all counters would.
         #[test]
         fn every_counter_once(
             steps in prop::collection::vec((0_u64..400, 0_u64..300), 1..400),

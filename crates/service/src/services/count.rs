@@ -1,8 +1,8 @@
-//! Counts the bytes of payload that a flow has carried; twin of `rtl/services/count_service.sv`.
+//! Counts the payload bytes of a flow; equivalent to `rtl/services/count_service.sv`.
 
 use crate::shapes::Tap;
 
-/// The state of a flow is the number of its bytes, modulo 2^64.
+/// The state of a flow is the number of its payload bytes, modulo 2^64.
 #[derive(Clone, Copy, Debug)]
 pub struct Count;
 

@@ -1,4 +1,4 @@
-//! Maps and taps as a card has them: a table by flow.
+//! The maps and taps of a card, in a table by flow.
 
 mod count;
 mod xor;
@@ -9,20 +9,20 @@ pub use xor::Xor;
 use crate::preprocess::Pipeline;
 use crate::shapes::{Flow, Map, QUEUE_PAIRS, Tap};
 
-/// The maps of the card; the numbers are those of `map_e` in `rtl/services/services_pkg.sv`.
+/// The maps of the card. Their numbers are those of `map_e` in `rtl/services/services_pkg.sv`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum MapKind {
-    /// Payload passes unchanged.
+    /// Does not change the payload.
     #[default]
     None = 0,
     /// [`Xor`].
     Xor = 1,
-    /// A [`Pipeline`] of the card: the value is its number.
+    /// A [`Pipeline`] of the card. The setting's value is the number of the pipeline.
     Preprocess = 2,
 }
 
-/// The taps of the card; the numbers are those of `tap_e` in `rtl/services/services_pkg.sv`.
+/// The taps of the card. Their numbers are those of `tap_e` in `rtl/services/services_pkg.sv`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum TapKind {
@@ -49,21 +49,21 @@ impl Tap for TapKind {
     }
 }
 
-/// Changes nothing.
+/// A map that changes nothing.
 struct Identity;
 
 impl Map for Identity {
     fn map(&self, _value: u64, _offset: u64, _bytes: &mut [u8]) {}
 }
 
-/// Configuration of a flow.
+/// The services of a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Setting {
-    /// Service that changes the payload.
+    /// The map, which changes the payload.
     pub map: MapKind,
-    /// Service that observes the payload, before the map changes it.
+    /// The tap, which observes the payload before the map changes it.
     pub tap: TapKind,
-    /// Parameter of this flow's services; its meaning is theirs.
+    /// Parameter of the flow's services. Each service defines its meaning.
     pub value: u64,
 }
 
@@ -81,21 +81,22 @@ impl Default for Services {
 }
 
 impl Services {
-    /// No flow has a service.
+    /// A table in which no flow has a service.
     pub fn new() -> Self {
         Self { flows: vec![Default::default(); 2 * usize::from(QUEUE_PAIRS)].into(), pipelines: Vec::new() }
     }
 
-    /// Loads a pipeline. Returns its number, which is the value of settings with [`MapKind::Preprocess`].
+    /// Loads a pipeline and returns its number. Settings with [`MapKind::Preprocess`] have this number as
+    /// their value.
     pub fn load(&mut self, pipeline: Pipeline) -> u64 {
         self.pipelines.push(pipeline);
         self.pipelines.len() as u64 - 1
     }
 
-    /// Sets what a flow has, from its next packet on. Its state becomes 0.
+    /// Sets the services of a flow, from its next packet on. The flow's state becomes 0.
     ///
     /// # Panics
-    /// If the queue pair is not below [`QUEUE_PAIRS`], as everywhere in this type.
+    /// If the queue pair is not below [`QUEUE_PAIRS`], as in all methods of this type.
     pub fn configure(&mut self, flow: Flow, setting: Setting) {
         self.flows[flow.index()] = (setting, 0);
     }
@@ -106,7 +107,7 @@ impl Services {
         setting.map != MapKind::None || setting.tap != TapKind::None
     }
 
-    /// Passes the payload of a packet; returns the tap's verdict.
+    /// Passes the payload of a packet. Returns the tap's verdict.
     pub fn pass(&self, flow: Flow, offset: u64, bytes: &mut [u8]) -> u32 {
         let (setting, _) = &self.flows[flow.index()];
         let verdict = setting.tap.verdict(setting.value, offset, bytes);
@@ -114,7 +115,7 @@ impl Services {
         verdict
     }
 
-    /// The map of a setting. A pipeline that was never loaded changes nothing.
+    /// The map of a setting. If the setting's pipeline was never loaded, the map changes nothing.
     fn map(&self, setting: &Setting) -> &dyn Map {
         match setting.map {
             MapKind::None => &Identity,
@@ -127,13 +128,13 @@ impl Services {
         }
     }
 
-    /// The transport has accepted a packet on which this was the verdict.
+    /// Updates the tap's state after the transport has accepted a packet with this verdict.
     pub fn accept(&mut self, flow: Flow, verdict: u32) {
         let (setting, state) = &mut self.flows[flow.index()];
         *state = setting.tap.accept(*state, verdict);
     }
 
-    /// The tap's state of a flow.
+    /// The tap's state for a flow.
     pub fn reading(&self, flow: Flow) -> u64 {
         self.flows[flow.index()].1
     }

@@ -1,9 +1,9 @@
-//! Adds eight bytes without carry, again and again; twin of `rtl/services/xor_service.sv`. It hides nothing from
-//! anybody.
+//! XORs the payload with eight bytes, which repeat; equivalent to `rtl/services/xor_service.sv`. This is not
+//! encryption.
 
 use crate::shapes::Map;
 
-/// The byte at offset *n* is combined with byte *n* mod 8 of the value, the lowest of which is byte 0.
+/// The byte at offset *n* is XORed with byte *n* mod 8 of the value. Byte 0 is the lowest byte.
 #[derive(Clone, Copy, Debug)]
 pub struct Xor;
 
