@@ -289,7 +289,7 @@ impl Message {
     /// Decodes a datagram; returns the cluster to which it belongs, and the message.
     ///
     /// # Errors
-    /// The bytes are none that [`Message::encode`] produces.
+    /// [`Message::encode`] never produces such bytes.
     pub fn decode(bytes: &[u8]) -> Result<(ClusterId, Self), MessageError> {
         let length = MessageError::Length(bytes.len());
         if !(BYTES_MIN..=BYTES_MAX).contains(&bytes.len()) {

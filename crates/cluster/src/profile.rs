@@ -207,7 +207,7 @@ impl Profile {
         }
     }
 
-    /// Decodes a profile; `None` if the bytes are none that [`Profile::encode`] writes.
+    /// Decodes a profile; `None` if [`Profile::encode`] never writes such bytes.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let mut reader = Reader { rest: bytes };
         let [nodes, present, objects, logs] = reader.take()?;

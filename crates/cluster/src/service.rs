@@ -90,7 +90,7 @@ pub type Answer = Result<Grant, Reason>;
 ///   view as silent members do, when their leases have ended. If there is no such set, all members stay.
 /// - A node enters a view, except the first one, only if it and every member that stays receive each other's
 ///   beacons, and it receives the service's answers.
-/// - A member that reports that its engine is lost or was stopped gives up its lease, and leaves the view in the
+/// - A member that reports that its engine is lost or was stopped loses its lease at once, and leaves the view in the
 ///   same way.
 /// - A full member that comes back with its data, in the same incarnation, has its former role in the next view. A
 ///   new view is needed, because the member may have led in the epoch that it reports, and the numbers of its
@@ -633,8 +633,8 @@ impl Service {
                 node.contender = None;
             }
         }
-        // Whether the new members and the others receive each other's beacons is reported slightly later: start
-        // their time anew.
+        // Whether the new members and the others receive each other's beacons is reported slightly later: restart
+        // their timers.
         for node in &mut self.nodes {
             plan.reborn.iter().for_each(|id| node.silent_since[id.index()] = self.now);
         }
@@ -912,7 +912,7 @@ mod tests {
     #[test]
     fn a_lease_is_no_proof_of_life() {
         let mut service = running(2);
-        // Node 1 dies right after this heartbeat; until 191 ms its lease does not show it.
+        // Node 1 dies right after this heartbeat; its lease lasts until 191 ms.
         assert!(beat(&mut service, 90, 1, 10, 1, EngineState::Full).is_ok());
         for ms in [101, 150] {
             service.tick(at(ms));

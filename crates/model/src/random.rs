@@ -23,7 +23,7 @@ const CHUNK: u64 = 4_096;
 /// Which messages may be lost in a random search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Losses {
-    /// Messages of faulty nodes, which are drawn anew for each schedule, never more than the protocol tolerates.
+    /// Messages of faulty nodes, which are drawn for each schedule, at most as many as the protocol tolerates.
     Tolerated,
     /// Messages on any link.
     AnyLink,

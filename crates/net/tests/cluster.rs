@@ -42,8 +42,8 @@ fn nodes_that_do_not_fit_are_refused_and_told_why() {
     first.end().unwrap();
 }
 
-/// A stranger sends heartbeats in the name of a node that is alive. The node is neither ended nor kept from coming
-/// back.
+/// A process outside the cluster sends heartbeats in the name of a live node. The node must not end, and must be able
+/// to come back.
 #[test]
 fn a_forged_incarnation_neither_ends_a_node_nor_bars_it() {
     let (folder, addresses) = (tempfile::tempdir().unwrap(), Addresses::new());
@@ -188,7 +188,7 @@ fn ten_thousand_short_lived_clients_in_a_row_are_served() {
         written.wait().unwrap_or_else(|error| panic!("client {number}: {error}"));
         balance.wait().unwrap_or_else(|error| panic!("client {number}: {error}"));
     }
-    // The clients have sent messages that they leave; some of these may be lost.
+    // Each client has sent a message that ends its session; some of these may be lost.
     let status = weft_client::status(&config, give_up).unwrap();
     let remembered = status.nodes[0].as_ref().unwrap().engines[0].sessions;
     assert!(remembered < 1_000, "the store remembers {remembered} clients");

@@ -82,7 +82,7 @@ impl<A: Copy> Sessions<A> {
     /// to [`Sessions::finish`].
     ///
     /// # Errors
-    /// The message is none that a client sends; nothing has changed then.
+    /// No client sends such a message. Nothing has changed then.
     pub fn receive<'a>(
         &mut self,
         now: Instant,

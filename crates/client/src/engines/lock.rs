@@ -74,7 +74,7 @@ pub struct Lease {
     /// Fencing token: later holders of any lock get larger ones. A resource that a lock protects refuses tokens
     /// smaller than the largest it has seen.
     pub token: u64,
-    /// The time to live, granted anew by each renewal.
+    /// The time to live. Each renewal grants it again.
     pub ttl: time::Duration,
     /// Until when the caller holds the lock, by its own clock. This may be in the past if the answer was late.
     pub until: time::Instant,

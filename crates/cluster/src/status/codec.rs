@@ -84,7 +84,7 @@ impl StatusRequest {
     /// Decodes a request.
     ///
     /// # Errors
-    /// The bytes are none that [`StatusRequest::encode`] produces.
+    /// [`StatusRequest::encode`] never produces such bytes.
     pub fn decode(bytes: &[u8]) -> Result<Self, NoStatus> {
         let (header, body) = open(bytes, REQUEST)?;
         let is_padded = bytes.len() == DATAGRAM_BYTES && body.rest.iter().all(|byte| *byte == 0);
@@ -124,7 +124,7 @@ impl StatusAnswer {
     /// Decodes an answer; returns its cluster, the token of the request, and the answer.
     ///
     /// # Errors
-    /// The bytes are none that [`StatusAnswer::encode`] produces.
+    /// [`StatusAnswer::encode`] never produces such bytes.
     pub fn decode(bytes: &[u8]) -> Result<(ClusterId, u64, Self), NoStatus> {
         let (StatusRequest { cluster, token, part }, mut body) = open(bytes, ANSWER)?;
         let answer = match part {

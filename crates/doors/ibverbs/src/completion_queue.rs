@@ -154,7 +154,7 @@ unsafe extern "C" fn ibv_resize_cq(queue: *mut ibv_cq, cqe: c_int) -> c_int {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_destroy_cq(pointer: *mut ibv_cq) -> c_int {
-    // SAFETY: the C caller passes a valid pointer and gives up its use.
+    // SAFETY: the C caller passes a valid pointer and no longer uses it.
     unsafe {
         let queue = completion_queue(pointer);
         {

@@ -65,7 +65,7 @@ pub unsafe extern "C" fn ibv_alloc_pd(pointer: *mut ibv_context) -> *mut ibv_pd 
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ibv_dealloc_pd(pd: *mut ibv_pd) -> c_int {
-    // SAFETY: the C caller passes a valid pointer and gives up its use.
+    // SAFETY: the C caller passes a valid pointer and no longer uses it.
     unsafe {
         let found = &*pd.cast::<Domain>();
         if !found.parent
@@ -179,7 +179,7 @@ unsafe extern "C" fn ibv_reg_mr(
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int {
-    // SAFETY: the C caller passes a valid pointer and gives up its use.
+    // SAFETY: the C caller passes a valid pointer and no longer uses it.
     unsafe {
         if let Err(error) = engine((*mr).pd).lock().device.deregister_memory((*mr).lkey) {
             return fail(number(error));
@@ -462,7 +462,7 @@ unsafe extern "C" fn ibv_query_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr) -
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_destroy_srq(pointer: *mut ibv_srq) -> c_int {
-    // SAFETY: the C caller passes a valid pointer and gives up its use.
+    // SAFETY: the C caller passes a valid pointer and no longer uses it.
     unsafe {
         let srq = shared_receive(pointer);
         {

@@ -234,7 +234,7 @@ unsafe extern "C" fn ibv_qp_to_qp_ex(qp: *mut ibv_qp) -> *mut ibv_qp_ex {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ibv_destroy_qp(qp: *mut ibv_qp) -> c_int {
-    // SAFETY: the C caller passes a valid pointer and gives up its use.
+    // SAFETY: the C caller passes a valid pointer and no longer uses it.
     unsafe {
         let found = queue_pair(qp);
         {

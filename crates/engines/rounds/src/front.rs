@@ -165,7 +165,7 @@ impl<A: Copy> Front<A> {
     /// call, if any, must be made at the engine before the next message is processed.
     ///
     /// # Errors
-    /// The message is none that a client sends; nothing has changed then.
+    /// No client sends such a message. Nothing has changed then.
     pub fn receive<'a>(
         &mut self,
         now: Instant,

@@ -67,7 +67,7 @@ pub enum Task<'a> {
 /// Outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome<'a> {
-    /// The append is decided and has this index for good.
+    /// The append is decided; its index never changes.
     Appended {
         /// Index of the append in the log.
         index: u64,

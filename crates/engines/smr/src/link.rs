@@ -2,7 +2,7 @@
 //! it.
 //!
 //! Between two replicas there is, per group, one queue pair for the requests of each of them. So the replica that
-//! makes the requests also decides when to connect anew. A connection is never used again if it has failed, or if
+//! makes the requests also decides when to reconnect. A connection is never used again if it has failed, or if
 //! work requests are outstanding on it when the replica makes a new request for permission: nothing posted under
 //! an old permission may be executed under a new one.
 

@@ -224,9 +224,9 @@ impl XdpSocket {
     pub(crate) fn receive(&mut self, frame: &mut Vec<u8>) -> bool {
         let Some(place) = self.received.take() else {
             if self.fill.needs_wakeup() {
-                // A driver that ran out of chunks waits until it is told that there are some again. There is nothing
-                // to do about a refusal.
-                // SAFETY: takes no pointers that are valid for more than no bytes.
+                // A driver that ran out of chunks waits until this call reports that there are new ones. An error needs
+                // no handling: the next call repeats the report.
+                // SAFETY: the null pointers are allowed, because the length is 0 and no address is requested.
                 unsafe {
                     libc::recvfrom(
                         self.socket.as_raw_fd(),

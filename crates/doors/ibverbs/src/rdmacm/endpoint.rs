@@ -53,7 +53,7 @@ unsafe extern "C" fn rdma_create_ep(
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn rdma_destroy_ep(pointer: *mut rdma_cm_id) {
-    // SAFETY: the C caller passes a valid pointer and gives up its use.
+    // SAFETY: the C caller passes a valid pointer and no longer uses it.
     unsafe {
         rdma_destroy_qp(pointer);
         if !(*pointer).srq.is_null() {

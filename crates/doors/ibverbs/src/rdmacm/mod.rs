@@ -133,7 +133,7 @@ extern "C" fn rdma_create_event_channel() -> *mut rdma_event_channel {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn rdma_destroy_event_channel(channel: *mut rdma_event_channel) {
-    // SAFETY: the C caller passes a valid pointer and gives up its use.
+    // SAFETY: the C caller passes a valid pointer and no longer uses it.
     unsafe { events::destroy(channel) };
 }
 
@@ -189,7 +189,7 @@ unsafe extern "C" fn rdma_create_id(
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn rdma_destroy_id(pointer: *mut rdma_cm_id) -> c_int {
-    // SAFETY: the C caller passes a valid pointer and gives up its use.
+    // SAFETY: the C caller passes a valid pointer and no longer uses it.
     unsafe {
         let id = of(pointer);
         if let Some(engine) = engine() {
@@ -808,7 +808,7 @@ unsafe extern "C" fn rdma_get_cm_event(
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn rdma_ack_cm_event(event: *mut rdma_cm_event) -> c_int {
-    // SAFETY: the C caller passes a valid pointer and gives up its use.
+    // SAFETY: the C caller passes a valid pointer and no longer uses it.
     unsafe { events::acknowledge(event) };
     0
 }

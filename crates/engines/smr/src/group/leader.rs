@@ -171,7 +171,7 @@ impl Group {
         let zeroed = follower.zeroed.below;
         if zeroed > self.zeroed(ports) {
             // Another leader recycled slots that this one still holds. Before it may state to a follower which
-            // entries are in the log, it must recycle them, too, or give way if it lacks these entries.
+            // entries are in the log, it must recycle them, too. If it lacks some of them, it stops leading.
             if zeroed > self.applied {
                 self.stand_behind(zeroed, ports);
             } else {

@@ -71,8 +71,8 @@ impl Group {
         }
     }
 
-    /// If the lines of a majority have arrived, the candidate takes over. Replicas that have lost their memory do
-    /// not count.
+    /// If the lines of a majority have arrived, the candidate sends its proposal and begins to collect the entries in
+    /// their logs. Replicas that have lost their memory do not count.
     pub(crate) fn consider(&mut self, ports: &mut Ports<'_>) {
         let confirmed = self.known_members();
         let forgotten = self.peers().filter(|&peer| {
