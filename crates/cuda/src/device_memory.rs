@@ -1,4 +1,4 @@
-//! Memory on the GPU, reached by copies that the driver makes meanwhile.
+//! GPU memory, to which the driver copies bytes asynchronously.
 
 use std::sync::Arc;
 
@@ -10,15 +10,17 @@ use crate::driver::{Allocation, CudaError, Event, Gpu, Pinned, Stream};
 use crate::mapped::within;
 use crate::pipeline::{Broken, Copier, Pipeline};
 
-/// Bytes of the staging buffer: what a receiver takes in while the first copies are made.
+/// Number of bytes of the staging buffer. It must hold what a receiver writes while the first copies are
+/// made.
 const STAGING_BYTES: usize = 8 << 20;
-/// Events that can be outstanding.
+/// The largest number of events that can be outstanding.
 const EVENTS: u64 = 64;
-/// Bytes read at once.
+/// The largest number of bytes that one copy reads.
 const READ_BYTES: usize = 64 << 10;
 
-/// Memory of the GPU. Bytes go through a staging buffer in pinned memory of the host and from there, in order, by
-/// asynchronous copies on one stream; a write has landed when the GPU is past the event behind its copy.
+/// GPU memory. Written bytes are stored in a staging buffer in pinned host memory. From there, asynchronous
+/// copies on one stream transfer them in order. A write has landed when the GPU has passed the event after
+/// its copy.
 #[derive(Debug)]
 pub struct DeviceMemory {
     pipeline: Pipeline<Copies>,
@@ -26,7 +28,7 @@ pub struct DeviceMemory {
     read: Vec<u8>,
 }
 
-/// The driver's copies on a stream of their own.
+/// The driver's copies, on their own stream.
 #[derive(Debug)]
 struct Copies {
     memory: Allocation,
@@ -43,7 +45,7 @@ impl Copies {
 
 impl Drop for Copies {
     fn drop(&mut self) {
-        // What is under way still uses both memories. A stream that has failed does nothing more.
+        // Copies in progress still use both memories. A stream that has failed makes no more copies.
         let _ = self.stream.wait();
     }
 }
@@ -85,10 +87,10 @@ impl Copier for Copies {
 }
 
 impl DeviceMemory {
-    /// So many bytes, all 0.
+    /// Allocates this many bytes, all 0.
     ///
     /// # Errors
-    /// The driver's.
+    /// If the driver reports an error.
     pub fn new(gpu: &Arc<Gpu>, length: usize) -> Result<Self, CudaError> {
         let stream = Stream::new(gpu)?;
         let copies = Copies {
@@ -101,7 +103,7 @@ impl DeviceMemory {
         Ok(Self { pipeline: Pipeline::new(copies), bounce, read: Vec::new() })
     }
 
-    /// Where it lies.
+    /// The addresses of the memory.
     pub fn place(&self) -> Place {
         let memory = &self.pipeline.copier.memory;
         Place { gpu: memory.address(), host: None, bytes: memory.length() }
@@ -132,7 +134,7 @@ impl AttachedMemory for DeviceMemory {
     }
 
     fn submit(&mut self) {
-        // Who is broken says so to the next write, and lands nothing.
+        // After an error, the next write returns it, and no more writes land.
         let _ = self.pipeline.submit();
     }
 

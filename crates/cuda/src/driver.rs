@@ -1,6 +1,7 @@
-//! The driver's interface, found in `libcuda.so.1` at run time.
+//! The driver's interface, loaded from `libcuda.so.1` at run time.
 //!
-//! Only this file speaks to the driver. What it gives out owns what it names and gives it back when it is dropped.
+//! Only this file calls the driver. Each value that it returns owns the driver's object and releases it when
+//! dropped.
 
 #![allow(unsafe_code)]
 
@@ -12,22 +13,22 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use libloading::Library;
 
-/// Reason for which there is no memory of a CUDA device.
+/// Reason for which memory of a CUDA device is not available.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CudaError {
-    /// The machine has no driver.
+    /// The machine has no CUDA driver.
     #[error("there is no CUDA driver on this machine ({0}); a GPU is needed")]
     NoDriver(String),
-    /// The driver lacks a function.
+    /// The driver does not have a function that is needed.
     #[error("the CUDA driver has no {0}; a driver of CUDA 12 or later is needed")]
     OldDriver(&'static str),
-    /// The driver is there, and no device.
+    /// The machine has a driver but no GPU with this number.
     #[error("the CUDA driver finds no GPU on this machine")]
     NoGpu,
-    /// A call has failed.
+    /// A call of the driver has failed.
     #[error("the CUDA driver refuses {call} ({name}, {code})")]
     Refused {
-        /// The function.
+        /// Name of the function.
         call: &'static str,
         /// The driver's name of the error.
         name: String,
@@ -43,7 +44,8 @@ type Handle = *mut c_void;
 const SUCCESS: Status = 0;
 const NO_DEVICE: Status = 100;
 const NOT_READY: Status = 600;
-/// `CU_STREAM_NON_BLOCKING`: does not wait for the stream of other programs' frameworks, nor they for it.
+/// `CU_STREAM_NON_BLOCKING`: the stream and the default stream, which other frameworks use, do not wait for
+/// each other.
 const NON_BLOCKING: c_uint = 1;
 /// `CU_EVENT_DISABLE_TIMING`.
 const WITHOUT_TIMING: c_uint = 2;
@@ -54,13 +56,14 @@ macro_rules! functions {
     ($($field:ident = $symbol:literal ($($argument:ty),*);)*) => {
         struct Functions {
             $($field: unsafe extern "C" fn($($argument),*) -> Status,)*
-            /// Keeps the functions there.
+            /// Keeps the library loaded, because the functions are part of it.
             _library: Library,
         }
 
         impl Functions {
             fn load(library: Library) -> Result<Self, CudaError> {
-                // Safety: the signatures are those of cuda.h, of which these versions never change.
+                // Safety: the signatures are those in cuda.h. The signature of a function with this name
+                // never changes.
                 $(let $field = unsafe {
                     *library
                         .get::<unsafe extern "C" fn($($argument),*) -> Status>(concat!($symbol, "\0").as_bytes())
@@ -107,7 +110,7 @@ functions! {
     );
 }
 
-/// A GPU with its primary context, which is that of PyTorch and CuPy in the same process, too.
+/// A GPU with its primary context, which PyTorch and CuPy in the same process also use.
 pub struct Gpu {
     functions: Functions,
     device: c_int,
@@ -116,7 +119,7 @@ pub struct Gpu {
     version: c_int,
 }
 
-// Safety: the driver may be called by any thread; each call here makes the context current in its thread first.
+// Safety: any thread may call the driver, and each call here first makes the context current in its thread.
 unsafe impl Send for Gpu {}
 unsafe impl Sync for Gpu {}
 
@@ -127,15 +130,15 @@ impl fmt::Debug for Gpu {
 }
 
 impl Gpu {
-    /// The GPU with this number.
+    /// Opens the GPU with this number.
     ///
     /// # Errors
-    /// There is no driver, no GPU of this number, or the driver refuses.
+    /// If there is no driver or no GPU with this number, or if the driver refuses.
     pub fn open(number: u32) -> Result<Arc<Self>, CudaError> {
-        // Safety: the driver's library has no requirements on who loads it.
+        // Safety: loading the driver's library has no preconditions.
         let library = unsafe { Library::new("libcuda.so.1") };
         let functions = Functions::load(library.map_err(|error| {
-            // The cause names the library and what is wrong with it.
+            // The cause contains the name of the library and the reason.
             let cause = std::error::Error::source(&error).map(ToString::to_string);
             CudaError::NoDriver(cause.unwrap_or_else(|| error.to_string()))
         })?)?;
@@ -147,7 +150,8 @@ impl Gpu {
     fn find(&mut self, number: u32) -> Result<(), CudaError> {
         let Self { functions, device, context, version, .. } = self;
         let (mut count, mut name) = (0, [0 as c_char; 256]);
-        // Safety: the pointers are to what the driver fills in, and live until it has returned. The name ends with 0.
+        // Safety: the driver writes to the pointed-to values, which exist until the call returns. The name
+        // ends with 0.
         let (initialised, counted) = unsafe { ((functions.init)(0), (functions.device_count)(&mut count)) };
         if initialised == NO_DEVICE
             || initialised == SUCCESS && counted == SUCCESS && count <= number as c_int
@@ -168,12 +172,12 @@ impl Gpu {
         statuses.into_iter().try_for_each(|(call, status)| self.checked(call, status))
     }
 
-    /// Its name.
+    /// The GPU's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The CUDA version of the driver, such as 13.0.
+    /// The CUDA version of the driver, for example 13.0.
     pub fn driver_version(&self) -> String {
         format!("{}.{}", self.version / 1_000, self.version % 1_000 / 10)
     }
@@ -183,7 +187,7 @@ impl Gpu {
             return Ok(());
         }
         let mut name = null();
-        // Safety: the driver fills in a pointer to a text of its own, or a null pointer.
+        // Safety: the driver stores a pointer to a static text or a null pointer.
         let name = unsafe {
             (self.functions.error_name)(code, &mut name);
             if name.is_null() { "?".into() } else { CStr::from_ptr(name).to_string_lossy().into_owned() }
@@ -191,14 +195,14 @@ impl Gpu {
         Err(CudaError::Refused { call, name, code })
     }
 
-    /// Calls the driver in this GPU's context.
+    /// Calls a function of the driver in this GPU's context.
     fn call(&self, name: &'static str, call: impl FnOnce(&Functions) -> Status) -> Result<(), CudaError> {
-        // Safety: the context lives as long as the GPU.
+        // Safety: the context exists as long as this value.
         self.checked("cuCtxSetCurrent", unsafe { (self.functions.set_context)(self.context) })?;
         self.checked(name, call(&self.functions))
     }
 
-    /// As [`Gpu::call`], of a question that the driver answers with "not ready".
+    /// As [`Gpu::call`], for a function that may answer "not ready". Returns whether it was ready.
     fn ask(&self, name: &'static str, call: impl FnOnce(&Functions) -> Status) -> Result<bool, CudaError> {
         let mut is_ready = true;
         self.call(name, |functions| match call(functions) {
@@ -215,13 +219,14 @@ impl Gpu {
 impl Drop for Gpu {
     fn drop(&mut self) {
         if !self.context.is_null() {
-            // Safety: nothing of the context is left, since all of it holds this GPU.
+            // Safety: nothing else uses the context, because everything that does owns a reference to this
+            // value.
             unsafe { (self.functions.release_context)(self.device) };
         }
     }
 }
 
-/// Memory of the host that the GPU reaches over PCIe at an address of its own; it begins with zeros.
+/// Pinned host memory, which the GPU reaches over PCIe at its own address. Its bytes are 0 at first.
 #[derive(Debug)]
 pub(crate) struct Pinned {
     gpu: Arc<Gpu>,
@@ -230,13 +235,13 @@ pub(crate) struct Pinned {
     device_address: DevicePointer,
 }
 
-// Safety: the memory belongs to this value alone, as a box's does; the GPU does not care which thread writes.
+// Safety: as with a box, only this value owns the memory. For the GPU it does not matter which thread writes.
 unsafe impl Send for Pinned {}
 
 impl Pinned {
     pub(crate) fn new(gpu: &Arc<Gpu>, length: usize) -> Result<Self, CudaError> {
         let (mut bytes, mut device_address) = (null_mut(), 0);
-        // Safety: the driver fills in the pointers, and the memory has `length` bytes.
+        // Safety: the driver writes the pointers, and the memory has `length` bytes.
         gpu.call("cuMemHostAlloc", |driver| unsafe {
             (driver.allocate_host)(&mut bytes, length.max(1), PORTABLE_MAPPED)
         })?;
@@ -254,132 +259,133 @@ impl Pinned {
         self.length
     }
 
-    /// Address of the first byte for the GPU and for others in this process.
+    /// Addresses of the first byte: for the GPU, and for code in this process.
     pub(crate) fn addresses(&self) -> (DevicePointer, usize) {
         (self.device_address, self.bytes.as_ptr() as usize)
     }
 
-    /// Stores bytes behind all earlier stores.
+    /// Stores bytes. They become visible after all earlier stores.
     ///
     /// # Panics
-    /// If they do not fit.
+    /// If the bytes do not fit.
     pub(crate) fn store(&mut self, at: usize, bytes: &[u8]) {
         assert!(at <= self.length && bytes.len() <= self.length - at);
         fence(Ordering::Release);
-        // Safety: they fit, and nobody lends this memory, which the GPU may read at the same time.
+        // Safety: the bytes fit. There are no references to this memory, which the GPU may read at the same
+        // time.
         unsafe { copy_nonoverlapping(bytes.as_ptr(), self.bytes.as_ptr().add(at), bytes.len()) };
     }
 
-    /// Copies bytes out.
+    /// Copies bytes from this memory.
     ///
     /// # Panics
-    /// If there are not so many.
+    /// If the range is not within the memory.
     pub(crate) fn load(&self, at: usize, out: &mut [u8]) {
         assert!(at <= self.length && out.len() <= self.length - at);
         // Safety: as in `store`.
         unsafe { copy_nonoverlapping(self.bytes.as_ptr().add(at), out.as_mut_ptr(), out.len()) };
     }
 
-    /// A word of 8 bytes that the GPU reads or writes at the same time.
+    /// An 8-byte word that the GPU may read or write at the same time.
     ///
     /// # Panics
-    /// If there is no such word.
+    /// If the index is outside the memory.
     pub(crate) fn word(&self, index: usize) -> &AtomicU64 {
         assert!(index < self.length / 8);
-        // Safety: the memory is aligned to pages, and the word is in it.
+        // Safety: the memory is aligned to pages, and the word is within it.
         unsafe { AtomicU64::from_ptr(self.bytes.as_ptr().cast::<u64>().add(index)) }
     }
 }
 
 impl Drop for Pinned {
     fn drop(&mut self) {
-        // Safety: nobody uses it any more.
+        // Safety: nothing uses the memory any more.
         let _ = self
             .gpu
             .call("cuMemFreeHost", |driver| unsafe { (driver.free_host)(self.bytes.as_ptr().cast()) });
     }
 }
 
-/// What the GPU does one after the other.
+/// A stream: the GPU executes its operations one after the other.
 #[derive(Debug)]
 pub(crate) struct Stream {
     gpu: Arc<Gpu>,
     handle: Handle,
 }
 
-// Safety: handles of the driver belong to no thread.
+// Safety: the driver's handles do not belong to a thread.
 unsafe impl Send for Stream {}
 
 impl Stream {
     pub(crate) fn new(gpu: &Arc<Gpu>) -> Result<Self, CudaError> {
         let mut handle = null_mut();
-        // Safety: the driver fills in the handle.
+        // Safety: the driver writes the handle.
         gpu.call("cuStreamCreate", |driver| unsafe { (driver.create_stream)(&mut handle, NON_BLOCKING) })?;
         Ok(Self { gpu: gpu.clone(), handle })
     }
 
-    /// Waits until all of it is done.
+    /// Waits until all operations of the stream have finished.
     pub(crate) fn wait(&self) -> Result<(), CudaError> {
-        // Safety: the stream is there.
+        // Safety: the stream exists.
         self.gpu.call("cuStreamSynchronize", |driver| unsafe { (driver.synchronize)(self.handle) })
     }
 
     pub(crate) fn is_done(&self) -> Result<bool, CudaError> {
-        // Safety: the stream is there.
+        // Safety: the stream exists.
         self.gpu.ask("cuStreamQuery", |driver| unsafe { (driver.query_stream)(self.handle) })
     }
 }
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        // Safety: the stream is there. What is under way on it ends by itself.
+        // Safety: the stream exists. Operations in progress still finish.
         let _ = self.gpu.call("cuStreamDestroy", |driver| unsafe { (driver.destroy_stream)(self.handle) });
     }
 }
 
-/// A place in a stream.
+/// An event, which marks a position in a stream.
 #[derive(Debug)]
 pub(crate) struct Event {
     gpu: Arc<Gpu>,
     handle: Handle,
 }
 
-// Safety: handles of the driver belong to no thread.
+// Safety: the driver's handles do not belong to a thread.
 unsafe impl Send for Event {}
 
 impl Event {
     pub(crate) fn new(gpu: &Arc<Gpu>) -> Result<Self, CudaError> {
         let mut handle = null_mut();
-        // Safety: the driver fills in the handle.
+        // Safety: the driver writes the handle.
         gpu.call("cuEventCreate", |driver| unsafe { (driver.create_event)(&mut handle, WITHOUT_TIMING) })?;
         Ok(Self { gpu: gpu.clone(), handle })
     }
 
-    /// Puts it behind all that the stream has been given.
+    /// Records the event after everything that was submitted to the stream so far.
     pub(crate) fn record(&self, stream: &Stream) -> Result<(), CudaError> {
-        // Safety: both are there.
+        // Safety: both the event and the stream exist.
         self.gpu.call("cuEventRecord", |driver| unsafe { (driver.record)(self.handle, stream.handle) })
     }
 
     pub(crate) fn is_reached(&self) -> Result<bool, CudaError> {
-        // Safety: the event is there.
+        // Safety: the event exists.
         self.gpu.ask("cuEventQuery", |driver| unsafe { (driver.query_event)(self.handle) })
     }
 
     pub(crate) fn wait(&self) -> Result<(), CudaError> {
-        // Safety: the event is there.
+        // Safety: the event exists.
         self.gpu.call("cuEventSynchronize", |driver| unsafe { (driver.await_event)(self.handle) })
     }
 }
 
 impl Drop for Event {
     fn drop(&mut self) {
-        // Safety: the event is there.
+        // Safety: the event exists.
         let _ = self.gpu.call("cuEventDestroy", |driver| unsafe { (driver.destroy_event)(self.handle) });
     }
 }
 
-/// Memory of the GPU; it begins with zeros.
+/// GPU memory. Its bytes are 0 at first.
 #[derive(Debug)]
 pub(crate) struct Allocation {
     gpu: Arc<Gpu>,
@@ -390,7 +396,7 @@ pub(crate) struct Allocation {
 impl Allocation {
     pub(crate) fn new(gpu: &Arc<Gpu>, length: usize, stream: &Stream) -> Result<Self, CudaError> {
         let mut address = 0;
-        // Safety: the driver fills in the address of `length` bytes.
+        // Safety: the driver writes the address of `length` bytes.
         gpu.call("cuMemAlloc", |driver| unsafe { (driver.allocate)(&mut address, length.max(1)) })?;
         let allocation = Self { gpu: gpu.clone(), address, length };
         gpu.call("cuMemsetD8Async", |driver| unsafe { (driver.fill)(address, 0, length, stream.handle) })?;
@@ -406,11 +412,11 @@ impl Allocation {
         self.address
     }
 
-    /// Begins a copy from `from` in pinned memory. Whoever holds the stream waits for it before either memory is
-    /// dropped.
+    /// Starts a copy from offset `from` of pinned memory. The owner of the stream must wait for the copy
+    /// before it drops either memory.
     ///
     /// # Panics
-    /// If one of them has not so many bytes.
+    /// If one of the ranges is outside its memory.
     pub(crate) fn begin_write(
         &self,
         stream: &Stream,
@@ -420,18 +426,18 @@ impl Allocation {
     ) -> Result<(), CudaError> {
         assert!(from <= pinned.length && length <= pinned.length - from);
         assert!(to <= self.length && length <= self.length - to);
-        // Safety: both have the bytes, and are there until the copy is made: the driver, too, waits before it frees
-        // them.
+        // Safety: both ranges are within their memories, which exist until the copy has finished: the driver
+        // also waits before it frees memory.
         self.gpu.call("cuMemcpyHtoDAsync", |driver| unsafe {
             let source = pinned.bytes.as_ptr().add(from).cast_const().cast();
             (driver.to_device)(self.address + to as u64, source, length, stream.handle)
         })
     }
 
-    /// Copies to the beginning of pinned memory, behind all that the stream has been given.
+    /// Copies to the beginning of pinned memory, after everything that was submitted to the stream so far.
     ///
     /// # Panics
-    /// If one of them has not so many bytes.
+    /// If one of the ranges is outside its memory.
     pub(crate) fn read(
         &self,
         stream: &Stream,
@@ -440,7 +446,7 @@ impl Allocation {
         length: usize,
     ) -> Result<(), CudaError> {
         assert!(length <= pinned.length && from <= self.length && length <= self.length - from);
-        // Safety: both have the bytes, and the copy is waited for.
+        // Safety: both ranges are within their memories, and this function waits for the copy.
         self.gpu.call("cuMemcpyDtoHAsync", |driver| unsafe {
             (driver.to_host)(pinned.bytes.as_ptr().cast(), self.address + from as u64, length, stream.handle)
         })?;
@@ -450,12 +456,12 @@ impl Allocation {
 
 impl Drop for Allocation {
     fn drop(&mut self) {
-        // Safety: it is allocated; the driver waits for what still uses it.
+        // Safety: the memory is allocated, and the driver waits for operations that still use it.
         let _ = self.gpu.call("cuMemFree", |driver| unsafe { (driver.free)(self.address) });
     }
 }
 
-/// A program of the GPU, compiled by the driver.
+/// A GPU kernel, which the driver compiles.
 #[derive(Debug)]
 pub(crate) struct Kernel {
     gpu: Arc<Gpu>,
@@ -463,14 +469,14 @@ pub(crate) struct Kernel {
     function: Handle,
 }
 
-// Safety: handles of the driver belong to no thread.
+// Safety: the driver's handles do not belong to a thread.
 unsafe impl Send for Kernel {}
 
 impl Kernel {
-    /// Compiles the function `name` of a text in PTX.
+    /// Compiles the function `name` from PTX text.
     pub(crate) fn new(gpu: &Arc<Gpu>, text: &CStr, name: &CStr) -> Result<Self, CudaError> {
         let mut module = null_mut();
-        // Safety: the driver fills in the handles; the texts end with 0.
+        // Safety: the driver writes the handles, and the texts end with 0.
         gpu.call("cuModuleLoadData", |driver| unsafe {
             (driver.load_module)(&mut module, text.as_ptr().cast())
         })?;
@@ -481,11 +487,11 @@ impl Kernel {
         Ok(kernel)
     }
 
-    /// Starts it with so many threads in one block.
+    /// Starts the kernel with this many threads in one block.
     ///
     /// # Safety
-    /// The parameters are those of the function, in 8 bytes each, and what it reads and writes lives until the stream
-    /// is past it.
+    /// The parameters must match those of the function, 8 bytes each. The memory that the kernel reads and
+    /// writes must exist until the stream has passed the kernel.
     pub(crate) unsafe fn launch(
         &self,
         stream: &Stream,
@@ -494,7 +500,7 @@ impl Kernel {
     ) -> Result<(), CudaError> {
         let mut pointers: Vec<*mut c_void> =
             parameters.iter_mut().map(|parameter| (&raw mut *parameter).cast()).collect();
-        // Safety: the driver copies the parameters before it returns; the rest is the caller's affair.
+        // Safety: the driver copies the parameters before it returns. The caller guarantees the rest.
         self.gpu.call("cuLaunchKernel", |driver| unsafe {
             let (function, stream, none) = (self.function, stream.handle, null_mut());
             (driver.launch)(function, 1, 1, 1, threads, 1, 1, 0, stream, pointers.as_mut_ptr(), none)

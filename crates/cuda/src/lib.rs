@@ -1,25 +1,26 @@
-//! Memory of CUDA devices as a card's region memory.
+//! CUDA memory as a card's region memory.
 //!
-//! A card over sockets writes into memory that a GPU reads: [`MappedMemory`] lies with the host and the GPU reads it
-//! over PCIe, [`DeviceMemory`] lies on the GPU and is reached by asynchronous copies of the driver. Either is
-//! attached to a card ([`weft_nic::Card::attach`]), which tells of a message only when its bytes are visible there.
+//! A card over sockets writes into memory that a GPU reads. [`MappedMemory`] is host memory, which the GPU
+//! reads over PCIe. [`DeviceMemory`] is GPU memory, which the driver writes with asynchronous copies. Both
+//! can be attached to a card ([`weft_nic::Card::attach`]). The card reports a message only when its bytes are
+//! visible there.
 //!
-//! Every byte passes through the host's processor and memory on its way. This is not what NVIDIA calls GPUDirect: no
-//! card reads or writes the GPU's memory itself, and nothing here says how fast that would be.
+//! All bytes pass through the host's processor and memory. This is not NVIDIA's GPUDirect: no card reads or
+//! writes GPU memory itself, and the measurements do not show how fast that would be.
 //!
-//! The driver is opened at run time. Nothing of CUDA is needed to build, and on a machine without a GPU
-//! [`Gpu::open`] says so. The kernel of [`Watcher`] is a text that the driver compiles.
+//! The driver is loaded at run time. Building this crate needs no part of CUDA, and on a machine without a
+//! GPU [`Gpu::open`] returns an error. The driver compiles the kernel of [`Watcher`] from text.
 //!
-//! # Data before news
+//! # Data are visible before the notification
 //!
-//! | who is told | how | why the data are there |
+//! | who is notified | how | why the data are visible |
 //! |---|---|---|
-//! | a kernel that spins on a word of the region | a later WRITE | writes become visible in order: stores in mapped memory, copies on one stream |
-//! | the program, by a completion | WRITE with immediate, SEND | the card holds completions until the event behind the copies |
+//! | a kernel that polls a word of the region | a later WRITE | writes become visible in order: stores in mapped memory, copies on one stream |
+//! | the program, by a completion | WRITE with immediate, SEND | the card holds completions back until the event after the copies |
 //! | an engine, by a call | WRITE into an RPC region | the same |
 //!
-//! A WRITE that has completed at its requester is with the card and may still be under way to the GPU, as an
-//! acknowledgement of any card says no more.
+//! When a WRITE has completed at its requester, the card has its bytes, but they may still be on their way to
+//! the GPU. An acknowledgement of any card guarantees no more than that.
 
 #![deny(unsafe_code)]
 
@@ -38,13 +39,13 @@ pub use mapped::MappedMemory;
 pub use planted::{Planted, PlantedBug};
 pub use watcher::{Findings, Flag, Watcher, expected_word};
 
-/// Where memory lies.
+/// The addresses of a memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// Address for the GPU.
     pub gpu: u64,
-    /// Address in this process, of memory that lies with the host.
+    /// Address in this process; `None` if the memory is not host memory.
     pub host: Option<usize>,
-    /// Bytes.
+    /// Number of bytes.
     pub bytes: usize,
 }

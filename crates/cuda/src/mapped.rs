@@ -1,4 +1,4 @@
-//! Memory of the host that the GPU reads over PCIe.
+//! Host memory that the GPU reads over PCIe.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use weft_rdma::MemoryFault;
 use crate::Place;
 use crate::driver::{CudaError, Gpu, Pinned};
 
-/// Pinned memory of the host, mapped for the GPU. A write has landed when it returns.
+/// Pinned host memory that is mapped for the GPU. A write has landed when its call returns.
 #[derive(Debug)]
 pub struct MappedMemory {
     pinned: Pinned,
@@ -16,22 +16,22 @@ pub struct MappedMemory {
 }
 
 impl MappedMemory {
-    /// So many bytes, all 0.
+    /// Allocates this many bytes, all 0.
     ///
     /// # Errors
-    /// The driver's.
+    /// If the driver reports an error.
     pub fn new(gpu: &Arc<Gpu>, length: usize) -> Result<Self, CudaError> {
         Ok(Self { pinned: Pinned::new(gpu, length)?, read: Vec::new() })
     }
 
-    /// Where it lies.
+    /// The addresses of the memory.
     pub fn place(&self) -> Place {
         let (gpu, host) = self.pinned.addresses();
         Place { gpu, host: Some(host), bytes: self.pinned.length() }
     }
 }
 
-/// Start of a range that lies within `bytes`.
+/// The start of a range, after checking that the range is within `bytes` bytes.
 pub(crate) fn within(bytes: usize, offset: u64, length: usize) -> Result<usize, MemoryFault> {
     let start = usize::try_from(offset).map_err(|_| MemoryFault)?;
     let end = start.checked_add(length).ok_or(MemoryFault)?;

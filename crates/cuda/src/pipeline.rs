@@ -1,37 +1,38 @@
-//! From writes of any size to few copies that are made one after the other, and to what tells when they are over.
+//! Combines writes of any size to few copies that are made one after the other, and tracks which copies have
+//! finished.
 
 use std::collections::VecDeque;
 
-/// The copier is useless from now on.
+/// The copier has failed and can no longer be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Broken;
 
-/// Makes copies from a staging buffer to the device, in the order of the calls, and need not be through with them when
-/// a call returns.
+/// Copies from a staging buffer to the device, in the order of the calls. A call may return before its copy
+/// has finished.
 pub(crate) trait Copier {
-    /// Bytes of the staging buffer.
+    /// Number of bytes of the staging buffer.
     fn staging_bytes(&self) -> usize;
 
-    /// Events that can be outstanding.
+    /// The largest number of events that can be outstanding.
     fn events(&self) -> u64;
 
-    /// Puts bytes into the staging buffer, at once.
+    /// Stores bytes in the staging buffer. The bytes are there when the call returns.
     fn stage(&mut self, at: usize, bytes: &[u8]);
 
-    /// Begins a copy.
+    /// Starts a copy.
     fn copy(&mut self, from: usize, to: usize, length: usize) -> Result<(), Broken>;
 
-    /// Puts the event of this number, modulo [`Copier::events`], behind all copies.
+    /// Records the event with this number, modulo [`Copier::events`], after all copies so far.
     fn record(&mut self, event: u64) -> Result<(), Broken>;
 
-    /// Whether the copies before an event are over.
+    /// Whether the copies before an event have finished.
     fn is_reached(&mut self, event: u64) -> Result<bool, Broken>;
 
-    /// Waits until they are.
+    /// Waits until the copies before an event have finished.
     fn wait(&mut self, event: u64) -> Result<(), Broken>;
 }
 
-/// Bytes that follow each other in the staging buffer and on the device, and are copied together.
+/// Bytes that are contiguous in the staging buffer and on the device, and are copied together.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     from: usize,
@@ -41,22 +42,23 @@ struct Run {
 
 /// The writes to one device memory.
 ///
-/// The staging buffer is a ring. Positions in it and events are numbered from 0 on and never again.
+/// The staging buffer is a ring. Its positions and the events are numbered from 0 on, and no number is used
+/// twice.
 #[derive(Debug)]
 pub(crate) struct Pipeline<C> {
     pub(crate) copier: C,
     broken: bool,
     run: Option<Run>,
-    /// The next free position.
+    /// The next position to write.
     head: u64,
-    /// Before it all is free again.
+    /// All positions before this one are free again.
     tail: u64,
-    /// Events recorded, and events reached.
+    /// Number of recorded events. `reached` is the number of events that the device has reached.
     recorded: u64,
     reached: u64,
-    /// For each event that is not reached, `head` when it was recorded.
+    /// For each event that is not reached, the value of `head` when it was recorded.
     heads: VecDeque<u64>,
-    /// There are copies behind the last event.
+    /// Whether there are copies after the last event.
     uncovered: bool,
 }
 
@@ -76,7 +78,8 @@ impl<C: Copier> Pipeline<C> {
         }
     }
 
-    /// Takes bytes for a place on the device. Those of more than the staging buffer are taken in parts.
+    /// Writes bytes to a position on the device. If there are too many for one piece of the staging buffer,
+    /// they are written in parts.
     pub(crate) fn write(&mut self, to: usize, bytes: &[u8]) -> Result<(), Broken> {
         let longest = self.copier.staging_bytes() / 4;
         let mut to = to;
@@ -102,7 +105,7 @@ impl<C: Copier> Pipeline<C> {
         Ok(())
     }
 
-    /// Room in the staging buffer, in one piece.
+    /// Reserves contiguous bytes in the staging buffer, and waits for free space if necessary.
     fn place(&mut self, length: usize) -> Result<usize, Broken> {
         let capacity = self.copier.staging_bytes() as u64;
         let length = length as u64;
@@ -110,7 +113,8 @@ impl<C: Copier> Pipeline<C> {
         if left < length {
             self.head += left;
         }
-        // A run gets its event while there is room for another, so that copying and staging overlap.
+        // An event is recorded while there is still space for another run, so that copying and staging
+        // overlap.
         let covered = self.heads.back().copied().unwrap_or(self.tail);
         if self.head + length > covered + capacity / 4 {
             self.mark()?;
@@ -123,7 +127,7 @@ impl<C: Copier> Pipeline<C> {
         Ok(at as usize)
     }
 
-    /// Begins to copy what was taken.
+    /// Starts the copy of the bytes that were written so far.
     pub(crate) fn submit(&mut self) -> Result<(), Broken> {
         if self.broken {
             return Err(Broken);
@@ -136,7 +140,8 @@ impl<C: Copier> Pipeline<C> {
         Ok(())
     }
 
-    /// The event behind all that was taken.
+    /// Starts the copy of the bytes that were written so far, and returns a mark: [`Pipeline::has_landed`]
+    /// tells when all of them are on the device.
     pub(crate) fn mark(&mut self) -> Result<u64, Broken> {
         self.submit()?;
         if self.uncovered {
@@ -152,7 +157,7 @@ impl<C: Copier> Pipeline<C> {
         Ok(self.recorded)
     }
 
-    /// Whether all that was taken before a mark is on the device.
+    /// Whether everything that was written before a mark is on the device.
     pub(crate) fn has_landed(&mut self, mark: u64) -> Result<bool, Broken> {
         while self.reached < mark.min(self.recorded) {
             let reached = self.copier.is_reached(self.reached);
@@ -191,12 +196,12 @@ mod tests {
     const STAGING: usize = 64;
     const DEVICE: usize = 256;
 
-    /// A copier that is through with its copies only when it is waited for or has been asked often enough.
+    /// A copier whose copies finish only when it waits for them or has been asked often enough.
     #[derive(Debug)]
     struct Slow {
         staging: Vec<u8>,
         device: Vec<u8>,
-        /// Copies that are under way, each with the event before which it was begun.
+        /// Copies in progress. Each is stored with the number of the next event when the copy was started.
         copies: VecDeque<(u64, Run)>,
         recorded: u64,
         patience: u32,
@@ -280,8 +285,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever has landed is on the device, and the device never has what was not written: what the copier is
-        /// through with is a beginning of what was written.
+        /// Everything that has landed is on the device, and the device never has bytes that were not written:
+        /// the finished copies are always the first of all writes.
         #[test]
         fn what_has_landed_is_on_the_device(steps in proptest::collection::vec(step(), 1..60), patience in 1_u32..5) {
             let mut pipeline = pipeline(patience, None);
@@ -291,7 +296,7 @@ mod tests {
             for step in steps {
                 match step {
                     Step::Write(to, bytes) => {
-                        // Half of the writes follow the one before, as the packets of a message do.
+                        // Half of the writes continue the previous one, as the packets of a message do.
                         let to = if to % 2 == 0 && at + bytes.len() <= DEVICE { at } else { to };
                         at = to + bytes.len();
                         pipeline.write(to, &bytes).unwrap();

@@ -1,31 +1,31 @@
-//! Known bugs of attached memory, to show that a watcher finds them.
+//! Planted bugs of attached memory, to test that a watcher finds them.
 
 use std::str::FromStr;
 
 use weft_nic::AttachedMemory;
 use weft_rdma::MemoryFault;
 
-/// A short write may be a flag.
+/// A write shorter than this may be a flag.
 const SHORT: usize = 64;
-/// How often the card submits before a bug does what should have been done at once: hundreds of microseconds, in which
-/// a kernel sees it.
+/// Number of submits after which a bug does what should have been done immediately. This takes hundreds of
+/// microseconds, during which a kernel detects the bug.
 const LATE: u32 = 1_024;
 
-/// What is wrong.
+/// A bug to plant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlantedBug {
-    /// The first long write after a short one is put off: until the next such one, or some time after the next short
-    /// one.
+    /// The first long write after a short one is delayed until the next such write, or until some time after
+    /// the next short write.
     FlagBeforeData,
-    /// The card is told that everything has landed, and copies are begun some time later.
+    /// The memory reports that everything has landed, but starts copies some time later.
     NewsBeforeCopy,
 }
 
 impl PlantedBug {
-    /// All of them.
+    /// All planted bugs.
     pub const ALL: [Self; 2] = [Self::FlagBeforeData, Self::NewsBeforeCopy];
 
-    /// Its name in commands.
+    /// The name that commands use.
     pub const fn name(self) -> &'static str {
         match self {
             Self::FlagBeforeData => "flag-before-data",
@@ -44,27 +44,27 @@ impl FromStr for PlantedBug {
     }
 }
 
-/// Memory with a bug.
+/// Memory with a planted bug.
 #[derive(Debug)]
 pub struct Planted {
     memory: Box<dyn AttachedMemory>,
     bug: PlantedBug,
     held: Option<(u64, Vec<u8>)>,
     after_short: bool,
-    /// Submits since there is something to do late.
+    /// Number of submits since the last write.
     waited: u32,
 }
 
 impl Planted {
-    /// `memory`, with the bug.
+    /// Adds the bug to `memory`.
     pub fn new(memory: Box<dyn AttachedMemory>, bug: PlantedBug) -> Self {
         Self { memory, bug, held: None, after_short: true, waited: 0 }
     }
 
-    /// Does what was put off.
+    /// Does what was delayed.
     fn make_up(&mut self) {
         if let Some((offset, bytes)) = self.held.take() {
-            // The memory has taken shorter writes next to it, so it takes this one.
+            // The memory has accepted shorter writes next to this one, so this one does not fail.
             let _ = self.memory.write(offset, &bytes);
         }
         self.memory.submit();

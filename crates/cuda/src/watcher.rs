@@ -1,4 +1,4 @@
-//! A kernel that spins until it is told that data have come, and then counts what is not there.
+//! A kernel that waits for a notification that data have arrived, and then counts the words that are missing.
 
 use std::ffi::CStr;
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use crate::driver::{CudaError, Gpu, Kernel, Pinned, Stream};
 
 /// The kernel as text, which the driver compiles for its GPU.
 const TEXT: &str = concat!(include_str!("watch.ptx"), "\0");
-/// Threads of the one block.
+/// Number of threads of the only block.
 const THREADS: u32 = 256;
 
-/// Words of the report, as the kernel has them.
+/// Indices of words in the report; the kernel uses the same.
 const ROUND: usize = 0;
 const WRONG_WORDS: usize = 1;
 const WRONG_ROUNDS: usize = 2;
@@ -20,27 +20,27 @@ const TOLD: usize = 3;
 const STOP: usize = 4;
 const REPORT_BYTES: usize = 4_096;
 
-/// Location of the flag by which the kernel is told.
+/// Location of the flag that notifies the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flag {
-    /// In the memory that is watched, at this offset: a later write of the peer.
+    /// In the watched memory, at this offset. A later write of the peer sets it.
     InMemory(usize),
-    /// In a word of the host's, which [`Watcher::tell`] writes.
+    /// In a word of host memory, which [`Watcher::tell`] writes.
     OfHost,
 }
 
-/// Findings of the kernel.
+/// The kernel's findings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Findings {
-    /// Rounds that were checked.
+    /// Number of rounds that were checked.
     pub rounds: u64,
-    /// Rounds in which words were not there.
+    /// Number of rounds in which words were missing.
     pub wrong_rounds: u64,
-    /// The number of such words.
+    /// Number of missing words.
     pub wrong_words: u64,
 }
 
-/// A kernel that runs. It ends when its rounds are over, or when this is dropped.
+/// A running kernel. It ends after its last round, or when this value is dropped.
 #[derive(Debug)]
 pub struct Watcher {
     report: Pinned,
@@ -48,22 +48,22 @@ pub struct Watcher {
     _kernel: Kernel,
 }
 
-/// Word `index` of the data of a round, counted from 1.
+/// The expected word `index` in the data of a round. Rounds are numbered from 1.
 pub fn expected_word(round: u64, index: u32) -> u32 {
     (round as u32).wrapping_mul(0x9e37_79b1).wrapping_add(index.wrapping_mul(0x85eb_ca77))
 }
 
 impl Watcher {
-    /// Starts a kernel that checks so many words from the beginning of `place`, once in each round.
+    /// Starts a kernel that checks this many words from the beginning of `place`, once in each round.
     ///
     /// # Errors
-    /// The driver's.
+    /// If the driver reports an error.
     ///
     /// # Panics
-    /// If words or flag lie outside.
+    /// If the words or the flag are outside of `place`.
     ///
     /// # Safety
-    /// The memory at `place` outlives the watcher.
+    /// The memory at `place` must exist longer than the watcher.
     #[allow(unsafe_code)]
     pub unsafe fn start(
         gpu: &Arc<Gpu>,
@@ -86,17 +86,18 @@ impl Watcher {
             Flag::OfHost => report_address + TOLD as u64 * 8,
         };
         let mut parameters = [flag, place.gpu, words.into(), rounds, report_address];
-        // Safety: these are the kernel's parameters. The report is freed behind the kernel, the rest by the caller.
+        // Safety: these are the kernel's parameters. The report is freed after the kernel has ended; the
+        // caller guarantees the same for the memory.
         unsafe { kernel.launch(&stream, THREADS, &mut parameters) }?;
         Ok(Self { report, stream, _kernel: kernel })
     }
 
-    /// Tells the kernel that the data of this round have come, if its flag is the host's.
+    /// Notifies the kernel that the data of this round have arrived. Needed if the flag is in host memory.
     pub fn tell(&self, round: u64) {
         self.report.word(TOLD).store(round, Ordering::Release);
     }
 
-    /// Rounds that the kernel has checked.
+    /// Number of rounds that the kernel has checked.
     pub fn checked(&self) -> u64 {
         self.report.word(ROUND).load(Ordering::Acquire)
     }
@@ -104,15 +105,15 @@ impl Watcher {
     /// Whether the kernel has ended.
     ///
     /// # Errors
-    /// It has failed.
+    /// If the kernel has failed.
     pub fn has_ended(&self) -> Result<bool, CudaError> {
         self.stream.is_done()
     }
 
-    /// Ends the kernel where it is.
+    /// Stops the kernel, even before its last round, and returns its findings.
     ///
     /// # Errors
-    /// It has failed.
+    /// If the kernel has failed.
     pub fn finish(self) -> Result<Findings, CudaError> {
         self.stop();
         self.stream.wait()?;
@@ -128,7 +129,7 @@ impl Watcher {
 impl Drop for Watcher {
     fn drop(&mut self) {
         self.stop();
-        // Nobody is left to be told of a failure.
+        // When the watcher is dropped, a failure can no longer be reported.
         let _ = self.stream.wait();
     }
 }

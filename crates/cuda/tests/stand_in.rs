@@ -1,6 +1,8 @@
-//! The way to the driver and back, on any machine: a stand-in is built and put in the place of `libcuda.so.1`.
+//! Tests that run on any machine: they build a stand-in for the driver and load it in place of
+//! `libcuda.so.1`.
 //!
-//! It shows that calls, order and waiting are right, and that the kernel's findings are; it shows nothing of a GPU.
+//! They test that calls, their order and waiting are correct, and so are the kernel's findings. They do not
+//! test a GPU.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,7 +11,7 @@ use std::sync::Arc;
 use weft_cuda::{DeviceMemory, Findings, Flag, Gpu, MappedMemory, Place, Watcher, expected_word};
 use weft_nic::AttachedMemory;
 
-/// The driver is found when a process starts, so each of these runs in one of its own.
+/// A process loads the driver when it starts, so each of these tests runs in its own process.
 fn under_a_stand_in(test: &str) {
     let folder = tempfile::tempdir().unwrap();
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stand_in/driver.c");
@@ -46,10 +48,11 @@ const ROUNDS: u64 = 100;
 const FLAG: usize = WORDS as usize * 4;
 const BYTES: usize = FLAG + 8;
 
-/// Writes rounds as packets come in, with a later write or the host's word as news, and returns what the kernel found.
+/// Writes rounds as if packets arrived, with a later write or the word in host memory as the notification.
+/// Returns the kernel's findings.
 #[allow(unsafe_code)]
 fn watch(gpu: &Arc<Gpu>, memory: &mut dyn AttachedMemory, place: &Place, flag: Flag) -> Findings {
-    // Safety: the memory is the caller's.
+    // Safety: the memory belongs to the caller, which keeps it until the watcher has ended.
     let watcher = unsafe { Watcher::start(gpu, place, WORDS, flag, ROUNDS) }.unwrap();
     for round in 1..=ROUNDS {
         let data: Vec<u8> = (0..WORDS).flat_map(|index| expected_word(round, index).to_le_bytes()).collect();
@@ -62,7 +65,7 @@ fn watch(gpu: &Arc<Gpu>, memory: &mut dyn AttachedMemory, place: &Place, flag: F
             while !memory.has_landed(mark) {}
             watcher.tell(round);
         }
-        // A card submits again and again.
+        // A card calls submit repeatedly.
         while watcher.checked() < round {
             memory.submit();
             std::thread::yield_now();
@@ -131,7 +134,8 @@ mod planted {
         let finds = |memory: Box<dyn AttachedMemory>, place, bug, flag| {
             let mut memory = Planted::new(memory, bug);
             let findings = watch(&gpu, &mut memory, &place, flag);
-            // More than one: a round does not have to wait for what an earlier one put off.
+            // More than one round is wrong, because a round does not wait for what an earlier round has
+            // delayed.
             assert!(findings.rounds == ROUNDS && findings.wrong_rounds > 1, "{bug:?}: {findings:?}");
         };
         let memory = MappedMemory::new(&gpu, BYTES).unwrap();
@@ -150,7 +154,7 @@ mod planted {
     }
 }
 
-/// Without a stand-in, on a machine without a GPU.
+/// Opening a GPU on a machine without one, without the stand-in, returns an error with a message of one line.
 #[test]
 fn a_machine_without_a_gpu_is_refused_in_one_line() {
     if let Err(error) = Gpu::open(0) {

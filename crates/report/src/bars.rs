@@ -1,4 +1,4 @@
-//! A histogram of times, by node, over a logarithmic axis.
+//! A histogram of times, by node, with a logarithmic axis.
 
 use weft_harness::table::time_with_unit;
 
@@ -12,16 +12,16 @@ const LEFT: f64 = 62.0;
 const RIGHT: f64 = 186.0;
 const TOP: f64 = 14.0;
 const BOTTOM: f64 = 44.0;
-/// Bars in each doubling of the time.
+/// Number of bars for each doubling of the time.
 const PER_DOUBLING: f64 = 6.0;
 
-/// One kind of bars.
+/// One series of the histogram.
 pub(super) struct Bars<'a> {
     pub(super) name: &'a str,
     pub(super) times_ns: Vec<u64>,
 }
 
-/// The chart, `width` units wide, or nothing if there are no times.
+/// The chart, `width` units wide; `None` if there are no times.
 pub(super) fn chart(width: f64, label: &str, all: &[Bars<'_>]) -> Option<Markup> {
     let times = || all.iter().flat_map(|bars| bars.times_ns.iter().copied());
     let (least, most) = (times().min()?, times().max()?);
@@ -77,7 +77,7 @@ pub(super) fn chart(width: f64, label: &str, all: &[Bars<'_>]) -> Option<Markup>
     Some(svg)
 }
 
-/// Number of times in each non-empty bin.
+/// Number of times in each bin that is not empty.
 fn count(times_ns: &[u64], bin: impl Fn(u64) -> i32) -> Vec<(i32, usize)> {
     let mut bins: Vec<i32> = times_ns.iter().map(|ns| bin(*ns)).collect();
     bins.sort_unstable();

@@ -1,4 +1,4 @@
-//! Figures with curves: any quantity over another, on a page of their own.
+//! Figures with curves of one quantity as a function of another, on a separate page.
 
 use weft_harness::table::with_prefix;
 
@@ -14,26 +14,26 @@ const LEFT: f64 = 76.0;
 const RIGHT: f64 = 186.0;
 const TOP: f64 = 14.0;
 const BOTTOM: f64 = 44.0;
-/// Between the names of two lines.
+/// Smallest vertical distance between the names of two lines.
 const NAME_HEIGHT: f64 = 15.0;
 
-/// Quantity of an axis.
+/// An axis of a figure.
 #[derive(Clone, Debug)]
 pub struct Axis {
     /// The quantity or its unit.
     pub label: String,
-    /// Whether equal distances are equal factors.
+    /// Whether the axis is logarithmic.
     pub is_logarithmic: bool,
 }
 
 /// A measured point.
 #[derive(Clone, Debug)]
 pub struct Point {
-    /// To the right.
+    /// The value on the horizontal axis.
     pub x: f64,
-    /// Upwards.
+    /// The value on the vertical axis.
     pub y: f64,
-    /// Text at the pointer.
+    /// Text that is shown when the pointer is on the point.
     pub title: String,
 }
 
@@ -42,24 +42,24 @@ pub struct Point {
 pub struct Line {
     /// Name of the curve.
     pub name: String,
-    /// In the order in which they are joined.
+    /// The points, in the order in which they are connected.
     pub points: Vec<Point>,
 }
 
-/// A figure: at most five curves.
+/// A figure with at most five curves.
 #[derive(Clone, Debug)]
 pub struct Figure {
-    /// Title of the chart.
+    /// Title of the figure.
     pub title: String,
-    /// To the right.
+    /// The horizontal axis.
     pub x: Axis,
-    /// Upwards.
+    /// The vertical axis.
     pub y: Axis,
     /// The curves.
     pub lines: Vec<Line>,
 }
 
-/// A page that shows figures; it loads nothing and runs nothing.
+/// A page that shows figures. It loads no other files and runs no scripts.
 pub fn page(title: &str, figures: &[Figure]) -> String {
     let mut page = Markup::new();
     page.raw("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n")
@@ -84,7 +84,7 @@ pub fn page(title: &str, figures: &[Figure]) -> String {
     page.finish()
 }
 
-/// Ticks of an axis, and where a value lies between them.
+/// Ticks of an axis, and the conversion from a value to a position between them.
 struct PlacedTicks {
     ticks: Vec<f64>,
     scale: Scale,
@@ -108,7 +108,7 @@ impl PlacedTicks {
     }
 }
 
-/// The figure alone, or nothing if it has no points.
+/// Only the figure, without a page; `None` if it has no points.
 pub(super) fn chart(figure: &Figure) -> Option<Markup> {
     let points = figure.lines.iter().flat_map(|line| &line.points);
     points.clone().next()?;
@@ -153,7 +153,7 @@ pub(super) fn chart(figure: &Figure) -> Option<Markup> {
         }
         names.extend(places.last().map(|(_, end)| (*end, i, &line.name)));
     }
-    // The names stand at the height where the lines end, moved apart where they would cover each other.
+    // The names are at the height at which their lines end, and are moved apart if they would overlap.
     names.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mut free = TOP;
     for (end, i, name) in names {

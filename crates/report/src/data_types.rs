@@ -1,7 +1,8 @@
-//! The sections of the page about replicated data types: measurements over update share and nodes, crashes, and
-//! hybrid placement.
+//! Sections of the page about replicated data types: measurements by share of updates and number of nodes,
+//! crashes, and hybrid placement.
 //!
-//! A file has the results of one command. Only what is shown is read from it, so that a result may gain fields.
+//! A file contains the results of one command. Only the fields that are shown are read, so other fields may
+//! be added to the results.
 
 use std::path::Path;
 
@@ -16,7 +17,7 @@ use super::markup::Markup;
 use super::timeline::{self, Shown};
 use super::{CHART_WIDTH, cells, headings};
 
-/// Results about data types, of all files together.
+/// Results about data types from all files.
 #[derive(Clone, Debug, Default)]
 pub struct DataTypes {
     measured: Vec<Measured>,
@@ -24,7 +25,7 @@ pub struct DataTypes {
     hybrids: Vec<Hybrid>,
 }
 
-/// One measurement of `weft bench rdt`.
+/// A measurement of `weft bench rdt`.
 #[derive(Clone, Debug, Deserialize)]
 struct Measured {
     #[serde(rename = "type")]
@@ -45,7 +46,7 @@ struct Mean {
     mean_ns: f64,
 }
 
-/// Of `weft bench rdt-crash`.
+/// Result of `weft bench rdt-crash`.
 #[derive(Clone, Debug, Deserialize)]
 struct Crashes {
     nodes: u64,
@@ -100,7 +101,7 @@ struct FailOver {
     total_ns: u64,
 }
 
-/// Of `weft bench rdt-hybrid`.
+/// Result of `weft bench rdt-hybrid`.
 #[derive(Clone, Debug, Deserialize)]
 struct Hybrid {
     nodes: u64,
@@ -123,10 +124,11 @@ struct HybridPoint {
 }
 
 impl DataTypes {
-    /// Takes in the text of the file `path`, if it holds such results; `false` if it holds something else.
+    /// Adds the results in `text`, the content of the file `path`. Returns `false` if it contains other
+    /// results.
     ///
     /// # Errors
-    /// They lack something.
+    /// If the results lack a field.
     pub fn take(&mut self, text: &str, path: &Path) -> Result<bool, ResultError> {
         let Ok(mut value) = serde_json::from_str::<Value>(text) else { return Ok(false) };
         let damaged =
@@ -141,7 +143,7 @@ impl DataTypes {
                 self.measured.extend(all);
             }
             _ if is_measured(&value) => self.measured.push(serde_json::from_value(value).map_err(damaged)?),
-            // Several in one file.
+            // Several measurements in one file.
             _ if value.as_array().is_some_and(|all| !all.is_empty() && all.iter().all(is_measured)) => {
                 let all: Vec<Measured> = serde_json::from_value(value).map_err(damaged)?;
                 self.measured.extend(all);
@@ -156,7 +158,7 @@ impl DataTypes {
         self.measured.is_empty() && self.crashes.is_empty() && self.hybrids.is_empty()
     }
 
-    /// Verdicts of the checks.
+    /// The verdicts of the checks.
     fn checks(&self) -> impl Iterator<Item = &str> {
         let measured = self.measured.iter().map(|measured| measured.checked.as_str());
         let crashes = self.crashes.iter().map(|crashes| crashes.checked.as_str());
@@ -164,7 +166,7 @@ impl DataTypes {
         measured.chain(crashes).chain(hybrids)
     }
 
-    /// Whether every run kept all rules.
+    /// Whether the check of every run found no violation.
     pub(super) fn hold(&self) -> bool {
         self.checks().all(|checked| checked == "holds")
     }
@@ -207,7 +209,7 @@ fn end(page: &mut Markup, replays: &[&str]) {
     page.raw("</section>\n");
 }
 
-/// A point of a line: which line, where, and the two figures that are drawn.
+/// A point of a line: the line, its position, and the two values that are shown.
 struct Sample {
     line: String,
     x: f64,
@@ -215,7 +217,7 @@ struct Sample {
     operations_per_us: f64,
 }
 
-/// Response time and throughput over one quantity.
+/// Two charts, for response time and throughput as functions of one quantity.
 fn pair_of_charts(page: &mut Markup, over: &str, axis: &str, samples: &[Sample]) {
     let mut names: Vec<&str> = Vec::new();
     for sample in samples {
@@ -256,7 +258,7 @@ fn pair_of_charts(page: &mut Markup, over: &str, axis: &str, samples: &[Sample])
     }
 }
 
-/// The values that occur, in order.
+/// The values that occur, in ascending order and without repetition.
 fn distinct<T: Ord + Copy>(values: impl Iterator<Item = T>) -> Vec<T> {
     let mut values: Vec<T> = values.collect();
     values.sort_unstable();
@@ -273,7 +275,7 @@ fn measured_section(page: &mut Markup, name: &str, all: &[&Measured]) {
         let Measured { system, configuration, commit, .. } = one;
         format!("{system}, {configuration}, {commit}")
     };
-    // A parameter with one value needs no label.
+    // A parameter that has the same value everywhere needs no label.
     let several_commits = all.iter().any(|other| other.commit != all[0].commit);
     let line = |one: &Measured| {
         let differs =
@@ -289,7 +291,7 @@ fn measured_section(page: &mut Markup, name: &str, all: &[&Measured]) {
         response_ns: one.response.mean_ns,
         operations_per_us: one.operations_per_us,
     };
-    // Where both vary, each is shown at the largest value of the other.
+    // If both vary, each chart uses the largest value of the other quantity.
     if updates.len() > 1 {
         let most = nodes.last().copied().unwrap_or_default();
         let of = all.iter().filter(|one| one.nodes == most);
@@ -360,7 +362,7 @@ fn crash_section(page: &mut Markup, crashes: &Crashes) {
             let samples: Vec<_> = pairs.map(sample).collect();
             pair_of_charts(page, "share of updates, %", "% updates", &samples);
         }
-        // One line over time for each system: that with the most updates.
+        // One line over time for each system: the one with the largest share of updates.
         let most = of().map(|crash| crash.updates_percent).max();
         for crash in of().filter(|crash| Some(crash.updates_percent) == most) {
             if let Some(chart) = around(crash) {
@@ -376,7 +378,7 @@ fn crash_section(page: &mut Markup, crashes: &Crashes) {
     end(page, &[&crashes.replay]);
 }
 
-/// Answers and events around the crash.
+/// A chart of answers and events around the crash.
 fn around(crash: &Crash) -> Option<Markup> {
     let Around { before_ns, bucket_ns, operations } = &crash.timeline;
     if *bucket_ns == 0 || operations.is_empty() {
@@ -435,7 +437,7 @@ fn hybrid_section(page: &mut Markup, hybrid: &Hybrid) {
         let on_card = distinct(of.iter().map(|point| point.on_card_percent));
         let skews = distinct(of.iter().map(|point| (point.skew * 1e3).round() as u64));
         let folds = distinct(of.iter().map(|point| point.summarize));
-        // A parameter with one value needs no label.
+        // A parameter that has the same value everywhere needs no label.
         let line = |point: &HybridPoint, over_skew: bool| {
             let mut parts = Vec::new();
             if updates.len() > 1 {

@@ -1,5 +1,5 @@
-//! The chart of latency distributions: latency over the share of operations, with an axis that gives each further
-//! nine of the percentile the same room.
+//! The chart of latency distributions: latency as a function of the percentile. Each further nine of the
+//! percentile takes the same width of the axis.
 
 use weft_harness::histogram::QuantilePoint;
 use weft_harness::result::LatencyResult;
@@ -13,7 +13,7 @@ const LEFT: f64 = 62.0;
 const RIGHT: f64 = 186.0;
 const TOP: f64 = 14.0;
 const BOTTOM: f64 = 44.0;
-/// Between the names of two lines.
+/// Smallest vertical distance between the names of two lines.
 const NAME_HEIGHT: f64 = 15.0;
 
 /// One line of the chart.
@@ -22,17 +22,17 @@ pub(super) struct Series<'a> {
     pub(super) latency: &'a LatencyResult,
 }
 
-/// Number of nines of a share of the operations: 0.9 has one, 0.99 two.
+/// Number of nines of a quantile: 0.9 has one, 0.99 two.
 fn nines(quantile: f64) -> f64 {
     -(1.0 - quantile).log10()
 }
 
-/// Position of the last of `operations` operations: no larger share has been measured.
+/// Position of the slowest of `operations` operations. Higher quantiles have not been measured.
 fn most_nines(operations: u64) -> f64 {
     (operations.max(2) as f64).log10()
 }
 
-/// The chart, `width` units wide, or nothing if nothing was measured.
+/// The chart, `width` units wide; `None` if nothing was measured.
 pub(super) fn chart(width: f64, series: &[Series<'_>]) -> Option<Markup> {
     let series: Vec<_> = series.iter().filter(|series| !series.latency.distribution.is_empty()).collect();
     let operations = series.iter().map(|series| series.latency.summary.operations).max()?;
@@ -106,7 +106,7 @@ pub(super) fn chart(width: f64, series: &[Series<'_>]) -> Option<Markup> {
         let (_, end) = *points.last()?;
         names.push((end, i, series.name));
     }
-    // The names stand at the height where the lines end, moved apart where they would cover each other.
+    // The names are at the height at which their lines end, and are moved apart if they would overlap.
     names.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mut free = TOP;
     for (end, i, name) in names {

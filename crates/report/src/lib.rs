@@ -1,6 +1,7 @@
-//! One self-contained page that shows results: readable offline, in print, and in light and dark.
+//! One self-contained page that shows results. It can be read offline, in print, and in light and dark mode.
 //!
-//! The page loads nothing and runs nothing: style and drawings are inside, and its content policy forbids the rest.
+//! The page loads no other files and runs no scripts. It contains its style and drawings, and its content
+//! policy forbids everything else.
 
 mod bars;
 pub mod curves;
@@ -22,23 +23,23 @@ pub use transactions::Transactions;
 use weft_harness::result::{Checked, LatencyResult, MachineKind, RunResult};
 use weft_harness::table::{grouped, microseconds, three_digits, time_with_unit, with_prefix};
 
-/// The width of a chart in its own units; the page scales it.
+/// The width of a chart in its own units. The page scales the chart.
 const CHART_WIDTH: f64 = 980.0;
 
 /// One result on the page.
 #[derive(Clone, Copy, Debug)]
 pub struct Run<'a> {
-    /// Name of the run where several are compared: `simulated`, `real`, ...
+    /// Name of the run, for pages that compare several: `simulated`, `real`, ...
     pub name: &'a str,
     /// The measurements.
     pub result: &'a RunResult,
-    /// The folder of the result file, relative to the folder of the page: the run's files are linked below it.
-    /// Empty if they are the same.
+    /// The folder of the result file, relative to the folder of the page. Links to the run's files begin with
+    /// it. Empty if both folders are the same.
     pub folder: &'a str,
 }
 
-/// The page as HTML: runs of the key-value store, measurements of data types and of transactions, and results of all
-/// other kinds.
+/// The page as HTML: runs of the key-value store, measurements of data types and of transactions, and other
+/// kinds of results.
 pub fn page(
     title: &str,
     runs: &[Run<'_>],
@@ -78,7 +79,7 @@ pub fn page(
     page.finish()
 }
 
-/// Two threads over and under two others.
+/// The logo: two threads that are woven over and under two others.
 const WOVEN: &str = "<svg viewBox=\"0 0 34 34\" aria-hidden=\"true\"><g fill=\"none\" stroke-width=\"5\" stroke-linecap=\"round\">\
 <path d=\"M3 11H31M3 23H31\" stroke=\"var(--s0)\"/>\
 <path d=\"M11 3V7M11 15V31M23 3V19M23 27V31\" stroke=\"var(--s1)\"/></g></svg>";
@@ -220,7 +221,7 @@ fn comparison(page: &mut Markup, runs: &[Run<'_>]) {
     }
 }
 
-/// Beside a table of results that cannot be compared.
+/// Text next to a table of results that cannot be compared.
 const DIFFERENT_BASES: &str = "These runs stand on different bases (simulated, Verilated or real; cost profile; \
 network): their times and rates do not compare engines. Each section below names its basis.";
 
@@ -381,7 +382,7 @@ fn files(page: &mut Markup, run: &Run<'_>) {
     page.raw("</ul>\n");
 }
 
-/// A link that stays below the page's folder or its neighbours, whatever the path says.
+/// A link relative to the page's folder, with all special characters escaped.
 fn relative_link(folder: &str, path: &str) -> String {
     let whole = if folder.is_empty() { path.to_owned() } else { format!("{folder}/{path}") };
     let mut link = String::from("./");
@@ -415,7 +416,8 @@ mod tests {
         )
     }
 
-    /// Every element that is opened is closed, in order. The page is written so that this simple rule holds.
+    /// Checks that every element that is opened is closed, in the right order. The page is written so that it
+    /// fulfils this simple rule.
     fn assert_well_formed(page: &str) {
         const VOID: [&str; 4] = ["!doctype", "meta", "br", "path/"];
         let mut open = Vec::new();
@@ -514,7 +516,7 @@ mod tests {
         assert!(html.contains("href=\"./elsewhere/x%3Fy%23z\""));
     }
 
-    /// A result from a file may hold anything that its types allow.
+    /// A result from a file may contain any values that its types allow.
     #[test]
     fn extreme_figures_do_not_break_the_page() {
         let mut result = example(World::Sim);
@@ -552,7 +554,7 @@ mod tests {
         ));
     }
 
-    /// Writes the page to the path in WEFT_REPORT_EXAMPLE, to look at it.
+    /// Writes the page to the path in WEFT_REPORT_EXAMPLE, so that one can look at it.
     #[test]
     fn an_example_can_be_looked_at() {
         let html = two_runs(&example(World::Sim), &example(World::Net));

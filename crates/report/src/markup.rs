@@ -1,16 +1,16 @@
-//! HTML and SVG text in which nothing foreign can end up unescaped: what is not written in the source of this
-//! crate goes through [`Markup::text`] or an attribute.
+//! HTML and SVG text in which all foreign text is escaped: everything that is not written in the source of
+//! this crate goes through [`Markup::text`] or an attribute.
 
 use std::borrow::Cow;
 
-/// Markup under construction.
+/// HTML or SVG text that is being built.
 #[derive(Debug, Default)]
 pub(super) struct Markup(String);
 
-/// Attributes of an element, in order.
+/// Attributes of an element, in the order in which they are written.
 pub(super) type Attributes<'a> = &'a [(&'static str, Cow<'a, str>)];
 
-/// A number as a coordinate: a tenth of a unit is finer than any screen.
+/// A number as a coordinate, rounded to a tenth of a unit, which is finer than any screen.
 pub(super) fn coordinate(number: f64) -> Cow<'static, str> {
     let text = format!("{number:.1}");
     Cow::Owned(text.strip_suffix(".0").map_or_else(|| text.clone(), str::to_owned))
@@ -65,7 +65,7 @@ impl Markup {
         self
     }
 
-    /// An element that holds only text.
+    /// An element that contains only text.
     pub(super) fn element(
         &mut self,
         name: &'static str,

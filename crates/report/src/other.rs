@@ -1,8 +1,8 @@
-//! Sections about results of all other kinds: what they say about themselves, their figures as tables, and curves
-//! where a table goes over a quantity.
+//! Sections about results of all other kinds: the description that they contain, their figures as tables, and
+//! curves for tables that depend on a quantity.
 //!
-//! Nothing is known about a kind but the keys that all results have. A list of records is a table, whose columns are
-//! the keys of the records; units are taken from the ends of the keys.
+//! The only known keys are those that all results have. A list of records becomes a table. Its columns are
+//! the keys of the records, and the ends of the keys determine the units.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,29 +15,29 @@ use super::curves::{self, Axis, Figure, Line, Point};
 use super::markup::Markup;
 use super::{cells, headings};
 
-/// Rows of a table that are shown.
+/// The largest number of rows that are shown.
 const ROWS_MAX: usize = 64;
-/// Columns of a table that are shown.
+/// The largest number of columns that are shown.
 const COLUMNS_MAX: usize = 16;
-/// Lists in lists in a result.
+/// The largest depth of nested lists in a result.
 const DEPTH_MAX: usize = 4;
-/// What a table may go over, the first that it has.
+/// Quantities that a table may depend on. The first one that the table has is used.
 const OVER: [&str; 8] =
     ["outstanding", "clients", "size_bytes", "bytes", "nodes", "qps", "period_ns", "percent"];
-/// What is drawn over it: the ends of the keys.
+/// The ends of the keys of values that are drawn as functions of that quantity.
 const DRAWN: [&str; 5] = ["_per_s", "_per_us", "_per_server", "p50_ns", "p99_ns"];
-/// The keys that all results have, which the title of a section shows.
+/// The keys that all results have. The title of a section shows their values.
 const ENVELOPE: [&str; 6] = ["format", "kind", "machine", "replay", "checked", "violated"];
 
-/// Results, from all files, of kinds that have no section of their own in a report.
+/// Results, from all files, of kinds that have no special section in a report.
 #[derive(Clone, Debug, Default)]
 pub struct OtherResults(Vec<Map<String, Value>>);
 
 impl OtherResults {
-    /// Takes in the text of the file `path`, if it holds the result of a command.
+    /// Adds the result in `text`, the content of the file `path`, if it is the result of a command.
     ///
     /// # Errors
-    /// It holds something else, or ends in the middle.
+    /// If the text is something else or is incomplete.
     pub fn take(&mut self, text: &str, path: &Path) -> Result<(), ResultError> {
         match serde_json::from_str(text) {
             Ok(Value::Object(result)) if is_result(&result) => self.0.push(result),
@@ -52,22 +52,22 @@ impl OtherResults {
         self.0.is_empty()
     }
 
-    /// Verdicts of the checks that are not good: those that say what is wrong, and those that were not made.
+    /// The verdicts of the checks.
     fn verdicts(&self) -> impl Iterator<Item = Verdict> {
         self.0.iter().map(Verdict::of)
     }
 
-    /// Whether every result was checked and is right.
+    /// Whether every result was checked and is correct.
     pub(super) fn hold(&self) -> bool {
         self.verdicts().all(|verdict| verdict == Verdict::Good)
     }
 
-    /// Whether a result says that something is wrong.
+    /// Whether a result reports a violation.
     pub(super) fn are_violated(&self) -> bool {
         self.verdicts().any(|verdict| verdict == Verdict::Bad)
     }
 
-    /// Writes a section for each.
+    /// Writes a section for each result.
     pub(super) fn sections(&self, page: &mut Markup) {
         for result in &self.0 {
             section(page, result);
@@ -75,7 +75,7 @@ impl OtherResults {
     }
 }
 
-/// What the check of a result found.
+/// What the check of a result has found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Good,
@@ -117,7 +117,7 @@ fn section(page: &mut Markup, result: &Map<String, Value>) {
     );
     let empty = Map::new();
     let machine = result.get("machine").and_then(Value::as_object).unwrap_or(&empty);
-    // The results of `weft bench rdma` have a text, which begins with the kind.
+    // The results of `weft bench rdma` have a text that begins with the kind.
     let described = text(result, "machine");
     let kind = described.split_once(':').map_or(text(machine, "kind"), |(kind, _)| kind);
     let (basis, badge) = match kind.to_lowercase().as_str() {
@@ -146,7 +146,7 @@ fn section(page: &mut Markup, result: &Map<String, Value>) {
     page.raw("<h3>Repeat</h3>").element("code", &[], text(result, "replay")).raw("\n</section>\n");
 }
 
-/// Figures that stand alone.
+/// Writes the single values of a result.
 fn facts(page: &mut Markup, result: &Map<String, Value>) {
     let mut alone = BTreeMap::new();
     for (key, value) in result.iter().filter(|(key, _)| !ENVELOPE.contains(&key.as_str())) {
@@ -160,7 +160,7 @@ fn facts(page: &mut Markup, result: &Map<String, Value>) {
     page.raw("</dl>\n");
 }
 
-/// The single values in `value`, by their keys.
+/// Collects the single values in `value`, with their keys.
 fn flatten(key: &str, value: &Value, all: &mut BTreeMap<String, Value>) {
     match value {
         Value::Object(fields) => {
@@ -181,7 +181,7 @@ fn flatten(key: &str, value: &Value, all: &mut BTreeMap<String, Value>) {
 
 type Row = BTreeMap<String, Value>;
 
-/// The lists of records in `value`, each as the rows of a table.
+/// Collects the lists of records in `value`, each as the rows of a table.
 fn collect(title: &str, value: &Value, depth: usize, tables: &mut Vec<(String, Vec<Row>)>) {
     if depth == 0 {
         return;
@@ -220,7 +220,7 @@ fn table(page: &mut Markup, title: &str, rows: &[Row]) {
     if columns.is_empty() {
         return;
     }
-    // What names a row stands before its figures.
+    // Columns of names come before columns of numbers.
     columns.sort_by_key(|column| !rows.iter().any(|row| row.get(*column).is_some_and(Value::is_string)));
     page.element("h3", &[], title);
     let names: Vec<_> = columns.iter().map(|column| words(column)).collect();
@@ -239,7 +239,8 @@ fn table(page: &mut Markup, title: &str, rows: &[Row]) {
     }
 }
 
-/// Curves over the quantity that the table goes over, a line for each system that it names.
+/// Curves as functions of the quantity that the table depends on, with one line for each system that the
+/// table names.
 fn figures(page: &mut Markup, title: &str, rows: &[Row]) {
     let number =
         |row: &Row, key: &str| row.get(key).and_then(Value::as_f64).filter(|number| number.is_finite());
@@ -279,7 +280,8 @@ fn figures(page: &mut Markup, title: &str, rows: &[Row]) {
     }
 }
 
-/// Latency over throughput, a line for each system, where rows have both at several loads.
+/// Latency as a function of throughput, with one line for each system, if rows contain both for several
+/// loads.
 fn latency_over_throughput(page: &mut Markup, title: &str, rows: &[Row]) {
     let number = |row: &Row, key: &str| row.get(key).and_then(Value::as_f64).filter(|it| it.is_finite());
     let mut lines: Vec<Line> = Vec::new();
@@ -315,7 +317,7 @@ fn latency_over_throughput(page: &mut Markup, title: &str, rows: &[Row]) {
     }
 }
 
-/// A key as words, without the unit that its value is shown with.
+/// A key as words, without the unit, which is shown with the value.
 fn words(key: &str) -> String {
     key.strip_suffix("_ns").unwrap_or(key).replace("_per_", "/").replace('_', " ")
 }
@@ -339,7 +341,7 @@ fn shown(key: &str, value: &Value) -> String {
     }
 }
 
-/// Whether a value is a time: its key, or the key of the record that it is in, says so.
+/// Whether a value is a time, according to its key or to the key of the record that contains it.
 fn is_time(key: &str) -> bool {
     key.split(' ').any(|part| part.ends_with("_ns"))
 }

@@ -1,6 +1,6 @@
-//! From values to coordinates, and where the ticks are.
+//! Converts values to coordinates, and chooses ticks.
 
-/// A straight map from values to coordinates.
+/// A linear function from values to coordinates.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scale {
     from: (f64, f64),
@@ -24,7 +24,8 @@ impl Scale {
     }
 }
 
-/// Round values from 0 to `most`, about `count` of them, and the round end of the axis that holds `most`.
+/// Round values from 0 to `most`, about `count` of them, and the round value at the end of the axis, which is
+/// at least `most`.
 pub(super) fn linear_ticks(most: f64, count: u32) -> (Vec<f64>, f64) {
     let most = if most > 0.0 { most } else { 1.0 };
     let rough = most / f64::from(count);
@@ -36,8 +37,8 @@ pub(super) fn linear_ticks(most: f64, count: u32) -> (Vec<f64>, f64) {
     ((0..=steps).map(|i| f64::from(i) * step).collect(), f64::from(steps) * step)
 }
 
-/// The values 1, 2 and 5 times a power of ten around `least..=most`, or only the powers if they span more than
-/// three decades. The first and the last enclose the range.
+/// The values 1, 2 and 5 times a power of ten around `least..=most`, or only powers of ten if the range spans
+/// more than three decades. The first value is at most `least`, and the last one at least `most`.
 pub(super) fn logarithmic_ticks(least: f64, most: f64) -> Vec<f64> {
     let (least, most) = (least.max(1.0), most.max(least).max(1.0));
     let factors: &[f64] = if most / least > 1e3 { &[1.0] } else { &[1.0, 2.0, 5.0] };

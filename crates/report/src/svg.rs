@@ -1,9 +1,9 @@
-//! The figures of a page, each as a file of its own.
+//! The figures of a page, each as a separate file.
 
-/// A figure that stands alone.
+/// A figure as a separate file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Drawing {
-    /// A name for its file, without the ending: the number of the figure, and its title.
+    /// Name for its file, without extension: the number and the title of the figure.
     pub name: String,
     /// The SVG document.
     pub svg: String,
@@ -11,7 +11,8 @@ pub struct Drawing {
 
 /// All figures of a page that this crate has written.
 pub fn drawings(page: &str) -> Vec<Drawing> {
-    // Nothing foreign can open an element, so that the markup of figures is this crate's own.
+    // Foreign text in the page is escaped and cannot open an element, so every figure element was written by
+    // this crate.
     let figures = page.split("<figure>").skip(1).filter_map(|rest| {
         let figure = &rest[..rest.find("</figure>")?];
         let from = figure.find("<svg ")?;

@@ -1,5 +1,5 @@
-//! The chart of a run over time: throughput above, what each node did below, on one time axis; what happened to
-//! the cluster crosses both.
+//! The chart of a run over time: at the top the throughput, below it the state of each node, on one time
+//! axis. Events of the cluster are vertical lines through both.
 
 use weft_harness::result::{Lane, Mark, MarkKind, NodeState, RunResult, Timeline};
 use weft_harness::table::{grouped, three_digits, time_with_unit, with_prefix};
@@ -15,20 +15,20 @@ const LANE_HEIGHT: f64 = 24.0;
 const LANE_GAP: f64 = 8.0;
 const AXIS_HEIGHT: f64 = 40.0;
 const MARK_ROW: f64 = 16.0;
-/// About the width of a character of a label.
+/// Approximate width of a character of a label.
 const CHARACTER: f64 = 6.3;
-/// More points than this are noise on a page.
+/// The largest number of points. More could not be distinguished on a page.
 const MOST_POINTS: usize = 200;
 
-/// One point of the throughput: from, to, and operations per second between them.
+/// One point of the throughput: operations per second from one time to another.
 struct Rate {
     from_ns: u64,
     to_ns: u64,
     operations_per_s: f64,
 }
 
-/// The throughput in at most [`MOST_POINTS`] parts. The last part ends with the last operation; if that is less
-/// than half of a part, it says little and is left out.
+/// The throughput, divided into at most [`MOST_POINTS`] parts. The last part ends with the last operation. If
+/// that is less than half of a part, it is left out, because it is not representative.
 fn rates(timeline: &Timeline, end_ns: u64) -> Vec<Rate> {
     let join = timeline.operations.len().div_ceil(MOST_POINTS).max(1);
     let width = timeline.bucket_ns.saturating_mul(join as u64);
@@ -53,7 +53,7 @@ fn rates(timeline: &Timeline, end_ns: u64) -> Vec<Rate> {
     rates
 }
 
-/// Range and labels of a chart.
+/// Content of a chart.
 pub(super) struct Shown<'a> {
     pub(super) timeline: &'a Timeline,
     /// End of the measurement.
@@ -64,7 +64,7 @@ pub(super) struct Shown<'a> {
     pub(super) axis: &'a str,
 }
 
-/// The chart of a run, `width` units wide, or nothing if nothing was recorded.
+/// The chart of a run, `width` units wide; `None` if nothing was recorded.
 pub(super) fn chart(width: f64, result: &RunResult) -> Option<Markup> {
     let shown = Shown {
         timeline: &result.timeline,
@@ -76,7 +76,7 @@ pub(super) fn chart(width: f64, result: &RunResult) -> Option<Markup> {
     draw(width, &shown)
 }
 
-/// The chart, `width` units wide, or nothing if nothing was recorded.
+/// The chart, `width` units wide; `None` if nothing was recorded.
 pub(super) fn draw(width: f64, result: &Shown<'_>) -> Option<Markup> {
     let rates = rates(result.timeline, result.measured_to_ns);
     let lanes_end = result.lanes.iter().flat_map(|lane| &lane.states).map(|span| span.to_ns);
@@ -99,7 +99,7 @@ pub(super) fn draw(width: f64, result: &Shown<'_>) -> Option<Markup> {
         &[("viewBox", view.into()), ("role", "img".into()), ("aria-label", "throughput over time".into())],
     );
 
-    // Under everything else: the grid and the warm-up.
+    // The grid and the warm-up period are drawn first, under everything else.
     let warm_up = x.at(result.timeline.measured_from_ns as f64);
     if warm_up > LEFT + 1.0 {
         let title = format!("warm-up: {}, not measured", time_with_unit(result.timeline.measured_from_ns));
@@ -210,7 +210,7 @@ fn lane_bars(svg: &mut Markup, lane: &Lane, x: &Scale, top: f64) {
     }
 }
 
-/// Labels in the bars, where they fit. Drawn last, so that no line crosses them.
+/// Labels in the bars, if they fit. They are drawn last, so that no line crosses them.
 fn lane_words(svg: &mut Markup, lane: &Lane, x: &Scale, top: f64) {
     let states = lane.states.iter().filter(|span| span.state != NodeState::Serving);
     let states = states.map(|span| (span.state.to_string(), across(x, span.from_ns, span.to_ns)));
@@ -248,7 +248,7 @@ fn rectangle(
     ]
 }
 
-/// On which side of its line a label has room.
+/// Chooses the side of its line on which a label has enough space.
 fn label_side(label: &str, at: f64, right: f64) -> (f64, &'static str) {
     if at + 5.0 + label.chars().count() as f64 * CHARACTER > right {
         (at - 5.0, "end")
@@ -257,7 +257,7 @@ fn label_side(label: &str, at: f64, right: f64) -> (f64, &'static str) {
     }
 }
 
-/// Gives each mark a row for its label, the first in which it covers no other one.
+/// Assigns a row for its label to each mark: the first row in which the label overlaps no other.
 fn mark_rows<'a>(marks: &'a [Mark], x: &Scale, right: f64) -> Vec<(&'a Mark, u32)> {
     let mut taken: Vec<Vec<(f64, f64)>> = Vec::new();
     let mut marks: Vec<_> = marks.iter().collect();
@@ -292,7 +292,7 @@ fn time_unit(end_ns: u64) -> (&'static str, f64) {
     }
 }
 
-/// A number without the zeros behind its point: `2.00 M` is `2 M`.
+/// A number without zeros at the end of its fraction: `2.00 M` becomes `2 M`.
 pub(super) fn short(number: &str) -> String {
     let (digits, unit) = number.split_once(' ').unwrap_or((number, ""));
     let digits =

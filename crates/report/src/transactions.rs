@@ -1,7 +1,7 @@
-//! The sections of the page about transactions: latency over throughput, what each part of the design adds, and how
-//! few threads suffice.
+//! Sections of the page about transactions: latency as a function of throughput, the effect of each part of
+//! the design, and how few threads are enough.
 //!
-//! Only what is shown is read from a file, so that a result may gain fields.
+//! Only the fields that are shown are read from a file, so other fields may be added to the results.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ use super::markup::{Markup, coordinate};
 use super::scale::{Scale, linear_ticks};
 use super::{CHART_WIDTH, cells, headings};
 
-/// Results about transactions, of all files together.
+/// Results about transactions from all files.
 #[derive(Clone, Debug, Default)]
 pub struct Transactions {
     measured: Vec<Measured>,
@@ -24,7 +24,7 @@ pub struct Transactions {
     threads: Vec<Threads>,
 }
 
-/// One measurement of `weft bench txn`.
+/// A measurement of `weft bench txn`.
 #[derive(Clone, Debug, Deserialize)]
 struct Measured {
     workload: String,
@@ -57,7 +57,7 @@ struct Latency {
     p99_ns: u64,
 }
 
-/// Of `weft bench txn-steps`.
+/// Result of `weft bench txn-steps`.
 #[derive(Clone, Debug, Deserialize)]
 struct Steps {
     nodes: u64,
@@ -90,7 +90,7 @@ struct Step {
     published: Option<f64>,
 }
 
-/// Of `weft bench txn-threads`.
+/// Result of `weft bench txn-threads`.
 #[derive(Clone, Debug, Deserialize)]
 struct Threads {
     nodes: u64,
@@ -111,10 +111,11 @@ struct Few {
 }
 
 impl Transactions {
-    /// Takes in the text of the file `path`, if it holds such results; `false` if it holds something else.
+    /// Adds the results in `text`, the content of the file `path`. Returns `false` if it contains other
+    /// results.
     ///
     /// # Errors
-    /// They lack something.
+    /// If the results lack a field.
     pub fn take(&mut self, text: &str, path: &Path) -> Result<bool, ResultError> {
         let Ok(value) = serde_json::from_str::<Value>(text) else { return Ok(false) };
         let damaged =
@@ -135,19 +136,19 @@ impl Transactions {
         self.measured.is_empty() && self.steps.is_empty() && self.threads.is_empty()
     }
 
-    /// Verdicts of the checks.
+    /// The verdicts of the checks.
     fn checks(&self) -> impl Iterator<Item = &str> {
         let measured = self.measured.iter().map(|measured| measured.checked.as_str());
         let steps = self.steps.iter().map(|steps| steps.checked.as_str());
         measured.chain(steps).chain(self.threads.iter().map(|threads| threads.checked.as_str()))
     }
 
-    /// Whether every run was checked and kept all rules.
+    /// Whether every run was checked and no check found a violation.
     pub(super) fn hold(&self) -> bool {
         self.checks().all(|checked| checked == "holds")
     }
 
-    /// Whether a run breaks a rule.
+    /// Whether a check has found a violation.
     pub(super) fn are_violated(&self) -> bool {
         self.checks().any(|checked| checked != "holds" && checked != "not checked")
     }
@@ -189,7 +190,7 @@ fn end<'a>(page: &mut Markup, replays: impl Iterator<Item = &'a str>) {
     page.raw("</section>\n");
 }
 
-/// Name of a measurement among others of its workload.
+/// Name of a measurement that distinguishes it from others of its workload.
 fn name(measured: &Measured) -> String {
     let mut name = measured.system.clone();
     if !measured.without.is_empty() {
@@ -217,7 +218,7 @@ fn measured_section(page: &mut Markup, workload: &str, all: &[&Measured]) {
         });
         Line { name: name(measured), points: points.collect() }
     };
-    // The page tells five lines apart.
+    // A figure can show at most five lines that differ clearly.
     for some in all.chunks(5) {
         let figure = Figure {
             title: format!("Median latency over throughput of {workload}"),
@@ -295,7 +296,7 @@ const VALUES: f64 = 210.0;
 const TOP: f64 = 8.0;
 const BOTTOM: f64 = 44.0;
 
-/// Two bars for each step, measured and published, in multiples of the baseline.
+/// Two bars for each step, the measured and the published value, as multiples of the baseline.
 fn bars(title: &str, steps: &[Step], value: impl Fn(&Step) -> String) -> Markup {
     let all = steps.iter().flat_map(|step| [Some(step.of_baseline), step.published]).flatten();
     let most = all.filter(|multiple| multiple.is_finite()).fold(1.0, f64::max);
@@ -422,7 +423,7 @@ mod tests {
         ] {
             assert!(html.contains(expected), "{expected}");
         }
-        // No figure was published for the second step of the first panel.
+        // No published value exists for the second step of the first panel.
         assert_eq!(html.matches("published:").count(), 2);
     }
 
