@@ -18,8 +18,6 @@
 //! The claims are those of Hamsaz (Houshmand and Lesani 2019), with *I(s)* as a premise of each, and with
 //! guards as a part of permissibility. A claim is proved only if the solver answers "unsatisfiable" to its
 //! negation. `docs/data-types.md` explains why these claims suffice.
-//! of what is permissible. Only "unsatisfiable" for the claim's negation is a proof. `docs/data-types.md` says why
-//! these claims suffice.
 
 use std::collections::BTreeMap;
 use std::fmt;
