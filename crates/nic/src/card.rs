@@ -214,7 +214,6 @@ impl<E: Engine> Card<E> {
     ///
     /// # Panics
     /// If the card has more queue pairs than there are settings ([`weft_service::QUEUE_PAIRS`]).
-    /// If the card has more queue pairs than there are settings ([`weft_service::QUEUE_PAIRS`]).
     pub fn serve(&mut self, queue_pair: QueuePairNumber, setting: Setting) {
         let queue_pairs = self.ports.transport.config().max_queue_pairs;
         assert!(
@@ -273,7 +272,6 @@ impl<E: Engine> Card<E> {
     /// host half keeps the clients' sessions.
     ///
     /// # Panics
-    /// If the slot is empty.
     /// If the slot is empty.
     pub fn serve_clients_on_host(&mut self, slot: u8) {
         assert!(usize::from(slot) < self.engines.len().min(64), "slot {slot} has no engine");

@@ -3,7 +3,6 @@
 //! All queue pairs of a NIC share one pool of entries, which is allocated with the NIC. The packets kept for
 //! a queue pair form a list in the order of their PSNs. No byte of a packet is stored before its turn:
 //! programs poll memory, so bytes must not become visible before bytes that were sent earlier.
-//! land before what was sent before it.
 
 use weft_wire::roce::{AtomicEth, Bth, Packet, Reth};
 

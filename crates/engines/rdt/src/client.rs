@@ -3,7 +3,7 @@
 //!
 //! Calls travel by [`weft_session`]. On a node, [`Sessions`] receives the datagrams of clients and passes
 //! each call to the replica as a call of the host, with a token. So an update whose answer was lost is not
-//! made twice. An update that was under way when its node restarted ends as [`Outcome::Unknown`].
+//! made twice. An update that was in progress when its node restarted ends as [`Outcome::Unknown`].
 //!
 //! A node creates its half with [`sessions`]:
 //!
@@ -16,8 +16,6 @@
 //! Any replica takes any call, except calls that introduce a fresh element. Only one replica may introduce an
 //! element: the one whose number is the element's number modulo the number of replicas. The client sends the
 //! call there.
-//! number of replicas, leaves the number of the replica that may introduce it as the remainder, and the call is sent
-//! there.
 
 use thiserror::Error;
 use weft_session::{Body, ClientParameters, Completion, Ended, Malformed, Verdict};

@@ -128,7 +128,7 @@ pub enum Update {
         field: usize,
         /// The indices.
         indices: Vec<Expression>,
-        /// The new value there.
+        /// The new value of the field at these indices.
         value: Expression,
     },
     /// All elements of a parameter of kind [`ParameterKind::Elements`] are added to the set.
@@ -166,9 +166,9 @@ pub struct BulkParameter {
 pub enum Fold {
     /// The values do not combine: each element has a summary of its own.
     Key,
-    /// Sum.
+    /// The sum of both values.
     Sum,
-    /// Union.
+    /// The union of both sets.
     Union,
     /// The larger value wins, together with the [`Fold::Carried`] values of its call.
     Latest,

@@ -259,7 +259,7 @@ impl Question {
                     a_second
                 }
                 _ => {
-                    // The claim says that `a` does not depend on `b`.
+                    // The claim is that `a` does not depend on `b`.
                     [b_first, a_second].iter().for_each(|formula| script.assert(formula));
                     a_first
                 }
@@ -357,7 +357,7 @@ impl Law {
                             script.define(&name, "", "Int", &single);
                             match parameter.fold {
                                 Fold::Sum => in_range.push(format!("(<= 0 {name})")),
-                                // A latest value of zero stands for no call.
+                                // A latest value of zero means that there is no call.
                                 Fold::Latest => in_range.push(format!("(< 0 {name})")),
                                 _ => {}
                             }

@@ -1,7 +1,7 @@
 //! Determines which parts of the invariant must be checked after an effect, if the invariant held before.
 //!
 //! An invariant about all elements is a conjunction of instances. An effect can change an instance only if
-//! the instance reads a place that the effect writes. If all reads of the formula are indexed by its own
+//! the instance reads a value that the effect writes. If all reads of the formula are indexed by its own
 //! variables, binding the variables to the indices of the update gives these instances. An invariant of
 //! another form is checked as a whole.
 

@@ -152,7 +152,7 @@ impl Domain {
                 ParameterKind::Element(sort) => (0, layout.size(sort) as i64 - 1),
                 ParameterKind::Amount => (0, NUMBER_MAX),
                 ParameterKind::Integer => (-NUMBER_MAX, NUMBER_MAX),
-                // 0 stands for a stamp that is not filled in yet.
+                // 0 means that the stamp is not filled in yet.
                 ParameterKind::Stamp(_) => (0, STAMP_MAX),
                 ParameterKind::Observed(_) => (-OBSERVED_MAX, OBSERVED_MAX),
                 ParameterKind::Total | ParameterKind::Elements(_) => {

@@ -300,7 +300,7 @@ impl<W: Witness> Replica<W> {
         }
     }
 
-    /// The set of live peers, or of peers that could lead, has changed.
+    /// Handles a change of the set of live peers, or of the peers that could lead.
     fn view(&mut self, now: Instant, io: &mut Io<'_>) {
         self.alive = self.pulse.alive();
         let alive = self.alive;
@@ -469,7 +469,8 @@ impl<W: Witness> Replica<W> {
         }
     }
 
-    /// This replica lacks calls that peers can no longer send, or has state that others have lost.
+    /// Called when this replica lacks calls that peers can no longer send, or has state that the others have
+    /// lost.
     fn fall_behind(&mut self) {
         let is_forked = std::mem::take(&mut self.state.is_forked);
         self.state.is_behind = false;

@@ -101,7 +101,7 @@ pub struct MethodVerdict {
     /// The methods, perhaps itself, whose earlier calls must take effect before a call of this one.
     #[serde(default)]
     pub depends: Vec<String>,
-    /// Whether calls combine as the definition says.
+    /// Whether the calls of one replica can be combined as the definition specifies.
     pub summarizable: bool,
     /// Claims that the solver could not decide.
     #[serde(default)]
@@ -121,9 +121,9 @@ pub struct Coordination {
     pub category: Category,
     /// The synchronization group, from 0. Only conflicting methods have one.
     pub group: Option<usize>,
-    /// The methods that a call of this one depends on: those of their calls that were applied where this call
-    /// was checked must be applied before it at every replica. Methods of its own group are left out, since
-    /// the group has one order.
+    /// The methods that a call of this method depends on. Those of their calls that were applied at the
+    /// checking replica must be applied before this call at every replica. Methods of its own group are not
+    /// included, because the group has one order.
     pub dependencies: MethodSet,
 }
 

@@ -1,6 +1,6 @@
 //! Clients call an object over a network that loses, repeats and delays messages, while replicas crash. An
-//! update takes effect exactly once if its client is told so, never if its client is told so, and at most
-//! once in any case.
+//! update takes effect exactly once if its client gets the answer "done", never if the answer is "refused" or
+//! "not begun", and at most once in any case.
 
 mod cluster;
 

@@ -96,14 +96,14 @@ fn what_is_no_message_changes_nothing() {
     }
 }
 
-/// A random number, often at the limits of a word.
+/// A random number, often at or near the limits of a word.
 fn strange(network: &mut Network<Replica>) -> u64 {
     let random = network.random(u64::MAX);
     [0, 1, 2, random % 64, random, 1 << 31, 1 << 32, 1 << 60, 1 << 63, u64::MAX - 1, u64::MAX]
         [random as usize % 11]
 }
 
-/// A summary in the layout of `layout.rs`, filled with strange numbers.
+/// A summary in the layout of `layout.rs`, filled with such numbers.
 fn summary(network: &mut Network<Replica>) -> [u8; 64] {
     let mut bytes = [0; 64];
     let count = strange(network).to_be_bytes();

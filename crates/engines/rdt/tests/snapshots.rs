@@ -16,9 +16,9 @@ const B: usize = 2;
 const X: usize = 3;
 const Y: usize = 4;
 
-/// A and B have made calls that they can send to nobody. X rejoins with a snapshot of A's state, and Y with
-/// one of B's; then A and B crash. X, Y and all others get from each other the calls that they lack. So X and
-/// Y must not have these calls only as part of their objects, where nobody can read single calls.
+/// A and B have made calls that they cannot send to any other node. X rejoins with a snapshot of A's state, and
+/// Y with one of B's; then A and B crash. X, Y and all others get from each other the calls that they lack. So
+/// X and Y must not have these calls only as part of their objects, because single calls cannot be read there.
 #[test]
 fn who_has_taken_a_snapshot_can_pass_on_what_was_in_it() {
     let mut cluster =

@@ -477,7 +477,7 @@ impl Transactions {
         self.stop();
     }
 
-    /// The node takes no part any more until it is restarted.
+    /// Stops the node: it takes no part in transactions until it is restarted.
     pub(crate) fn stop(&mut self) {
         self.state = EngineState::Lost;
         self.recovery.phase = Phase::Idle;

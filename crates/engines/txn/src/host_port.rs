@@ -5,10 +5,11 @@
 //! Ran       id step(1) reason(1)  count(1) { as in Execute: the keys that were added }
 //!           count(1) { as a whole value in Log: the writes; the version is zero }  length(2) answer
 //! Local     applied(8) step(1) reason(1)  count(1) { as in Lock: the keys, with the versions that were read, zero if absent }
-//!           count(1) { as in Ran: the writes }  length(2) answer  count(1) { as in Executed: what was read of what is written, and all if that is recorded }
+//!           count(1) { as in Ran: the writes }  length(2) answer
+//!           count(1) { as in Executed: the values read of the written keys; of all keys if attempts are recorded }
 //! Wire      peer(1) queue pair(4) local address(8) lkey(4) remote address(8) rkey(4)
-//! Applied   upto(8) pages(4) blocks(4)  { 12 bytes each: what has changed in the table (`Report`) }
-//!           pages, blocks: what is free in the table (`Room`)
+//! Applied   upto(8) pages(4) blocks(4)  { 12 bytes each: the changed segments of the table (`Report`) }
+//!           pages, blocks: the free room in the table (`Room`)
 //! Astray
 //! Page      epoch(4) peer(1)  as in Copied
 //! Kept      epoch(4) shard(1) next(12) pages(4) blocks(4)  { as in Applied }

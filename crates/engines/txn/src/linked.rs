@@ -168,7 +168,7 @@ impl Linked {
         Bucket { at: at + *begin as u64, length }
     }
 
-    /// The bucket that follows, in the chain of a key, the bucket with these bytes.
+    /// The bucket that follows, in the chain of `key`, the bucket whose bytes are `bytes`.
     pub fn remote_next(&self, bytes: &[u8], key: Key) -> Option<Bucket> {
         let (begin, table) = self.own(key);
         table.next(bytes).map(|Bucket { at, length }| Bucket { at: at + *begin as u64, length })

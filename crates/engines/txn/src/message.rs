@@ -2,26 +2,30 @@
 //! (n), which take one byte or more.
 //!
 //! ```text
-//! every message  epoch(n) behind(n) decided(5) and what follows
-//!                decided: all attempts of the sender below it are decided; decided - behind: and all nodes know
+//! every message  epoch(n) behind(n) decided(5), then the fields below
+//!                decided: all attempts of the sender with lower sequence numbers are decided
+//!                decided - behind: all nodes know that all attempts below this number are decided
 //! id             epoch(n) coordinator and sequence(5)
 //! version        epoch(n) number(5)
 //!
 //! Execute        id count(1) { index(1) mode(1) key(8) }
 //! Executed       id shard(1) status(1) flags(1) count(1) { index(1) length(n) read:version new:version value }
-//!                length: the value's and 1, or 0 if it is absent or was not asked for; twice, and 1 more if the key is locked: then new is there
+//!                length: twice v, plus 1 if the key is locked; only then the field `new` is present.
+//!                v: the value's length plus 1, or 0 if the object is absent or its value was not requested
 //! Validate       id shard(1) count(1) { key(8) version }
 //! Validated      id shard(1) status(1)
 //! Log            id shard(1) part(1) parts(1) shards(2) pages(1) blocks(1) count(1) { key(8) version length(n) value or difference }
-//!                length: the value's and 2; 0 deletes; 1 is a difference: base:version count(1) { offset(n) length(n) bytes }
-//!                pages, blocks: what the writes take of a table at worst (`Room`)
+//!                length: the value's length plus 2; 0: the object is deleted; 1: a difference follows,
+//!                encoded as base:version count(1) { offset(n) length(n) bytes }
+//!                pages, blocks: the most room that the writes take in a table (`Room`)
 //! Logged         id shard(1) part(1) parts(1)
 //! Refused        id shard(1) part(1) parts(1) shards(2) lack(1)
 //! Withdraw       id
 //! Withdrawn      id
 //! End            id
 //! Marks          heard(8) written(8) applied(8) asks(1)
-//!                written: so much of the sender's ring here is decided; applied: so much of the receiver's there is applied (one_sided.rs)
+//!                written: position up to which the sender's ring at the receiver is decided
+//!                applied: position up to which the sender has applied the receiver's ring (one_sided.rs)
 //! Ship           id procedure(2) length(2) input  count(1) { index(1) mode(1) key(8) }  count(1) { as in Executed }
 //! Shipped        id status(1) reason(1) shards(2) length(2) answer
 //! Report         asks(1) base(4) full(2) joining(2) part(2) parts(2) count(1) { id shards(2) held(2) verdict(1) }
@@ -29,7 +33,8 @@
 //! Copy           shard(1) from(12)
 //! Lock           id count(1) { index(1) mode(1) key(8) version }
 //! Locked         id shard(1) status(1) count(1) { index(1) new:version }
-//! Copied         shard(1) from(12) next(12)  count(1) { key(8) version length(n) value }                     a cursor is segment(4) key(8)
+//! Copied         shard(1) from(12) next(12)  count(1) { key(8) version length(n) value }
+//!                from, next: cursors, encoded as segment(4) key(8)
 //! ```
 
 mod difference;
@@ -92,7 +97,7 @@ pub enum Kind {
     Ship,
     /// The outcome of the shipped execution.
     Shipped,
-    /// What a survivor has of the undecided attempts.
+    /// What the sender, a surviving node, knows about undecided attempts.
     Report,
     /// The sender has the reports of all members.
     Settled,
@@ -245,14 +250,14 @@ pub enum Verdict {
     Aborted,
 }
 
-/// What a survivor knows of an attempt.
+/// What a surviving node knows about an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Held {
     /// The attempt.
     pub id: TransactionId,
     /// The shards that it writes.
     pub shards: u16,
-    /// Those of these shards of which the survivor has all records.
+    /// Those of these shards of which the surviving node has all records.
     pub held: u16,
     /// The verdict that the survivor knows.
     pub verdict: Verdict,

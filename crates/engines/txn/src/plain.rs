@@ -13,7 +13,8 @@ struct Object {
     lock: Option<TransactionId>,
 }
 
-/// All objects of the shards that a node replicates. A deleted object leaves its version.
+/// All objects of the shards that a node replicates. Of a deleted object, the version of the deletion is
+/// kept.
 #[derive(Clone, Debug, Default)]
 pub struct Plain {
     objects: BTreeMap<Key, Object>,

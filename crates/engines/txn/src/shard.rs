@@ -51,7 +51,7 @@ pub(crate) enum Look {
     /// The version, and the length of the value, which was appended to the values; `None` if the object is
     /// absent.
     Known(Version, Option<usize>),
-    /// The engine does not know; the host's table must be read.
+    /// The engine cannot answer; the host's table must be read.
     Miss,
 }
 
@@ -467,7 +467,7 @@ impl Shards {
         self.begin_epoch(epoch, true);
     }
 
-    /// Starts a new epoch, without any locks. `anew`: the node now leads other shards than before.
+    /// Starts a new epoch, without any locks. `anew`: whether the node now leads other shards than before.
     pub(crate) fn begin_epoch(&mut self, epoch: Epoch, anew: bool) {
         self.floor = Version::new(epoch, 0);
         match &mut self.tables {

@@ -69,7 +69,7 @@ fn reads_and_logs_by_verbs() {
         setup.parameters.variant = variants[seed as usize % 4];
         if seed >= 8 {
             setup.faults = LOSSY;
-            // There are fewer landing buffers than writes under way. A READ must not land outside its buffer.
+            // There are fewer landing buffers than WRITEs in progress. No READ may be stored outside the buffers.
             setup.parameters.operations = 12;
         }
         let network = run(seed, setup, 400);

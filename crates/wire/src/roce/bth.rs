@@ -47,7 +47,6 @@ impl Bth {
     /// # Errors
     ///
     /// `BadField` if the opcode is not one of [`Opcode::ALL`], or the transport header version is not zero.
-    /// version is not zero.
     #[inline]
     pub fn from_bytes(bytes: &[u8; Self::BYTES]) -> Result<Bth, ParseError> {
         let opcode = Opcode::from_u8(bytes[0])

@@ -31,13 +31,13 @@ weft_counters::counters! {
         ordered,
         /// Times that an entry of a ring or a log had to wait for calls that it depends on.
         blocked,
-        /// Calls that were not sent at once, because no majority had the calls that they depend on.
+        /// Calls that were delayed, because no majority had the calls that they depend on.
         held,
         /// Log entries without effect, because they were checked by a leader that no longer led.
         void,
         /// Entries of a log that repeat a call.
         repeated_entries,
-        /// Leaderships of a group that began here.
+        /// Number of times that this replica began to lead a group.
         terms,
         /// Times that a new incarnation of a node was detected, so that all write permissions were revoked.
         fences,

@@ -102,7 +102,7 @@ impl<W: Witness> Replica<W> {
         }
     }
 
-    /// Reads the next entries of an origin's ring from memory, and delivers them as far as they are there.
+    /// Reads the next entries of an origin's ring from memory, and delivers those that have arrived.
     pub(super) fn look_into_ring(&mut self, origin: usize, io: &mut Io<'_>) {
         let at = self.layout.entry(origin, self.state.entries[origin] + 1);
         io.memory.read(at, self.layout.entry_bytes());

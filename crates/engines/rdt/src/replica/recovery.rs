@@ -47,9 +47,9 @@ pub(crate) struct Join {
     /// Number of own calls of former incarnations that this node sends to others while it joins. It has them
     /// in memory, and becomes full only after they have taken effect here.
     pub found: [u64; 2],
-    /// Peers that have answered that they can no longer send their calls that this node lacks.
+    /// Peers that have reported that they can no longer send their calls that this node lacks.
     pub told_by: NodeSet,
-    /// Whether a peer lacked entries that its header had promised.
+    /// Whether a peer lacked ring entries that its header had counted.
     misses: bool,
     /// The receiver of the snapshot in this node's memory, the attempt, its size in bytes, and when it was
     /// last requested.
@@ -63,7 +63,7 @@ impl Join {
         self.targets = [[0; NODES_MAX]; 2];
     }
 
-    /// The connection to a peer is lost.
+    /// Handles the loss of the connection to a peer.
     pub fn lost(&mut self, peer: usize) {
         self.targeted = self.targeted.without(node(peer));
         if matches!(self.step, Step::Asked { donor } | Step::Reading { donor, .. } if donor == peer) {
@@ -167,7 +167,7 @@ impl<W: Witness> Replica<W> {
         self.groups.iter_mut().for_each(|group| group.stand_aside(false));
         self.unpublished = true;
         self.state.moved = true;
-        // From now on it sends its own calls to the peers that lack some.
+        // From now on this node sends its own calls to the peers that lack some of them.
         for peer in self.others() {
             self.connect(peer, now, io);
         }

@@ -26,7 +26,7 @@ pub(crate) struct Asked {
     pub arguments: Arguments,
 }
 
-/// The last decided call in a place of the window: its incarnation and number, and whether it was refused.
+/// The last decided call in a slot of the window: its incarnation and number, and whether it was refused.
 type Done = (u32, u64, bool);
 
 /// Progress of a group at this replica.
@@ -86,7 +86,7 @@ impl GroupState {
         }
     }
 
-    /// Whether this call, or a later one in its place of the window, is decided.
+    /// Whether this call, or a later one in the same slot of the window, is decided.
     pub fn is_done(&self, origin: usize, incarnation: u32, number: u64) -> bool {
         self.done[origin][number as usize % ORDERED_WINDOW] >= (incarnation, number, false)
     }
@@ -482,7 +482,7 @@ impl<W: Witness> StateMachine for Machine<'_, W> {
             return true;
         }
         if group.included < group.needs || state.joining && !state.has_snapshot {
-            // A snapshot that covers this entry is on its way.
+            // A snapshot that covers this entry is being copied.
             return false;
         }
         let Some(ordered) = Ordered::parse(entry, state.nodes) else {

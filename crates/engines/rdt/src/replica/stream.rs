@@ -57,7 +57,7 @@ pub(crate) enum Stage {
     Down,
     /// The connection is established. The peer's header is being read, or is to be read again.
     Greeting,
-    /// The peer gets new calls as they are made.
+    /// New calls are sent to the peer as they are made.
     InStep,
 }
 
@@ -133,12 +133,12 @@ impl<W: Witness> Replica<W> {
         [self.state.summaries[me], self.state.entries[me]]
     }
 
-    /// Whether there is room for another own call at all peers that matter. These are the live ones, and
-    /// others that are still in step.
+    /// Whether all peers that count have room for another own call. These are the live peers, and others that
+    /// have kept up so far.
     pub(super) fn has_room(&mut self, path: Path, io: &mut Io<'_>) -> bool {
         let (me, ring) = (self.me(), self.parameters.ring);
         let mut own = self.own();
-        // Folded calls have no numbers yet, but will take as many places.
+        // Calls that are still being folded have no numbers yet, but will need one slot each.
         own[SUMMARIES] += self.fold.calls();
         let kind = if path == Path::Summary { SUMMARIES } else { ENTRIES };
         // No call may be overwritten before a majority has it, or no node could send it to a rejoining one.

@@ -495,7 +495,7 @@ impl Cluster {
         }
     }
 
-    /// If all nodes are full, a random node crashes in the middle of its work, and never restarts.
+    /// If all nodes are full, crashes a random node in the middle of its work, and never restarts it.
     pub fn bury_one(&mut self) {
         self.undo(Instant::FAR_FUTURE);
         for _ in 0..200 {
@@ -511,7 +511,7 @@ impl Cluster {
         }
     }
 
-    /// A node crashes and never restarts.
+    /// Crashes a node and never restarts it.
     pub fn bury(&mut self, victim: usize) {
         self.crash(victim);
         self.gone.insert(victim);
@@ -542,7 +542,7 @@ impl Cluster {
             names.extend(list[..count as usize].iter().map(|made| made.name));
         };
         for origin in 0..self.nodes() {
-            // Calls that a crashed node had sent to nobody are lost.
+            // Calls that a crashed node had not sent to any other node are lost.
             let complete = !self.gone.contains(&origin);
             take(&history.summarized[origin], counts.summaries[origin], complete);
             take(&history.entries[origin], counts.entries[origin], complete);

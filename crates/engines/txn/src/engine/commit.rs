@@ -122,8 +122,8 @@ impl Transactions {
             let (all, longest) = self.log_bytes_at(execution, node);
             all + longest > self.parameters.log_bytes
         };
-        // The sum over all shards is cheap, and is nearly always small enough. Only if it is not are the
-        // nodes examined.
+        // The sum over all shards is cheap to compute, and nearly always small enough. The nodes are examined
+        // only if it is not.
         rings
             || 2 * bytes_of(execution) > self.parameters.log_bytes && (0..self.parameters.nodes).any(is_short)
     }
@@ -329,7 +329,8 @@ impl Transactions {
         self.give_locks_back(id, io);
     }
 
-    /// A verb of this attempt has completed. A restart goes on after the last one.
+    /// Called when a verb of this attempt has completed. If the attempt waits to be restarted and this was
+    /// its last outstanding verb, restarts it.
     pub(crate) fn continue_if_restarted(&mut self, id: TransactionId, io: &mut Io<'_>) {
         let Some(attempt) = self.attempt(id).filter(|attempt| attempt.stage == Stage::Restarting) else {
             return;

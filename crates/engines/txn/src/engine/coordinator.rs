@@ -237,8 +237,8 @@ impl Transactions {
             execution.accesses()[from..].iter().filter(|access| self.is_own(access.key)).any(|access| {
                 looks += 1;
                 let holder = self.shards.holder(io.memory, access.key).filter(|&holder| holder != id);
-                // If the lock is of this node's own attempt that ended in this event, it does not count: the
-                // END that releases it is queued, and is handled before EXECUTE.
+                // A lock of this node's own attempt that ended in this event does not count: the END that
+                // releases it is queued, and is handled before EXECUTE.
                 holder
                     .is_some_and(|holder| holder.coordinator() != self.node || !self.window.has_ended(holder))
             });
@@ -379,7 +379,8 @@ impl Transactions {
         let missing =
             |index: &usize| ship != Some(accesses[*index].key.shard()) && !attempt.execution.fetched(*index);
         if (0..attempt.asked).any(|index| missing(&index)) {
-            // Answers that arrive from now on may answer a repeated request, so they may show another moment.
+            // An answer that arrives from now on may be the answer to a repeated request, and so may show
+            // values of another moment.
             attempt.atomic = false;
             if !attempt.own_asked && self.own_reads_to_wait(id) == 0 {
                 self.send_execute(id, 0, io);

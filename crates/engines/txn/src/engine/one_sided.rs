@@ -57,7 +57,7 @@ pub(crate) struct Reading {
     pub key: Key,
     pub why: ReadPurpose,
     pub primary: usize,
-    /// Address at the primary. `is_bucket`: whether a bucket is there, not an object.
+    /// Address at the primary. `is_bucket`: whether it is the address of a bucket and not of an object.
     pub at: u64,
     pub is_bucket: bool,
     pub length: usize,

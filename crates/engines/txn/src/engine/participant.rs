@@ -43,7 +43,7 @@ pub(crate) struct Participation {
     /// The attempt is withdrawn: nothing more is locked or logged for it, but its locks stay until it ends.
     pub withdrawn: bool,
     pub verdict: Verdict,
-    /// Operations of the attempt that are under way.
+    /// Number of operations of the attempt that are in progress.
     pub operations: u32,
     /// Keys that the attempt has locked here, and the versions that its writes of them will have.
     pub locks: Vec<(Key, Version)>,
@@ -84,7 +84,7 @@ impl Participation {
         self.shipped = None;
     }
 
-    /// The shards of which this node has all parts.
+    /// The shards of which this node has all parts of the attempt's record.
     pub fn held(&self) -> u16 {
         let mut held = 0;
         for part in &self.parts {

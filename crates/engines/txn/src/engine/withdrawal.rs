@@ -25,8 +25,8 @@ use crate::message::{Kind, Lack, RecordPart, Status, write, write_id};
 use crate::transaction::TransactionId;
 use crate::window::Stage;
 
-/// Number of repetitions before a refusal for lack of log room counts. The hosts may free room soon, so a
-/// short wait is worth it.
+/// A refusal for lack of log room counts only after this number of repetitions, because hosts may free room
+/// soon.
 const PATIENCE: u32 = 2;
 
 impl Transactions {

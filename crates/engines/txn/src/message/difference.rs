@@ -85,8 +85,9 @@ impl<'a> Difference<'a> {
     }
 }
 
-/// Appends the difference between `old`, which has version `base`, and `new`. Returns false, with `out` in no
-/// defined state, if there is none: the lengths differ, or more than 255 runs.
+/// Appends the difference between `old`, which has version `base`, and `new`. Returns false if the values
+/// cannot be encoded as a difference, because their lengths differ or there are more than 255 runs; the
+/// content of `out` is then undefined.
 pub(super) fn write(out: &mut Vec<u8>, base: Version, old: &[u8], new: &[u8]) -> bool {
     if old.len() != new.len() {
         return false;

@@ -194,7 +194,6 @@ impl Chained {
     ///
     /// # Panics
     /// If the value is longer than the table allows, or the version is 0.
-    /// If the value is longer than the table's values may be, or the version is 0.
     pub fn put(&mut self, memory: &mut [u8], key: Key, version: Version, value: &[u8]) -> Result<u64, Full> {
         assert!(value.len() <= self.value_bytes_max && version != Version::ZERO, "a value of the table");
         let made = self.find(memory, key).is_none();

@@ -57,7 +57,7 @@ pub enum Refused<T> {
     Full,
 }
 
-/// What the index has of an object.
+/// What the index contains about an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cached<'a> {
     /// The object exists, with this version and value.
@@ -230,7 +230,7 @@ impl<T: Copy + Eq> Index<T> {
         Hint::of(segment.knowledge, overflow, precision, home, ahead)
     }
 
-    /// What the index has of an object.
+    /// Returns what the index contains about an object.
     pub fn lookup(&mut self, key: Key) -> Cached<'_> {
         let Some(entry) = self.find(key) else { return Cached::Unknown };
         self.entries[entry].recent = true;
@@ -296,7 +296,7 @@ impl<T: Copy + Eq> Index<T> {
     }
 
     /// Ends an expectation with the result of the read (`None`: the object is absent). Returns what the index
-    /// has now, which is newer if the object was committed meanwhile.
+    /// contains now, which is newer than the result if the object was committed meanwhile.
     ///
     /// # Panics
     /// If [`Index::expect`] has not reserved an entry.
@@ -473,8 +473,8 @@ impl<T: Copy + Eq> Index<T> {
         Some(entry as usize)
     }
 
-    /// The next evictable entry under the clock hand. Entries that were not used lately are preferred, as far
-    /// as the hand goes.
+    /// The next evictable entry under the clock hand. Among the entries that the hand examines, those that
+    /// were not used lately are preferred.
     fn victim(&mut self) -> Option<usize> {
         let mut needless = None;
         for _ in 0..HAND_STEPS.min(self.entries.len()) {

@@ -12,8 +12,8 @@ use crate::replica::stream::Posted;
 use crate::replica::{Phase, Replica, Witness, node};
 
 impl<W: Witness> Replica<W> {
-    /// Reads the peers' headers, to find calls of dead origins that this node lacks. All live replicas must
-    /// get the calls that any of them has.
+    /// Reads the peers' headers to find calls of dead origins that this node lacks, because all live replicas
+    /// must get the calls that any of them has.
     pub(in crate::replica) fn look_after_the_dead(&mut self, now: Instant, io: &mut Io<'_>) {
         let waits = !self.stream.is_idle() || self.queues.iter().any(|queue| !queue.is_idle());
         self.state.moved |= waits;
