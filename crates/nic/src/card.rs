@@ -112,7 +112,7 @@ struct CardPorts {
     memory: CardMemory,
     /// Notifications that wait until the attached memory has reached their marks.
     held: VecDeque<(u64, News)>,
-    /// Refused posts of engines: slot, tag and reason. Each is delivered as an event of its own.
+    /// Refused posts of engines: slot, tag and reason. Each is delivered as a separate event.
     refused: VecDeque<(u8, u64, CompletionStatus)>,
     dma: DmaQueue,
     /// Events for the host, each with the core time of the engine event that caused it.

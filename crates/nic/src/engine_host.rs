@@ -31,14 +31,15 @@ pub trait Ports {
     /// The memory of the engine in `slot`.
     fn memory(&mut self, slot: u8) -> &mut Memory;
 
-    /// The engine in `slot` is about to be reset. Its memory must be set to zero, and its outstanding copies
-    /// must not complete any more.
+    /// Called when the engine in `slot` is about to be reset. Its memory must be set to zero, and its
+    /// outstanding copies must not complete any more.
     fn reset(&mut self, slot: u8);
 
-    /// An engine has handled `event`. The calls that follow, until [`Ports::end`], execute `effects`.
+    /// Called when an engine has handled `event`. The calls that follow, until [`Ports::end`], execute
+    /// `effects`.
     fn begin(&mut self, event: &Event<'_>, effects: &Effects);
 
-    /// The effects of the event were executed.
+    /// Called when the effects of the event were executed.
     fn end(&mut self);
 
     /// Sends an event to the host.
@@ -61,7 +62,8 @@ pub trait Ports {
         request: WorkRequest,
     ) -> Result<(), CompletionStatus>;
 
-    /// A post of the engine in `slot` was refused. The engine must be notified by an event of its own.
+    /// Called when a post of the engine in `slot` was refused. The engine must be notified by a separate
+    /// event.
     fn refuse(&mut self, slot: u8, tag: u64, status: CompletionStatus);
 
     /// Changes the peer's permissions on a queue pair of the engine. Returns `false` if its state does not

@@ -73,8 +73,8 @@ impl Neighbours {
         })
     }
 
-    /// A packet must wait for a neighbour's address. Returns whether an ARP request must be sent, which is
-    /// not so if one is under way.
+    /// Called when a packet must wait for a neighbour's address. Returns whether an ARP request must be sent;
+    /// that is not necessary if one is outstanding.
     pub(crate) fn wait_for(&mut self, now: Instant, address: Ipv4Addr) -> bool {
         let entry = self.entry(address);
         let fresh = entry.state == State::Unreachable;

@@ -107,8 +107,8 @@ impl Replies {
         u64::from(lent.resets) << 16 | u64::from(buffer)
     }
 
-    /// The SEND with this tag has completed. If its incarnation is over, the buffer may be lent to another
-    /// one by now.
+    /// Called when the SEND with this tag has completed. If the queue pair was reset since then, the buffer
+    /// may already be lent to another incarnation.
     pub(crate) fn give_back(&mut self, queue_pair: QueuePairNumber, tag: u64) {
         let ended = Incarnation { queue_pair, resets: (tag >> 16) as u32 };
         let lent = &mut self.lent[usize::from(tag as u16)];

@@ -22,13 +22,14 @@ pub trait CongestionControl: Debug + Send {
     /// Packets that may be outstanding. The transport uses at least 1 and at most `window_packets`.
     fn window(&self) -> u32;
 
-    /// `packets` more packets have been acknowledged.
+    /// Called when `packets` more packets have been acknowledged.
     fn on_ack(&mut self, now: Instant, packets: u32);
 
-    /// A packet was lost; the requester sends it and all later packets again.
+    /// Called when a packet was lost. The requester sends it and all later packets again.
     fn on_loss(&mut self, now: Instant, loss: Loss);
 
-    /// A packet of this queue pair met congestion; the peer has reported that by a congestion notification.
+    /// Called when the peer has reported, by a congestion notification, that a packet of this queue pair met
+    /// congestion.
     fn on_mark(&mut self, now: Instant);
 }
 

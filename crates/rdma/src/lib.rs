@@ -76,7 +76,7 @@
 //! assert_eq!(&memories[1].image(Target::Host)[0x100..0x105], b"hello");
 //! ```
 //!
-//! # Choices where the specification leaves one
+//! # Choices where the specification allows several
 //!
 //! - Multi-byte words of atomic operations are little-endian in memory.
 //! - A queue pair that refuses a request (any NAK but a sequence error or receiver-not-ready) enters the

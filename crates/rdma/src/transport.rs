@@ -513,7 +513,8 @@ impl Transport {
         self.shared.rpc.pop()
     }
 
-    /// The path to the host has taken `bytes` of payload, and can take as many more.
+    /// Returns credits: the path to the host has accepted `bytes` bytes of payload, so it can take as many
+    /// more.
     pub fn return_host_credits(&mut self, bytes: u64) {
         if let (Some(credits), Some(limit)) = (&mut self.shared.host_credits, self.config.host_credit_bytes) {
             *credits = credits.saturating_add(bytes).min(limit);

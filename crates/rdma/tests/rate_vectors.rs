@@ -7,7 +7,7 @@ use std::path::Path;
 
 use weft_rdma::rate::{RateMachine, STEP_BYTES};
 
-/// A random number generator of its own (SplitMix64), so that the file depends on nothing else.
+/// A separate random number generator (SplitMix64), so that the file depends on nothing else.
 struct Draws(u64);
 
 impl Draws {

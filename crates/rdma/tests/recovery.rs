@@ -32,7 +32,7 @@ impl Requester {
         requester
     }
 
-    /// The PSNs of the packets that it sends.
+    /// The PSNs of the packets that the requester sends.
     fn requests(&mut self) -> Vec<u32> {
         let Node { transport, memory, .. } = &mut self.node;
         let mut bytes = Vec::new();

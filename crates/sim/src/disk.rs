@@ -11,7 +11,7 @@ use crate::random::Stream;
 /// A fault of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiskFault {
-    /// At the next power failure, the writes under way are torn, even within sectors.
+    /// At the next power failure, the writes in progress are torn, even within sectors.
     Torn,
     /// The next write is acknowledged but not performed.
     Lost,
@@ -139,7 +139,7 @@ impl MachineDisk {
         state.is_failing || state.is_full
     }
 
-    /// The machine loses power.
+    /// Called when the machine loses power.
     pub fn cut_power(&self) {
         let state = &mut *self.state();
         state.disk.cut_power();
@@ -147,7 +147,7 @@ impl MachineDisk {
         state.flush_ends = None;
     }
 
-    /// The machine's process is killed.
+    /// Called when the machine's process is killed.
     pub fn kill_process(&self) {
         let state = &mut *self.state();
         state.disk.kill_process();

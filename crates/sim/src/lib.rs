@@ -1,21 +1,23 @@
-//! Clusters in virtual time: deterministic, and under faults.
+//! Simulation of clusters in virtual time. It is deterministic and can inject faults.
 //!
-//! A [`World`] holds machines on the ports of one switch and moves them through picoseconds of virtual time, one
-//! event after the other, in one thread. One seed decides a whole run: the same seed, machines and [`FaultPlan`] give
-//! the same [`LogHash`], in any build. What a machine is, its user says ([`Machine`]); [`NicMachine`] is a NIC with
-//! its host, slowed down to what a [`CostProfile`] allows. An engine may also be in a process of the host, beside a
-//! card that does verbs alone ([`EngineOnHost`]).
+//! A [`World`] holds machines, which are attached to the ports of one switch. It advances virtual time in
+//! picoseconds and handles one event after the other in one thread. One seed determines a whole run: the same
+//! seed, machines and [`FaultPlan`] give the same [`LogHash`] in any build. The user of this crate implements
+//! machines by the trait [`Machine`]. [`NicMachine`] is a NIC with its host, slowed down to the rates and
+//! latencies of a [`CostProfile`]. An engine can also run in a process of a host whose card only executes
+//! verbs ([`EngineOnHost`]).
 //!
-//! All times are integers. A frame of *n* bytes (without preamble, frame check sequence and gap) occupies a link for
-//! max(*n*, 60) + 24 bytes: at 100 Gb/s, 80 ps each, the smallest one takes 6,720 ps, of which the last 960 are the
-//! gap behind it. The switch stores it whole, and forwards it once the forwarding latency has passed and the output
-//! port is free. See [`LinkConfig`] and [`SwitchConfig`].
+//! All times are integers. A frame of *n* bytes (without preamble, frame check sequence and gap) occupies a
+//! link for the time of max(*n*, 60) + 24 bytes. At 100 Gb/s a byte takes 80 ps, so the smallest frame takes
+//! 6,720 ps, of which the gap after it takes the last 960 ps. The switch stores the whole frame, and forwards
+//! it when the forwarding latency has passed and the output port is free. See [`LinkConfig`] and
+//! [`SwitchConfig`].
 //!
 //! ```
 //! use weft_sim::{FaultPlan, Machine, NoCrashes, PortConfig, SwitchConfig, World};
 //! use weft_time::{Duration, Instant};
 //!
-//! /// Greets everybody once a microsecond.
+//! /// Sends a broadcast frame once a microsecond.
 //! struct Greeter {
 //!     next: Instant,
 //!     due: bool,

@@ -53,7 +53,7 @@ impl NetworkProfile {
         cable: Duration::ZERO,
     };
 
-    /// No latency: only the cards' own time is left.
+    /// No latency, so only the cards' own times remain.
     pub const ZERO: Self = Self {
         name: "zero",
         one_way_min: Figure { name: "one way, least", value: 0, unit: Unit::Picoseconds, source: "none" },

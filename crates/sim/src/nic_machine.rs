@@ -66,10 +66,11 @@ pub struct Usage {
 /// A NIC and its host.
 ///
 /// Frames wait in a buffer until the NIC is free, and only then are passed to the NIC, so that its clock
-/// shows when it really acts. Its outputs leave after the latency of their work. From a pipeline they leave
-/// in order. From cores each output leaves when a core is done with it, including the event's additional cost
-/// ([`Nic::labour`]), and delays no other output. Only replies to one call, and packets of one queue pair,
-/// stay in order. Frames that arrive when the buffer is full are dropped and counted.
+/// shows the time at which it handles them. Its outputs leave after the latency of their work. From a
+/// pipeline they leave in order. From cores, each output leaves when a core has finished it, including the
+/// event's additional cost ([`Nic::labour`]), and delays no other output. Only replies to one call, and
+/// packets of one queue pair, stay in order. Frames that arrive when the buffer is full are dropped and
+/// counted.
 #[derive(Debug)]
 pub struct NicMachine<N, H> {
     nic: N,

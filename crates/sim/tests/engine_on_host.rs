@@ -215,7 +215,7 @@ fn what_no_engine_takes_is_counted_in_either_place() {
     }
 }
 
-/// When a process has answered each of four queries that arrive at once.
+/// The times at which a process has answered each of four queries that arrive at once.
 fn four_queries(placement: Placement) -> [Duration; 4] {
     let (mut world, ids) = cluster(placement, 2);
     let begun = world.local_now(ids[0]);

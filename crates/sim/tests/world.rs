@@ -376,8 +376,8 @@ fn a_crash_ends_a_pause_and_takes_what_waited() {
     world.set_plan(&plan(text)).unwrap();
     let mut director = Restarter::default();
     world.run_until(us(8), &mut director);
-    // Frames 3 and 4 waited in vain, and 5 and 6 found the machine down. Frame 7 found it restarted, and not
-    // paused.
+    // Frames 3 and 4 waited until the machine crashed; 5 and 6 arrived while it was down. Frame 7 arrived
+    // after its restart, when it was no longer paused.
     assert_eq!(world.traffic().receiver_down, 4);
     assert_eq!(heard(&world, 0, 1), [7]);
     assert_eq!(world.incarnation(id(0)), 1);

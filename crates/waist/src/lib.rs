@@ -54,7 +54,8 @@ pub trait Engine {
     /// The status registers: the engine's epoch and its state in that epoch.
     fn status(&self) -> EngineStatus;
 
-    /// Named counters, in a fixed order: what happened, and what was refused for which reason.
+    /// Named counters in a fixed order: counts of what the engine did, and of what it refused and for which
+    /// reason.
     fn counters(&self) -> Vec<(&'static str, u64)>;
 
     /// Whether the engine waits for an answer of `peer`; for operators. `None` if it does not. Otherwise a

@@ -249,7 +249,7 @@ impl QueuePair {
         Ok(())
     }
 
-    /// From now on takes receive requests from a shared queue.
+    /// Makes the queue pair take its receive requests from a shared queue from now on.
     pub(crate) fn share_receives(&mut self, source: SharedReceiveQueueNumber) {
         self.responder.share(source);
     }

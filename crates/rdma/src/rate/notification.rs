@@ -13,7 +13,7 @@ pub(crate) struct NotificationPoint {
 }
 
 impl NotificationPoint {
-    /// A marked packet has arrived. Returns whether its sender must be notified now.
+    /// Called when a marked packet has arrived. Returns whether its sender must be notified now.
     pub(crate) fn on_marked(&mut self, now: Instant) -> bool {
         let due = now >= self.quiet_until;
         if due {

@@ -8,7 +8,8 @@ use super::machine::RateMachine;
 /// inter-packet gap.
 pub const FRAMING_BYTES: u32 = 70;
 
-/// A queue pair that was idle may send at once what it could have sent in this time.
+/// The time for which an idle queue pair accumulates permission to send: it may then send at once what its
+/// rate allows in this time.
 pub const BURST_NS: u64 = 1_024;
 
 /// The period of the rate timer and of the congestion estimate (`T` and `K` of DCQCN, section 5.2).
@@ -56,7 +57,7 @@ impl ReactionPoint {
         self.period_ends = now + PERIOD;
     }
 
-    /// A packet was sent that has `bytes` bytes from the base transport header to the pad.
+    /// Called when a packet was sent that has `bytes` bytes from the base transport header to the pad.
     #[inline]
     pub(crate) fn on_sent(&mut self, now: Instant, bytes: u32) {
         if !self.machine.is_limited() {

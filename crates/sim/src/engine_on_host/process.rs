@@ -87,8 +87,8 @@ pub(super) struct Process {
     egress: Egress,
     neighbours: Vec<(Ipv4Addr, MacAddress)>,
     pub(super) connections: Vec<Connection>,
-    /// The first queue has calls and completions, and everything else if there is no second core. The second
-    /// has timers and messages.
+    /// The first queue contains calls and completions, and everything else if there is no second core. The
+    /// second queue contains timers and messages.
     pub(super) lanes: [CoreQueue; 2],
     pub(super) cost: HostCost,
     pub(super) two_cores: Option<TwoCoreCost>,
@@ -99,8 +99,8 @@ pub(super) struct Process {
     pub(super) outputs: VecDeque<(Instant, Output)>,
     /// When the thread is done with the event's effects so far.
     ready: Instant,
-    /// Delay of the event's outputs until the core can see the memory that it has read. The core itself goes
-    /// on.
+    /// Delay of the event's outputs until the core can see the memory that it has read. The core itself is
+    /// not delayed.
     unseen_for: Duration,
     /// Whether the event has changed a queue pair through the driver.
     changes_permissions: bool,

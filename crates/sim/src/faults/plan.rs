@@ -56,102 +56,102 @@ pub enum LinkDirection {
 pub enum Fault<M = String> {
     /// Each frame is lost with this probability.
     Loss {
-        /// Begins.
+        /// When the fault starts.
         from_us: u64,
-        /// Ends.
+        /// When the fault ends.
         until_us: u64,
-        /// 0 to 1.
+        /// The probability, 0 to 1.
         probability: f64,
-        /// Machine whose link it strikes.
+        /// The machine whose link is affected; all links if absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         machine: Option<M>,
-        /// Direction.
+        /// The affected direction of the link.
         #[serde(default)]
         direction: LinkDirection,
     },
     /// Each frame arrives a second time with this probability.
     Duplication {
-        /// Begins.
+        /// When the fault starts.
         from_us: u64,
-        /// Ends.
+        /// When the fault ends.
         until_us: u64,
-        /// 0 to 1.
+        /// The probability, 0 to 1.
         probability: f64,
         /// The copy is delayed by at most this; uniformly distributed.
         delay_us: u64,
-        /// Machine whose link it strikes.
+        /// The machine whose link is affected; all links if absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         machine: Option<M>,
-        /// Direction.
+        /// The affected direction of the link.
         #[serde(default)]
         direction: LinkDirection,
     },
     /// Each frame is delayed with this probability, so that others overtake it.
     Reordering {
-        /// Begins.
+        /// When the fault starts.
         from_us: u64,
-        /// Ends.
+        /// When the fault ends.
         until_us: u64,
-        /// 0 to 1.
+        /// The probability, 0 to 1.
         probability: f64,
         /// The largest delay; uniformly distributed.
         delay_us: u64,
-        /// Machine whose link it strikes.
+        /// The machine whose link is affected; all links if absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         machine: Option<M>,
-        /// Direction.
+        /// The affected direction of the link.
         #[serde(default)]
         direction: LinkDirection,
     },
     /// One to four bits of a frame are flipped with this probability.
     Corruption {
-        /// Begins.
+        /// When the fault starts.
         from_us: u64,
-        /// Ends.
+        /// When the fault ends.
         until_us: u64,
-        /// 0 to 1.
+        /// The probability, 0 to 1.
         probability: f64,
         /// The share of corrupted frames that the frame check sequence detects; these are dropped. The others
         /// are delivered, like frames whose bits flip inside a switch or a card, where no check sequence
         /// covers them.
         #[serde(default)]
         caught_by_fcs: f64,
-        /// Machine whose link it strikes.
+        /// The machine whose link is affected; all links if absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         machine: Option<M>,
-        /// Direction.
+        /// The affected direction of the link.
         #[serde(default)]
         direction: LinkDirection,
     },
     /// The link transmits at a part of its rate.
     SlowLink {
-        /// Begins.
+        /// When the fault starts.
         from_us: u64,
-        /// Ends.
+        /// When the fault ends.
         until_us: u64,
-        /// 1 to 99.
+        /// The part of the rate in per cent, 1 to 99.
         rate_percent: u8,
-        /// Machine whose link it strikes.
+        /// The machine whose link is affected; all links if absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         machine: Option<M>,
-        /// Direction.
+        /// The affected direction of the link.
         #[serde(default)]
         direction: LinkDirection,
     },
     /// Machines of different groups cannot communicate. A machine in no group can communicate with all.
     Partition {
-        /// Begins.
+        /// When the fault starts.
         from_us: u64,
-        /// Ends.
+        /// When the fault ends.
         until_us: u64,
         /// Two or more groups.
         groups: Vec<Vec<M>>,
     },
     /// No frame from `from` reaches `to`.
     OneWayCut {
-        /// Begins.
+        /// When the fault starts.
         from_us: u64,
-        /// Ends.
+        /// When the fault ends.
         until_us: u64,
         /// The sender.
         from: M,
@@ -161,9 +161,9 @@ pub enum Fault<M = String> {
     /// Frames between machines of `from` and machines of `to` are lost, in both directions. All can
     /// communicate with all other machines.
     PartialPartition {
-        /// Begins.
+        /// When the fault starts.
         from_us: u64,
-        /// Ends.
+        /// When the fault ends.
         until_us: u64,
         /// The senders.
         from: Vec<M>,
@@ -175,23 +175,23 @@ pub enum Fault<M = String> {
     },
     /// A machine crashes: its memory, its deadlines, and frames that are not sent yet are lost.
     Crash {
-        /// Time.
+        /// When the fault happens.
         at_us: u64,
         /// The machine.
         machine: M,
     },
     /// A crashed machine restarts empty. No effect on a running machine.
     Restart {
-        /// Time.
+        /// When the fault happens.
         at_us: u64,
         /// The machine.
         machine: M,
     },
     /// A machine stops, and continues later. Frames that arrive meanwhile wait.
     Pause {
-        /// Begins.
+        /// When the fault starts.
         from_us: u64,
-        /// Ends.
+        /// When the fault ends.
         until_us: u64,
         /// The machine.
         machine: M,
@@ -199,9 +199,9 @@ pub enum Fault<M = String> {
     /// A machine crashes, and restarts with the data that it has stored, if the director allows it. No effect
     /// on a machine that is down.
     Outage {
-        /// Begins.
+        /// When the fault starts.
         from_us: u64,
-        /// Ends.
+        /// When the fault ends.
         until_us: u64,
         /// The machine.
         machine: M,
@@ -216,61 +216,61 @@ pub enum Fault<M = String> {
         /// The machines that lose power.
         machines: Vec<M>,
     },
-    /// At the next power failure, writes under way on the machine's disk are torn, even within sectors.
+    /// At the next power failure, writes in progress on the machine's disk are torn, even within sectors.
     Torn {
-        /// From this time on.
+        /// When the fault is armed.
         at_us: u64,
         /// The machine with the disk.
         machine: M,
     },
     /// The next write is acknowledged but not performed.
     Lost {
-        /// From this time on.
+        /// When the fault is armed.
         at_us: u64,
         /// The machine with the disk.
         machine: M,
     },
     /// The next write goes to a wrong position.
     Misdirect {
-        /// From this time on.
+        /// When the fault is armed.
         at_us: u64,
         /// The machine with the disk.
         machine: M,
     },
     /// Bits of a sector flip.
     Rot {
-        /// At this time.
+        /// When the fault happens.
         at_us: u64,
         /// The machine with the disk.
         machine: M,
     },
     /// Writes and flushes fail.
     IoError {
-        /// Begins.
+        /// When the fault starts.
         from_us: u64,
-        /// Ends.
+        /// When the fault ends.
         until_us: u64,
         /// The machine with the disk.
         machine: M,
     },
     /// Writes outside of allocated space fail.
     Full {
-        /// Begins.
+        /// When the fault starts.
         from_us: u64,
-        /// Ends.
+        /// When the fault ends.
         until_us: u64,
         /// The machine with the disk.
         machine: M,
     },
     /// Flushes take this many times as long as usual.
     SlowDisk {
-        /// Begins.
+        /// When the fault starts.
         from_us: u64,
-        /// Ends.
+        /// When the fault ends.
         until_us: u64,
         /// The machine with the disk.
         machine: M,
-        /// 2 or more.
+        /// The factor, 2 or more.
         times: u32,
     },
 }

@@ -29,7 +29,7 @@ pub const CLOSE: u8 = 3;
 pub const RECONNECT: u8 = 4;
 /// Sets a timer, and is answered when it fires.
 pub const ALARM: u8 = 5;
-/// Polls the memory, and is answered when node 0's first update is there.
+/// Makes the engine poll its memory; answered when node 0's first update has arrived.
 pub const AWAIT: u8 = 6;
 
 /// Interval between polls.
@@ -338,7 +338,7 @@ fn open(
     ((0..peers).map(queue_pair).collect(), keys)
 }
 
-/// The nodes of a cluster, which must still be told to connect (RECONNECT).
+/// The nodes of a cluster. The caller must make them connect (RECONNECT).
 pub fn nodes<A: Host>(placement: Placement, nodes: usize, application: impl Fn(usize) -> A) -> Vec<Node<A>> {
     let others = |node: usize| (0..nodes).filter(move |other| *other != node);
     // All nodes are set up alike, so they have the same numbers and keys.

@@ -77,8 +77,8 @@ impl<'a> Item<'a> for Got<'a> {
 }
 
 impl Got<'_> {
-    /// The length field: twice the value's length plus 1, or 0 without a value; plus 1 if there is a new
-    /// version.
+    /// The length field: twice v, plus 1 if there is a new version. v is the value's length plus 1, or 0 without a
+    /// value.
     fn length(&self) -> u64 {
         let length = self.value.map_or(0, |value| value.len() as u64 + 1);
         length << 1 | u64::from(self.new != Version::ZERO)

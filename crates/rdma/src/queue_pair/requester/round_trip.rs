@@ -22,7 +22,7 @@ pub(super) struct RoundTrip {
 }
 
 impl RoundTrip {
-    /// A packet that requests an answer is sent for the first time.
+    /// Called when a packet that requests an answer is sent for the first time.
     #[inline]
     pub(super) fn sent(&mut self, now: Instant, sequence: u64) {
         if self.measured.is_none() {
@@ -30,12 +30,12 @@ impl RoundTrip {
         }
     }
 
-    /// Packets are sent again, so an answer could be to either copy.
+    /// Called when packets are sent again. Then an answer could be to either copy, so the measurement ends.
     pub(super) fn went_back(&mut self) {
         self.measured = None;
     }
 
-    /// All packets before `end` were answered.
+    /// Called when all packets before `end` were answered.
     #[inline]
     pub(super) fn answered(&mut self, now: Instant, end: u64) {
         let Some((_, sent)) = self.measured.filter(|&(sequence, _)| sequence < end) else { return };
@@ -60,7 +60,7 @@ impl RoundTrip {
         if timeout < LIMIT { timeout.min(ceiling) } else { ceiling }
     }
 
-    /// A time-out shorter than the ceiling has expired: the next one is twice as long.
+    /// Called when a time-out shorter than the ceiling has expired. The next time-out is twice as long.
     pub(super) fn timed_out(&mut self) {
         self.doublings += 1;
     }

@@ -143,7 +143,7 @@ impl Responder {
         self.receives.len()
     }
 
-    /// From now on takes receive requests from a shared queue.
+    /// Makes the responder take receive requests from a shared queue from now on.
     pub(super) fn share(&mut self, source: SharedReceiveQueueNumber) {
         self.receives.reserve(1);
         self.source = Some(source);
