@@ -58,7 +58,8 @@ impl<H: Host> HostThreads<H> {
         self.busy
     }
 
-    /// Lets the caller act as the program. Use it within [`crate::NicMachine::with_host`].
+    /// Calls `act` with the program, so that the caller can act as the program. Use it within
+    /// [`crate::NicMachine::with_host`].
     pub fn with_program<R>(
         &mut self,
         now: Instant,

@@ -1,7 +1,7 @@
 /* A stand-in for libcuda.so.1 on machines without a GPU.
  *
- * Device memory is memory of the process, a stream is a thread, and the one kernel is written out again. Copies begin
- * late: what does not wait for them finds nothing.
+ * Device memory is memory of the process, a stream is a thread, and the only kernel is implemented again in C. Copies
+ * start late, so code that does not wait for a copy does not find its data.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -14,7 +14,7 @@
 enum { SUCCESS = 0, INVALID_CONTEXT = 201, INVALID_PTX = 218, NOT_READY = 600 };
 enum kind { COPY, FILL, EVENT, KERNEL, QUIT };
 
-/* Operations that a stream has place for, and parameters of the kernel. */
+/* Capacity of a stream in operations, and number of parameters of the kernel. */
 enum { OPERATIONS = 1 << 16, PARAMETERS = 5 };
 enum { COPY_DELAY_US = 30 };
 
@@ -37,7 +37,7 @@ typedef struct {
     pthread_t thread;
 } stream;
 
-/* What watch.ptx does. */
+/* The same as the kernel in watch.ptx. */
 static void watch(const uint64_t parameters[PARAMETERS]) {
     const _Atomic uint64_t *flag = (void *)parameters[0];
     const _Atomic uint32_t *data = (void *)parameters[1];

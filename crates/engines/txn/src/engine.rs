@@ -247,7 +247,7 @@ impl Transactions {
         self.primaries[shard] == Some(self.node)
     }
 
-    // Messages.
+    // Sending and handling of messages between engines.
 
     /// A new message that begins with its header, for [`Transactions::post`].
     pub(crate) fn message(&mut self) -> Vec<u8> {
@@ -373,7 +373,7 @@ impl Transactions {
         self.view.members().without(NodeId::new(self.node).expect("a node"))
     }
 
-    // Calls of the host.
+    // Handling of the host's calls, and the host's part in applying the log.
 
     fn call(&mut self, caller: Caller, message: Message<'_>, io: &mut Io<'_>) {
         let Caller::Host(token) = caller else {
@@ -483,7 +483,7 @@ impl Transactions {
         self.recovery.phase = Phase::Idle;
     }
 
-    // Time.
+    // The timer, new configurations, and completions of copies.
 
     fn is_busy(&self) -> bool {
         !self.window.is_idle()

@@ -424,7 +424,7 @@ impl Half {
         }
     }
 
-    // A node that rejoins.
+    // Copying a table from this node to a rejoining node, and on a rejoining node.
 
     /// Empties the table.
     fn clear(&mut self, memory: &mut [u8]) {

@@ -261,8 +261,8 @@ impl Log {
     }
 
     /// Sets the verdict on a record. Returns whether the caller must now copy the head of the record to the
-    /// host. That is so if the record is aborted and no copy is under way; a copy under way might overwrite
-    /// the new verdict, so the head is copied after it.
+    /// host. The caller must do so if the record is aborted and no copy of it is outstanding. An outstanding
+    /// copy might overwrite the new verdict, so in that case the head is copied after it.
     pub fn decide(&mut self, memory: &mut Memory, position: u64, committed: bool) -> bool {
         let near = self.near(position);
         let Some(entry) = self.find(position) else { return false };

@@ -106,7 +106,7 @@ impl Operations {
         self.free.push(number);
     }
 
-    /// The epoch has ended, so the results of all operations under way will be dropped.
+    /// Called when the epoch has ended: the results of all outstanding operations will be dropped.
     pub fn abandon(&mut self) {
         for operation in &mut self.all {
             operation.dead |= operation.in_use;

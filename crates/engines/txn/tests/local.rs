@@ -43,7 +43,7 @@ fn random_schedules() {
     assert!(executed > 2_000 && conflicts > 100 && 4 * conflicts < 3 * executed, "{conflicts} of {executed}");
 }
 
-/// If hosts execute nothing alone, all transactions go through the cards.
+/// If hosts are not allowed to execute transactions alone, all transactions go through the cards.
 #[test]
 fn left_out() {
     let mut network = Network::new(1, Setup::new(3, 2, Some(64)));

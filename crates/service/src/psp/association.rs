@@ -122,17 +122,17 @@ pub enum Change {
 }
 
 weft_counters::counters! {
-    /// What was sealed, opened and refused, by cause.
+    /// Counters of frames that were sealed, opened and refused, by cause.
     pub struct Counters {
         /// Frames sealed.
         psp_sealed,
         /// Frames opened.
         psp_opened,
-        /// Frames that did not leave because there is no association with their peer.
+        /// Frames that were not sent because there is no association with their peer.
         psp_without_association,
-        /// Frames that did not leave because their key is used up.
+        /// Frames that were not sent because their key has sealed as many frames as it may.
         psp_key_used_up,
-        /// Frames dropped that came in plaintext and must be sealed.
+        /// Frames dropped because they arrived in plaintext and must be sealed.
         psp_plaintext,
         /// Frames dropped as malformed PSP packets.
         psp_malformed,
@@ -144,7 +144,7 @@ weft_counters::counters! {
         psp_wrong_version,
         /// Frames dropped because their tag is wrong.
         psp_bad_tag,
-        /// Frames dropped that have come before, or are older than the window.
+        /// Frames dropped because they had arrived before, or are older than the replay window.
         psp_replayed,
         /// Changes of associations that were refused.
         psp_changes_refused,

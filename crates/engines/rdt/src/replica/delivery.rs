@@ -211,7 +211,8 @@ mod tests {
         assert_eq!(replica.state.object.query(0, &Default::default()), 7);
     }
 
-    /// With more nodes a poll does not access memory for longer, and each origin has its turn.
+    /// A poll does not read more memory if there are more nodes, and polls read the summaries of all origins
+    /// in rotation.
     #[test]
     fn a_look_at_many_nodes_takes_no_longer() {
         for nodes in 3..=8 {

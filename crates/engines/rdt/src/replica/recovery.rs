@@ -143,7 +143,7 @@ impl<W: Witness> Replica<W> {
         targeted.len() >= enough && waits_for.iter().all(|peer| targeted.contains(peer))
     }
 
-    /// Becomes full if this node has everything that the headers cover.
+    /// Makes this node full if it has everything that the headers cover.
     fn consider(&mut self, now: Instant, io: &mut Io<'_>) {
         let targeted = self.join.targeted;
         let has_all = (0..self.parameters.nodes).all(|origin| {

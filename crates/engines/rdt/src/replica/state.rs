@@ -379,7 +379,7 @@ impl<W: Witness> State<W> {
         }
     }
 
-    // Snapshots.
+    // Saving and restoring the state, for snapshots.
 
     /// Saves the whole state, and returns its size in bytes.
     pub fn save(&self, into: &mut [u8]) -> usize {

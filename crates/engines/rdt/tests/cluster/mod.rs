@@ -316,7 +316,7 @@ impl Cluster {
         self.network.nodes[index].as_ref().map(|node| &node.engine)
     }
 
-    // Clients.
+    // Calls of clients.
 
     fn arguments(&mut self, index: usize, method: usize) -> Arguments {
         let kind = self.parameters.kind.clone();
@@ -419,7 +419,7 @@ impl Cluster {
         }
     }
 
-    // Time.
+    // Running the cluster, with faults.
 
     pub fn run(&mut self, length: Duration) {
         let until = self.network.now + length;

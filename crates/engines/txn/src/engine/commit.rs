@@ -317,7 +317,7 @@ impl Transactions {
         }
     }
 
-    // Restarts.
+    // Restarting an attempt.
 
     /// Restarts an attempt, which then asks the primaries of `shards` by message. The restart waits until its
     /// locks are released. Otherwise the new attempt would conflict with the locks of the old one, and
@@ -357,7 +357,7 @@ impl Transactions {
         self.advance(io);
     }
 
-    // Multi-hop: shipping to another primary.
+    // Shipping a transaction to another primary (Xenic's multi-hop transactions).
 
     /// Ships a transaction to the primary of a shard, with the keys that this node has locked and read.
     pub(crate) fn ship(&mut self, id: TransactionId, shard: usize, io: &mut Io<'_>) {

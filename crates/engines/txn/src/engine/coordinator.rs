@@ -53,7 +53,7 @@ impl Transactions {
         self.scratch = out;
     }
 
-    // Start.
+    // Starting an attempt.
 
     /// Whether no attempt can begin, because the attempt that last used the window's next slot is not known
     /// to all nodes as decided.
@@ -185,7 +185,7 @@ impl Transactions {
         }
     }
 
-    // EXECUTE.
+    // EXECUTE: requesting keys from their primaries.
 
     /// Requests the keys that were not requested yet, each from its primary.
     fn request(&mut self, id: TransactionId, io: &mut Io<'_>) {
@@ -475,7 +475,7 @@ impl Transactions {
         self.after_run(id, step, io);
     }
 
-    // LOCK.
+    // LOCK: locking written keys that were only read before.
 
     /// Locks the keys that the procedure has written, unless they were locked when they were read.
     fn lock_writes(&mut self, id: TransactionId, io: &mut Io<'_>) {
@@ -539,7 +539,7 @@ impl Transactions {
         }
     }
 
-    // VALIDATE.
+    // VALIDATE: checking that keys that were only read are unchanged.
 
     /// Whether a key was read without a lock and is still not locked.
     pub(crate) fn is_unlocked(&self, execution: &Execution, refused: bool, index: usize) -> bool {
@@ -631,7 +631,7 @@ impl Transactions {
         self.continue_if_valid(id, io);
     }
 
-    // End.
+    // Ending an attempt.
 
     /// Ends an attempt: reports its status to the host and sends END to the primaries.
     pub(crate) fn finish(&mut self, id: TransactionId, status: Status, reason: u8, io: &mut Io<'_>) {

@@ -270,7 +270,7 @@ impl Transactions {
         self.scratch = bytes;
     }
 
-    // EXECUTE.
+    // Handling of EXECUTE.
 
     pub(crate) fn on_execute(&mut self, id: TransactionId, wants: &List<'_, Want>, io: &mut Io<'_>) {
         let Some(shard) = self.only_shard(wants.iter()) else { return };
@@ -294,7 +294,7 @@ impl Transactions {
         self.look_up(number, io);
     }
 
-    // LOCK.
+    // Handling of LOCK.
 
     /// Locks keys that were read before, if their versions are unchanged.
     pub(crate) fn on_lock(&mut self, id: TransactionId, claims: &List<'_, Claim>, io: &mut Io<'_>) {
@@ -560,7 +560,7 @@ impl Transactions {
         }
     }
 
-    // VALIDATE.
+    // Handling of VALIDATE.
 
     pub(crate) fn on_validate(
         &mut self,
@@ -610,7 +610,7 @@ impl Transactions {
         self.post_to(io.effects, id.coordinator(), Kind::Validated, out);
     }
 
-    // LOG.
+    // Handling of LOG.
 
     pub(crate) fn on_log(
         &mut self,

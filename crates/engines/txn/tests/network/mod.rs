@@ -455,7 +455,7 @@ impl Network {
         }
     }
 
-    // Engines.
+    // Events of engines, and their effects.
 
     pub fn handle(&mut self, index: usize, event: Event<'_>) {
         let Some(node) = self.nodes[index].as_mut() else { return };
@@ -550,7 +550,7 @@ impl Network {
         }
     }
 
-    // Hosts.
+    // Messages and calls of hosts.
 
     fn drain_host(&mut self, index: usize) {
         loop {
@@ -643,7 +643,7 @@ impl Network {
         }
     }
 
-    // Running.
+    // Running the network, and checking the result.
 
     pub fn step(&mut self) -> bool {
         let Some(Reverse((at, _, due))) = self.due.pop() else { return false };

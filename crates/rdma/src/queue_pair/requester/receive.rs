@@ -368,7 +368,8 @@ fn fits(entry: &Entry, packet: u32, atomic: bool, payload: &[u8], setup: &Setup)
     entry.request.operation.is_atomic() == atomic && payload.len() == length as usize
 }
 
-/// Stores the payload of a response in the request's local memory. Returns whether there was credit for it.
+/// Stores the payload of a response in the request's local memory. Returns false if there was not enough
+/// credit for it.
 fn store(
     entry: &Entry,
     packet: u32,
