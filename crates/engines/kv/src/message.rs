@@ -424,7 +424,6 @@ impl<'a> Write<'a> {
     /// # Errors
     /// Wrong length, an operation or status that no entry has, number or request 0, or a value although operation
     /// and status have none, or none although they need one.
-    /// operation and status.
     pub fn parse(bytes: &'a [u8], key_field: usize) -> Result<Self, Malformed> {
         let (head, rest) = header::<{ Write::HEADER }>(bytes)?;
         let (key, value) = key_and_value(rest, key_field, be16(head, 6).into())?;
