@@ -82,7 +82,7 @@ pub enum Kind {
     Executed,
     /// Ask whether these versions are current and no other attempt holds a lock.
     Validate,
-    /// The answer to it.
+    /// The answer to VALIDATE.
     Validated,
     /// Log these writes.
     Log,
