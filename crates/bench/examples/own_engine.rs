@@ -16,9 +16,10 @@ use weft_bench::compare::{LogContender, Point};
 use weft_check::{Action, History, Operation, Options, Outcome, Reply, Verdict};
 use weft_harness::result::to_json;
 use weft_harness::{
-    Caller as Client, CampaignOf, ClusterOf, Contender, Contest, Ended, Load, NodeCampaign, OneEngine,
+    AnyContender, Caller as Client, Contender, ContenderCluster, Contest, Ended, Load, NodeCampaign,
+    OneEngine, UPDATE,
 };
-use weft_sim::{CostProfile, FaultKinds, FaultPlan, NetworkProfile};
+use weft_sim::{CostProfile, FaultPlan, NetworkProfile};
 use weft_time::{Duration, Instant};
 use weft_waist::{
     Caller, Configuration, Effects, Engine, EngineState, EngineStatus, Epoch, Event, Io, Memory, Message,
@@ -261,7 +262,8 @@ struct Reader {
 }
 
 impl Client for Reader {
-    fn begin(&mut self, now: Instant, is_update: bool) {
+    fn begin(&mut self, now: Instant, kind: usize) {
+        let is_update = kind == UPDATE;
         self.number += 1;
         let (line, post) =
             if is_update { (self.client, Some(self.number)) } else { (self.number % LINES as u64, None) };
@@ -341,7 +343,7 @@ impl Contender for Noticeboard {
         }
     }
 
-    fn judge(&self, cluster: &ClusterOf<Self>) -> Vec<String> {
+    fn judge(&self, cluster: &ContenderCluster<Self>) -> Vec<String> {
         let mut history = History::new();
         for client in cluster.drivers().flat_map(|(_, clients)| clients.callers()) {
             let open = client.call.map(|call| (call, None));
@@ -369,17 +371,8 @@ impl Contender for Noticeboard {
 
 /// Crashes, partitions, loss and all else, with a seed for each run.
 fn campaign(seeds: std::ops::RangeInclusive<u64>) -> weft_harness::NodeCampaignResult {
-    let runs = NodeCampaign {
-        nodes: 3,
-        seeds,
-        network: NetworkProfile::SWITCH,
-        profile: CostProfile::FPGA,
-        kinds: FaultKinds::ALL,
-        plan: None,
-        #[cfg(feature = "planted-bugs")]
-        node_bug: None,
-    };
-    runs.run(&CampaignOf(Noticeboard), |seed| format!("seed {seed}"), |_| {}).expect("random plans fit")
+    let runs = NodeCampaign::new(3, seeds);
+    Noticeboard.campaign(&runs, &|seed| format!("seed {seed}"), &mut |_| {}).expect("random plans fit")
 }
 
 /// Both engines at these numbers of clients, on the same ground.

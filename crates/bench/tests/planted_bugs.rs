@@ -6,7 +6,8 @@
 use std::panic::set_hook;
 
 use weft_bench::kv::simulated::{DiskBug, NodeNic};
-use weft_bench::{kv, lock, rdt, smr};
+use weft_bench::lock::simulated::Locks;
+use weft_bench::{kv, rdt, smr};
 use weft_harness::{NodeBug, NodeCampaign};
 use weft_kv::PlantedBug as StoreBug;
 use weft_lock::PlantedBug as LockBug;
@@ -125,8 +126,13 @@ fn campaigns_on_disks_catch_planted_bugs() {
 
 /// A campaign of one seed on three nodes.
 fn node_campaign(seed: u64, kinds: FaultKinds, node_bug: Option<NodeBug>) -> NodeCampaign {
-    let (network, profile) = (NetworkProfile::SWITCH, CostProfile::FPGA);
-    NodeCampaign { nodes: 3, seeds: seed..=seed, network, profile, kinds, plan: None, node_bug }
+    NodeCampaign { kinds, node_bug, ..NodeCampaign::new(3, seed..=seed) }
+}
+
+/// Whether a campaign of the locks finds a violation.
+fn finds(runs: &NodeCampaign, locks: Locks) -> bool {
+    let result = runs.run(&locks, |seed| seed.to_string(), |_| {}).expect("random plans fit");
+    result.findings.violations_found > 0
 }
 
 /// While nodes do not hear each other, the cluster must not stand still.
@@ -135,9 +141,7 @@ fn campaigns_of_locks_catch_members_that_stay_although_they_are_parted() {
     assert_caught(&[NodeBug::PartedKept], NodeBug::name, |seed, node_bug| {
         let kinds = FaultKinds::NONE.with(FaultKind::PartialPartition);
         let runs = node_campaign(seed, kinds, node_bug);
-        let campaign = lock::simulated::Campaign { runs, planted_bug: None };
-        let result = campaign.run(|seed| seed.to_string(), |_| {}).expect("random plans fit");
-        result.findings.violations_found > 0
+        finds(&runs, Locks::default())
     });
 }
 
@@ -146,9 +150,7 @@ fn campaigns_of_locks_catch_bugs_around_the_engine() {
     let bugs = [NodeBug::AnswerBeforeStored, NodeBug::WiredToFormerIncarnation];
     assert_caught(&bugs, NodeBug::name, |seed, node_bug| {
         let runs = node_campaign(seed, FaultKinds::ALL, node_bug);
-        let campaign = lock::simulated::Campaign { runs, planted_bug: None };
-        let result = campaign.run(|seed| seed.to_string(), |_| {}).expect("random plans fit");
-        result.findings.violations_found > 0
+        finds(&runs, Locks::default())
     });
 }
 
@@ -157,8 +159,6 @@ fn campaigns_of_locks_catch_planted_bugs() {
     let bugs = [LockBug::AnswerBeforeAccepted, LockBug::NoTimeAfterTakeover, LockBug::TtlFromAnswer];
     assert_caught(&bugs, LockBug::name, |seed, planted_bug| {
         let runs = node_campaign(seed, FaultKinds::ALL, None);
-        let campaign = lock::simulated::Campaign { runs, planted_bug };
-        let result = campaign.run(|seed| seed.to_string(), |_| {}).expect("random plans fit");
-        result.findings.violations_found > 0
+        finds(&runs, Locks { planted_bug })
     });
 }

@@ -14,6 +14,7 @@ mod txn;
 
 use clap::Subcommand;
 
+use self::nodes::OnNodes;
 use crate::failure::{Failure, Verdict};
 use crate::task::Reported;
 
@@ -21,11 +22,11 @@ use crate::task::Reported;
 #[derive(Debug, Subcommand)]
 pub(crate) enum Sim {
     /// The clients that ship, at any engine
-    Clients(Reported<clients::ClientsCampaign>),
+    Clients(Reported<OnNodes<clients::ClientsOptions>>),
     /// Replicated key-value store
     Kv(Reported<kv::KvCampaign>),
     /// Locks with fencing tokens: the worked example of an engine
-    Lock(Reported<lock::LockCampaign>),
+    Lock(Reported<OnNodes<lock::LockOptions>>),
     /// Replicated data types
     Rdt(Reported<rdt::RdtCampaign>),
     /// Consensus in synchronous rounds

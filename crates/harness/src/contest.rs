@@ -1,8 +1,8 @@
 //! Engines of any kind under one load, on one network: what a researcher compares her own engine by.
 //!
 //! A [`Contender`] is an engine with its clients and a check of what they were told. [`Contest::run`] measures it on
-//! the nodes that ship, with closed loops of clients on a machine of their own; [`CampaignOf`] makes fault campaigns of
-//! the same clients. Nothing in here knows an engine.
+//! the nodes that ship, with closed loops of clients on a machine of their own; [`AnyContender::campaign`] makes fault
+//! campaigns of the same clients. Nothing in here knows an engine.
 
 use std::collections::BTreeMap;
 
@@ -11,63 +11,29 @@ use weft_sim::{CostProfile, FaultPlan, NetworkProfile, PlanError};
 use weft_time::{Duration, Instant};
 use weft_workload::Random;
 
-use crate::histogram::{Latencies, Recorder, Summary};
+use crate::histogram::{Latencies, Summary};
 use crate::{
-    Assemble, ClientProgram, Cluster, DRIFT_PPM, LEASE, Planted, ShippedNodes, ShippedParameters, Subject,
-    faults_of,
+    Assemble, Caller, ClosedLoops, Cluster, ClusterOf, DRIFT_PPM, LEASE, NodeCampaign, NodeCampaignResult,
+    Pace, Planted, ShippedParameters, Subject, faults_of,
 };
 
-/// Kinds of calls.
-const KINDS: [&str; 2] = ["update", "read"];
-const UPDATE: usize = 0;
-const READ: usize = 1;
-
-/// Pause of a client after a call that did not do what it was to.
-const PAUSE: Duration = Duration::from_us(50);
+/// A client calls again as soon as its last call has ended, unless that has failed.
+const PACE: Pace = Pace { longest: None, after_failure: Duration::from_us(50) };
 /// Clients begin when the cluster serves.
 pub const CLIENTS_BEGIN: Duration = Duration::from_ms(20);
-/// All calls have ended this long after the last one has begun,
-const END: Duration = Duration::from_ms(100);
-/// for which is looked in steps of so long,
+/// Every call has ended this long after the last one has begun.
+pub const CALLS_END_WITHIN: Duration = Duration::from_ms(100);
+/// Interval at which a run looks whether every call has ended.
 const STEP: Duration = Duration::from_us(500);
-/// and all that they have changed has reached every node after so long again.
+/// Time after the last call within which its changes reach every node.
 const SETTLE: Duration = Duration::from_ms(2);
 /// Clients of a campaign, and the share of their updates in percent.
 const CAMPAIGN: Load = Load { clients: 8, updates: 50 };
-/// Longest pause between two calls of a client in a campaign.
-const CAMPAIGN_PAUSE: Duration = Duration::from_us(200);
-
-/// Outcome of a call, as far as measurements go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
-    /// It did what it was to.
-    Done,
-    /// It was refused or given up.
-    Failed,
-}
-
-/// One client of an engine, with one call under way at a time. Pure: messages and time go in. It notes what it was
-/// told, for the judge.
-pub trait Caller {
-    /// Begins the next call.
-    fn begin(&mut self, now: Instant, is_update: bool);
-
-    /// A message from a node has arrived, perhaps for another client: whether the call has ended with it.
-    fn receive(&mut self, now: Instant, node: usize, message: (u8, &[u8])) -> Option<Ended>;
-
-    /// When [`Caller::handle_deadline`] must be called.
-    fn next_deadline(&self) -> Option<Instant>;
-
-    /// Handles what is due: whether the call has ended.
-    fn handle_deadline(&mut self, now: Instant) -> Option<Ended>;
-
-    /// The next message to send: appends its content to `out`, and returns the node and the kind.
-    fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<(usize, u8)>;
-}
+/// Pauses of the clients of a campaign.
+const CAMPAIGN_PACE: Pace = Pace { longest: Some(Duration::from_us(200)), ..PACE };
 
 /// A cluster of a contender.
-pub type ClusterOf<T> =
-    Cluster<ShippedNodes<ClosedLoops<<T as Contender>::Caller>, <T as Contender>::Assembly>>;
+pub type ContenderCluster<T> = ClusterOf<<T as Contender>::Caller, <T as Contender>::Assembly>;
 
 /// An engine, its clients, and what they must have been told.
 pub trait Contender {
@@ -86,7 +52,7 @@ pub trait Contender {
     fn caller(&self, number: u32, nodes: usize) -> Self::Caller;
 
     /// Judges what all clients were told, and what the nodes hold in the end: violations, in words.
-    fn judge(&self, cluster: &ClusterOf<Self>) -> Vec<String>
+    fn judge(&self, cluster: &ContenderCluster<Self>) -> Vec<String>
     where
         Self: Sized;
 }
@@ -98,118 +64,6 @@ pub struct Load {
     pub clients: u32,
     /// Updates in percent; the other calls are reads.
     pub updates: u8,
-}
-
-/// One client and its current call.
-struct Loop<C> {
-    caller: C,
-    /// Kind of the call under way, and when it was begun.
-    call: Option<(usize, Instant)>,
-    /// Time of its next call.
-    next: Instant,
-}
-
-/// All clients of a machine: each makes its next call when the last one has ended.
-pub struct ClosedLoops<C> {
-    loops: Vec<Loop<C>>,
-    updates: u8,
-    longest_pause: Duration,
-    random: Random,
-    recorder: Recorder,
-    is_over: bool,
-}
-
-impl<C: Caller> ClosedLoops<C> {
-    /// Clients that do nothing yet.
-    pub fn new(callers: impl Iterator<Item = C>, updates: u8, seed: u64) -> Self {
-        let idle = |caller| Loop { caller, call: None, next: Instant::FAR_FUTURE };
-        Self {
-            loops: callers.map(idle).collect(),
-            updates,
-            longest_pause: Duration::ZERO,
-            random: Random::new(seed, 0),
-            recorder: Recorder::new(&KINDS, Instant::ZERO, Duration::ZERO),
-            is_over: false,
-        }
-    }
-
-    /// Begins. Calls begun within the warm-up are not measured.
-    pub fn begin(&mut self, now: Instant, warm_up: Duration) {
-        self.recorder = Recorder::new(&KINDS, now, warm_up);
-        self.loops.iter_mut().for_each(|one| one.next = now);
-    }
-
-    /// Lets no further call begin.
-    pub fn finish(&mut self) {
-        self.is_over = true;
-    }
-
-    /// Whether nobody waits for an answer.
-    pub fn is_idle(&self) -> bool {
-        self.loops.iter().all(|one| one.call.is_none())
-    }
-
-    /// The clients.
-    pub fn callers(&self) -> impl Iterator<Item = &C> {
-        self.loops.iter().map(|one| &one.caller)
-    }
-
-    fn call(&mut self, now: Instant, index: usize) {
-        let one = &mut self.loops[index];
-        one.next = Instant::FAR_FUTURE;
-        if self.is_over {
-            return;
-        }
-        let is_update = self.random.below(100) < u64::from(self.updates);
-        one.call = Some((if is_update { UPDATE } else { READ }, now));
-        one.caller.begin(now, is_update);
-    }
-
-    fn end(&mut self, now: Instant, index: usize, ended: Ended) {
-        let one = &mut self.loops[index];
-        let Some((kind, begun)) = one.call.take() else { return };
-        let pause = self.longest_pause.as_ps();
-        let pause = Duration::from_ps(if pause == 0 { 0 } else { self.random.below(pause) });
-        match ended {
-            Ended::Done => self.recorder.record(kind, begun, now),
-            Ended::Failed => self.recorder.record_failure(kind, begun),
-        }
-        one.next = now + if ended == Ended::Done { pause } else { PAUSE.max(pause) };
-        if one.next == now {
-            self.call(now, index);
-        }
-    }
-}
-
-impl<C: Caller> ClientProgram for ClosedLoops<C> {
-    fn receive(&mut self, now: Instant, node: usize, message: (u8, &[u8])) {
-        // Each client knows the answers to its own calls.
-        for index in 0..self.loops.len() {
-            if let Some(ended) = self.loops[index].caller.receive(now, node, message) {
-                return self.end(now, index, ended);
-            }
-        }
-    }
-
-    fn next_deadline(&self, _: Instant) -> Option<Instant> {
-        let of = |one: &Loop<C>| one.caller.next_deadline().map_or(one.next, |at| at.min(one.next));
-        self.loops.iter().map(of).min().filter(|at| *at < Instant::FAR_FUTURE)
-    }
-
-    fn handle_deadline(&mut self, now: Instant) {
-        for index in 0..self.loops.len() {
-            if let Some(ended) = self.loops[index].caller.handle_deadline(now) {
-                self.end(now, index, ended);
-            }
-            if self.loops[index].next <= now {
-                self.call(now, index);
-            }
-        }
-    }
-
-    fn poll_transmit(&mut self, payload: &mut Vec<u8>) -> Option<(usize, u8)> {
-        self.loops.iter_mut().find_map(|one| one.caller.poll_transmit(payload))
-    }
 }
 
 /// The one ground of all contenders.
@@ -256,30 +110,54 @@ pub struct Standing {
 }
 
 impl Contest {
-    /// Measures a contender under a load.
+    /// A cluster whose clients have called engines for the warm-up and the length of the measurement, and begin nothing
+    /// new. Calls may still be under way.
     ///
     /// # Errors
     /// The fault plan does not fit the cluster.
-    pub fn run<T: Contender>(&self, contender: &T, load: Load) -> Result<Standing, PlanError> {
-        let callers = (0..load.clients).map(|number| contender.caller(number, self.nodes));
-        let clients = vec![ClosedLoops::new(callers, load.updates, self.seed)];
+    ///
+    /// # Panics
+    /// If a cluster without faults does not serve when the clients begin.
+    pub fn measure<C: Caller, A: Assemble>(
+        &self,
+        engines: A,
+        clients: ClosedLoops<C>,
+    ) -> Result<ClusterOf<C, A>, PlanError> {
         let parameters = ShippedParameters {
             nodes: self.nodes,
             seed: self.seed,
-            engines: contender.assembly(self.nodes, load.clients),
+            engines,
             network: self.network,
             profile: self.profile,
             lease: LEASE,
             drift_ppm: DRIFT_PPM,
             planted: Planted::default(),
         };
-        let mut cluster = Cluster::shipped(parameters, &self.plan, clients)?;
+        let mut cluster = Cluster::shipped(parameters, &self.plan, vec![clients])?;
         cluster.run_until(Instant::ZERO + CLIENTS_BEGIN);
+        let is_faulty = !self.plan.faults.is_empty();
+        assert!(is_faulty || cluster.is_whole(), "a cluster without faults serves after {CLIENTS_BEGIN}");
         cluster.for_each_driver(|now, clients| clients.begin(now, self.warm_up));
         cluster.run_until(cluster.world.now() + self.warm_up + self.length);
         cluster.for_each_driver(|_, clients| clients.finish());
-        let until = self.plan.ends_at().max(cluster.world.now()) + END;
-        let is_idle = |cluster: &ClusterOf<T>| cluster.drivers().all(|(_, clients)| clients.is_idle());
+        Ok(cluster)
+    }
+
+    /// When every call must have ended, in a cluster whose clients begin nothing new from now on.
+    pub fn calls_end_at<C: Caller, A: Assemble>(&self, cluster: &ClusterOf<C, A>) -> Instant {
+        self.plan.ends_at().max(cluster.world.now()) + CALLS_END_WITHIN
+    }
+
+    /// Measures a contender under a load.
+    ///
+    /// # Errors
+    /// The fault plan does not fit the cluster.
+    pub fn run<T: Contender>(&self, contender: &T, load: Load) -> Result<Standing, PlanError> {
+        let callers = (0..load.clients).map(|number| contender.caller(number, self.nodes));
+        let clients = ClosedLoops::new(callers, load.updates, PACE, Random::new(self.seed, 0));
+        let mut cluster = self.measure(contender.assembly(self.nodes, load.clients), clients)?;
+        let until = self.calls_end_at(&cluster);
+        let is_idle = |cluster: &ContenderCluster<T>| cluster.drivers().all(|(_, clients)| clients.is_idle());
         cluster.run_until(self.plan.ends_at().max(cluster.world.now()));
         while !is_idle(&cluster) && cluster.world.now() < until {
             cluster.run_until(cluster.world.now() + STEP);
@@ -289,9 +167,9 @@ impl Contest {
         let mut violations = contender.judge(&cluster);
         let (_, clients) = cluster.drivers().next().expect("clients do not crash");
         if !clients.is_idle() {
-            violations.push(format!("a call has not ended {END} after the last one was begun"));
+            violations.push(format!("a call has not ended {CALLS_END_WITHIN} after the last one was begun"));
         }
-        let recorder = &clients.recorder;
+        let recorder = clients.recorder();
         Ok(Standing {
             clients: load.clients,
             throughput_ops_per_s: recorder.operations() as f64 / self.length.as_secs_f64(),
@@ -306,13 +184,47 @@ impl Contest {
     }
 }
 
-/// A fault campaign of a contender, with its clients and its judge.
-#[derive(Clone, Copy, Debug)]
-pub struct CampaignOf<T>(pub T);
+/// A contender whose types are not known.
+pub trait AnyContender {
+    /// See [`Contest::run`].
+    ///
+    /// # Errors
+    /// The fault plan does not fit the cluster.
+    fn measure(&self, contest: &Contest, load: Load) -> Result<Standing, PlanError>;
 
-impl<T: Contender> Subject for CampaignOf<T> {
+    /// A fault campaign of its clients: see [`NodeCampaign::run`].
+    ///
+    /// # Errors
+    /// The fault plan does not fit the cluster.
+    fn campaign(
+        &self,
+        runs: &NodeCampaign,
+        replay: &dyn Fn(u64) -> String,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<NodeCampaignResult, PlanError>;
+}
+
+impl<T: Contender> AnyContender for T {
+    fn measure(&self, contest: &Contest, load: Load) -> Result<Standing, PlanError> {
+        contest.run(self, load)
+    }
+
+    fn campaign(
+        &self,
+        runs: &NodeCampaign,
+        replay: &dyn Fn(u64) -> String,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<NodeCampaignResult, PlanError> {
+        runs.run(&CampaignOf(self), replay, progress)
+    }
+}
+
+/// A contender as the subject of a fault campaign.
+struct CampaignOf<'a, T>(&'a T);
+
+impl<T: Contender> Subject for CampaignOf<'_, T> {
     type Assembly = T::Assembly;
-    type Clients = ClosedLoops<T::Caller>;
+    type Caller = T::Caller;
 
     const HOLDS: &'static str = T::HOLDS;
 
@@ -322,30 +234,17 @@ impl<T: Contender> Subject for CampaignOf<T> {
 
     fn clients(&self, nodes: usize, seed: u64) -> Vec<ClosedLoops<T::Caller>> {
         let callers = (0..CAMPAIGN.clients).map(|number| self.0.caller(number, nodes));
-        let clients = ClosedLoops::new(callers, CAMPAIGN.updates, seed);
-        vec![ClosedLoops { longest_pause: CAMPAIGN_PAUSE, ..clients }]
-    }
-
-    fn begin(now: Instant, clients: &mut ClosedLoops<T::Caller>) {
-        clients.begin(now, Duration::ZERO);
-    }
-
-    fn finish(clients: &mut ClosedLoops<T::Caller>) {
-        clients.finish();
-    }
-
-    fn is_idle(clients: &ClosedLoops<T::Caller>) -> bool {
-        clients.is_idle()
+        vec![ClosedLoops::new(callers, CAMPAIGN.updates, CAMPAIGN_PACE, Random::new(seed, 0))]
     }
 
     fn judge(
         &self,
-        cluster: &ClusterOf<T>,
+        cluster: &ContenderCluster<T>,
         _: Instant,
         counts: &mut BTreeMap<&'static str, u64>,
     ) -> Vec<String> {
         let (_, clients) = cluster.drivers().next().expect("clients do not crash");
-        *counts.entry("operations").or_default() += clients.recorder.operations();
+        *counts.entry("operations").or_default() += clients.recorder().operations();
         self.0.judge(cluster)
     }
 }

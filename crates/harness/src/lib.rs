@@ -9,7 +9,7 @@
 //! ship, and a [`NodeCampaign`] runs a [`Subject`] on them: an engine, its clients, and what they must have been told.
 //!
 //! A [`Contender`] needs least: an engine of any type, its clients, one call at a time, and their judge. A [`Contest`]
-//! measures it as all others are measured, and [`CampaignOf`] it is a campaign under faults.
+//! measures it as all others are measured, and [`AnyContender::campaign`] is a campaign of it under faults.
 //!
 //! A campaign makes one run for each seed and judges it; [`Findings`] collects what is wrong, with the command that
 //! repeats it.
@@ -18,6 +18,7 @@ pub mod activity;
 mod campaign;
 pub mod capture;
 mod clients;
+mod closed_loops;
 mod cluster;
 mod contest;
 pub mod gateware;
@@ -39,12 +40,11 @@ pub mod table;
 
 pub use campaign::{Findings, Judgement, Violation, add_faults, add_live_within, faults_of, random_plan};
 pub use clients::{CALLED_SLOT, ClientMachine, ClientProgram};
+pub use closed_loops::{Caller, ClosedLoops, Ended, Pace, READ, Turn, UPDATE};
 pub use cluster::{
     Builder, Cluster, ClusterDirector, ClusterMachine, ClusterShape, MachineOf, NoClients, node_id, running,
 };
-pub use contest::{
-    CLIENTS_BEGIN, Caller, CampaignOf, ClosedLoops, ClusterOf, Contender, Contest, Ended, Load, Standing,
-};
+pub use contest::{AnyContender, CLIENTS_BEGIN, Contender, ContenderCluster, Contest, Load, Standing};
 pub use host::{NodeHost, SimulatedHalf, StatusChange, Views, incarnation};
 pub use keys::{KeyHolder, Keys, Sealed, SealedClients, SharedKeys, Watch};
 pub use membership::{Disk, MembershipMachine, SharedDisk};
@@ -54,5 +54,5 @@ pub use partings::{PartedCluster, Partings};
 #[cfg(feature = "planted-bugs")]
 pub use planted::NodeBug;
 pub use planted::Planted;
-pub use shipped::{Assemble, FaultTimes, MakeEngines, OneEngine, ShippedNodes, ShippedParameters};
+pub use shipped::{Assemble, ClusterOf, FaultTimes, MakeEngines, OneEngine, ShippedNodes, ShippedParameters};
 pub use station::{ClusterHost, DATAGRAM_BYTES, address, clock, datagram_bytes, hardware, peers};

@@ -8,7 +8,7 @@ use weft_sim::{CostProfile, FaultKinds, FaultPlan, NetworkProfile, PlanError};
 use weft_time::{Duration, Instant};
 
 use crate::{
-    Assemble, ClientProgram, Cluster, FaultTimes, Findings, Judgement, Partings, Planted, ShippedNodes,
+    Assemble, Caller, ClosedLoops, Cluster, ClusterOf, FaultTimes, Findings, Judgement, Partings, Planted,
     ShippedParameters, add_faults, add_live_within, random_plan,
 };
 
@@ -84,8 +84,8 @@ pub struct NodeCampaignResult {
 pub trait Subject {
     /// Puts the nodes together.
     type Assembly: Assemble;
-    /// The clients of a machine.
-    type Clients: ClientProgram;
+    /// One of the clients.
+    type Caller: Caller;
 
     /// Verdict when nothing is wrong.
     const HOLDS: &'static str;
@@ -93,28 +93,34 @@ pub trait Subject {
     /// The engines of each card, in a cluster of so many nodes; clients call the first one.
     fn engines(&self, nodes: usize) -> Self::Assembly;
 
-    /// The clients of each machine, which do nothing yet.
-    fn clients(&self, nodes: usize, seed: u64) -> Vec<Self::Clients>;
+    /// The clients of each machine.
+    fn clients(&self, nodes: usize, seed: u64) -> Vec<ClosedLoops<Self::Caller>>;
 
-    /// The clients of a machine begin.
-    fn begin(now: Instant, clients: &mut Self::Clients);
-
-    /// Stops the clients from beginning new calls.
-    fn finish(clients: &mut Self::Clients);
-
-    /// Whether no client waits for an answer.
-    fn is_idle(clients: &Self::Clients) -> bool;
-
-    /// Judges what the clients were told, and adds counts. Faults are over from `calm_from` on, on the world's clock.
+    /// Judges the answers that the clients got, and adds counts. Faults are over from `calm_from` on, on the world's
+    /// clock.
     fn judge(
         &self,
-        cluster: &Cluster<ShippedNodes<Self::Clients, Self::Assembly>>,
+        cluster: &ClusterOf<Self::Caller, Self::Assembly>,
         calm_from: Instant,
         counts: &mut BTreeMap<&'static str, u64>,
     ) -> Vec<String>;
 }
 
 impl NodeCampaign {
+    /// Runs under all kinds of faults, of engines on cards, behind a switch.
+    pub const fn new(nodes: usize, seeds: RangeInclusive<u64>) -> Self {
+        Self {
+            nodes,
+            seeds,
+            network: NetworkProfile::SWITCH,
+            profile: CostProfile::FPGA,
+            kinds: FaultKinds::ALL,
+            plan: None,
+            #[cfg(feature = "planted-bugs")]
+            node_bug: None,
+        }
+    }
+
     /// Runs it; `progress` is told how many seeds are done. `replay` names the command that repeats one seed.
     ///
     /// # Errors
@@ -171,18 +177,18 @@ impl NodeCampaign {
 /// Runs a cluster whose faults are over at `end`.
 fn run<S: Subject>(
     subject: &S,
-    mut cluster: Cluster<ShippedNodes<S::Clients, S::Assembly>>,
+    mut cluster: ClusterOf<S::Caller, S::Assembly>,
     (end, mut partings): (Instant, Partings),
     result: &mut NodeCampaignResult,
 ) -> Judgement {
-    cluster.for_each_driver(S::begin);
+    cluster.for_each_driver(|now, clients| clients.begin(now, Duration::ZERO));
     let (mut wrong, live_within) =
         cluster.run_faults(&FaultTimes { end, live_within: LIVE_WITHIN, calm: CALM }, &mut partings);
     result.partial_partitions_checked += partings.checked();
     add_live_within(&mut result.live_within_ns, live_within);
-    cluster.for_each_driver(|_, clients| S::finish(clients));
+    cluster.for_each_driver(|_, clients| clients.finish());
     cluster.run_until(cluster.world.now() + LIVE_WITHIN);
-    if !cluster.drivers().all(|(_, clients)| S::is_idle(clients)) {
+    if !cluster.drivers().all(|(_, clients)| clients.is_idle()) {
         wrong.push("some calls were not answered although all faults were over".to_owned());
     }
     wrong.extend(subject.judge(&cluster, end + LIVE_WITHIN, &mut result.counts));

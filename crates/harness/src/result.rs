@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
+use weft_sim::NetworkProfile;
 use weft_time::Instant;
 use weft_waist::EngineState;
 
@@ -63,6 +64,14 @@ pub struct Machine {
     pub kind: MachineKind,
     /// The processor, or the cost models.
     pub description: String,
+}
+
+impl Machine {
+    /// A simulated one: this network, and what the costs of the nodes are based on.
+    pub fn simulated(network: &NetworkProfile, basis: impl fmt::Display) -> Self {
+        let description = format!("virtual time; network `{}`; {basis}", network.name);
+        Self { kind: MachineKind::Simulated, description }
+    }
 }
 
 /// Whether the recorded history holds what the protocol promises.

@@ -13,9 +13,9 @@ use weft_verbs::PathMtu;
 use weft_waist::{Engine, EngineState, EngineStatus, Epoch, Memory, NODES_MAX, View};
 
 use crate::{
-    Builder, CALLED_SLOT, ClientMachine, ClientProgram, Cluster, ClusterHost, ClusterShape, DATAGRAM_BYTES,
-    MachineOf, NodeHost, Partings, Planted, SimulatedHalf, Views, clock, incarnation, node_id, peers,
-    running,
+    Builder, CALLED_SLOT, ClientMachine, ClientProgram, ClosedLoops, Cluster, ClusterHost, ClusterShape,
+    DATAGRAM_BYTES, MachineOf, NodeHost, Partings, Planted, SimulatedHalf, Views, clock, incarnation,
+    node_id, peers, running,
 };
 
 /// Terms of the queue pairs: an acknowledgement has 262 us, seven times. That of processes, 67 ms, leaves time to an
@@ -150,6 +150,9 @@ impl<C: ClientProgram, A: Assemble> Builder for ShippedNodes<C, A> {
         running(machines).filter(holds_all).count() >= needed
     }
 }
+
+/// A simulated cluster with closed loops of clients.
+pub type ClusterOf<C, A> = Cluster<ShippedNodes<ClosedLoops<C>, A>>;
 
 /// Status of the engines of a node.
 fn statuses<E: Engine, H: SimulatedHalf>(

@@ -27,7 +27,7 @@ pub(super) fn drive(run: &Run<'_>, clients: &[Client]) -> EngineResult {
         run.repeat(PAUSE, || {
             caller.cycle(&prefix, &WORKLOAD, |_, _, result| _ = count.take(result));
         });
-        (count, caller.holds)
+        (count, caller.holds().to_vec())
     });
     let mut count = Count::default();
     parts.iter().for_each(|(part, _)| count.add(*part));

@@ -4,13 +4,16 @@ use std::fmt;
 use std::str::FromStr;
 
 use thiserror::Error;
-use weft_harness::{Contest, Load, Standing};
+use weft_harness::AnyContender;
 use weft_sim::{CostProfile, PlanError};
 
 use super::lock::LockContender;
 use super::log::CONTENT_BYTES_MAX;
-use super::transactions::TransactionsContender;
+use super::transactions::{REPLICAS, TransactionsContender};
 use super::{CompareBench, LogContender, ObjectContender, StoreContender};
+
+/// Bytes of a value in fault campaigns, where an engine has values.
+pub const CAMPAIGN_VALUE_BYTES: usize = 64;
 
 /// An engine of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,19 +125,26 @@ impl EngineName {
         Ok(())
     }
 
-    /// Measures it.
-    pub(super) fn run(
-        self,
-        contest: &Contest,
-        load: Load,
-        value_bytes: usize,
-    ) -> Result<Standing, PlanError> {
+    /// Refuses a cluster in which the engine's clients cannot have a fault campaign.
+    ///
+    /// # Errors
+    /// What the engine lacks.
+    pub fn check_campaign(self, nodes: usize, profile: &CostProfile) -> Result<(), Unfit> {
+        // With more nodes, a shard could be lost before all nodes are.
+        if self == Self::Txn && nodes > REPLICAS {
+            return self.unfit(format!("has {REPLICAS} replicas here"), "give fewer --nodes");
+        }
+        self.check(nodes, profile)
+    }
+
+    /// The engine with its clients, whose values have so many bytes where the engine has values.
+    pub fn contender(self, value_bytes: usize) -> Box<dyn AnyContender> {
         match self {
-            Self::Kv => contest.run(&StoreContender { value_bytes }, load),
-            Self::Smr => contest.run(&LogContender { value_bytes }, load),
-            Self::Rdt => contest.run(&ObjectContender, load),
-            Self::Txn => contest.run(&TransactionsContender, load),
-            Self::Lock => contest.run(&LockContender, load),
+            Self::Kv => Box::new(StoreContender { value_bytes }),
+            Self::Smr => Box::new(LogContender { value_bytes }),
+            Self::Rdt => Box::new(ObjectContender),
+            Self::Txn => Box::new(TransactionsContender),
+            Self::Lock => Box::new(LockContender),
         }
     }
 }
@@ -185,5 +195,24 @@ impl CompareBench {
             engine.check(self.contest.nodes, &self.contest.profile)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_harness::NodeCampaign;
+
+    use super::*;
+
+    #[test]
+    fn clients_that_ship_are_told_the_truth_whatever_fails() {
+        for (engine, seed) in [(EngineName::Smr, 1), (EngineName::Rdt, 2), (EngineName::Lock, 2)] {
+            let runs = NodeCampaign::new(3, seed..=seed);
+            engine.check_campaign(runs.nodes, &runs.profile).unwrap();
+            let campaign = engine.contender(CAMPAIGN_VALUE_BYTES);
+            let result = campaign.campaign(&runs, &|seed| seed.to_string(), &mut |_| {}).unwrap();
+            assert_eq!(result.findings.violations, [], "{engine}");
+            assert!(result.counts["operations"] > 500 && result.faults["crash"] > 0, "{engine}: {result:?}");
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use weft_harness::{Caller, ClusterOf, Contender, Ended, MakeEngines};
+use weft_harness::{Caller, Contender, ContenderCluster, Ended, MakeEngines, UPDATE};
 use weft_lock::{Client, Name, Outcome, Task};
 use weft_node::EngineChoice;
 use weft_session::ClientParameters;
@@ -56,7 +56,7 @@ impl Contender for LockContender {
         LockCaller { client: Client::new(parameters), number, held: None, least: 0, call, wrong: Vec::new() }
     }
 
-    fn judge(&self, cluster: &ClusterOf<Self>) -> Vec<String> {
+    fn judge(&self, cluster: &ContenderCluster<Self>) -> Vec<String> {
         cluster.drivers().flat_map(|(_, clients)| clients.callers()).flat_map(|it| it.wrong.clone()).collect()
     }
 }
@@ -95,7 +95,8 @@ impl LockCaller {
 }
 
 impl Caller for LockCaller {
-    fn begin(&mut self, now: Instant, is_update: bool) {
+    fn begin(&mut self, now: Instant, kind: usize) {
+        let is_update = kind == UPDATE;
         let name = name(self.number);
         self.call = match self.held {
             _ if !is_update => Task::Query { name },

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use weft_harness::{Caller, ClusterOf, Contender, Ended, MakeEngines};
+use weft_harness::{Caller, Contender, ContenderCluster, Ended, MakeEngines, UPDATE};
 use weft_node::EngineChoice;
 use weft_smr::client::{Client, ClientParameters, Outcome, Task};
 use weft_smr::log::LogParameters;
@@ -94,7 +94,7 @@ impl Contender for LogContender {
         }
     }
 
-    fn judge(&self, cluster: &ClusterOf<Self>) -> Vec<String> {
+    fn judge(&self, cluster: &ContenderCluster<Self>) -> Vec<String> {
         let clients = cluster.drivers().flat_map(|(_, clients)| clients.callers());
         judge(clients.map(|caller| &caller.told))
     }
@@ -166,7 +166,8 @@ impl LogCaller {
 
 impl Caller for LogCaller {
     /// It reads at most as far as it knows the log to reach, and mostly near its end: the rest is forgotten.
-    fn begin(&mut self, now: Instant, is_update: bool) {
+    fn begin(&mut self, now: Instant, kind: usize) {
+        let is_update = kind == UPDATE;
         self.begun = now;
         let end = self.told.appended.last().map_or(0, |appended| appended.index);
         let content = content(self.origin, self.value_bytes);

@@ -4,7 +4,6 @@
 //! What differs is what an engine is: which call is its update, who acknowledges it, whether it has reads. That stands
 //! beside the figures.
 
-mod campaign;
 mod engine;
 mod lock;
 mod log;
@@ -13,8 +12,7 @@ mod result;
 mod store;
 mod transactions;
 
-pub use campaign::ClientCampaign;
-pub use engine::{CompareError, EngineName, Unfit};
+pub use engine::{CAMPAIGN_VALUE_BYTES, CompareError, EngineName, Unfit};
 pub use lock::LockContender;
 pub use log::LogContender;
 pub use object::ObjectContender;
@@ -62,7 +60,7 @@ impl CompareBench {
             let mut standings = Vec::new();
             for &clients in &self.clients {
                 let load = Load { clients, updates: self.updates };
-                standings.push(engine.run(&self.contest, load, self.value_bytes)?);
+                standings.push(engine.contender(self.value_bytes).measure(&self.contest, load)?);
                 done += 1;
                 progress(done);
             }

@@ -3,7 +3,7 @@
 
 use std::rc::Rc;
 
-use weft_harness::{Caller, ClusterOf, Contender, Ended, MakeEngines};
+use weft_harness::{Caller, Contender, ContenderCluster, Ended, MakeEngines, UPDATE};
 use weft_node::{EngineChoice, NodeEngine};
 use weft_rdt::client::{Client, Invocation, Outcome};
 use weft_rdt::replica::ReplicaParameters;
@@ -66,7 +66,7 @@ impl Contender for ObjectContender {
     }
 
     /// All replicas hold the same, and that is what was acknowledged and perhaps what nobody was told of.
-    fn judge(&self, cluster: &ClusterOf<Self>) -> Vec<String> {
+    fn judge(&self, cluster: &ContenderCluster<Self>) -> Vec<String> {
         let callers: Vec<_> = cluster.drivers().flat_map(|(_, clients)| clients.callers()).collect();
         let least: i64 = callers.iter().map(|caller| caller.acknowledged).sum();
         let most = least + callers.iter().map(|caller| caller.unknown).sum::<i64>();
@@ -103,7 +103,8 @@ impl ObjectCaller {
 }
 
 impl Caller for ObjectCaller {
-    fn begin(&mut self, now: Instant, is_update: bool) {
+    fn begin(&mut self, now: Instant, kind: usize) {
+        let is_update = kind == UPDATE;
         self.is_update = is_update;
         let invocation = if is_update { self.increment } else { self.query };
         self.client.start(now, None, &invocation).expect("a client has one call under way");

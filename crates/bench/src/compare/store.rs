@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use weft_check::{Action, History, Operation, Options, Outcome, Reply};
-use weft_harness::{Caller, ClusterOf, Contender, Ended, MakeEngines};
+use weft_harness::{Caller, Contender, ContenderCluster, Ended, MakeEngines, UPDATE};
 use weft_kv::{Client, ClientParameters, Parameters, ReadPolicy, Task};
 use weft_node::EngineChoice;
 use weft_time::{Duration, Instant};
@@ -78,7 +78,7 @@ impl Contender for StoreContender {
         }
     }
 
-    fn judge(&self, cluster: &ClusterOf<Self>) -> Vec<String> {
+    fn judge(&self, cluster: &ContenderCluster<Self>) -> Vec<String> {
         let mut history = History::new();
         for caller in cluster.drivers().flat_map(|(_, clients)| clients.callers()) {
             let open = caller.call.map(|(record, action, invoked)| Recorded {
@@ -128,7 +128,8 @@ fn outcome(outcome: weft_kv::Outcome<'_>) -> Option<Outcome> {
 }
 
 impl Caller for StoreCaller {
-    fn begin(&mut self, now: Instant, is_update: bool) {
+    fn begin(&mut self, now: Instant, kind: usize) {
+        let is_update = kind == UPDATE;
         let record = self.random.below(RECORDS);
         let key = key_of(record);
         let (task, action) = if is_update {

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use weft_harness::{Caller, ClusterOf, Contender, DATAGRAM_BYTES, Ended, MakeEngines};
+use weft_harness::{Caller, Contender, ContenderCluster, DATAGRAM_BYTES, Ended, MakeEngines, UPDATE};
 use weft_node::{EngineChoice, Ledger, TransactionSizes};
 use weft_time::Instant;
 use weft_txn::client::{Client, ClientParameters, Ended as ClientEnded};
@@ -72,7 +72,7 @@ impl Contender for TransactionsContender {
         }
     }
 
-    fn judge(&self, cluster: &ClusterOf<Self>) -> Vec<String> {
+    fn judge(&self, cluster: &ContenderCluster<Self>) -> Vec<String> {
         cluster.drivers().flat_map(|(_, clients)| clients.callers()).flat_map(|it| it.wrong.clone()).collect()
     }
 }
@@ -103,7 +103,8 @@ impl TransactionsCaller {
 }
 
 impl Caller for TransactionsCaller {
-    fn begin(&mut self, now: Instant, is_update: bool) {
+    fn begin(&mut self, now: Instant, kind: usize) {
+        let is_update = kind == UPDATE;
         self.is_update = is_update;
         let mut accesses = Accesses::default();
         let mode = if is_update { Mode::Update } else { Mode::Read };

@@ -1,7 +1,69 @@
 //! Locks with fencing tokens: campaigns under faults and measurements, in the simulator and over sockets.
 
-mod driver;
+mod caller;
+mod holds;
 pub mod real;
 pub mod simulated;
 
-pub use driver::{Driver, Workload};
+use serde_json::json;
+use weft_check::locks::{self, Hold};
+use weft_harness::histogram::Recorder;
+use weft_harness::result::{Checked, Description, Machine, MeasuredRun, RunResult, World};
+use weft_time::Duration;
+
+/// The kinds of calls that are measured.
+const KINDS: [&str; 3] = ["acquire", "renew", "release"];
+const ACQUIRE: usize = 0;
+const RENEW: usize = 1;
+const RELEASE: usize = 2;
+
+/// Workload of the clients.
+#[derive(Clone, Copy, Debug)]
+pub struct Workload {
+    /// Clients of a machine.
+    pub clients: u32,
+    /// Locks that they share; with none each client has one of its own.
+    pub locks: u64,
+    /// For how long a lock is granted.
+    pub ttl: Duration,
+    /// Renewals of an acquisition, at most.
+    pub renewals: u64,
+    /// Longest pause of a client between two calls.
+    pub pause: Duration,
+}
+
+impl Workload {
+    /// The result of a measurement, in either world, with the verdict of the check of these holds.
+    fn measured(
+        &self,
+        (world, machine): (World, Machine),
+        (nodes, seed, replay): (usize, u64, String),
+        recorder: &Recorder,
+        holds: &[Hold],
+    ) -> MeasuredRun {
+        let locks = if self.locks == 0 { json!("one for each client") } else { json!(self.locks) };
+        let parameters = [
+            ("clients", json!(self.clients)),
+            ("locks", locks),
+            ("ttl_us", json!(self.ttl.as_ns() / 1_000)),
+            ("renewals", json!(self.renewals)),
+            ("acknowledged", json!("by every live replica")),
+            ("engine_on", json!("nic")),
+        ];
+        let description = Description {
+            world,
+            nic: "soft".to_owned(),
+            nodes: nodes as u32,
+            workload: "lock".to_owned(),
+            seed,
+            replay,
+            machine,
+            parameters: parameters.map(|(name, value)| (name.to_owned(), value)).into(),
+        };
+        let mut result = RunResult::new(description, recorder);
+        let violations = locks::check(holds);
+        result.checked = if violations.is_empty() { Checked::Exclusive } else { Checked::NotExclusive };
+        result.check_report = violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+        MeasuredRun { result, latencies: recorder.overall() }
+    }
+}

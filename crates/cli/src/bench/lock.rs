@@ -1,9 +1,9 @@
 //! `weft bench lock`: what it takes to acquire, renew and release a lock, in either world.
 
 use clap::Args;
-use weft_bench::lock::Workload;
-use weft_bench::lock::real::RealBench;
-use weft_bench::lock::simulated::SimulatedBench;
+use weft_bench::ProcessCallers;
+use weft_bench::lock::{Workload, real, simulated};
+use weft_harness::Contest;
 use weft_harness::progress::Progress;
 use weft_harness::result::{MeasuredRun, World};
 use weft_net::Stop;
@@ -83,8 +83,8 @@ impl Task for LockOptions {
                 let length = self.seconds.unwrap_or(Duration::from_ms(20));
                 let (network, profile) = (self.ground.network(), self.ground.profile());
                 let (warm_up, plan) = (Duration::from_us(100), self.ground.plan()?);
-                let bench = SimulatedBench { nodes, workload, length, warm_up, network, profile, plan, seed };
-                bench.run(replay).map_err(|error| self.ground.at_plan(error))
+                let contest = Contest { nodes, network, profile, plan, length, warm_up, seed };
+                simulated::measure(&contest, workload, replay).map_err(|error| self.ground.at_plan(error))
             }
             World::Net if self.ground.faults.is_some() => {
                 Err(Failure::new("--faults is for the simulator; leave it out or choose --world sim"))
@@ -92,10 +92,11 @@ impl Task for LockOptions {
             World::Net => {
                 self.ground.check_real()?;
                 let length = self.seconds.unwrap_or(Duration::from_secs(2));
-                let bench =
-                    RealBench { nodes, workload, length, warm_up: Duration::from_ms(200), spin: SPIN, seed };
+                let (warm_up, spin) = (Duration::from_ms(200), SPIN);
+                let callers = ProcessCallers { nodes, callers: self.clients, length, warm_up, spin };
                 let mut progress = Progress::new("calls", 0);
-                Ok(bench.run(replay, Stop::on_signals()?, |done| progress.set(done))?)
+                let run = (seed, replay);
+                Ok(real::measure(&callers, workload, run, Stop::on_signals()?, |done| progress.set(done))?)
             }
         }
     }

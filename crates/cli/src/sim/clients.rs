@@ -1,15 +1,13 @@
 //! `weft sim clients`: fault campaigns of the clients that ship, at any engine.
 
 use clap::Args;
-use weft_bench::compare::{ClientCampaign, EngineName};
-use weft_harness::NodeCampaignResult;
+use weft_bench::compare::{CAMPAIGN_VALUE_BYTES, EngineName};
+use weft_harness::NodeCampaign;
+use weft_sim::CostProfile;
 
-use super::nodes::NodeRuns;
+use super::nodes::{CampaignRun, Done, EngineOptions, Replay};
 use crate::failure::Failure;
 use crate::replay::CommandLine;
-use crate::task::Task;
-
-const NAME: &str = "weft sim clients";
 
 /// Checks of a run.
 const DEFINITIONS: &str = "\
@@ -19,42 +17,27 @@ whoever reads it, and appends stand in the order of real time. rdt: all replicas
 acknowledged. txn: each balance is what was deposited. lock: tokens grow. After the last fault every node must \
 serve again, and every call must end.";
 
-/// Parameters of a campaign.
+/// The engine whose clients these are.
 #[derive(Clone, Debug, PartialEq, Args)]
 #[command(after_help = DEFINITIONS)]
-pub(crate) struct ClientsCampaign {
+pub(crate) struct ClientsOptions {
     /// The engine: kv, smr, rdt, txn or lock
     #[arg(long, value_name = "ENGINE")]
     engine: EngineName,
-    #[command(flatten)]
-    runs: NodeRuns,
 }
 
-impl Task for ClientsCampaign {
-    type Found = NodeCampaignResult;
-
+impl EngineOptions for ClientsOptions {
     const KIND: &'static str = "sim clients";
 
-    fn work(&self) -> Result<NodeCampaignResult, Failure> {
-        self.runs.check(|nodes, profile| ClientCampaign::check(self.engine, nodes, profile))?;
-        self.runs.work(
-            NAME,
-            |line| self.command(line),
-            |runs, replay, progress| ClientCampaign { engine: self.engine, runs }.run(replay, progress),
-        )
+    fn check(&self, nodes: usize, profile: &CostProfile) -> Result<(), Failure> {
+        Ok(self.engine.check_campaign(nodes, profile)?)
     }
 
-    fn to_text(&self, result: &NodeCampaignResult) -> String {
-        self.runs.to_text(NAME, result, |line| self.command(line))
-    }
-
-    fn holds(&self, result: &NodeCampaignResult) -> bool {
-        result.findings.violations_found == 0
-    }
-}
-
-impl ClientsCampaign {
-    fn command(&self, line: CommandLine) -> CommandLine {
+    fn add_to(&self, line: CommandLine) -> CommandLine {
         line.option("--engine", self.engine)
+    }
+
+    fn run(&self, runs: &NodeCampaign, replay: Replay<'_>, progress: Done<'_>) -> CampaignRun {
+        self.engine.contender(CAMPAIGN_VALUE_BYTES).campaign(runs, replay, progress)
     }
 }

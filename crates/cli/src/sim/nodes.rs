@@ -1,4 +1,4 @@
-//! Options and text that campaigns on shipped nodes share, for any engine.
+//! Campaigns on nodes as `weft start` makes them, for any engine.
 
 use clap::Args;
 use weft_harness::progress::Progress;
@@ -13,6 +13,7 @@ use crate::faults::Faults;
 use crate::ground::{ENGINE_PROFILES, Ground, NETWORKS, Offers};
 use crate::parse::Seeds;
 use crate::replay::CommandLine;
+use crate::task::Task;
 use crate::{faults, parse};
 
 /// What campaigns on shipped nodes stand on.
@@ -25,9 +26,43 @@ impl Offers for CampaignGround {
     const SEED: Option<u64> = None;
 }
 
+/// The engine of a campaign, and the options that are its own.
+pub(crate) trait EngineOptions: Args {
+    /// The command behind `weft`.
+    const KIND: &'static str;
+
+    /// Refuses a cluster that does not fit the engine.
+    fn check(&self, nodes: usize, profile: &CostProfile) -> Result<(), Failure> {
+        let _ = (nodes, profile);
+        Ok(())
+    }
+
+    /// Adds these options to a command that repeats runs.
+    fn add_to(&self, line: CommandLine) -> CommandLine;
+
+    /// Makes the runs. `replay` names the command that repeats a seed, `progress` gets the number of seeds done.
+    fn run(&self, runs: &NodeCampaign, replay: Replay<'_>, progress: Done<'_>) -> CampaignRun;
+}
+
+/// The command that repeats the run of a seed.
+pub(crate) type Replay<'a> = &'a dyn Fn(u64) -> String;
+/// Gets the number of runs that are done.
+pub(crate) type Done<'a> = &'a mut dyn FnMut(u64);
+/// Result of a campaign, unless the fault plan does not fit the cluster.
+pub(crate) type CampaignRun = Result<NodeCampaignResult, PlanError>;
+
+/// A campaign of any engine.
+#[derive(Clone, Debug, PartialEq, Args)]
+pub(crate) struct OnNodes<E: EngineOptions> {
+    #[command(flatten)]
+    engine: E,
+    #[command(flatten)]
+    runs: NodeRuns,
+}
+
 /// Parameters of a campaign that do not depend on the engine.
 #[derive(Clone, Debug, PartialEq, Args)]
-pub(crate) struct NodeRuns {
+struct NodeRuns {
     /// Number of nodes, 1 to 16
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = parse::nodes)]
     nodes: usize,
@@ -45,54 +80,38 @@ pub(crate) struct NodeRuns {
     node_bug: Option<weft_harness::NodeBug>,
 }
 
-impl NodeRuns {
-    /// Refuses a cluster that does not fit an engine.
-    pub(crate) fn check<E>(&self, fits: impl FnOnce(usize, &CostProfile) -> Result<(), E>) -> Result<(), E> {
-        fits(self.nodes, &self.ground.profile())
-    }
+impl<E: EngineOptions> Task for OnNodes<E> {
+    type Found = NodeCampaignResult;
 
-    /// Makes the runs by `run`, which is given them, what repeats a seed, and where progress goes. `name` is the
-    /// command, to which `command` adds the engine's own options.
-    pub(crate) fn work(
-        &self,
-        name: &str,
-        command: impl Fn(CommandLine) -> CommandLine,
-        run: impl FnOnce(
-            NodeCampaign,
-            &dyn Fn(u64) -> String,
-            &mut dyn FnMut(u64),
-        ) -> Result<NodeCampaignResult, PlanError>,
-    ) -> Result<NodeCampaignResult, Failure> {
-        self.seeds.check()?;
-        let (kinds, plan) = match &self.faults {
+    const KIND: &'static str = E::KIND;
+
+    fn work(&self) -> Result<NodeCampaignResult, Failure> {
+        let NodeRuns { nodes, seeds, ground, faults, .. } = &self.runs;
+        self.engine.check(*nodes, &ground.profile())?;
+        seeds.check()?;
+        let (kinds, plan) = match faults {
             Faults::Kinds(kinds) => (faults::without_disks(*kinds)?, None),
             Faults::Plan(path) => (FaultKinds::NONE, Some(faults::plan(path)?)),
         };
-        let campaign = NodeCampaign {
-            nodes: self.nodes,
-            seeds: self.seeds.chosen().0,
-            network: self.ground.network(),
-            profile: self.ground.profile(),
+        let runs = NodeCampaign {
+            nodes: *nodes,
+            seeds: seeds.chosen().0,
+            network: ground.network(),
+            profile: ground.profile(),
             kinds,
             plan,
             #[cfg(feature = "planted-bugs")]
-            node_bug: self.node_bug,
+            node_bug: self.runs.node_bug,
         };
-        let mut progress = Progress::new("seeds", self.seeds.chosen().count());
-        let replay = |seed| command(self.command(name, &Seeds(seed..=seed))).to_string();
-        run(campaign, &replay, &mut |done| progress.set(done)).map_err(|error| match &self.faults {
+        let mut progress = Progress::new("seeds", seeds.chosen().count());
+        let replay = |seed| self.command(&Seeds(seed..=seed)).to_string();
+        self.engine.run(&runs, &replay, &mut |done| progress.set(done)).map_err(|error| match faults {
             Faults::Plan(path) => Failure::at(path, error),
             Faults::Kinds(_) => error.into(),
         })
     }
 
-    /// Text form of a result.
-    pub(crate) fn to_text(
-        &self,
-        name: &str,
-        result: &NodeCampaignResult,
-        command: impl Fn(CommandLine) -> CommandLine,
-    ) -> String {
+    fn to_text(&self, result: &NodeCampaignResult) -> String {
         let counted = [("runs", result.seeds_run)].into_iter();
         let counted = counted.chain(result.counts.iter().map(|(name, count)| (*name, *count)));
         let last = [("views", result.views), ("violations", result.findings.violations_found)];
@@ -104,20 +123,26 @@ impl NodeRuns {
             "{table}\n  faults      {}\n  every node  serves again {}\n{}",
             list(&result.faults),
             live_within(result.live_within_ns, result.live_within_bound_ns),
-            findings::to_text(&result.findings, &command(self.command(name, &self.seeds.chosen())), |()| {
-                String::new()
-            }),
+            findings::to_text(&result.findings, &self.command(&self.runs.seeds.chosen()), |()| String::new()),
         )
     }
 
-    fn command(&self, name: &str, seeds: &Seeds) -> CommandLine {
-        let line = CommandLine::new(name)
-            .option("--nodes", self.nodes)
+    fn holds(&self, result: &NodeCampaignResult) -> bool {
+        result.findings.violations_found == 0
+    }
+}
+
+impl<E: EngineOptions> OnNodes<E> {
+    /// The command that repeats some of the runs.
+    fn command(&self, seeds: &Seeds) -> CommandLine {
+        let NodeRuns { nodes, ground, faults, .. } = &self.runs;
+        let line = CommandLine::new(&format!("weft {}", E::KIND))
+            .option("--nodes", nodes)
             .option("--seeds", seeds)
-            .option("--faults", &self.faults);
-        let line = self.ground.add_to(line);
+            .option("--faults", faults);
+        let line = ground.add_to(line);
         #[cfg(feature = "planted-bugs")]
-        let line = line.given("--node-bug", self.node_bug.map(weft_harness::NodeBug::name));
-        line
+        let line = line.given("--node-bug", self.runs.node_bug.map(weft_harness::NodeBug::name));
+        self.engine.add_to(line)
     }
 }

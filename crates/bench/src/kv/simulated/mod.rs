@@ -33,7 +33,7 @@ pub use weft_harness::capture::CaptureWindow;
 use weft_harness::capture::{Capture, CaptureError};
 use weft_harness::faults_of;
 use weft_harness::histogram::Latencies;
-use weft_harness::result::{Checked, Description, Machine, MachineKind, RunResult, World};
+use weft_harness::result::{Checked, Description, Machine, RunResult, World};
 use weft_workload::{Limit, Load};
 
 /// A run in the simulator.
@@ -180,10 +180,7 @@ impl SimulatedBench {
             workload: workload.name().into(),
             seed: *seed,
             replay: self.replay.clone(),
-            machine: Machine {
-                kind: MachineKind::Simulated,
-                description: format!("virtual time; network `{}`; {}", network.name, nic.basis()),
-            },
+            machine: Machine::simulated(network, nic.basis()),
             parameters: parameters.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
         }
     }

@@ -1,0 +1,125 @@
+//! Threads that call an engine of a cluster of real processes through the client that ships, measured.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time;
+
+use weft_client::{Client, Cluster as ClusterDescription, EngineDescription};
+use weft_cluster::{EnginesConfig, PeerConfig};
+use weft_harness::histogram::Recorder;
+use weft_net::Stop;
+use weft_time::{Duration, Instant};
+
+use crate::kv::real::RealBenchError;
+use crate::kv::real::cluster::{Addresses, Cluster, ClusterSettings, CoreTurns};
+
+/// A lease that a machine which is busy with other things does not lose.
+const LEASE: Duration = Duration::from_ms(500);
+/// Interval of progress reports.
+const LOOK_EVERY: time::Duration = time::Duration::from_millis(20);
+/// Callers that share a port: as many calls as a client has under way.
+const CALLERS_OF_A_CLIENT: u32 = 16;
+
+/// A measurement of callers, each a thread with one call under way.
+#[derive(Clone, Debug)]
+pub struct ProcessCallers {
+    /// Processes.
+    pub nodes: usize,
+    /// Callers.
+    pub callers: u32,
+    /// Duration of the measurement, after the warm-up.
+    pub length: Duration,
+    /// Calls begun in this time are not measured.
+    pub warm_up: Duration,
+    /// Time for which a process polls before it sleeps.
+    pub spin: Duration,
+}
+
+/// The calls of one caller.
+pub struct Calls<'a> {
+    /// The beginning of the run, which is the same for all callers.
+    pub started: time::Instant,
+    until: time::Instant,
+    stop: &'a Stop,
+    ended: &'a AtomicU64,
+    recorder: Recorder,
+}
+
+impl Calls<'_> {
+    /// Whether the run goes on.
+    pub fn go_on(&self) -> bool {
+        !self.stop.is_requested() && time::Instant::now() < self.until
+    }
+
+    /// A call of this kind has ended now.
+    pub fn end(&mut self, kind: usize, begun: time::Instant, is_done: bool) {
+        self.ended.fetch_add(1, Ordering::Relaxed);
+        if is_done {
+            self.recorder.record(kind, self.at(begun), self.at(time::Instant::now()));
+        } else {
+            self.recorder.record_failure(kind, self.at(begun));
+        }
+    }
+
+    fn at(&self, at: time::Instant) -> Instant {
+        Instant::ZERO + Duration::from_ns(at.saturating_duration_since(self.started).as_nanos() as u64)
+    }
+}
+
+impl ProcessCallers {
+    /// Starts a cluster of these engines and runs `call` in a thread for each caller, with the number of the caller.
+    /// Returns the measurements of all callers and what each thread has returned. `progress` gets the number of calls
+    /// that have ended. A request to `stop` ends the run.
+    ///
+    /// # Errors
+    /// See [`RealBenchError`].
+    pub fn run<T: Send>(
+        &self,
+        (engines, description): (EnginesConfig, EngineDescription),
+        kinds: &[&'static str],
+        stop: &Stop,
+        mut progress: impl FnMut(u64),
+        call: impl Fn(&Client, u32, &mut Calls<'_>) -> T + Sync,
+    ) -> Result<(Recorder, Vec<T>), RealBenchError> {
+        let folder = tempfile::Builder::new().prefix("weft-bench-").tempdir()?;
+        let addresses = Addresses::of_process(std::process::id());
+        let turns = CoreTurns::of_machine();
+        let settings =
+            ClusterSettings { nodes: self.nodes as u32, engines, lease: LEASE, spin: self.spin, turns };
+        let mut cluster = Cluster::start(folder.path(), addresses, &settings)?;
+        let nodes =
+            (0..self.nodes as u32).map(|node| PeerConfig::new(addresses.node(node)).datagram_address());
+        let described = ClusterDescription::new(nodes.collect()).with(description);
+        let open = |_| Client::open(&described).map_err(|error| RealBenchError::Invalid(error.to_string()));
+        let clients =
+            (0..self.callers.div_ceil(CALLERS_OF_A_CLIENT)).map(open).collect::<Result<Vec<_>, _>>()?;
+        let started = time::Instant::now();
+        let until = started + time::Duration::from_nanos((self.warm_up + self.length).as_ns());
+        let ended = AtomicU64::new(0);
+        let run = |number: u32| {
+            let recorder = Recorder::new(kinds, Instant::ZERO, self.warm_up);
+            let mut calls = Calls { started, until, stop, ended: &ended, recorder };
+            let found = call(&clients[(number / CALLERS_OF_A_CLIENT) as usize], number, &mut calls);
+            (calls.recorder, found)
+        };
+        let (run, progress, ended) = (&run, &mut progress, &ended);
+        let parts: Vec<_> = thread::scope(|scope| {
+            let threads: Vec<_> = (0..self.callers).map(|number| scope.spawn(move || run(number))).collect();
+            while threads.iter().any(|thread| !thread.is_finished()) {
+                progress(ended.load(Ordering::Relaxed));
+                thread::sleep(LOOK_EVERY);
+            }
+            threads.into_iter().map(|thread| thread.join().expect("a caller does not panic")).collect()
+        });
+        cluster.stop()?;
+        if stop.is_requested() {
+            return Err(RealBenchError::Interrupted);
+        }
+        let (recorders, found): (Vec<_>, Vec<_>) = parts.into_iter().unzip();
+        let recorder = recorders.into_iter().reduce(|mut all: Recorder, one| {
+            all.merge(&one);
+            all
+        });
+        Ok((recorder.expect("there are callers"), found))
+    }
+}
