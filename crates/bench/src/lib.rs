@@ -11,7 +11,7 @@ pub mod smr;
 pub mod store;
 pub mod txn;
 
-pub use process_callers::{Calls, ProcessCallers};
+pub use process_callers::{Called, Calls, ProcessCallers};
 
 /// Whether this build has the gateware, which `--nic rtl` needs.
 pub const GATEWARE: bool = weft_gateware::MODELS;

@@ -7,11 +7,12 @@ use std::time;
 use weft_client::{Client, Cluster as ClusterDescription, EngineDescription};
 use weft_cluster::{EnginesConfig, PeerConfig};
 use weft_harness::histogram::Recorder;
+use weft_harness::result::{Check, Machine, MachineKind, MeasuredRun, WorkloadDescription, World};
 use weft_net::Stop;
 use weft_time::{Duration, Instant};
 
-use crate::kv::real::RealBenchError;
 use crate::kv::real::cluster::{Addresses, Cluster, ClusterSettings, CoreTurns};
+use crate::kv::real::{RealBenchError, machine_description};
 
 /// A lease that a machine which is busy with other things does not lose.
 const LEASE: Duration = Duration::from_ms(500);
@@ -33,6 +34,19 @@ pub struct ProcessCallers {
     pub warm_up: Duration,
     /// Time for which a process polls before it sleeps.
     pub spin: Duration,
+    /// Decides the calls.
+    pub seed: u64,
+}
+
+/// The engine that is called.
+#[derive(Clone, Debug)]
+pub struct Called<'a> {
+    /// The engines of each process.
+    pub engines: EnginesConfig,
+    /// The called one, as clients are told of it.
+    pub description: EngineDescription,
+    /// Kinds of its calls.
+    pub kinds: &'a [&'a str],
 }
 
 /// The calls of one caller.
@@ -67,20 +81,21 @@ impl Calls<'_> {
 }
 
 impl ProcessCallers {
-    /// Starts a cluster of these engines and runs `call` in a thread for each caller, with the number of the caller.
-    /// Returns the measurements of all callers and what each thread has returned. `progress` gets the number of calls
-    /// that have ended. A request to `stop` ends the run.
+    /// Starts a cluster with an engine, runs `call` in a thread for each caller, with the number of the caller, and
+    /// checks what the threads have returned. `progress` gets the number of calls that have ended. A request to `stop`
+    /// ends the run.
     ///
     /// # Errors
     /// See [`RealBenchError`].
-    pub fn run<T: Send>(
+    pub fn measure_workload<T: Send>(
         &self,
-        (engines, description): (EnginesConfig, EngineDescription),
-        kinds: &[&'static str],
-        stop: &Stop,
-        mut progress: impl FnMut(u64),
+        workload: WorkloadDescription,
+        called: Called<'_>,
+        (stop, mut progress): (&Stop, impl FnMut(u64)),
         call: impl Fn(&Client, u32, &mut Calls<'_>) -> T + Sync,
-    ) -> Result<(Recorder, Vec<T>), RealBenchError> {
+        check: impl FnOnce(Vec<T>) -> Check,
+    ) -> Result<MeasuredRun, RealBenchError> {
+        let Called { engines, description, kinds } = called;
         let folder = tempfile::Builder::new().prefix("weft-bench-").tempdir()?;
         let addresses = Addresses::of_process(std::process::id());
         let turns = CoreTurns::of_machine();
@@ -120,6 +135,8 @@ impl ProcessCallers {
             all.merge(&one);
             all
         });
-        Ok((recorder.expect("there are callers"), found))
+        let machine = Machine { kind: MachineKind::Real, description: machine_description() };
+        let description = workload.of_run(World::Net, machine, self.nodes, self.seed);
+        Ok(MeasuredRun::new(description, &recorder.expect("there are callers"), check(found)))
     }
 }

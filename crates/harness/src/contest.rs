@@ -12,6 +12,7 @@ use weft_time::{Duration, Instant};
 use weft_workload::Random;
 
 use crate::histogram::{Latencies, Summary};
+use crate::result::{Check, Machine, MeasuredRun, WorkloadDescription, World};
 use crate::{
     Assemble, Caller, ClosedLoops, Cluster, ClusterOf, DRIFT_PPM, LEASE, NodeCampaign, NodeCampaignResult,
     Pace, Planted, ShippedParameters, Subject, faults_of,
@@ -22,7 +23,7 @@ const PACE: Pace = Pace { longest: None, after_failure: Duration::from_us(50) };
 /// Clients begin when the cluster serves.
 pub const CLIENTS_BEGIN: Duration = Duration::from_ms(20);
 /// Every call has ended this long after the last one has begun.
-pub const CALLS_END_WITHIN: Duration = Duration::from_ms(100);
+const CALLS_END_WITHIN: Duration = Duration::from_ms(100);
 /// Interval at which a run looks whether every call has ended.
 const STEP: Duration = Duration::from_us(500);
 /// Time after the last call within which its changes reach every node.
@@ -118,7 +119,7 @@ impl Contest {
     ///
     /// # Panics
     /// If a cluster without faults does not serve when the clients begin.
-    pub fn measure<C: Caller, A: Assemble>(
+    fn measure<C: Caller, A: Assemble>(
         &self,
         engines: A,
         clients: ClosedLoops<C>,
@@ -144,8 +145,31 @@ impl Contest {
     }
 
     /// When every call must have ended, in a cluster whose clients begin nothing new from now on.
-    pub fn calls_end_at<C: Caller, A: Assemble>(&self, cluster: &ClusterOf<C, A>) -> Instant {
+    fn calls_end_at<C: Caller, A: Assemble>(&self, cluster: &ClusterOf<C, A>) -> Instant {
         self.plan.ends_at().max(cluster.world.now()) + CALLS_END_WITHIN
+    }
+
+    /// Measures the clients of a workload until every call has ended, and checks what `check` says of the cluster then.
+    ///
+    /// # Errors
+    /// The fault plan does not fit the cluster.
+    pub fn measure_workload<C: Caller, A: Assemble>(
+        &self,
+        workload: WorkloadDescription,
+        engines: A,
+        clients: ClosedLoops<C>,
+        check: impl FnOnce(&ClusterOf<C, A>) -> Check,
+    ) -> Result<MeasuredRun, PlanError> {
+        let mut cluster = self.measure(engines, clients)?;
+        cluster.run_until(self.calls_end_at(&cluster));
+        let (_, clients) = cluster.drivers().next().expect("clients do not crash");
+        let basis = format!("cost profile `{}`: {}", self.profile.name, self.profile.basis);
+        let machine = Machine::simulated(&self.network, basis);
+        let description = workload.of_run(World::Sim, machine, self.nodes, self.seed);
+        let mut run = MeasuredRun::new(description, clients.recorder(), check(&cluster));
+        run.result.log_hash = Some(cluster.world.log_hash().to_string());
+        run.result.faults = faults_of(&cluster.world);
+        Ok(run)
     }
 
     /// Measures a contender under a load.

@@ -15,6 +15,7 @@ use weft_sim::NetworkProfile;
 use weft_time::Instant;
 use weft_waist::EngineState;
 
+use crate::NicModel;
 use crate::histogram::{Latencies, QuantilePoint, Recorder, Summary};
 
 pub use example::example;
@@ -297,6 +298,43 @@ pub struct Description {
     pub parameters: BTreeMap<String, serde_json::Value>,
 }
 
+/// What the result of a run says of its engine's workload.
+#[derive(Clone, Debug)]
+pub struct WorkloadDescription {
+    /// Its name.
+    pub name: &'static str,
+    /// Its parameters: clients, value_bytes, records, ...
+    pub parameters: Vec<(&'static str, serde_json::Value)>,
+    /// The command that repeats the run.
+    pub replay: String,
+}
+
+impl WorkloadDescription {
+    /// The description of a run with engines on soft NICs.
+    pub fn of_run(self, world: World, machine: Machine, nodes: usize, seed: u64) -> Description {
+        let parameters = self.parameters.into_iter().map(|(name, value)| (name.to_owned(), value));
+        Description {
+            world,
+            nic: NicModel::Soft.to_string(),
+            nodes: nodes as u32,
+            workload: self.name.to_owned(),
+            seed,
+            replay: self.replay,
+            machine,
+            parameters: parameters.collect(),
+        }
+    }
+}
+
+/// Result of the check of a run.
+#[derive(Clone, Debug)]
+pub struct Check {
+    /// The verdict.
+    pub checked: Checked,
+    /// Violations, in words.
+    pub violations: Vec<String>,
+}
+
 impl RunResult {
     /// Measurements that are not checked yet, without the fields that only some worlds have.
     pub fn new(description: Description, recorder: &Recorder) -> Self {
@@ -409,6 +447,16 @@ pub struct MeasuredRun {
     /// Of all operations.
     #[serde(skip)]
     pub latencies: Latencies,
+}
+
+impl MeasuredRun {
+    /// Measurements of a run that was checked.
+    pub fn new(description: Description, recorder: &Recorder, check: Check) -> Self {
+        let mut result = RunResult::new(description, recorder);
+        result.checked = check.checked;
+        result.check_report = check.violations.join("\n");
+        Self { result, latencies: recorder.overall() }
+    }
 }
 
 /// Writes a file under another name beside its place and renames it: a reader never sees half of it, and a full

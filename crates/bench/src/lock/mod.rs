@@ -7,8 +7,7 @@ pub mod simulated;
 
 use serde_json::json;
 use weft_check::locks::{self, Hold};
-use weft_harness::histogram::Recorder;
-use weft_harness::result::{Checked, Description, Machine, MeasuredRun, RunResult, World};
+use weft_harness::result::{Check, Checked, WorkloadDescription};
 use weft_time::Duration;
 
 /// The kinds of calls that are measured.
@@ -33,16 +32,9 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// The result of a measurement, in either world, with the verdict of the check of these holds.
-    fn measured(
-        &self,
-        (world, machine): (World, Machine),
-        (nodes, seed, replay): (usize, u64, String),
-        recorder: &Recorder,
-        holds: &[Hold],
-    ) -> MeasuredRun {
+    fn description(&self, replay: String) -> WorkloadDescription {
         let locks = if self.locks == 0 { json!("one for each client") } else { json!(self.locks) };
-        let parameters = [
+        let parameters = vec![
             ("clients", json!(self.clients)),
             ("locks", locks),
             ("ttl_us", json!(self.ttl.as_ns() / 1_000)),
@@ -50,20 +42,13 @@ impl Workload {
             ("acknowledged", json!("by every live replica")),
             ("engine_on", json!("nic")),
         ];
-        let description = Description {
-            world,
-            nic: "soft".to_owned(),
-            nodes: nodes as u32,
-            workload: "lock".to_owned(),
-            seed,
-            replay,
-            machine,
-            parameters: parameters.map(|(name, value)| (name.to_owned(), value)).into(),
-        };
-        let mut result = RunResult::new(description, recorder);
-        let violations = locks::check(holds);
-        result.checked = if violations.is_empty() { Checked::Exclusive } else { Checked::NotExclusive };
-        result.check_report = violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
-        MeasuredRun { result, latencies: recorder.overall() }
+        WorkloadDescription { name: "lock", parameters, replay }
     }
+}
+
+/// Checks the holds of all clients, on one clock.
+fn check(holds: &[Hold]) -> Check {
+    let violations: Vec<_> = locks::check(holds).iter().map(ToString::to_string).collect();
+    let checked = if violations.is_empty() { Checked::Exclusive } else { Checked::NotExclusive };
+    Check { checked, violations }
 }

@@ -3,16 +3,16 @@
 use std::time;
 
 use weft_check::locks::Hold;
-use weft_client::{Acquired, EngineDescription, Error, Lease, Locks};
+use weft_client::{Acquired, Client, EngineDescription, Error, Lease, Locks};
 use weft_cluster::{EnginesConfig, LockConfig};
-use weft_harness::result::{Machine, MachineKind, MeasuredRun, World};
+use weft_harness::result::MeasuredRun;
 use weft_net::Stop;
 use weft_workload::Random;
 
 use super::holds::Holds;
-use super::{ACQUIRE, KINDS, RELEASE, RENEW, Workload};
-use crate::ProcessCallers;
-use crate::kv::real::{RealBenchError, machine_description};
+use super::{ACQUIRE, KINDS, RELEASE, RENEW, Workload, check};
+use crate::kv::real::RealBenchError;
+use crate::{Called, Calls, ProcessCallers};
 
 /// One caller, which acquires a lock, renews it and releases it.
 pub(crate) struct Caller {
@@ -106,33 +106,27 @@ impl Caller {
     }
 }
 
-/// Measures the callers of a workload, which `seed` decides; `progress` gets the number of calls that have ended.
+/// Measures the callers of a workload; `progress` gets the number of calls that have ended.
 ///
 /// # Errors
 /// See [`RealBenchError`].
 pub fn measure(
     callers: &ProcessCallers,
     workload: Workload,
-    (seed, replay): (u64, String),
+    replay: String,
     stop: &Stop,
     progress: impl FnMut(u64),
 ) -> Result<MeasuredRun, RealBenchError> {
     let engines = EnginesConfig { lock: Some(LockConfig::DEFAULT), ..EnginesConfig::default() };
-    let (recorder, holds) = callers.run(
-        (engines, EngineDescription::Lock),
-        &KINDS,
-        stop,
-        progress,
-        |client, number, calls| {
-            let locks = client.lock().expect("the cluster is described with locks");
-            let mut caller = Caller::new(locks, number, seed, calls.started);
-            while calls.go_on() {
-                caller.cycle("", &workload, |kind, begun, result| calls.end(kind, begun, result.is_ok()));
-            }
-            caller.holds().to_vec()
-        },
-    )?;
-    let machine = Machine { kind: MachineKind::Real, description: machine_description() };
-    let run = (callers.nodes, seed, replay);
-    Ok(workload.measured((World::Net, machine), run, &recorder, &holds.concat()))
+    let called = Called { engines, description: EngineDescription::Lock, kinds: &KINDS };
+    let call = |client: &Client, number, calls: &mut Calls<'_>| {
+        let locks = client.lock().expect("the cluster is described with locks");
+        let mut caller = Caller::new(locks, number, callers.seed, calls.started);
+        while calls.go_on() {
+            caller.cycle("", &workload, |kind, begun, result| calls.end(kind, begun, result.is_ok()));
+        }
+        caller.holds().to_vec()
+    };
+    let description = workload.description(replay);
+    callers.measure_workload(description, called, (stop, progress), call, |holds| check(&holds.concat()))
 }

@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use weft_check::locks::{self, Hold};
-use weft_harness::result::{Machine, MeasuredRun, World};
-use weft_harness::{ClosedLoops, ClusterOf, Contest, MakeEngines, Subject, faults_of};
+use weft_check::locks::Hold;
+use weft_harness::result::MeasuredRun;
+use weft_harness::{ClosedLoops, ClusterOf, Contest, MakeEngines, Subject};
 use weft_node::EngineChoice;
 use weft_sim::{LocalClock, PlanError};
 use weft_time::{Duration, Instant};
 
-use super::Workload;
 use super::caller::{LockCaller, clients};
+use super::{Workload, check};
 
 /// Clients of a campaign: few locks, held for hardly longer than a node takes to learn of a view.
 const CONTENTION: Workload = Workload {
@@ -70,7 +70,7 @@ impl Subject for Locks {
         for name in ["expired", "takeovers"] {
             *counts.entry(name).or_default() += cluster.counters()[name];
         }
-        let mut wrong: Vec<_> = locks::check(&holds).iter().map(ToString::to_string).collect();
+        let mut wrong = check(&holds).violations;
         let calm_from_ns = calm_from.saturating_since(Instant::ZERO).as_ns();
         if !holds.iter().any(|hold| hold.invoked_ns > calm_from_ns) {
             wrong.push("no lock was granted after all faults".to_owned());
@@ -101,16 +101,9 @@ fn holds(cluster: &ClusterOf<LockCaller, MakeEngines>) -> Vec<Hold> {
 pub fn measure(contest: &Contest, workload: Workload, replay: String) -> Result<MeasuredRun, PlanError> {
     let parameters = weft_lock::Parameters { locks: 16_384, ..weft_lock::Parameters::default() };
     let clients = clients(workload, (contest.seed, 0), contest.nodes, |client| client);
-    let mut cluster = contest.measure(engines(parameters), clients)?;
-    cluster.run_until(contest.calls_end_at(&cluster));
-    let (_, clients) = cluster.drivers().next().expect("clients do not crash");
-    let basis = format!("cost profile `{}`: {}", contest.profile.name, contest.profile.basis);
-    let machine = Machine::simulated(&contest.network, basis);
-    let run = (contest.nodes, contest.seed, replay);
-    let mut run = workload.measured((World::Sim, machine), run, clients.recorder(), &holds(&cluster));
-    run.result.log_hash = Some(cluster.world.log_hash().to_string());
-    run.result.faults = faults_of(&cluster.world);
-    Ok(run)
+    contest.measure_workload(workload.description(replay), engines(parameters), clients, |cluster| {
+        check(&holds(cluster))
+    })
 }
 
 #[cfg(test)]

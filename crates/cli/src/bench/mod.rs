@@ -7,6 +7,7 @@ pub(crate) mod kv;
 mod lock;
 mod nic_kv;
 pub(crate) mod node_nic;
+mod on_nodes;
 mod rdma;
 mod rdt;
 mod rdt_crash;
@@ -23,6 +24,7 @@ mod txn_threads;
 
 use clap::Subcommand;
 
+use self::on_nodes::OnNodes;
 use crate::failure::{Failure, Verdict};
 use crate::task::Reported;
 
@@ -38,7 +40,7 @@ pub(crate) enum Bench {
     /// Replicated key-value store under a workload, with a checked history
     Kv(Reported<kv::KvArguments>),
     /// Locks with fencing tokens: acquire, renew, release, checked
-    Lock(Reported<lock::LockOptions>),
+    Lock(Reported<OnNodes<lock::LockOptions>>),
     /// NIC-KV's measurements on the key-value engine in gates, beside the published figures
     NicKv(Reported<nic_kv::NicKvArguments>),
     /// One RDMA verb between a client and a server, beside the limit of the link or the machine
