@@ -48,6 +48,49 @@ impl Table {
     }
 }
 
+/// A table with a row for each item, under construction: each column says what it shows of an item.
+#[derive(Clone, Debug)]
+pub struct TableOf<T> {
+    items: Vec<T>,
+    table: Table,
+}
+
+impl Table {
+    /// A table with a row for each of these items, and no column yet.
+    pub fn of<T>(items: impl IntoIterator<Item = T>) -> TableOf<T> {
+        let items: Vec<T> = items.into_iter().collect();
+        TableOf { table: Self { columns: Vec::new(), rows: vec![Vec::new(); items.len()] }, items }
+    }
+}
+
+impl<T> TableOf<T> {
+    /// Adds a column of words.
+    #[must_use]
+    pub fn words<S: ToString>(self, heading: &str, cell: impl Fn(&T) -> S) -> Self {
+        self.column(Column::words(heading), cell)
+    }
+
+    /// Adds a column of numbers, with their unit in the heading.
+    #[must_use]
+    pub fn numbers<S: ToString>(self, heading: &str, unit: &str, cell: impl Fn(&T) -> S) -> Self {
+        self.column(Column::numbers(heading, unit), cell)
+    }
+
+    fn column<S: ToString>(mut self, column: Column, cell: impl Fn(&T) -> S) -> Self {
+        self.table.columns.push(column);
+        for (row, item) in self.table.rows.iter_mut().zip(&self.items) {
+            row.push(cell(item).to_string());
+        }
+        self
+    }
+}
+
+impl<T> fmt::Display for TableOf<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.table.fmt(f)
+    }
+}
+
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let width = |i: usize| {

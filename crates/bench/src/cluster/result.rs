@@ -1,7 +1,7 @@
 //! Results of a load on all engines.
 
 use serde::Serialize;
-use weft_harness::table::{Column, Table, grouped};
+use weft_harness::table::{Table, grouped};
 
 use super::{ClusterLoad, Count};
 
@@ -69,18 +69,12 @@ impl ClusterResult {
 
     /// A table, and the violations.
     pub fn to_text(&self) -> String {
-        let mut table = Table::new([
-            Column::words("engine"),
-            Column::numbers("acknowledged", ""),
-            Column::numbers("no effect", ""),
-            Column::numbers("unknown", ""),
-            Column::words("checked"),
-        ]);
-        for engine in &self.engines {
-            let counts = [engine.acknowledged, engine.refused, engine.unknown].map(grouped);
-            let [acknowledged, refused, unknown] = counts;
-            table.row([engine.engine.clone(), acknowledged, refused, unknown, engine.checked.to_owned()]);
-        }
+        let table = Table::of(&self.engines)
+            .words("engine", |engine| engine.engine.clone())
+            .numbers("acknowledged", "", |engine| grouped(engine.acknowledged))
+            .numbers("no effect", "", |engine| grouped(engine.refused))
+            .numbers("unknown", "", |engine| grouped(engine.unknown))
+            .words("checked", |engine| engine.checked);
         let mut text = table.to_string();
         for engine in &self.engines {
             for finding in &engine.findings {

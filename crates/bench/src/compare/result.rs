@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use weft_harness::Standing;
-use weft_harness::table::{Column, Table, grouped, microseconds, with_prefix};
+use weft_harness::table::{Table, grouped, microseconds, with_prefix};
 
 use super::{CompareBench, EngineName};
 
@@ -147,44 +147,23 @@ impl Comparison {
 
     /// Text form.
     pub fn to_text(&self) -> String {
-        let mut bases = Table::new([
-            Column::words("engine"),
-            Column::words("update"),
-            Column::words("acknowledged by"),
-            Column::words("read"),
-            Column::words("checked"),
-        ]);
-        for basis in &self.engines {
-            bases.row([
-                basis.engine.to_owned(),
-                basis.update.clone(),
-                basis.acknowledged_by.to_owned(),
-                if self.updates_percent == 100 { "–".to_owned() } else { basis.reads.to_owned() },
-                basis.checked.to_owned(),
-            ]);
-        }
-        let mut points = Table::new([
-            Column::words("engine"),
-            Column::numbers("clients", ""),
-            Column::numbers("throughput", "ops/s"),
-            Column::numbers("p50", "µs"),
-            Column::numbers("p99", "µs"),
-            Column::numbers("p99.9", "µs"),
-            Column::numbers("failed", ""),
-            Column::numbers("faults", ""),
-        ]);
-        for point in &self.points {
-            points.row([
-                point.engine.clone(),
-                grouped(point.clients.into()),
-                with_prefix(point.throughput_ops_per_s),
-                microseconds(point.p50_ns),
-                microseconds(point.p99_ns),
-                microseconds(point.p999_ns),
-                grouped(point.failed),
-                grouped(point.faults),
-            ]);
-        }
+        let bases = Table::of(&self.engines)
+            .words("engine", |basis| basis.engine)
+            .words("update", |basis| basis.update.clone())
+            .words("acknowledged by", |basis| basis.acknowledged_by)
+            .words("read", |basis| {
+                if self.updates_percent == 100 { "–".to_owned() } else { basis.reads.to_owned() }
+            })
+            .words("checked", |basis| basis.checked);
+        let points = Table::of(&self.points)
+            .words("engine", |point| point.engine.clone())
+            .numbers("clients", "", |point| grouped(point.clients.into()))
+            .numbers("throughput", "ops/s", |point| with_prefix(point.throughput_ops_per_s))
+            .numbers("p50", "µs", |point| microseconds(point.p50_ns))
+            .numbers("p99", "µs", |point| microseconds(point.p99_ns))
+            .numbers("p99.9", "µs", |point| microseconds(point.p999_ns))
+            .numbers("failed", "", |point| grouped(point.failed))
+            .numbers("faults", "", |point| grouped(point.faults));
         let violations = self.engines.iter().flat_map(|basis| {
             basis.violations.iter().map(|violation| format!("\n{}: {violation}\n", basis.engine))
         });

@@ -8,7 +8,7 @@
 
 use serde::Serialize;
 use weft_harness::histogram::Summary;
-use weft_harness::table::{Column, Table, grouped, three_digits};
+use weft_harness::table::{Table, grouped, three_digits};
 use weft_sim::{CostProfile, NetworkProfile};
 
 use super::measure::RdtBench;
@@ -198,34 +198,18 @@ impl HybridBench {
 impl HybridReport {
     /// Text form.
     pub fn to_text(&self) -> String {
-        let mut table = Table::new([
-            Column::words("type"),
-            Column::numbers("skew", ""),
-            Column::numbers("folded", ""),
-            Column::numbers("updates", "%"),
-            Column::numbers("on card", "%"),
-            Column::numbers("response", "ns"),
-            Column::numbers("queries", "ns"),
-            Column::numbers("updates", "ns"),
-            Column::numbers("throughput", "op/µs"),
-            Column::numbers("refused", "%"),
-            Column::words("checked"),
-        ]);
-        for point in &self.points {
-            table.row([
-                point.name.to_owned(),
-                point.skew.to_string(),
-                point.summarize.to_string(),
-                point.updates_percent.to_string(),
-                point.on_card_percent.to_string(),
-                three_digits(point.response.mean_ns),
-                three_digits(point.queries.mean_ns),
-                three_digits(point.updates.mean_ns),
-                three_digits(point.operations_per_us),
-                three_digits(point.refused_percent),
-                point.checked.to_owned(),
-            ]);
-        }
+        let table = Table::of(&self.points)
+            .words("type", |point| point.name)
+            .numbers("skew", "", |point| point.skew)
+            .numbers("folded", "", |point| point.summarize)
+            .numbers("updates", "%", |point| point.updates_percent)
+            .numbers("on card", "%", |point| point.on_card_percent)
+            .numbers("response", "ns", |point| three_digits(point.response.mean_ns))
+            .numbers("queries", "ns", |point| three_digits(point.queries.mean_ns))
+            .numbers("updates", "ns", |point| three_digits(point.updates.mean_ns))
+            .numbers("throughput", "op/µs", |point| three_digits(point.operations_per_us))
+            .numbers("refused", "%", |point| three_digits(point.refused_percent))
+            .words("checked", |point| point.checked);
         let steps: u64 = self.points.iter().map(|point| point.steps).sum();
         let mut text = format!(
             "{table}\n  runs        {} nodes, {} operations each, commit {}, network {}\n  keys        {}, of which {} on the \

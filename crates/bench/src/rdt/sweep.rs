@@ -1,7 +1,7 @@
 //! Many measurements at once: types, numbers of nodes, commit rules and systems, and how the systems compare.
 
 use serde::Serialize;
-use weft_harness::table::{Column, Table, three_digits};
+use weft_harness::table::{Table, three_digits};
 
 use super::result::RdtResult;
 use super::system::{Commit, System};
@@ -117,44 +117,25 @@ pub struct SweepResult {
 impl SweepResult {
     /// Text form.
     pub fn to_text(&self) -> String {
-        let mut table = Table::new([
-            Column::words("type"),
-            Column::numbers("nodes", ""),
-            Column::words("commit"),
-            Column::words("system"),
-            Column::numbers("response", "ns"),
-            Column::numbers("queries", "ns"),
-            Column::numbers("updates", "ns"),
-            Column::numbers("throughput", "op/µs"),
-            Column::numbers("response ahead", "times"),
-            Column::numbers("throughput ahead", "times"),
-            Column::words("checked"),
-        ]);
-        let mut ratios = self.ratios.iter().peekable();
-        for run in &self.runs {
+        let ahead = |run: &RdtResult, of: fn(&Ratio) -> f64| {
             let is_of = |ratio: &&Ratio| {
                 (ratio.name, ratio.nodes, ratio.commit, ratio.than)
                     == (run.name, run.nodes, run.commit, run.system)
             };
-            let ahead = ratios.next_if(is_of).map_or([String::new(), String::new()], |ratio| {
-                [three_digits(ratio.response), three_digits(ratio.throughput)]
-            });
-            let measured = &run.measured;
-            let [response, throughput] = ahead;
-            table.row([
-                run.name.to_string(),
-                run.nodes.to_string(),
-                run.commit.to_string(),
-                run.system.to_string(),
-                three_digits(measured.response.mean_ns),
-                three_digits(measured.queries.mean_ns),
-                three_digits(measured.updates.mean_ns),
-                three_digits(measured.operations_per_us),
-                response,
-                throughput,
-                run.checked.to_string(),
-            ]);
-        }
+            self.ratios.iter().find(is_of).map_or_else(String::new, |ratio| three_digits(of(ratio)))
+        };
+        let table = Table::of(&self.runs)
+            .words("type", |run| run.name)
+            .numbers("nodes", "", |run| run.nodes)
+            .words("commit", |run| run.commit)
+            .words("system", |run| run.system)
+            .numbers("response", "ns", |run| three_digits(run.measured.response.mean_ns))
+            .numbers("queries", "ns", |run| three_digits(run.measured.queries.mean_ns))
+            .numbers("updates", "ns", |run| three_digits(run.measured.updates.mean_ns))
+            .numbers("throughput", "op/µs", |run| three_digits(run.measured.operations_per_us))
+            .numbers("response ahead", "times", |run| ahead(run, |ratio| ratio.response))
+            .numbers("throughput ahead", "times", |run| ahead(run, |ratio| ratio.throughput))
+            .words("checked", |run| run.checked);
         let mut text = format!(
             "{table}\n  checked  {}\n  took     {} s\n  repeat   {}\n",
             self.checked,

@@ -149,31 +149,18 @@ impl RoundsBench {
 impl RoundsResult {
     /// What people read. With `compare`, what others have measured stands beside it.
     pub fn to_text(&self, compare: bool) -> String {
-        let mut table = Table::new([
-            Column::numbers("period", ""),
-            Column::numbers("rounds", ""),
-            Column::numbers("late", ""),
-            Column::numbers("unheard", ""),
-            Column::numbers("fenced", ""),
-            Column::numbers("reported", ""),
-            Column::numbers("disagreements", ""),
-            Column::numbers("decided values/s", ""),
-            Column::numbers("decided Gb/s", ""),
-        ]);
-        for run in [&self.measured].into_iter().chain(&self.below) {
-            let values = run.proposals_per_s() * f64::from(self.values_per_proposal);
-            table.row([
-                format!("{} ns", grouped(run.period_ns)),
-                grouped(run.rounds),
-                grouped(run.late_messages),
-                grouped(run.unheard),
-                grouped(run.nodes_fenced),
-                grouped(run.nodes_that_say_so),
-                grouped(run.disagreements),
-                with_prefix(values),
-                three_digits(values * f64::from(self.value_bytes) * 8.0 / 1e9),
-            ]);
-        }
+        let values = |run: &PeriodResult| run.proposals_per_s() * f64::from(self.values_per_proposal);
+        let bits = |run: &PeriodResult| values(run) * f64::from(self.value_bytes) * 8.0;
+        let table = Table::of([&self.measured].into_iter().chain(&self.below))
+            .numbers("period", "", |run| format!("{} ns", grouped(run.period_ns)))
+            .numbers("rounds", "", |run| grouped(run.rounds))
+            .numbers("late", "", |run| grouped(run.late_messages))
+            .numbers("unheard", "", |run| grouped(run.unheard))
+            .numbers("fenced", "", |run| grouped(run.nodes_fenced))
+            .numbers("reported", "", |run| grouped(run.nodes_that_say_so))
+            .numbers("disagreements", "", |run| grouped(run.disagreements))
+            .numbers("decided values/s", "", |run| with_prefix(values(run)))
+            .numbers("decided Gb/s", "", |run| three_digits(bits(run) / 1e9));
         let bound = match self.min_round_period_ns {
             _ if self.gates.is_some() => format!("{} ns, as asked for", grouped(self.measured.period_ns)),
             Some(ns) => format!(

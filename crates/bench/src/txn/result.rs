@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use weft_harness::table::{
-    Column, Table, faults_line, grouped, microseconds, three_digits, time_with_unit, with_prefix,
+    Table, faults_line, grouped, microseconds, three_digits, time_with_unit, with_prefix,
 };
 use weft_sim::{FaultPlan, PlanError};
 
@@ -100,54 +100,28 @@ impl TxnResult {
     /// Text form.
     pub fn to_text(&self) -> String {
         let measured = &self.measured;
-        let mut table = Table::new([
-            Column::numbers("open", ""),
-            Column::numbers("throughput", &format!("{}/server", self.throughput_unit)),
-            Column::numbers("p50", "µs"),
-            Column::numbers("p99", "µs"),
-            Column::numbers("retried", "%"),
-            Column::numbers("bytes", "/tx"),
-            Column::numbers("frames", "/tx"),
-            Column::numbers("messages", "/tx"),
-            Column::numbers("DMA", "/tx"),
-            Column::numbers("vector", ""),
-            Column::numbers("link", "%"),
-            Column::numbers("NIC", "%"),
-            Column::numbers("host", "%"),
-        ]);
-        for point in &measured.points {
-            table.row([
-                grouped(point.outstanding as u64),
-                with_prefix(point.throughput_per_server),
-                microseconds(point.latency.p50_ns),
-                microseconds(point.latency.p99_ns),
-                three_digits(point.attempts_lost_percent),
-                three_digits(point.bytes_per_transaction),
-                three_digits(point.frames_per_transaction),
-                three_digits(point.messages_per_transaction),
-                three_digits(point.dma_per_transaction),
-                three_digits(point.dma_vector),
-                three_digits(point.link_percent),
-                three_digits(point.nic_percent),
-                three_digits(point.host_percent),
-            ]);
-        }
-        let mut kinds = Table::new([
-            Column::words("at the highest load"),
-            Column::numbers("committed", ""),
-            Column::numbers("given up", ""),
-            Column::numbers("p50", "µs"),
-            Column::numbers("p99", "µs"),
-        ]);
-        for kind in measured.points.last().iter().flat_map(|point| &point.kinds) {
-            kinds.row([
-                kind.kind.to_string(),
-                grouped(kind.committed),
-                grouped(kind.aborted),
-                microseconds(kind.latency.p50_ns),
-                microseconds(kind.latency.p99_ns),
-            ]);
-        }
+        let table = Table::of(&measured.points)
+            .numbers("open", "", |point| grouped(point.outstanding as u64))
+            .numbers("throughput", &format!("{}/server", self.throughput_unit), |point| {
+                with_prefix(point.throughput_per_server)
+            })
+            .numbers("p50", "µs", |point| microseconds(point.latency.p50_ns))
+            .numbers("p99", "µs", |point| microseconds(point.latency.p99_ns))
+            .numbers("retried", "%", |point| three_digits(point.attempts_lost_percent))
+            .numbers("bytes", "/tx", |point| three_digits(point.bytes_per_transaction))
+            .numbers("frames", "/tx", |point| three_digits(point.frames_per_transaction))
+            .numbers("messages", "/tx", |point| three_digits(point.messages_per_transaction))
+            .numbers("DMA", "/tx", |point| three_digits(point.dma_per_transaction))
+            .numbers("vector", "", |point| three_digits(point.dma_vector))
+            .numbers("link", "%", |point| three_digits(point.link_percent))
+            .numbers("NIC", "%", |point| three_digits(point.nic_percent))
+            .numbers("host", "%", |point| three_digits(point.host_percent));
+        let kinds = Table::of(measured.points.last().iter().flat_map(|point| &point.kinds))
+            .words("at the highest load", |kind| kind.kind)
+            .numbers("committed", "", |kind| grouped(kind.committed))
+            .numbers("given up", "", |kind| grouped(kind.aborted))
+            .numbers("p50", "µs", |kind| microseconds(kind.latency.p50_ns))
+            .numbers("p99", "µs", |kind| microseconds(kind.latency.p99_ns));
         let virtual_ns = measured.points.iter().map(|point| point.virtual_ns).sum();
         let without = match &self.without[..] {
             [] => String::new(),

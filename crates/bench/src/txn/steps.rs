@@ -4,7 +4,7 @@
 use Without::{Aggregation, AsynchronousDma, CardExecution, CombinedRequests, DmaVectors, MultiHop};
 use serde::Serialize;
 use weft_applications::WorkloadChoice;
-use weft_harness::table::{Column, Table, microseconds, three_digits, with_prefix};
+use weft_harness::table::{Table, microseconds, three_digits, with_prefix};
 
 use super::measure::TxnBench;
 use super::system::System;
@@ -239,27 +239,16 @@ impl StepsResult {
                 Quantity::Throughput => ("Throughput at the peak", "throughput", "tx/s/server"),
                 Quantity::Latency => ("Median latency at low load", "p50", "µs"),
             };
-            let mut table = Table::new([
-                Column::words("design"),
-                Column::numbers(quantity, unit),
-                Column::numbers("of the baseline", "×"),
-                Column::numbers("Xenic's", "×"),
-                Column::numbers("NIC", "%"),
-                Column::numbers("link", "%"),
-            ]);
-            for step in &panel.steps {
-                table.row([
-                    step.name.to_string(),
-                    match panel.quantity {
-                        Quantity::Throughput => with_prefix(step.peak_throughput_per_server),
-                        Quantity::Latency => microseconds(step.median_latency_low_load_ns),
-                    },
-                    three_digits(step.of_baseline),
-                    step.published.map_or_else(|| "–".to_owned(), three_digits),
-                    three_digits(step.nic_percent),
-                    three_digits(step.link_percent),
-                ]);
-            }
+            let table = Table::of(&panel.steps)
+                .words("design", |step| step.name)
+                .numbers(quantity, unit, |step| match panel.quantity {
+                    Quantity::Throughput => with_prefix(step.peak_throughput_per_server),
+                    Quantity::Latency => microseconds(step.median_latency_low_load_ns),
+                })
+                .numbers("of the baseline", "×", |step| three_digits(step.of_baseline))
+                .numbers("Xenic's", "×", |step| step.published.map_or_else(|| "–".to_owned(), three_digits))
+                .numbers("NIC", "%", |step| three_digits(step.nic_percent))
+                .numbers("link", "%", |step| three_digits(step.link_percent));
             text += &format!("  {head}, {}: {}\n\n{table}\n", panel.workload, panel.scale);
         }
         text += &format!(

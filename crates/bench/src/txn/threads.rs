@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 use weft_applications::{WorkloadChoice, WorkloadName};
-use weft_harness::table::{Column, Table, three_digits, with_prefix};
+use weft_harness::table::{Table, three_digits, with_prefix};
 
 use super::measure::{HOST_THREADS, TxnBench};
 use super::system::System;
@@ -173,28 +173,17 @@ impl ThreadsBench {
 impl ThreadsResult {
     /// Text form.
     pub fn to_text(&self) -> String {
-        let mut table = Table::new([
-            Column::words("workload"),
-            Column::words("system"),
-            Column::numbers("peak", "tx/s/server"),
-            Column::numbers("host threads", ""),
-            Column::numbers("NIC cores", ""),
-            Column::numbers("with as few of both", "tx/s/server"),
-            Column::numbers("normalised", "threads"),
-            Column::numbers("Xenic's", "threads"),
-        ]);
-        for row in &self.rows {
-            table.row([
-                row.workload.to_string(),
-                row.system.to_string(),
-                with_prefix(row.peak_throughput_per_server),
-                row.host_threads.to_string(),
-                row.nic_cores.map_or_else(|| "–".to_owned(), |cores| cores.to_string()),
-                with_prefix(row.throughput_with_both),
-                three_digits(row.normalised),
-                row.published.map_or_else(|| "–".to_owned(), three_digits),
-            ]);
-        }
+        let table = Table::of(&self.rows)
+            .words("workload", |row| row.workload)
+            .words("system", |row| row.system)
+            .numbers("peak", "tx/s/server", |row| with_prefix(row.peak_throughput_per_server))
+            .numbers("host threads", "", |row| row.host_threads)
+            .numbers("NIC cores", "", |row| {
+                row.nic_cores.map_or_else(|| "–".to_owned(), |cores| cores.to_string())
+            })
+            .numbers("with as few of both", "tx/s/server", |row| with_prefix(row.throughput_with_both))
+            .numbers("normalised", "threads", |row| three_digits(row.normalised))
+            .numbers("Xenic's", "threads", |row| row.published.map_or_else(|| "–".to_owned(), three_digits));
         let mut scales: Vec<String> =
             self.rows.iter().map(|row| format!("{}: {}", row.workload, row.scale)).collect();
         scales.dedup();

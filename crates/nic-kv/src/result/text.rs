@@ -65,24 +65,13 @@ impl NicKvResult {
         if self.occupancy.is_empty() {
             return String::new();
         }
-        let mut table = Table::new([
-            Column::numbers("slots used", "%"),
-            Column::numbers("keys", ""),
-            Column::numbers("puts refused", ""),
-            Column::numbers("hits", ""),
-            Column::numbers("in one access", "%"),
-            Column::numbers("misses", ""),
-        ]);
-        for row in &self.occupancy {
-            table.row([
-                three_digits(100.0 * row.occupancy),
-                grouped(row.keys),
-                grouped(row.refused_full),
-                grouped(row.hits),
-                three_digits(100.0 * row.share_in_one_access),
-                grouped(row.misses),
-            ]);
-        }
+        let table = Table::of(&self.occupancy)
+            .numbers("slots used", "%", |row| three_digits(100.0 * row.occupancy))
+            .numbers("keys", "", |row| grouped(row.keys))
+            .numbers("puts refused", "", |row| grouped(row.refused_full))
+            .numbers("hits", "", |row| grouped(row.hits))
+            .numbers("in one access", "%", |row| three_digits(100.0 * row.share_in_one_access))
+            .numbers("misses", "", |row| grouped(row.misses));
         format!("\na table that fills up: every value was the one written, every miss was told\n{table}")
     }
 
@@ -120,26 +109,14 @@ impl NicKvResult {
         if self.loss.is_empty() {
             return String::new();
         }
-        let mut table = Table::new([
-            Column::numbers("loss per link", "%"),
-            Column::numbers("frames lost", ""),
-            Column::numbers("operations", ""),
-            Column::numbers("throughput", "ops/s"),
-            Column::numbers("p50", "µs"),
-            Column::numbers("p99", "µs"),
-            Column::words("checked"),
-        ]);
-        for run in &self.loss {
-            table.row([
-                format!("{}", 100.0 * run.loss_per_link),
-                grouped(run.frames_lost),
-                grouped(run.operations),
-                with_prefix(run.throughput_ops_per_s),
-                microseconds(run.p50_ns),
-                microseconds(run.p99_ns),
-                run.checked.to_string(),
-            ]);
-        }
+        let table = Table::of(&self.loss)
+            .numbers("loss per link", "%", |run| format!("{}", 100.0 * run.loss_per_link))
+            .numbers("frames lost", "", |run| grouped(run.frames_lost))
+            .numbers("operations", "", |run| grouped(run.operations))
+            .numbers("throughput", "ops/s", |run| with_prefix(run.throughput_ops_per_s))
+            .numbers("p50", "µs", |run| microseconds(run.p50_ns))
+            .numbers("p99", "µs", |run| microseconds(run.p99_ns))
+            .words("checked", |run| run.checked);
         format!("\nlosses, ycsb-a, three nodes with engines in gates, 16 clients\n{table}")
     }
 }
@@ -192,27 +169,14 @@ fn loads_text(title: &str, loads: &[SaturationRun]) -> String {
     if loads.is_empty() {
         return String::new();
     }
-    let mut table = Table::new([
-        Column::words("load"),
-        Column::numbers("value", "bytes"),
-        Column::numbers("nodes", ""),
-        Column::numbers("outstanding", ""),
-        Column::numbers("throughput", "ops/s"),
-        Column::numbers("of the limit", "%"),
-        Column::numbers("p50", "ns"),
-        Column::numbers("p99", "ns"),
-    ]);
-    for load in loads {
-        table.row([
-            load.load.clone(),
-            load.value_bytes.to_string(),
-            load.nodes.to_string(),
-            load.measured.outstanding.to_string(),
-            with_prefix(load.measured.operations_per_s),
-            three_digits(100.0 * load.fraction_of_limit),
-            grouped(load.measured.p50_ns),
-            grouped(load.measured.p99_ns),
-        ]);
-    }
+    let table = Table::of(loads)
+        .words("load", |load| load.load.clone())
+        .numbers("value", "bytes", |load| load.value_bytes)
+        .numbers("nodes", "", |load| load.nodes)
+        .numbers("outstanding", "", |load| load.measured.outstanding)
+        .numbers("throughput", "ops/s", |load| with_prefix(load.measured.operations_per_s))
+        .numbers("of the limit", "%", |load| three_digits(100.0 * load.fraction_of_limit))
+        .numbers("p50", "ns", |load| grouped(load.measured.p50_ns))
+        .numbers("p99", "ns", |load| grouped(load.measured.p99_ns));
     format!("\n{title}: one node on 100 Gb/s, frames' time on the wire included\n{table}")
 }

@@ -183,36 +183,19 @@ impl CrashReport {
 
     /// Text form.
     pub fn to_text(&self) -> String {
-        let mut table = Table::new([
-            Column::words("crash"),
-            Column::words("type"),
-            Column::words("system"),
-            Column::numbers("updates", "%"),
-            Column::numbers("response", "ns"),
-            Column::numbers("with crash", "ns"),
-            Column::numbers("", "%"),
-            Column::numbers("throughput", "op/µs"),
-            Column::numbers("with crash", "op/µs"),
-            Column::numbers("", "%"),
-            Column::numbers("no answer", "op"),
-            Column::words("checked"),
-        ]);
-        for result in &self.experiments {
-            table.row([
-                result.crash.to_string(),
-                result.name.to_owned(),
-                result.system.to_string(),
-                result.updates_percent.to_string(),
-                three_digits(result.without.response.mean_ns),
-                three_digits(result.with.response.mean_ns),
-                format!("{:+.1}", result.response_percent),
-                three_digits(result.without.operations_per_us),
-                three_digits(result.with.operations_per_us),
-                format!("{:+.1}", result.throughput_percent),
-                result.unanswered.to_string(),
-                result.checked.to_owned(),
-            ]);
-        }
+        let table = Table::of(&self.experiments)
+            .words("crash", |result| result.crash)
+            .words("type", |result| result.name)
+            .words("system", |result| result.system)
+            .numbers("updates", "%", |result| result.updates_percent)
+            .numbers("response", "ns", |result| three_digits(result.without.response.mean_ns))
+            .numbers("with crash", "ns", |result| three_digits(result.with.response.mean_ns))
+            .numbers("", "%", |result| format!("{:+.1}", result.response_percent))
+            .numbers("throughput", "op/µs", |result| three_digits(result.without.operations_per_us))
+            .numbers("with crash", "op/µs", |result| three_digits(result.with.operations_per_us))
+            .numbers("", "%", |result| format!("{:+.1}", result.throughput_percent))
+            .numbers("no answer", "op", |result| result.unanswered)
+            .words("checked", |result| result.checked);
         let mut text = table.to_string();
         let single = self.experiments.iter().filter_map(|result| {
             let fail_over = result.fail_over?;

@@ -4,7 +4,7 @@ use serde::Serialize;
 use weft_applications::Workload;
 use weft_check::serializable::Report;
 use weft_harness::histogram::{Latencies, Summary};
-use weft_harness::table::{Column, Table, grouped, microseconds, time_with_unit, with_prefix};
+use weft_harness::table::{Table, grouped, microseconds, time_with_unit, with_prefix};
 
 use super::NetTxnBench;
 use super::check::Checked;
@@ -125,28 +125,18 @@ impl NetTxnResult {
 
     /// Text form.
     pub fn to_text(&self) -> String {
-        let mut table = Table::new([
-            Column::words("transactions"),
-            Column::numbers("committed", ""),
-            Column::numbers("refused", ""),
-            Column::numbers("p50", "µs"),
-            Column::numbers("p99", "µs"),
-        ]);
         let all = NetKindResult {
             kind: "all",
             committed: self.kinds.iter().map(|kind| kind.committed).sum(),
             refused: self.kinds.iter().map(|kind| kind.refused).sum(),
             latency: self.latency,
         };
-        for kind in self.kinds.iter().chain([&all]) {
-            table.row([
-                kind.kind.to_string(),
-                grouped(kind.committed),
-                grouped(kind.refused),
-                microseconds(kind.latency.p50_ns),
-                microseconds(kind.latency.p99_ns),
-            ]);
-        }
+        let table = Table::of(self.kinds.iter().chain([&all]))
+            .words("transactions", |kind| kind.kind)
+            .numbers("committed", "", |kind| grouped(kind.committed))
+            .numbers("refused", "", |kind| grouped(kind.refused))
+            .numbers("p50", "µs", |kind| microseconds(kind.latency.p50_ns))
+            .numbers("p99", "µs", |kind| microseconds(kind.latency.p99_ns));
         let killed = match self.killed {
             Some(node) => format!("node {node} killed and started again; "),
             None => String::new(),
