@@ -23,7 +23,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 COPY = ROOT / "target" / "mutants"
 PACKAGES = ["node", "cluster", "check", "rdma", "kv", "lock", "rdt", "rounds", "smr", "txn"]
-# A change that makes a test run for ever is noticed, too.
+# A test that does not end within this time has detected the change.
 SECONDS = 300
 
 

@@ -33,7 +33,7 @@ module datagram_check
   output logic                          beat_valid_o,
   output logic                          beat_last_o,
   output logic          [ BeatBits-1:0] beat_o,
-  // Valid with the first beat: the sender is a peer, and which.
+  // Valid with the first beat: whether the sender is a peer, and its node number.
   output logic                          peer_o,
   output node_t                         from_o,
   // Valid with the last beat: the buffer had no room for the frame, so no verdict must follow.

@@ -22,7 +22,7 @@ module responder_conclude
   output saved_t   saved_o,
   // The queue pair enters ERROR because of this packet.
   output logic     refused_o,
-  // This is a RESET that must be repeated once the receive requests are flushed.
+  // The event is a RESET that must be repeated once the receive requests are flushed.
   output logic     again_o,
   // Receive requests are left to flush.
   output logic     left_o

@@ -99,7 +99,7 @@ module responses
   typedef logic [ResponderResources-1:0] resources_t;
 
   typedef struct packed {
-    // Answers are processed.
+    // Answers are processed; while this is 0, they are dropped.
     logic                  open;
     // The resources with a pending response, and those of them whose response is fresh.
     resources_t            due;

@@ -78,7 +78,7 @@ package psp_pkg;
     logic [BeatBits-1:0] data;
   } psp_slot_t;
 
-  // What is to be done with a frame.
+  // How a frame is processed.
   typedef struct packed {
     logic         sealed;
     psp_cause_e   cause;   // PspAccepted, or the reason for which the frame is marked as an error

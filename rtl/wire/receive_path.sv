@@ -262,7 +262,7 @@ module receive_path
     logic summed;          // UDP's, ICMP's or the IPv4 header's checksum (with options) must be right
     logic plain;           // the checksum of a plain IPv4 header must be right
     logic roce;
-    logic icrc_wrong;      // the ICRC is missing or not at its place
+    logic icrc_wrong;      // the ICRC is missing or not at its position
     logic roce_malformed;
     logic roce_lost;
     logic other_lost;

@@ -18,9 +18,9 @@ const LOG_BYTES: u64 = 0x4000;
 /// The access rights that an engine changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// Those of the queue pair.
+    /// The rights of the queue pair.
     QueuePair,
-    /// Those of the region; followed by a change of the queue pair to the same rights, as a fence.
+    /// The rights of the region. A change of the queue pair to the same rights follows, as a fence.
     Region,
 }
 

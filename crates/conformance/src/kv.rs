@@ -687,7 +687,7 @@ impl Lockstep {
                 None | Some(EngineState::Lost) if member => {
                     (new_full, new_joining) = (new_full.without(this), new_joining.without(this));
                 }
-                // It is a member that has lost its state.
+                // The member has restarted and lost its state.
                 Some(EngineState::Starting) if member && self.is_anew(index) => {
                     (new_full, new_joining) = (new_full.without(this), new_joining.without(this));
                 }

@@ -75,9 +75,9 @@ impl Connection {
 pub struct Stage {
     /// The NICs.
     pub twins: [Twin; 2],
-    /// Their queue pairs.
+    /// The queue pair of each NIC.
     pub queue_pairs: [QueuePairNumber; 2],
-    /// The keys of their host memory.
+    /// The keys of the region over each NIC's host memory.
     pub keys: [RegionKeys; 2],
     /// Frames that wait for the wire, by sending side.
     pub outbox: [VecDeque<Vec<u8>>; 2],

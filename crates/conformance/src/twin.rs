@@ -65,7 +65,7 @@ pub struct Call {
     pub queue_pair: QueuePairNumber,
     /// The kind of the message: from the immediate value or the first word.
     pub kind: u8,
-    /// Its content.
+    /// The message's content.
     pub payload: Vec<u8>,
 }
 
@@ -216,7 +216,7 @@ impl Twin {
         self.kind
     }
 
-    /// Its MAC and IPv4 addresses.
+    /// The NIC's MAC and IPv4 addresses.
     pub const fn station(&self) -> (MacAddress, Ipv4Addr) {
         (self.hardware, self.address)
     }
@@ -277,7 +277,7 @@ impl Twin {
         self.now
     }
 
-    /// Its next deadline.
+    /// The NIC's next deadline.
     pub fn next_deadline(&mut self) -> Option<Instant> {
         self.nic().next_deadline()
     }

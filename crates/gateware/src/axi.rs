@@ -110,7 +110,7 @@ struct Write {
 pub(crate) enum Timing {
     /// Always the same latency.
     Fixed(Latency),
-    /// Those of high-bandwidth memory.
+    /// Response times of high-bandwidth memory.
     Hbm(Hbm),
 }
 

@@ -46,8 +46,8 @@ pub struct WriteLatencies {
     pub on_chip: WriteLatency,
     /// To HBM behind AXI4.
     pub hbm: WriteLatency,
-    /// The part of it that HBM takes, from a write's last word to its response. This is a parameter of the
-    /// model, not a property of the gateware.
+    /// The part of `hbm` that the memory takes, from a write's last word to its response. This is a parameter
+    /// of the model, not a property of the gateware.
     pub hbm_model_write: u64,
 }
 

@@ -25,7 +25,7 @@ pub struct EngineConfig {
     pub buckets: u32,
     /// Time without progress after which a node repeats its messages.
     pub retransmit: Duration,
-    /// The longest such wait: it doubles while there is no progress.
+    /// Upper limit of that time, which doubles while there is no progress.
     pub retransmit_max: Duration,
     /// Whether an accepted write is acknowledged only when it is in memory, too.
     pub acknowledge_after_memory: bool,

@@ -36,7 +36,7 @@ const OTHERWISE: u32 = 2;
 struct Packet {
     event: EngineEvent,
     there: u64,
-    /// Its first beat has been accepted.
+    /// The first beat has been accepted.
     begun: bool,
     beats: VecDeque<(u64, BeatWords)>,
 }
@@ -103,7 +103,7 @@ pub struct RoundsFigures {
     /// The shortest round with which all nodes receive each other's messages in every round and decide every
     /// proposal.
     pub min_round_period_cycles: u64,
-    /// Counts at that period.
+    /// Counts with rounds of that period.
     pub at_min_period: RoundsRun,
 }
 

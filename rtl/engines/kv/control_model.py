@@ -164,7 +164,7 @@ def answer_buckets(epoch, attempt, start, tag, table, mask, leads):
 
 
 def answer_sessions(epoch, attempt, start, tag, sessions):
-    """The chunks for sessions; `sessions` is a list of records, None for an unused place."""
+    """The chunks for sessions; `sessions` is a list of records, None for an unused slot."""
     stop = min(start + SCAN, len(sessions))
     records = [(at, sessions[at]) for at in range(start, stop) if sessions[at] is not None]
     return answer(epoch, attempt, 1, start, tag, records, stop, stop >= len(sessions))

@@ -207,7 +207,7 @@ module kv_exclusive
       |(state_q & Idle): begin
         drops_d = 1'b0;
         unique case (kind_i)
-          // configure
+          // `configure`: a new configuration.
           OpConfigure: begin
             swept_d   = ViewSet;
             drained_d = Sweep;
@@ -224,7 +224,7 @@ module kv_exclusive
             drained_d = Control;
           end
 
-          // state_requested
+          // `state_requested`: a joining node requests a part of the table or of the sessions.
           OpStateRequest: begin
             command_d = '{
                 command: TransferGive,
@@ -238,7 +238,7 @@ module kv_exclusive
             drained_d = Control;
           end
 
-          // state_arrived
+          // `state_arrived`: a chunk of a state transfer.
           OpStateChunk: begin
             command_d = '{
                 command: TransferTake,
@@ -250,7 +250,7 @@ module kv_exclusive
             drained_d = Control;
           end
 
-          // timer
+          // `timer`: Sealed, or the request for state, is sent again.
           OpTimer: begin
             command_d = '{command: op_i.timer == TimerSeal ? ViewTell : TransferAsk, to: missing_i, default: '0};
             controlled_d = Done;
@@ -273,7 +273,7 @@ module kv_exclusive
         else if (commit_valid_i) state_d = ControlCommit;
       end
 
-      // Its messages must leave before any others.
+      // Messages that the command has produced must leave before any others.
       |(state_q & ControlIdle): if (control_idle_i) state_d = controlled_q;
 
       // Commits the stream up to the chunk's tag.
@@ -302,7 +302,7 @@ module kv_exclusive
         end
       end
 
-      // configure, when no read waits any more
+      // `configure`, once no read waits: sets the new view, and the node's role in it.
       |(state_q & ViewSet): begin
         change_o.lease = 1'b1;
         change_o.view = 1'b1;
@@ -343,7 +343,7 @@ module kv_exclusive
         end
       end
 
-      // leave, when no entry is undecided any more
+      // `leave`, once no entry is undecided: the node leaves its epoch.
       |(state_q & LeaveStop): begin
         change_o.nothing = 1'b1;
         change_o.forgets = kind_i == OpReset;
@@ -390,7 +390,7 @@ module kv_exclusive
         state_d = Control;
       end
 
-      // begin_epoch
+      // `begin_epoch`: the node acts in the new epoch from now on.
       |(state_q & Enter): begin
         change_o.base = 1'b1;
         begins_o = 1'b1;
@@ -405,7 +405,7 @@ module kv_exclusive
         end
       end
 
-      // request_state
+      // `request_state`: starts the timer if kv_control has requested state.
       |(state_q & Joined): begin
         pace_o.pace = PaceTransfer;
         pace_o.progress = 1'b1;
@@ -414,7 +414,7 @@ module kv_exclusive
         if (!pace_valid_o || pace_ready_i) state_d = Done;
       end
 
-      // seal
+      // `seal`: sends the accepted lengths to all other full members.
       |(state_q & SealTell): begin
         command_d = '{command: ViewTell, to: membership_i.full & ~(16'd1 << membership_i.node), default: '0};
         controlled_d = SealPace;
@@ -427,7 +427,7 @@ module kv_exclusive
         if (pace_ready_i) state_d = Decide;
       end
 
-      // try_cut
+      // `try_cut`: lets kv_control decide whether the streams can be cut.
       |(state_q & Decide): begin
         command_d = '{command: ViewDecide, default: '0};
         controlled_d = Decided;
@@ -460,7 +460,7 @@ module kv_exclusive
         state_d = Drain;
       end
 
-      // cut
+      // `cut`: ends the streams of the closed epoch, one after the other.
       |(state_q & Cut): begin
         lengths_change_o.stream = cut_stream_q;
         lengths_change_o.committed = cut_length;
@@ -486,7 +486,7 @@ module kv_exclusive
         state_d = Control;
       end
 
-      // sealed
+      // `sealed`: kv_control has processed a Sealed message.
       |(state_q & Heard): begin
         pace_o.progress = 1'b1;
         if (answer_q.verdict == ControlMalformed) begin

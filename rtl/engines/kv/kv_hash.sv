@@ -1,4 +1,4 @@
-// Computes the place of a key in the table from its hash.
+// Computes the position of a key in the table (bucket, way and tag) from its hash.
 //
 // The hash starts at zero; each 64-bit word of the key is XORed into it and mixed:
 // crates/engines/kv/src/placement.rs.

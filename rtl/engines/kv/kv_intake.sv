@@ -1,5 +1,5 @@
 // Converts an event into an operation: parses the header of its message, validates it as
-// crates/engines/kv/src/message.rs does, and computes the place of its key.
+// crates/engines/kv/src/message.rs does, and computes the position of its key in the table.
 //
 // An invalid Request becomes OpBadRequest; any other message that is invalid for its kind becomes OpMalformed. Their
 // payload is consumed and dropped. Numbers of more than 40 bits and overlong values are treated as invalid, too. (The
@@ -63,9 +63,9 @@ module kv_intake
   logic          beat_valid_q;
   beat_t         beat_q;
 
-  // The operation has been decoded for one cycle; for two cycles.
+  // The operation has been decoded for one cycle (`looked_q`) or for two cycles (`ready_q`).
   logic looked_q, ready_q;
-  // Its beats are being forwarded; its beats are being dropped.
+  // The operation's beats are being forwarded (`give_q`) or dropped (`swallow_q`).
   logic give_q, swallow_q;
 
   logic complete, take, gives, rests, finish;

@@ -33,7 +33,7 @@ module kv_lookups
   output logic      r_ready_o,
   input  axi_read_t r_i,
 
-  // Applies: the version of the next one, to compare with the slot's version.
+  // For applies: the version of the next apply, which is compared with the slot's version.
   input  version_t version_i,
   input  logic     newer_only_i,
   output logic     probed_valid_o,

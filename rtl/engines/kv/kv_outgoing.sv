@@ -243,8 +243,7 @@ module kv_outgoing
     else if (body_fire) first_q <= 1'b0;
   end
 
-  // The bytes between the two offsets belong to the lower part, if that is long or there is no value, or start a
-  // value.
+  // Source of the bytes from `Near` to `Far`: the lower part, if it is long or no value follows; otherwise the value.
   typedef enum logic [1:0] {
     MiddleFront,
     MiddleWindow,

@@ -42,7 +42,7 @@ package kv_pkg;
   typedef logic [7:0] partition_t;
   typedef number_t [Streams-1:0] lengths_t;
 
-  // The place of a key, from its hash: bucket = low bits (masked by the table's size), way = bits 32 to 36, tag =
+  // The position of a key, from its hash: bucket = low bits (masked by the table's size), way = bits 32 to 36, tag =
   // bits 53 to 63, or 1 if those are zero. The partition is the low 8 bits of the bucket.
   typedef struct packed {
     bucket_t bucket;
@@ -239,8 +239,8 @@ package kv_pkg;
     SeenRecorded,
     SeenIgnored,    // pending or superseded
     SessionUsed,    // SessionExport: the words follow
-    SessionUnused,  // SessionExport: the place is unused
-    SessionEnd      // SessionExport: `index` is past the last place
+    SessionUnused,  // SessionExport: the slot is unused
+    SessionEnd      // SessionExport: `index` is past the last slot
   } session_verdict_e;
 
   typedef struct packed {

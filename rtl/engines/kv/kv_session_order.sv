@@ -1,20 +1,20 @@
-// The places of sessions: a list of the used places in the order of their last activity, and a list of the free ones.
+// The slots of sessions: a list of the used slots in the order of their last activity, and a list of the free ones.
 //
-// The used places are a doubly linked list. Released places are a list through the same links. Places above a mark
-// were never used, so all places can be freed in one cycle by lowering the mark.
+// The used slots are a doubly linked list. Released slots are a list through the same links. Slots above a mark were
+// never used, so all slots can be freed in one cycle by lowering the mark.
 //
 // Latency: 1 cycle from a read to the links; every command acts in its cycle. At most one command may be given in a
-// cycle. The place that a command unlinks or takes must be the last one that was read. Stalls: never.
+// cycle. The slot that a command unlinks or takes must be the last one that was read. Stalls: never.
 module kv_session_order #(
   parameter int unsigned Capacity = 2048  // a power of two
 ) (
   input  logic                        clk_i,
   input  logic                        rst_ni,
-  // Reads the links of a place.
+  // Reads the links of a slot.
   input  logic                        read_i,
   input  logic [$clog2(Capacity)-1:0] read_index_i,
   output logic [$clog2(Capacity)-1:0] newer_o,       // stable until the next read
-  // The place to which all commands but `clear_i` apply.
+  // The slot to which all commands but `clear_i` apply.
   input  logic [$clog2(Capacity)-1:0] index_i,
   input  logic                        unlink_i,
   input  logic                        link_i,        // links it as the newest
@@ -34,12 +34,12 @@ module kv_session_order #(
 
   index_t newest_q;
   index_t oldest_q;
-  // No place is linked.
+  // No slot is linked.
   logic   empty_q;
   index_t free_q;
   count_t count_q;
   count_t mark_q;
-  logic   gives_back;  // a place was released before
+  logic   gives_back;  // a slot was released before
   index_t newer;
   index_t older;
   logic   is_newest;

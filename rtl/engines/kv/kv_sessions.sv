@@ -1,7 +1,7 @@
 // A node's sessions: its record of the clients' requests, so that no request takes effect twice. Twin of
 // crates/engines/kv/src/session.rs, which describes the rules. Only the data structures differ:
 //
-// - The map from clients to places stores the clients and their home indices in the map. So one step takes one cycle,
+// - The map from clients to slots stores the clients and their home indices in the map. So one step takes one cycle,
 //   in a probe as well as in closing the gap behind a removed client (linear probing with backward shift: Knuth, The
 //   Art of Computer Programming, volume 3, section 6.4, algorithm R). The map is cleared after reset and by
 //   SessionClear.
@@ -94,8 +94,8 @@ module kv_sessions
     EvictProbe,  // a map entry has been read
     Shift,       // the map entry behind the gap has been read
     Again,       // repeats the request from the start
-    Look,        // looks up a place, for an export
-    Used,        // whether the place is in use has been read
+    Look,        // looks up a slot, for an export
+    Used,        // whether the slot is in use has been read
     Words,
     WordsEnd
   } state_e;
@@ -131,7 +131,7 @@ module kv_sessions
   mapping_t                             mapping;
   logic                                 found;
   logic                                 moves;
-  // The place of the current session.
+  // The slot of the current session.
   index_t                               index_q;
   owner_t                               owner;
   flags_t                               flags;
@@ -381,7 +381,7 @@ module kv_sessions
   logic   list_read;
   index_t list_index;
 
-  // The place whose links are read. In `Probe`: that of the client, if found. In `Absent`: the spare place, or the
+  // The slot whose links are read. In `Probe`: that of the client, if found. In `Absent`: the spare slot, or the
   // oldest, which is the first candidate for eviction.
   always_comb begin
     list_read = 1'b1;

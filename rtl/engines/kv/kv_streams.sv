@@ -972,7 +972,7 @@ module kv_streams
             state_d = op_i.identified ? SendReply : End;
           end
 
-          // call
+          // `call`: a request of a client.
           OpRequest: begin
             if (!serves) begin
               events.refused_not_serving = 1'b1;
@@ -991,7 +991,7 @@ module kv_streams
             end
           end
 
-          // replicated
+          // `replicated`: an entry of another leader's stream.
           OpWrite: begin
             accepted_next = op_i.number;
             committed_next = told_committed;
@@ -1050,7 +1050,7 @@ module kv_streams
             end
           end
 
-          // acknowledged
+          // `acknowledged`: a follower reports the length that it has accepted.
           OpAcknowledge: begin
             events.dropped_old_epoch = look.older;
             events.dropped_future_epoch = look.newer;
@@ -1108,10 +1108,10 @@ module kv_streams
         end
       end
 
-      // end_batch
+      // `end_batch`: acknowledges the streams in `due_q`, once for a batch.
       |(state_q & End): begin
         if (last_q && due_q != '0) begin
-          // acknowledge
+          // `acknowledge`: to the leader of the first of these streams.
           message_load = due_known_q && (due_steady_q || !journaling);
           say.kind = KindAcknowledge;
           say.to = node_set_t'(16'd1) << due_first_q;
@@ -1313,7 +1313,7 @@ module kv_streams
         end
       end
 
-      // send_again
+      // `send_again`: sends a follower entries that it lacks.
       |(state_q & Resend): begin
         // Committed entries are not resent.
         resend_number_d = committed_ahead;

@@ -67,7 +67,7 @@ package kv_table_pkg;
     used_t      used;
   } tags_write_t;
 
-  // What to expect from memory, if anything, in the order of turns.
+  // The data that a turn expects from memory, if any. Records are in the order of turns.
   typedef struct packed {
     logic apply;
     logic burst;     // a burst of read data is to come

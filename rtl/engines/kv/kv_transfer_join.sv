@@ -367,7 +367,7 @@ module kv_transfer_join
         if (apply_value_ready_i) state_d = value_last_q ? NextRecord : Value;
       end
 
-      // A session as words: the client, then for each place the request, the version and the status.
+      // A session as words: the client, then for each of its records the request, the version and the status.
       SessionRequest: begin
         if (store_loaded_q) begin
           store_take = 1'b1;

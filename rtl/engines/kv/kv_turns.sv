@@ -40,7 +40,7 @@ module kv_turns
   input  logic         deletes_i,
   input  logic         reserved_i,
   input  value_beats_t beats_i,
-  // The decision: `taken` when its turn is over; the result one cycle later.
+  // The decision on the apply. `decide_taken_o` pulses at the end of its turn; the result follows one cycle later.
   output logic         decide_taken_o,
   output logic         decided_valid_o,
   output decided_t     decided_o,

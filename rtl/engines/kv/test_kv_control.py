@@ -469,7 +469,7 @@ async def looks_at_so_many_buckets_only(dut):
 
 @cocotb.test()
 async def answers_requests_for_sessions(dut):
-    """A chunk holds at most three sessions; unused places and the end of the sessions are distinguished."""
+    """A chunk holds at most three sessions; unused slots and the end of the sessions are distinguished."""
     control = Control(dut, 4, rate=1.0, latency=2)
     await control.begin()
     chance = control.chance

@@ -1,4 +1,5 @@
-"""kv_hash: the places of keys, against the same hash in Python, with a latency of 2 cycles."""
+"""kv_hash: the positions of keys in the table, compared with the same hash in Python, with a latency of 2
+cycles."""
 
 import random
 

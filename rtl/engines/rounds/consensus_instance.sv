@@ -146,7 +146,7 @@ module consensus_instance
       ended_o.decided  = 1'b1;
       ended_o.decision = state_q.adopted ? state_q.adoption : held_q;
     end
-    // A slot without an instance hands none on.
+    // A slot without an instance passes on an empty one.
     if (!state_q.valid) ended_o = '0;
   end
 

@@ -593,7 +593,7 @@ module rounds
 
   // ===== Control =====
 
-  // Requests in a configuration, and whether they can be met; computed in the previous cycle.
+  // Whether the host's configuration makes this node a founder or lets it join again; computed in the previous cycle.
   logic fitting, founds_q, rejoins_q, contradiction_q;
   assign fitting = (phase_q == RoundsIdle || phase_q == RoundsFenced || phase_q == RoundsLeft)
       && configuration_i.epoch > configured_q && configuration_i.full[NodesMax-1:RoundsNodes] == '0

@@ -64,7 +64,7 @@ impl HbmTiming {
 pub enum MemoryTiming {
     /// Always the same latency.
     Fixed(Latency),
-    /// Those of high-bandwidth memory, with channels, banks and rows.
+    /// Response times of high-bandwidth memory, with channels, banks and rows.
     Hbm(HbmTiming),
 }
 
