@@ -131,7 +131,7 @@ module responder
   // Stage 6 holds a RESET that must be repeated once the receive requests are flushed.
   logic                                     s6_again;
 
-  // Stage 0.
+  // Stage 0: accepts an event and reads the state of its queue pair.
 
   // Index of the next queue pair to put into state RESET; the highest bit is set when all are.
   logic            [  $clog2(QueuePairs):0] clear_q;
@@ -254,7 +254,7 @@ module responder
     else if (!ready) clear_q <= clear_q + 1'b1;
   end
 
-  // Stage 1.
+  // Stage 1: compares PSN, source and state; reads or writes the ring of receive requests.
 
   roce_header_t   s1_header_q;
   logic           s1_packet;
@@ -324,7 +324,7 @@ module responder
     end
   end
 
-  // Stage 2.
+  // Stage 2: requests the access check, and looks up a duplicate.
 
   event_t                 s2_event_q;
   /* verilator lint_off UNUSEDSIGNAL */  // fields that stage 1 has used, and fields that only responses have
@@ -504,7 +504,7 @@ module responder
     s2_facts.full = s2_packets;
   end
 
-  // Stage 3.
+  // Stage 3: decides all that does not depend on the grant of the access check.
 
   facts_t s3_facts_q;
   psn_t   s3_distance_q;
@@ -574,7 +574,7 @@ module responder
     if (s3_q.meaning.read && !s3_facts_q.length_zero) s3_packets = s3_facts_q.full + psn_t'(s3_facts_q.partial);
   end
 
-  // Stage 4.
+  // Stage 4: computes the state that follows an accepted packet.
 
   psn_t s4_dropped;
 
@@ -597,7 +597,7 @@ module responder
     if (s4_q.turn) s4_dropped = s4_q.state.dropped > s4_q.packets ? s4_q.state.dropped - s4_q.packets : '0;
   end
 
-  // Stage 5.
+  // Stage 5: the grant of the access check has arrived.
 
   logic     s5_granted;
   logic     s5_call;
@@ -652,7 +652,7 @@ module responder
     .rpc_return_i       (rpc_free_i)
   );
 
-  // Stage 6.
+  // Stage 6: writes the state back, and pushes the verdict into the output queue.
 
   access_grant_t s6_grant_q;
   logic          s6_call_q;

@@ -21,7 +21,7 @@ module round_trip
   input logic      clear_i,
   input qp_index_t clear_qp_i,
 
-  // Stage 3.
+  // Stage 3: the queue pair's entry is read.
   input logic      read_i,
   input qp_index_t read_qp_i,
 
@@ -43,7 +43,7 @@ module round_trip
   input  logic    back_i,
   input  logic    timed_out_i,
 
-  // Stage 7.
+  // Stage 7: the entry is written back.
   input logic      write_i,
   input qp_index_t write_qp_i
 );
@@ -82,7 +82,7 @@ module round_trip
     .read_data_o    (entry4)
   );
 
-  // Stage 4.
+  // Stage 4: compares the time-out with the ceiling.
 
   cycles_t ceiling4;
   logic    whole4;
@@ -100,7 +100,7 @@ module round_trip
     wait5_q <= whole4 ? ceiling4 : 48'(entry4.interval);
   end
 
-  // Stage 5.
+  // Stage 5: computes the deadlines and the measured time.
 
   cycles_t          deadline6_q;
   cycles_t          whole_deadline6_q;
@@ -121,7 +121,7 @@ module round_trip
     whole6_q <= whole5_q;
   end
 
-  // Stage 6.
+  // Stage 6: applies the events to the entry.
 
   logic      longer6;
   logic      measured6;
@@ -152,7 +152,7 @@ module round_trip
     if (forget_i) entry7_q <= '0;
   end
 
-  // Stage 7.
+  // Stage 7: computes mean, deviation and the new time-out.
 
   interval_t mean7;
   interval_t deviation7;

@@ -73,7 +73,7 @@ module kv_ledger
     if (begin_i) has_q <= '0;
   end
 
-  // Second cycle: whether entries are resent to it.
+  // Second cycle: decides whether entries are resent to the follower.
 
   short_t lacks, above_resent, below_recover;
   logic again;

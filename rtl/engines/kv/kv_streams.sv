@@ -255,7 +255,7 @@ module kv_streams
     if (renews_lease) change.lease = 1'b1;
   end
 
-  // One cycle late, which is early enough.
+  // This flag is one cycle late, which does no harm.
   logic controls_q;
   always_ff @(posedge clk_i) controls_q <= at(Alone);
   assign leader_partition = controls_q ? control_partition_i : op_i.place.bucket[7:0];
