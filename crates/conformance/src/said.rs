@@ -50,7 +50,7 @@ impl Said {
         said
     }
 
-    /// All of it as text, one line each; `describe` formats messages.
+    /// All effects as text, one line each; `describe` formats messages.
     pub(crate) fn text(&self, describe: impl Fn(u8, &[u8]) -> String) -> String {
         let mut text = String::new();
         for (peer, messages) in &self.peers {

@@ -272,7 +272,7 @@ impl Twin {
         self.driver().memory().write(target, address, bytes).expect("installed");
     }
 
-    /// The time up to which it has run.
+    /// The time up to which the NIC has run.
     pub const fn now(&self) -> Instant {
         self.now
     }
@@ -290,7 +290,7 @@ impl Twin {
         self.collect();
     }
 
-    /// Posts a work request; if it is refused, a completion says so.
+    /// Posts a work request. If the NIC refuses it, a completion reports the error.
     pub fn post_send(&mut self, now: Instant, queue_pair: QueuePairNumber, request: WorkRequest) {
         self.now = self.now.max(now);
         let now = self.now;
@@ -321,7 +321,7 @@ impl Twin {
     /// Lets time pass until the NIC is quiet, that is, idle or waiting for a timer.
     ///
     /// # Panics
-    /// If it never becomes quiet.
+    /// If the NIC never becomes quiet.
     pub fn settle(&mut self, now: Instant) {
         self.now = self.now.max(now);
         self.collect();
@@ -364,12 +364,12 @@ impl Twin {
         }
     }
 
-    /// Removes and returns the frames that it has sent.
+    /// Removes and returns the frames that the NIC has sent.
     pub fn take_frames(&mut self) -> Vec<Vec<u8>> {
         std::mem::take(&mut self.frames)
     }
 
-    /// Removes and returns its completions.
+    /// Removes and returns the NIC's completions.
     pub fn take_completions(&mut self) -> Vec<Completion> {
         std::mem::take(&mut self.completions)
     }

@@ -182,7 +182,7 @@ impl Joined {
     /// Clocks both cards until the request just posted has completed.
     ///
     /// # Panics
-    /// If it does not.
+    /// If the request does not complete.
     fn follow(&mut self) -> WriteLatency {
         let begin = self.cycle;
         let mut on_link = [None; 2];

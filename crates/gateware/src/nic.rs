@@ -136,7 +136,7 @@ impl Card {
 struct Driver {
     config: weft_rdma::Config,
     numbers: QueuePairNumbers,
-    /// Indexed by the index in their numbers.
+    /// The queue pairs, by the index in their numbers.
     queue_pairs: Vec<Option<QueuePair>>,
     /// For each index: the first generation of request tags of its next queue pair.
     generations: Vec<u32>,

@@ -93,7 +93,7 @@ impl<R> Queue<R> {
 pub(crate) struct Ended {
     /// The completion for the user, unless only the driver needed it.
     pub(crate) completion: Option<Completion>,
-    /// Number of requests that have ended with it.
+    /// Number of requests that this completion ends.
     pub(crate) requests: usize,
 }
 

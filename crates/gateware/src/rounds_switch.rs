@@ -63,8 +63,8 @@ struct EngineUnderTest {
     /// While set, the engine gets no events until every peer's next message is available.
     held: bool,
     timer_taken: u64,
-    /// When its last message of a round started to leave, and when the first beat of the last peer's message
-    /// was accepted.
+    /// When this engine's last message of a round started to leave, and when the first beat of the last
+    /// peer's message was accepted.
     announced: u64,
     heard: u64,
     counts: RoundsRun,

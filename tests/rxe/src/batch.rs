@@ -75,7 +75,7 @@ impl Kind {
         matches!(self, Self::WriteWithImmediate | Self::SendWithImmediate)
     }
 
-    /// Whether it consumes a receive request of its target.
+    /// Whether a message of this kind consumes a receive request of its target.
     pub const fn is_received(self) -> bool {
         self.has_immediate() || matches!(self, Self::Send)
     }

@@ -18,7 +18,7 @@ use crate::sockets::SocketNic;
 pub const WEFT: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 1);
 /// The guest's address.
 pub const LINUX: Ipv4Addr = Ipv4Addr::new(10, 9, 0, 2);
-/// The same over IPv6, for NICs that speak it.
+/// The addresses of Weft and of the guest over IPv6, for NICs that support it.
 const WEFT_IPV6: Ipv6Addr = Ipv6Addr::new(0xfd00, 9, 0, 0, 0, 0, 0, 1);
 const LINUX_IPV6: Ipv6Addr = Ipv6Addr::new(0xfd00, 9, 0, 0, 0, 0, 0, 2);
 

@@ -62,10 +62,10 @@ pub struct Requester {
     next: u64,
     cursor: u64,
     sent: u64,
-    /// The packet to which it has gone back already without progress since.
+    /// The packet to which the requester went back last, while there is no progress since.
     went_back: Option<u64>,
     completed: Vec<Completion>,
-    /// How often it went back N.
+    /// Number of times that the requester went back N.
     pub retries: u64,
 }
 

@@ -8,13 +8,13 @@ use weft_wire::roce::{MASK_24, NakCode, Packet, Syndrome};
 pub struct Responder {
     expected: u32,
     gap_reported: bool,
-    /// How many more times it answers the next message with an RNR NAK.
+    /// Number of RNR NAKs with which the responder still answers the next message.
     pub not_ready: u32,
     timer: u8,
     message: Vec<u8>,
     /// Complete messages.
     pub messages: Vec<Vec<u8>>,
-    /// How often it reported a gap.
+    /// Number of gaps that the responder has reported.
     pub gaps: u64,
 }
 

@@ -24,7 +24,8 @@ pub struct HbmTiming {
     pub channel_beat_cycles: u64,
     /// From a read's address to its first beat, for an idle channel and a closed row.
     pub read_cycles: u64,
-    /// From a write's last beat, after its transfer through the port, to its response; likewise.
+    /// From a write's last beat, after its transfer through the port, to its response; for an idle channel
+    /// and a closed row.
     pub write_cycles: u64,
     /// Cycles saved if the row is already open.
     pub row_hit_cycles: u64,
