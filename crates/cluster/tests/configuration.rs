@@ -8,17 +8,18 @@ const INTRODUCTION: &str = "# The configuration of a cluster
 
 One file, `weft.toml`, describes a cluster and is the same on every node. `weft init` writes one with comments;
 `examples/` has two. `weft start --config weft.toml --node 1` is node 1, `weft membership --config weft.toml` the
-membership service where no node runs it, and `weft kv` and `weft txn` ask the nodes of the same file. How to run a
-cluster: [operate.md](operate.md).
+membership service where no node runs it, and client commands such as `weft kv` and `weft txn` find the nodes in the
+same file. How to run a cluster: [operate.md](operate.md).
 
 The file is checked as a whole. An unknown table or key is refused, with its line and what to do. Relative file names
-start at the folder of the file. Each engine has a numbered slot in each node's card, by which datagrams name it:
-`[kv]`, `[transactions]`, each `[[object]]`, each `[[log]]`, `[rounds]`, `[lock]`, in this order, without gaps.
+start at the folder of the file. Each engine has a slot number, which its datagrams carry. Slots are numbered without
+gaps in the order `[kv]`, `[transactions]`, each `[[object]]`, each `[[log]]`, `[rounds]`, `[lock]`, wherever these
+tables stand in the file.
 
 How many nodes may fail without loss of data: every node holds all keys of `[kv]` and all locks, and `replicas`
-neighbouring nodes hold each shard of `[transactions]`. The membership service never leaves a shard without a holder in
-its view, so with `[transactions]` fewer nodes than `replicas` may fail at a time; without it, all nodes but one.
-Objects, logs and rounds need a majority of all nodes, whatever the view.
+neighbouring nodes hold each shard of `[transactions]`. So with `[transactions]` at most `replicas` − 1 nodes may fail
+at a time, and the membership service never leaves a shard without a holder in its view. Without `[transactions]` all
+nodes but one may fail. Objects, logs and rounds need a majority of all nodes, whatever the view.
 
 ";
 

@@ -45,6 +45,7 @@ pub(super) enum Form {
     /// The name of an object, a log or a data type.
     Name,
     File,
+    Folder,
     /// An IPv4 address.
     Address,
     /// An IPv4 address and a port.
@@ -86,7 +87,7 @@ pub(super) const MTU_BYTES: Key = number(
     "mtu_bytes",
     (576, 65_535),
     Default::Number(DEFAULT_MTU_BYTES as u64),
-    "the longest IP packet between nodes and clients: 65535 on loopback",
+    "the longest IP packet between nodes and clients; `weft init` writes 65535 for loopback addresses",
 );
 
 pub(super) const METRICS_PORT: Key = number(
@@ -161,12 +162,12 @@ pub(super) const CAPACITY_KEYS: Key = number(
     "capacity_keys",
     (1, u32::MAX as u64),
     Default::Number(KvConfig::DEFAULT.capacity_keys as u64),
-    "for how many keys the table is built",
+    "how many keys the table is built for; a put is refused if the bucket of its key is full",
 );
 
 pub(super) const DATA_DIR: Key = Key {
     name: "data_dir",
-    form: Form::File,
+    form: Form::Folder,
     default: Default::Told("memory only"),
     meaning: "the folder of each node's data on disk: a write is answered when all members have flushed it",
 };
@@ -175,13 +176,13 @@ pub(super) const PROCEDURES: Key = Key {
     name: "procedures",
     form: Form::Text { most: Text::BYTES_MAX },
     default: Default::Required,
-    meaning: "the name under which the node's program has registered procedures and their objects",
+    meaning: "the set of procedures: `ledger`, `smallbank`, `retwis`, or one that your own program registers",
 };
 pub(super) const SIZE: Key = number(
     "size",
     (1, i64::MAX as u64),
     Default::Required,
-    "number of objects of each shard, in the unit of `procedures`: accounts, for example",
+    "how many objects each shard holds; the procedures define what an object is, for example an account",
 );
 pub(super) const REPLICAS: Key = number(
     "replicas",
@@ -246,7 +247,7 @@ pub(super) const CLOCK_SKEW_MS: Key = number(
     "clock_skew_ms",
     (0, 3_600_000),
     Default::Number(RedisConfig::DEFAULT_CLOCK_SKEW.as_ns() / MS),
-    "how far the nodes' wall clocks may be apart: a key set at a node that has died may expire so much later",
+    "the largest difference between the nodes' wall clocks: a key set at a node that has died expires this much later",
 );
 
 pub(super) const CLUSTER: Table = Table {
@@ -309,7 +310,7 @@ pub(super) const ROUNDS: Table = Table {
     name: "rounds",
     is_array: false,
     is_required: false,
-    meaning: "Synchronous rounds.",
+    meaning: "Consensus in synchronous rounds.",
     keys: &[&PERIOD_US],
 };
 pub(super) const LOCK: Table = Table {
@@ -352,6 +353,7 @@ impl Key {
                 format!("1 to {} of a-z, 0-9, _ and - in quotes", super::engines::NAME_BYTES_MAX)
             }
             Form::File => "the name of a file in quotes, or remove the line".to_owned(),
+            Form::Folder => "the name of a folder in quotes, or remove the line".to_owned(),
             Form::Address => "an IPv4 address, as \"10.0.0.1\"".to_owned(),
             Form::Socket => "an IPv4 address and a port, as \"10.0.0.1:4794\"".to_owned(),
         }

@@ -189,7 +189,7 @@ impl Section<'_> {
             Form::Text { most } => (1..=most).contains(&text.len()) && Text::new(text).is_some(),
             Form::ClusterName => ClusterName::new(text).is_some(),
             Form::Name => engines::is_name(text),
-            Form::File => !text.is_empty() && !text.contains('\0'),
+            Form::File | Form::Folder => !text.is_empty() && !text.contains('\0'),
             Form::Address => text.parse::<Ipv4Addr>().is_ok(),
             Form::Socket => text.parse::<SocketAddrV4>().is_ok(),
         };

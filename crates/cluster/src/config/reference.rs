@@ -16,7 +16,7 @@ pub fn configuration_reference() -> String {
             (false, false) => "optional",
         };
         let _ = writeln!(text, "## `{}`\n\n{} ({times})\n", table.header(), table.meaning);
-        let _ = writeln!(text, "| key | value | unit | default | |\n|---|---|---|---|---|");
+        let _ = writeln!(text, "| key | value | unit | default | meaning |\n|---|---|---|---|---|");
         for key in table.keys {
             let (value, unit) = (value(key), unit(key));
             let _ = writeln!(
@@ -37,6 +37,7 @@ fn value(key: &Key) -> String {
     match key.form {
         Form::Number { least, most } => format!("{least} to {most}"),
         Form::File => "name of a file".to_owned(),
+        Form::Folder => "name of a folder".to_owned(),
         Form::Address => "IPv4 address".to_owned(),
         Form::Socket => "IPv4 address and port".to_owned(),
         Form::Text { .. } | Form::ClusterName | Form::Name => key.wanted().replace(" in quotes", ""),

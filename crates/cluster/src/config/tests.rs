@@ -325,6 +325,8 @@ fn a_store_on_disk_has_a_cluster_of_its_own() {
     assert_eq!(ClusterConfig::parse(&config.to_toml()), Ok(config.clone()));
     let error = ClusterConfig::parse(&text("[[log]]\nname = \"events\"\n")).unwrap_err();
     assert!(error.contains("[kv] data_dir = \"data\": only the store keeps its data on disk"), "{error}");
+    let error = ClusterConfig::parse(&text("").replace("\"data\"", "\"\"")).unwrap_err();
+    assert!(error.contains("[kv] data_dir = \"\": give the name of a folder"), "{error}");
 }
 
 fn name() -> impl Strategy<Value = String> {
