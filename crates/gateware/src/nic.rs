@@ -419,8 +419,8 @@ impl RtlNic {
     }
 
     /// Waits until all data allowed before the last change of a region is in memory. A change of access
-    /// rights, here to the same rights, is done only then, because packets are placed in the order in which
-    /// they were judged.
+    /// rights, here to the same rights, completes only then, because packets are placed in the order of the
+    /// decisions about them.
     fn fence(&mut self) {
         let existing = self.driver.queue_pairs.iter().flatten().next();
         if let Some((number, access)) = existing.map(|queue_pair| (queue_pair.number, queue_pair.access)) {
