@@ -47,8 +47,8 @@ module datagram_transmit
 
   typedef enum logic [2:0] {
     Idle,
-    Add,      // sums the words of the headers ...
-    Seed,     // ... in two steps
+    Add,      // sums the words of the headers, first step
+    Seed,     // second step
     Payload,
     Wait      // waits for the sum and the neighbour
   } state_e;

@@ -118,6 +118,7 @@ package kv_pkg;
     OpNothing        // an event without an operation; it may end a batch
   } op_kind_e;
 
+  // An operation. The comment of a field names the kinds of operations that use it.
   typedef struct packed {
     op_kind_e        kind;
     logic            last;
@@ -288,8 +289,8 @@ package kv_pkg;
   typedef enum logic [1:0] {
     ControlDone,
     ControlMalformed,  // ViewHear, TransferTake: malformed header; nothing was changed
-    ControlUndecided,  // ViewDecide
-    ControlLost        // ViewDecide
+    ControlUndecided,  // ViewDecide: the cut cannot be decided yet
+    ControlLost        // ViewDecide: the node is lost
   } control_verdict_e;
 
   typedef struct packed {

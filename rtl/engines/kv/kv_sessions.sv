@@ -84,10 +84,10 @@ module kv_sessions
     Ready,
     Probe,       // a map entry has been read
     Compare,     // the record and the pending request of the slot have been read
-    Decide,      // and compared
+    Decide,      // the record and the pending request have been compared
     Absent,      // the client is not in the map
     Oldest,      // the flags of the oldest session have been read
-    Age,         // and the time for which it has been idle
+    Age,         // the time for which the oldest session has been idle has been read
     Walk,        // the flags of a candidate for eviction have been read
     Insert,
     Evict,       // evicts the session `index_q`, whose owner and links have been read

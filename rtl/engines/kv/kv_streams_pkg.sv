@@ -56,7 +56,7 @@ package kv_streams_pkg;
     logic        leads;         // a Request whose key this node leads
     logic        older;         // its epoch is older than the node's
     logic        newer;
-    logic        other_stream;  // is_other_stream
+    logic        other_stream;  // its epoch is another one, so it is dropped (`is_other_stream`)
     logic        follows;       // it comes from a stream that this node follows
     logic        accepts;       // a Write that is the next of its stream; it is accepted if there is room
     logic        repeated;      // a Write that was accepted before

@@ -62,7 +62,7 @@ module kv_values
   logic                        issue_b;
   // The beat in the banks' output registers.
   logic                        fetched_valid_q;
-  logic                        fetched_b_q;  // for B
+  logic                        fetched_b_q;  // it was fetched for B
   logic                        fetched_last_q;
   logic                        fetched_free;
   logic         [BeatBits-1:0] fetched;
