@@ -45,7 +45,8 @@ const OUTSTANDING_MAX: usize = 12;
 /// Latency of the wire.
 const LATENCY: Duration = Duration::from_us(1);
 
-/// How long each side runs before it gets the other's frames; must be less than the latency.
+/// The least step of time towards a deadline of a NIC, unless a frame or a request of the host comes sooner.
+/// Must be less than the latency of the wire.
 const QUANTUM: Duration = Duration::from_ns(200);
 
 /// Duration of a byte at 100 Gb/s.

@@ -41,7 +41,8 @@ impl Adversary {
         }
     }
 
-    /// All rows that a dissemination round can result in under this adversary.
+    /// All outcomes of the dissemination round that this adversary allows. An outcome has one row per node:
+    /// the bit mask of the proposers whose proposals the node then holds.
     pub fn rows<const N: usize>(self) -> Vec<[u8; N]> {
         let mut all = vec![[0; N]];
         for node in 0..N {

@@ -78,7 +78,7 @@ impl Zipfian {
         }
     }
 
-    /// Takes the ranks up to `ranks` in.
+    /// Extends the distribution to `ranks` ranks; does nothing if it has as many already.
     fn grow(&mut self, ranks: u64) {
         if ranks > self.ranks {
             for rank in self.ranks + 1..=ranks {

@@ -1,5 +1,6 @@
 //! Peers that behave like Linux's soft RoCE where that matters: small models of a requester and of a
-//! responder. Each runs against one NIC, over a wire that loses, duplicates and reorders.
+//! responder. They are called literal, because they take acknowledgements literally. Each runs against one
+//! NIC, over a wire that loses, duplicates and reorders.
 //!
 //! Some bugs never appear between two Weft NICs, because their requester evaluates a response more cautiously
 //! than Linux does, and their responder sends fewer NAKs.
@@ -51,10 +52,11 @@ const PLACE: u64 = 0x1000;
 const WORD_AT: u64 = 0x800;
 const LENGTH_MAX: u64 = 1_000;
 
-/// Time-out of the literal requester.
+/// Retransmission time-out of the requester that models soft RoCE.
 const TIME_OUT: Duration = Duration::from_us(100);
 
-/// Timer code in the literal responder's RNR NAKs, and time-out code of the NIC: 10 us and 524 us.
+/// Timer code in the RNR NAKs of the responder that models soft RoCE, and time-out code of the NIC under
+/// test: 10 us and 524 us.
 const NOT_READY_TIMER: u8 = 1;
 const NIC_TIME_OUT: u8 = 7;
 

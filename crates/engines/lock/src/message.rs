@@ -67,7 +67,7 @@ pub enum AnswerKind {
 /// A client's call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
-    /// To hold a lock.
+    /// Acquires a lock.
     Acquire {
         /// The lock.
         name: Name,
@@ -76,18 +76,18 @@ pub enum Call {
         /// For how long: [`TTL_MIN`] to [`TTL_MAX`].
         ttl: Duration,
     },
-    /// To hold it for another time to live.
+    /// Extends the lease of a held lock by another time to live.
     Renew {
         /// The lock.
         name: Name,
-        /// As it was granted.
+        /// The fencing token with which the lock was granted.
         token: u64,
     },
-    /// To hold it no more.
+    /// Releases a held lock.
     Release {
         /// The lock.
         name: Name,
-        /// As it was granted.
+        /// The fencing token with which the lock was granted.
         token: u64,
     },
     /// Asks for the holder.

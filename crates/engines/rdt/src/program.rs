@@ -133,9 +133,10 @@ enum Op {
     StoreWord(u32),
     /// Pops a value and an element, and stores the value in an array.
     StoreWordAt(u32),
-    /// Pops a value and an element, and stores whether the element is in a set.
+    /// Pops a value, then an element. Adds the element to a set if the value is not 0, otherwise removes it.
     StoreBit(u32),
-    /// Pops a value, the second and the first element, and stores whether the pair is in a relation.
+    /// Pops a value, then the second element of a pair, then the first. Adds the pair to a relation if the
+    /// value is not 0, otherwise removes it.
     StoreBitAt {
         base: u32,
         stride: u32,

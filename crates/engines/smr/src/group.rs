@@ -471,7 +471,8 @@ impl Group {
         }
     }
 
-    /// Handles that a peer runs as this incarnation: if it is new, the connections to the peer's former one end.
+    /// Notes the incarnation with which a peer runs. If it is newer than the one known so far, the link to the peer has
+    /// failed, and what was known of the peer as a follower is forgotten.
     pub(crate) fn heard_of(&mut self, peer: usize, incarnation: u32, ports: &mut Ports<'_>) {
         let former = self.incarnations[peer];
         self.incarnations[peer] = former.max(incarnation);

@@ -18,7 +18,8 @@ use crate::message::{PSN_MASK, Request};
 /// flight.
 const PSN_GAP: u32 = 1 << 20;
 
-/// A connection of a group or the pulse to a peer: queue pairs and memory keys, as the host has set them up.
+/// What the host has set up for one connection to a peer, either a replication group's or the heartbeat's:
+/// queue pairs, addresses and memory keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Wiring {
     /// The local queue pair on which this node makes requests of the peer.

@@ -97,7 +97,7 @@ impl Version {
         self.0
     }
 
-    /// The epoch in which it was drawn.
+    /// The epoch in which the shard's primary assigned this version.
     pub const fn epoch(self) -> Epoch {
         Epoch((self.0 >> NUMBER_BITS) as u32)
     }

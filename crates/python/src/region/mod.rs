@@ -61,7 +61,8 @@ enum Stage {
     Closed(#[allow(dead_code, reason = "views may still look at it")] Option<Box<dyn AttachedMemory>>),
 }
 
-/// Memory to which one other program writes, and from which this one writes to the other's.
+/// Memory that is connected to a region of one other program. Each program can write parts of its own region
+/// into the other's.
 #[pyclass(frozen, module = "weft")]
 pub(crate) struct Region {
     stage: Mutex<Stage>,

@@ -319,7 +319,8 @@ impl<W: Witness> State<W> {
         }
     }
 
-    /// Notifies the witness of the summarized calls that were applied.
+    /// Reports to the witness, which observes the replica for checks, how many of an origin's summarized
+    /// calls have been applied, if the number has grown since the last report.
     pub fn tell_absorbed(&mut self, origin: usize) {
         if self.told[origin] < self.summaries[origin] {
             self.told[origin] = self.summaries[origin];

@@ -141,9 +141,9 @@ impl<W: Witness> Replica<W> {
         // Calls that are still being folded have no numbers yet, but will need one slot each.
         own[SUMMARIES] += self.fold.calls();
         let kind = if path == Path::Summary { SUMMARIES } else { ENTRIES };
-        // No call may be overwritten before a majority has it, or no node could send it to a rejoining one.
-        // That holds under the local rule too. Otherwise nodes in different partitions would go so far ahead
-        // that each lacks some calls, and no node has all.
+        // A call must stay in the ring until a majority has it; otherwise there might be no node left that
+        // could send it to a rejoining one. This also applies under `CommitRule::Local`: without it, nodes in
+        // different partitions could run so far ahead that each lacks some calls and none has all.
         let mut has_room = own[kind] - self.stream.committed[kind].min(own[kind]) < ring;
         for peer in self.others() {
             let state = &self.peers[peer];
