@@ -1,4 +1,4 @@
-//! Options that all commands to a running cluster share.
+//! Options that all commands for a running cluster share.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use weft_time::Duration;
 use crate::failure::{Failure, Verdict};
 use crate::output::{self, Json};
 
-/// The name of a cluster's configuration unless told.
+/// The default name of a cluster's configuration file.
 pub(crate) const CONFIG: &str = "weft.toml";
 
 /// The cluster, the time limit, and the output of the answer.
@@ -30,40 +30,40 @@ pub(crate) struct ClientOptions {
 }
 
 impl ClientOptions {
-    /// The configuration, once it is clear that the answer can be written.
+    /// Loads the configuration, after checking that the answer can be written.
     pub fn load(&self) -> Result<ClusterConfig, Failure> {
         output::check_json(self.json.as_ref())?;
         Ok(ClusterConfig::load(&self.config)?)
     }
 
-    /// Time after which a call is given up.
+    /// Time after which a call without an answer fails.
     pub const fn give_up(&self) -> Duration {
         Duration::from_ms(self.give_up_ms)
     }
 
-    /// A client of that cluster.
+    /// Opens a client of the cluster.
     pub fn open(&self, config: &ClusterConfig) -> Result<Client, Failure> {
         self.open_first(config, 0)
     }
 
-    /// The same, that asks this node first.
+    /// Opens a client of the cluster that calls node `first` first.
     pub fn open_first(&self, config: &ClusterConfig, first: usize) -> Result<Client, Failure> {
         let cluster = Cluster { give_up: self.give_up(), first, ..Cluster::from(config) };
         Ok(Client::open(&cluster)?)
     }
 
-    /// Output of the answer as JSON.
+    /// Where the answer is written as JSON, if anywhere.
     pub const fn json(&self) -> Option<&Json> {
         self.json.as_ref()
     }
 
-    /// Shows an answer to people, as one line, and as JSON.
+    /// Shows an answer as one line for people, and as JSON if the user wants it.
     pub fn deliver(&self, line: &str, object: &Value) -> Result<(), Failure> {
         output::deliver(self.json.as_ref(), || format!("{object:#}\n"), &format!("{line}\n"))
     }
 }
 
-/// Advice after an error: `read` names the command that shows what has happened.
+/// Adds advice to an error. `read` says how the user finds out whether the call took effect.
 pub(crate) fn failure(error: &Error, read: &str) -> Failure {
     match error {
         Error::Unknown { after } => Failure::new(format!(
@@ -73,12 +73,12 @@ pub(crate) fn failure(error: &Error, read: &str) -> Failure {
     }
 }
 
-/// The verdict of an answer that is a yes or a no.
+/// The verdict on an answer that is either yes or no.
 pub(crate) const fn verdict(is_yes: bool) -> Verdict {
     if is_yes { Verdict::Good } else { Verdict::Negative }
 }
 
-/// Bytes as people read them: text where it is that.
+/// Bytes in readable form: as text if they are UTF-8, otherwise in hexadecimal.
 pub(crate) fn text(bytes: &[u8]) -> String {
     match std::str::from_utf8(bytes) {
         Ok(text) => text.to_owned(),

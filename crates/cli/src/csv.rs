@@ -1,18 +1,19 @@
 //! A JSON result as one table of comma-separated values, for spreadsheets and plotting programs.
 //!
 //! A result has figures of its own and lists of rows, such as the points of a sweep. The table has a line for each row
-//! of these lists, or one line if there are none. Each line carries the result's own figures, so that lines of several
-//! files can be put into one table. Names of nested keys are joined by dots; a column `list` names the list where a
-//! result has several.
+//! of these lists, or one line if there are no lists. Each line also has the result's own figures, so that lines of
+//! several files can be put into one table. Names of nested keys are joined by dots. If a result has several lists, a
+//! column `list` names the list of each row.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-/// Lists that are drawn and no rows of measurements: distributions, time lines, findings.
+/// Lists that the table leaves out: they hold data for drawings (distributions, time lines) or findings, not
+/// rows of measurements.
 const LEFT_OUT: [&str; 7] = ["distribution", "timeline", "marks", "lanes", "files", "violations", "samples"];
 
-/// The table of a result.
+/// Makes the table of a result.
 pub(crate) fn of(result: &Value) -> String {
     let (mut own, mut lists) = (Vec::new(), Vec::new());
     flatten("", result, &mut own, &mut lists);
@@ -71,7 +72,8 @@ fn scalar(value: &Value) -> String {
     }
 }
 
-/// Columns in the order in which they come first. A row's own key stands in place of the result's of the same name.
+/// Makes a table. Its columns are in the order in which the rows first have them. If a row has several cells of one
+/// name, the row's own value comes before the result's.
 fn table(rows: &[Vec<(String, String)>]) -> String {
     let mut columns: Vec<&str> = Vec::new();
     for (name, _) in rows.iter().flatten() {
@@ -88,7 +90,7 @@ fn table(rows: &[Vec<(String, String)>]) -> String {
     text
 }
 
-/// One line as RFC 4180 has it, with the line end of this system.
+/// One line of CSV (RFC 4180), but with this system's line end.
 fn line<'a>(cells: impl Iterator<Item = &'a str>) -> String {
     let quoted = |cell: &str| {
         if cell.contains([',', '"', '\n', '\r']) {

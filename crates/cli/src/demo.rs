@@ -1,8 +1,8 @@
 //! `weft demo`: the tour. A simulated cluster loses a node in the middle of a workload and goes on; then the same
 //! engine runs in real processes over UDP. Both histories are checked.
 //!
-//! On gateware, the tour begins with verbs between two NICs, and the cluster's NICs are the gateware too. It is
-//! computed cycle by cycle, so less is asked of it, and there are no real processes.
+//! On gateware, the tour begins with verbs between two NICs, and the cluster's NICs are the gateware too. The gateware
+//! is computed cycle by cycle, so this tour is smaller and has no real processes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,11 +25,11 @@ use crate::ground::Ground;
 use crate::output::{self, Staging};
 use crate::{parse, table, trace};
 
-/// Every node leads a share of the keys, and this one too.
+/// The node that crashes. Every node leads a share of the keys, so this one does too.
 const VICTIM: &str = "node1";
 const WORKLOAD: &str = "ycsb-a";
 
-/// Files of the tour, beside one capture for each port.
+/// Files of the tour, beside one packet capture for each port.
 const REPORT: &str = "report.html";
 const PLAN: &str = "faults.toml";
 const TRACE: &str = "sim.perfetto-trace";
@@ -66,7 +66,8 @@ impl Verb {
     }
 }
 
-/// Small messages at the rate that the card aims for, long ones at that of the line, and an atomic.
+/// Small messages, whose limit is the card's message rate; long messages, whose limit is the line rate; and
+/// an atomic.
 const VERBS: [Verb; 5] = [
     Verb::new(RdmaOperation::Write, 64, 32, 40_000),
     Verb::new(RdmaOperation::Write, 65_536, 1, 100),
@@ -74,13 +75,14 @@ const VERBS: [Verb; 5] = [
     Verb::new(RdmaOperation::Read, 4_096, 1, 1_000),
     Verb::new(RdmaOperation::FetchAdd, 8, 1, 300),
 ];
-/// So much less of each on the short tour.
+/// The short tour does this many times fewer operations of each verb.
 const QUICK_DIVISOR: u64 = 10;
 
-/// Times of the tour's events. In the simulated part they count from the beginning of the world.
+/// Times of the tour's events. In the simulated part they count from the start of the simulation.
 struct Schedule {
     workload: Duration,
-    /// Load of a cluster on gateware: less than it could answer, so that the tour ends in about a minute.
+    /// Rate of operations for a cluster on gateware. It is below what the cluster could answer, so that the
+    /// tour ends in about a minute.
     rtl_operations_per_s: f64,
     crash_us: u64,
     restart_us: u64,
@@ -113,7 +115,8 @@ impl Schedule {
         }
     }
 
-    /// The last operations that the node answers, and how the others find that it is gone.
+    /// The window of the packet capture: the last operations that the crashing node answers, and how the
+    /// other nodes detect its crash.
     fn capture(&self) -> CaptureWindow {
         let at = |us| Instant::ZERO + Duration::from_us(us);
         CaptureWindow {
@@ -123,13 +126,13 @@ impl Schedule {
     }
 }
 
-/// A hundred operations or so.
+/// Long enough for about a hundred operations.
 const CAPTURE_BEFORE_US: u64 = 20;
-/// Until its lease has ended, after which a view without it can be published.
+/// Long enough for the crashed node's lease to end; after that a view without the node can be published.
 const CAPTURE_AFTER_US: u64 = 5_050;
 
 impl DemoArguments {
-    /// Takes the tour.
+    /// Runs the tour.
     pub(crate) fn run(self) -> Result<Verdict, Failure> {
         match self.nic {
             NicModel::Soft => self.run_soft(),
@@ -156,7 +159,7 @@ impl DemoArguments {
         Ok(if verdicts.contains(&Verdict::Violated) { Verdict::Violated } else { Verdict::Good })
     }
 
-    /// The tour on gateware.
+    /// Runs the tour on gateware.
     fn run_rtl(&self) -> Result<Verdict, Failure> {
         let schedule = if self.quick { Schedule::QUICK } else { Schedule::WHOLE };
         let staging = Staging::new(&self.out)?;
@@ -202,7 +205,8 @@ impl DemoArguments {
         VERBS.iter().map(run).collect()
     }
 
-    /// Writes what all tours end with, puts the files into their place, and says what there is to see.
+    /// Writes the files with which every tour ends, moves all files to their final folder, and prints what
+    /// there is to see.
     fn publish(
         &self,
         staging: Staging,
@@ -234,7 +238,7 @@ impl DemoArguments {
         output::print(&text)
     }
 
-    /// `more` are files that the report names too, by their titles.
+    /// Runs the simulated part. `more` has further files for the report to list, each with its title.
     fn simulate(
         &self,
         schedule: &Schedule,
@@ -294,7 +298,7 @@ impl DemoArguments {
     }
 }
 
-/// A line for each verb.
+/// A table with a line for each verb.
 fn verbs_table(results: &[RdmaResult]) -> Table {
     let mut table = Table::new([
         Column::words("verb"),

@@ -1,7 +1,8 @@
-//! What every JSON result says about itself, whatever its kind: `format`, `kind`, `machine`, `replay`, `checked`,
-//! `violated`.
+//! The keys with which every JSON result describes itself, whatever its kind: `format`, `kind`, `machine`, `replay`,
+//! `checked`, `violated`.
 //!
-//! The keys stand at the top, beside those of the result. A result that has one of them keeps its own.
+//! These keys are at the top level, beside those of the result. If the result has one of them already, its
+//! value stays.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -9,7 +10,7 @@ use weft_harness::result::to_json;
 
 use crate::replay::CommandLine;
 
-/// What the times of a result stand on, unless the result says it.
+/// The origin of the times in a result, unless the result names it itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Basis {
     /// Virtual time, from cost models.
@@ -20,7 +21,7 @@ pub(crate) enum Basis {
     Counted,
 }
 
-/// A result among the keys that all results have.
+/// A result together with the keys that all results have.
 #[derive(Serialize)]
 struct Envelope<'a, T> {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -33,14 +34,14 @@ struct Envelope<'a, T> {
     replay: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     checked: Option<&'static str>,
-    /// Whether a check failed, whatever word `checked` has for it.
+    /// Whether a check failed. `checked` says the same in words that depend on the kind.
     #[serde(skip_serializing_if = "Option::is_none")]
     violated: Option<bool>,
     #[serde(flatten)]
     found: Found<'a, T>,
 }
 
-/// Keys of the result itself; a list stands below a key.
+/// The keys of the result itself. A result that is a list goes below a key of its own.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Found<'a, T> {
@@ -48,7 +49,7 @@ enum Found<'a, T> {
     List { result: &'a T },
 }
 
-/// The result of the command `weft KIND` as JSON. `holds` is the verdict where the result has none of its own.
+/// The result of the command `weft KIND` as JSON. `holds` is the verdict, if the result does not contain its own.
 pub(crate) fn enclose<T: Serialize>(kind: &str, basis: Basis, holds: bool, found: &T) -> String {
     let value = serde_json::to_value(found).expect("a result has only text keys");
     let own = value.as_object();
@@ -65,7 +66,7 @@ pub(crate) fn enclose<T: Serialize>(kind: &str, basis: Basis, holds: bool, found
     to_json(&envelope)
 }
 
-/// The basis of the times, with the names of the models that the result gives.
+/// Describes the origin of the times, with the names of the models that the result gives.
 fn machine(basis: Basis, own: Option<&Map<String, Value>>) -> Value {
     let text = |key: &str| own.and_then(|own| own.get(key)).and_then(Value::as_str);
     let (kind, clock) = match (basis, text("world"), text("nic")) {
@@ -85,10 +86,10 @@ fn machine(basis: Basis, own: Option<&Map<String, Value>>) -> Value {
     Value::Object(machine)
 }
 
-/// Options that say where a command writes.
+/// Options that name files to write.
 const FILES: [&str; 4] = ["--json", "--csv", "--hgrm", "--perfetto"];
 
-/// The command line of this process, without where it writes.
+/// The command line of this process, without options that name files to write.
 fn as_given() -> String {
     let mut line = CommandLine::new("weft");
     let mut words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());

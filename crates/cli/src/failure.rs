@@ -15,16 +15,16 @@ const UNREADABLE_NUMBERS: [(&str, &str); 3] = [
     ("number too large to fit in target type", "give a smaller number"),
 ];
 
-/// Finding of a command that did its work.
+/// Verdict of a command that could do its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// Nothing is wrong.
     Good,
-    /// A history that breaks what the protocol promises, or data that arrived wrong.
+    /// A history violates the protocol's guarantees, or data arrived wrong.
     Violated,
-    /// The cluster has answered, and the answer is no: not found, mismatch, refused by the procedure.
+    /// The cluster has answered no: not found, mismatch, or refused by the procedure.
     Negative,
-    /// The cluster has answered, and something about it is not as it should be.
+    /// The cluster has answered, and something is wrong with it.
     Unwell,
 }
 
@@ -39,22 +39,22 @@ impl From<Verdict> for ExitCode {
     }
 }
 
-/// Reason for which a command could not do its work: one line with the error and the remedy.
+/// Why a command could not do its work: one line with the error and its remedy.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Failure(String);
 
 impl Failure {
-    /// A failure with this line.
+    /// A failure that shows this line.
     pub(crate) fn new(line: impl fmt::Display) -> Self {
         Self(line.to_string())
     }
 
-    /// A file that is to blame.
+    /// A failure that is caused by the file at `path`.
     pub(crate) fn at(path: &Path, reason: impl fmt::Display) -> Self {
         Self(format!("{}: {reason}", path.display()))
     }
 
-    /// The parser's error about the options of `subcommand`, in one line.
+    /// The command-line parser's error about the options of `subcommand`, in one line.
     pub(crate) fn of_arguments(error: &clap::Error, subcommand: &str) -> Self {
         let what = match error.kind() {
             ErrorKind::MissingSubcommand => "a subcommand is missing".to_owned(),
@@ -69,7 +69,8 @@ impl Failure {
             [ContextKind::SuggestedArg, ContextKind::SuggestedSubcommand, ContextKind::SuggestedValue];
         let similar = kinds.into_iter().find_map(|kind| match error.get(kind)? {
             ContextValue::String(name) => Some(name.clone()),
-            // The longer ones are hidden subcommands, which begin with the names of others.
+            // Prefer the shortest name: the longer ones are hidden subcommands whose names begin with a
+            // visible one.
             ContextValue::Strings(names) => names.iter().min_by_key(|name| name.len()).cloned(),
             _ => None,
         });
@@ -92,13 +93,13 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Whether the parser of the command line has printed what was asked for: help, also of a command called bare, or the
-/// version.
+/// Whether the parser's "error" is output that the user asked for: the version, the help, or the help of a command
+/// without a subcommand.
 pub(crate) fn is_help(error: &clap::Error) -> bool {
     !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
 }
 
-/// The subcommand that arguments begin with: `weft bench kv`.
+/// The subcommand with which the arguments begin: for example, `weft bench kv`.
 pub(crate) fn subcommand<C: CommandFactory>(arguments: &[OsString]) -> String {
     let root = C::command();
     let mut command = &root;

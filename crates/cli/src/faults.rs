@@ -10,12 +10,12 @@ use weft_time::Duration;
 
 use crate::failure::Failure;
 
-/// Kinds of faults for random plans, or the file of one plan.
+/// Faults of a campaign: kinds from which random plans are drawn, or one plan in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Faults {
-    /// Every seed has a plan of its own, with these kinds.
+    /// Each seed has a random plan with these kinds of faults.
     Kinds(FaultKinds),
-    /// The plan in this file.
+    /// All seeds have the plan in this file.
     Plan(PathBuf),
 }
 
@@ -41,13 +41,13 @@ impl fmt::Display for Faults {
     }
 }
 
-/// Kinds of faults for an engine whose nodes have no disks.
+/// Parses kinds of faults for an engine whose nodes have no disks.
 pub(crate) fn network_kinds(text: &str) -> Result<FaultKinds, String> {
     let kinds = text.parse::<FaultKinds>().map_err(|error| error.to_string())?;
     without_disks(kinds).map_err(|error| error.to_string())
 }
 
-/// Refuses faults of disks, for an engine whose nodes have none.
+/// Rejects faults of disks, for an engine whose nodes have no disks.
 pub(crate) fn without_disks(kinds: FaultKinds) -> Result<FaultKinds, Failure> {
     if kinds.has_disks() {
         return Err(Failure::new("this engine keeps nothing on disks; `weft sim kv` has faults of disks"));
@@ -55,14 +55,14 @@ pub(crate) fn without_disks(kinds: FaultKinds) -> Result<FaultKinds, Failure> {
     Ok(kinds)
 }
 
-/// Reads the plan in a file.
+/// Reads a fault plan from a file.
 pub(crate) fn plan(path: &Path) -> Result<FaultPlan, Failure> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| Failure::at(path, format!("cannot be read ({error}); give a fault plan in TOML")))?;
     FaultPlan::parse(&text).map_err(|error| Failure::at(path, error))
 }
 
-/// The one fault that can be injected into real processes: a node is killed, and started again if the plan says so.
+/// The only fault that real processes support: one node is killed, and restarted if the plan says so.
 pub(crate) fn kill(plan: &FaultPlan) -> Result<Option<Kill>, Failure> {
     let node = |machine: &str| machine.strip_prefix("node").and_then(|number| number.parse().ok());
     let (crash, restart) = match plan.faults.as_slice() {

@@ -1,7 +1,8 @@
-//! What measurements and campaigns stand on: network, cost profile, fault plan and seed, under one name each.
+//! The environment that measurements and campaigns share: network, cost profile, fault plan and seed. The
+//! options have the same names in all commands.
 //!
-//! A command offers what means something for it, which its [`Ground`] type names by [`Offers`]; the rest it does not
-//! know.
+//! Each command has only the options that make sense for it. The [`Offers`] parameter of its [`Ground`] says which; the
+//! command line rejects the others.
 
 use std::path::PathBuf;
 
@@ -13,32 +14,32 @@ use crate::failure::Failure;
 use crate::faults;
 use crate::replay::CommandLine;
 
-/// Which of the options a command offers, and their defaults.
+/// Which of the options a command has, and their defaults.
 pub(crate) trait Offers {
-    /// Networks to choose from, the default first.
+    /// Networks to choose from; the first is the default.
     const NETWORKS: &'static [NetworkProfile] = &[];
-    /// Cost profiles to choose from, the default first.
+    /// Cost profiles to choose from; the first is the default.
     const PROFILES: &'static [CostProfile] = &[];
-    /// What fault plans may name, if the command takes them.
+    /// Help text of `--faults`; `None` if the command has no fault plans.
     const FAULTS: Option<&'static str> = None;
-    /// The default seed, if runs have one.
+    /// The default seed; `None` if the command's runs have no seed.
     const SEED: Option<u64> = Some(7);
 }
 
-/// Profiles of a NIC with an engine on it.
+/// Cost profiles of NICs that run an engine.
 pub(crate) const ENGINE_PROFILES: &[CostProfile] =
     &[CostProfile::FPGA, CostProfile::FPGA_APPLICATION, CostProfile::CORES, CostProfile::HOST_CARD];
 
-/// The networks, that of a data centre first.
+/// All networks. The default, a data centre's, is the first.
 pub(crate) const NETWORKS: &[NetworkProfile] =
     &[NetworkProfile::SWITCH, NetworkProfile::DETPU, NetworkProfile::ZERO];
 
-/// What was chosen.
+/// The environment that the user has chosen.
 #[derive(Debug)]
 pub(crate) struct Ground<O> {
-    /// As given; [`Ground::network`] has the default.
+    /// The network if the user gave one; otherwise [`Ground::network`] returns the default.
     pub(crate) network: Option<NetworkProfile>,
-    /// As given; [`Ground::profile`] has the default.
+    /// The profile if the user gave one; otherwise [`Ground::profile`] returns the default.
     pub(crate) profile: Option<CostProfile>,
     /// File of the fault plan.
     pub(crate) faults: Option<PathBuf>,
@@ -83,17 +84,17 @@ impl<O: Offers> Ground<O> {
         self.profile.unwrap_or_else(|| O::PROFILES[0])
     }
 
-    /// The fault plan; an empty one if none was given.
+    /// The fault plan; an empty one if the user gave none.
     pub(crate) fn plan(&self) -> Result<FaultPlan, Failure> {
         Ok(self.faults.as_deref().map(faults::plan).transpose()?.unwrap_or_default())
     }
 
-    /// The same failure, at the file of the plan if that is to blame.
+    /// A failure with this error. If there is a file with the fault plan, the failure names it.
     pub(crate) fn at_plan(&self, error: impl std::fmt::Display) -> Failure {
         self.faults.as_deref().map_or_else(|| Failure::new(&error), |path| Failure::at(path, &error))
     }
 
-    /// Refuses what only the simulator has.
+    /// Rejects options that only the simulator has.
     pub(crate) fn check_real(&self) -> Result<(), Failure> {
         let given = [(self.network.is_some(), "--network"), (self.profile.is_some(), "--profile")];
         match given.into_iter().find(|(given, _)| *given) {
@@ -104,7 +105,7 @@ impl<O: Offers> Ground<O> {
         }
     }
 
-    /// Adds the options that repeat this choice.
+    /// Adds the options with which a command repeats this choice.
     pub(crate) fn add_to(&self, line: CommandLine) -> CommandLine {
         let line = line
             .given("--network", self.network.map(|network| network.name))
@@ -114,7 +115,7 @@ impl<O: Offers> Ground<O> {
     }
 }
 
-/// The one of this name, or a line that names them all.
+/// Finds the item with this name. The error lists the names of all items.
 fn choose<T: Copy>(kind: &str, name: &str, of: fn(&T) -> &'static str, all: &[T]) -> Result<T, String> {
     all.iter().find(|known| of(known) == name).copied().ok_or_else(|| {
         let names: Vec<_> = all.iter().map(of).collect();
@@ -122,7 +123,7 @@ fn choose<T: Copy>(kind: &str, name: &str, of: fn(&T) -> &'static str, all: &[T]
     })
 }
 
-/// `fpga, cores or host-card [default: fpga]`.
+/// Formats alternatives for a help text: `fpga, cores or host-card [default: fpga]`.
 fn alternatives(names: &[&str]) -> String {
     match names {
         [all @ .., last] if !all.is_empty() => {
@@ -186,7 +187,7 @@ impl<O: Offers> Args for Ground<O> {
 
 impl<O: Offers> FromArgMatches for Ground<O> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        // An option that is not offered is unknown here, and then it was not given.
+        // clap does not know an option that the command does not have. Such an option counts as not given.
         fn given<T: Clone + Send + Sync + 'static>(matches: &ArgMatches, name: &str) -> Option<T> {
             matches.try_get_one(name).ok().flatten().cloned()
         }

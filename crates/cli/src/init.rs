@@ -18,7 +18,7 @@ use crate::client::CONFIG;
 use crate::failure::{Failure, Verdict};
 use crate::output;
 
-/// The longest IP packet of the loopback interface, as far as IPv4 can express it.
+/// The largest IP packet on the loopback interface, as far as IPv4 can express it.
 const LOOPBACK_MTU_BYTES: u32 = 65_535;
 
 /// Cluster to write a configuration for.
@@ -56,7 +56,7 @@ fn parse_name(text: &str) -> Result<ClusterName, String> {
 }
 
 impl InitArguments {
-    /// Writes the file, and says how to start what it describes.
+    /// Writes the configuration file, and prints how to start the cluster.
     pub(crate) fn run(self) -> Result<Verdict, Failure> {
         let path = self.dir.join(CONFIG);
         if path.exists() {
@@ -84,7 +84,7 @@ impl InitArguments {
         if self.redis {
             add_redis(&mut config, is_loopback);
         }
-        // The checked text is the one that is written.
+        // This text is checked and then written, so the file is known to be valid.
         let text = text(&config);
         ClusterConfig::parse(&text).map_err(|reason| Failure::new(format_args!("--addresses: {reason}")))?;
         fs::create_dir_all(&self.dir)
@@ -95,7 +95,8 @@ impl InitArguments {
     }
 }
 
-/// A cluster with an engine of every kind but rounds; node 0 runs the membership service unless that has an address.
+/// A cluster with an engine of every kind but rounds. Node 0 runs the membership service, unless `service` gives the
+/// address of a separate process.
 fn configuration(
     name: ClusterName,
     addresses: &[Ipv4Addr],
@@ -129,8 +130,8 @@ fn configuration(
     Ok(config)
 }
 
-/// Adds doors, and sizes of the store with which clients of Redis are at home: keys of up to 64 bytes, values of up to
-/// 4 KiB, or what a packet of Ethernet has room for.
+/// Adds the Redis protocol server, and a store with the sizes that Redis clients expect: keys of up to 64 bytes, and
+/// values of up to 4 KiB on loopback, or as much as an Ethernet packet holds elsewhere.
 fn add_redis(config: &mut ClusterConfig, is_loopback: bool) {
     let value_bytes = if is_loopback { 4_096 } else { 1_024 } + weft_resp::HEADER_BYTES_MAX as u32;
     config.engines.kv = Some(KvConfig { key_bytes: 64 + 1, value_bytes, ..KvConfig::DEFAULT });
@@ -145,9 +146,9 @@ fn text(config: &ClusterConfig) -> String {
     )
 }
 
-/// Addresses of the loopback interface, one after the other, at which nobody has a port that a node opens.
+/// Consecutive addresses of the loopback interface at which all ports that a node opens are free.
 fn free_addresses(count: usize, redis: bool) -> Result<Vec<Ipv4Addr>, Failure> {
-    // A block of 32 for each cluster, away from where programs look by default.
+    // Each cluster gets a block of 32 addresses, in a range that programs do not use by default.
     const BLOCK: u32 = 32;
     let first = u32::from(Ipv4Addr::new(127, 16, 0, 0));
     let blocks = (0..1_024).map(|block| first + block * BLOCK + 1);
@@ -163,7 +164,7 @@ fn free_addresses(count: usize, redis: bool) -> Result<Vec<Ipv4Addr>, Failure> {
     })
 }
 
-/// Writes a file that does not exist yet: a second command overwrites nothing.
+/// Writes a new file. If the file exists, this is an error, so a second command overwrites nothing.
 fn write_new(path: &Path, text: &str) -> Result<(), Failure> {
     let file = OpenOptions::new().write(true).create_new(true).open(path);
     file.and_then(|mut file| file.write_all(text.as_bytes())).map_err(|error| match error.kind() {

@@ -59,8 +59,8 @@ enum Request {
 }
 
 impl KvArguments {
-    /// Asks, and shows the answer. An answer that says no has an exit code of its own; no answer, or a refusal, is a
-    /// failure.
+    /// Sends the request, and shows the answer. An answer of no has an exit code of its own; a refusal or a missing
+    /// answer is a failure.
     pub(crate) fn run(self) -> Result<Verdict, Failure> {
         let options = &self.options;
         let config = options.load()?;
@@ -74,7 +74,8 @@ impl KvArguments {
             }
             Request::Put { key, value } | Request::CompareAndSet { key, value, .. } => (key, Some(value)),
         };
-        // Behind doors for clients of Redis, keys and values are as those have them.
+        // If the cluster has a Redis protocol server, keys and values are encoded as its Redis clients encode
+        // them.
         let is_door = config.redis.is_some();
         let padded = if is_door { door_key(key, key_bytes) } else { pad(key, key_bytes) }?;
         let header = if is_door { weft_resp::HEADER_BYTES_MAX } else { 0 };
@@ -142,7 +143,7 @@ const fn done(version: u64) -> (&'static str, Option<u64>, Option<Vec<u8>>) {
     ("done", Some(version), None)
 }
 
-/// What is said of what compares.
+/// Output of a compare-and-set.
 const fn compared(outcome: CompareAndSet) -> (&'static str, Option<u64>, Option<Vec<u8>>) {
     match outcome {
         CompareAndSet::Done { version } => done(version),
@@ -150,7 +151,7 @@ const fn compared(outcome: CompareAndSet) -> (&'static str, Option<u64>, Option<
     }
 }
 
-/// A key's text, as a door has it.
+/// A key in the encoding of the Redis protocol server.
 fn door_key(key: &str, key_bytes: usize) -> Result<Vec<u8>, Failure> {
     let mut field = Vec::with_capacity(key_bytes);
     if weft_kv::key::write(key.as_bytes(), key_bytes, &mut field) {
@@ -162,7 +163,7 @@ fn door_key(key: &str, key_bytes: usize) -> Result<Vec<u8>, Failure> {
     )))
 }
 
-/// A key's text, filled up with zeros.
+/// A key padded with zeros.
 fn pad(key: &str, key_bytes: usize) -> Result<Vec<u8>, Failure> {
     if key.is_empty() || key.len() > key_bytes {
         let length = key.len();

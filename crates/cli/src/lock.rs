@@ -12,9 +12,9 @@ use crate::client::{ClientOptions, failure, verdict};
 use crate::failure::{Failure, Verdict};
 use crate::output;
 
-/// Longest pause before a held lock is requested again.
+/// The longest pause between two attempts to acquire a lock that another client holds.
 const PAUSE_MAX: Duration = Duration::from_millis(100);
-/// Interval at which a command that holds a lock is checked.
+/// Interval at which `weft lock` checks whether the command that it runs has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// The cluster, and the operation on a lock.
@@ -71,7 +71,7 @@ enum Request {
 }
 
 impl LockArguments {
-    /// Asks, and shows the answer. That somebody else holds the lock is an answer with an exit code of its own.
+    /// Sends the request, and shows the answer. If another client holds the lock, the exit code says so.
     pub(crate) fn run(self) -> Result<Verdict, Failure> {
         let options = &self.options;
         let config = options.load()?;
@@ -139,7 +139,8 @@ impl LockArguments {
         Ok(Verdict::Negative)
     }
 
-    /// Holds the lock while the command runs. Its exit code decides, if it had the lock until it ended.
+    /// Holds the lock while the command runs. This succeeds if the lock was held until the command ended and
+    /// the command's exit code is 0.
     fn run_command(
         &self,
         locks: &Locks,
@@ -156,7 +157,7 @@ impl LockArguments {
         })?;
         match hold(locks, name, &mut lease, &mut child) {
             Ok(status) => {
-                // A lock that is not released ends by itself.
+                // If this fails, the lock expires by itself.
                 let _ = locks.release(name, token).wait();
                 if let Some(json) = self.options.json() {
                     let object =
@@ -183,7 +184,8 @@ impl LockArguments {
     }
 }
 
-/// Renews the lock at each third of its time until the command ends: how it ended, or why the lock is lost.
+/// Renews the lock after each third of its time to live, until the command ends. Returns the command's exit
+/// status, or an error if the lock was lost.
 fn hold(locks: &Locks, name: &str, lease: &mut Lease, child: &mut Child) -> Result<ExitStatus, String> {
     let mut renewal = None;
     loop {
@@ -201,7 +203,7 @@ fn hold(locks: &Locks, name: &str, lease: &mut Lease, child: &mut Child) -> Resu
             match answer.wait() {
                 Ok(Some(renewed)) => *lease = renewed,
                 Ok(None) => return Err("somebody else has held it since".to_owned()),
-                // The request is repeated while there is time.
+                // The renewal is repeated until the lock expires.
                 Err(_) => {}
             }
         }
@@ -214,7 +216,7 @@ fn ended(error: &Error) -> Failure {
 }
 
 impl Acquisition {
-    /// Acquires the lock, and waits for it as long as is said.
+    /// Acquires the lock; waits for it as long as `--wait-ms` says.
     fn acquire(&self, locks: &Locks) -> Result<Acquired, Failure> {
         let until = Instant::now() + Duration::from_millis(self.wait_ms);
         loop {

@@ -40,7 +40,7 @@ enum Request {
 }
 
 impl LogArguments {
-    /// Asks, and shows the answer. An entry that is not there is an answer with an exit code of its own.
+    /// Sends the request, and shows the answer. If the entry does not exist, the exit code says so.
     pub(crate) fn run(self) -> Result<Verdict, Failure> {
         let options = &self.options;
         let config = options.load()?;

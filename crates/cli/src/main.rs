@@ -1,8 +1,8 @@
 //! The `weft` command: benchmarks, fault campaigns, real nodes, reports, and a tour of them all.
 //!
-//! Every subcommand is a module that turns options into a call of another room and shows what comes of it. Exit codes:
-//! 0, all is well; 1, a check found a violation; 2, the command could not do what was asked, and says why in one
-//! line; 3, the cluster has answered no: not found, mismatch, refused; 4, something is wrong with the cluster.
+//! Every subcommand is a module that turns options into a call of another crate and shows the result. Exit codes: 0,
+//! all is well; 1, a check found a violation; 2, the command could not do what was asked, and says why in one line; 3,
+//! the cluster has answered no: not found, mismatch, refused; 4, something is wrong with the cluster.
 
 mod bench;
 mod check;
@@ -134,8 +134,8 @@ impl Command {
     }
 }
 
-/// Lets options take what looks like a negative number, so that the error names the option's values instead of a
-/// missing option `-1`.
+/// Lets options accept values that look like negative numbers. Without this, the error for `--seed -1` would be about
+/// an unknown option `-1` instead of the values that `--seed` accepts.
 fn with_negative_numbers(command: clap::Command) -> clap::Command {
     let command = command.mut_args(|argument| {
         let takes_values = argument.get_action().takes_values();
@@ -144,7 +144,7 @@ fn with_negative_numbers(command: clap::Command) -> clap::Command {
     command.mut_subcommands(with_negative_numbers)
 }
 
-/// The command line that `arguments` give.
+/// Parses the words of a command line.
 fn parse(arguments: &[OsString]) -> Result<Cli, clap::Error> {
     let mut definition = with_negative_numbers(Cli::command());
     let mut matches = definition.try_get_matches_from_mut(arguments)?;
@@ -178,7 +178,7 @@ mod tests {
         with_negative_numbers(Cli::command()).debug_assert();
     }
 
-    /// Every indented line of the pages that begins with `weft`, up to its comment.
+    /// Every indented line in the documentation that begins with `weft`, without a comment at its end.
     fn commands_of_the_pages() -> Vec<(String, Vec<OsString>)> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("the workspace");
         let folders = [root.to_owned(), root.join("docs"), root.join("docs/benchmarks"), root.join("peers")];
@@ -204,7 +204,7 @@ mod tests {
         let commands = commands_of_the_pages();
         assert!(commands.len() > 80, "{} commands", commands.len());
         for (line, words) in commands {
-            // Placeholders that the reader fills in.
+            // A line with placeholders, which the reader fills in, is no complete command.
             let is_form = words.iter().any(|word| word.to_string_lossy().contains(['[', '<', '…']));
             let needs_gateware = words.iter().any(|word| word == "rtl");
             if !is_form && (weft_bench::GATEWARE || !needs_gateware) {

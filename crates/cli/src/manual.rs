@@ -1,4 +1,5 @@
-//! Files of a package of the command, generated from the definition of the command line: completions and manual pages.
+//! Files for packages of the `weft` command, generated from the definition of its command line: shell completions and
+//! manual pages.
 
 use std::path::PathBuf;
 
@@ -36,7 +37,7 @@ pub(crate) struct ManArguments {
 }
 
 impl ManArguments {
-    /// Writes weft.1, weft-start.1 and so on, one page for each command.
+    /// Writes `weft.1`, `weft-start.1` and so on: one page for each command.
     pub(crate) fn run(self, command: Command) -> Result<Verdict, Failure> {
         if !self.out.is_dir() {
             return Err(Failure::at(

@@ -1,6 +1,6 @@
-//! The machine's memory.
+//! Memory of this machine.
 
-/// Bytes that can be taken without pushing other programs out; nothing where the system does not say.
+/// Bytes that can be allocated without swapping out other programs; `None` if the system does not say.
 pub(crate) fn available() -> Option<u64> {
     available_in(&std::fs::read_to_string("/proc/meminfo").ok()?)
 }

@@ -30,7 +30,7 @@ pub(crate) struct ObjectArguments {
     node: Option<usize>,
 }
 
-/// The object of the configuration, if it has this type.
+/// Finds the object in the configuration, and checks that it has this type.
 fn find<'a>(config: &'a ClusterConfig, name: &str, kind: &str) -> Result<&'a ObjectConfig, String> {
     let objects = &config.engines.objects;
     let known = |object: &ObjectConfig| format!("{} ({})", object.name, object.data_type);
@@ -54,7 +54,7 @@ fn definition(kind: &str) -> Result<Definition, Failure> {
 }
 
 impl ObjectArguments {
-    /// Calls the method, and shows the answer. A refused call has an exit code of its own.
+    /// Calls the method, and shows the answer. If the object refuses the call, the exit code says so.
     pub(crate) fn run(self) -> Result<Verdict, Failure> {
         let Self { options, kind, name, method, arguments, node } = &self;
         let config = options.load()?;

@@ -27,8 +27,8 @@ impl FromStr for Json {
     }
 }
 
-/// Writes a JSON result where it was asked for, and the same for people to standard output, or to standard error if
-/// the JSON is there.
+/// Writes a JSON result to where the user wants it, and the text for people to standard output. If the JSON goes to
+/// standard output, the text goes to standard error.
 pub(crate) fn deliver(
     json: Option<&Json>,
     to_json: impl FnOnce() -> String,
@@ -36,7 +36,7 @@ pub(crate) fn deliver(
 ) -> Result<(), Failure> {
     match json {
         Some(Json::Standard) => {
-            // A closed standard error is no reason to withhold the result.
+            // If standard error is closed, the result is printed nevertheless.
             let _ = io::stderr().write_all(human.as_bytes());
             print(&to_json())
         }
@@ -59,7 +59,7 @@ pub(crate) fn print_help(text: &StyledStr) -> Result<(), Failure> {
     }
 }
 
-/// Writes to standard output. A reader that has seen enough is no failure.
+/// Writes to standard output. If the reader has closed it (a broken pipe, as with `head`), this is no error.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
@@ -70,7 +70,7 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Finds out whether a file can be written at a place, and leaves nothing there.
+/// Checks that a file can be written at this path, without leaving anything there.
 pub(crate) fn check_file(path: &Path) -> Result<(), Failure> {
     let refuse = |reason: String| {
         Err(Failure::at(path, format!("cannot be written ({reason}); choose another place")))
@@ -91,7 +91,7 @@ pub(crate) fn check_file(path: &Path) -> Result<(), Failure> {
     }
 }
 
-/// As [`check_file`], for the file of a result.
+/// Does what [`check_file`] does, for the file of a JSON result.
 pub(crate) fn check_json(json: Option<&Json>) -> Result<(), Failure> {
     match json {
         Some(Json::File(path)) => check_file(path),
@@ -110,8 +110,8 @@ fn tempfile_in(folder: &Path) -> io::Result<()> {
     fs::remove_file(&probe)
 }
 
-/// A folder that is filled under another name beside its place, and appears when it is complete. Dropped before, it
-/// leaves nothing behind.
+/// A folder that is filled beside its final path under a temporary name, and moved when it is complete. If it is
+/// dropped before, nothing is left.
 #[derive(Debug)]
 pub(crate) struct Staging {
     target: PathBuf,
@@ -119,7 +119,7 @@ pub(crate) struct Staging {
 }
 
 impl Staging {
-    /// A folder that is to appear at `target`.
+    /// Begins a folder whose final path is `target`.
     pub(crate) fn new(target: &Path) -> Result<Self, Failure> {
         let refuse = |reason: String| {
             Failure::at(target, format!("the folder cannot be created ({reason}); choose another place"))
@@ -132,18 +132,18 @@ impl Staging {
         partial.push(name);
         partial.push(".weft-partial");
         let staged = target.with_file_name(partial);
-        // Left by a run that was interrupted.
+        // A run that was interrupted may have left the temporary folder.
         let _ = fs::remove_dir_all(&staged);
         fs::create_dir(&staged).map_err(|error| refuse(error.to_string()))?;
         Ok(Self { target: target.to_owned(), staged })
     }
 
-    /// Path to write to meanwhile.
+    /// The temporary path, to write files to.
     pub(crate) fn path(&self) -> &Path {
         &self.staged
     }
 
-    /// Moves all that was written to its place; files of the same name are replaced, others stay.
+    /// Moves all files to the final folder. Files of the same name are replaced; other files there stay.
     pub(crate) fn publish(self) -> Result<(), Failure> {
         let moved = || -> io::Result<()> {
             fs::create_dir_all(&self.target)?;

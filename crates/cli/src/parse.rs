@@ -1,4 +1,4 @@
-//! Values of options: each parser names the error and the valid values.
+//! Parsers for values of options. The error of each parser names the valid values.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -20,14 +20,15 @@ use crate::failure::Failure;
 
 /// The longest run, in seconds.
 const SECONDS_MAX: f64 = 600.0;
-/// The longest values that the benches' stores are built for.
+/// The longest values for which the stores of the benchmarks have room.
 const VALUE_BYTES_MAX: usize = 1_024;
-/// The most records: with long values each node's table takes several times as many kilobytes.
+/// The most records. With long values, each node's table needs several KiB for each record.
 const RECORDS_MAX: u64 = 1_000_000;
-/// The most keys of a data type: each replica, its reference and the popularity of keys take dozens of bytes for each.
+/// The most keys of a data type. For each key, each replica, its reference model and the distribution of accesses need
+/// dozens of bytes.
 const KEYS_MAX: usize = 10_000_000;
 
-/// Refuses what needs the gateware in a build without it.
+/// Rejects an option that needs the gateware if this program was built without it.
 pub(crate) fn gateware() -> Result<(), String> {
     if weft_bench::GATEWARE {
         return Ok(());
@@ -63,7 +64,7 @@ pub(crate) fn world(name: &str) -> Result<World, String> {
     }
 }
 
-/// The name of a workload that exists.
+/// The name of a known workload.
 pub(crate) fn workload(name: &str) -> Result<String, String> {
     Workload::parse(name).map(|workload| workload.name().to_owned()).map_err(|error| error.to_string())
 }
@@ -91,7 +92,7 @@ pub(crate) fn members(text: &str) -> Result<usize, String> {
     }
 }
 
-/// Instances in flight.
+/// The number of consensus instances in flight.
 pub(crate) fn window(text: &str) -> Result<u64, String> {
     match text {
         "4" => Ok(4),
@@ -100,8 +101,8 @@ pub(crate) fn window(text: &str) -> Result<u64, String> {
     }
 }
 
-/// The window that was asked for, or the least one that so many nodes need: an instance takes as many rounds as nodes
-/// may fail, and two.
+/// The window that the user has chosen, or the smallest for this number of nodes. An instance takes as many rounds as
+/// nodes may fail, and two more, and each round begins an instance.
 pub(crate) fn window_for(window: Option<u64>, nodes: usize) -> Result<u64, Failure> {
     let needed = Quorums::tolerated(nodes) as u64 + 2;
     match window {
@@ -113,18 +114,18 @@ pub(crate) fn window_for(window: Option<u64>, nodes: usize) -> Result<u64, Failu
     }
 }
 
-/// Replicas of a cluster of which some may fail.
+/// Number of replicas in a cluster that tolerates failures.
 pub(crate) fn replicas(text: &str) -> Result<usize, String> {
     members(text).ok().filter(|nodes| *nodes >= 3).ok_or_else(|| format!("choose 3 to {MEMBERS_MAX} nodes"))
 }
 
-/// Skew of Zipf's law.
+/// Skew of a Zipf distribution.
 pub(crate) fn skew(text: &str) -> Result<f64, String> {
     let skew = text.parse().ok().filter(|skew| (0.0..=2.0).contains(skew));
     skew.ok_or_else(|| "choose a skew from 0 to 2".into())
 }
 
-/// A data type with keys.
+/// The name of a data type that has keys.
 pub(crate) fn keyed_type(text: &str) -> Result<TypeName, String> {
     let name: TypeName = text.parse()?;
     if name.class() == "keyed" {
@@ -134,7 +135,7 @@ pub(crate) fn keyed_type(text: &str) -> Result<TypeName, String> {
     }
 }
 
-/// Updates that are folded.
+/// The number of updates that are folded into one message.
 pub(crate) fn fold(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(calls) if (1..=FOLD_MAX).contains(&calls) => Ok(calls),
@@ -142,7 +143,7 @@ pub(crate) fn fold(text: &str) -> Result<usize, String> {
     }
 }
 
-/// Nanoseconds that are whole clock cycles.
+/// Nanoseconds that are a whole number of clock cycles.
 pub(crate) fn cycles(text: &str) -> Result<u64, String> {
     match text.parse::<u64>() {
         Ok(ns) if ns.is_multiple_of(4) && (32..=1_000_000).contains(&ns) => Ok(ns),
@@ -150,7 +151,7 @@ pub(crate) fn cycles(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Refuses what engines in gates have no room for.
+/// Rejects sizes that are too large for the engines in gateware.
 pub(crate) fn fit_into_gates(nic: NicModel, nodes: usize, window: u64, bytes: usize) -> Result<(), Failure> {
     let (nodes_max, bytes_max) = (GATES_MEMBERS_MAX, GATES_PROPOSAL_BYTES_MAX);
     if nic == NicModel::Rtl && (nodes > nodes_max || window != GATES_WINDOW || bytes > bytes_max) {
@@ -161,7 +162,7 @@ pub(crate) fn fit_into_gates(nic: NicModel, nodes: usize, window: u64, bytes: us
     Ok(())
 }
 
-/// A number of things, at least one.
+/// A whole number, at least one.
 pub(crate) fn positive(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(number) if number > 0 => Ok(number),
@@ -169,7 +170,7 @@ pub(crate) fn positive(text: &str) -> Result<usize, String> {
     }
 }
 
-/// Number of records or accounts of a data type, bounded by the memory they are likely to take.
+/// Number of records or accounts of a data type; its maximum bounds the memory that they need.
 pub(crate) fn keys(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(keys) if (1..=KEYS_MAX).contains(&keys) => Ok(keys),
@@ -177,7 +178,7 @@ pub(crate) fn keys(text: &str) -> Result<usize, String> {
     }
 }
 
-/// The length of values, as this bench's stores take them.
+/// Length of values in bytes, within the range of the benchmarks' stores.
 pub(crate) fn value_bytes(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(bytes) if (MIN_VALUE_BYTES..=VALUE_BYTES_MAX).contains(&bytes) => Ok(bytes),
@@ -187,7 +188,7 @@ pub(crate) fn value_bytes(text: &str) -> Result<usize, String> {
     }
 }
 
-/// Number of records, bounded by the memory they are likely to take.
+/// Number of records; its maximum bounds the memory that they need.
 pub(crate) fn records(text: &str) -> Result<u64, String> {
     match text.parse() {
         Ok(records) if (1..=RECORDS_MAX).contains(&records) => Ok(records),
@@ -195,7 +196,7 @@ pub(crate) fn records(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Whom to ask to read.
+/// The nodes at which clients read.
 pub(crate) fn reads(name: &str) -> Result<ReadPolicy, String> {
     match name {
         "any" => Ok(ReadPolicy::AnyReplica),
@@ -204,7 +205,7 @@ pub(crate) fn reads(name: &str) -> Result<ReadPolicy, String> {
     }
 }
 
-/// A policy for reads as [`reads`] reads it.
+/// The name of a read policy, which [`reads`] parses back.
 pub(crate) fn reads_name(reads: ReadPolicy) -> &'static str {
     match reads {
         ReadPolicy::Leader => "leader",
@@ -212,7 +213,7 @@ pub(crate) fn reads_name(reads: ReadPolicy) -> &'static str {
     }
 }
 
-/// A known bug of replicated data types, by its name.
+/// Finds a planted bug of replicated data types by its name.
 #[cfg(feature = "planted-bugs")]
 pub(crate) fn planted_rdt_bug(name: &str) -> Result<weft_rdt::replica::PlantedBug, String> {
     use weft_rdt::replica::PlantedBug;
@@ -222,7 +223,7 @@ pub(crate) fn planted_rdt_bug(name: &str) -> Result<weft_rdt::replica::PlantedBu
     })
 }
 
-/// A known bug of the locks, by its name.
+/// Finds a planted bug of the locks by its name.
 #[cfg(feature = "planted-bugs")]
 pub(crate) fn planted_lock_bug(name: &str) -> Result<weft_lock::PlantedBug, String> {
     weft_lock::PlantedBug::ALL.into_iter().find(|bug| bug.name() == name).ok_or_else(|| {
@@ -231,7 +232,7 @@ pub(crate) fn planted_lock_bug(name: &str) -> Result<weft_lock::PlantedBug, Stri
     })
 }
 
-/// A known bug of the rounds, by its name.
+/// Finds a planted bug of the rounds by its name.
 #[cfg(feature = "planted-bugs")]
 pub(crate) fn planted_rounds_bug(name: &str) -> Result<weft_rounds::PlantedBug, String> {
     weft_rounds::PlantedBug::ALL.into_iter().find(|bug| bug.name() == name).ok_or_else(|| {
@@ -240,7 +241,7 @@ pub(crate) fn planted_rounds_bug(name: &str) -> Result<weft_rounds::PlantedBug, 
     })
 }
 
-/// A known bug of the replicated log, by its name.
+/// Finds a planted bug of the replicated log by its name.
 #[cfg(feature = "planted-bugs")]
 pub(crate) fn planted_smr_bug(name: &str) -> Result<weft_smr::PlantedBug, String> {
     weft_smr::PlantedBug::ALL.into_iter().find(|bug| bug.name() == name).ok_or_else(|| {
@@ -249,7 +250,7 @@ pub(crate) fn planted_smr_bug(name: &str) -> Result<weft_smr::PlantedBug, String
     })
 }
 
-/// A known bug of transactions, by its name.
+/// Finds a planted bug of transactions by its name.
 #[cfg(feature = "planted-bugs")]
 pub(crate) fn planted_txn_bug(name: &str) -> Result<weft_txn::PlantedBug, String> {
     weft_txn::PlantedBug::ALL.into_iter().find(|bug| bug.name() == name).ok_or_else(|| {
@@ -258,7 +259,7 @@ pub(crate) fn planted_txn_bug(name: &str) -> Result<weft_txn::PlantedBug, String
     })
 }
 
-/// A known bug around the engines, by its name.
+/// Finds a planted bug of the node around the engines by its name.
 #[cfg(feature = "planted-bugs")]
 pub(crate) fn planted_node_bug(name: &str) -> Result<weft_harness::NodeBug, String> {
     weft_harness::NodeBug::ALL.into_iter().find(|bug| bug.name() == name).ok_or_else(|| {
@@ -267,7 +268,7 @@ pub(crate) fn planted_node_bug(name: &str) -> Result<weft_harness::NodeBug, Stri
     })
 }
 
-/// A known bug between an engine and its disk, by its name.
+/// Finds a planted bug between an engine and its disk by its name.
 #[cfg(feature = "planted-bugs")]
 pub(crate) fn planted_disk_bug(name: &str) -> Result<weft_bench::kv::simulated::DiskBug, String> {
     use weft_bench::kv::simulated::DiskBug;
@@ -277,7 +278,7 @@ pub(crate) fn planted_disk_bug(name: &str) -> Result<weft_bench::kv::simulated::
     })
 }
 
-/// A known bug, by its name.
+/// Finds a planted bug of the key-value store by its name.
 #[cfg(feature = "planted-bugs")]
 pub(crate) fn planted_bug(name: &str) -> Result<weft_kv::PlantedBug, String> {
     let all = || weft_kv::PlantedBug::ALL.into_iter().chain(weft_kv::PlantedBug::OF_DISKS);
@@ -287,7 +288,7 @@ pub(crate) fn planted_bug(name: &str) -> Result<weft_kv::PlantedBug, String> {
     })
 }
 
-/// Seconds with decimals, above zero; whole nanoseconds.
+/// A positive number of seconds, with decimals, rounded to whole nanoseconds.
 pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     match text.parse::<f64>() {
         Ok(seconds) if seconds > 0.0 && seconds <= SECONDS_MAX => {
@@ -297,14 +298,14 @@ pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// A length of time as [`seconds`] reads it.
+/// A duration in seconds, which [`seconds`] parses back.
 pub(crate) fn seconds_text(duration: Duration) -> String {
     let ns = duration.as_ns();
     let text = format!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000);
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// Operations per second, above zero.
+/// Operations per second.
 pub(crate) fn rate(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(rate) if (1.0..=1e9).contains(&rate) => Ok(rate),
@@ -312,7 +313,7 @@ pub(crate) fn rate(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Shares, in the order in which they are measured.
+/// Percentages, in the order in which they are measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Percentages(pub(crate) Vec<u8>);
 
@@ -323,7 +324,7 @@ impl fmt::Display for Percentages {
     }
 }
 
-/// Percentages, separated by commas.
+/// Parses percentages that are separated by commas.
 pub(crate) fn percentages(text: &str) -> Result<Percentages, String> {
     let number = |number: &str| number.trim().parse().ok().filter(|number: &u8| *number <= 100);
     let numbers: Option<Vec<u8>> = text.split(',').map(number).collect();
@@ -332,7 +333,7 @@ pub(crate) fn percentages(text: &str) -> Result<Percentages, String> {
         .ok_or_else(|| "give per cent from 0 to 100, separated by commas, as 15,20,25".into())
 }
 
-/// Seeds from the first to the last, both included.
+/// Seeds from the first to the last, including both.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Seeds(pub(crate) RangeInclusive<u64>);
 

@@ -1,4 +1,5 @@
-//! Long-running processes: nodes and membership services of a user, and those that benches start.
+//! Long-running processes: nodes and membership services that a user starts, and processes that a benchmark
+//! starts.
 
 use std::io;
 use std::path::PathBuf;
@@ -29,10 +30,11 @@ fn parse_level(name: &str) -> Result<LogLevel, String> {
 }
 
 impl LogOptions {
-    /// Logs what this process does from here on.
+    /// Sends the log of this process to standard output.
     fn install(self) {
         let subscriber = log::subscriber(self.log_format, self.log_level, io::stdout);
-        // The command runs one node or one service, and does so once.
+        // This fails only if a log was set up before; the command runs one node or one service, and sets up
+        // the log once.
         let _ = tracing::subscriber::set_global_default(subscriber);
     }
 }
@@ -51,7 +53,7 @@ pub(crate) struct NodeArguments {
 }
 
 impl NodeArguments {
-    /// `weft start`: a node, until SIGINT or SIGTERM.
+    /// Runs a node, until SIGINT or SIGTERM (`weft start`).
     pub(crate) fn run(self) -> Result<Verdict, Failure> {
         let cluster = ClusterConfig::load(&self.config)?;
         let node = NodeId::new(self.node.into()).expect("the parser knows how many nodes there may be");
@@ -79,7 +81,7 @@ pub(crate) struct MembershipArguments {
 }
 
 impl MembershipArguments {
-    /// `weft membership`: a membership service, until SIGINT or SIGTERM.
+    /// Runs a membership service, until SIGINT or SIGTERM (`weft membership`).
     pub(crate) fn run(self) -> Result<Verdict, Failure> {
         let config = ClusterConfig::load(&self.config)?;
         if let Some(node) = config.membership.node {
@@ -106,7 +108,7 @@ pub(crate) struct ClientArguments {
 }
 
 impl ClientArguments {
-    /// The clients of `weft bench kv --world net`.
+    /// Runs the clients of `weft bench kv --world net`.
     pub(crate) fn run(self) -> Result<Verdict, Failure> {
         weft_bench::kv::real::client_main(&self.config)?;
         Ok(Verdict::Good)
@@ -120,7 +122,7 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
-    /// The server of `weft bench rdma --world net`.
+    /// Runs the server of `weft bench rdma --world net`.
     pub(crate) fn run_rdma_server(self) -> Result<Verdict, Failure> {
         weft_perftest::child_main(&self.arguments)?;
         Ok(Verdict::Good)

@@ -28,7 +28,7 @@ pub(crate) enum Rdt {
 }
 
 impl Rdt {
-    /// Does it.
+    /// Runs the subcommand.
     pub(crate) fn run(self) -> Result<Verdict, Failure> {
         match self {
             Self::Explain(arguments) => arguments.run(),
@@ -37,7 +37,7 @@ impl Rdt {
     }
 }
 
-/// All types, with the arguments of their methods and queries.
+/// Lists all data types, with the arguments of their methods and queries.
 fn list() -> String {
     let mut text = String::new();
     for definition in types::NAMES.iter().filter_map(|name| types::by_name(name)) {
@@ -71,10 +71,10 @@ fn definition(name: &str) -> Result<String, String> {
     by_name(name).map(|_| name.to_owned()).ok_or_else(|| format!("the types are {}", known()))
 }
 
-/// Outcome of the operation.
+/// Result of `weft rdt explain`.
 pub(crate) struct Outcome {
     types: Vec<Explained>,
-    /// The types whose committed verdict differs.
+    /// The types whose derived verdict differs from the one in the repository.
     differing: Vec<&'static str>,
     seconds: f64,
 }
@@ -127,7 +127,7 @@ impl Outcome {
         })
     }
 
-    /// A printed type may have defects: they are shown. One that is shipped may not.
+    /// A type in the form that a paper printed may have defects; they are shown. A type that ships must have none.
     fn is_good(&self) -> bool {
         let is_sound =
             |explained: &Explained| explained.defects.is_empty() || types::by_name(explained.name).is_none();

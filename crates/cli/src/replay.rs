@@ -52,7 +52,7 @@ impl Display for CommandLine {
     }
 }
 
-/// A word as a shell reads it back.
+/// A word, quoted so that a shell reads it as one word.
 fn quoted(word: &str) -> String {
     let plain = |character: char| character.is_ascii_alphanumeric() || "-_./,:=+@%".contains(character);
     if !word.is_empty() && word.chars().all(plain) {

@@ -1,4 +1,4 @@
-//! `weft report`: results on one page.
+//! `weft report`: draws results as one HTML page.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -72,7 +72,7 @@ impl ReportArguments {
     }
 }
 
-/// Name of a run: its file's name, or its path where two files have the same name.
+/// Name of a run: the stem of its file's name, or the path if two files have the same stem.
 fn name(path: &Path, all: &[PathBuf]) -> String {
     let alike = all.iter().filter(|other| other.file_stem() == path.file_stem()).count();
     match path.file_stem() {
@@ -81,7 +81,7 @@ fn name(path: &Path, all: &[PathBuf]) -> String {
     }
 }
 
-/// The way from the page's folder to the result's folder.
+/// The path of the result's folder, relative to the page's folder.
 fn folder(result: &Path, page: &Path) -> String {
     let whole = |path: &Path| {
         let folder = output::parent(path);
@@ -90,7 +90,7 @@ fn folder(result: &Path, page: &Path) -> String {
     between(&whole(page), &whole(result))
 }
 
-/// The relative path between two absolute ones.
+/// The relative path from one absolute path to another.
 fn between(from: &Path, to: &Path) -> String {
     let (from, to): (Vec<Component<'_>>, Vec<_>) = (from.components().collect(), to.components().collect());
     let common = from.iter().zip(&to).take_while(|(a, b)| a == b).count();

@@ -41,7 +41,7 @@ fn parse_place(text: &str) -> Result<(u64, u8), String> {
 }
 
 impl RoundsArguments {
-    /// Asks, and shows the answer. A proposal without which was decided is an answer with an exit code of its own.
+    /// Sends the request, and shows the answer. If the instance decided without the proposal, the exit code says so.
     pub(crate) fn run(self) -> Result<Verdict, Failure> {
         let options = &self.options;
         let config = options.load()?;

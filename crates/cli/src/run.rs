@@ -1,4 +1,4 @@
-//! `weft run`: a program of verbs on a device of this machine, in user space.
+//! `weft run`: runs a program that uses verbs on a device of this machine, in user space.
 
 use std::env;
 use std::ffi::OsString;
@@ -12,10 +12,10 @@ use weft_device::environment;
 
 use crate::failure::{Failure, Verdict};
 
-/// Where the libraries are, if not beside this command.
+/// Environment variable with the folder of the libraries, for libraries that are not beside this command.
 const LIBRARIES: &str = "WEFT_VERBS_LIBRARIES";
 
-/// What programs of verbs load.
+/// The library that programs with verbs load.
 const LIBRARY: &str = "libibverbs.so.1";
 
 const SEARCH_PATH: &str = "LD_LIBRARY_PATH";
@@ -46,7 +46,7 @@ fn parse_name(text: &str) -> Result<String, String> {
 }
 
 impl RunArguments {
-    /// Becomes the program. What is wrong with the address or the libraries is told before it starts.
+    /// Replaces this process by the program. Errors about the address or the libraries are reported before.
     pub(crate) fn run(self) -> Result<Verdict, Failure> {
         let libraries = libraries()?;
         let address = self.address;

@@ -1,4 +1,4 @@
-//! `weft status`: how the nodes of a running cluster are, and its membership service.
+//! `weft status`: shows the state of a running cluster's nodes and of its membership service.
 
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
@@ -17,7 +17,8 @@ use crate::client::CONFIG;
 use crate::failure::{Failure, Verdict};
 use crate::output::{self, Json};
 
-/// What a terminal clears itself by, and puts its cursor to the top (ECMA-48: ED and CUP).
+/// Escape sequence that moves a terminal's cursor to the top left and clears the screen (ECMA-48: CUP and
+/// ED).
 const CLEAR: &str = "\x1b[H\x1b[2J";
 
 /// Which cluster, and how to show it.
@@ -41,7 +42,7 @@ pub(crate) struct StatusArguments {
 }
 
 impl StatusArguments {
-    /// Asks and shows. A cluster with which something is wrong has an exit code of its own.
+    /// Fetches the status and shows it. If something is wrong with the cluster, the exit code says so.
     pub(crate) fn run(self) -> Result<Verdict, Failure> {
         output::check_json(self.json.as_ref())?;
         let config = ClusterConfig::load(&self.config)?;
@@ -151,7 +152,7 @@ fn nodes(config: &ClusterConfig, status: &ClusterStatus) -> Table {
     table
 }
 
-/// What a node is in a view.
+/// The role of a node in a view.
 fn place(view: View, node: NodeSet) -> &'static str {
     if !view.full.intersection(node).is_empty() {
         "full"
@@ -191,7 +192,8 @@ fn engines(status: &ClusterStatus) -> Table {
     table
 }
 
-/// For whom an engine waits; one that has waited for longer than a lease stalls.
+/// The nodes for which an engine waits. If it has waited for longer than a lease, the text says that it
+/// stalls.
 fn waits(engine: &EngineReport) -> String {
     if !engine.stalled_for.is_empty() {
         format!("{} (stalls)", set(engine.stalled_for))
@@ -302,7 +304,7 @@ fn overview_json(overview: &NodeOverview) -> Value {
             "stalled_for": indices(engine.stalled_for),
         })
     });
-    // Engines of one kind count under the same names.
+    // Several engines of one kind have counters of the same names; these are added.
     let mut sums = serde_json::Map::new();
     for (name, count) in counters {
         let sum = sums.get(name.as_str()).and_then(Value::as_u64).unwrap_or(0);

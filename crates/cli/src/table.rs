@@ -1,11 +1,11 @@
-//! The table of results that every bench prints.
+//! The table of results that all benchmarks print.
 
 use weft_harness::result::{Checked, RunResult, World};
 use weft_harness::table::{Column, Table, faults_line, grouped, microseconds, three_digits};
 
 use crate::failure::Verdict;
 
-/// A line for each run, by its name.
+/// A table with a line for each run.
 pub(crate) fn runs<'a>(runs: impl IntoIterator<Item = (&'a str, &'a RunResult)>) -> Table {
     let mut table = Table::new([
         Column::words("run"),
@@ -32,7 +32,7 @@ pub(crate) fn runs<'a>(runs: impl IntoIterator<Item = (&'a str, &'a RunResult)>)
     table
 }
 
-/// What one run says to people, table included.
+/// The text of one run for people, including its table.
 pub(crate) fn one_run(result: &RunResult) -> String {
     let mut text = runs([(result.workload.as_str(), result)]).to_string();
     let parameters = ["clients", "records", "value_bytes", "reads"];
@@ -62,7 +62,7 @@ pub(crate) fn one_run(result: &RunResult) -> String {
     text
 }
 
-/// Whether the run kept what the protocol promises.
+/// The verdict on a run: whether it kept the protocol's guarantees.
 pub(crate) fn verdict(result: &RunResult) -> Verdict {
     let lost = result.lost_acknowledged_writes.is_some_and(|lost| lost > 0);
     if lost || matches!(result.checked, Checked::NotLinearizable | Checked::NotExclusive) {

@@ -1,4 +1,5 @@
-//! The shape of most commands: work whose findings go to people, to files, and into how the command ends.
+//! What most commands have in common: they do work, deliver its result to people and to files, and set the
+//! exit code.
 
 use std::path::{Path, PathBuf};
 
@@ -11,28 +12,29 @@ use crate::envelope::{Basis, enclose};
 use crate::failure::{Failure, Verdict};
 use crate::output::{self, Json};
 
-/// Work that finds something: its options say what.
+/// Work with a result. The options of the command are the fields of the implementing type.
 ///
-/// An option has a smaller default for `--quick` beside its own: `default_value_if(QUICK, IS_GIVEN, "500")`.
+/// An option can have a second, smaller default for `--quick`: `default_value_if(QUICK, IS_GIVEN, "500")`.
 pub(crate) trait Task: Args {
-    /// What it finds.
+    /// The result of the work.
     type Found: Serialize;
 
-    /// The command behind `weft`, which names the kind of its results.
+    /// The subcommand, as it is typed after `weft`: for example, `bench kv`. It is also the `kind` of the
+    /// results.
     const KIND: &'static str;
-    /// What times in its results stand on.
+    /// The origin of the times in the results.
     const BASIS: Basis = Basis::Simulated;
-    /// Whether `--quick` makes it shorter.
+    /// Whether the command has `--quick`, which makes the work shorter.
     const IS_QUICK: bool = true;
-    /// The latency distribution in HdrHistogram's text format, of work that has one.
+    /// Returns the latency distribution in HdrHistogram's text format; `None` if the results have none.
     const HGRM: Option<fn(&Self::Found) -> String> = None;
-    /// A trace for ui.perfetto.dev, of work that has a time line.
+    /// Returns a trace for ui.perfetto.dev; `None` if the results have no time line.
     const PERFETTO: Option<WriteTrace<Self::Found>> = None;
 
-    /// Does the work, and shows its progress. Options that contradict each other are refused before anything is done.
+    /// Does the work, and shows its progress. Rejects options that contradict each other before the work begins.
     fn work(&self) -> Result<Self::Found, Failure>;
 
-    /// The same for these files: work that has to know of them, or cannot give them with its options.
+    /// Like [`Task::work`], for work that depends on which files the user wants, or must reject some of them.
     fn work_for(&self, files: &Files<Self>) -> Result<Self::Found, Failure>
     where
         Self: Sized,
@@ -41,19 +43,19 @@ pub(crate) trait Task: Args {
         self.work()
     }
 
-    /// What people read.
+    /// The result as text for people.
     fn to_text(&self, found: &Self::Found) -> String;
 
-    /// Whether nothing is wrong with what was found.
+    /// Whether all checks of the result hold.
     fn holds(&self, found: &Self::Found) -> bool;
 }
 
-/// Writes a trace of what was found.
+/// Returns a trace of a result.
 pub(crate) type WriteTrace<F> = fn(&F) -> Vec<u8>;
 
-/// Name of the option that gives other options a smaller default.
+/// Name of the option that gives other options their smaller defaults.
 pub(crate) const QUICK: &str = "quick";
-/// For `default_value_if`: that option was given.
+/// Condition for `default_value_if`: the option was given.
 pub(crate) const IS_GIVEN: clap::builder::ArgPredicate = clap::builder::ArgPredicate::IsPresent;
 
 /// A task, and where what it finds goes.
@@ -66,7 +68,7 @@ pub(crate) struct Reported<T: Task> {
 }
 
 impl<T: Task> Reported<T> {
-    /// Does the task and delivers what it finds.
+    /// Does the work and delivers its result.
     pub(crate) fn run(self) -> Result<Verdict, Failure> {
         let Self { task, files } = self;
         files.check()?;
@@ -77,18 +79,19 @@ impl<T: Task> Reported<T> {
     }
 }
 
-/// Files of a task's results, under one name each; a task offers those that it can give.
+/// Files for a task's result; the options have the same names in all commands. A task offers the files that
+/// it can write.
 #[derive(Debug)]
 pub(crate) struct Files<T> {
-    /// The result.
+    /// File of the result as JSON.
     pub(crate) json: Option<Json>,
-    /// Its figures as a table.
+    /// File of the result's figures as a table.
     pub(crate) csv: Option<PathBuf>,
-    /// Its latency distribution.
+    /// File of the result's latency distribution.
     pub(crate) hgrm: Option<PathBuf>,
-    /// Its time line.
+    /// File of the result's time line.
     pub(crate) perfetto: Option<PathBuf>,
-    /// Whether `--quick` was given, for options whose smaller default depends on others.
+    /// Whether `--quick` was given, for options whose smaller defaults depend on other options.
     pub(crate) is_quick: bool,
     pub(crate) task: std::marker::PhantomData<T>,
 }
@@ -114,20 +117,20 @@ impl<T> Clone for Files<T> {
 }
 
 impl<T: Task> Files<T> {
-    /// Files for people to know of, with their titles.
+    /// The files that are reported to people, with their titles.
     fn given(&self) -> impl Iterator<Item = (&'static str, &Path)> {
         let files =
             [("table", &self.csv), ("latency distribution", &self.hgrm), ("Perfetto trace", &self.perfetto)];
         files.into_iter().filter_map(|(title, path)| Some((title, path.as_deref()?)))
     }
 
-    /// Refuses places that cannot be written to.
+    /// Rejects paths that cannot be written.
     fn check(&self) -> Result<(), Failure> {
         output::check_json(self.json.as_ref())?;
         self.given().try_for_each(|(_, path)| output::check_file(path))
     }
 
-    /// Writes what was found where it was asked for, and tells people.
+    /// Writes the result to the files that the user wants, and prints it.
     fn deliver(&self, text: &str, holds: bool, found: &T::Found) -> Result<(), Failure> {
         let result = || enclose(T::KIND, T::BASIS, holds, found);
         if let Some(path) = &self.csv {
@@ -172,7 +175,7 @@ impl<T: Task> Args for Files<T> {
 
 impl<T: Task> FromArgMatches for Files<T> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        // A file that is not offered is unknown here, and then it was not asked for.
+        // clap does not know a file option that the task does not offer. Such an option counts as not given.
         let file = |name| matches.try_get_one::<PathBuf>(name).ok().flatten().cloned();
         Ok(Self {
             json: matches.get_one("json").cloned(),

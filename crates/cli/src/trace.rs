@@ -1,4 +1,4 @@
-//! A run as a Perfetto trace: what each node was and led, how fast the cluster served, and what happened to it.
+//! A run as a Perfetto trace: the role of each node and the leaders over time, the throughput, and the faults.
 
 use std::io;
 
@@ -7,12 +7,12 @@ use weft_harness::perfetto::{Trace, Track};
 use weft_harness::result::{Lane, Mark, MarkKind, RunResult, Timeline};
 use weft_time::{Duration, Instant};
 
-/// The bytes of the trace of a result.
+/// The trace of a result, as bytes.
 pub(crate) fn of(result: &RunResult) -> Vec<u8> {
     write(&result.timeline, &result.lanes, &result.marks).expect("memory takes every byte")
 }
 
-/// The bytes of the trace of a cluster's activity.
+/// The trace of a cluster's activity, as bytes.
 pub(crate) fn of_activity(activity: &Activity) -> Vec<u8> {
     write(&activity.timeline, &activity.lanes, &activity.marks).expect("memory takes every byte")
 }

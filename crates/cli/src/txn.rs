@@ -43,7 +43,7 @@ struct CallArguments {
     node: usize,
 }
 
-/// What a configuration's `[transactions]` registers.
+/// The procedures that a configuration's `[transactions]` names.
 pub(crate) fn registered(
     transactions: &TransactionsConfig,
     nodes: usize,
@@ -53,8 +53,8 @@ pub(crate) fn registered(
 }
 
 impl TxnArguments {
-    /// Calls, and shows the answer. A refusal by the procedure's own rules is an answer; no answer, or no effect for
-    /// other reasons, is a failure.
+    /// Calls the procedure, and shows the answer. If the procedure's own rules reject the call, the exit code says so;
+    /// a missing answer, or no effect for other reasons, is a failure.
     pub(crate) fn run(self) -> Result<Verdict, Failure> {
         let (Action::Call(call), options) = (self.request, self.options);
         let config = options.load()?;
@@ -161,13 +161,13 @@ impl CallArguments {
     }
 }
 
-/// A number of an input.
+/// Parses a number of a procedure's input.
 fn parse_number(text: &str) -> Result<i64, String> {
     text.parse()
         .map_err(|_| format!("give whole numbers from {} to {}, separated by commas", i64::MIN, i64::MAX))
 }
 
-/// A key with what is done with it.
+/// Parses a key and how the transaction accesses it.
 fn parse_key(text: &str, nodes: usize) -> Result<(Key, Mode), String> {
     let (mode, place) = match text.split_once(':') {
         Some(("r", place)) => (Mode::Read, place),
@@ -187,7 +187,7 @@ fn parse_key(text: &str, nodes: usize) -> Result<(Key, Mode), String> {
     Ok((Key::new(shard, local), mode))
 }
 
-/// An answer as numbers of 64 bits, if it can be.
+/// An answer as 64-bit numbers, if its length is a multiple of eight bytes.
 fn numbers(answer: &[u8]) -> Option<Vec<i64>> {
     let (numbers, rest) = answer.as_chunks::<8>();
     rest.is_empty().then(|| numbers.iter().map(|bytes| i64::from_le_bytes(*bytes)).collect())

@@ -1,4 +1,4 @@
-//! `weft bench compare`: engines side by side, over the number of clients.
+//! `weft bench compare`: compares engines, over the number of clients.
 
 use clap::Args;
 use weft_bench::compare::{CompareBench, CompareError, Comparison, EngineName};
@@ -19,7 +19,7 @@ const CLIENTS: &str = "1,2,4,8,16,32,64,128";
 const VALUE_BYTES: usize = 64;
 const LENGTH: Duration = Duration::from_ms(2);
 const WARM_UP: Duration = Duration::from_us(200);
-/// The most clients: accounts, sessions and locks are made for so many.
+/// The most clients: accounts, sessions and locks are allocated for this number.
 const CLIENTS_MAX: u32 = 256;
 
 /// Definitions and method of the measurements.
@@ -36,7 +36,7 @@ the data type converge to what was acknowledged; balances are exact; tokens of l
 
 Your own engine beside these: CONTRIBUTING.md, `Your own engine in an hour`.";
 
-/// What all engines stand on.
+/// The environment that all engines share.
 #[derive(Debug)]
 pub(crate) struct CompareGround;
 

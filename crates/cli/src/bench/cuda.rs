@@ -1,4 +1,4 @@
-//! `weft bench cuda`: regions in memory that a GPU reads.
+//! `weft bench cuda`: RDMA into memory that a GPU reads.
 
 use clap::Args;
 use weft_perftest::cuda::{CudaBench, CudaResult};
@@ -54,7 +54,7 @@ pub(crate) struct CudaOptions {
     planted_bug: Option<weft_perftest::cuda::PlantedBug>,
 }
 
-/// Four WRITEs of whole words, each longer than a flag.
+/// Bytes of a round: four WRITEs of whole words, each longer than a flag.
 fn round_bytes(text: &str) -> Result<u32, String> {
     let bytes =
         text.parse().ok().filter(|bytes: &u32| (256..=1_048_576).contains(bytes) && bytes.is_multiple_of(16));

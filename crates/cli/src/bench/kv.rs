@@ -26,23 +26,25 @@ use crate::task::{IS_GIVEN, QUICK, Task};
 use crate::{faults, memory, parse, table, trace};
 
 const OPERATIONS: u64 = 1_000_000;
-/// The gateware is computed cycle by cycle: so much takes about half a minute.
+/// Operations of a run with the gateware. The gateware is computed cycle by cycle, so these take about half a
+/// minute.
 const OPERATIONS_RTL: u64 = 50_000;
-/// Memory of a run's history for each operation, in bytes: 64 of its record, and a third of the next doubling.
+/// Memory of a run's history for each operation, in bytes: 64 for the record, and a third of the vector's next
+/// doubling.
 const OPERATION_BYTES: u64 = 96;
 const CLIENTS: u32 = 32;
 const NODES: usize = 3;
 
-/// Warm-up unless chosen otherwise: the first rounds, and in real processes the first cache misses.
+/// Default warm-up: the first operations, and in real processes the first cache misses.
 const SIMULATED_WARM_UP_US: u64 = 100;
 const REAL_WARM_UP_US: u64 = 200_000;
 
-/// A lease that a machine which is busy with other things does not lose.
+/// Lease of real nodes. It is long enough that a node on a busy machine does not lose it.
 const REAL_LEASE: Duration = Duration::from_ms(500);
 /// Time for which a real process polls before it sleeps.
 const REAL_SPIN: Duration = Duration::from_us(50);
 
-/// What runs of the store stand on.
+/// The environment of runs of the key-value store.
 #[derive(Debug)]
 pub(crate) struct KvGround;
 
@@ -115,7 +117,7 @@ pub(crate) struct KvOptions {
 }
 
 impl Default for KvOptions {
-    /// Options of `weft bench kv` without any given.
+    /// The options of `weft bench kv` when none is given.
     fn default() -> Self {
         Self {
             world: World::Sim,
@@ -182,7 +184,7 @@ impl Task for KvArguments {
 }
 
 impl KvOptions {
-    /// Refuses options that contradict each other.
+    /// Rejects options that contradict each other.
     fn check(&self) -> Result<(), Failure> {
         if self.world == World::Net {
             self.ground.check_real()?;
@@ -198,7 +200,8 @@ impl KvOptions {
         self.check_memory(memory::available())
     }
 
-    /// Refuses tables and histories that do not fit the machine. About half of a table stays untouched.
+    /// Rejects a run whose tables and history would not fit into memory. About half of a table's memory is
+    /// never touched, so only half is counted.
     fn check_memory(&self, available: Option<u64>) -> Result<(), Failure> {
         let workload = self.workload()?;
         let (records, value_bytes) = (workload.records(), workload.value_bytes());
@@ -218,7 +221,7 @@ impl KvOptions {
         }
     }
 
-    /// The workload with its parameters.
+    /// The workload with the parameters that the options set.
     pub(crate) fn workload(&self) -> Result<Workload, Failure> {
         let mut workload = Workload::parse(&self.workload)?;
         if let Some(records) = self.records {
@@ -258,13 +261,13 @@ impl KvOptions {
         })
     }
 
-    /// The progress of a run by its operations; one that is limited by time has an unknown number of them.
+    /// The progress of a run, in operations. If the run is limited by time, their number is unknown.
     fn progress(&self) -> Progress {
         let operations = if self.seconds.is_some() { 0 } else { self.operations() };
         Progress::new(&self.workload, operations)
     }
 
-    /// Runs it in the simulator, with progress on standard error.
+    /// Runs the workload in the simulator, with progress on standard error.
     pub(crate) fn run_simulated(
         &self,
         plan: FaultPlan,
@@ -301,7 +304,7 @@ impl KvOptions {
         })
     }
 
-    /// Runs it over real sockets, with progress on standard error.
+    /// Runs the workload over real sockets, with progress on standard error.
     pub(crate) fn run_real(&self) -> Result<RealRun, Failure> {
         let bench = RealBench {
             nodes: self.nodes as u32,

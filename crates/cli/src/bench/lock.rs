@@ -1,4 +1,5 @@
-//! `weft bench lock`: what it takes to acquire, renew and release a lock, in either world.
+//! `weft bench lock`: how long it takes to acquire, renew and release a lock, simulated or with real
+//! processes.
 
 use clap::Args;
 use weft_bench::ProcessCallers;

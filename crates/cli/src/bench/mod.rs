@@ -1,4 +1,4 @@
-//! `weft bench`: one measurement.
+//! `weft bench`: runs one measurement.
 
 mod cluster;
 mod compare;
@@ -70,7 +70,7 @@ pub(crate) enum Bench {
 }
 
 impl Bench {
-    /// Measures it.
+    /// Runs the measurement.
     pub(crate) fn run(self) -> Result<Verdict, Failure> {
         match self {
             Self::Cluster(arguments) => arguments.run(),

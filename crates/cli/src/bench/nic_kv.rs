@@ -1,4 +1,4 @@
-//! `weft bench nic-kv`: NIC-KV's measurements on the engine in gates.
+//! `weft bench nic-kv`: repeats NIC-KV's measurements on the key-value engine in gateware.
 
 use std::path::PathBuf;
 
@@ -33,7 +33,8 @@ pub(crate) struct NicKvArguments {
     plot: Option<PathBuf>,
 }
 
-/// The gateware takes its own time, and nothing is between two cards of a pair.
+/// The environment has no options but the seed: the gateware defines the times, and there is no network
+/// between the two cards of a pair.
 #[derive(Debug)]
 pub(crate) struct NicKvGround;
 
@@ -60,7 +61,7 @@ impl Task for NicKvArguments {
     type Found = NicKvResult;
 
     const KIND: &'static str = "bench nic-kv";
-    /// It has one of its own, which it repeats.
+    /// The command has its own `--quick`, which its replay command repeats.
     const IS_QUICK: bool = false;
 
     fn work(&self) -> Result<NicKvResult, Failure> {

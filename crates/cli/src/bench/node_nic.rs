@@ -1,4 +1,4 @@
-//! The NIC of simulated nodes, and the place of their engines.
+//! The NIC of simulated nodes, and where the nodes' engines run.
 
 use clap::{Args, ValueEnum};
 use weft_bench::kv::simulated::NodeNic;
@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::parse;
 use crate::replay::CommandLine;
 
-/// Nodes of a cluster with engines in gates.
+/// The most nodes of a cluster with engines in gateware.
 const GATES_NODES_MAX: usize = 8;
 
 /// Place of the engine of a node with the gateware.
@@ -44,10 +44,10 @@ impl Default for NodeNicOptions {
 }
 
 impl NodeNicOptions {
-    /// The NIC of a cluster of so many nodes; `profile` is that of NICs in software.
+    /// The NIC for a cluster of `nodes` nodes; `profile` is the cost profile of software NICs.
     ///
     /// # Errors
-    /// Options that do not go together, or more nodes than engines in gates can have peers.
+    /// The options contradict each other, or there are more nodes than engines in gateware support.
     pub(crate) fn choose(&self, nodes: usize, profile: Option<CostProfile>) -> Result<NodeNic, Failure> {
         if self.nic == NicModel::Soft {
             if self.engine == EnginePlace::Host || self.rtl_nodes.is_some() {
@@ -76,7 +76,7 @@ impl NodeNicOptions {
         }
     }
 
-    /// Adds the options that repeat this choice.
+    /// Adds the options with which a command repeats this choice.
     pub(crate) fn add_to(&self, line: CommandLine) -> CommandLine {
         let Self { nic, engine, rtl_nodes } = self;
         let line = line.unless(NicModel::Soft, "--nic", *nic);
@@ -88,7 +88,7 @@ impl NodeNicOptions {
     }
 }
 
-/// As `parse::node_set` reads it.
+/// A list of nodes, which `parse::node_set` parses back.
 fn list(nodes: NodeSet) -> String {
     let numbers: Vec<String> = nodes.iter().map(|node| node.index().to_string()).collect();
     numbers.join(",")

@@ -1,4 +1,4 @@
-//! Measurements of one engine's clients, on simulated nodes or real processes, for any engine.
+//! Measurements of one engine's clients, for any engine, on simulated nodes or with real processes.
 
 use clap::Args;
 use weft_bench::ProcessCallers;
@@ -20,7 +20,7 @@ use crate::{parse, table, trace};
 /// Time for which a real process polls before it sleeps.
 const SPIN: Duration = Duration::from_us(50);
 
-/// What measurements on nodes stand on.
+/// The environment of measurements on nodes.
 #[derive(Debug)]
 pub(crate) struct NodesGround;
 
@@ -30,15 +30,15 @@ impl Offers for NodesGround {
     const FAULTS: Option<&'static str> = Some("Fault plan in TOML, in sim; clients begin at 20000 µs");
 }
 
-/// The engine of a measurement, and the options of its clients.
+/// The engine of a measurement, and the options of the engine's clients.
 pub(crate) trait WorkloadOptions: Args {
-    /// The command behind `weft`.
+    /// The subcommand, as it is typed after `weft`: for example, `bench kv`.
     const KIND: &'static str;
 
-    /// Measures so many clients in the simulator. `replay` is the command that repeats the run.
+    /// Measures this number of clients in the simulator. `replay` is the command that repeats the run.
     fn simulate(&self, contest: &Contest, clients: u32, replay: String) -> Result<MeasuredRun, PlanError>;
 
-    /// Measures callers of real processes; `progress` gets the number of calls that have ended.
+    /// Measures clients of real processes. `progress` is called with the number of calls that have ended.
     fn call(
         &self,
         callers: &ProcessCallers,
@@ -47,7 +47,7 @@ pub(crate) trait WorkloadOptions: Args {
         progress: impl FnMut(u64),
     ) -> Result<MeasuredRun, RealBenchError>;
 
-    /// Adds these options to the command that repeats the run.
+    /// Adds the engine's options to the command that repeats the run.
     fn add_to(&self, line: CommandLine) -> CommandLine;
 }
 

@@ -1,4 +1,5 @@
-//! `weft bench rdma`: measures one verb, and compares it with the limit of the link or of the machine.
+//! `weft bench rdma`: measures one verb, and compares the result with the limit of the link or of the
+//! machine.
 
 use std::path::PathBuf;
 
@@ -23,15 +24,15 @@ use crate::{faults, parse};
 const ITERATIONS: u64 = 10_000;
 const MTU: u32 = 4_096;
 
-/// Time for which clients of one server post, in ms, and with `--quick`.
+/// Time for which the clients of one server post work requests, in ms; and the same with `--quick`.
 const INCAST_MS: u64 = 10;
 const QUICK_INCAST_MS: u64 = 1;
 
-/// The window of a waveform: from the first post on, which is at 1 us, for 2,500 cycles. A cycle takes kilobytes.
+/// The period of a waveform: 2,500 cycles from the first post, which is at 1 us. Each cycle takes several kilobytes.
 const FST_FROM_US: u64 = 1;
 const FST_US: u64 = 10;
 
-/// What verbs are measured on: a cable between the cards.
+/// The environment of measurements of verbs: a cable between the cards.
 #[derive(Debug)]
 pub(crate) struct RdmaGround;
 
@@ -123,7 +124,7 @@ struct RdmaOptions {
     ground: Ground<RdmaGround>,
 }
 
-/// What was measured: one verb, or many clients of one server.
+/// Result of the measurement: of one verb, or of many clients with one server.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub(crate) enum Found {
@@ -205,19 +206,19 @@ impl RdmaArguments {
         }
     }
 
-    /// Refuses places that cannot be written to.
+    /// Rejects paths that cannot be written.
     fn check_files(&self) -> Result<(), Failure> {
         [&self.fst, &self.plot].into_iter().flatten().try_for_each(|path| output::check_file(path))
     }
 
-    /// The files written by the run itself, a line each.
+    /// A line for each file that the run itself has written.
     fn written(&self) -> String {
         let files = [("captures", &self.pcap), ("waveform", &self.fst), ("rates and queues", &self.plot)];
         let given = files.into_iter().filter_map(|(title, path)| Some((title, path.as_ref()?)));
         given.map(|(title, path)| format!("written {} ({title})\n", path.display())).collect()
     }
 
-    /// Many clients of one server.
+    /// Measures many clients of one server.
     fn incast(&self, clients: u32, artifacts: Artifacts) -> Result<Found, Failure> {
         let options = &self.options;
         let mut bench = options.bench()?;

@@ -1,4 +1,4 @@
-//! `weft bench rdt`: replicated data types under their workloads, with every step checked.
+//! `weft bench rdt`: measures replicated data types under their workloads, and checks every step.
 
 use std::fmt;
 use std::str::FromStr;
@@ -19,19 +19,19 @@ use crate::task::{Files, IS_GIVEN, QUICK, Task};
 use crate::{parse, trace};
 
 const NODES: Nodes = Nodes { least: 3, most: 3 };
-/// A set of replicas is one byte in the engines.
+/// The most replicas: the engines store a set of replicas in one byte.
 const REPLICAS_MAX: usize = 8;
 const UPDATES: u8 = 20;
 const OPERATIONS: u64 = 100_000;
 const KEYS: usize = Sizes::LARGE.keys;
 
-/// What measurements of data types stand on.
+/// The environment of measurements of data types.
 #[derive(Debug)]
 pub(crate) struct RdtGround;
 
 impl Offers for RdtGround {
     const NETWORKS: &'static [NetworkProfile] = NETWORKS;
-    /// The cards with the application on them; systems whose application is on the host have the same card there.
+    /// Cards that run the application. Systems whose application runs on the host have the same card.
     const PROFILES: &'static [CostProfile] = &[CostProfile::FPGA_APPLICATION, CostProfile::FPGA_SAFARDB];
     const FAULTS: Option<&'static str> =
         Some("Fault plan in TOML, for weft and hamband, in µs after all clients have begun");
@@ -86,7 +86,7 @@ impl fmt::Display for Types {
     }
 }
 
-/// Numbers of nodes, both ends included.
+/// A range of numbers of nodes, including both ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Nodes {
     least: usize,
@@ -168,9 +168,9 @@ pub(crate) struct RdtOptions {
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub(crate) enum Found {
-    /// Of one measurement.
+    /// Result of one measurement.
     One(Box<RdtResult>),
-    /// Of several.
+    /// Results of several measurements.
     Sweep(SweepResult),
 }
 
@@ -234,7 +234,7 @@ impl Task for RdtOptions {
 }
 
 impl RdtOptions {
-    /// Whether that can be measured.
+    /// Rejects combinations of options that cannot be measured.
     fn check(&self) -> Result<(), Failure> {
         if self.system.contains(&System::Hamband) && self.configuration == Some(Configuration::Rpc) {
             return Err(Failure::new(
@@ -292,7 +292,7 @@ impl RdtOptions {
         }
     }
 
-    /// One of the measurements.
+    /// The options of a single measurement, out of those for several.
     fn one(&self, name: TypeName, nodes: usize, commit: Commit, system: System) -> Self {
         Self {
             types: Types(vec![name]),
@@ -309,7 +309,7 @@ impl RdtOptions {
         self.card.unwrap_or(named)
     }
 
-    /// The first of the measurements.
+    /// The first of the measurements that the options name.
     fn bench(&self) -> RdtBench {
         let system = self.system[0];
         let usual = match system {

@@ -1,4 +1,5 @@
-//! `weft bench rdt-crash`: a replica crashes in the middle of a run, and others do the rest.
+//! `weft bench rdt-crash`: a replica crashes in the middle of a run, and the other replicas do its remaining
+//! operations.
 
 use clap::Args;
 use weft_bench::rdt::{Commit, CrashBench, CrashReport, System, TypeName, Victim, has_leader};
@@ -17,7 +18,7 @@ const UPDATES: &str = "15,20,25";
 const SYSTEMS: &str = "weft,hamband";
 const FAIL_OVERS: u64 = 40;
 
-/// What these measurements stand on.
+/// The environment of these measurements.
 #[derive(Debug)]
 pub(crate) struct CrashGround;
 
@@ -114,7 +115,7 @@ impl RdtCrashOptions {
         })
     }
 
-    /// Victims and data types of the crashes that the options leave.
+    /// The kinds of victims and the data types to measure, as far as the options restrict them.
     fn experiments(&self) -> Result<Vec<(Victim, TypeName)>, Failure> {
         let suits = |victim: Victim, name: TypeName| has_leader(name) == (victim != Victim::Replica);
         let victims: Vec<Victim> = match (self.crash, self.name) {

@@ -1,4 +1,5 @@
-//! `weft bench rdt-hybrid`: records or accounts on the card and in the host's memory.
+//! `weft bench rdt-hybrid`: data types whose records or accounts are partly on the card and partly in the
+//! host's memory.
 
 use clap::Args;
 use weft_bench::rdt::{Commit, HybridBench, HybridReport, TypeName};
@@ -21,7 +22,7 @@ const OPERATIONS: u64 = 20_000;
 const KEYS: usize = 100_000;
 const CARD_KEYS: usize = 10_000;
 
-/// What these measurements stand on.
+/// The environment of these measurements.
 #[derive(Debug)]
 pub(crate) struct HybridGround;
 
@@ -98,7 +99,7 @@ impl Task for RdtHybridOptions {
     }
 }
 
-/// A list as it was given.
+/// A list, in the form in which it was given.
 fn list<T: ToString>(all: &[T]) -> String {
     all.iter().map(T::to_string).collect::<Vec<_>>().join(",")
 }

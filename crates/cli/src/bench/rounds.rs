@@ -1,4 +1,4 @@
-//! `weft bench rounds`: the shortest stable rounds, and the decisions in them.
+//! `weft bench rounds`: finds the shortest stable period of rounds, and measures decisions at it.
 
 use clap::Args;
 use weft_bench::rounds::{Batch, DRIFT_PPM, PROPOSAL_BYTES_MAX, RoundsBench, RoundsResult};
@@ -18,7 +18,8 @@ const VALUE_BYTES: usize = 64;
 const ROUNDS: u64 = 100_000;
 const GATES_PERIOD_NS: u64 = 2_000;
 
-/// What measurements of rounds stand on: first the network of the published ones.
+/// The environment of measurements of rounds. The first network, the default, is that of the published
+/// measurements.
 #[derive(Debug)]
 pub(crate) struct RoundsGround;
 
@@ -95,7 +96,7 @@ impl Task for RoundsArguments {
 
     fn work(&self) -> Result<RoundsResult, Failure> {
         let bench = self.options.bench()?;
-        // The length of the search is unknown beforehand.
+        // The number of rounds that the search takes is unknown beforehand.
         let mut progress = Progress::new("rounds", 0);
         let result = bench.run(self.options.command().to_string(), |done| progress.set(done));
         result.map_err(|error| self.options.ground.at_plan(error))
@@ -126,7 +127,8 @@ impl RoundsOptions {
         }
         let window = parse::window_for(self.window, self.nodes)?;
         parse::fit_into_gates(self.nic, self.nodes, window, batch.bytes())?;
-        // A search would take gates hours; their shortest round is measured without a network.
+        // With gateware the search would take hours. So its shortest period, which was measured without a
+        // network, is used.
         let period_ns = self.period_ns.or((self.nic == NicModel::Rtl).then_some(GATES_PERIOD_NS));
         Ok(RoundsBench {
             nic: self.nic,

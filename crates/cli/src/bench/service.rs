@@ -1,4 +1,4 @@
-//! `weft bench service`: what a service on a card's path costs.
+//! `weft bench service`: measures the cost of a service on a card's datapath.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ const ROWS: u32 = 400;
 const MESSAGES: u64 = 4_000;
 const SEED: u64 = 7;
 
-/// What is measured.
+/// Help text: what is measured.
 const DEFINITIONS: &str = "\
 Rows are written over UDP sockets from one soft card to another, with the service on the receiver's path and without, \
 in turn. The limit is what the same two cards reach without the service. What lies in memory is compared with the \
@@ -45,7 +45,7 @@ pub(crate) struct ServiceOptions {
     seed: u64,
 }
 
-/// A preset, or what a file declares.
+/// The service with this name: a preset, or a service that a file declares.
 fn pipeline(name: &str) -> Result<Pipeline, Failure> {
     let path = Path::new(name);
     if path.extension().is_none() {

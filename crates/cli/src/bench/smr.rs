@@ -1,4 +1,5 @@
-//! `weft bench smr`: what an append to the replicated log takes, and how long it takes another node to lead.
+//! `weft bench smr`: measures appends to the replicated log, and the time until another node leads after a
+//! crash.
 
 use clap::Args;
 use weft_bench::smr::{SmrBench, SmrResult};
@@ -13,8 +14,8 @@ use crate::replay::CommandLine;
 use crate::task::{IS_GIVEN, QUICK, Task};
 use crate::{parse, trace};
 
-/// What measurements of the log stand on: first the network of the published measurements beside ours, and the
-/// application on the card.
+/// The environment of measurements of the log. The defaults are the network of the published measurements to compare
+/// with, and the application on the card.
 #[derive(Debug)]
 pub(crate) struct SmrGround;
 

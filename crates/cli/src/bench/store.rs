@@ -1,4 +1,4 @@
-//! `weft bench store`: what a lookup reads over the bus.
+//! `weft bench store`: measures what a lookup reads over the host's bus.
 
 use clap::Args;
 use weft_bench::store::{StoreBench, StoreResult};

@@ -1,4 +1,4 @@
-//! `weft bench txn`: distributed transactions under a workload, checked for strict serializability.
+//! `weft bench txn`: measures distributed transactions under a workload, checked for strict serializability.
 
 use clap::Args;
 use weft_applications::{WorkloadChoice, WorkloadName};
@@ -108,7 +108,8 @@ impl Task for TxnOptions {
 }
 
 impl TxnOptions {
-    /// The fault plan. Servers have one view for the whole run: a cluster in which they crash is another measurement.
+    /// The fault plan. It must contain no crashes: servers have one view for the whole run, so crashes are measured by
+    /// another command.
     fn plan(&self) -> Result<FaultPlan, Failure> {
         let ground = &self.servers.ground;
         let plan = ground.plan()?;

@@ -1,4 +1,4 @@
-//! `weft bench txn-net`: transactions across real processes, checked for strict serializability.
+//! `weft bench txn-net`: measures transactions across real processes, checked for strict serializability.
 
 use clap::Args;
 use weft_applications::WorkloadName;

@@ -1,4 +1,4 @@
-//! Options that all measurements of transactions share: their servers.
+//! Options for servers, which all measurements of transactions share.
 
 use clap::Args;
 use weft_applications::{WorkloadChoice, check_loads};
@@ -12,21 +12,21 @@ use crate::{memory, parse};
 
 const NODES: usize = 6;
 const REPLICATION: usize = 3;
-/// Accounts or keys of a server with `--quick`, at most.
+/// The most accounts or keys of a server with `--quick`.
 pub(super) const QUICK_SIZE: u64 = 2_000;
 const LINK_GB_PER_S: u64 = 100;
 
-/// What measurements of transactions stand on.
+/// The environment of measurements of transactions.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ServersGround;
 
 impl Offers for ServersGround {
     const NETWORKS: &'static [NetworkProfile] = NETWORKS;
-    /// SmartNICs, whose engines copy from and to their host's memory.
+    /// SmartNICs whose engines copy data from and to their hosts' memory.
     const PROFILES: &'static [CostProfile] = &[CostProfile::CORES_ALL, CostProfile::CORES];
 }
 
-/// The same for one system at a time, under faults if there are any.
+/// The environment of measurements of one system, with a fault plan.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct FaultyServersGround;
 
@@ -57,7 +57,7 @@ pub(super) struct Servers<O: Offers = ServersGround> {
 }
 
 impl<O: Offers> Servers<O> {
-    /// A measurement of all parts of `weft` on these servers.
+    /// A measurement of these servers, with all parts of the design of `weft`.
     pub(super) fn bench(
         &self,
         workload: WorkloadChoice,
@@ -90,7 +90,7 @@ impl<O: Offers> Servers<O> {
         Ok(bench)
     }
 
-    /// Adds the options that repeat this choice to a command.
+    /// Adds the options with which a command repeats this choice.
     pub(super) fn replay(&self, line: CommandLine) -> CommandLine {
         let line = line
             .unless(NODES, "--nodes", self.nodes)
@@ -101,7 +101,7 @@ impl<O: Offers> Servers<O> {
     }
 }
 
-/// Refuses objects that do not fit the machine.
+/// Rejects objects that do not fit into this machine's memory.
 fn check_memory(bench: &TxnBench, available: Option<u64>) -> Result<(), Failure> {
     let needed = bench.objects_bytes();
     match available {
@@ -117,7 +117,7 @@ fn check_memory(bench: &TxnBench, available: Option<u64>) -> Result<(), Failure>
     }
 }
 
-/// The loads that `--outstanding` names.
+/// Parses the loads that `--outstanding` lists.
 pub(super) fn outstanding(text: &str) -> Result<Vec<usize>, Failure> {
     let loads: Result<Vec<usize>, _> = text.split(',').map(|load| load.trim().parse()).collect();
     let loads = loads.unwrap_or_default();

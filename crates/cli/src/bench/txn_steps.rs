@@ -1,4 +1,5 @@
-//! `weft bench txn-steps`: what each part of the design adds to throughput and takes from latency.
+//! `weft bench txn-steps`: measures how much each part of the design adds to throughput and takes from
+//! latency.
 
 use clap::Args;
 use weft_applications::{WorkloadChoice, WorkloadName};

@@ -1,4 +1,4 @@
-//! `weft bench txn-threads`: how few threads and cores do as much as all.
+//! `weft bench txn-threads`: finds how few threads and cores reach nearly the throughput of all.
 
 use clap::Args;
 use weft_applications::{WorkloadChoice, WorkloadName};
@@ -77,7 +77,7 @@ impl Task for ThreadsOptions {
     }
 }
 
-/// Whether it is TPC-C.
+/// Whether the workload is one of TPC-C's, which have items.
 const fn has_items(name: WorkloadName) -> bool {
     matches!(name, WorkloadName::TpccNewOrder | WorkloadName::Tpcc)
 }

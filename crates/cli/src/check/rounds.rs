@@ -1,4 +1,5 @@
-//! `weft check rounds`: the consensus of the rounds, exhaustively and at random.
+//! `weft check rounds`: checks the consensus in rounds, exhaustively for small clusters and with random
+//! schedules for larger ones.
 
 use clap::Args;
 use weft_harness::progress::Progress;

@@ -1,4 +1,4 @@
-//! `weft check smr`: the replicated log against an adversary.
+//! `weft check smr`: checks the replicated log against an adversary.
 
 use clap::Args;
 use weft_harness::progress::Progress;

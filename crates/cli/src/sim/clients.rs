@@ -1,4 +1,4 @@
-//! `weft sim clients`: fault campaigns of the clients that ship, at any engine.
+//! `weft sim clients`: fault campaigns of the client library that ships, against any engine.
 
 use clap::Args;
 use weft_bench::compare::{CAMPAIGN_VALUE_BYTES, EngineName};

@@ -1,4 +1,4 @@
-//! Findings of campaigns as text.
+//! Prints the findings of campaigns.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub(super) fn list(counts: &BTreeMap<impl AsRef<str> + Ord, u64>) -> String {
     if counts.is_empty() { "none".to_owned() } else { counts.join(", ") }
 }
 
-/// Time until all nodes of the slowest run were live again, and its bound.
+/// Time until all nodes were live again in the slowest run, and the bound for it.
 pub(super) fn live_within(ns: u64, bound_ns: u64) -> String {
     let bound = time_with_unit(bound_ns);
     match ns {
@@ -26,7 +26,7 @@ pub(super) fn live_within(ns: u64, bound_ns: u64) -> String {
     }
 }
 
-/// What was sealed, if frames were.
+/// How many frames were sealed (encrypted by PSP), if any.
 pub(super) fn sealed(sealed: Option<&Sealed>) -> String {
     sealed.map_or_else(String::new, |Sealed { frames, keys, counters }| {
         format!(
@@ -38,7 +38,7 @@ pub(super) fn sealed(sealed: Option<&Sealed>) -> String {
     })
 }
 
-/// Commands that repeat the campaign and each run with a violation; `about` describes that run.
+/// The commands that repeat the campaign and each run with a violation. `about` describes such a run.
 pub(super) fn to_text<About>(
     findings: &Findings<About>,
     command: &CommandLine,

@@ -152,7 +152,7 @@ impl KvCampaign {
         Ok(nic)
     }
 
-    /// The command that repeats some of the runs.
+    /// The command that repeats the runs of these seeds.
     fn command(&self, seeds: &Seeds) -> CommandLine {
         let Self { nodes, seeds: _, faults, nic, ground, psp, .. } = self;
         let line = CommandLine::new("weft sim kv")

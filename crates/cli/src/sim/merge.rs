@@ -1,4 +1,4 @@
-//! `weft sim merge`: the slices of one campaign as one result.
+//! `weft sim merge`: combines the results of a campaign's slices into one result.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use weft_harness::table::{Column, Table, grouped};
 use crate::failure::Failure;
 use crate::task::Task;
 
-/// What it reads, and why it has no size.
+/// Help text: what the command reads, and why it has no `--quick`.
 const METHOD: &str = "\
 Reads the results and adds them up; it runs nothing, so there is no --quick. All slices of one campaign must be there, \
 each once.";

@@ -1,4 +1,4 @@
-//! Campaigns on nodes as `weft start` makes them, for any engine.
+//! Campaigns for any engine, on the nodes that `weft start` runs.
 
 use clap::Args;
 use weft_harness::progress::Progress;
@@ -16,7 +16,7 @@ use crate::replay::CommandLine;
 use crate::task::Task;
 use crate::{faults, parse};
 
-/// What campaigns on shipped nodes stand on.
+/// The environment of campaigns on the nodes that ship.
 #[derive(Debug)]
 pub(crate) struct CampaignGround;
 
@@ -26,29 +26,30 @@ impl Offers for CampaignGround {
     const SEED: Option<u64> = None;
 }
 
-/// The engine of a campaign, and the options that are its own.
+/// The engine of a campaign, and the options that only this engine has.
 pub(crate) trait EngineOptions: Args {
-    /// The command behind `weft`.
+    /// The subcommand, as it is typed after `weft`: for example, `sim lock`.
     const KIND: &'static str;
 
-    /// Refuses a cluster that does not fit the engine.
+    /// Rejects a cluster that does not fit the engine.
     fn check(&self, nodes: usize, profile: &CostProfile) -> Result<(), Failure> {
         let _ = (nodes, profile);
         Ok(())
     }
 
-    /// Adds these options to a command that repeats runs.
+    /// Adds the engine's options to a command that repeats runs.
     fn add_to(&self, line: CommandLine) -> CommandLine;
 
-    /// Makes the runs. `replay` names the command that repeats a seed, `progress` gets the number of seeds done.
+    /// Runs the campaign. `replay` returns the command that repeats the run of a seed; `progress` is called with the
+    /// number of seeds that are done.
     fn run(&self, runs: &NodeCampaign, replay: Replay<'_>, progress: Done<'_>) -> CampaignRun;
 }
 
-/// The command that repeats the run of a seed.
+/// Returns the command that repeats the run of a seed.
 pub(crate) type Replay<'a> = &'a dyn Fn(u64) -> String;
-/// Gets the number of runs that are done.
+/// Called with the number of runs that are done.
 pub(crate) type Done<'a> = &'a mut dyn FnMut(u64);
-/// Result of a campaign, unless the fault plan does not fit the cluster.
+/// Result of a campaign; an error if the fault plan does not fit the cluster.
 pub(crate) type CampaignRun = Result<NodeCampaignResult, PlanError>;
 
 /// A campaign of any engine.
@@ -133,7 +134,7 @@ impl<E: EngineOptions> Task for OnNodes<E> {
 }
 
 impl<E: EngineOptions> OnNodes<E> {
-    /// The command that repeats some of the runs.
+    /// The command that repeats the runs of these seeds.
     fn command(&self, seeds: &Seeds) -> CommandLine {
         let NodeRuns { nodes, ground, faults, .. } = &self.runs;
         let line = CommandLine::new(&format!("weft {}", E::KIND))

@@ -124,7 +124,7 @@ impl RdtCampaign {
         }
     }
 
-    /// The command that repeats some of the runs.
+    /// The command that repeats the runs of these seeds.
     fn command(&self, seeds: &Seeds) -> CommandLine {
         let Self { nodes, seeds: _, faults, name, configuration, .. } = self;
         let line = CommandLine::new("weft sim rdt")

@@ -131,7 +131,7 @@ impl RoundsCampaign {
         })
     }
 
-    /// The command that repeats some of the runs.
+    /// The command that repeats the runs of these seeds.
     fn command(&self, seeds: &Seeds) -> CommandLine {
         let Self { nodes, seeds: _, faults, window, nic, service, psp, .. } = self;
         let line = CommandLine::new("weft sim rounds")

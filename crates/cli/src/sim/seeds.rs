@@ -1,4 +1,4 @@
-//! Seeds of a campaign: all, or one slice of them.
+//! Seeds of a campaign: all of them, or one slice of them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -27,7 +27,7 @@ pub(super) struct SeedOptions {
 }
 
 impl SeedOptions {
-    /// Refuses slices without a seed.
+    /// Rejects more slices than seeds.
     pub(super) fn check(&self) -> Result<(), Failure> {
         match self.slice {
             Some(slice) if slice.of > self.seeds.count() => Err(Failure::new(format!(
@@ -39,7 +39,7 @@ impl SeedOptions {
         }
     }
 
-    /// The seeds that are run.
+    /// The seeds that this command runs.
     pub(super) fn chosen(&self) -> Seeds {
         let Some(Slice { number, of }) = self.slice else { return self.seeds.clone() };
         let (first, count) = (*self.seeds.0.start(), u128::from(self.seeds.count()));
@@ -48,10 +48,10 @@ impl SeedOptions {
     }
 }
 
-/// One of so many parts of nearly equal length, in order.
+/// One of `of` parts of the seeds, in order and of nearly equal length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Slice {
-    /// From 1 on.
+    /// Number of this slice, from 1 to `of`.
     number: u64,
     of: u64,
 }

@@ -109,7 +109,7 @@ impl SmrCampaign {
         })
     }
 
-    /// The command that repeats some of the runs.
+    /// The command that repeats the runs of these seeds.
     fn command(&self, seeds: &Seeds) -> CommandLine {
         let line = CommandLine::new("weft sim smr")
             .option("--nodes", self.nodes)

@@ -119,7 +119,7 @@ impl Task for TxnCampaign {
 }
 
 impl TxnCampaign {
-    /// What one option alone cannot tell.
+    /// Checks that the options fit together.
     fn check(&self) -> Result<(), Failure> {
         let Self { nodes, replication, .. } = self;
         if !(2..=*nodes).contains(replication) {
@@ -150,7 +150,7 @@ impl TxnCampaign {
         }
     }
 
-    /// The command that repeats some of the runs.
+    /// The command that repeats the runs of these seeds.
     fn command(&self, seeds: &Seeds) -> CommandLine {
         let Self { nodes, replication, workload, seeds: _, faults, lose_shard, .. } = self;
         let line = CommandLine::new("weft sim txn")
