@@ -1,5 +1,5 @@
 //! Times the procedures of the transactional workloads on this machine: `cargo run --release -p weft-applications
-//! --example procedures`. `src/labour.rs` has what it said.
+//! --example procedures`. The constants in `src/labour.rs` come from its output.
 
 use std::collections::BTreeMap;
 use std::hint::black_box;
@@ -13,7 +13,7 @@ use weft_applications::{Serial, Workload};
 const CALLS: usize = 200_000;
 
 fn main() {
-    // What the clock itself takes is no labour.
+    // The time of reading the clock itself is subtracted from the procedures' times.
     let mut idle: Vec<Duration> = (0..10_000)
         .map(|_| {
             let began = Instant::now();
@@ -43,7 +43,7 @@ fn main() {
         for (name, mut times) in times {
             times.sort_unstable();
             let median = times[times.len() / 2].as_nanos();
-            // The slowest one in a hundred runs was interrupted.
+            // Drop the slowest hundredth of the runs, which were interrupted.
             let kept = &times[..times.len() - times.len() / 100];
             let mean = kept.iter().sum::<Duration>().as_nanos() / kept.len() as u128;
             println!("{:<10} {name:<26} {:>8} {median:>10} {mean:>10}", workload.name(), times.len());

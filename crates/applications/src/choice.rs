@@ -1,4 +1,4 @@
-//! What may be chosen for a measurement.
+//! The workloads that measurements can choose, and their sizes.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,10 +10,11 @@ use crate::smallbank::{self, Smallbank};
 use crate::tpcc::{Scale, Tpcc};
 use crate::{LANES_MAX, Workload};
 
-/// Items of TPC-C unless something else is asked for: a tenth of the specification's, which would need 60 MB for each
-/// warehouse at each replica.
+/// Default number of TPC-C items: a tenth of the specification's, which would need 60 MB for each warehouse at each
+/// replica.
 const ITEMS: u32 = 10_000;
-/// The most items and customers of a district, and for each of these so many of those: the specification's.
+/// The specification's numbers of items and of customers of a district, which are the most here, and their
+/// ratio.
 const ITEMS_MAX: u32 = 100_000;
 const CUSTOMERS_MAX: u32 = 3_000;
 const ITEMS_FOR_EACH_CUSTOMER: u32 = 33;
@@ -23,19 +24,19 @@ const ITEMS_FOR_EACH_CUSTOMER: u32 = 33;
 pub enum WorkloadName {
     /// Short transactions on bank accounts.
     Smallbank,
-    /// A small Twitter.
+    /// A small clone of Twitter.
     Retwis,
-    /// New-order of TPC-C alone, with items from anywhere.
+    /// TPC-C's new-order transaction alone; its items come from warehouses in the whole cluster.
     TpccNewOrder,
     /// The five transactions of TPC-C.
     Tpcc,
 }
 
 impl WorkloadName {
-    /// All of them.
+    /// All workloads.
     pub const ALL: [Self; 4] = [Self::Smallbank, Self::Retwis, Self::TpccNewOrder, Self::Tpcc];
 
-    /// Its name.
+    /// Name of the workload.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Smallbank => "smallbank",
@@ -45,7 +46,7 @@ impl WorkloadName {
         }
     }
 
-    /// How much of it each server has unless something else is asked for: accounts, keys or warehouses.
+    /// Default size for each server: accounts, keys or warehouses.
     pub const fn default_size(self) -> u64 {
         match self {
             Self::Smallbank => 240_000,
@@ -54,7 +55,7 @@ impl WorkloadName {
         }
     }
 
-    /// The most.
+    /// The largest size for each server.
     const fn size_max(self) -> u64 {
         match self {
             Self::Smallbank => smallbank::ACCOUNTS,
@@ -81,27 +82,26 @@ impl FromStr for WorkloadName {
     }
 }
 
-/// A workload at some size.
+/// A workload and its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkloadChoice {
     name: WorkloadName,
     size: u64,
-    /// Of TPC-C.
+    /// Items of TPC-C; the other workloads do not use them.
     items: u32,
     customers: u32,
 }
 
-/// Customers of a district unless something else is asked for, in tens.
+/// Default number of customers of a district, a multiple of ten.
 const fn customers(items: u32) -> u32 {
     let tens = items / ITEMS_FOR_EACH_CUSTOMER / 10 * 10;
     if tens == 0 { 10 } else { tens }
 }
 
 impl WorkloadChoice {
-    /// `size` accounts, keys or warehouses for each server.
+    /// A workload with `size` accounts, keys or warehouses for each server.
     ///
-    /// # Errors
-    /// The size is zero, or larger than in Xenic's evaluation.
+    /// The size is smaller than the workload can run with, or larger than in Xenic's evaluation.
     pub fn new(name: WorkloadName, size: u64) -> Result<Self, String> {
         let (least, most) = (if name == WorkloadName::Smallbank { 2 } else { 1 }, name.size_max());
         let least = if name == WorkloadName::Retwis { 10 } else { least };
@@ -112,10 +112,9 @@ impl WorkloadChoice {
         }
     }
 
-    /// The same with so many items, and as many fewer customers of a district.
+    /// The same workload with this number of items, and a proportional number of customers of a district.
     ///
-    /// # Errors
-    /// The workload has no items, or no such number of them.
+    /// The workload has no items, or does not support this number of them.
     pub fn with_items(self, items: u32) -> Result<Self, String> {
         match self.name {
             WorkloadName::Smallbank | WorkloadName::Retwis => Err(format!(
@@ -133,10 +132,10 @@ impl WorkloadChoice {
         }
     }
 
-    /// The same with so many customers of a district, each with an order in the beginning.
+    /// The same workload with this number of customers of a district, each of whom has an order from the
+    /// start.
     ///
-    /// # Errors
-    /// The workload has no customers, or no such number of them.
+    /// The workload has no customers, or does not support this number of them.
     pub fn with_customers(self, customers: u32) -> Result<Self, String> {
         match self.name {
             WorkloadName::Smallbank | WorkloadName::Retwis => Err(format!("{} has no customers", self.name)),
@@ -147,12 +146,12 @@ impl WorkloadChoice {
         }
     }
 
-    /// Its name.
+    /// Name of the workload.
     pub const fn name(&self) -> &'static str {
         self.name.name()
     }
 
-    /// How much of it there is, for people.
+    /// The size of the workload as text for people.
     pub fn scale(&self) -> String {
         let size = self.size;
         match self.name {
@@ -165,23 +164,24 @@ impl WorkloadChoice {
         }
     }
 
-    /// Objects that a server stores more after so many transactions of all clients, at most.
+    /// The most objects that these transactions, which all clients together make, add to a server.
     pub fn inserts(&self, transactions: u64) -> u64 {
         match self.name {
             WorkloadName::Smallbank | WorkloadName::Retwis => 0,
-            // An order, its mark and up to 15 lines, at half of the servers or fewer.
+            // A new order inserts the order, its new-order entry and up to 15 lines, at half of the servers
+            // or fewer.
             WorkloadName::TpccNewOrder => transactions * 9,
-            // The same for 45 in a hundred, and for 43 the history of a payment.
+            // 45 of 100 transactions insert a new order; 43 insert a history entry of a payment.
             WorkloadName::Tpcc => transactions * 5,
         }
     }
 
-    /// The kind whose transactions alone are the throughput, if not all are: TPC-C counts new orders.
+    /// The kind of transaction that the throughput counts, if it does not count all: TPC-C counts new orders.
     pub fn counted(&self) -> Option<&'static str> {
         (self.name == WorkloadName::Tpcc).then_some("new-order")
     }
 
-    /// The unit of the throughput of each server.
+    /// The unit of the throughput for each server.
     pub fn unit(&self) -> &'static str {
         match self.counted() {
             None => "tx/s",
@@ -189,7 +189,7 @@ impl WorkloadChoice {
         }
     }
 
-    /// The workload, for `nodes` servers.
+    /// Makes the workload for `nodes` servers.
     pub fn make(&self, nodes: usize) -> Box<dyn Workload> {
         let scale = Scale {
             shards: nodes,
@@ -206,10 +206,10 @@ impl WorkloadChoice {
     }
 }
 
-/// Transactions that each server may have under way.
+/// Checks the loads of a measurement: each is the number of transactions that a server's clients have
+/// outstanding.
 ///
-/// # Errors
-/// There are none, or more than clients, or they do not ascend.
+/// The list is empty or not ascending, or a load is larger than the number of clients.
 pub fn check_loads(loads: &[usize]) -> Result<(), String> {
     let ascending = loads.windows(2).all(|pair| pair[0] < pair[1]);
     let most = LANES_MAX as usize;

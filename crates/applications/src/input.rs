@@ -1,6 +1,6 @@
-//! Inputs and answers: little-endian numbers one after another.
+//! Encoding of procedures' inputs and answers: little-endian numbers, one after another.
 
-/// Writes numbers.
+/// Encodes numbers.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Writer(pub(super) Vec<u8>);
 
@@ -30,7 +30,7 @@ impl Writer {
     }
 }
 
-/// Reads them back. Beyond the end there are none.
+/// Decodes numbers. Reading past the end yields `None`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reader<'a>(pub(super) &'a [u8]);
 

@@ -1,8 +1,8 @@
-//! What is run in transactions: Smallbank, Retwis and TPC-C, at the sizes of Xenic's evaluation (section 5) or smaller.
+//! Transactional workloads: Smallbank, Retwis and TPC-C, at the sizes of Xenic's evaluation (section 5) or smaller.
 //!
-//! A [`Workload`] has procedures, which all nodes register, objects to begin with, clients that call, and an
-//! [`Audit`] of what is there in the end. Everything follows from seeds. Objects of shard *s* are loaded with
-//! `Key::shard` *s*; there is a shard for each server.
+//! A [`Workload`] has procedures, which all nodes register; initial objects; clients, which call the
+//! procedures; and an [`Audit`] of the final objects. Seeds determine everything. Objects of shard *s* have
+//! keys whose `Key::shard` is *s*; each server has one shard.
 
 mod choice;
 mod input;
@@ -20,69 +20,73 @@ pub use served::{ApplicationName, application};
 
 use weft_txn::{Key, Outcome, Procedures, Request};
 
-/// One of the benchmarks, at some scale.
+/// One of the benchmarks, with its size.
 pub trait Workload: Send + Sync {
-    /// What it is called.
+    /// Name of the workload.
     fn name(&self) -> &'static str;
 
-    /// What its transactions are called, those that clients want done; see [`Call::kind`].
+    /// Names of the kinds of transactions that clients request; see [`Call::kind`].
     fn kinds(&self) -> &'static [&'static str];
 
-    /// What all nodes register.
+    /// The procedures that all nodes register.
     fn procedures(&self) -> Procedures;
 
-    /// Tells all objects that `shard` has in the beginning, each once.
+    /// Passes each initial object of `shard` to `put`, once.
     fn load(&self, shard: usize, put: &mut dyn FnMut(Key, &[u8]));
 
-    /// Client `lane` of the server `node`, which has one transaction under way at a time. Clients of a run differ in
+    /// Client `lane` of server `node`. A client has one transaction outstanding at a time. Clients of a run differ in
     /// `node` or `lane`.
     ///
     /// # Panics
     /// If `lane` is not below [`LANES_MAX`].
     fn client(&self, node: usize, lane: u32, seed: u64) -> Box<dyn Client>;
 
-    /// What must hold in the end.
+    /// Makes the audit of a run.
     fn audit(&self) -> Box<dyn Audit>;
 }
 
 /// The most clients of a server.
 pub const LANES_MAX: u32 = 1 << 10;
 
-/// What a client calls.
+/// A client's call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// The call itself.
+    /// The request of the call.
     pub request: Request,
-    /// What the client wants done: an index into [`Workload::kinds`].
+    /// The kind of transaction that the client requests: an index into [`Workload::kinds`].
     pub kind: usize,
-    /// Whether it is the first call for this. A long transaction of TPC-C is chopped into several (see [`tpcc`]), and
-    /// its time runs from its first call until the last one is answered, which the next call's `begins` shows.
+    /// Whether this is the first call for the client's request. A long transaction of TPC-C is divided into several
+    /// calls (see [`tpcc`]); its latency is from its first call to the answer of its last call, which is followed by a
+    /// call with `begins`.
     pub begins: bool,
 }
 
-/// Someone who calls, waits, and calls again.
+/// A client, which makes one call after the other.
 pub trait Client: Send {
-    /// The next call. `last` is what became of the one before, none at first. After [`Outcome::Conflict`] it is the
-    /// same call again.
+    /// Returns the next call. `last` is the outcome of the previous call, `None` at first. After [`Outcome::Conflict`]
+    /// the client repeats the call.
     fn next(&mut self, last: Option<&Outcome>) -> Call;
 }
 
-/// Follows a run and looks at its end. The order in which it is told of the transactions does not matter.
+/// Observes a run and checks its final state. The order in which transactions are reported to it does not
+/// matter.
 pub trait Audit: Send {
-    /// A transaction has committed.
+    /// Reports a transaction that has committed.
     fn committed(&mut self, request: &Request, answer: &[u8]);
 
-    /// A transaction may have committed.
+    /// Reports a transaction that may or may not have committed.
     fn unknown(&mut self, request: &Request);
 
-    /// When all is quiet: an object of one replica of each shard, in any order.
+    /// Reports a final object. After the run, it is called for all objects of one replica of each shard, in
+    /// any order.
     fn object(&mut self, key: Key, value: &[u8]);
 
-    /// After all objects: what is wrong, one line each; empty if nothing is.
+    /// Called after all objects were reported. Returns the violations, one line each; empty if there are
+    /// none.
     fn findings(&mut self) -> Vec<String>;
 }
 
-/// Repeats a call that was in conflict, else asks for another one: what every client does.
+/// Repeats a call that had a conflict; otherwise asks `next` for another call. All clients work like this.
 struct Repeating<F> {
     last: Option<Call>,
     next: F,
@@ -105,10 +109,11 @@ impl<F: FnMut(Option<&Outcome>) -> Call + Send> Client for Repeating<F> {
     }
 }
 
-/// The random numbers of one client. The seed of a run gives each its own.
+/// The random numbers of one client. Each client of a run has a stream of its own.
 fn random_of_client(node: usize, lane: u32, seed: u64) -> weft_workload::Random {
     assert!(lane < LANES_MAX, "a server has at most {LANES_MAX} clients");
     let client = (node as u64) << 32 | u64::from(lane);
-    // The golden ratio spreads neighbouring numbers over the seeds (Knuth, The Art of Computer Programming, 6.4).
+    // Multiplying by the golden ratio spreads consecutive numbers over the seeds (Knuth, The Art of Computer
+    // Programming, 6.4).
     weft_workload::Random::new(seed ^ client.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15), 0)
 }

@@ -1,6 +1,6 @@
-//! Retwis: the transactions of a small Twitter (TAPIR's `retwisClient`; Zhang et al., "Building consistent
-//! transactions with inconsistent replication", SOSP 2015), with the sizes of Xenic (5.4): values of 64 bytes, Zipf
-//! with exponent 0.5, half of the transactions read only.
+//! Retwis: the transactions of a small clone of Twitter (TAPIR's `retwisClient`; Zhang et al., "Building consistent
+//! transactions with inconsistent replication", SOSP 2015), with the sizes of Xenic (5.4): values of 64 bytes, a Zipf
+//! distribution with exponent 0.5, and half of the transactions read-only.
 //!
 //! ```text
 //!  5 %  add-user    reads and writes one key, writes two more
@@ -9,7 +9,7 @@
 //! 50 %  timeline    reads one to ten keys
 //! ```
 //!
-//! TAPIR draws keys that may coincide; here the keys of a transaction differ.
+//! In TAPIR a transaction may draw the same key twice; here the keys of a transaction differ.
 
 use weft_time::Duration;
 use weft_txn::{
@@ -24,18 +24,19 @@ use super::{Audit, Call, Client, Repeating, Workload, labour, random_of_client};
 pub const KEYS: u64 = 1_000_000;
 /// Bytes of a value.
 pub const VALUE_BYTES: usize = 64;
-/// How skewed popularity is.
+/// Exponent of the Zipf distribution of keys.
 const EXPONENT: f64 = 0.5;
 /// The most keys of a timeline.
 const TIMELINE_MAX: u64 = 10;
-/// How much of each value a timeline answers: ten values do not fit into an answer.
+/// How many bytes of each value a timeline returns: ten whole values do not fit into an answer.
 const ANSWERED: usize = ANSWER_MAX / TIMELINE_MAX as usize;
 
-/// Why a transaction aborts: a key does not exist.
+/// Reason of an abort: a key does not exist.
 pub const NO_KEY: u8 = 1;
 
 const KINDS: [&str; 4] = ["add-user", "follow", "post-tweet", "timeline"];
-/// Per cent of the transactions; keys that are read and written, and keys that are only written.
+/// For each kind: its share of the transactions in per cent, the number of keys that it reads and writes, and
+/// the number of keys that it only writes.
 const MIX: [(u64, usize, usize); 4] = [(5, 1, 2), (15, 2, 0), (30, 3, 2), (50, 0, 0)];
 
 /// The workload.
@@ -46,7 +47,7 @@ pub struct Retwis {
 }
 
 impl Retwis {
-    /// On `shards` servers with `keys` keys each ([`KEYS`] in the paper).
+    /// The workload on `shards` servers with `keys` keys each ([`KEYS`] in the paper).
     ///
     /// # Panics
     /// If there are fewer than ten keys in all.
@@ -55,13 +56,13 @@ impl Retwis {
         Self { shards: shards as u64, keys }
     }
 
-    /// The key of a rank from 1, the most popular: popular keys are spread over all shards.
+    /// The key of a popularity rank; rank 1 is the most popular. Popular keys are spread over all shards.
     fn key(&self, rank: u64) -> Key {
         Key::new(((rank - 1) % self.shards) as usize, (rank - 1) / self.shards)
     }
 }
 
-/// A value tells who wrote it.
+/// A value that identifies its writer.
 fn value(writer: u64, key: Key) -> [u8; VALUE_BYTES] {
     let mut value = [0; VALUE_BYTES];
     let mut word = writer ^ key.bits().rotate_left(32);
@@ -133,8 +134,8 @@ impl Workload for Retwis {
     }
 }
 
-/// Reads what is read, and writes the same number into all keys. What it writes is no function of what it reads, as
-/// in TAPIR.
+/// Reads the keys that are read and written, and writes the same number into all keys. As in TAPIR, the written values
+/// do not depend on the values read.
 struct Post {
     name: &'static str,
 }
@@ -163,7 +164,7 @@ impl Procedure for Post {
     }
 }
 
-/// Reads all keys and answers the beginning of each.
+/// Reads all keys, and returns the beginning of each value.
 struct Timeline;
 
 impl Procedure for Timeline {
@@ -190,7 +191,7 @@ impl Procedure for Timeline {
     }
 }
 
-/// No key comes or goes, and each holds what one transaction wrote into it.
+/// Checks that no key was added or removed, and that each value was written by one transaction.
 struct Count {
     keys: u64,
     found: u64,

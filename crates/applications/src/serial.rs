@@ -1,4 +1,4 @@
-//! One transaction after another on a map: what the procedures mean, without a protocol.
+//! Runs transactions one after another on a map. This defines what the procedures do, without a protocol.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use weft_txn::{Execution, Fault, Key, Outcome, Procedure, Procedures, Request, S
 
 use super::Workload;
 
-/// Objects, and procedures that run on them one at a time.
+/// A map of objects, and procedures that run on it one at a time.
 #[derive(Clone)]
 pub struct Serial {
     procedures: Procedures,
@@ -16,10 +16,9 @@ pub struct Serial {
 }
 
 impl Serial {
-    /// Everything that a workload loads into the shards 0 to `shards` - 1.
+    /// All objects that a workload loads into the shards 0 to `shards` - 1.
     ///
-    /// # Panics
-    /// If it loads an object twice.
+    /// If the workload loads an object twice.
     pub fn load(workload: &dyn Workload, shards: usize) -> Self {
         let mut objects = BTreeMap::new();
         for shard in 0..shards {
@@ -37,7 +36,7 @@ impl Serial {
         self.call_with(request, Execution::run)
     }
 
-    /// The same, with each run of the procedure by `run`, which may look at the clock meanwhile.
+    /// Like [`Serial::call`], but calls `run` for each run of the procedure, so that it can be timed.
     pub fn call_with(
         &mut self,
         request: &Request,
@@ -92,7 +91,7 @@ impl Serial {
         self.objects.get(&key).map(|(_, value)| &value[..])
     }
 
-    /// Takes an object's place: for tests of audits.
+    /// Replaces an object: for tests of audits.
     pub fn replace(&mut self, key: Key, value: Option<&[u8]>) {
         match value {
             Some(value) => drop(self.objects.insert(key, (Version::ZERO, value.to_vec()))),
@@ -106,11 +105,11 @@ pub(super) mod testing {
     use super::*;
     use crate::{Audit, Client};
 
-    /// A run of a workload by `clients` clients of each of `shards` servers, who take turns.
+    /// A run of a workload by `clients` clients of each of `shards` servers. The clients call in turn.
     pub(crate) struct Run {
         pub(crate) serial: Serial,
         pub(crate) audit: Box<dyn Audit>,
-        /// Of each kind: how many were begun, how many calls committed and how many were aborted by their procedure.
+        /// By kind: transactions that clients began, calls that committed, and calls that their procedure aborted.
         pub(crate) begun: Vec<u64>,
         pub(crate) committed: Vec<u64>,
         pub(crate) aborted: Vec<u64>,
@@ -163,7 +162,7 @@ pub(super) mod testing {
         }
     }
 
-    /// What clients call, in words, if all is answered by a run of its own.
+    /// The calls of clients as text. Each call is answered by running it on a database of its own.
     pub(crate) fn transcript(workload: &dyn Workload, shards: usize, seed: u64) -> String {
         let mut serial = Serial::load(workload, shards);
         let mut text = String::new();

@@ -1,4 +1,5 @@
-//! What the `weft` command has registered under names: what a node serves, and what its clients call.
+//! The sets of procedures that the `weft` command knows by name: nodes register them, and their clients call
+//! them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,22 +9,22 @@ use weft_txn::{Key, Procedures};
 
 use crate::{Workload, WorkloadChoice, WorkloadName};
 
-/// What is registered.
+/// A set of procedures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ApplicationName {
     /// The example of docs/transactions.md: accounts, and transfers between them.
     Ledger,
-    /// Short transactions on bank accounts, a benchmark.
+    /// Benchmark: short transactions on bank accounts.
     Smallbank,
-    /// A small Twitter, a benchmark.
+    /// Benchmark: a small clone of Twitter.
     Retwis,
 }
 
 impl ApplicationName {
-    /// All of them.
+    /// All sets of procedures.
     pub const ALL: [Self; 3] = [Self::Ledger, Self::Smallbank, Self::Retwis];
 
-    /// Its name.
+    /// Name of the set.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Ledger => "ledger",
@@ -32,7 +33,7 @@ impl ApplicationName {
         }
     }
 
-    /// The load that is measured with it; none of the example.
+    /// The workload that is measured with these procedures; `None` for the example.
     pub fn workload(self, size: u64, nodes: usize) -> Option<Box<dyn Workload>> {
         let name = match self {
             Self::Ledger => return None,
@@ -60,10 +61,10 @@ impl FromStr for ApplicationName {
     }
 }
 
-/// What a configuration names, for a cluster of `nodes` nodes: `size` accounts or keys on each shard.
+/// The procedures that a configuration names, for a cluster of `nodes` nodes with `size` accounts or keys on
+/// each shard.
 ///
-/// # Errors
-/// Nothing is registered under this name, or not at this size.
+/// No procedures have this name, or they do not support this size.
 pub fn application(name: &str, size: u64, nodes: usize) -> Result<Box<dyn Application>, String> {
     let name: ApplicationName = name.parse()?;
     let chosen = match name {
@@ -77,7 +78,7 @@ pub fn application(name: &str, size: u64, nodes: usize) -> Result<Box<dyn Applic
     Ok(Box::new(Served::new(chosen.make(nodes), nodes)))
 }
 
-/// A workload whose transactions insert nothing.
+/// A workload whose transactions insert no objects, so that its size is known.
 struct Served {
     workload: Box<dyn Workload>,
     objects: u64,

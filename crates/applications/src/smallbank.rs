@@ -1,13 +1,14 @@
 //! Smallbank: short transactions on bank accounts (Alomari, Cahill, Fekete and Röhm, "The cost of serializability on
 //! platforms that use snapshot isolation", ICDE 2008), with the sizes of Xenic (5.5).
 //!
-//! Each account has a savings and a checking balance, of four bytes each; with its key of eight that is Xenic's
-//! object of 12 bytes. The mix and the amounts are those of H-Store and FaSST. Amounts are in cents. An account lives
-//! on one shard, accounts of a transaction anywhere.
+//! Each account has a savings balance and a checking balance of four bytes each. A balance and its key of eight bytes
+//! are Xenic's object of 12 bytes. The mix and the amounts are those of H-Store and FaSST. Amounts are in cents. An
+//! account is on one shard; the accounts of a transaction can be on any shards.
 //!
-//! What the public implementations get wrong is right here: amalgamating moves both balances of one customer into the
-//! checking account of the other, and a check that overdraws costs one more as a penalty (Alomari et al., section 2).
-//! Every answer tells by how much the sum of all balances has changed, so that it can be audited to the cent.
+//! Two errors of the public implementations are corrected: amalgamate moves both balances of one customer into the
+//! checking account of the other, and a check that overdraws the account costs a dollar more as a penalty (Alomari et
+//! al., section 2). Every answer contains the change of the sum of all balances, so that the sum can be audited to the
+//! cent.
 
 use weft_time::Duration;
 use weft_txn::{Accesses, Context, Key, Mode, Outcome, Procedure, ProcedureId, Procedures, Request, Step};
@@ -18,18 +19,19 @@ use super::{Audit, Call, Client, Repeating, Workload, labour, random_of_client};
 /// Accounts of each server in Xenic's evaluation (5.5).
 pub const ACCOUNTS: u64 = 2_400_000;
 
-/// Of the transactions, this share in per cent accesses hot accounts only, and hot are so many per cent of all (5.5).
+/// This share of the transactions, in per cent, accesses hot accounts only; and this share of the accounts, in per
+/// cent, is hot (5.5).
 const HOT_ACCESSES: u64 = 90;
 const HOT_ACCOUNTS: u64 = 4;
 
-/// Why a transaction aborts: an account does not exist.
+/// Reason of an abort: an account does not exist.
 pub const NO_ACCOUNT: u8 = 1;
-/// Why a transaction aborts: the sender's checking account does not cover a payment.
+/// Reason of an abort: the sender's checking account does not cover a payment.
 pub const NOT_COVERED: u8 = 2;
-/// Why a transaction aborts: a balance would not fit into four bytes any more.
+/// Reason of an abort: a balance would not fit into four bytes any more.
 pub const OVERFLOW: u8 = 3;
 
-/// Cents.
+/// Amounts of the transactions in cents.
 const DEPOSIT: i64 = 130;
 const PAYMENT: i64 = 500;
 const SAVING: i64 = 2_020;
@@ -43,7 +45,7 @@ const CHECKING: u64 = 2;
 
 const KINDS: [&str; 6] =
     ["amalgamate", "balance", "deposit-checking", "send-payment", "transact-savings", "write-check"];
-/// Per cent of the transactions, in the order of the kinds.
+/// Shares of the transactions in per cent, in the order of the kinds.
 const MIX: [u64; 6] = [15, 15, 15, 25, 15, 15];
 
 /// The workload.
@@ -54,7 +56,7 @@ pub struct Smallbank {
 }
 
 impl Smallbank {
-    /// On `shards` servers with `accounts` accounts each ([`ACCOUNTS`] in the paper).
+    /// The workload on `shards` servers with `accounts` accounts each ([`ACCOUNTS`] in the paper).
     ///
     /// # Panics
     /// If there are fewer than two accounts in all, or more than 2^47 on a server.
@@ -70,13 +72,13 @@ impl Smallbank {
         Key::new((account / self.accounts) as usize, (table << 48) | (account % self.accounts))
     }
 
-    /// How many accounts of each shard are hot: its first ones.
+    /// Number of hot accounts of each shard: its first accounts.
     fn hot(&self) -> u64 {
         (self.accounts * HOT_ACCOUNTS / 100).max(1)
     }
 
     fn balance(&self, shard: usize, table: u64, account: u64) -> i64 {
-        // Any spread will do, as long as it is known: FNV-1a over the key.
+        // Any deterministic spread of initial balances will do: FNV-1a over the key.
         let bytes = (Key::new(shard, table << 48 | account)).bits().to_le_bytes();
         let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
             (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)
@@ -129,7 +131,7 @@ impl Workload for Smallbank {
             let one_only = bank.shards * bank.hot() == 1;
             let mut b = account();
             while b == a {
-                // Who is the only hot one pays somebody else.
+                // If there is only one hot account, it pays any other account.
                 b = if one_only { (a + 1) % (bank.shards * bank.accounts) } else { account() };
             }
             Call { request: bank.request(kind, a, b), kind, begins: true }
@@ -174,10 +176,10 @@ impl Smallbank {
     }
 }
 
-/// Changes balances, and says by how much their sum, or why it does not.
+/// Changes balances. Returns the change of the sum of all balances, or the reason of an abort.
 type Change = fn(&mut Context<'_>) -> Result<i64, u8>;
 
-/// A procedure that says by how much the sum of all balances changes, or why it does nothing.
+/// A procedure that answers with the change of the sum of all balances, or aborts with a reason.
 struct Banking {
     name: &'static str,
     run: Change,
@@ -194,7 +196,7 @@ impl Procedure for Banking {
                 let sum = if context.keys().iter().any(|access| access.mode.locks()) {
                     0
                 } else {
-                    // What is told of an account is the sum of both balances.
+                    // A read-only transaction also returns the sum of the account's two balances.
                     read(context, 0).unwrap_or(0) + read(context, 1).unwrap_or(0)
                 };
                 context.answer(&Writer::default().i64(change).i64(sum).0);
@@ -209,7 +211,7 @@ impl Procedure for Banking {
     }
 }
 
-/// A balance, cents.
+/// A balance in cents.
 fn read(context: &Context<'_>, index: usize) -> Result<i64, u8> {
     let bytes: [u8; 4] = context.value(index).and_then(|value| value.try_into().ok()).ok_or(NO_ACCOUNT)?;
     Ok(i64::from(i32::from_le_bytes(bytes)))
@@ -221,7 +223,7 @@ fn write(context: &mut Context<'_>, index: usize, balance: i64) -> Result<(), u8
     Ok(())
 }
 
-/// Savings and checking of one customer into the checking account of the other.
+/// Moves savings and checking of one customer into the checking account of the other.
 fn amalgamate(context: &mut Context<'_>) -> Result<i64, u8> {
     let [savings, checking, other] = [read(context, 0)?, read(context, 1)?, read(context, 2)?];
     write(context, 0, 0)?;
@@ -263,11 +265,11 @@ fn write_check(context: &mut Context<'_>) -> Result<i64, u8> {
     Ok(-amount)
 }
 
-/// The sum of all balances is what it was at the beginning and what committed transactions have changed.
+/// Checks that the sum of all balances is the initial sum plus the changes of the committed transactions.
 struct BalanceCheck {
-    /// How many there must be.
+    /// Expected number of balances.
     balances: u64,
-    /// The sum that there must be, from and to: who may have committed may have changed it.
+    /// Range of the expected sum. Transactions that may have committed widen it.
     least: i64,
     most: i64,
     found: u64,
@@ -399,7 +401,8 @@ mod tests {
         for (kind, part) in kinds.iter().zip(MIX) {
             assert!(kind.abs_diff(draws * part / 100) < 700, "{kinds:?}");
         }
-        // 90 % are hot on purpose; of the others 4 % with one account, next to none with two.
+        // 90 % are drawn as hot. Of the others, 4 % are hot by chance if they have one account, nearly none
+        // if they have two.
         assert!((90_000..90_700).contains(&hot), "{hot}");
         assert!(shards.iter().all(|shard| shard.abs_diff(draws / 3) < 750), "{shards:?}");
     }

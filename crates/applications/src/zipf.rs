@@ -1,4 +1,4 @@
-//! Zipf's law with any exponent, exactly, without tables.
+//! A Zipf distribution with any exponent between 0 and 1, drawn exactly and without tables.
 
 use weft_workload::{Random, power};
 
@@ -8,11 +8,12 @@ use weft_workload::{Random, power};
 pub(super) struct Zipf {
     ranks: u64,
     exponent: f64,
-    /// The integral up to the middle after rank 1, less the weight of rank 1: where the hat begins.
+    /// Lower bound of the drawn areas: the integral up to 1.5, the upper edge of rank 1, minus the weight of
+    /// rank 1.
     begin: f64,
-    /// The integral up to the middle after the last rank.
+    /// Upper bound of the drawn areas: the integral up to the upper edge of the last rank.
     end: f64,
-    /// Ranks this close to the inverse need no further look.
+    /// If a rank exceeds the inverse by at most this much, it is accepted without a further test.
     sure: f64,
 }
 
@@ -39,7 +40,7 @@ impl Zipf {
 
     pub(super) fn draw(&self, random: &mut Random) -> u64 {
         loop {
-            // From `end`, included, to `begin`, excluded.
+            // A random area from `end`, inclusive, to `begin`, exclusive.
             let area = self.end + random.unit() * (self.begin - self.end);
             let x = self.inverse(area);
             let rank = ((x + 0.5) as u64).clamp(1, self.ranks);
@@ -75,7 +76,7 @@ mod tests {
                 })
                 .sum();
             let freedom = ranks as f64 - 1.0;
-            // Mean plus five standard deviations of the chi-squared distribution.
+            // The limit is the mean plus five standard deviations of the chi-squared distribution.
             assert!(statistic <= freedom + 5.0 * (2.0 * freedom).sqrt(), "{ranks}, {exponent}: {statistic}");
         }
     }
@@ -84,7 +85,8 @@ mod tests {
     fn millions_of_ranks_need_no_table() {
         let zipf = Zipf::new(6_000_000, 0.5);
         let mut random = Random::new(4, 0);
-        // Half of the draws are below a quarter of the ranks: the integral is the square root.
+        // Half of the draws are below a quarter of the ranks, because the integral of the density is the
+        // square root.
         let below = (0..100_000).filter(|_| zipf.draw(&mut random) <= 1_500_000).count();
         assert!((49_200..50_800).contains(&below), "{below}");
     }

@@ -1,4 +1,4 @@
-//! Choice of the record that an operation touches.
+//! Chooses the record that an operation accesses.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,15 +9,17 @@ use super::WorkloadError;
 use super::mathematics::power;
 use super::random::Random;
 
-/// Distribution over records.
+/// Distribution of the accesses over records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Distribution {
-    /// Every record equally often.
+    /// All records are equally likely.
     Uniform,
-    /// Few records often, most rarely; which ones are popular is scattered over the record numbers.
+    /// A few records are accessed often, most rarely (a Zipf distribution). The popular records are scattered
+    /// over the record numbers.
     Zipfian,
-    /// As zipfian, but the newest record is the most popular, the second newest the next, and so on.
+    /// A Zipf distribution as well, but the newest record is the most popular, the second newest comes next,
+    /// and so on.
     Latest,
 }
 
@@ -45,17 +47,17 @@ impl FromStr for Distribution {
     }
 }
 
-/// YCSB's skew.
+/// The exponent of YCSB's Zipf distributions.
 const THETA: f64 = 0.99;
 
-/// The number of ranks that YCSB's scrambled zipfian draws from, whatever the number of records is.
+/// Number of ranks of YCSB's scrambled Zipf distribution; it does not depend on the number of records.
 const SCRAMBLED_RANKS: u64 = 10_000_000_000;
 
 /// The sum of `1 / i^0.99` for `i` from 1 to 10^10: YCSB's `ScrambledZipfianGenerator.ZETAN`.
 const SCRAMBLED_ZETA: f64 = 26.469_028_201_783_02;
 
-/// Ranks with Zipf's frequencies, by the approximation of Gray et al., "Quickly generating billion-record
-/// synthetic databases" (SIGMOD 1994), as YCSB's `ZipfianGenerator` has it.
+/// Draws ranks with a Zipf distribution, by the approximation of Gray et al., "Quickly generating
+/// billion-record synthetic databases" (SIGMOD 1994), like YCSB's `ZipfianGenerator`.
 #[derive(Clone, Debug)]
 pub(super) struct Zipfian {
     ranks: u64,
@@ -70,7 +72,7 @@ impl Zipfian {
         zipfian
     }
 
-    /// Two ranks or fewer need none, and would divide by zero.
+    /// Computes `eta`. With two ranks or fewer it is not needed, and computing it would divide by zero.
     fn update_eta(&mut self) {
         if self.ranks > 2 {
             let zeta_of_two = 1.0 + power(0.5, THETA);
@@ -104,7 +106,8 @@ impl Zipfian {
     }
 }
 
-/// YCSB's `Utils.fnvhash64`: FNV-1a over the eight bytes, lowest first, made positive as a signed number.
+/// YCSB's `Utils.fnvhash64`: FNV-1a over the eight bytes, least significant byte first. The absolute value of
+/// the result, as a signed number, is returned.
 fn fnv_hash(value: u64) -> u64 {
     let hash = value.to_le_bytes().iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(1_099_511_628_211)
@@ -112,14 +115,14 @@ fn fnv_hash(value: u64) -> u64 {
     (hash as i64).unsigned_abs()
 }
 
-/// Draws numbers below a count that may grow.
+/// Draws record numbers below a number that may grow.
 #[derive(Clone, Debug)]
 pub(super) enum Chooser {
     Uniform,
     Scrambled {
         zipfian: Zipfian,
-        /// Popularity is spread over the records that were there first: were it spread over a growing number,
-        /// every insert would make other records popular.
+        /// Number of the initial records. Popularity is spread over these only: if it were spread over a
+        /// growing number, every insert would make other records popular.
         records: u64,
     },
     Latest(Zipfian),
@@ -140,7 +143,8 @@ impl Chooser {
         }
     }
 
-    /// A number below `records`, the count at this moment; the highest is the newest.
+    /// Draws a number below `records`, the current number of records. The highest number is the newest
+    /// record.
     pub(super) fn draw(&mut self, random: &mut Random, records: u64) -> u64 {
         match self {
             Self::Uniform => random.below(records),
@@ -168,7 +172,7 @@ mod tests {
         seen
     }
 
-    /// The probability that YCSB's formulas give to ranks below `rank`, from the standard library's functions.
+    /// The probability of ranks below `rank` by YCSB's formulas, computed with the standard library's functions.
     fn cumulative(rank: u64, ranks: u64, zeta: f64) -> f64 {
         let theta = 0.99f64;
         match rank {
@@ -184,7 +188,8 @@ mod tests {
         }
     }
 
-    /// Pearson's statistic over cells that expect at least 20, and the number of cells less one.
+    /// Pearson's chi-squared statistic over cells with an expected count of at least 20, and the degrees of
+    /// freedom.
     fn chi_squared(seen: &[u64], probability: impl Fn(usize) -> f64) -> (f64, f64) {
         let (mut statistic, mut cells, mut rest_seen, mut rest_expected) = (0.0, 0u32, 0.0, 0.0);
         for (i, &n) in seen.iter().enumerate() {
@@ -200,7 +205,7 @@ mod tests {
 
     fn assert_fits(seen: &[u64], probability: impl Fn(usize) -> f64) {
         let (statistic, freedom) = chi_squared(seen, probability);
-        // Mean plus five standard deviations of the chi-squared distribution.
+        // The limit is the mean plus five standard deviations of the chi-squared distribution.
         assert!(statistic < freedom + 5.0 * (2.0 * freedom).sqrt(), "{statistic} with {freedom} degrees");
     }
 
@@ -253,7 +258,7 @@ mod tests {
     #[test]
     fn scrambled_zipfian_fits_the_formulas_of_ycsb() {
         let records = 1000u64;
-        // The first 200,000 ranks land where their hash says; the rest is spread evenly by the hash.
+        // The first 200,000 ranks are placed by their hash; the remaining probability is spread evenly.
         let head = 200_000;
         let mut probability = vec![0.0; records as usize];
         for rank in 0..head {
@@ -268,7 +273,7 @@ mod tests {
         let tail = 1.0 - cumulative(head, SCRAMBLED_RANKS, SCRAMBLED_ZETA);
         let seen = frequencies(Chooser::new(Distribution::Zipfian, records), records);
         assert_fits(&seen, |record| probability[record] + tail / records as f64);
-        // The most popular record has at least the share of rank 0.
+        // The most popular record has at least the probability of rank 0.
         let hottest = (fnv_hash(0) % records) as usize;
         assert_eq!(seen.iter().enumerate().max_by_key(|(_, n)| **n).unwrap().0, hottest);
     }

@@ -1,11 +1,12 @@
-//! What clients do and when: the YCSB core workloads and two plain ones, in closed and open loops.
+//! What clients do and when they do it: the YCSB core workloads and two simple ones, in closed and open
+//! loops.
 //!
 //! The mixes, distributions and default sizes are those of YCSB's `CoreWorkload` (Cooper et al., "Benchmarking
-//! cloud serving systems with YCSB", SoCC 2010, and the property files `workloada` to `workloadf`). A record has
-//! one value in the place of YCSB's ten fields of 100 bytes. YCSB's E scans ranges of keys in order, which a hash
-//! store cannot do; it is refused, not imitated.
+//! cloud serving systems with YCSB", SoCC 2010, and the property files `workloada` to `workloadf`). A record has one
+//! value, where YCSB has ten fields of 100 bytes. YCSB's workload E scans ranges of keys in order, which a hash store
+//! cannot do; it is rejected rather than imitated.
 //!
-//! A seed decides every step, to the bit, in every build and on every machine.
+//! A seed determines every operation, bit by bit, in every build and on every machine.
 
 mod distribution;
 mod load;
@@ -25,21 +26,21 @@ pub use random::Random;
 
 /// YCSB's `recordcount`.
 pub const DEFAULT_RECORDS: u64 = 1_000;
-/// YCSB's ten fields of 100 bytes.
+/// The bytes of YCSB's ten fields of 100 bytes.
 pub const DEFAULT_VALUE_BYTES: usize = 1_000;
-/// A value starts with its number, which makes every written value different from every other.
+/// The shortest value. A value starts with its number, so that all written values differ.
 pub const MIN_VALUE_BYTES: usize = 8;
 
-/// Record numbers, and the numbers of writes of one lane, stay below this.
+/// Record numbers, and the numbers of one lane's writes, are below this limit.
 const NUMBERS_PER_LANE: u64 = 1 << 48;
 
-/// A workload that cannot be run, in one line that says what to do instead.
+/// Why a workload cannot run. The text says what to do instead.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum WorkloadError {
     /// No workload has this name.
     #[error("there is no workload `{0}`; choose one of {list}", list = names())]
     Unknown(String),
-    /// YCSB's E was asked for.
+    /// The user chose YCSB's workload E.
     #[error(
         "ycsb-e scans ranges of keys in order, which a hash store does not have; choose one of {list}",
         list = names()
@@ -51,7 +52,7 @@ pub enum WorkloadError {
     /// The number of records is out of range.
     #[error("{0} records are not possible; choose 1 to 1,000,000,000")]
     Records(u64),
-    /// Values are too short to be told apart.
+    /// Values are too short to be distinguished.
     #[error(
         "values of {0} bytes cannot all differ, so lost writes would go unseen; choose at least {MIN_VALUE_BYTES}"
     )]
@@ -62,7 +63,7 @@ fn names() -> String {
     CATALOGUE.iter().map(|entry| entry.name).collect::<Vec<_>>().join(", ")
 }
 
-/// One line of the list of workloads.
+/// An entry of the list of workloads.
 #[derive(Clone, Copy, Debug)]
 pub struct CatalogueEntry {
     /// Name of the workload.
@@ -73,7 +74,7 @@ pub struct CatalogueEntry {
     distribution: Distribution,
 }
 
-/// Per cent of the operations; the rest to 100 are read-modify-writes.
+/// Shares of the operations in per cent; the remaining operations are read-modify-writes.
 #[derive(Clone, Copy, Debug)]
 struct Mix {
     get: u8,
@@ -87,7 +88,7 @@ const fn mix(get: u8, put: u8, insert: u8) -> Mix {
     Mix { get, put, insert, delete: 0 }
 }
 
-/// Every workload that exists.
+/// All workloads.
 pub const CATALOGUE: [CatalogueEntry; 8] = [
     CatalogueEntry {
         name: "ycsb-a",
@@ -150,10 +151,9 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// The workload of that name, with YCSB's sizes.
+    /// The workload of this name, with YCSB's sizes.
     ///
-    /// # Errors
-    /// The name is unknown, or it is YCSB's E.
+    /// The name is unknown, or it is YCSB's workload E.
     pub fn parse(name: &str) -> Result<Self, WorkloadError> {
         if name == "ycsb-e" {
             return Err(WorkloadError::NeedsScans);
@@ -171,10 +171,9 @@ impl Workload {
         })
     }
 
-    /// The same with `records` records in the store before it starts.
+    /// The same workload with `records` records in the store before it starts.
     ///
-    /// # Errors
-    /// There is no record, or more than 10^9.
+    /// `records` is 0, or more than 10^9.
     pub fn with_records(self, records: u64) -> Result<Self, WorkloadError> {
         if !(1..=1_000_000_000).contains(&records) {
             return Err(WorkloadError::Records(records));
@@ -182,10 +181,10 @@ impl Workload {
         Ok(Self { records, ..self })
     }
 
-    /// The same with values of `value_bytes` bytes.
+    /// The same workload with values of `value_bytes` bytes.
     ///
-    /// # Errors
-    /// Values shorter than [`MIN_VALUE_BYTES`] cannot all differ. The longest is the store's to say.
+    /// Values shorter than [`MIN_VALUE_BYTES`] cannot all differ. The upper limit depends on the store, so it
+    /// is not checked here.
     pub fn with_value_bytes(self, value_bytes: usize) -> Result<Self, WorkloadError> {
         if value_bytes < MIN_VALUE_BYTES {
             return Err(WorkloadError::ValueBytes(value_bytes));
@@ -193,7 +192,7 @@ impl Workload {
         Ok(Self { value_bytes, ..self })
     }
 
-    /// The same with another choice of records.
+    /// The same workload with another distribution.
     pub fn with_distribution(self, distribution: Distribution) -> Self {
         Self { distribution, ..self }
     }
@@ -203,29 +202,29 @@ impl Workload {
         self.name
     }
 
-    /// The number of records in the store before it starts.
+    /// Number of records in the store before the workload starts.
     pub fn records(&self) -> u64 {
         self.records
     }
 
-    /// The length of every value in bytes.
+    /// Length of every value in bytes.
     pub fn value_bytes(&self) -> usize {
         self.value_bytes
     }
 
-    /// Distribution over records.
+    /// Distribution of the accesses over records.
     pub fn distribution(&self) -> Distribution {
         self.distribution
     }
 
-    /// The writes that fill the store: this lane's share of the records, each once, in ascending order.
+    /// The writes that load the store: this lane's share of the records, each once, in ascending order.
     pub fn load_steps(&self, lane: ClientShare) -> impl Iterator<Item = Step> + use<> {
         (u64::from(lane.index)..self.records)
             .step_by(lane.lanes as usize)
             .map(|record| Step::Put { record, value: record })
     }
 
-    /// The endless steps of one lane, decided by `seed`.
+    /// The operations of one lane, without end, determined by `seed`.
     pub fn generator(&self, seed: u64, lane: ClientShare) -> Generator {
         Generator {
             workload: *self,
@@ -240,8 +239,8 @@ impl Workload {
     }
 }
 
-/// One of several generators that share a workload, one for each process that drives clients. Clients in the same
-/// process share its generator.
+/// The share of one generator in a workload. Each process that drives clients has one generator, which its clients
+/// share. Such a share is also called a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientShare {
     index: u32,
@@ -249,7 +248,7 @@ pub struct ClientShare {
 }
 
 impl ClientShare {
-    /// The only lane.
+    /// The share of a workload with only one generator.
     pub const ONLY: Self = Self { index: 0, lanes: 1 };
 
     /// Share `index` of `lanes`.
@@ -267,7 +266,7 @@ impl ClientShare {
     }
 }
 
-/// One operation. `record` is a record's number, `value` the number of the value that is written.
+/// One operation. `record` is the number of a record, `value` the number of the written value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Read a record.
@@ -279,14 +278,14 @@ pub enum Step {
     Put {
         /// The record.
         record: u64,
-        /// With which value.
+        /// Number of the written value.
         value: u64,
     },
     /// Write a record that was not there.
     Insert {
         /// The record.
         record: u64,
-        /// With which value.
+        /// Number of the written value.
         value: u64,
     },
     /// Remove a record.
@@ -294,18 +293,18 @@ pub enum Step {
         /// The record.
         record: u64,
     },
-    /// Read a record and its version, then replace it if the version is still the same; from the read again if
-    /// not. A record that is absent is created. One operation, whose latency includes every attempt.
+    /// Read a record and its version, then replace the record if its version is unchanged; otherwise start again with
+    /// the read. A missing record is created. This is one operation, whose latency includes all attempts.
     ReadModifyWrite {
         /// The record.
         record: u64,
-        /// With which value.
+        /// Number of the written value.
         value: u64,
     },
 }
 
 impl Step {
-    /// The names of the kinds, in the order of [`Step::kind`].
+    /// Names of the kinds of operations, in the order of [`Step::kind`].
     pub const KINDS: [&'static str; 5] = ["get", "put", "insert", "delete", "read_modify_write"];
 
     /// Kind of operation: an index into [`Step::KINDS`].
@@ -319,7 +318,7 @@ impl Step {
         }
     }
 
-    /// The number of the record that it touches.
+    /// Number of the record that the operation accesses.
     pub fn record(&self) -> u64 {
         match *self {
             Self::Get { record }
@@ -331,20 +330,20 @@ impl Step {
     }
 }
 
-/// The endless steps of one lane.
+/// The operations of one lane, without end.
 #[derive(Clone, Debug)]
 pub struct Generator {
     workload: Workload,
     lane: ClientShare,
     random: Random,
     chooser: Chooser,
-    /// Values numbered so far.
+    /// Number of values so far.
     values: u64,
-    /// Inserts issued so far.
+    /// Number of inserts so far.
     inserts: u64,
-    /// All of this generator's inserts below this number have been acknowledged; only these are read.
+    /// All inserts of this generator below this number are acknowledged. Only these records are read.
     acknowledged: u64,
-    /// Acknowledged ones above it, as many as are outstanding.
+    /// Acknowledged inserts above that number, at most as many as are outstanding.
     acknowledged_early: BTreeSet<u64>,
 }
 
@@ -368,8 +367,8 @@ impl Generator {
         }
     }
 
-    /// Tells it that the insert of `record`, which it asked for, has been acknowledged: it may be read from here
-    /// on. Records that were not inserted by this lane are ignored.
+    /// Notes that the insert of `record` is acknowledged, so the record may be read from now on. Records that other
+    /// lanes inserted are ignored.
     pub fn insert_acknowledged(&mut self, record: u64) {
         let (lanes, index) = (u64::from(self.lane.lanes), u64::from(self.lane.index));
         let Some(offset) = record.checked_sub(self.workload.records + index) else { return };
@@ -383,19 +382,19 @@ impl Generator {
         }
     }
 
-    /// The record of this lane's insert with that number; those of several lanes interleave.
+    /// The record of this lane's insert with this number; the records of several lanes are interleaved.
     fn inserted(&self, number: u64) -> u64 {
         self.workload.records + u64::from(self.lane.index) + number * u64::from(self.lane.lanes)
     }
 
-    /// A record that is there: one of the first, or one that this lane has inserted.
+    /// An existing record: one of the initial records, or one that this lane has inserted.
     fn existing(&mut self) -> u64 {
         let records = self.workload.records;
         let drawn = self.chooser.draw(&mut self.random, records + self.acknowledged);
         if drawn < records { drawn } else { self.inserted(drawn - records) }
     }
 
-    /// A number that no other write has: the first ones belong to the loading of the store.
+    /// A number that no other write uses. The lowest numbers belong to the loading of the store.
     fn next_value(&mut self) -> u64 {
         let value = (u64::from(self.lane.index) + 1) * NUMBERS_PER_LANE + self.values;
         self.values += 1;
@@ -404,13 +403,14 @@ impl Generator {
     }
 }
 
-/// The key of a record: its number, most significant byte first, so that keys in a capture sort by number.
+/// The key of a record: its number, most significant byte first, so that keys in a packet capture sort by
+/// number.
 pub fn key_of(record: u64) -> [u8; 8] {
     record.to_be_bytes()
 }
 
-/// Fills `buffer` with the value of that number: the number, then bytes that follow from it, so that a value put
-/// together from two is none.
+/// Fills `buffer` with the value of this number: the number, then bytes derived from it. So a mixture of two values is
+/// not a valid value.
 ///
 /// # Panics
 /// If the buffer is shorter than [`MIN_VALUE_BYTES`].
@@ -429,7 +429,7 @@ pub fn fill_value(value: u64, buffer: &mut [u8]) {
     }
 }
 
-/// The number of the value in `buffer`, or nothing if it is not one that [`fill_value`] writes.
+/// The number of the value in `buffer`, or `None` if [`fill_value`] does not write such a value.
 pub fn value_number(buffer: &[u8]) -> Option<u64> {
     let number = u64::from_le_bytes(*buffer.first_chunk()?);
     let mut expected = vec![0; buffer.len()];
@@ -437,8 +437,8 @@ pub fn value_number(buffer: &[u8]) -> Option<u64> {
     (expected == buffer).then_some(number)
 }
 
-/// A number that stands for a value in a recorded history. Different values have different fingerprints, but for
-/// one chance in 2^64.
+/// A number that represents a value in a recorded history. Two different values have the same fingerprint with a
+/// probability of 2^-64.
 pub fn fingerprint(value: &[u8]) -> u64 {
     xxh3_64(value)
 }
@@ -496,7 +496,7 @@ mod tests {
         assert!(put.with_records(0).is_err());
     }
 
-    /// Recorded once: a change of any bit of any generator changes these.
+    /// These results were recorded once; a change of any bit of any generator changes them.
     #[test]
     fn steps_are_fixed_to_the_bit() {
         for (name, expected) in RECORDED {
@@ -553,7 +553,7 @@ mod tests {
             }
         }
         assert_eq!(inserted, (10..10 + inserted.len() as u64).collect::<Vec<_>>());
-        // Out of order: nothing may be read until the first one is in.
+        // Acknowledgements out of order: no inserted record may be read until the first one is acknowledged.
         for record in inserted[1..].iter().rev() {
             generator.insert_acknowledged(*record);
         }
@@ -562,7 +562,7 @@ mod tests {
         assert_eq!(generator.acknowledged, inserted.len() as u64);
         let newest = inserted[inserted.len() - 1];
         assert!((0..100).any(|_| generator.step().record() == newest));
-        // Foreign and repeated records change nothing.
+        // Records of other lanes, and repeated ones, change nothing.
         generator.insert_acknowledged(3);
         generator.insert_acknowledged(newest);
         generator.insert_acknowledged(u64::MAX);

@@ -1,6 +1,6 @@
-//! When clients ask: in a closed loop, or at times that do not depend on the answers.
+//! When clients start operations: in a closed loop, or at times that do not depend on the answers.
 //!
-//! Pure schedulers: the caller passes `now`, in virtual or in real time.
+//! The schedulers are pure: the caller passes `now`, in virtual or real time.
 
 use std::collections::VecDeque;
 
@@ -8,20 +8,21 @@ use weft_time::{Duration, Instant};
 
 use crate::Random;
 
-/// The random stream of arrivals; workloads use the streams from 0 on.
+/// Number of the random stream for arrivals. Workloads use the streams from 0 on.
 const ARRIVAL_STREAM: u32 = u16::MAX as u32;
 
 /// How clients offer operations.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Load {
-    /// Each client asks as soon as its previous answer is in: the throughput follows from the latency.
+    /// Each client starts its next operation when the previous one is answered, so the throughput follows
+    /// from the latency.
     Closed {
         /// Clients, each with one operation outstanding.
         clients: u32,
     },
-    /// Operations arrive independently of each other and of the answers (a Poisson process), and wait for a free
-    /// client if they must. Latency counts from the arrival, so that a stalled store is charged for everything
-    /// that would have been asked meanwhile (no coordinated omission).
+    /// Operations arrive independently of each other and of the answers (a Poisson process), and wait for a free client
+    /// if necessary. Latency counts from the arrival, so a store that stalls is charged for all operations that arrive
+    /// meanwhile (no coordinated omission).
     Open {
         /// The most operations outstanding.
         clients: u32,
@@ -42,22 +43,22 @@ impl Load {
 /// End of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// After so many operations.
+    /// The run ends after this number of operations.
     Operations(u64),
     /// No operation starts at or after this time.
     Until(Instant),
 }
 
-/// One operation to start.
+/// An operation that starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Start {
     /// The client that starts it.
     pub client: u32,
-    /// Intended start: the latency counts from here.
+    /// Intended start time; the latency counts from it.
     pub intended: Instant,
 }
 
-/// Decides when which client starts an operation.
+/// Decides when each client starts an operation.
 #[derive(Clone, Debug)]
 pub struct Scheduler {
     idle: VecDeque<u32>,
@@ -75,7 +76,7 @@ struct Arrivals {
 }
 
 impl Arrivals {
-    /// Steps over the next arrival and returns it.
+    /// Returns the next arrival, and draws the one after it.
     fn take(&mut self) -> Instant {
         let arrival = self.next;
         self.next += Duration::from_ps((self.random.exponential_gap() * self.mean_gap_ps) as u64);
@@ -104,7 +105,7 @@ impl Scheduler {
         Self { idle: (0..clients).collect(), clients, arrivals, limit, started: 0 }
     }
 
-    /// An operation to start at `now`, if there is one; call it until there is none.
+    /// The operation to start at `now`, if any. Call this until it returns `None`.
     pub fn poll(&mut self, now: Instant) -> Option<Start> {
         let intended = self.next_start(now)?;
         if intended > now {
@@ -118,14 +119,14 @@ impl Scheduler {
         Some(Start { client, intended })
     }
 
-    /// When the next operation starts if no answer arrives before; `None` if all clients wait for one, or no more
-    /// operations start.
+    /// When the next operation starts if no answer arrives before. `None` if all clients have an operation outstanding,
+    /// or no more operations start.
     pub fn next_start(&self, now: Instant) -> Option<Instant> {
         let intended = self.arrivals.as_ref().map_or(now, |arrivals| arrivals.next);
         (!self.idle.is_empty() && !self.is_exhausted(intended.max(now))).then_some(intended)
     }
 
-    /// `client` has its answer, or has given up waiting for it.
+    /// Notes that `client` has received its answer, or has timed out.
     ///
     /// # Panics
     /// If every client is idle already.
@@ -134,12 +135,12 @@ impl Scheduler {
         self.idle.push_back(client);
     }
 
-    /// Operations outstanding.
+    /// Number of outstanding operations.
     pub fn outstanding(&self) -> u32 {
         self.clients - self.idle.len() as u32
     }
 
-    /// Operations started so far.
+    /// Number of operations started so far.
     pub fn started(&self) -> u64 {
         self.started
     }
@@ -214,7 +215,8 @@ mod tests {
         assert!((mean - 1.0).abs() < 0.03 && (variance - 1.0).abs() < 0.1, "{mean} {variance}");
     }
 
-    /// The store stalls for a millisecond: operations that arrived meanwhile are charged from their arrival.
+    /// The store stalls for a millisecond. The latency of operations that arrive meanwhile counts from their
+    /// arrival.
     #[test]
     fn a_stall_is_charged_to_what_arrived_in_it() {
         let load = Load::Open { clients: 1, operations_per_s: 1e6 };

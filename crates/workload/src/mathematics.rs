@@ -1,9 +1,9 @@
-//! Logarithm, exponential and power from correctly rounded operations only.
+//! Logarithm, exponential and power, computed with correctly rounded operations only.
 //!
-//! The ones of the standard library call the machine's C library, whose last bit differs between libraries,
-//! processors and what the compiler folds at build time. A workload must be the same everywhere, so these use
-//! nothing but IEEE 754 addition, multiplication and division, in a fixed order. The relative error stays below
-//! 1e-14 for the arguments that workloads use, which the tests compare with the standard library.
+//! The standard library's functions call the machine's C library, whose last bit differs between libraries, processors
+//! and constants that the compiler evaluates. A workload must be the same everywhere, so these functions use nothing
+//! but IEEE 754 addition, multiplication and division, in a fixed order. For the arguments that workloads use, the
+//! relative error stays below 1e-14; the tests compare with the standard library.
 
 /// The natural logarithm of 2 is `LN_2_HIGH + LN_2_LOW`; the high part has 32 trailing zero bits, so that its
 /// product with a small integer is exact.
@@ -72,7 +72,7 @@ mod tests {
         assert_eq!(power(0.5, 1.0), 0.5);
     }
 
-    /// These bits are the same in debug and release builds and on every machine.
+    /// These bits must be the same in debug and release builds and on every machine.
     #[test]
     fn bits_are_fixed() {
         assert_eq!(natural_logarithm(10.0).to_bits(), 10f64.ln().to_bits());

@@ -1,4 +1,4 @@
-//! Random numbers from a seed, the same on every machine.
+//! Random numbers from a seed; they are the same on every machine.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
@@ -10,7 +10,7 @@ use super::mathematics::natural_logarithm;
 pub struct Random(Xoshiro256PlusPlus);
 
 impl Random {
-    /// The stream with the number `stream` of `seed`: each is 2^128 numbers long.
+    /// The stream with number `stream` of `seed`. Each stream has 2^128 numbers.
     pub fn new(seed: u64, stream: u32) -> Self {
         let mut generator = Xoshiro256PlusPlus::seed_from_u64(seed);
         for _ in 0..stream {
@@ -19,10 +19,10 @@ impl Random {
         Self(generator)
     }
 
-    /// A whole number below `bound`, each equally likely. `bound` is not zero.
+    /// A whole number below `bound`, all equally likely. `bound` must not be zero.
     pub fn below(&mut self, bound: u64) -> u64 {
         assert!(bound > 0, "nothing is below zero");
-        // Lemire's multiplication: the few products that would favour some results are drawn again.
+        // Lemire's method: the few products that would favour some results are drawn again.
         let unfair = bound.wrapping_neg() % bound;
         loop {
             let product = u128::from(self.0.next_u64()) * u128::from(bound);
@@ -37,7 +37,8 @@ impl Random {
         (self.0.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// A number of the exponential distribution with mean 1: the gaps between independent arrivals.
+    /// A number from the exponential distribution with mean 1, which the gaps between independent arrivals
+    /// have.
     pub fn exponential_gap(&mut self) -> f64 {
         -natural_logarithm(1.0 - self.unit())
     }

@@ -1,4 +1,4 @@
-//! The consistency conditions of clause 3.3.2, and that indexes and stocks agree with the orders.
+//! Checks the consistency conditions of clause 3.3.2, and that indexes and stocks agree with the orders.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use super::rows::{customer, district, history, new_order, order, order_line, poi
 use super::{DISTRICTS, Keys, NEW_ORDER, PAYMENT, ParsedKey, Scale, Table};
 use crate::Audit;
 
-/// Findings that are listed.
+/// The most findings that are listed.
 const LISTED_MAX: usize = 32;
 
-/// A district, by warehouse and number; a customer or an order of it.
+/// A district: its warehouse and its number. A customer or an order: the same and its own number.
 type DistrictId = (u16, u8);
 type Id = (u16, u8, u32);
 
@@ -54,14 +54,15 @@ struct OfOrder {
     delivered: i64,
 }
 
-/// What the stocks of one item and warehouse say, and what was ordered since the beginning: pieces and lines.
+/// Totals of a stock, which is an item at a warehouse. Both pairs are pieces and order lines: those that the
+/// stock's row says, and those of the orders since the load.
 #[derive(Default)]
 struct OfStock {
     says: Option<(u64, u64)>,
     ordered: (u64, u64),
 }
 
-/// Collects all objects, then compares.
+/// Collects all objects, then compares them.
 pub(super) struct Conditions {
     keys: Keys,
     warehouses: BTreeMap<u16, OfWarehouse>,
@@ -69,7 +70,7 @@ pub(super) struct Conditions {
     customers: BTreeMap<Id, OfCustomer>,
     orders: BTreeMap<Id, OfOrder>,
     stocks: BTreeMap<(u16, u32), OfStock>,
-    /// New orders and payments that committed, and that may have.
+    /// New orders and payments that committed; below, those that may have committed.
     committed: [u64; 2],
     unknown: [u64; 2],
     histories: u64,
@@ -107,7 +108,8 @@ impl Conditions {
         }
     }
 
-    /// Between what committed and what may have.
+    /// Checks that a count is between the number that committed and that number plus those that may have
+    /// committed.
     fn count(&mut self, what: &str, index: usize, found: u64) {
         let (least, more) = (self.committed[index], self.unknown[index]);
         if !(least..=least + more).contains(&found) {
@@ -168,7 +170,7 @@ impl Conditions {
                     entry.lines_delivered += 1;
                     entry.delivered += order_line::AMOUNT.get(row);
                 }
-                // Stocks count from the beginning only.
+                // The stocks count only orders since the load; the loaded orders have the lowest numbers.
                 if id >> 4 > self.keys.0.customers {
                     let supply =
                         (order_line::SUPPLY_WAREHOUSE.get(row) as u16, order_line::ITEM.get(row) as u32);
@@ -246,10 +248,11 @@ impl Conditions {
             self.equal(|| where_from("condition 7"), entry.lines_delivered, delivered);
             let Some(by) = entry.customer else { continue };
             let customer = self.customers.entry((at, of, by)).or_default();
-            // Conditions 10 and 12 compare with what was delivered, so it is taken away here.
+            // Conditions 10 and 12 involve the amounts of delivered orders, so these are subtracted from the
+            // customer here.
             customer.paid -= entry.delivered;
             customer.ytd_payment -= entry.delivered;
-            // They come in their order.
+            // The orders are visited in ascending order, so the last one is the newest.
             customer.newest_order = number;
             let loaded = number < self.keys.0.first_undelivered();
             if entry.carrier != 0 && !loaded {
@@ -310,7 +313,7 @@ impl Audit for Conditions {
 }
 
 impl Table {
-    /// Whether a row of this table may have so many bytes.
+    /// Whether a row of this table may have this length.
     fn holds(self, bytes: usize) -> bool {
         match self {
             Self::Warehouse => bytes == warehouse::BYTES,

@@ -1,4 +1,5 @@
-//! Terminals: which transaction comes next, and how the pieces of a chopped one follow.
+//! Clients of TPC-C ("terminals"): which transaction comes next, and the pieces into which a long transaction
+//! is divided.
 
 use std::collections::BTreeSet;
 
@@ -16,26 +17,27 @@ use super::{Customer, DISTRICTS, Keys, Scale};
 use crate::Call;
 use crate::input::Reader;
 
-/// Per cent of the transactions, in the order of the kinds (clause 5.2.3).
+/// Shares of the transactions in per cent, in the order of the kinds (clause 5.2.3).
 const MIX: [u64; 5] = [45, 43, 4, 4, 4];
-/// Bits of the number of a payment below the client's lane.
+/// A payment's number has this many bits, below those of the client's lane.
 const PAYMENT_BITS: u32 = 22;
 
-/// What is still to be called for a chopped transaction.
+/// The remaining pieces of a transaction that is divided.
 enum Rest {
-    /// Districts from this one on.
+    /// The deliveries from this district on.
     Delivery(Delivered),
     StockLevel(StockLevel),
 }
 
-/// A stock-level on its way.
+/// A stock-level transaction whose pieces are being called.
 struct StockLevel {
     warehouse: u16,
     district: u8,
     threshold: u8,
-    /// Orders from the first to before the second one are still to be looked at; unknown at first.
+    /// The orders that remain to be read: from the first number up to, but without, the second. Unknown until
+    /// the first piece is answered.
     orders: Option<(u32, u32)>,
-    /// What has been found, and all of it that is still to be looked at.
+    /// Items found in these orders whose stocks have not been read yet.
     items: BTreeSet<u32>,
     counted: bool,
 }
@@ -59,7 +61,7 @@ impl Terminal {
     }
 
     pub(super) fn next(&mut self, last: Option<&Outcome>) -> Call {
-        // A piece that has not committed leaves nothing to go on with.
+        // If the previous piece did not commit, the transaction ends, and a new one begins.
         if let (Some(rest), Some(Outcome::Committed { answer })) = (self.rest.take(), last) {
             let next = match rest {
                 Rest::Delivery(delivered) => self.deliver_on(delivered),
@@ -112,7 +114,7 @@ impl Terminal {
         between(&mut self.random, 1, DISTRICTS.into()) as u8
     }
 
-    /// Three of five are named by their last name (2.5.1.2, 2.6.1.2).
+    /// A customer, who is chosen by last name with a probability of 60 % (2.5.1.2, 2.6.1.2).
     fn customer(&mut self) -> Customer {
         if self.random.below(100) < 60 {
             Customer::LastName(name(&mut self.random, self.keys.0.names()))
@@ -121,7 +123,7 @@ impl Terminal {
         }
     }
 
-    /// Another warehouse, each equally likely; this one if there is no other.
+    /// Another warehouse, chosen uniformly; this one if there is no other.
     fn other_warehouse(&mut self, home: u16) -> u16 {
         let all = self.keys.0.all_warehouses();
         if all == 1 {
@@ -148,7 +150,7 @@ impl Terminal {
                 quantity: between(&mut self.random, 1, 10) as u8,
             })
             .collect();
-        // One in a hundred has an unused item in its last line (2.4.1.4, 2.4.1.5).
+        // In one of a hundred orders, the last line has an unused item (2.4.1.4, 2.4.1.5).
         if self.random.below(100) == 0 {
             lines[count as usize - 1].item = items + 1;
         }
@@ -156,7 +158,7 @@ impl Terminal {
     }
 
     fn pay(&mut self, home: u16, district: u8) -> Paid {
-        // 15 in a hundred customers belong to another warehouse (2.5.1.2).
+        // The customers of 15 of a hundred payments belong to another warehouse (2.5.1.2).
         let remote = self.random.below(100) < 15 && self.keys.0.all_warehouses() > 1;
         let (customer_warehouse, customer_district) =
             if remote { (self.other_warehouse(home), self.district()) } else { (home, district) };
@@ -186,7 +188,7 @@ impl Terminal {
     fn look_on(&mut self, mut stock_level: StockLevel, answer: &[u8]) -> Option<(Request, usize)> {
         let mut answer = Reader(answer);
         if stock_level.counted {
-            // What this piece has answered is a part of the result, which nobody wants.
+            // This answer is a part of the count of low stocks, which the client does not need.
         } else if stock_level.orders.is_some() {
             stock_level.items.extend(std::iter::from_fn(|| answer.u32()));
         } else {

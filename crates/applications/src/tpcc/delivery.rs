@@ -1,4 +1,4 @@
-//! Delivery (clause 2.7) of the oldest order of one district.
+//! Delivery (clause 2.7): delivers the oldest order of one district.
 
 use weft_time::Duration;
 use weft_txn::{Accesses, Context, Mode, Procedure, Request, Step};
@@ -8,14 +8,14 @@ use super::{DELIVERY, Keys, LINES_MAX, MISSING};
 use crate::input::{Reader, Writer};
 use crate::labour;
 
-/// What a carrier takes.
+/// Input of a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Delivered {
     pub(super) warehouse: u16,
     pub(super) district: u8,
-    /// 1 to 10.
+    /// Number of the carrier, 1 to 10.
     pub(super) carrier: u8,
-    /// Not 0.
+    /// Delivery date, not 0.
     pub(super) date: u64,
 }
 
@@ -36,7 +36,7 @@ impl Delivered {
     }
 }
 
-/// The procedure. It answers the order, 0 if all are delivered (2.7.4.2).
+/// The procedure. It returns the number of the delivered order, or 0 if no order is undelivered (2.7.4.2).
 pub(super) struct Delivery(pub(super) Keys);
 
 impl Delivery {
@@ -77,7 +77,8 @@ impl Delivery {
             customer::BALANCE.add(row, sum);
             customer::DELIVERIES.add(row, 1);
         });
-        // Orders are numbered without gaps and delivered in their order.
+        // Orders have consecutive numbers and are delivered in this order, so the next number is now the
+        // oldest.
         found &= context.edit(0, |row| pointer::ORDER.set(row, u64::from(number) + 1));
         if !found {
             return Err(MISSING);

@@ -1,4 +1,4 @@
-//! The database in the beginning (clause 4.3.3), one shard at a time.
+//! The initial database (clause 4.3.3), one shard at a time.
 
 use weft_txn::Key;
 use weft_workload::Random;
@@ -9,13 +9,13 @@ use super::rows::{
 };
 use super::{DISTRICTS, Keys, LINES_MAX, Scale, Table};
 
-/// Whatever the seed of a run is, the database is the same.
+/// Seed of the database, which does not depend on the seed of the run.
 const SEED: u64 = 0x7bc_c511;
 
-/// When everything was done that was done before the beginning. Clients' dates are later.
+/// Date of everything in the initial database. The dates of clients are later.
 pub(super) const DATE: u64 = 1;
 
-/// Tells all objects of a shard.
+/// Passes all objects of a shard to `put`.
 pub(super) fn load(scale: &Scale, shard: usize, put: &mut dyn FnMut(Key, &[u8])) {
     let keys = Keys(*scale);
     let first = shard as u16 * scale.warehouses;
@@ -27,7 +27,7 @@ pub(super) fn load(scale: &Scale, shard: usize, put: &mut dyn FnMut(Key, &[u8]))
     }
 }
 
-/// One in ten contains "ORIGINAL" (4.3.3.1).
+/// Whether a row's data contains "ORIGINAL", as one in ten does (4.3.3.1).
 fn original(random: &mut Random) -> u64 {
     u64::from(random.below(10) == 0)
 }
@@ -69,7 +69,7 @@ fn load_warehouse(keys: &Keys, number: u16, random: &mut Random, put: &mut dyn F
 }
 
 fn customers(keys: &Keys, (at, of): (u16, u8), random: &mut Random, put: &mut dyn FnMut(Key, &[u8])) {
-    // Of each last name, first names and numbers.
+    // For each last name: the first names and the numbers of its customers.
     let mut by_name: Vec<Vec<([u8; 16], u16)>> = vec![Vec::new(); keys.0.names().into()];
     let mut row = [0; customer::BYTES];
     for number in 1..=keys.0.customers {
@@ -96,7 +96,7 @@ fn customers(keys: &Keys, (at, of): (u16, u8), random: &mut Random, put: &mut dy
         history::DISTRICT.set(&mut row, of.into());
         history::DATE.set(&mut row, DATE);
         text(random, &mut row[history::TEXT..]);
-        // Later ones belong to no district in their keys.
+        // Initial histories have a district in their keys; those of later payments have none.
         put(keys.at(Table::History, at, of, number), &row);
     }
     for (name, mut customers) in (0..).zip(by_name) {

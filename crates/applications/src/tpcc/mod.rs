@@ -1,26 +1,27 @@
-//! TPC-C, revision 5.11: the orders of a wholesale supplier, on a store of keys and values.
+//! TPC-C, revision 5.11: the orders of a wholesale supplier, in a store of keys and values.
 //!
-//! All nine tables are objects of the store, of the sizes of clause 4.2.2 (`rows`), and so are the secondary indexes:
-//! a district's customers by last name, a customer's last order, a district's oldest order that is not delivered.
-//! Each warehouse belongs to a shard, with all that is its own; the items, which never change, are at every shard.
+//! All nine tables are objects of the store, with the sizes of clause 4.2.2 (`rows`). The secondary indexes are objects
+//! too: a district's customers by last name, a customer's last order, and a district's oldest undelivered order. Each
+//! warehouse is on one shard, with all its rows. The items, which never change, are on every shard.
 //!
-//! # What is chopped
+//! # Transactions that are divided
 //!
-//! Xenic (5.3) chops long local transactions into several, as its predecessors do. Here these are:
+//! Xenic (5.3) divides long local transactions into several, as its predecessors do. Here these are:
 //!
-//! - *delivery*: one transaction for each district, as clause 2.7.2 permits, ten in turn for one call;
-//! - *stock-level*: which order comes next; then the lines of the last twenty orders, three orders at a time; then
-//!   the stocks of the items, sixty at a time. Clause 2.8.2.3 permits it, since read committed is enough for it.
+//! - *delivery*: one transaction for each district, as clause 2.7.2 permits, so ten for each request;
+//! - *stock-level*: one transaction reads the number of the next order; further ones read the lines of the last twenty
+//!   orders, three orders at a time, and the stocks of their items, sixty at a time. Clause 2.8.2.3 permits this, since
+//!   stock-level requires read committed only.
 //!
 //! *New-order*, *payment* and *order-status* are one transaction each. New-order and payment may run on a card, the
 //! others run on the host (Xenic 5.3).
 //!
 //! # What differs from the specification
 //!
-//! Clients neither key nor think (clause 5.2.5), and pick a warehouse of their server for each transaction in place
-//! of having one (2.5.1.1). Dates are numbers. The delivery has no queue (2.7). [`Tpcc::new_order_only`] is the
-//! workload of Xenic's section 5.2: new-order alone, whose items come from warehouses chosen uniformly in the whole
-//! cluster.
+//! Clients have no keying and think times (clause 5.2.5). They pick a warehouse of their server for each transaction,
+//! where the specification gives each client one warehouse (2.5.1.1). Dates are numbers. Deliveries are not queued
+//! (2.7). [`Tpcc::new_order_only`] is the workload of Xenic's section 5.2: only new-order transactions, whose items
+//! come from warehouses chosen uniformly in the whole cluster.
 
 mod audit;
 mod client;
@@ -46,14 +47,14 @@ const DISTRICTS: u8 = 10;
 /// The most lines of an order.
 const LINES_MAX: usize = 15;
 
-/// Why a transaction aborts: an item does not exist, as for one in a hundred new orders (clause 2.4.1.4).
+/// Reason of an abort: an item does not exist, as in one of a hundred new orders (clause 2.4.1.4).
 pub const UNUSED_ITEM: u8 = 1;
-/// Why a transaction aborts: anything else does not exist. That never happens.
+/// Reason of an abort: another object does not exist. This never happens.
 pub const MISSING: u8 = 2;
 
 const KINDS: [&str; 5] = ["new-order", "payment", "order-status", "delivery", "stock-level"];
 
-/// The numbers of the procedures.
+/// Numbers of the procedures.
 const NEW_ORDER: ProcedureId = ProcedureId(0);
 const PAYMENT: ProcedureId = ProcedureId(1);
 const ORDER_STATUS: ProcedureId = ProcedureId(2);
@@ -62,37 +63,37 @@ const NEXT_ORDER: ProcedureId = ProcedureId(4);
 const RECENT_ITEMS: ProcedureId = ProcedureId(5);
 const LOW_STOCK: ProcedureId = ProcedureId(6);
 
-/// How large the database is.
+/// Size of the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scale {
-    /// Servers, each with a shard.
+    /// Number of servers, each with one shard.
     pub shards: usize,
-    /// Warehouses of each server ([`WAREHOUSES`] in the paper), 1 to 4,095.
+    /// Warehouses of each server, 1 to 4,095 ([`WAREHOUSES`] in the paper).
     pub warehouses: u16,
-    /// Items, and stocks of each warehouse: 100,000 in the specification.
+    /// Number of items, and of stocks of each warehouse: 100,000 in the specification.
     pub items: u32,
-    /// Customers of each district, and its orders in the beginning: 3,000 in the specification, a multiple of 10.
+    /// Customers of each district, and the district's initial orders: a multiple of 10; 3,000 in the specification.
     pub customers: u32,
 }
 
 impl Scale {
-    /// The specification's, with so many warehouses on each of so many servers. The values of a warehouse are some 70
-    /// MB at each replica, those of the items another 8 MB.
+    /// The specification's size, with this number of warehouses on each server. The values of a warehouse take about 70
+    /// MB at each replica, and those of the items another 8 MB.
     pub fn full(shards: usize, warehouses: u16) -> Self {
         Self { shards, warehouses, items: 100_000, customers: 3_000 }
     }
 
-    /// All warehouses of the cluster; server *s* has those from *s* times [`Scale::warehouses`] on.
+    /// Number of warehouses of the cluster. Server *s* has those from *s* times [`Scale::warehouses`] on.
     fn all_warehouses(&self) -> u16 {
         self.shards as u16 * self.warehouses
     }
 
-    /// How many last names are used: 1,000, or fewer if there are fewer customers.
+    /// Number of last names: 1,000, or fewer if there are fewer customers.
     fn names(&self) -> u16 {
         self.customers.min(1_000) as u16
     }
 
-    /// The first order of each district that is not delivered in the beginning: 2,101 of 3,000.
+    /// The first undelivered order of each district in the initial database: 2,101 of 3,000.
     fn first_undelivered(&self) -> u32 {
         self.customers / 10 * 7 + 1
     }
@@ -106,9 +107,8 @@ pub struct Tpcc {
 }
 
 impl Tpcc {
-    /// All five transactions in the specification's mix.
+    /// A workload of all five transactions in the specification's mix.
     ///
-    /// # Panics
     /// If the scale is not possible.
     pub fn new(scale: Scale) -> Self {
         let Scale { shards, warehouses, items, customers } = scale;
@@ -122,7 +122,8 @@ impl Tpcc {
         Self { scale, new_order_only: false }
     }
 
-    /// New-order alone, with items from warehouses chosen uniformly in the whole cluster (Xenic 5.2).
+    /// A workload of new-order transactions only, with items from warehouses chosen uniformly in the whole
+    /// cluster (Xenic 5.2).
     ///
     /// # Panics
     /// If the scale is not possible.
@@ -173,7 +174,7 @@ impl Workload for Tpcc {
     }
 }
 
-/// Tables and indexes, as the top byte of the application's part of a key.
+/// Tables and indexes. The number is the top byte of the application's part of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum Table {
@@ -186,11 +187,11 @@ enum Table {
     OrderLine,
     Item,
     Stock,
-    /// A district's customers of one last name, by first name.
+    /// Index: a district's customers with one last name, by first name.
     CustomersByName,
-    /// A customer's last order.
+    /// Index: a customer's last order.
     LastOrder,
-    /// A district's oldest order that is not delivered.
+    /// Index: a district's oldest undelivered order.
     OldestNewOrder,
 }
 
@@ -211,20 +212,20 @@ impl Table {
     ];
 }
 
-/// What a key says.
+/// The parts of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ParsedKey {
     table: Table,
-    /// Among all of the cluster; of an item the first one of the shard.
+    /// Number of the warehouse in the cluster; for an item, the first warehouse of the shard.
     warehouse: u16,
-    /// From 1, or 0 for what belongs to the whole warehouse.
+    /// Number of the district, from 1; 0 for rows of a whole warehouse.
     district: u8,
-    /// The rest of the primary key.
+    /// The remaining part of the primary key.
     id: u32,
 }
 
-/// Where everything is. Below the shard a key has 8 bits of table, 12 of the warehouse in its shard, 4 of district
-/// and 32 of the rest.
+/// Layout of keys. Below the shard, a key has 8 bits for the table, 12 for the warehouse within the shard, 4 for the
+/// district and 32 for the remaining part.
 #[derive(Clone, Copy, Debug)]
 struct Keys(Scale);
 
@@ -236,7 +237,7 @@ impl Keys {
         Key::new(shard as usize, (table as u64) << 48 | warehouse << 36 | district << 32 | u64::from(id))
     }
 
-    /// What is at this key, or none if it is none of ours.
+    /// The parts of this key, or `None` if it is not a key of this workload.
     fn place(&self, key: Key) -> Option<ParsedKey> {
         let local = key.local();
         let table = Table::ALL.into_iter().find(|table| *table as u64 == local >> 48)?;
@@ -262,7 +263,7 @@ impl Keys {
         self.at(Table::Customer, warehouse, district, customer)
     }
 
-    /// `number` is unique in the warehouse.
+    /// A history entry. `number` is unique in the warehouse.
     fn history(&self, warehouse: u16, number: u32) -> Key {
         self.at(Table::History, warehouse, 0, number)
     }
@@ -275,12 +276,12 @@ impl Keys {
         self.at(Table::Order, warehouse, district, order)
     }
 
-    /// `line` counts from 1.
+    /// A line of an order. `line` counts from 1.
     fn order_line(&self, warehouse: u16, district: u8, order: u32, line: usize) -> Key {
         self.at(Table::OrderLine, warehouse, district, order << 4 | line as u32)
     }
 
-    /// An item as the shard of this warehouse has it.
+    /// An item, at the shard of this warehouse.
     fn item(&self, warehouse: u16, item: u32) -> Key {
         self.at(Table::Item, warehouse - warehouse % self.0.warehouses, 0, item)
     }
@@ -302,11 +303,11 @@ impl Keys {
     }
 }
 
-/// How a customer is named.
+/// How a request names a customer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Customer {
     Number(u32),
-    /// The one in the middle of those of this last name, by first name (clause 2.5.2.2).
+    /// The middle one of the customers with this last name, ordered by first name (clause 2.5.2.2).
     LastName(u16),
 }
 
@@ -325,7 +326,7 @@ impl Customer {
         }
     }
 
-    /// The one in the middle of a row of the index: the n-th of 2n or 2n - 1.
+    /// The middle customer of a row of the index: the n-th of 2n or 2n - 1.
     fn middle(row: &[u8]) -> Option<u32> {
         let count = rows::by_name::count(row);
         (count > 0).then(|| rows::by_name::customer(row, (count - 1) / 2))

@@ -1,4 +1,4 @@
-//! New-order (clause 2.4): takes an order of five to fifteen lines.
+//! New-order (clause 2.4): places an order of five to fifteen lines.
 
 use weft_time::Duration;
 use weft_txn::{Accesses, Context, Key, Mode, Procedure, Request, Step, VALUE_MAX};
@@ -8,7 +8,7 @@ use super::{Keys, LINES_MAX, MISSING, NEW_ORDER, UNUSED_ITEM};
 use crate::input::{Reader, Writer};
 use crate::labour;
 
-/// What a customer orders.
+/// A line of an order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Line {
     pub(super) item: u32,
@@ -46,7 +46,7 @@ impl Order {
     }
 }
 
-/// What is known of a line while it is taken.
+/// Data that is collected about a line while the order is processed.
 #[derive(Clone, Copy, Default)]
 struct Taken {
     line: Line,
@@ -55,7 +55,7 @@ struct Taken {
     district_information: [u8; stock::DISTRICT_INFORMATION_BYTES],
 }
 
-/// The procedure. It answers the order's number and its total in cents.
+/// The procedure. It returns the order's number and its total in cents.
 pub(super) struct NewOrder(pub(super) Keys);
 
 impl NewOrder {
@@ -79,7 +79,8 @@ impl NewOrder {
         let mut next = FIRST_ITEM;
         for taken in taken.iter_mut() {
             let index = find(context, keys.item(home, taken.line.item), &mut next)?;
-            // An unused number is found here, when all has been asked for: the whole order is rolled back (2.4.2.3).
+            // An unused item is detected here, after all keys were read. The transaction aborts, so the whole order is
+            // rolled back (2.4.2.3).
             taken.price = item::PRICE.get(context.value(index).ok_or(UNUSED_ITEM)?);
             taken.stock = find(context, keys.stock(taken.line.supply_warehouse, taken.line.item), &mut next)?;
         }
@@ -91,7 +92,7 @@ impl NewOrder {
         let number = district::NEXT_ORDER.get(row) as u32;
         context.edit(1, |row| district::NEXT_ORDER.set(row, u64::from(number) + 1));
 
-        // A stock that several lines ask for is written once, with what all of them take.
+        // If several lines take from one stock, the stock is written once, with the sum of what they take.
         for first in 0..count {
             let index = taken[first].stock;
             if taken[..first].iter().any(|earlier| earlier.stock == index) {
@@ -137,17 +138,17 @@ impl NewOrder {
         pointer::ORDER.set(&mut row, number.into());
         insert(context, keys.last_order(home, in_district, by), &mut row[..pointer::BYTES]);
 
-        // In units of a hundred millionth of a cent; rounded down.
+        // The factors are in units of 1/10,000 each, hence the divisor. The total is rounded down.
         let total = u128::from(sum) * u128::from(10_000 - discount) * u128::from(10_000 + tax) / 100_000_000;
         context.answer(&Writer::default().u32(number).u64(total as u64).0);
         Ok(Step::Commit)
     }
 }
 
-/// The first item, behind warehouse, district and customer.
+/// Index of the first item's key; the keys of warehouse, district and customer precede it.
 const FIRST_ITEM: usize = 3;
 
-/// The index of a key: `next`, unless lines before have asked for the same.
+/// Index of a key: `next`, unless an earlier line uses the same key.
 fn find(context: &Context<'_>, key: Key, next: &mut usize) -> Result<usize, u8> {
     if context.keys().get(*next).is_some_and(|access| access.key == key) {
         *next += 1;
@@ -156,7 +157,7 @@ fn find(context: &Context<'_>, key: Key, next: &mut usize) -> Result<usize, u8> 
     context.find(key).ok_or(MISSING)
 }
 
-/// What remains is at least ten, or is filled up by 91 (2.4.2.2).
+/// Takes a line's quantity from the stock. If less than ten would remain, 91 are added first (2.4.2.2).
 fn take_from_stock(row: &mut [u8], line: &Line, home: u16) {
     let (held, taken) = (stock::QUANTITY.get(row), u64::from(line.quantity));
     let left = if held >= taken + 10 { held - taken } else { held + 91 - taken };

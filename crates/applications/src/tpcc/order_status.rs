@@ -1,4 +1,4 @@
-//! Order-status (clause 2.6): a customer asks for the last order.
+//! Order-status (clause 2.6): reads the last order of a customer.
 
 use weft_time::Duration;
 use weft_txn::{Accesses, Context, Mode, Procedure, Request, Step};
@@ -8,7 +8,7 @@ use super::{Customer, Keys, LINES_MAX, MISSING, ORDER_STATUS};
 use crate::input::{Reader, Writer};
 use crate::labour;
 
-/// Who asks.
+/// Input of an order-status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Asked {
     pub(super) warehouse: u16,
@@ -42,7 +42,7 @@ impl Asked {
     }
 }
 
-/// The procedure. It answers balance, order, date, carrier and, of each line, item, warehouse, quantity, amount and
+/// The procedure. It returns balance, order, date and carrier; and for each line: item, warehouse, quantity, amount and
 /// delivery date.
 pub(super) struct OrderStatus(pub(super) Keys);
 
@@ -50,7 +50,7 @@ impl OrderStatus {
     fn tell(&self, context: &mut Context<'_>) -> Result<Step, u8> {
         let keys = &self.0;
         let Asked { warehouse, district, customer: by } = Asked::read(context.input()).ok_or(MISSING)?;
-        // The rounds before this one that it takes to know the customer.
+        // Rounds of the transaction that find out the customer's number.
         let mut rounds = 0;
         let number = match by {
             Customer::Number(number) => number,

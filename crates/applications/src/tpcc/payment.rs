@@ -1,4 +1,4 @@
-//! Payment (clause 2.5): a customer, perhaps of another warehouse, pays at a district.
+//! Payment (clause 2.5): a customer, who may belong to another warehouse, pays at a district.
 
 use weft_time::Duration;
 use weft_txn::{Accesses, Context, Mode, Procedure, Request, Step};
@@ -8,10 +8,11 @@ use super::{Customer, Keys, MISSING, PAYMENT};
 use crate::input::{Reader, Writer};
 use crate::labour;
 
-/// Bytes in front of C_DATA that tell of a payment of a customer with bad credit (2.5.2.2), in place of 34 digits.
+/// Bytes that a payment of a customer with bad credit puts in front of C_DATA (2.5.2.2). The specification uses 34
+/// digits.
 const NOTE_BYTES: usize = 34;
 
-/// A payment.
+/// Input of a payment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Paid {
     pub(super) warehouse: u16,
@@ -19,10 +20,10 @@ pub(super) struct Paid {
     pub(super) customer_warehouse: u16,
     pub(super) customer_district: u8,
     pub(super) customer: Customer,
-    /// Cents.
+    /// Amount in cents.
     pub(super) amount: u32,
     pub(super) date: u64,
-    /// Unique in the warehouse.
+    /// Number of the payment, unique in the warehouse.
     pub(super) number: u32,
 }
 
@@ -59,7 +60,7 @@ impl Paid {
     }
 }
 
-/// The procedure. It answers the customer's number and the new balance.
+/// The procedure. It returns the customer's number and the new balance.
 pub(super) struct Payment(pub(super) Keys);
 
 impl Payment {
@@ -102,7 +103,7 @@ impl Payment {
         history::DISTRICT.set(&mut row, paid.district.into());
         history::DATE.set(&mut row, paid.date);
         for (index, byte) in row[history::TEXT..].iter_mut().enumerate() {
-            // H_DATA is made of the names of warehouse and district.
+            // H_DATA consists of the names of the warehouse and the district.
             *byte = b'a' + ((usize::from(paid.warehouse) + usize::from(paid.district) * index) & 15) as u8;
         }
         let index = context.add(keys.history(paid.warehouse, paid.number), Mode::Write);
@@ -112,7 +113,7 @@ impl Payment {
     }
 }
 
-/// Moves C_DATA to the right and puts a note of the payment in front.
+/// Shifts C_DATA to the right and puts a record of the payment in front.
 fn note(data: &mut [u8], by: u32, paid: &Paid) {
     data.copy_within(..data.len() - NOTE_BYTES, NOTE_BYTES);
     let mut note = Writer::default();

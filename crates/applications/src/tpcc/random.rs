@@ -2,11 +2,11 @@
 
 use weft_workload::Random;
 
-/// C of NURand for customers, and for items (clause 2.1.6): any number will do.
+/// Constant C of NURand for customers and for items (clause 2.1.6); it can be any number.
 const CUSTOMER_C: u64 = 259;
 const ITEM_C: u64 = 7_911;
-/// C of NURand for last names, when loading and when running; they must be 65 to 119 apart, but not 96 or 112 (clause
-/// 2.1.6.1).
+/// Constant C of NURand for last names, when loading and when running. The two must differ by 65 to 119, but not by 96
+/// or 112 (clause 2.1.6.1).
 const LOADED_NAME_C: u64 = 157;
 const NAME_C: u64 = 223;
 
@@ -15,7 +15,7 @@ const _: () = {
     assert!(delta >= 65 && delta <= 119 && delta != 96 && delta != 112);
 };
 
-/// A number from `least` to `most`.
+/// A number from `least` to `most`, including both.
 pub(super) fn between(random: &mut Random, least: u64, most: u64) -> u64 {
     least + random.below(most - least + 1)
 }
@@ -25,36 +25,36 @@ fn non_uniform(random: &mut Random, a: u64, c: u64, x: u64, y: u64) -> u64 {
     ((between(random, 0, a) | between(random, x, y)) + c) % (y - x + 1) + x
 }
 
-/// A of NURand for `count` things of which the specification has `of`, where it is `a`: as much smaller, so that as
-/// large a share of them is popular. It is a power of two less one.
+/// Constant A of NURand for `count` things, where the specification has `of` things and the constant `a`. It is smaller
+/// in proportion, so that the same share of the things is popular; and it is a power of two minus one.
 const fn scaled(a: u64, of: u64, count: u64) -> u64 {
     let most = (a + 1) * count / of;
     if most < 2 { 0 } else { (1 << most.ilog2()) - 1 }
 }
 
-/// A customer of a district with so many.
+/// The number of a customer in a district with this many customers.
 pub(super) fn customer(random: &mut Random, customers: u32) -> u32 {
     let customers = customers.into();
     non_uniform(random, scaled(1_023, 3_000, customers), CUSTOMER_C, 1, customers) as u32
 }
 
-/// An item of so many.
+/// The number of an item out of `items`.
 pub(super) fn item(random: &mut Random, items: u32) -> u32 {
     let items = items.into();
     non_uniform(random, scaled(8_191, 100_000, items), ITEM_C, 1, items) as u32
 }
 
-/// A last name below `names`.
+/// The number of a last name, below `names`.
 pub(super) fn name(random: &mut Random, names: u16) -> u16 {
     non_uniform(random, 255, NAME_C, 0, u64::from(names) - 1) as u16
 }
 
-/// The same, with the constant of loading.
+/// The number of a last name like [`name`], with the constant C for loading.
 pub(super) fn loaded_name(random: &mut Random, names: u16) -> u16 {
     non_uniform(random, 255, LOADED_NAME_C, 0, u64::from(names) - 1) as u16
 }
 
-/// Fills with letters.
+/// Fills a field with random letters.
 pub(super) fn text(random: &mut Random, bytes: &mut [u8]) {
     for chunk in bytes.chunks_mut(8) {
         let mut word = random.below(u64::MAX);
@@ -69,7 +69,7 @@ pub(super) fn text(random: &mut Random, bytes: &mut [u8]) {
 mod tests {
     use super::*;
 
-    /// The exact probabilities of NURand by counting all pairs, against draws.
+    /// Compares draws with the exact probabilities of NURand, which follow from counting all pairs.
     #[test]
     fn non_uniform_numbers_follow_their_definition() {
         let (a, c, x, y) = (255u64, 223u64, 0u64, 999u64);
@@ -96,7 +96,7 @@ mod tests {
         let freedom = f64::from(cells);
         assert!(cells > 300, "{cells}");
         assert!(statistic < freedom + 5.0 * (2.0 * freedom).sqrt(), "{statistic} with {freedom}");
-        // Few names are popular: the tenth of all gets more than half.
+        // Few names are popular: the most popular tenth gets more than half of the draws.
         seen.sort_unstable();
         assert!(seen[900..].iter().sum::<u64>() > draws / 2);
     }
@@ -107,7 +107,7 @@ mod tests {
         assert_eq!(scaled(1_023, 3_000, 3_000), 1_023);
         assert_eq!(scaled(8_191, 100_000, 10_000), 511);
         assert_eq!((scaled(8_191, 100_000, 13), scaled(1_023, 3_000, 10)), (0, 1));
-        // With the whole A, one of 1,000 items would be in one of eighteen lines.
+        // Without scaling A, one of 1,000 items would be in one of eighteen lines.
         let mut random = Random::new(5, 0);
         let mut seen = [0; 1_001];
         (0..100_000).for_each(|_| seen[item(&mut random, 1_000) as usize] += 1);

@@ -1,5 +1,5 @@
-//! Rows byte by byte: the numbers that a transaction uses stand at fixed places, the rest is text that makes the row
-//! as long as clause 4.2.2 says. Numbers are little-endian; money is in cents, rates in units of 1/10,000.
+//! Layout of rows. The numbers that a transaction uses have fixed offsets; the remaining bytes are text that makes the
+//! row as long as clause 4.2.2 says. Numbers are little-endian; money is in cents, rates in units of 1/10,000.
 
 /// An unsigned number in a row.
 #[derive(Clone, Copy, Debug)]
@@ -25,7 +25,7 @@ impl<const BYTES: usize> Field<BYTES> {
     }
 }
 
-/// Cents in a row, perhaps negative.
+/// An amount of money in a row, in cents; it may be negative.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Money(usize);
 
@@ -70,7 +70,7 @@ pub(super) mod customer {
     pub(in super::super) const DISCOUNT: Field<2> = Field(24);
     /// 1 for C_CREDIT "BC", 0 for "GC".
     pub(in super::super) const BAD_CREDIT: Field<1> = Field(26);
-    /// The number that C_LAST is made of (clause 4.3.2.3).
+    /// The number from which C_LAST is composed (clause 4.3.2.3).
     pub(in super::super) const LAST_NAME: Field<2> = Field(27);
     pub(in super::super) const TEXT: usize = 29;
     /// C_DATA, 500 bytes at the end.
@@ -86,7 +86,7 @@ pub(super) mod history {
     pub(in super::super) const CUSTOMER_WAREHOUSE: Field<2> = Field(13);
     pub(in super::super) const DISTRICT: Field<1> = Field(15);
     pub(in super::super) const DATE: Field<6> = Field(16);
-    /// H_DATA: of warehouse and district, 24 bytes.
+    /// H_DATA: 24 bytes with the names of warehouse and district.
     pub(in super::super) const TEXT: usize = 22;
 }
 
@@ -101,7 +101,7 @@ pub(super) mod order {
     pub(in super::super) const BYTES: usize = 24;
     pub(in super::super) const CUSTOMER: Field<4> = Field(0);
     pub(in super::super) const DATE: Field<6> = Field(4);
-    /// 0 for none.
+    /// Number of the carrier; 0 if the order is undelivered.
     pub(in super::super) const CARRIER: Field<1> = Field(10);
     pub(in super::super) const LINES: Field<1> = Field(11);
     pub(in super::super) const ALL_LOCAL: Field<1> = Field(12);
@@ -114,7 +114,7 @@ pub(super) mod order_line {
     pub(in super::super) const ITEM: Field<4> = Field(8);
     pub(in super::super) const SUPPLY_WAREHOUSE: Field<2> = Field(12);
     pub(in super::super) const QUANTITY: Field<1> = Field(14);
-    /// 0 for none.
+    /// Date of the delivery; 0 if the order is undelivered.
     pub(in super::super) const DELIVERY_DATE: Field<6> = Field(15);
     /// OL_DIST_INFO, 24 bytes.
     pub(in super::super) const DISTRICT_INFORMATION: usize = 30;
@@ -141,21 +141,23 @@ pub(super) mod stock {
     pub(in super::super) const TEXT: usize = 15;
     pub(in super::super) const DISTRICT_INFORMATION_BYTES: usize = 24;
 
-    /// S_DIST_xx of a district from 1.
+    /// S_DIST_xx: the stock's information for a district, whose numbers begin with 1.
     pub(in super::super) fn district_information(row: &[u8], district: u8) -> &[u8] {
         let at = TEXT + (district as usize - 1) * DISTRICT_INFORMATION_BYTES;
         &row[at..at + DISTRICT_INFORMATION_BYTES]
     }
 }
 
-/// Order numbers in the indexes: a customer's last order, a district's oldest new order.
+/// The value of two indexes, an order's number: a customer's last order, and a district's oldest undelivered
+/// order.
 pub(super) mod pointer {
     use super::Field;
     pub(in super::super) const BYTES: usize = 4;
     pub(in super::super) const ORDER: Field<4> = Field(0);
 }
 
-/// Customers of one last name: two bytes each, by first name.
+/// The value of the index of last names: the numbers of the customers with this last name, two bytes each,
+/// ordered by first name.
 pub(super) mod by_name {
     pub(in super::super) fn count(row: &[u8]) -> usize {
         row.len() / 2

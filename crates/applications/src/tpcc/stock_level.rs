@@ -1,4 +1,5 @@
-//! Stock-level (clause 2.8) in pieces: how many items of a district's last twenty orders are short.
+//! Stock-level (clause 2.8), divided into pieces: counts the items of a district's last twenty orders whose
+//! stock is low.
 
 use weft_time::Duration;
 use weft_txn::{Accesses, Context, Mode, Procedure, Request, Step};
@@ -8,21 +9,21 @@ use super::{Keys, LINES_MAX, LOW_STOCK, MISSING, NEXT_ORDER, RECENT_ITEMS};
 use crate::input::{Reader, Writer};
 use crate::labour;
 
-/// Orders that are looked at.
+/// Number of orders whose items are counted.
 pub(super) const RECENT: u32 = 20;
-/// Orders of one piece: with fifteen lines each they have 48 keys, and 45 items of four bytes to answer.
+/// Orders of one piece. With fifteen lines each they need 48 keys, and the answer has 45 items of four bytes.
 pub(super) const ORDERS_AT_ONCE: u32 = 3;
 /// Stocks of one piece.
 pub(super) const STOCKS_AT_ONCE: usize = 60;
 
-/// Which order comes next in a district.
+/// Requests the number of a district's next order.
 pub(super) fn next_order(keys: &Keys, warehouse: u16, district: u8) -> Request {
     let mut accesses = Accesses::default();
     accesses.add(keys.district(warehouse, district), Mode::Read).expect("one key");
     Request { procedure: NEXT_ORDER, input: Vec::new(), accesses }
 }
 
-/// The items of up to [`ORDERS_AT_ONCE`] orders from `first` on.
+/// Requests the items of up to [`ORDERS_AT_ONCE`] orders, from `first` on.
 pub(super) fn recent_items(keys: &Keys, warehouse: u16, district: u8, first: u32, count: u32) -> Request {
     let mut accesses = Accesses::default();
     let count = count.min(ORDERS_AT_ONCE);
@@ -34,7 +35,7 @@ pub(super) fn recent_items(keys: &Keys, warehouse: u16, district: u8, first: u32
     Request { procedure: RECENT_ITEMS, input: input.0, accesses }
 }
 
-/// How many of up to [`STOCKS_AT_ONCE`] items are below the threshold.
+/// Requests how many of up to [`STOCKS_AT_ONCE`] items have stocks below the threshold.
 pub(super) fn low_stock(keys: &Keys, warehouse: u16, items: &[u32], threshold: u8) -> Request {
     let mut accesses = Accesses::default();
     for &item in &items[..items.len().min(STOCKS_AT_ONCE)] {
@@ -43,7 +44,7 @@ pub(super) fn low_stock(keys: &Keys, warehouse: u16, items: &[u32], threshold: u
     Request { procedure: LOW_STOCK, input: vec![threshold], accesses }
 }
 
-/// Answers the number of the next order.
+/// Returns the number of the next order.
 pub(super) struct NextOrder;
 
 impl Procedure for NextOrder {
@@ -67,7 +68,7 @@ impl Procedure for NextOrder {
     }
 }
 
-/// Answers the items, each once.
+/// Returns the items of the orders, each once.
 pub(super) struct RecentItems(pub(super) Keys);
 
 impl RecentItems {
@@ -122,7 +123,7 @@ impl Procedure for RecentItems {
     }
 }
 
-/// Answers how many are below the threshold.
+/// Returns how many of the stocks are below the threshold.
 pub(super) struct LowStock;
 
 impl Procedure for LowStock {

@@ -1,4 +1,4 @@
-//! The procedures one after another, and what the audit says of it.
+//! Tests that run the procedures one after another and audit the result.
 
 use weft_txn::Key;
 
@@ -23,7 +23,8 @@ fn findings(serial: &Serial) -> Vec<String> {
 fn the_database_is_consistent_in_the_beginning() {
     let serial = Serial::load(&Tpcc::new(SMALL), 2);
     assert_eq!(findings(&serial), [""; 0]);
-    // Condition 11 holds then only: 2,100 of 3,000 orders of a district are delivered, here 21 of 30.
+    // Condition 11 holds only before the run: 2,100 of a district's 3,000 orders are delivered, here 21 of
+    // 30.
     let count = |table| {
         serial
             .objects()
@@ -48,14 +49,14 @@ fn the_full_scale_is_that_of_the_specification() {
 #[test]
 fn a_run_of_all_five_is_consistent() {
     let run = Run::new(&Tpcc::new(SMALL), 2, 3, 30_000, 1);
-    // Every kind was run; only unused items abort, one in a hundred new orders.
+    // Every kind of transaction has run. Only unused items abort, in one of a hundred new orders.
     assert!(run.begun.iter().all(|&count| count > 200), "{:?}", run.begun);
     assert_eq!(run.aborted[1..], [0; 4]);
     let orders = run.begun[0];
     assert!((orders / 200..orders / 50).contains(&run.aborted[0]), "{} of {orders}", run.aborted[0]);
-    // A delivery has ten pieces, one for each district; some runs end in the midst of it.
+    // A delivery has ten pieces, one for each district; some clients end in the middle of one.
     assert!(run.committed[3] > 10 * (run.begun[3] - 6) && run.committed[3] <= 10 * run.begun[3]);
-    // Stock-level: one for the next order, seven for twenty orders, at least two for the stocks.
+    // Stock-level has one piece for the next order, seven for twenty orders, and at least two for the stocks.
     assert!(run.committed[4] >= 9 * (run.begun[4] - 6), "{} for {}", run.committed[4], run.begun[4]);
     assert_eq!(run.findings(), [""; 0]);
 }
@@ -65,7 +66,7 @@ fn the_mix_is_that_of_the_specification() {
     let run = Run::new(&Tpcc::new(SMALL), 2, 1, 40_000, 3);
     let all: u64 = run.begun.iter().sum();
     for (begun, part) in run.begun.iter().zip([45, 43, 4, 4, 4]) {
-        // Five standard deviations.
+        // The tolerance is five standard deviations.
         let expected = all as f64 * f64::from(part) / 100.0;
         assert!((*begun as f64 - expected).abs() < 5.0 * expected.sqrt(), "{:?}", run.begun);
     }
@@ -98,7 +99,7 @@ fn new_order_alone_takes_items_from_everywhere() {
 fn remote_shares_are_those_of_the_specification() {
     let mut client = Tpcc::new(SMALL).client(0, 0, 5);
     let (mut lines, mut remote_lines, mut payments, mut remote_payments) = (0, 0, 0, 0);
-    // Without answers, every call begins a new transaction.
+    // The client gets no answers, so every call begins a new transaction.
     for _ in 0..40_000 {
         let call = client.next(None);
         let accesses = call.request.accesses;
@@ -117,13 +118,13 @@ fn remote_shares_are_those_of_the_specification() {
             _ => {}
         }
     }
-    // 1 in 100 lines, 15 in 100 payments; five standard deviations.
+    // Remote are 1 of 100 lines and 15 of 100 payments. The tolerance is five standard deviations.
     let share = |part: usize, of: usize| part as f64 / of as f64;
     assert!((share(remote_lines, lines) - 0.01).abs() < 0.0013, "{remote_lines} of {lines}");
     assert!((share(remote_payments, payments) - 0.15).abs() < 0.014, "{remote_payments} of {payments}");
 }
 
-/// Every condition is broken in turn, and found.
+/// Violates every condition in turn; the audit must find each violation.
 #[test]
 fn the_audit_sees_each_change() {
     let serial = Run::new(&Tpcc::new(SMALL), 2, 2, 4_000, 1).serial;
@@ -172,7 +173,7 @@ fn the_audit_sees_each_change() {
     }
 }
 
-/// Without knowing how many committed.
+/// The findings without those about the number of committed transactions, which are unknown here.
 fn findings_of_run(serial: &Serial) -> Vec<String> {
     findings(serial).into_iter().filter(|finding| !finding.contains(" in place of ")).collect()
 }
@@ -192,7 +193,7 @@ fn an_order_by_hand() {
     let workload = Tpcc::new(SMALL);
     let mut serial = Serial::load(&workload, 2);
     let line = |item, supply_warehouse, quantity| new_order::Line { item, supply_warehouse, quantity };
-    // The same item twice from one warehouse, and from another one.
+    // An item twice from the order's own warehouse, and once from another warehouse.
     let lines = vec![line(7, 0, 10), line(7, 0, 10), line(7, 3, 1)];
     let order = new_order::Order { warehouse: 0, district: 4, customer: 9, date: 77, lines };
     let before = |serial: &Serial, warehouse| {
@@ -217,7 +218,7 @@ fn an_order_by_hand() {
     let third = serial.object(keys().order_line(0, 4, 31, 3)).unwrap();
     assert_eq!(third[order_line::DISTRICT_INFORMATION..], information);
     assert_eq!(order_line::AMOUNT.get(third), price as i64);
-    // The next one fails at its last line and leaves nothing behind.
+    // The next order fails at its last line, and changes nothing.
     let all: Vec<(Key, Vec<u8>)> = serial.objects().map(|(key, value)| (key, value.to_vec())).collect();
     let lines = vec![line(8, 0, 1), line(201, 0, 1)];
     let outcome = serial.call(&new_order::Order { lines, ..order }.request(&keys()));
@@ -234,7 +235,7 @@ fn a_payment_by_hand() {
     for credit in [true, false] {
         let number = (1..=30).find(|&number| bad(&serial, number) == credit).unwrap();
         let before = serial.object(keys().customer(3, 2, number)).unwrap().to_vec();
-        // With 30 customers each last name has one.
+        // There are 30 customers and 30 last names, so each customer has a last name of his own.
         let name = customer::LAST_NAME.get(&before) as u16;
         let paid = payment::Paid {
             warehouse: 0,
@@ -300,7 +301,7 @@ fn an_order_status_tells_the_last_order() {
     assert_eq!(answers[0][8..12], 31u32.to_le_bytes());
 }
 
-/// The pieces count what a look at all tables counts.
+/// The pieces of a stock-level return the same number as a scan of all tables.
 #[test]
 fn a_stock_level_counts_right() {
     let mut serial = Run::new(&Tpcc::new(SMALL), 2, 2, 4_000, 1).serial;
