@@ -2,11 +2,12 @@
 """Measures replicated 64-byte writes of Weft, Redis and etcd in turn, on this machine.
 
 All systems run on loopback with three replicas and keep nothing on disk. Each round measures every
-system once, so that a drift of the machine's speed hits all alike; the table has medians and ranges over the rounds,
-and each ratio is the median of the ratios of the rounds.
+system once, so that a drift of the machine's speed affects all systems equally. The table has medians and ranges over
+the rounds; each ratio is the median of the rounds' ratios.
 
-Weft's clients share a process and its sockets, so that a datagram carries requests of many. Beside it stand clients
-alike: of Redis a few connections that send many writes before they wait, of Weft processes with a socket each.
+Weft's clients share a process and its sockets, so that a datagram carries requests of many clients. For a fair
+comparison, two more rows have similar clients: Redis with a few connections that each send many writes before they
+wait, and Weft with a process and a socket for each client.
 
 Usage: compare.py [--rounds N] [--seconds S] [--json FILE]
 """
@@ -35,7 +36,7 @@ def peer(system, clients, seconds, *more):
 
 
 def rows(seconds):
-    """Name of the row, its command, and the rows that it is compared with."""
+    """For each row of the table: its name, its command, and the rows that it is compared with."""
     return [
         ("redis, 1 client", peer("redis", 1, seconds), []),
         ("weft, 1 client", weft(1, seconds), ["redis, 1 client"]),

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Measures Weft's Redis door against Redis, each with three replicas in memory, on loopback of this machine.
+"""Measures Weft's server for Redis's protocol against Redis, each with three replicas in memory, on loopback of this machine.
 
-Two clients, each the same program for both systems, sends 64-byte writes to 10,000 records:
+Two client programs send 64-byte writes to 10,000 records, each to both systems:
 
-- `weft-peers`: every connection sends a pipeline of SETs and one WAIT 2, and goes on when WAIT has answered 2. Both
-  systems acknowledge when all three replicas have the writes.
-- `redis-benchmark`, unmodified: SETs alone. Weft acknowledges when all replicas have a write, Redis when the primary
-  has it: its replicas follow, but nobody waits for them.
+- `weft-peers`: each connection sends a pipeline of SETs and one WAIT 2, and sends the next pipeline when WAIT has
+  answered 2. Both systems acknowledge when all three replicas have the writes.
+- `redis-benchmark`, unmodified: SETs only. Weft acknowledges when all replicas have a write, Redis when the primary
+  has it: its replicas receive the write later, and the client does not wait for them.
 
-Each round measures both systems at every number of connections and every pipeline, one right after the other; the
-table has medians and ranges over the rounds, each ratio is the median of the ratios of the rounds, and CPU is that of
-the three servers.
+Each round measures both systems at every number of connections and every pipeline, one right after the other. The
+table has medians and ranges over the rounds; each ratio is the median of the rounds' ratios; CPU is the processor time
+of the three servers.
 
 Usage: compare_redis.py [--rounds N] [--seconds S] [--json FILE]
 """
@@ -52,7 +52,7 @@ def answers(address, line, wanted):
 
 
 class Servers:
-    """Three processes and where a client finds them."""
+    """Three server processes, and the address for clients."""
 
     def __init__(self, name, commands, folder, address, is_ready):
         self.name, self.address = name, address
@@ -66,7 +66,7 @@ class Servers:
             time.sleep(0.2)
 
     def cpu(self):
-        """Seconds of processor time so far."""
+        """Seconds of processor time that the servers have used so far."""
         ticks = 0
         for process in self.processes:
             fields = pathlib.Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
@@ -93,7 +93,7 @@ def start_redis(folder):
 def start_weft(folder):
     subprocess.run([WEFT, "init", "--redis", "--nodes", "3", "--dir", folder], check=True, capture_output=True)
     config = folder / "weft.toml"
-    # Of all engines the store alone, as Redis is a store alone.
+    # Remove all engines but the store, because Redis is only a store.
     text = re.sub(r"(?ms)^# [^\n]*\n\[(transactions|lock|\[object\]|\[log\])\]\n.*?(?=^\n|\Z)", "", config.read_text())
     config.write_text(text)
     address = re.search(r'(?m)^\[\[node\]\]\naddress = "([0-9.]+)"', text)[1]
@@ -109,7 +109,7 @@ def peers(servers, clients, pipeline, seconds):
     if result.returncode != 0:
         sys.exit(f"compare: {servers.name}: {result.stderr.strip()}")
     found = json.loads(result.stdout)
-    # The warm-up of a second costs processor time, too.
+    # The servers' processor time includes the warm-up of one second.
     return found["throughput_ops_per_s"], found["p50_ns"] / 1e3, found["p99_ns"] / 1e3, (seconds + 1) / seconds
 
 
@@ -123,7 +123,7 @@ def benchmark(servers, clients, pipeline, seconds):
     line = [line for line in result.stdout.splitlines() if line.startswith('"SET"')]
     if result.returncode != 0 or not line:
         sys.exit(f"compare: redis-benchmark on {servers.name}: {result.stderr.strip() or result.stdout.strip()}")
-    # test, rps, average, minimum, p50, p95, p99 and maximum, in ms
+    # The fields are: test, rps, and the average, minimum, p50, p95, p99 and maximum latency in ms.
     fields = [float(field.strip('"')) for field in line[-1].split(",")[1:]]
     benchmark.rates[servers.name, clients, pipeline] = fields[0]
     return fields[0], fields[3] * 1e3, fields[5] * 1e3, 1.0

@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 """Measures Smallbank as transactions of Weft and of PostgreSQL in turn, on this machine.
 
-Weft runs three processes with three replicas of everything, in memory only; a transaction is answered when all live replicas have logged its
-writes. PostgreSQL runs three processes, a primary and two streaming standbys, at SERIALIZABLE; a transaction is one call of a PL/pgSQL
-function as a prepared statement, which pgbench (one thread) repeats for as long as it fails to serialize. Its replication is asynchronous, or waits for both
-standbys (synchronous_commit = on: their write-ahead log is flushed), each with fsync = off and on. Everything is on loopback, and who has nothing to do sleeps; accounts, mix,
-hot accounts, amounts, clients and time are the same. Throughput is transactions that came to their end, committed or refused by their own rules,
-after the first half second; latency runs from the first attempt to the last answer.
+Weft runs three processes with three replicas of everything, in memory only; a transaction is answered when all live
+replicas have logged its writes. PostgreSQL runs three processes, a primary and two streaming standbys, at SERIALIZABLE;
+a transaction is one call of a PL/pgSQL function as a prepared statement, which pgbench (one thread) repeats for as long
+as it fails to serialize. PostgreSQL's replication is either asynchronous, or waits for both standbys
+(synchronous_commit = on: their write-ahead log is flushed); each is measured with fsync = off and on. Everything is on
+loopback, and idle processes sleep. Accounts, mix, hot accounts, amounts, clients and time are the same for both
+systems. Throughput counts transactions that committed or that their own rules refused, after the first half second;
+latency is from the first attempt to the last answer.
 
-Each round measures every system once, so that a drift of the machine's speed hits all alike; the table has medians and ranges over the rounds,
-and each ratio is the median of the ratios of the rounds.
+Each round measures every system once, so that a drift of the machine's speed affects all systems equally. The table has
+medians and ranges over the rounds; each ratio is the median of the rounds' ratios.
 
 Usage: compare_transactions.py [--rounds N] [--seconds S] [--size N] [--clients N,N] [--json FILE]
 """
@@ -99,7 +101,7 @@ include_if_exists = 'measured.conf'
 
 
 def binaries():
-    """The folder of PostgreSQL's programs."""
+    """The folder with PostgreSQL's programs."""
     found = sorted(glob.glob("/usr/lib/postgresql/*/bin/initdb"), key=lambda path: int(path.split("/")[4]))
     if not found:
         sys.exit("compare: PostgreSQL is not there; on Debian and Ubuntu: apt-get install postgresql")
@@ -148,7 +150,7 @@ class Postgres:
 
     def start(self, index):
         log = self.folder / f"{self.nodes[index].name}.log"
-        # Not captured: the server inherits its output.
+        # The output must not be captured: the server inherits it and keeps it open.
         command = [*self.prefix, str(self.bin / "pg_ctl"), "start", "-w", "-D", str(self.nodes[index]), "-l", str(log)]
         if subprocess.run(command, stdout=subprocess.DEVNULL, cwd=self.folder).returncode != 0:
             sys.exit(f"compare: PostgreSQL does not start: {log.read_text()}")
@@ -159,7 +161,7 @@ class Postgres:
         return self.program("psql", "-h", "127.0.0.1", "-p", PORTS[0], "-U", "postgres", "-tAq", "-v", "ON_ERROR_STOP=1", "-f", path)
 
     def choose(self, synchronous, fsync):
-        """Changes what is waited for, and makes sure that it is."""
+        """Changes which standbys a commit waits for, and checks that the change is in effect."""
         names = "FIRST 2 (standby1, standby2)" if synchronous else ""
         settings = f"synchronous_standby_names = '{names}'\nsynchronous_commit = on\nfsync = {'on' if fsync else 'off'}\n"
         for node in self.nodes:

@@ -1,8 +1,9 @@
-//! etcd: three members with their data in memory. A write is one `Put` at the leader; it is answered when a majority
-//! has it in its log and the leader has applied it.
+//! Load for etcd: three members that keep their data in memory. A write is one `Put` at the leader, which answers when
+//! a majority has the write in its log and the leader has applied it.
 //!
-//! gRPC is spoken directly on HTTP/2 (<https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md>), which costs
-//! the clients less of the machine than a general gRPC library; the messages are those of etcd's `rpc.proto`.
+//! The gRPC messages are sent directly over HTTP/2 (<https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md>),
+//! because this needs less processor time than a general gRPC library would. The messages are those of etcd's
+//! `rpc.proto`.
 
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -26,19 +27,19 @@ const PROGRAM: &str = "etcd";
 /// Members of the cluster.
 const MEMBERS: usize = 3;
 
-/// How long the election of a leader may take.
+/// Time-out for the election of a leader.
 const START_LIMIT: Duration = Duration::from_secs(30);
 
-/// How often an interrupt is looked for while nothing happens.
+/// Interval at which a waiting program checks for an interrupt.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
-/// How long one call may take before etcd counts as stuck.
+/// Time-out of one call; then etcd counts as stuck.
 const CALL_LIMIT: Duration = Duration::from_secs(30);
 
-/// HTTP/2 credit on a connection, in bytes: far more than its clients have outstanding.
+/// HTTP/2 flow-control window of a connection, in bytes: far more than its clients have outstanding.
 const CREDIT: u32 = 1 << 24;
 
-/// `etcdserverpb.PutRequest`, as far as it is used.
+/// The fields of `etcdserverpb.PutRequest` that are used.
 #[derive(Clone, PartialEq, Message)]
 struct PutRequest {
     #[prost(bytes = "bytes", tag = "1")]
@@ -47,7 +48,7 @@ struct PutRequest {
     value: Bytes,
 }
 
-/// `etcdserverpb.PutResponse`, as far as it is used.
+/// The fields of `etcdserverpb.PutResponse` that are used.
 #[derive(Clone, PartialEq, Message)]
 struct PutResponse {
     #[prost(message, optional, tag = "1")]
@@ -58,7 +59,7 @@ struct PutResponse {
 #[derive(Clone, PartialEq, Message)]
 struct StatusRequest {}
 
-/// `etcdserverpb.StatusResponse`, as far as it is used.
+/// The fields of `etcdserverpb.StatusResponse` that are used.
 #[derive(Clone, PartialEq, Message)]
 struct StatusResponse {
     #[prost(message, optional, tag = "1")]
@@ -67,7 +68,7 @@ struct StatusResponse {
     leader: u64,
 }
 
-/// `etcdserverpb.ResponseHeader`, as far as it is used.
+/// The fields of `etcdserverpb.ResponseHeader` that are used.
 #[derive(Clone, PartialEq, Message)]
 struct ResponseHeader {
     #[prost(uint64, tag = "2")]
@@ -76,7 +77,7 @@ struct ResponseHeader {
     revision: i64,
 }
 
-/// Starts the members, loads the leader and tells what was measured.
+/// Starts the members, loads the leader and returns the measurement.
 pub fn measure(load: &Load, connections: u32) -> Result<Measurement, PeerError> {
     let version = version(&server::version_text(PROGRAM)?);
     let interrupt = Interrupt::install()?;
@@ -102,11 +103,11 @@ fn version(text: &str) -> String {
     found.map_or("unknown", str::trim).to_owned()
 }
 
-/// Three members.
+/// A cluster of three members.
 struct Cluster {
     servers: Vec<Server>,
     members: [SocketAddr; MEMBERS],
-    /// Removed after the servers have been killed: fields are dropped in order.
+    /// Fields are dropped in order, so the directory is removed after the servers have been killed.
     _directory: TempDir,
 }
 
@@ -145,7 +146,7 @@ impl Cluster {
         Ok(Self { servers, members, _directory: directory })
     }
 
-    /// Waits until all members agree on a leader and gives its address.
+    /// Waits until all members agree on a leader, and returns its address.
     async fn leader(&mut self, interrupt: &Interrupt) -> Result<SocketAddr, PeerError> {
         let limit = Instant::now() + START_LIMIT;
         loop {
@@ -178,7 +179,7 @@ impl Cluster {
     }
 }
 
-/// An HTTP/2 connection that speaks gRPC. A clone shares the connection.
+/// An HTTP/2 connection for gRPC. Clones share the connection.
 #[derive(Clone)]
 struct Connection {
     requests: SendRequest<Bytes>,
@@ -195,12 +196,12 @@ impl Connection {
             .handshake(stream)
             .await
             .map_err(refused)?;
-        // Its calls report a broken connection.
+        // If the connection breaks, the calls on it report the error.
         tokio::task::spawn_local(async move { drop(connection.await) });
         Ok(Self { requests, member })
     }
 
-    /// One unary call.
+    /// Makes one unary call.
     async fn call<Answer: Message + Default>(
         &mut self,
         path: &str,
@@ -217,14 +218,14 @@ impl Connection {
             Err(_) => return Err(PeerError::Server(format!("etcd has not answered within {CALL_LIMIT:?}"))),
         };
         let malformed = || PeerError::Server(format!("etcd's answer to {path} cannot be read"));
-        // One byte says whether the message is compressed, four say how long it is.
+        // The prefix of a message: one byte says whether it is compressed, four bytes give its length.
         if answer.remaining() < 5 || answer.get_u8() != 0 || answer.get_u32() as usize != answer.remaining() {
             return Err(malformed());
         }
         Answer::decode(answer).map_err(|_| malformed())
     }
 
-    /// Sends one request and gives the body of the answer.
+    /// Sends one request and returns the body of the response.
     async fn exchange(&mut self, request: Request<()>, body: Bytes) -> Result<Bytes, PeerError> {
         std::future::poll_fn(|context| self.requests.poll_ready(context)).await.map_err(refused)?;
         let (response, mut out) = self.requests.send_request(request, false).map_err(refused)?;
@@ -236,14 +237,15 @@ impl Connection {
             incoming.flow_control().release_capacity(part.len()).map_err(refused)?;
             answer = if answer.is_empty() { part } else { [answer, part].concat().into() };
         }
-        // An immediate refusal carries its status in the head.
+        // If the server rejects the call at once, the status is in the response's headers instead of
+        // trailers.
         let trailers = incoming.trailers().await.map_err(refused)?.unwrap_or(head.headers);
         check_status(&trailers)?;
         Ok(answer)
     }
 }
 
-/// A message with gRPC's prefix: not compressed, length.
+/// A message with gRPC's prefix, which says that the message is not compressed, and gives its length.
 fn frame(message: &impl Message) -> Bytes {
     let length = message.encoded_len();
     let mut bytes = BytesMut::with_capacity(5 + length);
@@ -286,7 +288,7 @@ async fn run(
     }
     loop {
         interrupt.check()?;
-        // A time-out only serves to look for an interrupt.
+        // The time-out lets the loop check for an interrupt.
         match tokio::time::timeout(LOOK_AGAIN, clients.join_next()).await {
             Ok(None) => return Ok(recorder),
             Ok(Some(ended)) => ended.expect("a client does not panic")?,
@@ -295,7 +297,7 @@ async fn run(
     }
 }
 
-/// One client: one write after the other.
+/// Runs one client: it makes one write after the other.
 async fn client(
     mut connection: Connection,
     value: Bytes,

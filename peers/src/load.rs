@@ -1,4 +1,4 @@
-//! What is asked of a peer.
+//! The load that is offered to a peer.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
@@ -6,30 +6,30 @@ use rand_xoshiro::rand_core::{Rng, SeedableRng};
 /// Bytes of every key, as in Weft.
 pub const KEY_BYTES: usize = 8;
 
-/// One closed loop of writes.
+/// A load of writes in closed loops.
 #[derive(Clone, Debug)]
 pub struct Load {
-    /// Clients, each with one write outstanding, or one pipeline.
+    /// Number of clients, each with one write or one pipeline outstanding.
     pub clients: u32,
-    /// Writes that a client sends before it waits for all of them.
+    /// Writes of a pipeline: a client sends them, then waits for all of them.
     pub pipeline: u32,
     /// Bytes of each value.
     pub value_bytes: u32,
-    /// Measured seconds.
+    /// Seconds of the measurement.
     pub seconds: u32,
-    /// Records that are written to, uniformly chosen.
+    /// Number of records. Writes choose records uniformly.
     pub records: u64,
 }
 
 impl Load {
-    /// What every write stores: bytes that no compression would help with.
+    /// The value of every write: bytes that cannot be compressed.
     pub fn value(&self) -> Vec<u8> {
         let mut value = vec![0; self.value_bytes as usize];
         Xoshiro256PlusPlus::seed_from_u64(0).fill_bytes(&mut value);
         value
     }
 
-    /// The keys to write, without an end; the same at every call.
+    /// The keys to write, without end. Every call returns the same sequence.
     pub fn keys(&self) -> Keys {
         Keys { random: Xoshiro256PlusPlus::seed_from_u64(1), records: self.records }
     }
@@ -43,9 +43,10 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// The next key: the record's number, in network byte order.
+    /// The next key: the record's number in network byte order.
     pub fn next(&mut self) -> [u8; KEY_BYTES] {
-        // The upper half of a product instead of a remainder: uniform to 2^-64 of the number of records.
+        // The upper half of the product replaces a remainder. Its deviation from uniform is at most records /
+        // 2^64.
         let product = u128::from(self.random.next_u64()) * u128::from(self.records);
         ((product >> 64) as u64).to_be_bytes()
     }

@@ -1,9 +1,9 @@
 //! Closed-loop load for the replicated stores that Weft is compared with.
 //!
-//! `weft-peers redis` and `weft-peers etcd` start the servers themselves, on loopback and in memory, let a number of
-//! clients write uniformly chosen records, each client one write at a time, and print throughput and latencies. A write
-//! counts when it is replicated: in Redis when both replicas have acknowledged it, in etcd when a majority of the three
-//! members has it in its log. All clients live in one process with one thread, so that the servers get the machine.
+//! `weft-peers redis` and `weft-peers etcd` start the servers themselves, on loopback and in memory. Their clients
+//! write uniformly chosen records, each client one write at a time; then the program prints throughput and latencies. A
+//! write counts when it is replicated: in Redis when both replicas have acknowledged it, in etcd when a majority of the
+//! three members has it in its log. All clients share one thread of one process, to leave the machine to the servers.
 
 mod etcd;
 mod load;
@@ -88,7 +88,7 @@ fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) if error.use_stderr() => {
-            // One clear line; the rest of clap's message is in --help.
+            // Only the first line of clap's message is printed; --help has the remaining lines.
             eprintln!("{}", error.to_string().lines().next().unwrap_or_default());
             return ExitCode::from(2);
         }
@@ -109,8 +109,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints the line for people and, if asked for, the JSON. With JSON on standard output the line goes to standard
-/// error.
+/// Prints the line for people and, if the user wants it, the JSON. If the JSON goes to standard output, the line goes
+/// to standard error.
 fn report(measurement: &Measurement, json: Option<&Path>) -> Result<(), PeerError> {
     let Some(path) = json else {
         println!("{measurement}");

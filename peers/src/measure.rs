@@ -1,4 +1,4 @@
-//! What a run measures, and how it is written.
+//! The measurement of a run, and its output.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -8,10 +8,10 @@ use serde::Serialize;
 
 use crate::load::Load;
 
-/// Writes that end in this time after the start are not counted: connections and caches warm up.
+/// Writes that end within this time after the start are not counted, because connections and caches warm up.
 const WARM_UP: Duration = Duration::from_secs(1);
 
-/// Latencies above this are counted as this.
+/// Longer latencies are counted as this one.
 const LONGEST_NS: u64 = 60_000_000_000;
 
 /// Collects the latencies of the writes that end within the measured time.
@@ -22,7 +22,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// The warm-up begins with this call.
+    /// Starts the recorder; the warm-up begins with this call.
     pub fn start(load: &Load) -> Self {
         let opens = Instant::now() + WARM_UP;
         let closes = opens + Duration::from_secs(load.seconds.into());
@@ -30,19 +30,19 @@ impl Recorder {
         Self { opens, closes, latencies_ns }
     }
 
-    /// When the measured time ends.
+    /// End of the measured time.
     pub fn closes(&self) -> Instant {
         self.closes
     }
 
-    /// One write has been acknowledged.
+    /// Records a write that has been acknowledged.
     pub fn record(&mut self, started: Instant, ended: Instant) {
         if (self.opens..self.closes).contains(&ended) {
             self.latencies_ns.saturating_record((ended - started).as_nanos() as u64);
         }
     }
 
-    /// The figures of the run.
+    /// Computes the figures of the run.
     pub fn finish(&self, system: &'static str, version: String, load: &Load) -> Measurement {
         let operations = self.latencies_ns.len();
         Measurement {
@@ -62,7 +62,7 @@ impl Recorder {
     }
 }
 
-/// The figures of one run; its JSON form is what the comparison reads.
+/// The figures of one run. The comparison scripts read them as JSON.
 #[derive(Debug, Serialize)]
 pub struct Measurement {
     system: &'static str,

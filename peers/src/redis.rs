@@ -1,10 +1,11 @@
-//! Redis: a master and two replicas. A write is `SET` and `WAIT 2`, sent together; it is done when `WAIT` has answered
-//! that both replicas have acknowledged. With a pipeline, several `SET` go before one `WAIT`, and are done with it.
+//! Load for Redis: a master and two replicas. A write is `SET` and `WAIT 2`, sent together. It is complete when `WAIT`
+//! answers that both replicas have acknowledged. A pipeline sends several `SET`s before one `WAIT`; they are complete
+//! when this `WAIT` is answered.
 //!
-//! The same load goes to anything else that speaks as Redis does, such as the door of a Weft node.
+//! The same load can be sent to other servers that implement Redis's protocol, such as a Weft node.
 //!
-//! `WAIT` counts the replicas that have acknowledged all that the connection wrote before
-//! (<https://redis.io/docs/latest/commands/wait/>). Nothing is kept on disk, on either side.
+//! `WAIT` counts the replicas that have acknowledged everything that the connection wrote before it
+//! (<https://redis.io/docs/latest/commands/wait/>). Neither the master nor the replicas write to disk.
 
 use std::io::{self, Read, Write};
 use std::net::SocketAddr;
@@ -21,21 +22,21 @@ use crate::server::{self, Interrupt, PeerError, Server};
 
 const PROGRAM: &str = "redis-server";
 
-/// How long `WAIT` waits for both replicas, as Redis wants it: milliseconds in decimal digits.
+/// Time-out of `WAIT` in milliseconds, as decimal digits.
 const WAIT_MILLISECONDS: &str = "1000";
 
-/// The answer to so many writes that both replicas have acknowledged.
+/// The answer to a pipeline of writes that both replicas have acknowledged.
 fn acknowledged(pipeline: u32) -> Vec<u8> {
     [b"+OK\r\n".repeat(pipeline as usize), b":2\r\n".to_vec()].concat()
 }
 
-/// How long the replicas may take to attach.
+/// Time-out for the replicas to connect.
 const START_LIMIT: Duration = Duration::from_secs(30);
 
-/// How often an interrupt is looked for while nothing happens.
+/// Interval at which a waiting program checks for an interrupt.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
-/// Starts the servers, loads them and tells what was measured.
+/// Starts the servers, loads them and returns the measurement.
 pub fn measure(load: &Load) -> Result<Measurement, PeerError> {
     let version = version(&server::version_text(PROGRAM)?);
     allow_connections(load.clients)?;
@@ -47,7 +48,7 @@ pub fn measure(load: &Load) -> Result<Measurement, PeerError> {
     }
 }
 
-/// Loads a server that runs already, and tells what was measured.
+/// Loads a running server and returns the measurement.
 pub fn measure_at(load: &Load, server: SocketAddr) -> Result<Measurement, PeerError> {
     allow_connections(load.clients)?;
     let interrupt = Interrupt::install()?;
@@ -61,7 +62,7 @@ fn version(text: &str) -> String {
     found.unwrap_or("unknown").to_owned()
 }
 
-/// Raises the limit on open descriptors where the clients need more.
+/// Raises the limit on open file descriptors if the clients need more.
 fn allow_connections(clients: u32) -> Result<(), PeerError> {
     let needed = libc::rlim_t::from(clients) + 64;
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
@@ -84,7 +85,7 @@ fn allow_connections(clients: u32) -> Result<(), PeerError> {
 struct Replicated {
     servers: Vec<Server>,
     master: SocketAddr,
-    /// Removed after the servers have been killed: fields are dropped in order.
+    /// Fields are dropped in order, so the directory is removed after the servers have been killed.
     _directory: TempDir,
 }
 
@@ -111,7 +112,7 @@ impl Replicated {
         Ok(this)
     }
 
-    /// Returns when a write has been acknowledged by both replicas.
+    /// Waits until both replicas have acknowledged a write.
     fn wait_until_replicated(&mut self, interrupt: &Interrupt) -> Result<(), PeerError> {
         let limit = Instant::now() + START_LIMIT;
         loop {
@@ -136,7 +137,7 @@ impl Replicated {
     }
 }
 
-/// One write over a connection of its own; gives the answers to `SET` and `WAIT`.
+/// Makes one write over a connection of its own, and returns the answers to `SET` and `WAIT`.
 fn write_once(master: SocketAddr) -> io::Result<Vec<u8>> {
     let mut stream = std::net::TcpStream::connect(master)?;
     stream.set_read_timeout(Some(Duration::from_secs(3)))?;
@@ -153,8 +154,8 @@ fn write_once(master: SocketAddr) -> io::Result<Vec<u8>> {
     Ok(answer)
 }
 
-/// `SET key value`, as often as the pipeline is long, and `WAIT 2 1000` in Redis' serialization protocol, with places
-/// for the keys.
+/// `SET key value`, repeated for each write of the pipeline, and `WAIT 2 1000`, in Redis's serialization protocol; with
+/// the positions at which the keys are filled in.
 #[derive(Clone, Debug)]
 struct Request {
     bytes: Vec<u8>,
@@ -190,12 +191,12 @@ fn array(bytes: &mut Vec<u8>, words: &[&[u8]]) {
     }
 }
 
-/// One connection with one write outstanding, or one pipeline.
+/// A connection with one write or one pipeline outstanding.
 struct Client {
     stream: TcpStream,
     request: Request,
     sent: usize,
-    /// What is answered when all is well, and what was.
+    /// The expected answer, and the answer received so far.
     expected: Vec<u8>,
     answer: Vec<u8>,
     received: usize,
@@ -219,7 +220,7 @@ impl Client {
         self.send()
     }
 
-    /// Sends what the kernel takes; its becoming writable calls for the rest.
+    /// Sends as much as the kernel accepts. The remaining bytes are sent when the socket is writable again.
     fn send(&mut self) -> Result<(), PeerError> {
         while self.sent < self.request.bytes.len() {
             match self.stream.write(&self.request.bytes[self.sent..]) {
@@ -231,7 +232,7 @@ impl Client {
         Ok(())
     }
 
-    /// Reads what is there; true when the write is acknowledged.
+    /// Reads the available bytes. Returns true when the write is acknowledged.
     fn receive(&mut self) -> Result<bool, PeerError> {
         while self.received < self.expected.len() {
             match self.stream.read(&mut self.answer[self.received..]) {
@@ -240,7 +241,8 @@ impl Client {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) => return Err(lost(error)),
             }
-            // Checked on every read: a refusal may be shorter or longer than what is expected.
+            // This is checked on every read, because a refusal can be shorter or longer than the expected
+            // answer.
             if self.answer[..self.received] != self.expected[..self.received] {
                 let answer = String::from_utf8_lossy(&self.answer[..self.received]);
                 let expected = String::from_utf8_lossy(&self.expected);

@@ -1,4 +1,4 @@
-//! Server processes that live no longer than the run, and what goes wrong with them.
+//! Server processes that are killed at the end of the run, and the errors of peers.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -12,41 +12,41 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tempfile::TempDir;
 
-/// A file system in memory, so that no peer waits for a disk.
+/// A file system in memory, so that peers do not wait for a disk.
 const MEMORY_DIRECTORY: &str = "/dev/shm";
 
-/// Why there is no result.
+/// Why a run has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum PeerError {
-    /// The server's program is not there.
+    /// The server's program is not installed.
     #[error("{0} is not installed: apt-get install redis-server etcd-server")]
     Missing(&'static str),
     /// The result cannot be written.
     #[error("{path} cannot be written: {source}", path = path.display())]
     Result {
-        /// Where it should go.
+        /// Path of the result.
         path: PathBuf,
-        /// What the kernel says.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// The kernel refuses something.
+    /// A system call failed.
     #[error("{action}: {source}")]
     System {
-        /// What was tried.
+        /// The action that failed.
         action: String,
-        /// What the kernel says.
+        /// The kernel's error.
         source: io::Error,
     },
-    /// The server has ended or does not do what it should.
+    /// The server has ended or answers incorrectly.
     #[error("{0}")]
     Server(String),
-    /// The user has had enough.
+    /// The user has interrupted the run.
     #[error("interrupted")]
     Interrupted,
 }
 
 impl PeerError {
-    /// 2 for what the user can set right, 130 after an interrupt, otherwise 1.
+    /// 2 for errors that the user can correct, 130 after an interrupt, otherwise 1.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Missing(_) | Self::Result { .. } => 2,
@@ -55,18 +55,19 @@ impl PeerError {
         }
     }
 
-    /// For `map_err`: the kernel refuses `action`.
+    /// For `map_err`: the error that `action` failed.
     pub fn system(action: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         |source| Self::System { action: action.into(), source }
     }
 }
 
-/// Becomes true when the user interrupts. Without it, a signal would leave the servers' directory behind.
+/// A flag that is set when the user interrupts. Without it, the signal would end this process before it
+/// removes the servers' directory.
 #[derive(Clone, Debug)]
 pub struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// Takes over SIGINT and SIGTERM.
+    /// Installs handlers for SIGINT and SIGTERM.
     pub fn install() -> Result<Self, PeerError> {
         let flag = Arc::new(AtomicBool::new(false));
         for signal in [libc::SIGINT, libc::SIGTERM] {
@@ -76,13 +77,14 @@ impl Interrupt {
         Ok(Self(flag))
     }
 
-    /// Fails once the user has interrupted.
+    /// Returns an error if the user has interrupted.
     pub fn check(&self) -> Result<(), PeerError> {
         if self.0.load(Ordering::Relaxed) { Err(PeerError::Interrupted) } else { Ok(()) }
     }
 }
 
-/// A running server. It is killed when this is dropped, and by the kernel if this process ends in any other way.
+/// A running server. It is killed when this value is dropped. If this process ends in another way, the kernel kills the
+/// server.
 #[derive(Debug)]
 pub struct Server {
     name: &'static str,
@@ -91,8 +93,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts `program`, with its output in `<directory>/<label>.log`. Call from the main thread: the kernel ties the
-    /// server's life to the calling thread.
+    /// Starts `program`; its output goes to `<directory>/<label>.log`. Call this from the main thread: the kernel kills
+    /// the server when the calling thread ends.
     pub fn start(
         program: &'static str,
         label: &str,
@@ -112,7 +114,7 @@ impl Server {
                 if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 {
                     return Err(io::Error::last_os_error());
                 }
-                // The parent may have ended before the call; then no signal comes.
+                // If the parent ended before the call of prctl, no signal will come.
                 if libc::getppid() as u32 != parent {
                     return Err(io::ErrorKind::BrokenPipe.into());
                 }
@@ -126,7 +128,7 @@ impl Server {
         Ok(Self { name: program, child, log })
     }
 
-    /// Fails if the server has ended, with the last line of its log.
+    /// Returns an error, with the last line of the server's log, if the server has ended.
     pub fn check(&mut self) -> Result<(), PeerError> {
         let status = self.child.try_wait().map_err(PeerError::system("a server cannot be watched"))?;
         match status {
@@ -142,18 +144,19 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Both fail only if the server has already ended and been waited for.
+        // Both fail only if the server has ended already and its status was collected.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// If a server has ended, its end explains `error` better than the broken connection does.
+/// If a server has ended, returns its error instead of `error`: it explains more than a broken connection
+/// does.
 pub fn explain(error: PeerError, servers: &mut [Server]) -> PeerError {
     servers.iter_mut().find_map(|server| server.check().err()).unwrap_or(error)
 }
 
-/// What `program` says about its version.
+/// The output of `program --version`.
 pub fn version_text(program: &'static str) -> Result<String, PeerError> {
     let output = Command::new(program).arg("--version").output().map_err(|source| match source.kind() {
         io::ErrorKind::NotFound => PeerError::Missing(program),
@@ -162,7 +165,7 @@ pub fn version_text(program: &'static str) -> Result<String, PeerError> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// A directory in memory that is removed with the value.
+/// A directory in memory, which is removed when the value is dropped.
 pub fn memory_directory() -> Result<TempDir, PeerError> {
     tempfile::Builder::new().prefix("weft-peers-").tempdir_in(MEMORY_DIRECTORY).map_err(PeerError::system(
         format!("no directory can be made in {MEMORY_DIRECTORY} (tmpfs is needed)"),
@@ -171,7 +174,7 @@ pub fn memory_directory() -> Result<TempDir, PeerError> {
 
 /// Loopback addresses with ports that are free at the moment.
 pub fn free_addresses<const COUNT: usize>() -> Result<[SocketAddr; COUNT], PeerError> {
-    // All are bound before the first is let go, so they differ.
+    // All are bound before the first is released, so the ports differ.
     let bind = || {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         Ok((listener.local_addr()?, listener))

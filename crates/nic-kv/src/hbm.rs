@@ -1,4 +1,4 @@
-//! The card's transport between MAC and HBM: what NIC-KV's tables 5.3 and 5.4 are about.
+//! Measures the card's transport between MAC and HBM, as NIC-KV's tables 5.3 and 5.4 do.
 
 use serde::{Deserialize, Serialize};
 use weft_gateware::lock_step::{Act, LockStep, Observation};
@@ -15,34 +15,34 @@ use weft_verbs::{
 use super::NicKvError;
 use super::passages::BEAT_BYTES;
 
-/// Bytes of the regions.
+/// Bytes of each memory region.
 const REGION_BYTES: usize = 8_192;
 
-/// Cycles after which nothing of the request before is under way.
+/// Cycles to wait between requests; after these, nothing of the previous request is in flight.
 const SETTLE: u64 = 600;
 
-/// Far more cycles than anything here takes.
+/// Limit of a simulation in cycles, far above the length of any request here.
 const LIMIT: u64 = 100_000;
 
-/// Ethernet, IPv4, UDP, BTH, AETH and ICRC around the bytes of a READ's response.
+/// Bytes of a READ response besides its payload: Ethernet, IPv4, UDP, BTH, AETH and ICRC.
 const RESPONSE_OVERHEAD: usize = 14 + 20 + 8 + 12 + 4 + 4;
 
-/// A message of one packet, at the card whose memory it is about, in cycles.
+/// Cycles that a message of one packet takes at the card whose memory it accesses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HbmAccess {
-    /// Bytes.
+    /// Payload of the message in bytes.
     pub bytes: u32,
-    /// WRITE: from the last beat of the packet that comes in until its acknowledgement begins to leave.
+    /// Cycles of a WRITE: from the last beat of the incoming packet to the first beat of its acknowledgement.
     pub write_cycles: u64,
-    /// Of these, the memory model's: from the last word to the response.
+    /// The memory model's part of the WRITE's cycles: from the last word to the response.
     pub write_memory_cycles: u64,
-    /// READ: from the last beat of the request until the last beat of the answer has left.
+    /// Cycles of a READ: from the last beat of the request to the last beat of the response.
     pub read_cycles: u64,
-    /// Of these, the memory model's: from the address to the first word.
+    /// The memory model's part of the READ's cycles: from the address to the first word.
     pub read_memory_cycles: u64,
 }
 
-/// Two cards with a queue pair between them.
+/// Two cards that are connected by a queue pair.
 struct Pair {
     cards: LockStep,
     number: QueuePairNumber,
@@ -80,12 +80,12 @@ impl Pair {
         Self { cards, number: numbers[0], local, remote, requests: 0 }
     }
 
-    /// Posts a request at card 0 and waits until a frame has come back.
+    /// Posts a request at card 0 and waits until card 0 has received a frame.
     fn run(&mut self, operation: Operation, bytes: u32) -> Result<Vec<Observation>, NicKvError> {
         for _ in 0..SETTLE {
             self.cards.step();
         }
-        // Takes the completion of the one before.
+        // Removes the completion of the previous request.
         self.cards.status(0);
         self.cards.take_observations();
         self.requests += 1;
@@ -109,7 +109,8 @@ fn cycle(seen: &[Observation], card: usize, act: Act) -> Result<u64, NicKvError>
     found.map(|seen| seen.cycle).ok_or(NicKvError::Unseen("frame of the transport"))
 }
 
-/// Measures messages of these sizes on idle cards, two of each kind, of which the slower counts.
+/// Measures messages of these sizes on idle cards: two WRITEs and two READs for each size, of which the
+/// slower counts.
 pub(super) fn measure(memory: Latency, sizes: &[u32]) -> Result<Vec<HbmAccess>, NicKvError> {
     let mut pair = Pair::new(memory);
     let remote = RemoteAddress { address: 0, rkey: pair.remote.rkey };
@@ -120,7 +121,8 @@ pub(super) fn measure(memory: Latency, sizes: &[u32]) -> Result<Vec<HbmAccess>, 
             let seen = pair.run(Operation::Write { remote, immediate: None }, bytes)?;
             write = write.max(cycle(&seen, 1, Act::FrameOut)? - cycle(&seen, 1, Act::FrameIn)?);
             let seen = pair.run(Operation::Read { remote }, bytes)?;
-            // The answer is handed on when its last beat has left, and comes in beat by beat from the next cycle on.
+            // A response reaches the other card when its last beat has left, and enters beat by beat from the next
+            // cycle on.
             let beats = (bytes as usize + RESPONSE_OVERHEAD).div_ceil(BEAT_BYTES) as u64;
             let left = cycle(&seen, 0, Act::FrameIn)? - beats;
             read = read.max(left - cycle(&seen, 1, Act::FrameIn)?);

@@ -1,16 +1,17 @@
-//! NIC-KV's measurements again, on the key-value engine in gates.
+//! Repeats NIC-KV's measurements on the key-value engine in gateware.
 //!
-//! What a part is, here as there:
+//! Each latency has three parts, as in NIC-KV:
 //!
-//! - The *MAC* is the whole frame in, or out. The cards here have no serial transceivers, so its time is the paper's.
-//! - The *memory* is from an access's command to its last word or its response. Its latency is the paper's: 376 ns
-//!   and 384 ns for the access of a value of 1 KiB.
-//! - *Replication* is the rest: from the last beat of the frame that comes in to the first beat of the one that goes
-//!   out, less the memory. It is counted in clock cycles of the Verilated gateware and does not depend on the machine
-//!   that computes it.
+//! - *MAC*: the time of a whole frame in or out. The simulated cards have no serial transceivers, so this time is taken
+//!   from the paper.
+//! - *Memory*: from an access's command to its last word or its response. The latencies are the paper's: 376 ns to read
+//!   and 384 ns to write a value of 1 KiB.
+//! - *Replication*: everything else, from the last beat of the incoming frame to the first beat of the outgoing frame,
+//!   without the memory. It is counted in clock cycles of the Verilated gateware, and does not depend on the machine
+//!   that simulates it.
 //!
-//! A follower acknowledges a write when it has accepted it into its window, an ordered queue that reads are forwarded
-//! from, or, with a bit set, when it is in memory too. Both are measured.
+//! A follower acknowledges a write either when it has accepted the write into its window, an ordered queue in which
+//! reads find accepted writes, or, if a bit is set, when the write is also in memory. Both modes are measured.
 
 mod hbm;
 pub mod occupancy;
@@ -46,49 +47,52 @@ use self::passages::Measure;
 use self::rig::{Setup, WIRE_BYTES_PER_S, answer_on_wire, copy_on_wire};
 use self::saturation::{Network, Offered};
 
-/// The engine's largest value in gates.
+/// Bytes of the largest value that the engine in gateware supports.
 pub const VALUE_BYTES_MAX: u32 = 1_024;
 
-/// The shortest value that workloads write.
+/// Bytes of the shortest value that workloads write.
 pub const VALUE_BYTES_MIN: u32 = 8;
 
-/// Words that the access of a value of 1 KiB has: its header and itself.
+/// Words of the memory access for a value of 1 KiB: its header and the value.
 const WORDS: u64 = 17;
 
-/// The engine's memory: the access of a value of 1 KiB takes what the paper measured (tables 5.7 and 5.8).
+/// Latency of the engine's memory: with it, the access for a value of 1 KiB takes as long as the paper
+/// measured (tables 5.7 and 5.8).
 const MEMORY: Latency = Latency {
-    // From the address to the first word, and a word per cycle.
+    // The latency is to the first word; the other words follow, one per cycle.
     read_cycles: paper::READ.memory / CYCLE_NS - (WORDS - 1),
-    // The first word comes a cycle after the address, and the response after the last one.
+    // The first word follows a cycle after the address, and the latency is from the last word to the
+    // response.
     write_cycles: paper::WRITE.memory / CYCLE_NS - WORDS,
 };
 
-/// A clock cycle.
+/// Nanoseconds of a clock cycle.
 const CYCLE_NS: u64 = 4;
 
 /// Nodes of the paper's cluster: a leader and a follower.
 const PAPER_NODES: usize = 2;
 
-/// Nodes whose throughput is measured.
+/// Numbers of nodes for which throughput is measured.
 const SATURATED_NODES: [usize; 4] = [2, 3, 5, 8];
 
 /// Largest number of nodes.
 const NODES_MAX: usize = 8;
 
-/// Operations outstanding that keep a node busy: those that wait fit into its buffer for datagrams.
+/// Outstanding operations that keep a node busy: few enough that the node's datagram buffer has room for all
+/// waiting ones.
 const SATURATING: u64 = 32;
 
 /// Nodes of the runs under load and with faults.
 const NODES: usize = 3;
 
-/// Clients of the runs with losses.
+/// Clients of the runs with lost frames.
 const LOSS_CLIENTS: u32 = 16;
 
-/// The table that is filled up, and its values.
+/// Buckets of the table that is filled, and bytes of its values.
 const OCCUPIED_BUCKETS: u32 = 256;
 const OCCUPIED_BYTES: usize = 100;
 
-/// Losses on each link.
+/// Probabilities with which each link loses a frame.
 const LOSSES: [f64; 3] = [0.0, 0.001, 0.01];
 
 /// Records of the simulated clusters.
@@ -97,26 +101,26 @@ const RECORDS: u64 = 100;
 /// A part of the measurements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
-    /// Cycles on idle cards: tables 5.7, 5.8, 5.9 and 5.11.
+    /// Cycles of operations on idle cards: tables 5.7, 5.8, 5.9 and 5.11.
     Passages,
-    /// The transport between MAC and HBM: tables 5.3 and 5.4.
+    /// Latency of the transport between MAC and HBM: tables 5.3 and 5.4.
     Hbm,
-    /// The most that a node carries out.
+    /// The highest throughput of a node.
     Saturation,
-    /// Latency against throughput.
+    /// Latency at different throughputs.
     Curve,
-    /// From 2 to 8 nodes.
+    /// Writes in clusters of 2 to 8 nodes.
     Nodes,
-    /// Frames that are lost.
+    /// Latency and throughput when links lose frames.
     Loss,
-    /// The same through software on the host: table 5.13.
+    /// The engine in software on the host instead of the NIC: table 5.13.
     Software,
-    /// Accesses of memory as the table fills up.
+    /// Memory accesses of reads, as the table fills.
     Occupancy,
 }
 
 impl Part {
-    /// All of them.
+    /// All parts.
     pub const ALL: [Self; 8] = [
         Self::Passages,
         Self::Hbm,
@@ -128,7 +132,7 @@ impl Part {
         Self::Occupancy,
     ];
 
-    /// Its name.
+    /// Name of the part.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Passages => "passages",
@@ -160,24 +164,24 @@ impl FromStr for Part {
     }
 }
 
-/// Why there is no result.
+/// Why a measurement has no result.
 #[derive(Debug, Error)]
 pub enum NicKvError {
-    /// Out of range.
+    /// The value size is out of range.
     #[error(
         "values have {VALUE_BYTES_MIN} to {VALUE_BYTES_MAX} bytes: the engine in gates holds no longer ones"
     )]
     ValueBytes,
-    /// The engines did not begin to serve.
+    /// The engines did not reach the state in which they serve clients.
     #[error("the engines in gates do not begin to serve: the gateware has a fault")]
     NotFounded,
     /// A request was not answered.
     #[error("a request is not answered: the gateware has a fault")]
     Unanswered,
-    /// A request was answered with something else than success and the value that was written.
+    /// An answer had another status than success, or another value than the one that was written.
     #[error("an answer is wrong: the gateware has a fault")]
     WrongAnswer,
-    /// A part of a passage is missing.
+    /// One of the events that delimit a latency's parts did not happen.
     #[error("a passage has no {0}: the gateware has a fault")]
     Unseen(&'static str),
     /// A simulated cluster failed.
@@ -193,18 +197,18 @@ pub enum NicKvError {
 pub struct NicKvBench {
     /// Bytes of a value.
     pub value_bytes: u32,
-    /// Shorter runs, which say less about tails.
+    /// Whether runs are shorter. Then tail latencies are less exact.
     pub quick: bool,
-    /// Decides keys, and the simulated clusters' runs.
+    /// Seed of the keys and of the simulated clusters.
     pub seed: u64,
-    /// What to measure.
+    /// The parts to measure.
     pub parts: Vec<Part>,
-    /// The command that repeats it.
+    /// The command that repeats the measurement.
     pub replay: String,
 }
 
 impl NicKvBench {
-    /// Measures, with progress on standard error.
+    /// Runs the measurement, with progress on standard error.
     ///
     /// # Errors
     /// See [`NicKvError`].
@@ -251,18 +255,18 @@ impl NicKvBench {
         Progress::new(&format!("nic-kv, {what}"), total)
     }
 
-    /// Cards that are idle: their memory takes what the paper's took, to the cycle.
+    /// Setup of idle cards: their memory has exactly the latency that the paper measured.
     fn idle(&self, nodes: usize, acknowledge_after_memory: bool) -> Setup {
         Setup { nodes, memory: MemoryTiming::Fixed(MEMORY), acknowledge_after_memory, seed: self.seed }
     }
 
-    /// Cards under load: channels, banks and rows of their memory get in each other's way.
+    /// Setup of cards under load: accesses compete for the channels, banks and rows of the memory.
     fn loaded(&self, nodes: usize) -> Setup {
         let memory = MemoryTiming::Hbm(HbmTiming::WIDE_PORT);
         Setup { nodes, memory, acknowledge_after_memory: false, seed: self.seed }
     }
 
-    /// Operations of a run, fewer if it is to be quick.
+    /// Number of operations of a run: an eighth of `operations` if the run is to be quick.
     const fn of(&self, operations: u64) -> u64 {
         if self.quick { operations.div_ceil(8) } else { operations }
     }
@@ -367,7 +371,7 @@ impl NicKvBench {
         Ok(runs)
     }
 
-    /// A cluster in the simulator, with a switch between the links and a checked history.
+    /// Runs a cluster in the simulator, with a switch between the links, and checks its history.
     fn cluster(
         &self,
         workload: &str,
@@ -424,7 +428,7 @@ impl NicKvBench {
     }
 }
 
-/// Operations per second that the way out of a node can carry: answers and copies, each in a frame of its own.
+/// Operations per second that a node's outgoing link can carry: answers and copies, each in a frame of its own.
 fn limit(operation: Operation, nodes: usize, value_bytes: usize) -> f64 {
     let bytes = match operation {
         Operation::Get => answer_on_wire(value_bytes),
@@ -433,7 +437,7 @@ fn limit(operation: Operation, nodes: usize, value_bytes: usize) -> f64 {
     WIRE_BYTES_PER_S / bytes as f64
 }
 
-/// Each link loses each frame with this probability, as long as a run takes.
+/// A fault plan in which each link loses each frame with this probability during the whole run.
 fn everywhere(loss: f64) -> FaultPlan {
     let text = format!("[[fault]]\nkind = \"loss\"\nfrom_us = 0\nuntil_us = 50000\nprobability = {loss}\n");
     FaultPlan::parse(&text).expect("a plan as the documentation has it")

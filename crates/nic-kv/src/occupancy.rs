@@ -1,4 +1,4 @@
-//! How often a read finds its value with one access of memory, as the table fills up.
+//! Measures how many reads find their value with one memory access, as the table fills.
 
 use serde::Serialize;
 use weft_gateware::{RtlKv, RtlKvConfig};
@@ -11,38 +11,38 @@ use weft_waist::{
 
 use super::NicKvError;
 
-/// Ways of a bucket.
+/// Slots of a bucket.
 const WAYS: u32 = 32;
 
-/// A lease that outlasts the run.
+/// Expiry of a lease that outlasts the run.
 const LEASE: Instant = Instant::from_ps(60_000_000_000_000);
 
-/// How full the table is when it is read. The last is as full as it gets.
+/// Occupancies at which the table is read. The last means: as full as it gets.
 const TARGETS: [f64; 4] = [0.5, 0.8, 0.9, 1.0];
 
-/// Puts in a row that find no room after which the table is as full as it gets.
+/// The table is as full as it gets after this number of consecutive puts that find no room.
 const REFUSALS_MAX: u32 = 400;
 
-/// Reads at one occupancy of the table.
+/// Results of reads at one occupancy of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Occupancy {
     /// Share of the table's slots that hold a key.
     pub occupancy: f64,
     /// Keys in the table.
     pub keys: u64,
-    /// Puts so far that were answered with an error because their bucket is full.
+    /// Puts so far that were answered with an error because their bucket was full.
     pub refused_full: u64,
-    /// Reads of keys that are there; each found the value that was written.
+    /// Reads of existing keys; each returned the value that was written.
     pub hits: u64,
-    /// Of these, with one access of memory.
+    /// Of these reads, those that took one memory access.
     pub hits_in_one_access: u64,
-    /// Share of these.
+    /// The share of these among all reads of existing keys.
     pub share_in_one_access: f64,
-    /// Reads of keys that are not there; each was told so.
+    /// Reads of keys that do not exist; each was answered with that status.
     pub misses: u64,
 }
 
-/// One engine in gates, and its memory.
+/// An engine in gateware, and its memory.
 struct Store {
     engine: RtlKv,
     memory: Memory,
@@ -66,7 +66,7 @@ impl Store {
         engine.handle(Instant::ZERO, event, &mut Io { effects, memory });
     }
 
-    /// Asks, and gives the status and the value to `judge`.
+    /// Makes a request, and passes the answer's status and value to `judge`.
     fn ask<T>(
         &mut self,
         operation: Operation,
@@ -94,12 +94,12 @@ impl Store {
     }
 }
 
-/// The value of a key: another one for each.
+/// The value of a key; the values of all keys differ.
 fn value(key: u64, bytes: usize) -> Vec<u8> {
     (0..bytes).map(|index| (key.wrapping_mul(0x9e37_79b9) >> (index % 24)) as u8 ^ index as u8).collect()
 }
 
-/// Fills a table of `buckets` buckets step by step and reads up to `reads` keys at each.
+/// Fills a table of `buckets` buckets in steps, and reads up to `reads` keys after each step.
 pub(super) fn measure(
     buckets: u32,
     value_bytes: usize,
@@ -140,7 +140,7 @@ pub(super) fn measure(
             }
             hits += 1;
             if index % 16 == 0 {
-                // A key that was never written.
+                // This key was never written.
                 if !store.ask(Operation::Get, !key, &[], |status, _| status == Status::NotFound)? {
                     return Err(NicKvError::WrongAnswer);
                 }

@@ -1,13 +1,13 @@
-//! What NIC-KV measured on its cards, by the numbers of its tables. Nanoseconds, unless a name says otherwise.
+//! The results that NIC-KV's tables give for its cards. Times are in nanoseconds unless a name says otherwise.
 
-/// Bytes of the paper's packets, as its tables 5.1 to 5.6 list them.
+/// Packet sizes of the paper's tables 5.1 to 5.6, in bytes.
 pub(super) const SIZES: [u32; 6] = [128, 256, 512, 1_024, 2_048, 4_096];
 
-/// Bytes of the operations in its tables from 5.7 on.
+/// Bytes of the operations in the paper's tables from 5.7 on.
 #[cfg(test)]
 pub(super) const BYTES: u32 = 1_024;
 
-/// A way through a card, part by part (tables 5.7 and 5.8).
+/// The path of an operation through a card, part by part (tables 5.7 and 5.8).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Way {
     pub(super) mac_receive: u64,
@@ -25,7 +25,7 @@ pub(super) const READ: Way = Way {
     mac_transmit: 154,
 };
 
-/// A write to a replica.
+/// A write at a replica.
 pub(super) const WRITE: Way = Way {
     mac_receive: 117,
     replication_receive: 164,
@@ -34,43 +34,44 @@ pub(super) const WRITE: Way = Way {
     mac_transmit: 71,
 };
 
-/// What the MAC takes to receive or send a frame without a value (table 5.8).
+/// Time in which the MAC receives or sends a frame without a value (table 5.8).
 pub(super) const MAC_SHORT: u64 = 71;
 
-/// A write to a leader (table 5.9).
+/// A write at a leader (table 5.9).
 pub(super) mod leader_write {
     pub(in super::super) const LEADER: u64 = 472;
     pub(in super::super) const REPLICA: u64 = 856;
     pub(in super::super) const ACKNOWLEDGE: u64 = 448;
     pub(in super::super) const WITHOUT_NETWORK: u64 = 1_776;
     pub(in super::super) const WITH_NETWORK: u64 = 2_352;
-    /// Two round trips of half a metre of fibre, transceivers included: what the two totals differ by.
+    /// Two round trips over half a metre of fibre, including transceivers: the difference of the two totals.
     pub(in super::super) const NETWORK: u64 = WITH_NETWORK - WITHOUT_NETWORK;
-    /// What the same table has in its column `Network`. It is not what the totals differ by.
+    /// The number in the same table's column `Network`. It differs from the difference of the totals.
     pub(in super::super) const NETWORK_COLUMN: u64 = 952;
 }
 
-/// What replication and memory add to a card without them (table 5.11).
+/// Times that replication and memory add to a card without them (table 5.11).
 pub(super) mod added {
     pub(in super::super) const READ: (u64, u64) = (272, 376);
     pub(in super::super) const WRITE: (u64, u64) = (284, 384);
     pub(in super::super) const LEADER_WRITE: (u64, u64) = (544, 384);
 }
 
-/// Replication in software on the host behind the same card (table 5.13), in microseconds.
+/// Times of replication in software on the host behind the same card (table 5.13), in microseconds.
 pub(super) mod software_us {
     pub(in super::super) const READ: f64 = 45.0;
     pub(in super::super) const WRITE: f64 = 48.0;
     pub(in super::super) const LEADER_WRITE: f64 = 164.0;
 }
 
-/// A column of a table by size; the last sizes are missing where the table ends earlier.
+/// A column of a table whose rows are packet sizes. The last sizes are missing where the paper's table ends
+/// earlier.
 pub(super) struct BySize {
     pub(super) column: &'static str,
     pub(super) ns: &'static [u64],
 }
 
-/// A table by size.
+/// A table whose rows are packet sizes.
 pub(super) struct SizeTable {
     pub(super) number: &'static str,
     pub(super) title: &'static str,
@@ -81,11 +82,11 @@ const fn by_size(column: &'static str, ns: &'static [u64]) -> BySize {
     BySize { column, ns }
 }
 
-/// What the MAC takes to receive a packet, and to send one (table 5.4).
+/// Times in which the MAC receives a packet, and in which it sends one (table 5.4).
 const MAC_RECEIVE: [u64; 6] = [73, 78, 89, 117, 165, 265];
 const MAC_TRANSMIT: [u64; 6] = [63, 76, 106, 154, 256, 456];
 
-/// Between MAC and HBM: whole, and by part.
+/// Times between MAC and HBM: totals here, their parts in `HBM_TABLES`.
 pub(super) const HBM_WRITE: [u64; 6] = [261, 281, 325, 417, 593, 949];
 pub(super) const HBM_READ: [u64; 6] = [635, 660, 722, 834, 1_064, 1_536];
 
@@ -109,7 +110,7 @@ pub(super) const HBM_TABLES: [SizeTable; 2] = [
     },
 ];
 
-/// Of the host's bus, which is a model here: nothing to compare.
+/// Tables about the host's bus. Here the bus is a model, so there is nothing to compare with.
 pub(super) const HOST_TABLES: [SizeTable; 4] = [
     SizeTable {
         number: "5.1",
@@ -173,17 +174,17 @@ impl Way {
     }
 }
 
-/// What the MAC takes to receive a frame with so many bytes of value.
+/// Time in which the MAC receives a frame with a value of `bytes` bytes.
 pub(super) fn mac_receive(bytes: u32) -> u64 {
     between(&MAC_RECEIVE, bytes)
 }
 
-/// What the MAC takes to send a frame with so many bytes of value.
+/// Time in which the MAC sends a frame with a value of `bytes` bytes.
 pub(super) fn mac_transmit(bytes: u32) -> u64 {
     between(&MAC_TRANSMIT, bytes)
 }
 
-/// On the line between the sizes that the paper lists; below the first one as at the first one.
+/// Interpolates linearly between the sizes that the paper lists. Sizes below the first use the first.
 fn between(column: &[u64; 6], bytes: u32) -> u64 {
     let Some(above) = SIZES.iter().position(|size| *size >= bytes) else { return column[column.len() - 1] };
     if above == 0 || SIZES[above] == bytes {
@@ -198,7 +199,7 @@ fn between(column: &[u64; 6], bytes: u32) -> u64 {
 mod tests {
     use super::*;
 
-    /// Where the paper adds its own figures up, it comes to these sums.
+    /// Adding up the paper's figures yields the sums that the paper gives.
     #[test]
     fn the_papers_figures_agree_with_each_other() {
         assert_eq!((READ.total(), WRITE.total()), (873, 856));
@@ -214,7 +215,8 @@ mod tests {
         let [whole, parts] = &HBM_TABLES;
         for (at, (write, read)) in HBM_WRITE.iter().zip(&HBM_READ).enumerate() {
             let sum = |columns: &[BySize]| columns.iter().map(|column| column.ns[at]).sum::<u64>();
-            // To 4 ns, and the write of 1 KB to 16: they are averages.
+            // The paper's figures are averages, so the sums agree only within 4 ns, and for the write of 1 KB
+            // within 16 ns.
             assert!(sum(&parts.columns[..3]).abs_diff(*write) <= 16, "{}", whole.title);
             assert!(sum(&parts.columns[3..]).abs_diff(*read) <= 4, "{}", whole.title);
         }

@@ -1,4 +1,4 @@
-//! How many cycles an operation spends in the card, part by part, when nothing else is going on.
+//! Counts the cycles that an operation spends in an idle card, part by part.
 
 use serde::{Deserialize, Serialize};
 use weft_gateware::lock_step::{Act, LockStep, Observation};
@@ -8,29 +8,29 @@ use weft_waist::EngineState;
 use super::NicKvError;
 use super::rig::{Asked, KEY_BYTES, Setup, answers};
 
-/// Cycles after which everything that an operation has left behind is over.
+/// Cycles to wait between operations; after these, nothing of the previous operation is in flight.
 const SETTLE: u64 = 600;
 
-/// Far more cycles than anything here takes.
+/// Limit of a simulation in cycles, far above the length of any operation here.
 const LIMIT: u64 = 200_000;
 
 /// Bytes of a beat of the gateware's streams.
 pub(super) const BEAT_BYTES: usize = 64;
 
-/// A way through a card, in cycles, from the last beat of a frame that comes in to the first beat of the one that
-/// goes out.
+/// Cycles of an operation in a card, from the last beat of the incoming frame to the first beat of the outgoing one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Passage {
-    /// From the last beat to the memory's command; all of it where no memory is waited for.
+    /// From the last beat to the memory's command. If the operation does not wait for memory, all of its
+    /// cycles.
     pub receive_cycles: u64,
-    /// From the memory's command until it is carried out: its last word or its response.
+    /// From the memory's command to its end: the last word of a read, or the response to a write.
     pub memory_cycles: u64,
-    /// From there to the first beat.
+    /// From the end of the memory access to the first beat.
     pub transmit_cycles: u64,
 }
 
 impl Passage {
-    /// What the gateware takes of it.
+    /// Cycles of the gateware without the memory.
     pub const fn replication_cycles(&self) -> u64 {
         self.receive_cycles + self.transmit_cycles
     }
@@ -45,24 +45,25 @@ impl Passage {
     }
 }
 
-/// The ways of a write to a leader.
+/// The parts of a write at a leader.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeaderWrite {
     /// At the leader: from the request to the first copy for a follower.
     pub leader: Passage,
-    /// From the first copy to the last one: each is sent whole before the next.
+    /// From the first copy to the last copy. Each copy is sent completely before the next.
     pub copies_cycles: u64,
-    /// At the follower whose way is the longest: from the copy to its acknowledgement.
+    /// At the slowest follower: from the copy to its acknowledgement.
     pub replica: Passage,
     /// At the leader: from the last acknowledgement to the answer.
     pub acknowledge: Passage,
-    /// From the last beat of the request to the first beat of the answer, with links without length and without MACs.
-    /// Frames are handed on when they are complete, so it has the beats of a copy and of an acknowledgement in it.
+    /// From the last beat of the request to the first beat of the answer, without MACs and with links that take no
+    /// time. Frames are passed on when they are complete, so this includes the beats of a copy and of an
+    /// acknowledgement.
     pub whole_cycles: u64,
 }
 
 impl LeaderWrite {
-    /// The slowest of each part.
+    /// The slower of the two in each part.
     fn slower(self, other: Self) -> Self {
         Self {
             leader: self.leader.slower(other.leader),
@@ -74,7 +75,7 @@ impl LeaderWrite {
     }
 }
 
-/// Measures on idle cards: `samples` operations on different keys, of which the slowest counts.
+/// Measures `samples` operations on idle cards, each on another key; the slowest counts.
 pub(super) struct Measure {
     setup: Setup,
     value_bytes: usize,
@@ -83,18 +84,17 @@ pub(super) struct Measure {
     requests: u64,
 }
 
-/// What was seen of an operation.
+/// Observations of one operation.
 struct Seen {
     observations: Vec<Observation>,
-    /// The cycle of the first beat of the answer.
+    /// Cycle of the answer's first beat.
     answered: u64,
 }
 
 impl Measure {
-    /// A cluster that serves.
+    /// Makes a cluster and waits until it serves clients.
     ///
-    /// # Errors
-    /// It does not get to serve.
+    /// The cluster does not reach that state.
     pub(super) fn new(setup: Setup, value_bytes: usize, samples: usize) -> Result<Self, NicKvError> {
         let mut cards = LockStep::new(&setup.cards(), &Setup::others());
         for node in 0..setup.nodes {
@@ -110,7 +110,8 @@ impl Measure {
                 let mut keys: Vec<_> = setup.keys().take(samples + 1).collect();
                 let first = keys.remove(0);
                 let mut measure = Self { setup, value_bytes, keys, cards, requests: 0 };
-                // Cards ask their neighbour table for a station when they first send to it.
+                // Runs one operation at each card first: when a card sends to a station for the first time,
+                // it needs a lookup in its neighbour table.
                 for node in 0..setup.nodes {
                     measure.run(if node == 0 { Operation::Put } else { Operation::Get }, node, first)?;
                 }
@@ -120,7 +121,7 @@ impl Measure {
         Err(NicKvError::NotFounded)
     }
 
-    /// Carries out one operation.
+    /// Runs one operation.
     fn run(&mut self, operation: Operation, node: usize, key: [u8; KEY_BYTES]) -> Result<Seen, NicKvError> {
         for _ in 0..SETTLE {
             self.cards.step();
@@ -143,14 +144,14 @@ impl Measure {
             if right != 1 {
                 return Err(NicKvError::WrongAnswer);
             }
-            // The last beat was in the cycle before, and a frame has no gaps.
+            // The answer is seen a cycle after its last beat, and a frame has no gaps.
             let answered = self.cards.cycle() - frame.len().div_ceil(BEAT_BYTES) as u64;
             return Ok(Seen { observations: self.cards.take_observations(), answered });
         }
         Err(NicKvError::Unanswered)
     }
 
-    /// A read of a value that lies in memory, at a follower if there is one.
+    /// Measures a read of a value in memory, at a follower if there is one.
     pub(super) fn read(&mut self) -> Result<Passage, NicKvError> {
         let mut slowest = Passage::default();
         let node = usize::from(self.setup.nodes > 1);
@@ -164,7 +165,7 @@ impl Measure {
         Ok(slowest)
     }
 
-    /// A write to a key's leader. What a leader writes when there is no follower waits for nobody.
+    /// Measures a write at a key's leader. Without followers, the leader waits for no acknowledgement.
     pub(super) fn write(&mut self) -> Result<LeaderWrite, NicKvError> {
         let mut slowest = LeaderWrite::default();
         let followers = self.setup.nodes - 1;
@@ -183,7 +184,7 @@ impl Measure {
                     Passage::straight(to - from)
                 });
             }
-            // Frames that came in: the request, and then the acknowledgements.
+            // The frames that the leader received: the request, then the acknowledgements.
             let last =
                 seen.all(0, Act::FrameIn).nth(followers).ok_or(NicKvError::Unseen("acknowledgement"))?;
             slowest = slowest.slower(LeaderWrite {
@@ -199,18 +200,18 @@ impl Measure {
 }
 
 impl Seen {
-    /// The cycles of the acts of a card.
+    /// The cycles in which a card did `act`.
     fn all(&self, card: usize, act: Act) -> impl Iterator<Item = u64> {
         let of = self.observations.iter().filter(move |seen| seen.card == card && seen.act == act);
         of.map(|seen| seen.cycle)
     }
 
-    /// The cycle of the first act of a card, not before `from`.
+    /// The first cycle, from `from` on, in which a card did `act`.
     fn first(&self, card: usize, act: Act, from: u64) -> Result<u64, NicKvError> {
         self.all(card, act).find(|cycle| *cycle >= from).ok_or(NicKvError::Unseen(name(act)))
     }
 
-    /// The way from `from` to `to` through a memory.
+    /// The parts of the path from `from` to `to` that includes a memory access.
     fn passage(
         &self,
         card: usize,

@@ -1,4 +1,4 @@
-//! The measurements as curves, on one page.
+//! Draws the measurements as curves on one page.
 
 use weft_harness::table::{grouped, with_prefix};
 use weft_report::curves::{Axis, Figure, Line, Point};

@@ -1,4 +1,4 @@
-//! What came of the measurements, beside the paper's figures.
+//! Results of the measurements, beside the paper's figures.
 
 mod runs;
 #[cfg(test)]
@@ -30,9 +30,9 @@ use super::{CYCLE_NS, MEMORY, NicKvBench, PAPER_NODES, paper};
 struct Row {
     row: String,
     unit: &'static str,
-    /// Nothing where it was not measured.
+    /// `None` if it was not measured.
     ours: Option<f64>,
-    /// With acknowledgements after the memory, where that is another figure.
+    /// The figure with acknowledgements after the memory access, if it differs.
     #[serde(skip_serializing_if = "Option::is_none")]
     ours_after_memory: Option<f64>,
     paper: Option<f64>,
@@ -47,7 +47,7 @@ struct PaperTable {
     rows: Vec<Row>,
 }
 
-/// All that was measured. The order of the fields is the order in the file.
+/// All results. The order of the fields is their order in the file.
 #[derive(Clone, Debug, Serialize)]
 pub struct NicKvResult {
     bench: &'static str,
@@ -56,7 +56,8 @@ pub struct NicKvResult {
     value_bytes: u32,
     seed: u64,
     quick: bool,
-    /// Whether the histories of the simulated clusters are linearizable, and the values of all answers were right.
+    /// Whether the histories of the simulated clusters are linearizable. That all answers had the right values was
+    /// checked during the measurements.
     pub checked: Checked,
     replay: String,
     machine: &'static str,
@@ -68,22 +69,22 @@ pub struct NicKvResult {
     leader_write_without_network_ns: Option<LeaderWriteNs>,
     leader_write_with_network_ns: Option<LeaderWriteNs>,
     replication_path_ns: Option<ReplicationPath>,
-    /// Idle cards, by size of the value.
+    /// Cycles on idle cards, by value size.
     pub sizes: Vec<SizeRun>,
     /// Latencies of the transport into HBM, by message size.
     pub hbm: Vec<HbmAccess>,
     tables: BTreeMap<&'static str, PaperTable>,
-    /// The most that a node carries out.
+    /// Highest throughputs of a node.
     pub saturation: Vec<SaturationRun>,
-    /// Latency against throughput.
+    /// Latency at different throughputs.
     pub curve: Vec<SaturationRun>,
-    /// From 2 to 8 nodes.
+    /// Writes in clusters of 2 to 8 nodes.
     pub nodes: Vec<NodesRun>,
-    /// Links that lose frames.
+    /// Runs whose links lose frames.
     pub loss: Vec<LossRun>,
     /// The engine on the NIC and on the host.
     pub software: Vec<Placed>,
-    /// Accesses of memory as the table fills up.
+    /// Memory accesses of reads, as the table fills.
     pub occupancy: Vec<Occupancy>,
 }
 
@@ -125,7 +126,7 @@ impl NicKvResult {
         }
     }
 
-    /// Computes what follows from the measurements.
+    /// Derives the summary from the measurements.
     pub(super) fn conclude(&mut self) {
         let verdicts =
             self.loss.iter().map(|run| run.checked).chain(self.software.iter().map(|run| run.checked));
@@ -351,7 +352,7 @@ impl NicKvResult {
     }
 }
 
-/// The rows of a table by size, a row for each of its cells.
+/// The rows that compare a table of the paper, one for each of its cells.
 fn size_rows(table: &paper::SizeTable, ours: impl Fn(&str, u32) -> Option<u64>) -> Vec<Row> {
     let cells = table.columns.iter().flat_map(|column| {
         let cells = paper::SIZES.iter().zip(column.ns);

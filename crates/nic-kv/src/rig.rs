@@ -1,4 +1,4 @@
-//! Cards with engines in gates, and a client that speaks to them frame by frame.
+//! Cards with engines in gateware, and a client that exchanges frames with them.
 
 use std::net::Ipv4Addr;
 
@@ -17,13 +17,13 @@ use weft_harness::gateware;
 /// The engine's slot.
 const SLOT: u8 = 0;
 
-/// Buckets of the table: room for more keys than any run here uses.
+/// Buckets of the table: enough for the keys of all runs here.
 const BUCKETS: u32 = 4_096;
 
-/// A lease that outlasts every run.
+/// Expiry of a lease that outlasts all runs.
 const LEASE: Instant = Instant::from_ps(60_000_000_000_000);
 
-/// Ethernet, IPv4 and UDP in front of a datagram.
+/// Bytes of the headers in front of a datagram: Ethernet, IPv4 and UDP.
 const FRAME_HEADERS: u64 = 14 + 20 + 8;
 
 const CLIENT: Endpoint = ClusterHost::Clients(0).endpoint(5_000);
@@ -31,18 +31,18 @@ const CLIENT: Endpoint = ClusterHost::Clients(0).endpoint(5_000);
 /// Bytes of a key.
 pub(super) const KEY_BYTES: usize = 8;
 
-/// What the cards of a run have in common.
+/// Parameters that all cards of a run share.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Setup {
     pub(super) nodes: usize,
     pub(super) memory: MemoryTiming,
     pub(super) acknowledge_after_memory: bool,
-    /// Decides the keys.
+    /// Seed of the keys.
     pub(super) seed: u64,
 }
 
 impl Setup {
-    /// The cards.
+    /// Configurations of the cards.
     pub(super) fn cards(&self) -> Vec<RtlNicConfig> {
         let mut peers = [None; NODES_MAX];
         for (node, peer) in peers.iter_mut().enumerate().take(self.nodes) {
@@ -65,7 +65,7 @@ impl Setup {
         (0..self.nodes).map(card).collect()
     }
 
-    /// Whose neighbours the cards know beside each other.
+    /// Stations in the cards' neighbour tables besides the cards: the client.
     pub(super) fn others() -> [(Ipv4Addr, MacAddress); 1] {
         [(CLIENT.address, CLIENT.hardware)]
     }
@@ -74,13 +74,13 @@ impl Setup {
         View { epoch: Epoch(1), full: NodeSet::first(self.nodes), joining: NodeSet::EMPTY }
     }
 
-    /// What founds the cluster.
+    /// The configuration that starts the cluster.
     pub(super) fn configuration(&self, node: usize) -> Configuration {
         let node = NodeId::new(node).expect("a cluster is no larger");
         Configuration { node, view: self.view(), lease_until: LEASE }
     }
 
-    /// Keys that node 0 leads.
+    /// Keys whose leader is node 0.
     pub(super) fn keys(&self) -> impl Iterator<Item = [u8; KEY_BYTES]> {
         let view = self.view();
         let first = self.seed << 32;
@@ -89,24 +89,24 @@ impl Setup {
     }
 }
 
-/// Kind of a call.
+/// A client's request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Asked {
     pub(super) operation: Operation,
     pub(super) client: u64,
     pub(super) request: u64,
     pub(super) key: [u8; KEY_BYTES],
-    /// Of the value that is written or expected.
+    /// Bytes of the value that is written or expected.
     pub(super) value_bytes: usize,
 }
 
 impl Asked {
-    /// The value that belongs to the key, whoever writes it.
+    /// The key's value; all writers write the same one.
     pub(super) fn value(&self) -> Vec<u8> {
         (0..self.value_bytes).map(|at| self.key[at % KEY_BYTES] ^ (at / KEY_BYTES) as u8).collect()
     }
 
-    /// The frame that asks a node.
+    /// The frame with this request to a node.
     pub(super) fn frame(&self, node: usize) -> Vec<u8> {
         let value = if self.operation == Operation::Put { self.value() } else { Vec::new() };
         let Self { operation, client, request, key, .. } = self;
@@ -130,7 +130,7 @@ impl Asked {
         frame
     }
 
-    /// Whether this is the value that was asked for.
+    /// Whether `value` is the correct value in the answer.
     pub(super) fn is_answered_by(&self, value: &[u8]) -> bool {
         match self.operation {
             Operation::Get => value == self.value(),
@@ -139,7 +139,7 @@ impl Asked {
     }
 }
 
-/// Tells of the answers in a frame to the client; there are none in others.
+/// Passes each answer to the client in this frame to `each`. Other frames have none.
 pub(super) fn answers(frame: &[u8], mut each: impl FnMut(&Reply<'_>)) {
     let Ok(Frame::Udp { udp, payload, .. }) = Frame::parse(frame) else { return };
     if udp.destination_port != CLIENT.port {
@@ -150,12 +150,12 @@ pub(super) fn answers(frame: &[u8], mut each: impl FnMut(&Reply<'_>)) {
     replies.filter_map(|message| Reply::parse(message.payload).ok()).for_each(|reply| each(&reply));
 }
 
-/// Bytes that a frame of so many takes on the wire: with preamble, frame check sequence and gap.
+/// Bytes of a frame on the wire, including preamble, frame check sequence and gap.
 pub(super) fn wire_bytes(frame_bytes: u64) -> u64 {
     frame_bytes.max(60) + 24
 }
 
-/// Time that bytes take at 100 Gb/s.
+/// Time that `bytes` take on a link of 100 Gb/s.
 pub(super) const fn wire_time(bytes: u64) -> Duration {
     Duration::from_ps(80 * bytes)
 }
@@ -163,18 +163,18 @@ pub(super) const fn wire_time(bytes: u64) -> Duration {
 /// Bytes per second that a link of 100 Gb/s carries.
 pub(super) const WIRE_BYTES_PER_S: f64 = 12.5e9;
 
-/// Bytes on the wire of a message with a frame of its own.
+/// Bytes on the wire of a message in a frame of its own.
 const fn message_on_wire(payload_bytes: usize) -> u64 {
     let datagram = datagram::HEADER_BYTES + datagram::message_bytes(payload_bytes) + datagram::TRAILER_BYTES;
     FRAME_HEADERS + datagram as u64 + 24
 }
 
-/// Bytes on the wire of an answer with so many bytes of value.
+/// Bytes on the wire of an answer with a value of `value_bytes` bytes.
 pub(super) const fn answer_on_wire(value_bytes: usize) -> u64 {
     message_on_wire(Reply::HEADER + value_bytes)
 }
 
-/// Bytes on the wire of a copy of a write for a follower.
+/// Bytes on the wire of the copy of a write for a follower.
 pub(super) const fn copy_on_wire(value_bytes: usize) -> u64 {
     message_on_wire(Write::HEADER + KEY_BYTES + value_bytes)
 }

@@ -1,4 +1,4 @@
-//! How many operations cards carry out when a client keeps them busy, on links of 100 Gb/s.
+//! Measures the throughput of cards that a client keeps busy, on links of 100 Gb/s.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -12,56 +12,57 @@ use weft_waist::EngineState;
 use super::NicKvError;
 use super::rig::{Asked, KEY_BYTES, Setup, answers, wire_bytes, wire_time};
 
-/// Keys that are used.
+/// Number of keys.
 const KEYS: usize = 256;
 
-/// Far longer than the founding of a cluster takes.
+/// Time-out for the start of the cluster, far longer than it takes.
 const FOUNDED_WITHIN: Duration = Duration::from_ms(10);
 
-/// A client that has no answer in this time asks again.
+/// Interval after which a client without an answer repeats its request.
 const ASK_AGAIN: Duration = Duration::from_us(200);
 
-/// Far longer than any answer takes.
+/// Time-out for an answer, far longer than any answer takes.
 const ANSWERED_WITHIN: Duration = Duration::from_ms(5);
 
-/// Cycles between two looks for requests without an answer.
+/// Cycles between two checks for unanswered requests.
 const LOOK_EVERY: u64 = 1_000;
 
-/// What a node under load has done.
+/// Results of a node under load.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Saturation {
     /// Operations outstanding.
     pub outstanding: u64,
     /// Operations answered.
     pub operations: u64,
-    /// How long that took, in virtual time.
+    /// Duration of the measurement in virtual time.
     pub measured_ns: u64,
-    /// Answers with another status than success: the client asked anew.
+    /// Answers with another status than success. The client made a new request for each.
     pub refused: u64,
-    /// Requests without an answer in 200 us: the client repeated them. They found the card's buffer for datagrams full.
+    /// Requests that were not answered within 200 us, because the card's datagram buffer was full. The client repeated
+    /// them.
     pub repeated: u64,
     /// Operations per second.
     pub operations_per_s: f64,
-    /// Bytes that the node has sent for each operation, as they are on the wire.
+    /// Bytes on the wire that the node sent for each operation.
     pub wire_bytes_out_per_operation: f64,
-    /// Share of 100 Gb/s that the node's way out carried.
+    /// Share of the node's outgoing link, 100 Gb/s, that was in use.
     pub link_out_share: f64,
-    /// Half of the operations took at most this.
+    /// Median latency.
     pub p50_ns: u64,
-    /// 99 % of the operations took at most this.
+    /// 99th percentile of the latencies.
     pub p99_ns: u64,
 }
 
-/// A load on node 0.
+/// Load that is offered to node 0.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Offered {
-    /// Get or put.
+    /// Kind of the operations: get or put.
     pub(super) operation: Operation,
     pub(super) outstanding: u64,
     pub(super) operations: u64,
 }
 
-/// A frame's way into a machine.
+/// The incoming link of a machine.
 #[derive(Debug, Default)]
 struct Ingress {
     free_at: Instant,
@@ -75,13 +76,13 @@ impl Ingress {
     }
 }
 
-/// A client of node 0, and the number of its last request.
+/// A client of node 0, with the number of its last request.
 #[derive(Clone, Copy, Debug, Default)]
 struct Session {
     requests: u64,
 }
 
-/// A request without an answer.
+/// An unanswered request.
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     asked: Asked,
@@ -89,7 +90,7 @@ struct Waiting {
     last_asked: Instant,
 }
 
-/// How far a run is.
+/// Counts at one point of a run.
 #[derive(Clone, Copy, Debug)]
 struct Reached {
     at: Instant,
@@ -98,8 +99,8 @@ struct Reached {
     repeated: u64,
 }
 
-/// Cards, their links, and a client with a link of its own to each of them. Frames take the time that their bytes
-/// take on the wire; links have no length, and between them is no switch.
+/// Cards, their links, and a client with a link of its own to each card. Frames take the time of their bytes on the
+/// wire; propagation takes no time, and there is no switch.
 pub(super) struct Network {
     nics: Vec<RtlNic>,
     ingress: Vec<Ingress>,
@@ -114,10 +115,9 @@ pub(super) struct Network {
 }
 
 impl Network {
-    /// A cluster that serves and holds a value for each of its keys.
+    /// Makes a cluster, waits until it serves clients, and writes a value for each key.
     ///
-    /// # Errors
-    /// It does not get to serve.
+    /// The cluster does not reach that state.
     pub(super) fn new(setup: &Setup, value_bytes: usize) -> Result<Self, NicKvError> {
         let cards = setup.cards();
         let mut nics: Vec<RtlNic> = cards.iter().map(RtlNic::new).collect();
@@ -165,7 +165,7 @@ impl Network {
         Ok(network)
     }
 
-    /// One clock cycle.
+    /// Simulates one clock cycle.
     fn step(&mut self) {
         self.now += CYCLE;
         let now = self.now;
@@ -197,10 +197,9 @@ impl Network {
         self.ingress[0].push(now, asked.frame(0));
     }
 
-    /// Keeps node 0 busy. A tenth of the operations are not measured.
+    /// Keeps node 0 busy. The first operations, a tenth of all, are not measured.
     ///
-    /// # Errors
-    /// An answer is wrong, or does not come.
+    /// An answer is wrong or missing.
     pub(super) fn saturate(
         &mut self,
         load: &Offered,
@@ -209,14 +208,15 @@ impl Network {
         self.drive(load, (load.operations / 10).max(load.outstanding), progress)
     }
 
-    /// Keeps `outstanding` operations under way until all have been answered.
+    /// Keeps `outstanding` operations outstanding until all have been answered.
     fn drive(
         &mut self,
         load: &Offered,
         warm_up: u64,
         mut progress: impl FnMut(u64),
     ) -> Result<Saturation, NicKvError> {
-        // Half of what a client may have outstanding: then none waits for its oldest request.
+        // Each client has at most half of a session's window outstanding on average, so no client has to wait
+        // for its oldest request.
         let clients = load.outstanding.div_ceil(SESSION_WINDOW / 2) as usize;
         self.sessions.resize(self.sessions.len().max(clients), Session::default());
         let mut waiting: BTreeMap<(usize, u64), Waiting> = BTreeMap::new();
@@ -229,9 +229,10 @@ impl Network {
         let mut cycles = 0_u64;
         let mut ended = None;
         while ended.is_none() || !waiting.is_empty() {
-            // Asking goes on until the last one that counts is answered: a node that is left alone is not under load.
+            // Requests continue until the last measured one is answered: with fewer outstanding, the node would not be
+            // under load.
             while ended.is_none() && (waiting.len() as u64) < load.outstanding {
-                // A request is issued when the one a window before it has ended.
+                // A request may start when the request one window before it has been answered.
                 let may_ask = |client: usize| {
                     let oldest = waiting.range((client, 0)..(client + 1, 0)).next();
                     oldest.is_none_or(|((_, request), _)| {
@@ -330,7 +331,7 @@ impl Network {
     }
 }
 
-/// What this share of sorted values does not exceed.
+/// The smallest sorted value that is not exceeded by this share of the values.
 fn quantile(sorted: &[u64], share: f64) -> u64 {
     let rank = (sorted.len() as f64 * share).ceil() as usize;
     sorted.get(rank.saturating_sub(1)).copied().unwrap_or_default()

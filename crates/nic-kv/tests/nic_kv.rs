@@ -1,4 +1,4 @@
-//! The key-value engine in gates on idle cards: cycles, which no machine changes.
+//! Tests of the key-value engine in gateware on idle cards. Its cycle counts do not depend on the machine.
 
 use serde_json::Value;
 use weft_harness::result::to_json;
@@ -34,7 +34,7 @@ fn replication_takes_no_more_cycles_than_it_may() {
     let write = &json["leader_write_without_network_ns"];
     let parts = ["leader", "replica", "acknowledge"].map(|part| write[part].as_u64().unwrap());
     assert_eq!(parts.iter().sum::<u64>(), write["total"].as_u64().unwrap());
-    // The model of the memory takes what the paper's took.
+    // The memory model has the latency of the paper's memory.
     assert_eq!(
         (&json["read_ns"]["memory"], &json["write_ns"]["after_memory"]["memory"]),
         (&376.into(), &384.into())
@@ -45,7 +45,8 @@ fn replication_takes_no_more_cycles_than_it_may() {
         let both = rows.iter().filter(|row| row["ours"].is_number() && row["paper"].is_number());
         assert!(both.count() >= 5, "{table}: {rows:?}");
     }
-    // A gateware's cycle is the same for every size: the beats of a value are with the MAC and the memory.
+    // The receive cycles are the same for all sizes, because the beats of a value count for the MAC and the
+    // memory.
     let sizes = json["sizes"].as_array().unwrap();
     assert_eq!(sizes.len(), 4);
     assert!(sizes.windows(2).all(|two| two[0]["read"]["receive_cycles"] == two[1]["read"]["receive_cycles"]));

@@ -1,4 +1,4 @@
-//! What was measured, run by run.
+//! Results of the single runs.
 
 use super::*;
 
@@ -9,16 +9,16 @@ pub struct SizeRun {
     pub bytes: u32,
     /// A read at a follower.
     pub read: Passage,
-    /// A write, acknowledged at acceptance.
+    /// A write that followers acknowledge at acceptance into their window.
     pub write: LeaderWrite,
-    /// A write, acknowledged when it is in memory.
+    /// A write that followers acknowledge when it is in memory.
     pub write_after_memory: LeaderWrite,
 }
 
-/// A node under load.
+/// A run that keeps a node busy.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SaturationRun {
-    /// Which load, in words.
+    /// Name of the load.
     pub load: String,
     /// `get` or `put`.
     pub operation: &'static str,
@@ -26,11 +26,12 @@ pub struct SaturationRun {
     pub nodes: usize,
     /// Bytes of a value.
     pub value_bytes: u32,
-    /// What the node's way out can carry: answers, and copies for followers, each in a frame of its own.
+    /// Operations per second that the node's outgoing link can carry: answers, and copies for followers, each
+    /// in a frame of its own.
     pub limit_operations_per_s: f64,
-    /// Of that limit.
+    /// Measured throughput as a share of this limit.
     pub fraction_of_limit: f64,
-    /// What the node did.
+    /// The measured throughput and latencies.
     #[serde(flatten)]
     pub measured: Saturation,
 }
@@ -56,19 +57,20 @@ impl SaturationRun {
     }
 }
 
-/// A cluster of so many nodes.
+/// Results of a cluster with this number of nodes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct NodesRun {
-    /// How many.
+    /// Number of nodes.
     pub nodes: usize,
-    /// A write on idle cards, acknowledged at acceptance.
+    /// A write on idle cards, which followers acknowledge at acceptance.
     pub write: LeaderWrite,
     /// Leader writes under load.
     pub saturation: Option<SaturationRun>,
 }
 
 impl NodesRun {
-    /// A leader write with the paper's MACs and without network: until the last copy has its acknowledgement.
+    /// Time of a leader's write with the paper's MACs and without the network: from the request until the
+    /// last copy is acknowledged.
     pub(super) fn leader_write_ns(&self, bytes: u32) -> u64 {
         leader_parts(&self.write, bytes).total + self.write.copies_cycles * CYCLE_NS
     }
@@ -83,11 +85,11 @@ pub struct LossRun {
     pub frames_lost: u64,
     /// Operations measured.
     pub operations: u64,
-    /// Per second.
+    /// Throughput in operations per second.
     pub throughput_ops_per_s: f64,
-    /// Half of the operations took at most this.
+    /// Median latency.
     pub p50_ns: u64,
-    /// 99 % of the operations took at most this.
+    /// 99th percentile of the latencies.
     pub p99_ns: u64,
     /// Whether the history is linearizable.
     pub checked: Checked,
@@ -110,14 +112,14 @@ impl LossRun {
     }
 }
 
-/// One client, with the engine on the NIC or on the host.
+/// Results of one client, with the engine on the NIC or on the host.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Placed {
     /// `nic` or `host`.
     pub engine_on: &'static str,
-    /// Half of the gets took at most this.
+    /// Median latency of gets.
     pub get_p50_ns: u64,
-    /// Half of the puts, to the key's leader, took at most this.
+    /// Median latency of puts at the key's leader.
     pub put_p50_ns: u64,
     /// Operations measured.
     pub operations: u64,

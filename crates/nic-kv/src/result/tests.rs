@@ -1,6 +1,6 @@
 use super::*;
 
-/// A result with a figure in every part.
+/// A result with data in every part.
 pub(in super::super) fn example() -> NicKvResult {
     let bench = NicKvBench {
         value_bytes: 1_024,
@@ -81,7 +81,7 @@ fn the_promised_keys_are_there() {
         (&"nic-kv".into(), &"rtl".into(), &4.into())
     );
     assert_eq!(json["checked"], "linearizable");
-    // 71 + 154 for the MAC, 22 cycles, 376 for the memory.
+    // MAC: 71 + 154 ns; replication: 22 cycles; memory: 376 ns.
     assert_eq!(json["read_ns"]["total"], 71 + 154 + 88 + 376);
     assert_eq!(json["read_ns"]["paper"]["total"], 873);
     assert_eq!(json["write_ns"]["total"], 188 + 88);
@@ -122,7 +122,8 @@ fn people_see_both_columns() {
         assert!(text.contains(expected), "{expected} is missing in\n{text}");
     }
     assert_eq!(text.lines().filter(|line| line.starts_with("table 5.3")).count(), 1);
-    // Of 128 bytes: the MAC's 73, 24 cycles of gateware, 96 of memory; and the paper's.
+    // The row of 128 bytes: 73 ns for the MAC, 24 cycles for the gateware, 96 for the memory; then the
+    // paper's figure.
     let line = text.lines().find(|line| line.trim_start().starts_with("128 ")).expect("a line of table 5.3");
     assert_eq!(line.split_whitespace().collect::<Vec<_>>()[..3], ["128", "553", "261"]);
 }

@@ -1,9 +1,9 @@
-//! The result for people.
+//! Prints the result as text for people.
 
 use super::*;
 
 impl NicKvResult {
-    /// The result for people.
+    /// The result as text for people.
     pub fn to_text(&self) -> String {
         let mut text = format!(
             "nic-kv  values of {} bytes, {MACHINE}\n        a follower acknowledges at acceptance into its window; \
@@ -122,7 +122,8 @@ impl NicKvResult {
 }
 
 impl PaperTable {
-    /// A table by size: a line for each size, and of each column first ours, then the paper's.
+    /// A table with a row for each size and, for each of the paper's columns, two columns: our figure and the
+    /// paper's.
     fn by_size_text(&self, paper: &paper::SizeTable) -> String {
         let mut columns = vec![Column::numbers("bytes", "")];
         for column in paper.columns {

@@ -1,8 +1,8 @@
-//! Ways through cards, in nanoseconds, beside the paper's.
+//! Paths through cards, in nanoseconds, beside the paper's.
 
 use super::*;
 
-/// A way through one card, in nanoseconds.
+/// The path of an operation through one card, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct WayNs {
     pub(super) total: u64,
@@ -56,14 +56,14 @@ pub(super) struct ReadNs {
 
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct WriteNs {
-    /// Acknowledged at acceptance.
+    /// Path if followers acknowledge at acceptance.
     #[serde(flatten)]
     pub(super) ours: WayNs,
     pub(super) after_memory: WayNs,
     pub(super) paper: WayNs,
 }
 
-/// A leader write, in nanoseconds: the parts of the leader and of the follower with their MACs.
+/// A write at a leader, in nanoseconds. The parts of the leader and of the follower include their MACs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct LeaderWriteParts {
     pub(super) total: u64,
@@ -103,7 +103,8 @@ impl LeaderWriteParts {
     }
 }
 
-/// The paper counts the MAC of a write three times alike: a whole value in, and 71 ns out.
+/// The parts of a leader's write. As in the paper, each of the three passages has the MAC times of a write: a
+/// frame with the value in, and 71 ns out.
 pub(super) fn leader_parts(write: &LeaderWrite, bytes: u32) -> LeaderWriteParts {
     let way = |passage| WayNs::new(passage, paper::mac_receive(bytes), paper::MAC_SHORT);
     let (leader, replica, acknowledge) = (way(write.leader), way(write.replica), way(write.acknowledge));
@@ -123,7 +124,7 @@ pub(super) fn leader_parts(write: &LeaderWrite, bytes: u32) -> LeaderWriteParts 
 
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct LeaderWriteNs {
-    /// Acknowledged at acceptance.
+    /// Parts if followers acknowledge at acceptance.
     #[serde(flatten)]
     pub(super) ours: LeaderWriteParts,
     pub(super) after_memory: LeaderWriteParts,
@@ -132,7 +133,7 @@ pub(super) struct LeaderWriteNs {
     pub(super) paper_network_column: Option<u64>,
 }
 
-/// The whole of replication, in nanoseconds: all but MAC and memory.
+/// Replication in total, in nanoseconds: everything but MAC and memory.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct ReplicationPath {
     pub(super) read: u64,
