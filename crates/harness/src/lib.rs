@@ -30,7 +30,6 @@ pub mod merge;
 mod nic_model;
 mod node_campaign;
 mod partings;
-pub mod perfetto;
 mod planted;
 pub mod progress;
 pub mod result;

@@ -3,7 +3,7 @@
 
 use std::io;
 
-use weft_harness::perfetto::{Trace, Track};
+use weft_report::perfetto::{Trace, Track};
 use weft_sim::{Direction, Event, MachineId, Tap};
 use weft_time::{Duration, Instant};
 use weft_wire::roce::Opcode;

@@ -1,4 +1,5 @@
 //! One self-contained page that shows results. It can be read offline, in print, and in light and dark mode.
+//! [`perfetto`] writes traces for Perfetto's viewer.
 //!
 //! The page loads no other files and runs no scripts. It contains its style and drawings, and its content
 //! policy forbids everything else.
@@ -9,6 +10,7 @@ mod data_types;
 mod latency;
 mod markup;
 mod other;
+pub mod perfetto;
 mod scale;
 mod svg;
 mod timeline;

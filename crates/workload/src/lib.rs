@@ -11,6 +11,7 @@
 mod distribution;
 mod load;
 mod mathematics;
+mod popularity;
 mod random;
 
 use std::collections::BTreeSet;
@@ -22,6 +23,7 @@ use distribution::Chooser;
 pub use distribution::Distribution;
 pub use load::{Limit, Load, Scheduler, Start};
 pub use mathematics::power;
+pub use popularity::Popularity;
 pub use random::Random;
 
 /// YCSB's `recordcount`.

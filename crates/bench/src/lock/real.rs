@@ -40,8 +40,8 @@ impl Caller {
         at.saturating_duration_since(self.started).as_nanos() as u64
     }
 
-    /// Acquires a lock, renews it, and releases it; tells each call that has ended with its kind, when it was begun,
-    /// and whether it did what it was to. Names begin with `prefix`.
+    /// Acquires a lock, renews it, and releases it; `ended` gets the kind of each call, when it was begun, and whether
+    /// it had its effect. Names begin with `prefix`.
     pub fn cycle(
         &mut self,
         prefix: &str,
@@ -54,14 +54,12 @@ impl Caller {
         self.acquisitions += 1;
         let ttl = time::Duration::from_nanos(workload.ttl.as_ns());
         let begun = time::Instant::now();
-        let acquired = self.locks.acquire(&name, ttl).wait();
-        let granted = match acquired {
-            Ok(Acquired::Granted(lease)) => Ok(lease),
-            Ok(Acquired::Held(_)) => Err(Error::Refused("somebody else holds the lock")),
-            Err(error) => Err(error),
-        };
-        ended(ACQUIRE, begun, granted.clone().map(drop));
-        let Ok(lease) = granted else { return };
+        let acquired = self.locks.acquire(&name, ttl).wait().and_then(|acquired| match acquired {
+            Acquired::Granted(lease) => Ok(lease),
+            Acquired::Held(_) => Err(Error::Refused("somebody else holds the lock")),
+        });
+        ended(ACQUIRE, begun, acquired.clone().map(drop));
+        let Ok(lease) = acquired else { return };
         self.hold(lock, &lease, begun, false);
         for _ in 0..workload.renewals {
             let begun = time::Instant::now();
@@ -81,11 +79,8 @@ impl Caller {
         self.end_hold();
         let begun = time::Instant::now();
         let released = self.locks.release(&name, lease.token).wait();
-        let released = released.and_then(|is_released| match is_released {
-            true => Ok(()),
-            false => Err(Error::Refused("the time to live was over")),
-        });
-        ended(RELEASE, begun, released);
+        let over = Error::Refused("the time to live was over");
+        ended(RELEASE, begun, released.and_then(|is_released| is_released.then_some(()).ok_or(over)));
     }
 
     fn hold(&mut self, lock: u64, lease: &Lease, begun: time::Instant, is_renewal: bool) {

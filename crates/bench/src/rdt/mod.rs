@@ -8,7 +8,6 @@ mod division;
 mod host;
 mod hybrid;
 mod measure;
-mod popularity;
 mod reference;
 mod result;
 mod split;
@@ -23,7 +22,6 @@ pub use crash::{
 };
 pub use hybrid::{HybridBench, HybridPoint, HybridReport};
 pub use measure::{Measured, MethodResult, RdtBench, ReplicaResult};
-pub use popularity::Popularity;
 pub use reference::Subject;
 pub use result::RdtResult;
 pub use sweep::{Sweep, SweepResult};

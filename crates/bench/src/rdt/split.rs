@@ -2,8 +2,8 @@
 
 use weft_rdt::definition::ParameterKind;
 use weft_rdt::replica::OnHost;
+use weft_workload::Popularity;
 
-use super::popularity::Popularity;
 use super::reference::Subject;
 
 /// Where keys lie, and how many updates are sent together.

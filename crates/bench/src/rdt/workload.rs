@@ -17,10 +17,9 @@ use std::str::FromStr;
 
 use weft_check::replicated::Call;
 use weft_rdt::Bounds;
-use weft_workload::Random;
+use weft_workload::{Popularity, Random};
 
 use super::division::{self, LEADER, Part};
-use super::popularity::Popularity;
 use super::reference::Subject;
 use super::type_name::TypeName;
 

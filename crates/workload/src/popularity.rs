@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weft_workload::{Random, power};
+use crate::{Random, power};
 
 /// How popular each of so many elements is: the one with number *i* is drawn with a probability proportional to 1 /
 /// (*i* + 1)^skew.
@@ -67,7 +67,7 @@ impl Popularity {
     }
 
     /// One of them.
-    pub(crate) fn draw(&self, random: &mut Random) -> u64 {
+    pub fn draw(&self, random: &mut Random) -> u64 {
         if let Some((percent, first, rest)) = self.parts.as_deref() {
             let is_first = random.below(100) < u64::from(*percent);
             return if is_first { first.draw(random) } else { first.elements + rest.draw(random) };
