@@ -1,4 +1,4 @@
-//! The activity of a cluster in a run: answers over time, states of the nodes, faults.
+//! The activity of a cluster in a run: completed operations over time, states of the nodes, faults.
 
 use weft_sim::{Fault, FaultPlan};
 use weft_time::{Duration, Instant};
@@ -6,10 +6,10 @@ use weft_time::{Duration, Instant};
 use crate::ClusterHost;
 use crate::result::{Lane, Mark, MarkKind, NodeState, StateSpan, Timeline, since_ns};
 
-/// What happened in a run, and when.
+/// The events of a run, with their times.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Activity {
-    /// Answers in each bucket.
+    /// Operations completed in each bucket of time.
     pub timeline: Timeline,
     /// The faults of the plan.
     pub marks: Vec<Mark>,
@@ -20,8 +20,8 @@ pub struct Activity {
 }
 
 impl Activity {
-    /// A run of so many nodes that begins now, under the faults of a plan. It is looked at once in each bucket, at
-    /// least.
+    /// The activity of a run that begins at time zero, under the faults of a plan. [`Activity::look`] must be
+    /// called at least once in each bucket.
     pub fn new(nodes: usize, bucket: Duration, plan: &FaultPlan) -> Self {
         let lane =
             |node| Lane { name: ClusterHost::node(node).name(), states: Vec::new(), leads: Vec::new() };
@@ -36,7 +36,8 @@ impl Activity {
         }
     }
 
-    /// Notes that `answered` operations have ended by `now`, and the states of the nodes since the last look.
+    /// Records that `answered` operations have completed by `now`, and the states of the nodes since the last
+    /// call.
     pub fn look(&mut self, now: Instant, answered: u64, state: impl Fn(usize) -> NodeState) {
         let [from_ns, to_ns] = [self.looked, now].map(|at| since_ns(Instant::ZERO, at));
         let bucket = (to_ns.saturating_sub(1) / self.timeline.bucket_ns.max(1)) as usize;
@@ -55,7 +56,7 @@ impl Activity {
     }
 }
 
-/// When a fault begins and, if it lasts, when it ends.
+/// The beginning of a fault and, if it has a duration, its end.
 fn marks(fault: &Fault) -> impl Iterator<Item = Mark> {
     let (machine, ends) = match fault {
         Fault::Crash { machine, .. } => (Some(machine), false),

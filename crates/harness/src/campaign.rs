@@ -1,8 +1,8 @@
-//! Fault campaigns: many seeds, each a run of a cluster under faults that the seed decides, each judged by what its
-//! engine promises.
+//! Fault campaigns: many runs of a cluster, each with random faults from its seed, each checked against the
+//! guarantees of the engine.
 //!
-//! An engine's campaign says what a run is, what it must be like, and counts what is its own. Here is what all of
-//! them share: the plans of faults, and the findings.
+//! An engine's campaign makes the runs, checks them and counts what is specific to the engine. This module
+//! has the shared parts: random fault plans, and findings.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use serde::Serialize;
 use weft_sim::{FaultKinds, FaultPlan, Machine, PlanShape, World};
 use weft_time::Duration;
 
-/// Violations that are described; all are counted.
+/// Maximum number of violations that are described. All are counted.
 pub(crate) const DESCRIBED_MAX: usize = 20;
 
 /// Results of a campaign.
@@ -30,7 +30,7 @@ pub struct Findings<About = ()> {
     log_hashes: String,
 }
 
-/// A run that went wrong.
+/// A run with a violation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Violation<About = ()> {
     /// Seed of the run.
@@ -53,7 +53,7 @@ pub struct Judgement {
 }
 
 impl Judgement {
-    /// Of a run that has ended in this world, and of which this is wrong.
+    /// The judgement of a run that has ended in this world with these violations.
     pub fn of<M: Machine>(world: &World<M>, mut wrong: Vec<String>) -> Self {
         if !world.traffic().is_conserved() {
             wrong.push("the simulator lost count of frames".to_owned());
@@ -76,8 +76,8 @@ impl<About> Default for Findings<About> {
 }
 
 impl<About> Findings<About> {
-    /// Makes the run of `seed` and adds what is wrong with it. A run may also end because an engine asserts what must
-    /// hold, and stops at what must not: that is wrong with it, too. `replay` names the command that repeats a seed.
+    /// Makes the run of `seed` and adds its violations. A panic in the run, such as a failed assertion of an
+    /// engine, is a violation too. `replay` gives the command that repeats the run of a seed.
     pub fn add(
         &mut self,
         seed: u64,
@@ -98,7 +98,7 @@ impl<About> Findings<About> {
         self.log_hash = hash_of(&self.log_hashes);
     }
 
-    /// `held` if nothing is wrong, and `violation` otherwise.
+    /// `held` if there is no violation, `violation` otherwise.
     pub const fn checked(&self, held: &'static str) -> &'static str {
         if self.violations_found == 0 { held } else { "violation" }
     }
@@ -108,7 +108,7 @@ pub(crate) fn hash_of(log_hashes: &str) -> String {
     format!("{:016x}", xxhash_rust::xxh3::xxh3_64(log_hashes.as_bytes()))
 }
 
-/// Adds the faults that a run has had to those of others, by kind.
+/// Adds the faults injected in a run to the counts by kind.
 pub fn add_faults<M: Machine>(faults: &mut BTreeMap<String, u64>, world: &World<M>) {
     for (kind, count) in world.fault_counts().entries() {
         *faults.entry(kind.to_owned()).or_insert(0) += count;
@@ -122,14 +122,15 @@ pub fn faults_of<M: Machine>(world: &World<M>) -> BTreeMap<String, u64> {
     faults
 }
 
-/// Adds how long one run took to be live again to what the slowest run took, in ns: `u64::MAX` if one was not in time.
+/// Updates the longest time from the last fault until a cluster was live again, in ns, with that of one run.
+/// It becomes `u64::MAX` if a run was not live in time.
 pub fn add_live_within(slowest_ns: &mut u64, live_within: Option<Duration>) {
     *slowest_ns = live_within.map_or(u64::MAX, |took| took.as_ns().max(*slowest_ns));
 }
 
-/// The faults of `seed` during `period`, since the beginning of the run, in a cluster of nodes that may crash, of
-/// `others` that do not, and of `durable` ones that crash and keep what they have stored. Nodes have disks if `kinds`
-/// has faults of disks.
+/// Random faults from `seed` within `period`, counted from the beginning of the run. Nodes may crash and lose
+/// their memory, `durable` machines may crash and keep their stored state, `others` do not crash. Nodes have
+/// disks if `kinds` has faults of disks.
 pub fn random_plan(
     seed: u64,
     nodes: usize,

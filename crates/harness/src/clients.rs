@@ -1,4 +1,4 @@
-//! Machines full of clients.
+//! Simulated machines that run clients.
 
 use std::net::SocketAddrV4;
 
@@ -17,7 +17,7 @@ const CLIENT_PORT: u16 = 5_000;
 /// The slot of the engine that clients call, in every NIC.
 pub const CALLED_SLOT: u8 = 0;
 
-/// The clients of one machine: pure, and polled.
+/// The clients of one machine as a polled state machine, without input or output of its own.
 pub trait ClientProgram {
     /// A message from a node has arrived.
     fn receive(&mut self, now: Instant, node: usize, message: (u8, &[u8]));
@@ -32,7 +32,8 @@ pub trait ClientProgram {
     fn poll_transmit(&mut self, payload: &mut Vec<u8>) -> Option<(usize, u8)>;
 }
 
-/// A machine full of clients. It answers at once and without cost: it is the load, not the subject of the measurement.
+/// A machine that runs clients. Its own work takes no simulated time, because it is the load and not the
+/// subject of the measurement.
 #[derive(Debug)]
 pub struct ClientMachine<C> {
     station: ClusterHost,
@@ -44,7 +45,7 @@ pub struct ClientMachine<C> {
 }
 
 impl<C> ClientMachine<C> {
-    /// A machine at this place.
+    /// A machine with the addresses of `station`.
     pub fn new(station: ClusterHost, driver: C) -> Self {
         let egress = Egress::new(DATAGRAM_BYTES);
         Self { station, driver, egress, now: Instant::ZERO, payload: Vec::new() }

@@ -13,24 +13,25 @@ use crate::{
     ClusterHost, KeyHolder, MembershipMachine, PartedCluster, Planted, SealedClients, SharedDisk, SharedKeys,
 };
 
-/// How often somebody looks whether a node's program has ended.
+/// Interval at which a supervisor checks whether the program of a node has ended.
 const SUPERVISION: Duration = Duration::from_us(100);
 
-/// Builds the nodes of a cluster, and says what it tolerates.
+/// Builds the nodes of a cluster, and tells which crashes the cluster tolerates.
 pub trait Builder {
     /// A node: its card and its host.
     type Node: Machine;
     /// A machine that clients run on; [`NoClients`] if they are on the nodes' hosts.
     type Clients: Machine;
 
-    /// A node in its life number `life`, empty. The first life is number 0. `now` is what its clock shows.
+    /// A node with empty memory. `life` counts the starts of its process, from 0; `now` is the time on its
+    /// clock.
     fn build(&mut self, node: usize, life: u32, now: Instant) -> Self::Node;
 
-    /// Whether a node may crash now: what its cluster promises must survive it. `view` is the newest one, if there is a
-    /// membership service.
+    /// Whether a node may crash now without breaking a guarantee of the cluster. `view` is the newest view,
+    /// if there is a membership service.
     fn may_crash(&mut self, machines: &Machines<MachineOf<Self>>, victim: usize, view: &View) -> bool;
 
-    /// A node has crashed; `remains` is what it was, for its statistics only.
+    /// A node has crashed; `remains` is its state before the crash, for statistics only.
     fn crashed(&mut self, node: usize, remains: Self::Node) {
         let _ = (node, remains);
     }
@@ -40,14 +41,14 @@ pub trait Builder {
         nodes.iter().all(|&node| self.may_crash(machines, node, view))
     }
 
-    /// A node has lost power; `remains` is what it was, or nothing if it was down.
+    /// A node has lost power; `remains` is its state before, or `None` if it was down.
     fn lost_power(&mut self, node: usize, remains: Option<Self::Node>) {
         if let Some(remains) = remains {
             self.crashed(node, remains);
         }
     }
 
-    /// Something befalls the disk of a node: whether it has one and this may be.
+    /// Whether this fault may be injected into the disk of a node. False if the node has no disk.
     fn disk_fault(
         &mut self,
         machines: &Machines<MachineOf<Self>>,
@@ -60,7 +61,7 @@ pub trait Builder {
     }
 }
 
-/// A machine of the cluster of this builder.
+/// A machine of a cluster with this builder.
 pub type MachineOf<B> = ClusterMachine<<B as Builder>::Node, <B as Builder>::Clients>;
 
 /// Clients have no machine of their own.
@@ -158,7 +159,7 @@ pub fn running<N: Machine, C: Machine>(
     machines.iter().filter_map(|(id, machine)| Some((id.index(), machine.node()?)))
 }
 
-/// What a cluster is beside its nodes.
+/// Parameters of a cluster that do not concern how its nodes are built.
 #[derive(Clone)]
 pub struct ClusterShape {
     /// Nodes, 1 to 16.
@@ -167,7 +168,7 @@ pub struct ClusterShape {
     pub service: Option<ServiceParameters>,
     /// A bug around the engines to run with.
     pub planted: Planted,
-    /// Decides everything.
+    /// Seed of everything random in the run.
     pub seed: u64,
     /// The keys of all machines, if their frames are sealed.
     pub keys: Option<SharedKeys>,
@@ -179,14 +180,14 @@ pub struct ClusterShape {
 
 /// A cluster in a simulated world: first the nodes, then the membership service, then the clients.
 pub struct Cluster<B: Builder> {
-    /// The world, to look into and to act on.
+    /// The simulated world, for observers and for injected events.
     pub world: World<MachineOf<B>>,
     /// Makes the nodes.
     pub director: ClusterDirector<B>,
 }
 
 impl<B: Builder> Cluster<B> {
-    /// A cluster at time zero. `port` says how the machine of an index is attached.
+    /// A cluster at time zero. `port` gives the switch port of a machine by its index.
     ///
     /// # Errors
     /// The fault plan does not fit the cluster.
@@ -225,13 +226,13 @@ impl<B: Builder> Cluster<B> {
         Ok(Self { world, director })
     }
 
-    /// Lets time pass until `until`.
+    /// Runs the simulation until `until`.
     pub fn run_until(&mut self, until: Instant) {
         self.world.run_until(until, &mut self.director);
     }
 
-    /// Lets time pass until `until`, and does with nodes whose program has ended what an operator would: they are
-    /// started again as soon as `is_repaired` says of a node that it can go on.
+    /// Runs until `until` and acts as an operator: a node whose program has ended is restarted as soon as
+    /// `is_repaired` holds for it.
     pub fn supervise_until(
         &mut self,
         until: Instant,
@@ -303,7 +304,7 @@ impl<B: Builder> Cluster<B> {
         self.director.view()
     }
 
-    /// State of the cluster while nodes do not hear each other; `serves` tells whether a node serves in the newest
+    /// State of the cluster during a partial partition; `serves` tells whether a node serves in the newest
     /// view.
     pub fn while_parted<S: Fn(usize) -> bool>(&self, serves: S) -> PartedCluster<S> {
         let faults = self.world.fault_counts();
@@ -312,7 +313,7 @@ impl<B: Builder> Cluster<B> {
         PartedCluster { view, is_whole, serves, crashes: faults.crash + faults.outage + faults.power }
     }
 
-    /// All views with the world's time of their publication.
+    /// All published views, with the time of publication on the world's clock.
     pub fn views(&self) -> Vec<(Instant, View)> {
         if self.director.service.is_none() {
             return Vec::new();
@@ -321,14 +322,14 @@ impl<B: Builder> Cluster<B> {
         self.director.disk.borrow().published().iter().map(|(at, view)| (clock.world(*at), *view)).collect()
     }
 
-    /// The membership service's state of the cluster, in words.
+    /// The state of the membership service as text, for error messages.
     pub fn describe_service(&self) -> String {
         let View { epoch, full, joining } = self.view();
         format!("the service is {:?} in {epoch}, full {full:?}, joining {joining:?}", self.phase())
     }
 }
 
-/// Brings back what has crashed: nodes empty, the membership service with what it has stored.
+/// Restarts machines after a crash: nodes with empty memory, the membership service with its stored state.
 pub struct ClusterDirector<B> {
     /// Makes the nodes.
     pub builder: B,
@@ -347,12 +348,12 @@ impl<B: Builder> ClusterDirector<B> {
         self.disk.borrow().view()
     }
 
-    /// The machine after the nodes.
+    /// The machine of the membership service, which follows the nodes.
     fn membership_id(&self) -> MachineId {
         MachineId::new(self.nodes)
     }
 
-    /// The membership service, in a process that begins at `now` on its machine's clock.
+    /// A process of the membership service that starts at `now` on its machine's clock.
     fn membership(&self, now: Instant) -> Option<MachineOf<B>> {
         let parameters = self.service?;
         let replicas = self.planted.replicas(parameters.replicas, self.nodes);
@@ -361,14 +362,14 @@ impl<B: Builder> ClusterDirector<B> {
         Some(ClusterMachine::Membership(Box::new(machine.with_keys(self.keys.clone()))))
     }
 
-    /// A node that begins its life number `life`.
+    /// A node whose process starts for the time number `life`, from 0.
     pub fn node(&mut self, node: usize, life: u32, now: Instant) -> MachineOf<B> {
         ClusterMachine::Node(Box::new(self.builder.build(node, life, now)))
     }
 }
 
 impl<B: Builder> Director<MachineOf<B>> for ClusterDirector<B> {
-    /// The membership service always may crash; clients may not.
+    /// The membership service may always crash; clients never crash.
     fn may_crash(&mut self, machines: &Machines<MachineOf<B>>, victim: MachineId) -> bool {
         match machines.get(victim) {
             Some(ClusterMachine::Node(_)) => {
@@ -421,10 +422,10 @@ impl<B: Builder> Director<MachineOf<B>> for ClusterDirector<B> {
     }
 }
 
-/// A node's number as engines have it.
+/// The identifier of a node from its index.
 ///
 /// # Panics
-/// If no cluster has so many.
+/// If the index is 16 or more.
 pub fn node_id(node: usize) -> NodeId {
     NodeId::new(node).expect("a cluster has at most 16 nodes")
 }

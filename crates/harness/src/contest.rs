@@ -1,8 +1,8 @@
-//! Engines of any kind under one load, on one network: what a researcher compares her own engine by.
+//! Engines of any type under the same load, on the same network.
 //!
-//! A [`Contender`] is an engine with its clients and a check of what they were told. [`Contest::run`] measures it on
-//! the nodes that ship, with closed loops of clients on a machine of their own; [`AnyContender::campaign`] makes fault
-//! campaigns of the same clients. Nothing in here knows an engine.
+//! A [`Contender`] is an engine with its clients and a check of the answers that they get. [`Contest::run`]
+//! measures it on the shipped node, with closed loops of clients on a machine of their own;
+//! [`AnyContender::campaign`] makes fault campaigns of the same clients. Nothing in here knows an engine.
 
 use std::collections::BTreeMap;
 
@@ -36,9 +36,9 @@ const CAMPAIGN_PACE: Pace = Pace { longest: Some(Duration::from_us(200)), ..PACE
 /// A cluster of a contender.
 pub type ContenderCluster<T> = ClusterOf<<T as Contender>::Caller, <T as Contender>::Assembly>;
 
-/// An engine, its clients, and what they must have been told.
+/// An engine, its clients, and the check of the answers that they get.
 pub trait Contender {
-    /// Puts a node together.
+    /// Assembles the card of a node and its host halves.
     type Assembly: Assemble;
     /// One of its clients.
     type Caller: Caller;
@@ -46,19 +46,19 @@ pub trait Contender {
     /// Verdict when nothing is wrong.
     const HOLDS: &'static str;
 
-    /// Puts a node together, for a cluster of so many nodes with so many clients.
+    /// The assembly of nodes, for a cluster with these numbers of nodes and clients.
     fn assembly(&self, nodes: usize, clients: u32) -> Self::Assembly;
 
     /// The client of this number, from 0.
     fn caller(&self, number: u32, nodes: usize) -> Self::Caller;
 
-    /// Judges what all clients were told, and what the nodes hold in the end: violations, in words.
+    /// Checks the answers of all clients and the final state of the nodes. Returns violations, in words.
     fn judge(&self, cluster: &ContenderCluster<Self>) -> Vec<String>
     where
         Self: Sized;
 }
 
-/// Clients and what they ask for.
+/// The number of clients and the mix of their calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Load {
     /// Clients, each with one call under way.
@@ -67,7 +67,7 @@ pub struct Load {
     pub updates: u8,
 }
 
-/// The one ground of all contenders.
+/// Parameters of a measurement that are the same for all contenders.
 #[derive(Clone, Debug)]
 pub struct Contest {
     /// Nodes of each cluster.
@@ -82,20 +82,20 @@ pub struct Contest {
     pub length: Duration,
     /// Calls begun in this time before it are not measured.
     pub warm_up: Duration,
-    /// Decides everything.
+    /// Seed of everything random in the run.
     pub seed: u64,
 }
 
-/// What was measured of a contender at one load.
+/// Measurements of a contender at one load.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Standing {
     /// Clients, each with one call under way.
     pub clients: u32,
-    /// Calls that did what they were to, for each second.
+    /// Completed calls per second.
     pub throughput_ops_per_s: f64,
-    /// Of these calls, from the beginning to the answer.
+    /// Latency of these calls, from the start of the call to the answer.
     pub latency: Summary,
-    /// Calls refused or given up; they are in no other figure.
+    /// Calls that were refused or have timed out. They count in no other figure.
     pub failed: u64,
     /// Faults injected, by kind.
     pub faults: BTreeMap<String, u64>,
@@ -103,9 +103,9 @@ pub struct Standing {
     pub checked: &'static str,
     /// Violations, in words.
     pub violations: Vec<String>,
-    /// A hash of everything that happened.
+    /// Hash of the event log of the run.
     pub log_hash: String,
-    /// Latencies, whole.
+    /// The full histogram of latencies.
     #[serde(skip)]
     pub latencies: Latencies,
 }
@@ -208,7 +208,7 @@ impl Contest {
     }
 }
 
-/// A contender whose types are not known.
+/// A contender behind a trait object.
 pub trait AnyContender {
     /// See [`Contest::run`].
     ///

@@ -23,12 +23,12 @@ pub fn card(hardware: MacAddress, address: Ipv4Addr) -> RtlNicConfig {
     }
 }
 
-/// Of the card's high-bandwidth memory, as regions see it.
+/// Latency of the card's high-bandwidth memory for accesses to regions.
 pub fn hbm() -> Latency {
     latency(|hbm, _| hbm)
 }
 
-/// A latency in clock cycles, out of those of the card's own memory and of the host's.
+/// A latency in clock cycles, chosen from the figures of the card's memory and of the host's memory.
 fn latency(choose: impl Fn([Figure; 2], [Figure; 2]) -> [Figure; 2]) -> Latency {
     let CostProfile { execution: Execution::Clocked { cycle, host_read, host_write }, memory, .. } =
         CostProfile::GATEWARE

@@ -7,7 +7,8 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use weft_time::{Duration, Instant};
 
-/// The longest latency told apart from longer ones: one hour, in nanoseconds.
+/// The longest latency that a histogram distinguishes: one hour, in nanoseconds. Longer ones count as an
+/// hour.
 const LONGEST_NS: u64 = 3_600_000_000_000;
 /// Latencies keep three significant digits: a recorded value is off by less than one in a thousand.
 const SIGNIFICANT_DIGITS: u8 = 3;
@@ -71,7 +72,7 @@ impl Latencies {
         self.0.len()
     }
 
-    /// Takes in what another one recorded.
+    /// Adds the latencies of another histogram.
     pub fn merge(&mut self, other: &Self) {
         self.0.add(&other.0).expect("both have the same bounds");
     }
@@ -104,8 +105,8 @@ impl Latencies {
         }
     }
 
-    /// The whole distribution, with points that get denser towards the tail: `per_halving` of them each time the
-    /// remaining share halves. The last one is the longest latency.
+    /// The distribution as points that get denser towards the tail: `per_halving` points for each halving of
+    /// the remaining share. The last point is the longest latency.
     pub fn distribution(&self, per_halving: u32) -> Vec<QuantilePoint> {
         let mut below = 0;
         self.0
@@ -151,8 +152,8 @@ impl Latencies {
     }
 }
 
-/// Pairs of latency in nanoseconds and count, in ascending order: processes send each other what they measured
-/// this way and merge it, at the resolution of the histogram.
+/// Serialized as pairs of latency in nanoseconds and count, ascending. Processes exchange histograms in this
+/// form and merge them without loss of resolution.
 impl Serialize for Latencies {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer
@@ -209,7 +210,7 @@ impl Throughput {
         self.buckets[bucket] += 1;
     }
 
-    /// Takes in what another one counted.
+    /// Adds the counts of another one.
     ///
     /// # Panics
     /// If the other one began at another time or with another width: it belongs to another run.
@@ -253,7 +254,7 @@ impl Throughput {
 
 /// Records the operations of one run.
 ///
-/// Operations that were to start before the warm-up ended show in the throughput over time, and nowhere else.
+/// Operations whose intended start was before the end of the warm-up count only in the throughput over time.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Recorder {
     begin: Instant,
@@ -302,7 +303,7 @@ impl Recorder {
         }
     }
 
-    /// Takes in what another recorder of the same run has seen.
+    /// Adds the records of another recorder of the same run.
     ///
     /// # Panics
     /// If the other one has other kinds of operations or another begin: it belongs to another run.

@@ -22,21 +22,21 @@ pub struct StatusChange {
 /// Source of a node's views.
 #[derive(Clone, Copy, Debug)]
 pub enum Views {
-    /// The membership service of a cluster of so many nodes, to which it reports.
+    /// The membership service of a cluster with this number of nodes, to which the node sends heartbeats.
     Service(AgentParameters, usize),
-    /// Nowhere: it has this one, and a lease that outlasts the run. For measurements of engines whose protocol does not
-    /// rest on leases: nothing but their own messages is on the network then.
+    /// None: the node keeps this view and has a lease that outlasts the run. For measurements of engines
+    /// whose protocol does not rely on leases; only messages of the engines are on the network then.
     Fixed(View),
 }
 
-/// Duties of a host half in simulations only.
+/// Methods of a host half that only simulations call.
 pub trait SimulatedHalf: HostHalf {
-    /// The half's own work since the last call, for worlds that charge time for it.
+    /// CPU work of the half since the last call, for which the simulator charges time.
     fn take_labour(&mut self) -> Labour {
         Labour::default()
     }
 
-    /// Whether it has failed: the node's program has ended then.
+    /// Whether the half has failed, which ends the program of the node.
     fn has_failed(&self) -> bool {
         false
     }
@@ -50,7 +50,7 @@ impl SimulatedHalf for NodeHalf {
     }
 }
 
-/// A host's commands as the way to its card.
+/// Sends commands of the node to its card.
 struct Bus<'a>(&'a mut Commands);
 
 impl CardPort for Bus<'_> {
@@ -63,23 +63,23 @@ impl CardPort for Bus<'_> {
     }
 }
 
-/// The program on a node's host, which is the one that ships, behind frames.
+/// The shipped program of a node's host, with an adapter that puts its membership messages into frames.
 pub struct NodeHost<H> {
     node: Node<H>,
-    /// The view that it keeps, if no membership service gives it any; how many nodes there are otherwise.
+    /// The view that the node keeps if there is no membership service.
     fixed: Option<View>,
-    /// What its card seals with, if it does.
+    /// The PSP keys of its card, if frames are sealed.
     keys: Option<KeyHolder>,
     nodes: usize,
     begun: bool,
     changes: Vec<StatusChange>,
     frame: Vec<u8>,
-    /// What its halves write to, if they do.
+    /// The disk of its host halves, if they have one.
     disk: Option<MachineDisk>,
 }
 
 impl<H: HostHalf> NodeHost<H> {
-    /// A node in the life `incarnation`, with the halves of its card's engines in slot order.
+    /// A node with this incarnation and the host halves of its card's engines in slot order.
     pub fn new(
         node: NodeId,
         incarnation: Incarnation,
@@ -105,7 +105,7 @@ impl<H: HostHalf> NodeHost<H> {
         }
     }
 
-    /// The same, and it has its card seal with these keys.
+    /// The same node, whose card seals frames with these keys.
     #[must_use]
     pub fn with_keys(self, keys: Option<KeyHolder>) -> Self {
         Self { keys, ..self }
@@ -127,7 +127,7 @@ impl<H: HostHalf> NodeHost<H> {
         &self.changes
     }
 
-    /// The half of a slot, to take out what it keeps for an observer.
+    /// The host half of a slot, from which an observer takes records.
     pub fn half_mut(&mut self, slot: u8) -> &mut H {
         self.node.half_mut(slot)
     }
@@ -138,8 +138,8 @@ impl<H: HostHalf> NodeHost<H> {
         }
     }
 
-    /// The keys of a view come with its grant. The card has them before engines are told of the view, and speak to its
-    /// members.
+    /// Installs the keys of a view, which arrive with the grant. The card has them before its engines are
+    /// configured with the view and send to its members.
     fn take_keys(&mut self, message: &[u8], commands: &mut Commands) {
         if let Some(keys) = &mut self.keys
             && let Ok((_, Message::Grant { node, incarnation, view, .. })) = Message::decode(message)
@@ -191,7 +191,7 @@ impl<H: HostHalf> NodeHost<H> {
         self.node.receive_membership(now, &grant.encode(ClusterName::default().id()), &mut Bus(commands));
     }
 
-    /// Acts as the half of a slot: use it within [`weft_sim::NicMachine::with_host`].
+    /// Calls `act` with the host half of a slot. To be used within [`weft_sim::NicMachine::with_host`].
     pub fn act(&mut self, slot: u8, commands: &mut Commands, act: impl FnOnce(&mut H, &mut HostIo<'_>)) {
         let mut bus = Bus(commands);
         act(self.node.half_mut(slot), &mut HostIo::new(slot, &mut bus));
@@ -204,7 +204,7 @@ impl<H: SimulatedHalf> NodeHost<H> {
         (0..self.node.slots()).any(|slot| self.node.half(slot).has_failed())
     }
 
-    /// Lets the disk go on, and the node with what that has done.
+    /// Lets the disk complete due operations, and the node handle the completions.
     fn drive_disk(&mut self, now: Instant, commands: &mut Commands) {
         while self.disk.as_ref().is_some_and(|disk| disk.advance(now)) && !self.has_ended() {
             self.node.handle_deadline(now, &mut Bus(commands));
@@ -270,8 +270,8 @@ impl<H: SimulatedHalf> Host for NodeHost<H> {
     }
 }
 
-/// The number of a process that runs a node in its life number `life`. Each has room for incarnations of its own: a
-/// node that must rejoin takes the next one.
+/// The first incarnation of the process that was started for the time number `life`, from 0. Each process has
+/// a range of incarnations, because a node that must rejoin takes the next one.
 pub fn incarnation(life: u32) -> Incarnation {
     Incarnation::new(1 + (u64::from(life) << 32)).expect("it is not zero")
 }

@@ -1,8 +1,9 @@
-//! PSP in a simulated cluster: who hands out keys, who holds them, and who watches what is sealed with them.
+//! PSP in a simulated cluster: the distribution of keys, the keys of each machine, and an observer of sealed
+//! frames.
 //!
-//! The membership service hands out keys, one for each direction between two machines in their present lives, and
-//! takes part in no other way. A node has those of a view with the grant that tells it the view; clients have those of
-//! the newest view at once. How a key travels is not modelled: no frame carries it.
+//! The membership service distributes keys, one for each direction between two machines in their current
+//! incarnations. A node gets the keys of a view with the grant that announces the view; clients get those of
+//! the newest view at once. The transport of keys is not modelled: no frame carries them.
 //!
 //! Keys have generations, which the service's clock counts. A machine accepts the former, the present and the next one
 //! and sends with the present one, so two machines may be one generation apart.
@@ -23,10 +24,10 @@ use weft_wire::{datagram, roce};
 
 use crate::{ClusterHost, Planted};
 
-/// Places of SPIs for each machine that sends: three generations are held at a time.
+/// SPI slots for each sender. Three generations of keys are valid at a time.
 const PLACES: usize = 4;
 
-/// A machine in one of its lives; the machine is a place in [`Keys::stations`].
+/// A machine, as an index into [`Keys::stations`], and its incarnation.
 type Life = (usize, u64);
 
 /// Clients do not crash.
@@ -40,17 +41,17 @@ struct Association {
     generation: u64,
 }
 
-/// The part of the membership service that hands out keys.
+/// The key distribution of the membership service.
 pub struct Keys {
     random: Stream,
     rotation: Duration,
     /// Nodes, then clients.
     stations: Vec<ClusterHost>,
     generation: u64,
-    /// In which lives the members of each view are.
+    /// The incarnations of the members of each view.
     lives: BTreeMap<Epoch, [Option<u64>; NODES_MAX]>,
     keys: BTreeMap<Association, Key>,
-    /// All keys by sender, receiver and SPI, with the numbers that observers know them by.
+    /// All keys by sender, receiver and SPI, numbered for observers.
     by_spi: BTreeMap<(usize, usize, u32), Vec<(u64, Key)>>,
     planted: Planted,
 }
@@ -59,7 +60,7 @@ pub struct Keys {
 pub type SharedKeys = Rc<RefCell<Keys>>;
 
 impl Keys {
-    /// Keys for these machines, the membership service left out, that change whenever `rotation` has passed.
+    /// Keys for these machines, without the membership service, with a new generation after each `rotation`.
     pub fn shared(
         seed: u64,
         stations: impl IntoIterator<Item = ClusterHost>,
@@ -79,18 +80,19 @@ impl Keys {
         }))
     }
 
-    /// What a card of this cluster is built with.
+    /// The PSP parameters of every card of this cluster.
     pub fn config(&self) -> PspConfig {
         let associations = (PLACES * self.stations.len()).next_power_of_two();
         PspConfig { associations, ..PspConfig::default() }
     }
 
-    /// Keys that were handed out.
+    /// Keys that were distributed.
     pub fn handed_out(&self) -> u64 {
         self.keys.len() as u64
     }
 
-    /// The service has published this view, with its members in these lives, or its clock has gone on.
+    /// To be called when the service has published this view, with members of these incarnations, or when its
+    /// clock has advanced.
     pub(crate) fn publish(&mut self, now: Instant, view: View, life: impl Fn(NodeId) -> Option<u64>) {
         let passed = now.as_ps() / self.rotation.as_ps();
         self.generation = self.generation.max(1 + passed);
@@ -101,7 +103,7 @@ impl Keys {
         self.lives.entry(view.epoch).or_insert(lives);
     }
 
-    /// In which life a machine is in a view; none if it is no member.
+    /// The incarnation of a machine in a view; `None` if it is no member.
     fn life(&self, epoch: Epoch, machine: usize) -> Option<u64> {
         match self.stations[machine] {
             ClusterHost::Node(node) => self.lives.get(&epoch)?[node.index()],
@@ -110,7 +112,7 @@ impl Keys {
         }
     }
 
-    /// What the receiver calls an association. Its low bits are the place in the receiver's table.
+    /// The SPI of an association. Its low bits are the index in the receiver's table.
     fn spi(&self, association: &Association) -> u32 {
         let (turn, place) = (association.generation / PLACES as u64, association.generation % PLACES as u64);
         let places = self.config().associations as u64;
@@ -138,7 +140,7 @@ impl Keys {
 }
 
 impl Planted {
-    /// The association whose key is handed out for this one.
+    /// The association whose key this one gets: itself, except with a planted bug.
     fn association(self, association: Association) -> Association {
         #[cfg(feature = "planted-bugs")]
         if self.bug == Some(crate::NodeBug::KeysOfFormerLife) {
@@ -149,17 +151,18 @@ impl Planted {
     }
 }
 
-/// What a machine holds of another one.
+/// The associations of a machine with another one.
 #[derive(Clone, Copy, Debug)]
 struct Held {
     own: u64,
     peer: u64,
     generation: u64,
-    /// Whether it is installed. What was removed never comes back: its counters and windows would begin anew.
+    /// Whether the association is installed. A removed association is never installed again, because its
+    /// nonce counter and replay window would restart from 0.
     installed: bool,
 }
 
-/// The keys of one machine: what its host has its card install.
+/// The keys of one machine, which its host installs in its card.
 pub struct KeyHolder {
     keys: SharedKeys,
     machine: usize,
@@ -167,10 +170,10 @@ pub struct KeyHolder {
 }
 
 impl KeyHolder {
-    /// Of the machine at `station`, which holds none yet.
+    /// The holder of the machine at `station`, without keys yet.
     ///
     /// # Panics
-    /// If no keys are handed out to it.
+    /// If the machine gets no keys.
     pub fn new(keys: &SharedKeys, station: ClusterHost) -> Self {
         let machine = keys.borrow().stations.iter().position(|known| *known == station);
         let machine = machine.expect("keys are for all machines");
@@ -182,7 +185,8 @@ impl KeyHolder {
         Psp::new(self.keys.borrow().config())
     }
 
-    /// The machine is a member of this view in the life `own`: what has to be changed in its card.
+    /// The machine is a member of this view with the incarnation `own`: calls `submit` with each change to
+    /// its card.
     pub(crate) fn update(&mut self, own: u64, epoch: Epoch, mut submit: impl FnMut(Change)) {
         let mut keys = self.keys.borrow_mut();
         let generation = keys.generation;
@@ -225,7 +229,7 @@ impl KeyHolder {
         }
     }
 
-    /// As [`KeyHolder::update`] for clients, who have the keys of the newest view.
+    /// As [`KeyHolder::update`] for clients, which have the keys of the newest view.
     fn update_clients(&mut self, submit: impl FnMut(Change)) {
         let newest = self.keys.borrow().lives.keys().next_back().copied();
         if let Some(epoch) = newest {
@@ -294,16 +298,16 @@ impl<C: Machine> Machine for SealedClients<C> {
 /// What was sealed in the runs of a campaign.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Sealed {
-    /// Sealed frames that have left a machine; each was opened by an observer with the key that it must have.
+    /// Sealed frames that machines have sent; an observer has opened each with the expected key.
     pub frames: u64,
     /// Keys that were handed out.
     pub keys: u64,
-    /// What the cards of nodes that ran in the end have sealed, opened and refused, by cause.
+    /// Frames sealed, opened and refused, by cause, on the cards of nodes that run at the end.
     pub counters: BTreeMap<String, u64>,
 }
 
 impl Sealed {
-    /// Adds what a run has seen; `counters` are those of its nodes, by name.
+    /// Adds the counts of a run; `counters` are those of its nodes, by name.
     pub fn add(&mut self, watch: &Watch, counters: impl IntoIterator<Item = (String, u64)>) {
         self.frames += watch.nonces.frames();
         self.keys += watch.keys.borrow().handed_out();
@@ -315,8 +319,9 @@ impl Sealed {
     }
 }
 
-/// Watches all frames that leave: what must be sealed is, with a key that was handed out for it, and no nonce is used
-/// twice with a key. It opens every frame with a cipher of its own, because the wire does not tell which key was used.
+/// Checks every sent frame: a frame that must be sealed is sealed with a key that was distributed for it, and
+/// no nonce is used twice with a key. The check decrypts each frame itself, because the frame does not
+/// identify the key.
 pub struct Watch {
     keys: SharedKeys,
     ciphers: BTreeMap<u64, Cipher>,
@@ -326,7 +331,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Of a cluster with these keys; add it to the world as a tap.
+    /// The observer of a cluster with these keys, to be added to the world as a tap.
     pub fn new(keys: &SharedKeys) -> Self {
         Self {
             keys: Rc::clone(keys),
@@ -337,7 +342,7 @@ impl Watch {
         }
     }
 
-    /// What was wrong first.
+    /// The first violation.
     pub fn wrong(&self) -> Option<String> {
         self.wrong.clone()
     }

@@ -1,18 +1,22 @@
-//! What runs of all engines share: fault campaigns, and the files and tables in which findings and measurements end.
+//! Shared parts of campaigns and measurements of all engines: simulated clusters, fault campaigns, result
+//! files and tables.
 //!
-//! A [`Cluster`] is a simulated world of nodes, of the membership service with its stored state, and of clients. Each
-//! node's host runs the program that ships ([`NodeHost`] around `weft_node::Node`), so what a campaign finds is found
-//! in that program. An engine's campaign gives a [`Builder`]: how a node is made, and which crashes its protocol
-//! tolerates. A crash takes all that a killed process loses; the membership service comes back with its state file.
+//! A [`Cluster`] is a simulated world of nodes, of the membership service with its stored state, and of
+//! clients. Each node's host runs the shipped program ([`NodeHost`] around `weft_node::Node`), so that
+//! campaigns test that program. An engine's campaign gives a [`Builder`], which makes nodes and tells which
+//! crashes the protocol tolerates. A crash loses everything that a killed process loses; the membership
+//! service restarts with its state file.
 //!
-//! [`Cluster::shipped`] needs no builder: its nodes are put together as `weft start` does, with any of the engines that
-//! ship, and a [`NodeCampaign`] runs a [`Subject`] on them: an engine, its clients, and what they must have been told.
+//! [`Cluster::shipped`] needs no builder: its nodes are assembled as `weft start` does, with any of the
+//! shipped engines. A [`NodeCampaign`] runs a [`Subject`] on them: an engine, its clients, and the check of
+//! the answers that they get.
 //!
-//! A [`Contender`] needs least: an engine of any type, its clients, one call at a time, and their judge. A [`Contest`]
-//! measures it as all others are measured, and [`AnyContender::campaign`] is a campaign of it under faults.
+//! A [`Contender`] is the smallest interface: an engine of any type, a client with one call under way at a
+//! time, and a check. A [`Contest`] measures it under the same conditions as all others, and
+//! [`AnyContender::campaign`] runs a fault campaign of it.
 //!
-//! A campaign makes one run for each seed and judges it; [`Findings`] collects what is wrong, with the command that
-//! repeats it.
+//! A campaign makes and checks one run for each seed; [`Findings`] collects the violations, each with the
+//! command that repeats the run.
 
 pub mod activity;
 mod campaign;

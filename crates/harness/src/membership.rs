@@ -11,12 +11,12 @@ use weft_wire::frame::{self, Endpoint, Flow, Frame};
 
 use crate::{ClusterHost, Planted, SharedKeys};
 
-/// State that outlives the process of the membership service.
+/// State that survives a crash of the membership service, and a log of its views for observers.
 #[derive(Debug, Default)]
 pub struct Disk {
     /// Content of the state file.
     state: Option<String>,
-    /// All views with the time of their publication, on the machine's clock: for an observer.
+    /// All views with their times of publication on the machine's clock, for an observer.
     published: Vec<(Instant, View)>,
 }
 
@@ -35,16 +35,16 @@ impl Disk {
     }
 }
 
-/// The membership service on a machine of its own, which may crash; what it has stored remains.
+/// The membership service on a machine of its own. After a crash it restarts with its stored state.
 pub struct MembershipMachine {
     server: Server<Endpoint>,
     disk: SharedDisk,
-    /// What it hands out, if frames are sealed.
+    /// The keys that it distributes, if frames are sealed.
     keys: Option<SharedKeys>,
 }
 
 impl MembershipMachine {
-    /// A process that begins at `now`, on the machine's clock, with the stored state.
+    /// A process that starts at `now`, on the machine's clock, with the stored state.
     pub fn new(parameters: ServiceParameters, disk: SharedDisk, now: Instant, planted: Planted) -> Self {
         let service = match &disk.borrow().state {
             Some(state) => {
@@ -56,7 +56,7 @@ impl MembershipMachine {
         Self { server: planted.server(Server::new(service)), disk, keys: None }
     }
 
-    /// The same, and it hands out keys.
+    /// The same service, which also distributes keys.
     #[must_use]
     pub fn with_keys(self, keys: Option<SharedKeys>) -> Self {
         Self { keys, ..self }

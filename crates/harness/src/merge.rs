@@ -23,17 +23,17 @@ pub enum MergeError {
     Different {
         /// The key that differs.
         key: String,
-        /// In the slice with the lowest seeds,
+        /// Its value in the slice with the lowest seeds.
         one: String,
-        /// and in another.
+        /// Its value in another slice.
         other: String,
     },
-    /// A slice is missing, or is there twice.
+    /// A slice is missing or was given twice.
     #[error("the results do not join: one ends with seed {last}, and the next begins with seed {next}")]
     Gap {
         /// The last seed of a slice.
         last: u64,
-        /// The first seed of the one that follows.
+        /// The first seed of the next slice.
         next: u64,
     },
     /// There is no result.
@@ -51,7 +51,7 @@ struct Slice {
 impl Slice {
     fn new(number: usize, result: Value) -> Result<Self, MergeError> {
         let Value::Object(mut fields) = result else { return Err(MergeError::NoCampaign(number, "seed")) };
-        // They speak of the slice, not of the campaign.
+        // These keys describe the slice and not the campaign.
         fields.remove("replay");
         fields.remove("violated");
         let field = |name: &'static str| {
@@ -111,7 +111,7 @@ fn add(all: &mut Map<String, Value>, slice: Map<String, Value>) -> Result<(), Me
                 *known = value;
             }
         } else if key == "seed" || key == "log_hash" {
-            // Of the first, and of all together.
+            // The first seed of the first slice; the log hash of all slices together.
         } else if ALIKE.contains(&key.as_str()) || known.is_string() {
             if *known != value {
                 return Err(MergeError::Different { key, one: known.to_string(), other: value.to_string() });

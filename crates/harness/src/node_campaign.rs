@@ -1,4 +1,4 @@
-//! A fault campaign on the nodes that ship: all but the engine, its clients and what they must have been told.
+//! A fault campaign on the shipped node: everything except the engine, its clients and their check.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -16,13 +16,14 @@ use crate::{
 pub const LEASE: Duration = Duration::from_ms(5);
 /// Clock drift in parts per million: half of what leases allow for.
 pub const DRIFT_PPM: u32 = 400;
-/// Faults begin when the cluster has been serving for a while,
+/// Time of the first fault: the cluster has been serving for a while.
 const FAULTS_FROM: Duration = Duration::from_ms(20);
-/// and are over at this time.
+/// Time at which all faults are over.
 const FAULTS_UNTIL: Duration = Duration::from_ms(120);
-/// So long after the last fault every node is full: see the campaign of the key-value store.
+/// Bound on the time from the last fault until every node is full. The campaign of the key-value store
+/// explains it.
 const LIVE_WITHIN: Duration = LEASE.saturating_mul(20);
-/// After that the clients go on for so long.
+/// Time for which the clients continue after that.
 const CALM: Duration = Duration::from_ms(10);
 
 /// Runs of a campaign.
@@ -67,13 +68,14 @@ pub struct NodeCampaignResult {
     pub views: u64,
     /// Faults injected, by kind.
     pub faults: BTreeMap<String, u64>,
-    /// Partial partitions that began while nothing else was wrong, and during which the others served again in time.
+    /// Partial partitions that began while no other fault was active, and during which the other nodes were
+    /// seen to serve in time.
     pub partial_partitions_checked: u64,
-    /// Property that holds of all runs, or `violation`.
+    /// The property that holds in all runs, or `violation`.
     pub checked: &'static str,
-    /// Every node of every run must be full again so long after the last fault.
+    /// Bound on the time from the last fault until every node is full again.
     pub live_within_bound_ns: u64,
-    /// The longest that it took in any run.
+    /// The longest such time of all runs.
     pub live_within_ns: u64,
     /// Violations.
     #[serde(flatten)]
@@ -82,7 +84,7 @@ pub struct NodeCampaignResult {
 
 /// An engine's part of a campaign.
 pub trait Subject {
-    /// Puts the nodes together.
+    /// Assembles the card of a node and its host halves.
     type Assembly: Assemble;
     /// One of the clients.
     type Caller: Caller;
@@ -96,7 +98,7 @@ pub trait Subject {
     /// The clients of each machine.
     fn clients(&self, nodes: usize, seed: u64) -> Vec<ClosedLoops<Self::Caller>>;
 
-    /// Judges the answers that the clients got, and adds counts. Faults are over from `calm_from` on, on the world's
+    /// Checks the answers of the clients and adds counts. All faults are over at `calm_from`, on the world's
     /// clock.
     fn judge(
         &self,
@@ -107,7 +109,7 @@ pub trait Subject {
 }
 
 impl NodeCampaign {
-    /// Runs under all kinds of faults, of engines on cards, behind a switch.
+    /// Runs with all kinds of faults, engines on FPGA cards, and one switch.
     pub const fn new(nodes: usize, seeds: RangeInclusive<u64>) -> Self {
         Self {
             nodes,
@@ -121,7 +123,8 @@ impl NodeCampaign {
         }
     }
 
-    /// Runs it; `progress` is told how many seeds are done. `replay` names the command that repeats one seed.
+    /// Runs the campaign. `progress` gets the number of runs made, `replay` gives the command that repeats
+    /// the run of a seed.
     ///
     /// # Errors
     /// The given plan does not fit the cluster.

@@ -1,21 +1,22 @@
-//! Whether a cluster serves again soon after some of its nodes have ceased to hear each other.
+//! Check that a cluster serves again soon after a partial partition has begun.
 
 use weft_sim::{Fault, FaultPlan};
 use weft_time::{Duration, Instant};
 use weft_waist::{NodeId, NodeSet, View};
 
-/// So many leases after nodes have been parted from each other the others serve. One passes until a silence is noted, a
-/// quarter until it is told, up to two until it counts, and one until the lease of who is left out has ended.
+/// Bound on the time from the beginning of a partial partition until the other nodes serve, in leases. A node
+/// notices the silence after one lease and reports it within a quarter; the service acts on the report within
+/// two; the lease of the excluded node ends after one more.
 const LEASES: u64 = 4;
 
-/// One partial partition that begins while nothing else is wrong.
+/// A partial partition that begins while no other fault is active.
 #[derive(Debug)]
 struct Parting {
     begin: Instant,
-    /// Nodes of the first set and nodes of the second do not hear each other; a deaf node is in no view.
+    /// Nodes of the first set and nodes of the second do not receive each other's frames.
     sides: [NodeSet; 2],
     is_deaf: bool,
-    /// How many crashes there had been when it began, if the cluster was whole then.
+    /// Number of crashes before it began, if the cluster was whole then.
     crashes: Option<u64>,
     is_over: bool,
 }
@@ -28,21 +29,21 @@ pub struct Partings {
     checked: u64,
 }
 
-/// What is to be known of a cluster at a time.
+/// State of a cluster at one time, as the check needs it.
 #[derive(Debug)]
 pub struct PartedCluster<Serves> {
     /// The newest view.
     pub view: View,
     /// Whether all nodes are full members of it and serve.
     pub is_whole: bool,
-    /// Whether a node is full in it, and serves.
+    /// Tells whether a node is full in the view, and serves.
     pub serves: Serves,
-    /// How many crashes and outages there have been.
+    /// Number of crashes and outages so far.
     pub crashes: u64,
 }
 
 impl Partings {
-    /// Those of `plan` that begin alone.
+    /// The partial partitions of `plan` during whose first part no other fault is active.
     pub fn new(plan: &FaultPlan, nodes: usize, lease: Duration) -> Self {
         let bound = lease * LEASES;
         let lasts = |fault: &Fault| fault.end().saturating_since(fault.begin()) > bound;
@@ -65,12 +66,12 @@ impl Partings {
         Self { partings: alone.filter_map(parting).collect(), bound, checked: 0 }
     }
 
-    /// How many were looked at to the end.
+    /// Number of partial partitions that were checked.
     pub const fn checked(&self) -> u64 {
         self.checked
     }
 
-    /// Looks at the cluster at `now`: what is wrong. To be called often.
+    /// Checks the cluster at `now` and returns a violation, if there is one. To be called often.
     pub fn look<S: Fn(usize) -> bool>(
         &mut self,
         now: Instant,

@@ -8,7 +8,7 @@ use weft_wire::frame::Endpoint;
 #[cfg(feature = "planted-bugs")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeBug {
-    /// A node that starts over leaves in its engines what they hold.
+    /// A node that rejoins does not empty its engines.
     EnginesKept,
     /// A lease counts from the receipt of the grant, not from the sending of the heartbeat.
     LeaseFromReceipt,
@@ -17,11 +17,12 @@ pub enum NodeBug {
     /// The membership service assumes that every node holds everything, where a node holds only the shards that it
     /// replicates.
     WrongReplicas,
-    /// A node that comes back connects the queue pairs of its engines as those of the first incarnation.
+    /// A restarted node connects the queue pairs of its engines with the PSNs of its first incarnation.
     WiredToFormerIncarnation,
-    /// A node that comes back is handed the keys of its first life, with which its card counts from 0 again.
+    /// A restarted node gets the keys of its first incarnation, with which its card counts nonces from 0
+    /// again.
     KeysOfFormerLife,
-    /// The membership service keeps members that do not hear each other.
+    /// The membership service keeps members that cannot communicate with each other.
     PartedKept,
 }
 
@@ -62,7 +63,7 @@ pub struct Planted {
 
 #[cfg(feature = "planted-bugs")]
 impl Planted {
-    /// The node with the bug, if it is one of nodes.
+    /// The node, with the bug planted if it is a bug of nodes.
     pub fn node<H: weft_node::HostHalf>(self, node: Node<H>) -> Node<H> {
         use weft_node::PlantedBug;
         match self.bug {
@@ -77,7 +78,7 @@ impl Planted {
         }
     }
 
-    /// The membership service with the bug, if it is one of its own.
+    /// The membership service, with the bug planted if it is a bug of the service.
     pub fn server(self, server: Server<Endpoint>) -> Server<Endpoint> {
         match self.bug {
             Some(NodeBug::AnswerBeforeStored) => {
@@ -88,7 +89,7 @@ impl Planted {
         }
     }
 
-    /// Number of nodes that hold a shard, as told to the membership service.
+    /// The number of replicas of a shard that the membership service is configured with.
     pub fn replicas(self, replicas: usize, nodes: usize) -> usize {
         if self.bug == Some(NodeBug::WrongReplicas) { nodes } else { replicas }
     }

@@ -1,4 +1,4 @@
-//! Progress of what takes longer than two seconds, on standard error.
+//! Progress on standard error of tasks that take longer than two seconds.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
@@ -7,9 +7,9 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// Tasks shorter than this show no progress.
 const SILENCE: Duration = Duration::from_secs(2);
-/// Between two lines where there is no terminal.
+/// Interval between two lines if standard error is no terminal.
 const LINE_EVERY: Duration = Duration::from_secs(5);
-/// Between two looks at a bar: showing progress costs the run nothing.
+/// Interval between two updates of the bar, so that showing progress costs the run next to nothing.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// A bar on a terminal, a plain line every few seconds elsewhere, and nothing in the first two seconds. It
@@ -24,12 +24,11 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// The progress of `label` towards `total` units (operations, seeds, ...); 0 if nobody knows how many there will
-    /// be.
+    /// Progress of `label` towards `total` units (operations, seeds, ...); 0 if the total is unknown.
     pub fn new(label: &str, total: u64) -> Self {
         let begin = Instant::now();
         let bar = std::io::stderr().is_terminal().then(|| {
-            // Hidden until the silence is over, so that quick work leaves no trace on the screen.
+            // The bar is hidden for the first two seconds, so that a short task prints nothing.
             let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden());
             let template = match total {
                 0 => "{msg} {spinner}  {human_pos} in {elapsed}",

@@ -1,7 +1,7 @@
-//! The result of one run: what the tables and the report show, and what is written as JSON.
+//! The result of one run, which tables and reports show and which is written as JSON.
 //!
-//! Every engine's bench writes this one shape. Keys are in snake case and carry their unit. The keys at the top
-//! are always there; `log_hash` is null where a run cannot be replayed, and says so by that.
+//! Benchmarks of several engines write this format. Keys are in snake case and end with their unit. The keys
+//! at the top are always present; `log_hash` is null if the run cannot be replayed.
 
 mod example;
 
@@ -29,7 +29,7 @@ const POINTS_PER_HALVING: u32 = 4;
 /// A result as one JSON object, and the end of its line.
 ///
 /// # Panics
-/// The result has keys that are no text.
+/// If the result has keys that are not strings.
 pub fn to_json(result: &impl Serialize) -> String {
     let mut json = serde_json::to_string_pretty(result).expect("a result has only text keys");
     json.push('\n');
@@ -75,7 +75,7 @@ impl Machine {
     }
 }
 
-/// Whether the recorded history holds what the protocol promises.
+/// Verdict of the check of the recorded history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Checked {
@@ -87,7 +87,7 @@ pub enum Checked {
     Exclusive,
     /// The locks were checked, and two clients held one at the same time, or a token did not grow.
     NotExclusive,
-    /// The check gave up before it came to an end.
+    /// The check ended without a verdict, because the history is too long.
     Undecided,
     /// No check was made.
     NotChecked,
@@ -105,7 +105,7 @@ pub struct RunResult {
     pub p99_ns: u64,
     /// 99.9 % of the operations took at most this.
     pub p999_ns: u64,
-    /// Whether the history holds what the protocol promises.
+    /// Verdict of the check of the history.
     pub checked: Checked,
     /// In `sim`: the hash of the event log. Two runs with the same hash were the same run.
     pub log_hash: Option<String>,
@@ -121,15 +121,15 @@ pub struct RunResult {
     pub workload: String,
     /// Operations measured.
     pub operations: u64,
-    /// Acknowledged writes that a later read did not see; null if that was not checked.
+    /// Acknowledged writes that a later read did not return; null if that was not checked.
     pub lost_acknowledged_writes: Option<u64>,
     /// The command that repeats the run.
     pub replay: String,
     /// Basis of the times.
     pub machine: Machine,
-    /// Everything else that was chosen: clients, value_bytes, records, ...
+    /// Further parameters: clients, value_bytes, records, ...
     pub parameters: BTreeMap<String, serde_json::Value>,
-    /// Finding of the check, for people: empty, or the smallest violating window.
+    /// Violations that the check has found, as text; empty if there are none.
     #[serde(default)]
     pub check_report: String,
     /// The length of the measured part.
@@ -173,9 +173,9 @@ impl From<&Latencies> for LatencyResult {
 /// One kind of operation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OperationResult {
-    /// Operations refused or given up; they are in no other figure.
+    /// Operations that were refused or have timed out. They count in no other figure.
     pub failed: u64,
-    /// Of those that succeeded.
+    /// Latencies of the operations that succeeded.
     #[serde(flatten)]
     pub latency: LatencyResult,
 }
@@ -191,14 +191,14 @@ pub struct Timeline {
     pub operations: Vec<u64>,
 }
 
-/// Something that happened at one moment.
+/// An event at one time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mark {
-    /// Since the beginning of the run.
+    /// Nanoseconds since the beginning of the run.
     pub at_ns: u64,
     /// Kind of the event.
     pub kind: MarkKind,
-    /// The node that it happened to; null for what concerns them all.
+    /// The node concerned; null if the event concerns all nodes.
     pub node: Option<u32>,
     /// In words: `node1 crashes`, `epoch 3`.
     pub label: String,
@@ -208,9 +208,9 @@ pub struct Mark {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MarkKind {
-    /// Something breaks: a crash, a cut link.
+    /// The beginning of a fault: a crash, a cut link.
     Fault,
-    /// Something is whole again: a restart, a healed link.
+    /// The end of a fault: a restart, a restored link.
     Repair,
     /// The membership service publishes a view.
     ViewChange,
@@ -231,9 +231,9 @@ pub struct Lane {
 /// A node's state for a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StateSpan {
-    /// Since the beginning of the run.
+    /// Nanoseconds since the beginning of the run.
     pub from_ns: u64,
-    /// Since the beginning of the run.
+    /// Nanoseconds since the beginning of the run.
     pub to_ns: u64,
     /// State of the node.
     pub state: NodeState,
@@ -245,9 +245,9 @@ pub struct StateSpan {
 pub enum NodeState {
     /// It serves.
     Serving,
-    /// It catches up, or waits for the others to agree on a cut.
+    /// It copies state from other nodes, or waits until it may serve.
     Joining,
-    /// Its lease or epoch has ended: it answers nothing.
+    /// Its lease or its epoch has ended, so it answers no request.
     Fenced,
     /// It is down.
     Down,
@@ -256,11 +256,11 @@ pub enum NodeState {
 /// Leadership of a node for a span of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeadSpan {
-    /// Since the beginning of the run.
+    /// Nanoseconds since the beginning of the run.
     pub from_ns: u64,
-    /// Since the beginning of the run.
+    /// Nanoseconds since the beginning of the run.
     pub to_ns: u64,
-    /// The epoch of the view that says so.
+    /// The epoch of the view in which it leads.
     pub epoch: u64,
     /// Partitions that it leads.
     pub led: u32,
@@ -294,11 +294,11 @@ pub struct Description {
     pub replay: String,
     /// Basis of the times.
     pub machine: Machine,
-    /// Everything else that was chosen.
+    /// Further parameters.
     pub parameters: BTreeMap<String, serde_json::Value>,
 }
 
-/// What the result of a run says of its engine's workload.
+/// Description of an engine's workload for the result of a run.
 #[derive(Clone, Debug)]
 pub struct WorkloadDescription {
     /// Its name.
@@ -336,7 +336,8 @@ pub struct Check {
 }
 
 impl RunResult {
-    /// Measurements that are not checked yet, without the fields that only some worlds have.
+    /// The result with the measurements of `recorder`. The verdict and the fields that not all runs have are
+    /// to be set by the caller.
     pub fn new(description: Description, recorder: &Recorder) -> Self {
         let Description { world, nic, nodes, workload, seed, replay, machine, parameters } = description;
         let overall = LatencyResult::from(&recorder.overall());
@@ -382,7 +383,7 @@ impl RunResult {
         }
     }
 
-    /// The time from the beginning of the run to the end of all that is recorded of it, in nanoseconds.
+    /// The time from the beginning of the run to the last recorded event, in nanoseconds.
     pub fn length_ns(&self) -> u64 {
         let timeline = self.timeline.bucket_ns.saturating_mul(self.timeline.operations.len() as u64);
         let lanes = self.lanes.iter().flat_map(|lane| &lane.states).map(|span| span.to_ns);
@@ -390,7 +391,7 @@ impl RunResult {
         lanes.chain(marks).chain([timeline]).max().unwrap_or(0)
     }
 
-    /// Writes the result to `path`, whole or not at all.
+    /// Writes the result to `path` atomically.
     ///
     /// # Errors
     /// The file cannot be written.

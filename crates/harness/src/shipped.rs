@@ -1,4 +1,4 @@
-//! Clusters of the nodes that ship, put together as `weft start` does, with any of their engines.
+//! Clusters of the shipped node, assembled as `weft start` does, with any of its engines.
 
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
@@ -18,16 +18,16 @@ use crate::{
     node_id, peers, running,
 };
 
-/// Terms of the queue pairs: an acknowledgement has 262 us, seven times. That of processes, 67 ms, leaves time to an
-/// operating system, and would outlast the faults of a simulated run.
+/// Parameters of the queue pairs: a time-out of 262 us and seven retries. Real processes use 67 ms to allow
+/// for the scheduling of an operating system, which would outlast the faults of a simulated run.
 const TERMS: Terms = Terms { path_mtu: PathMtu::Bytes1024, timeout: 6, retry_cnt: 7, max_rd_atomic: 4 };
-/// A run is looked at in steps of so long.
+/// Interval between two checks of a run.
 const STEP: Duration = Duration::from_us(100);
 
 /// A node: NIC with its engines, and the program on its host.
 type NodeOf<A> = NicMachine<SoftNic<<A as Assemble>::Engine>, NodeHost<<A as Assemble>::Half>>;
 
-/// Puts the card of a node together, for each life of the node anew.
+/// Assembles the card of a node, each time its process starts.
 pub trait Assemble {
     /// An engine of the card.
     type Engine: Engine;
@@ -38,7 +38,7 @@ pub trait Assemble {
     fn assemble(&self, card: &CardParameters) -> (Card<Self::Engine>, Vec<Self::Half>);
 }
 
-/// Makes the engines of a card that ship.
+/// Makes the shipped engines of a card.
 pub type MakeEngines = Rc<dyn Fn() -> Vec<EngineChoice<'static>>>;
 
 impl Assemble for MakeEngines {
@@ -78,7 +78,7 @@ impl<E: Engine, F: Fn() -> (E, Memory)> Assemble for OneEngine<F> {
 pub struct ShippedParameters<A = MakeEngines> {
     /// Nodes, 1 to 16.
     pub nodes: usize,
-    /// Decides everything.
+    /// Seed of everything random in the run.
     pub seed: u64,
     /// The engines of each card; the clients call the first one.
     pub engines: A,
@@ -99,13 +99,13 @@ pub struct ShippedParameters<A = MakeEngines> {
 pub struct FaultTimes {
     /// The last fault is over at this time.
     pub end: Instant,
-    /// So long after it every node is full again.
+    /// Bound on the time after the last fault until every node is full again.
     pub live_within: Duration,
-    /// After that the run goes on for so long.
+    /// Time for which the run continues after that.
     pub calm: Duration,
 }
 
-/// Builds nodes as they ship.
+/// Builds nodes as `weft start` does.
 pub struct ShippedNodes<C, A = MakeEngines> {
     parameters: ShippedParameters<A>,
     stations: Vec<ClusterHost>,
@@ -136,8 +136,8 @@ impl<C: ClientProgram, A: Assemble> Builder for ShippedNodes<C, A> {
         NicMachine::new(nic, host, &self.parameters.profile)
     }
 
-    /// A node may crash if another one holds all data in the newest view; where engines do not rest on leases, if a
-    /// majority does.
+    /// A node may crash if another node is full in the newest view. With engines that do not rely on leases,
+    /// a majority of other nodes must be full.
     fn may_crash(&mut self, machines: &Machines<MachineOf<Self>>, victim: usize, view: &View) -> bool {
         let holds_all = |(index, node): &(usize, &NodeOf<A>)| {
             *index != victim && view.full.contains(node_id(*index)) && is_full_in(node, view.epoch)
@@ -162,7 +162,8 @@ fn statuses<E: Engine, H: SimulatedHalf>(
     (0..node.host().node().slots()).map(|slot| card.engine(slot).0.status())
 }
 
-/// Whether all engines of a node are full in this epoch. Views mean nothing to those that outlive their leases.
+/// Whether all engines of a node are full in this epoch. The epoch is ignored for engines that do not rely on
+/// leases.
 fn is_full_in<E: Engine, H: SimulatedHalf>(node: &NicMachine<SoftNic<E>, NodeHost<H>>, epoch: Epoch) -> bool {
     (0..).zip(statuses(node)).all(|(slot, status)| {
         let outlives = node.host().node().half(slot).outlives_lease();
@@ -171,7 +172,7 @@ fn is_full_in<E: Engine, H: SimulatedHalf>(node: &NicMachine<SoftNic<E>, NodeHos
 }
 
 impl<C: ClientProgram, A: Assemble> Cluster<ShippedNodes<C, A>> {
-    /// A cluster of nodes that ship at time zero, with a machine for each of the clients.
+    /// A cluster of the shipped node at time zero, with a machine for each of the client programs.
     ///
     /// # Errors
     /// The fault plan does not fit the cluster.
@@ -204,9 +205,9 @@ impl<C: ClientProgram, A: Assemble> Cluster<ShippedNodes<C, A>> {
         })
     }
 
-    /// Lets time pass until all faults are over, every node is full again, and everything is calm: what is wrong, and
-    /// how long after the last fault every node was full.
-    /// While some nodes do not hear each other, the others serve.
+    /// Runs until all faults are over, every node is full again, and `times.calm` has passed. Returns the
+    /// violations, and how long after the last fault every node was full. During partial partitions the other
+    /// nodes must serve.
     pub fn run_faults(
         &mut self,
         times: &FaultTimes,
@@ -258,13 +259,13 @@ impl<C: ClientProgram, A: Assemble> Cluster<ShippedNodes<C, A>> {
         self.running().map(|(index, node)| (index, node.nic().card().engine(CALLED_SLOT).0))
     }
 
-    /// The clients of each machine, with its clock.
+    /// The client program of each machine, with the machine's clock.
     pub fn drivers(&self) -> impl Iterator<Item = (LocalClock, &C)> {
         let of = |id| Some((self.world.clock(id), &self.world.machine(id)?.clients()?.driver));
         self.client_machines().filter_map(of)
     }
 
-    /// Tells the clients of all machines something, at this time of their clocks.
+    /// Calls `tell` with the client program of each machine and the time on the machine's clock.
     pub fn for_each_driver(&mut self, mut tell: impl FnMut(Instant, &mut C)) {
         for id in self.client_machines() {
             self.world.with_machine(id, |machine, now| {
@@ -284,7 +285,7 @@ impl<C: ClientProgram, A: Assemble> Cluster<ShippedNodes<C, A>> {
         sums
     }
 
-    /// Whether the node serves by its lease.
+    /// Whether the node is full and its lease has not ended.
     fn serves(&self, index: usize, node: &NodeOf<A>) -> bool {
         let is_full = |status: EngineStatus| status.state == EngineState::Full;
         statuses(node).all(is_full) && self.local_now(index) < node.host().node().lease_until()

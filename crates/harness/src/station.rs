@@ -12,12 +12,12 @@ use weft_wire::frame::Endpoint;
 /// Bytes of UDP payload in one datagram: Ethernet's 1,500 less 28.
 pub const DATAGRAM_BYTES: usize = 1_472;
 
-/// Bytes of UDP payload in one datagram where frames are sealed or not: a sealed one has less room.
+/// Bytes of UDP payload in one datagram. PSP takes some of them if frames are sealed.
 pub const fn datagram_bytes(sealed: bool) -> usize {
     if sealed { DATAGRAM_BYTES - weft_service::psp::OVERHEAD_BYTES } else { DATAGRAM_BYTES }
 }
 
-/// A machine's place in the network.
+/// A machine of a cluster, which determines its addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClusterHost {
     /// A node.
@@ -79,12 +79,12 @@ pub fn address(node: usize) -> Ipv4Addr {
     ClusterHost::node(node).address()
 }
 
-/// Addresses at which the nodes of a cluster take datagrams.
+/// Addresses at which the nodes of a cluster receive datagrams.
 pub fn peers(nodes: usize) -> [Option<SocketAddrV4>; NODES_MAX] {
     std::array::from_fn(|node| (node < nodes).then(|| SocketAddrV4::new(address(node), datagram::UDP_PORT)))
 }
 
-/// The clock of a machine: it runs from anywhere, and gains or loses up to `drift_ppm` millionths.
+/// The clock of a machine, with a random offset and a random drift of up to `drift_ppm` parts per million.
 pub fn clock(seed: u64, machine: usize, drift_ppm: u32) -> LocalClock {
     let mut random = Stream::new(seed, "clock", machine as u64);
     let drift = random.between(0, 2 * u64::from(drift_ppm)) as i32 - drift_ppm as i32;
