@@ -1,4 +1,5 @@
-//! Clusters of each engine, measured and under faults. Nothing here knows a protocol.
+//! Measurements and fault campaigns of each engine, on simulated clusters and on real processes. The
+//! protocols are in the crates of the engines.
 
 pub mod cluster;
 pub mod compare;

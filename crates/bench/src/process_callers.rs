@@ -1,4 +1,5 @@
-//! Threads that call an engine of a cluster of real processes through the client that ships, measured.
+//! Measurement of threads that call an engine of a cluster of real processes through the shipped client
+//! library.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -14,11 +15,11 @@ use weft_time::{Duration, Instant};
 use crate::kv::real::cluster::{Addresses, Cluster, ClusterSettings, CoreTurns};
 use crate::kv::real::{RealBenchError, machine_description};
 
-/// A lease that a machine which is busy with other things does not lose.
+/// Length of a lease: long enough that nodes keep theirs on a busy machine.
 const LEASE: Duration = Duration::from_ms(500);
 /// Interval of progress reports.
 const LOOK_EVERY: time::Duration = time::Duration::from_millis(20);
-/// Callers that share a port: as many calls as a client has under way.
+/// Number of callers that share a client, which is its maximum number of outstanding calls.
 const CALLERS_OF_A_CLIENT: u32 = 16;
 
 /// A measurement of callers, each a thread with one call under way.
@@ -34,7 +35,7 @@ pub struct ProcessCallers {
     pub warm_up: Duration,
     /// Time for which a process polls before it sleeps.
     pub spin: Duration,
-    /// Decides the calls.
+    /// Seed of the calls.
     pub seed: u64,
 }
 
@@ -43,7 +44,7 @@ pub struct ProcessCallers {
 pub struct Called<'a> {
     /// The engines of each process.
     pub engines: EnginesConfig,
-    /// The called one, as clients are told of it.
+    /// Description of the called engine for clients.
     pub description: EngineDescription,
     /// Kinds of its calls.
     pub kinds: &'a [&'a str],

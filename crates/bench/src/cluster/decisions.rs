@@ -1,6 +1,8 @@
-//! Consensus in rounds: what is decided has one order, and every acknowledged proposal has its place in it.
+//! Consensus in rounds: all readers get the same order of decisions, which contains every acknowledged
+//! proposal.
 //!
-//! Whether rounds go on is not judged: on a machine that is too busy for their period members fence themselves.
+//! Progress is not checked, because members fence themselves on a machine that is too busy for the round
+//! period.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,30 +16,32 @@ use super::{Count, DESCRIBED, EngineResult, Run};
 const PAUSE: Duration = Duration::from_millis(100);
 /// Interval of a reader's requests.
 const READ_EVERY: Duration = Duration::from_millis(200);
-/// For how long a reader waits for acknowledged decisions in the end: rounds may have stopped.
+/// Time for which a reader waits for acknowledged decisions at the end. It is bounded, because rounds may
+/// have stopped.
 const LAST: Duration = Duration::from_secs(5);
 
-/// An instance and a proposer.
+/// Position of a decision: instance and proposer.
 type Position = (u64, u8);
 
 #[derive(Clone, Debug, Default)]
 struct Tally {
     count: Count,
-    /// Prefix of the proposals of this run: others may propose the same bytes twice.
+    /// Prefix of the proposals of this run. Proposals of other programs are ignored, because they may repeat.
     identity: Vec<u8>,
-    /// Acknowledged: content, instance.
+    /// Acknowledged proposals: content and instance.
     decided: Vec<(Vec<u8>, u64)>,
-    /// By reader.
+    /// Decisions that each reader got.
     readers: Vec<Reader>,
 }
 
-/// Decisions that one reader was told, at any node.
+/// Decisions that one reader got, from any node.
 #[derive(Clone, Debug, Default)]
 struct Reader {
     decisions: BTreeMap<Position, Vec<u8>>,
-    /// Another proposal at a place than it was told before.
+    /// Positions at which the reader got two different proposals.
     changed: Vec<Position>,
-    /// Somewhere a node did not know what was decided before: then a proposal may be missing rightly.
+    /// Whether a node had forgotten earlier decisions, so that the reader may lack a proposal without a
+    /// violation.
     has_gap: bool,
 }
 
@@ -110,7 +114,7 @@ impl Reader {
         }
     }
 
-    /// Takes in what was read; whether there was anything.
+    /// Adds the decisions of an answer. Returns whether there were any.
     fn take(&mut self, follows: bool, list: DecisionList) -> bool {
         self.has_gap |= list.forgotten && (follows || !list.decisions.is_empty());
         for decision in &list.decisions {
@@ -151,7 +155,7 @@ impl Tally {
                         "a proposal was acknowledged in instance {instance} and stands in {read}"
                     ));
                 }
-                // A reader beyond it without a gap has read it, if it is there.
+                // A reader without a gap that is past the position must have read the decision.
                 None => {
                     let beyond = |reader: &&Reader| {
                         let last = reader.decisions.last_key_value().map(|(place, _)| place.0);

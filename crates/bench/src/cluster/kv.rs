@@ -9,11 +9,11 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::{Count, DESCRIBED, EngineResult, Run, for_each};
 
-/// Keys that all clients share: few, so that they meet.
+/// Number of keys that all clients share. It is small, so that clients access the same keys.
 const KEYS: u64 = 16;
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// One client's part.
+/// One client and its history.
 struct Caller<'a> {
     run: &'a Run<'a>,
     kv: KeyValue,
@@ -30,7 +30,7 @@ pub(super) fn drive(run: &Run<'_>, clients: &[Client]) -> EngineResult {
         let mut caller =
             Caller { run, kv, client: number, written: 0, history: History::new(), count: Count::default() };
         run.repeat(PAUSE, || caller.call(random.below(KEYS) as u8, random.below(100)));
-        // The final state is part of the history, so that a lost write is seen.
+        // Final reads belong to the history, so that the check sees a lost write.
         (0..KEYS).for_each(|key| caller.call(key as u8, 0));
         (caller.history, caller.count)
     });
@@ -59,7 +59,7 @@ fn findings(history: &History) -> Vec<String> {
 }
 
 impl Caller<'_> {
-    /// Makes one call: which of 100.
+    /// Makes one call; `which`, from 0 to 99, chooses its kind.
     fn call(&mut self, number: u8, which: u64) {
         let mut key = vec![b'-'; self.kv.key_bytes()];
         if let Some(last) = key.last_mut() {

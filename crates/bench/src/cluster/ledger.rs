@@ -1,4 +1,5 @@
-//! Transactions of the ledger: money moves between accounts and its sum stays; deposits to one account have an order.
+//! Transactions of the ledger: transfers keep the sum of all accounts, and deposits to one account have an
+//! order that respects real time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,11 +10,11 @@ use weft_workload::Random;
 
 use super::{Count, DESCRIBED, EngineResult, Run, for_each, persist};
 
-/// Accounts of each shard between which money moves. All of 16 shards fit into one transaction.
+/// Accounts of each shard between which money is transferred. One transaction can read those of 16 shards.
 const MOVED: u64 = 4;
-/// The account of shard 0 that deposits go to.
+/// The account of shard 0 that receives deposits.
 const DEPOSITED: u64 = MOVED;
-/// Accounts that each shard has at least.
+/// Minimum number of accounts of each shard.
 pub const ACCOUNTS_MIN: u64 = MOVED + 1;
 const PAUSE: Duration = Duration::from_millis(2);
 
@@ -26,11 +27,12 @@ const BALANCE: ProcedureId = ProcedureId(2);
 #[derive(Clone, Debug, Default)]
 struct Tally {
     count: Count,
-    /// Sums of all accounts between which money moves.
+    /// Sums of all accounts between which money is transferred, one for each time that a client has read all
+    /// of them.
     sums: Vec<i64>,
-    /// Acknowledged deposits of 1: begun, ended, and the balance that it left.
+    /// Acknowledged deposits of 1: begin, end, and balance after the deposit.
     deposits: Vec<(u64, u64, i64)>,
-    /// Deposits of which nobody knows.
+    /// Deposits with an unknown outcome.
     deposits_unknown: u64,
 }
 
@@ -54,7 +56,7 @@ fn moved(shards: usize) -> Vec<(Key, Mode)> {
     keys.map(|key| (key, Mode::Read)).collect()
 }
 
-/// A procedure that answers with numbers: the first one.
+/// Calls a procedure that answers with numbers, and returns the first number.
 fn number(
     transactions: &Transactions,
     procedure: ProcedureId,
@@ -144,7 +146,7 @@ impl Tally {
                 findings.push(format!("two deposits were told to have left the balance {balance}"));
             }
         }
-        // In the order of their balances, no deposit ends before an earlier one begins.
+        // In the order of the balances, no deposit may end before one with a smaller balance begins.
         let mut latest_begun = 0;
         for (balance, (begun, ended)) in balances {
             if ended < latest_begun {

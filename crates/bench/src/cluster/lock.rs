@@ -10,7 +10,8 @@ use crate::lock::Workload;
 use crate::lock::real::Caller;
 
 const PAUSE: Duration = Duration::from_millis(5);
-/// Few locks, so that callers meet; a time to live that a killed leader's successor has to wait for.
+/// Few locks, so that callers compete. After a leader was killed, its successor waits for the time to live
+/// before it grants locks.
 const WORKLOAD: Workload = Workload {
     clients: 1,
     locks: 2,

@@ -1,4 +1,5 @@
-//! A replicated log: one order, read at several replicas; every acknowledged append is in it, and none is twice.
+//! A replicated log: all readers get the same order, from several replicas. It contains every acknowledged
+//! append, and none twice.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,11 +10,12 @@ use weft_client::{Client, Error, Log, Read};
 
 use super::{Count, DESCRIBED, EngineResult, PATIENCE, Run, persist};
 
-/// A log keeps some thousands of entries, and readers have to follow on a machine that is busy with other things.
+/// Pause between two appends. A log keeps some thousands of entries, and readers on a busy machine must not
+/// fall behind.
 const PAUSE: Duration = Duration::from_millis(10);
-/// Reads that are under way at a time.
+/// Outstanding reads of a reader.
 const WINDOW: u64 = 8;
-/// Readers, each of which asks another node first.
+/// Number of readers. Each sends its reads to another node first.
 const READERS: usize = 2;
 
 /// An append that was acknowledged.
@@ -25,7 +27,8 @@ struct Append {
     content: Vec<u8>,
 }
 
-/// What stands at an index, as a reader was told: origin, number there, content; `None` for a place that stays empty.
+/// The entry at an index that a reader got: origin, sequence number, content. `None` for an index that stays
+/// empty.
 type ReadEntry = Option<(u64, u64, Vec<u8>)>;
 
 #[derive(Clone, Debug, Default)]
@@ -34,7 +37,7 @@ struct Tally {
     /// Prefix of the contents of this run.
     identity: Vec<u8>,
     appends: Vec<Append>,
-    /// By reader.
+    /// Entries that each reader got.
     read: Vec<BTreeMap<u64, ReadEntry>>,
 }
 
@@ -87,7 +90,7 @@ fn append(run: &Run<'_>, log: &Log, client: u64) -> (Count, Vec<Append>) {
     (count, appends)
 }
 
-/// Reads on until nobody appends any more and nothing new has come for a second.
+/// Reads until all clients have stopped and no new entry has arrived for a second.
 fn follow(log: &Log, from: u64, appending: &AtomicUsize) -> BTreeMap<u64, ReadEntry> {
     const QUIET: Duration = Duration::from_secs(1);
     let (mut places, mut next) = (BTreeMap::new(), from);
@@ -103,7 +106,7 @@ fn follow(log: &Log, from: u64, appending: &AtomicUsize) -> BTreeMap<u64, ReadEn
             let place = match read.wait() {
                 Ok(Read::Entry(entry)) => Some((entry.origin, entry.sequence, entry.content)),
                 Ok(Read::Void) => None,
-                // The entry is forgotten, and the next one may still be there.
+                // The log no longer keeps this entry; it may still keep the next one.
                 Err(Error::Forgotten { .. }) => {
                     next += 1;
                     continue;
@@ -153,7 +156,7 @@ impl Tally {
             }
             origins.entry(content).or_default().insert((*origin, *sequence));
         }
-        // One append may occur at two indices, and counts at the first.
+        // One append may occur at two indices; only the first occurrence counts.
         let twice = origins.values().filter(|appends| appends.len() > 1).count();
         if twice > 0 {
             findings.push(format!("{twice} contents were appended twice"));
@@ -185,7 +188,7 @@ mod tests {
             content: content.to_vec(),
         };
         let place = |sequence, content: &[u8]| Some((7, sequence, content.to_vec()));
-        // The first append stands at two indices, as it may.
+        // The first append is at two indices, which is allowed.
         let read = BTreeMap::from([(0, place(1, b"a")), (1, None), (2, place(1, b"a")), (3, place(2, b"b"))]);
         let appends = vec![append(0, 0, b"a"), append(10, 3, b"b")];
         Tally { appends, read: vec![read.clone(), read], ..Tally::default() }

@@ -1,7 +1,7 @@
-//! All engines of a running cluster under load at once, and what its clients were told, checked.
+//! Load on all engines of a running cluster at once, with a check of the answers.
 //!
-//! Clients call the engines side by side until they are told to stop; somebody else kills nodes meanwhile. What must
-//! hold is what the engines promise: nothing that was acknowledged is lost, and nothing happens twice.
+//! Clients call all engines concurrently until the end of the run, while a script may kill nodes. The check
+//! is for the guarantees of the engines: no acknowledged call is lost, and none takes effect twice.
 
 mod decisions;
 mod kv;
@@ -22,7 +22,7 @@ use weft_time::Duration;
 pub use ledger::ACCOUNTS_MIN;
 pub use result::{ClusterResult, EngineResult};
 
-/// Time that the end of a run allows for replicas to catch up.
+/// Time at the end of a run within which replicas must catch up.
 const PATIENCE: time::Duration = time::Duration::from_secs(60);
 /// Time between two polls of a waiting thread.
 const PAUSE: time::Duration = time::Duration::from_millis(20);
@@ -30,13 +30,13 @@ const PAUSE: time::Duration = time::Duration::from_millis(20);
 /// A load on all engines of a running cluster.
 #[derive(Clone, Debug)]
 pub struct ClusterLoad {
-    /// The cluster. Keys, accounts 0 to 8 of each shard, objects and logs are written to.
+    /// The cluster. The load writes to keys, to accounts 0 to 8 of each shard, to objects and to logs.
     pub cluster: Cluster,
-    /// Each has a port of its own and calls every engine; client *i* asks node *i* first.
+    /// Number of clients. Each has its own port and calls every engine; client *i* sends to node *i* first.
     pub clients: u32,
-    /// For how long, unless it is stopped earlier.
+    /// Duration, unless the run is stopped earlier.
     pub length: Duration,
-    /// Decides the calls of each client, though not their order.
+    /// Seed of the calls of each client, though not of their order.
     pub seed: u64,
 }
 
@@ -46,13 +46,13 @@ struct Run<'a> {
     stop: &'a Stop,
     started: time::Instant,
     until: time::Instant,
-    /// Tells the contents of this run from those of another.
+    /// Distinguishes the contents of this run from those of other runs.
     identity: u64,
     done: AtomicU64,
 }
 
 impl Run<'_> {
-    /// Now, on the clock that all clients share, in nanoseconds.
+    /// Nanoseconds since the beginning of the run.
     fn now_ns(&self) -> u64 {
         u64::try_from(self.started.elapsed().as_nanos()).expect("a run takes less than five centuries")
     }
@@ -61,7 +61,7 @@ impl Run<'_> {
         !self.stop.is_requested() && time::Instant::now() < self.until
     }
 
-    /// Calls again and again until the run is over, with a pause between two calls.
+    /// Repeats `call` until the run is over, with a pause between two calls.
     fn repeat(&self, pause: time::Duration, mut call: impl FnMut()) {
         while self.goes_on() {
             call();
@@ -71,18 +71,18 @@ impl Run<'_> {
     }
 }
 
-/// Outcomes of calls, as far as their errors tell.
+/// Counts of the outcomes of calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Count {
     acknowledged: u64,
-    /// Refused, or begun by no node: without effect.
+    /// Calls without effect: refused, or begun by no node.
     refused: u64,
-    /// Unknown.
+    /// Calls with an unknown outcome.
     unknown: u64,
 }
 
 impl Count {
-    /// Takes in one more call: what it was answered, if it was.
+    /// Counts a call, and returns its answer if it was answered.
     fn take<T>(&mut self, result: Result<T, Error>) -> Option<T> {
         match result {
             Ok(answer) => {
@@ -103,7 +103,7 @@ impl Count {
     }
 }
 
-/// Asks until there is an answer, or patience ends.
+/// Repeats a request until it is answered, for at most [`PATIENCE`].
 fn persist<T>(mut ask: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
     let until = time::Instant::now() + PATIENCE;
     loop {
@@ -115,7 +115,8 @@ fn persist<T>(mut ask: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
 }
 
 impl ClusterLoad {
-    /// Calls until the time is over or `stop` is requested, and checks. `progress` is told how many calls have ended.
+    /// Calls the engines until the time is over or `stop` is requested, and checks the answers. `progress`
+    /// gets the number of calls that have ended.
     ///
     /// # Errors
     /// A client cannot be opened.
@@ -163,7 +164,7 @@ impl ClusterLoad {
     }
 }
 
-/// Calls one engine from all clients, and checks what they were told.
+/// Calls one engine from all clients, and checks their answers.
 fn drive(run: &Run<'_>, clients: &[Client], engine: &EngineDescription) -> EngineResult {
     match engine {
         EngineDescription::KeyValue { .. } => kv::drive(run, clients),

@@ -1,4 +1,5 @@
-//! Replicated objects: counters and accounts. What was acknowledged is there in the end, at every replica alike.
+//! Replicated objects: counters and accounts. At the end all replicas have the same value, which includes all
+//! acknowledged calls.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,15 +11,15 @@ use super::{Count, DESCRIBED, EngineResult, PATIENCE, Run, for_each};
 
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Sum of the calls of a client, or of all.
+/// Sums over the calls of a client, or of all clients.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Tally {
     count: Count,
-    /// Added and taken by acknowledged calls.
+    /// Sum added and sum subtracted by acknowledged calls.
     known: (i64, i64),
-    /// Added and taken by calls of unknown outcome, if they took effect.
+    /// Sum added and sum subtracted by calls with an unknown outcome, if they took effect.
     unknown: (i64, i64),
-    /// The least value that was seen.
+    /// The smallest value that a query returned.
     least: i64,
 }
 
@@ -60,7 +61,7 @@ pub(super) fn drive(run: &Run<'_>, clients: &[Client], name: &str, kind: &str) -
     parts.iter().for_each(|part| books.add(part));
     let findings = match before {
         Ok(before) => {
-            // A replica that has just come back catches up; what the others have it gets.
+            // A replica that was just restarted catches up with the others, so the check is repeated.
             let after = values(&|values| books.findings(&kind, before[0], values).is_empty());
             after.map_or_else(
                 |error| vec![format!("the replicas cannot be read: {error}")],
@@ -72,7 +73,8 @@ pub(super) fn drive(run: &Run<'_>, clients: &[Client], name: &str, kind: &str) -
     EngineResult::new(name, books.count, "nothing lost, nothing twice", findings)
 }
 
-/// Answers of the replicas once they agree as expected; their last answers, if they never do.
+/// The values at the replicas, as soon as they are equal and within the expected range; otherwise the last
+/// values.
 fn settled(
     object: &Object,
     replicas: usize,
@@ -119,7 +121,7 @@ impl Tally {
         }
     }
 
-    /// Whether an update took effect for certain.
+    /// Whether an update is known to have taken effect.
     fn update(&mut self, result: Result<Update, Error>) -> bool {
         let result = match result {
             Ok(Update::Refused) => Err(Error::Refused("the type's guard")),

@@ -5,7 +5,7 @@ use weft_harness::table::{Table, grouped};
 
 use super::{ClusterLoad, Count};
 
-/// Findings of one engine that are described.
+/// Maximum number of findings of one engine that are described.
 const FINDINGS_SHOWN: usize = 8;
 
 /// Calls of one engine, and the findings about its answers.
@@ -13,11 +13,11 @@ const FINDINGS_SHOWN: usize = 8;
 pub struct EngineResult {
     /// `kv`, `transactions`, `rounds`, or the name of an object or a log.
     pub engine: String,
-    /// Calls that were answered with what they have done.
+    /// Calls that were answered.
     pub acknowledged: u64,
     /// Calls that had no effect.
     pub refused: u64,
-    /// Calls of which nobody knows whether they had an effect.
+    /// Calls with an unknown outcome.
     pub unknown: u64,
     /// Property that holds of the answers, or `violation`.
     pub checked: &'static str,
@@ -49,11 +49,11 @@ pub struct ClusterResult {
     format: &'static str,
     /// Command that repeats it.
     pub command: String,
-    /// Duration with the checks.
+    /// Duration of the run and its checks.
     pub seconds: f64,
     /// Clients that called every engine.
     pub clients: u32,
-    /// Engine by engine.
+    /// Results of each engine.
     pub engines: Vec<EngineResult>,
 }
 
@@ -62,12 +62,12 @@ impl ClusterResult {
         Self { format: "weft-cluster-1", command, seconds: ns as f64 / 1e9, clients: load.clients, engines }
     }
 
-    /// Whether nothing is wrong.
+    /// Whether no violation was found.
     pub fn holds(&self) -> bool {
         self.engines.iter().all(|engine| engine.findings.is_empty())
     }
 
-    /// A table, and the violations.
+    /// The result as text: a table and the violations.
     pub fn to_text(&self) -> String {
         let table = Table::of(&self.engines)
             .words("engine", |engine| engine.engine.clone())

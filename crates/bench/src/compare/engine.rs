@@ -1,4 +1,4 @@
-//! The engines that can be compared, and which of them stand on the same basis.
+//! The engines that can be compared, and the conditions under which a comparison is fair.
 
 use std::fmt;
 use std::str::FromStr;
@@ -36,14 +36,14 @@ pub enum EngineName {
 pub struct Unfit {
     engine: EngineName,
     lacks: String,
-    /// Another choice.
+    /// Advice for another choice of options.
     remedy: String,
 }
 
-/// Reason for which engines are not compared.
+/// Reason for refusing a comparison.
 #[derive(Debug, Error)]
 pub enum CompareError {
-    /// An engine does not have what the option asks for: it would do something else than the others.
+    /// An engine lacks a feature that an option requires, so it would not do the same work as the others.
     #[error("{0}, or leave {engine} out of --engines", engine = .0.engine)]
     OtherBasis(#[from] Unfit),
     /// The fault plan does not fit the cluster.
@@ -55,7 +55,7 @@ impl EngineName {
     /// All engines, in the order of the documentation.
     pub const ALL: [Self; 5] = [Self::Kv, Self::Smr, Self::Rdt, Self::Txn, Self::Lock];
 
-    /// As users write it.
+    /// Name on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Kv => "kv",
@@ -66,7 +66,7 @@ impl EngineName {
         }
     }
 
-    /// An update, in words.
+    /// Description of the engine's update.
     pub(super) fn update(self, value_bytes: usize) -> String {
         match self {
             Self::Kv => format!("put of {value_bytes} bytes"),
@@ -77,7 +77,7 @@ impl EngineName {
         }
     }
 
-    /// Who has an update when it is answered.
+    /// Replicas that have an update when it is answered.
     pub(super) const fn acknowledged(self) -> &'static str {
         match self {
             Self::Kv | Self::Txn | Self::Lock => "every live replica",
@@ -85,7 +85,7 @@ impl EngineName {
         }
     }
 
-    /// What a read sees.
+    /// Consistency of a read. `None`: the engine has no comparable reads.
     pub(super) const fn reads(self) -> Option<&'static str> {
         match self {
             Self::Kv => Some("linearizable, any replica"),
@@ -128,7 +128,7 @@ impl EngineName {
     /// Refuses a cluster in which the engine's clients cannot have a fault campaign.
     ///
     /// # Errors
-    /// What the engine lacks.
+    /// The engine does not fit such a cluster.
     pub fn check_campaign(self, nodes: usize, profile: &CostProfile) -> Result<(), Unfit> {
         // With more nodes, a shard could be lost before all nodes are.
         if self == Self::Txn && nodes > REPLICAS {
@@ -137,7 +137,7 @@ impl EngineName {
         self.check(nodes, profile)
     }
 
-    /// The engine with its clients, whose values have so many bytes where the engine has values.
+    /// The engine with its clients. `value_bytes` is the size of a value, for engines that have values.
     pub fn contender(self, value_bytes: usize) -> Box<dyn AnyContender> {
         match self {
             Self::Kv => Box::new(StoreContender { value_bytes }),
@@ -177,7 +177,7 @@ impl FromStr for EngineName {
 }
 
 impl CompareBench {
-    /// Refuses engines that would do something else than the others under these options.
+    /// Refuses engines that would not do the same work as the others under these options.
     pub(super) fn check(&self) -> Result<(), Unfit> {
         for &engine in &self.engines {
             if self.updates < 100 && engine.reads().is_none() {

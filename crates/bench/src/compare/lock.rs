@@ -1,4 +1,5 @@
-//! Locks with fencing tokens: each client acquires and releases one of its own. A query asks its leader.
+//! Locks with fencing tokens: each client acquires and releases its own lock. A read is a query, which the
+//! leader answers.
 
 use std::rc::Rc;
 
@@ -10,14 +11,14 @@ use weft_time::{Duration, Instant};
 
 use super::{GIVE_UP, PAUSE, REPEAT};
 
-/// Longer than any run.
+/// Time to live of a lock: longer than any run.
 const TTL: Duration = Duration::from_secs(60);
 
 /// The locks.
 #[derive(Clone, Copy, Debug)]
 pub struct LockContender;
 
-/// One client of the locks, and what it was told.
+/// One client of the locks, with its expectations.
 pub struct LockCaller {
     client: Client,
     number: u32,
@@ -66,9 +67,9 @@ fn name(number: u32) -> Name {
 }
 
 impl LockCaller {
-    /// Nobody else wants this client's lock, so tokens grow and nobody else holds it. Unknown outcomes may have taken
-    /// effect: an owner that acquires what it holds already is told the same token. After an acknowledged release it
-    /// holds nothing, and the next token is higher.
+    /// Checks an outcome. Only this client uses its lock, so it is the only holder, and its tokens grow. A
+    /// call with an unknown outcome may have taken effect: if the lock is still held by its owner, the next
+    /// acquisition gets the same token. After an acknowledged release the next token must be higher.
     fn end(&mut self, outcome: Outcome) -> Ended {
         match (self.call, outcome) {
             (Task::Acquire { .. }, Outcome::Granted { token, .. }) => {
@@ -129,7 +130,7 @@ impl Caller for LockCaller {
 mod tests {
     use super::*;
 
-    /// A client whose acquisition is answered with this token.
+    /// Lets the client acquire its lock with this token as the answer.
     fn acquire(caller: &mut LockCaller, token: u64) {
         caller.call = Task::Acquire { name: name(0), owner: 1, ttl: TTL };
         caller.end(Outcome::Granted { token, ttl: TTL, until: Instant::ZERO });

@@ -1,5 +1,5 @@
-//! The replicated log, Mu's protocol: appends that a majority has in its memory. It has no reads that see every append;
-//! a client reads entries that were there already.
+//! The replicated log, Mu's protocol: an append is answered when a majority has it in memory. A read returns
+//! an older entry, because the log has no reads that see every append.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -13,9 +13,9 @@ use weft_workload::Random;
 
 use super::{GIVE_UP, PAUSE, REPEAT};
 
-/// The longest content of an entry that the log's slots have room for, in bytes.
+/// Maximum size of an entry's content, in bytes, for which the slots of the log have room.
 pub(super) const CONTENT_BYTES_MAX: usize = 512;
-/// A read looks at one of so many entries.
+/// A read chooses one of this number of latest entries.
 const READ_BACK: u64 = 64;
 /// Bytes of a slot beside the content.
 const SLOT_OVERHEAD: usize = 64;
@@ -27,7 +27,7 @@ pub struct LogContender {
     pub value_bytes: usize,
 }
 
-/// The append of a client, by the client's origin and its number there.
+/// Identity of an append: origin of the client and sequence number.
 type AppendId = (u64, u64);
 
 /// An acknowledged append.
@@ -39,11 +39,11 @@ struct Appended {
     answered: Instant,
 }
 
-/// What a client was told.
+/// Answers that a client got.
 #[derive(Clone, Debug, Default)]
 struct Told {
     appended: Vec<Appended>,
-    /// Entries that it has read: their index, and whose they are.
+    /// Entries that it has read: index and append.
     read: Vec<(u64, AppendId)>,
     wrong: Vec<String>,
 }
@@ -54,7 +54,7 @@ pub struct LogCaller {
     origin: u64,
     value_bytes: usize,
     begun: Instant,
-    /// Appends that it has begun, which its client numbers from 1.
+    /// Number of appends begun. The client numbers them from 1.
     appends: u64,
     random: Random,
     told: Told,
@@ -100,8 +100,9 @@ impl Contender for LogContender {
     }
 }
 
-/// What is wrong with what clients were told. Each place has one append, whoever reads it; an append stands where it
-/// was acknowledged, or where it was read first; and one that was begun after another was answered stands behind it.
+/// Violations in the answers of all clients. All readers must get the same append at an index; an
+/// acknowledged append must not occur at a smaller index than the acknowledged one; and an append that was
+/// begun after another was answered must have a greater index.
 fn judge<'a>(clients: impl Iterator<Item = &'a Told>) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut places: BTreeMap<u64, AppendId> = BTreeMap::new();
@@ -122,13 +123,13 @@ fn judge<'a>(clients: impl Iterator<Item = &'a Told>) -> Vec<String> {
         if there != append {
             wrong.push(format!("append {append:?} was read at {index}, where {there:?} stands"));
         }
-        // A leader that takes over may enter an append again. The first place counts.
+        // A new leader may repeat an append. The smallest index counts.
         if acknowledged.get(&append).is_some_and(|appended| index < appended.index) {
             wrong.push(format!("append {append:?} was acknowledged behind {index}, where it stands too"));
         }
     }
     let by_index: BTreeMap<u64, Appended> = acknowledged.values().map(|one| (one.index, *one)).collect();
-    // Nothing behind an entry may have been answered before the entry's append began.
+    // No entry at a greater index may have been answered before this append began.
     let mut earliest_answer = Instant::FAR_FUTURE;
     for (index, appended) in by_index.iter().rev() {
         if earliest_answer < appended.begun {
@@ -165,7 +166,8 @@ impl LogCaller {
 }
 
 impl Caller for LogCaller {
-    /// It reads at most as far as it knows the log to reach, and mostly near its end: the rest is forgotten.
+    /// A read chooses an index up to the client's latest append and near it, because the log keeps the latest
+    /// entries only.
     fn begin(&mut self, now: Instant, kind: usize) {
         let is_update = kind == UPDATE;
         self.begun = now;
@@ -204,7 +206,7 @@ mod tests {
 
     use super::*;
 
-    /// A client that was told of these appends: when each was begun and answered, and its index.
+    /// Answers of a client with these appends: begin, answer and index of each.
     fn appended(appends: &[(u64, u64, u64)]) -> Told {
         let at = |us| Instant::ZERO + Duration::from_us(us);
         let one = |(sequence, &(begun, answered, index)): (u64, &(u64, u64, u64))| Appended {
@@ -219,7 +221,7 @@ mod tests {
     #[test]
     fn wrong_orders_are_seen() {
         let verdict = |appends: &[_]| judge([&appended(appends)].into_iter()).len();
-        // Two that overlap may stand in either order.
+        // Two concurrent appends may have either order.
         assert_eq!(verdict(&[(0, 10, 1), (5, 15, 0), (20, 30, 2)]), 0);
         assert_eq!(verdict(&[(0, 10, 1), (11, 15, 0)]), 1);
         assert_eq!(verdict(&[(0, 10, 1), (0, 15, 1)]), 1);

@@ -1,8 +1,9 @@
-//! Engines side by side: the same clients, network, cost profile, fault plan and seed, one engine after the other.
+//! Comparison of engines with the same number of clients, network, cost profile, fault plan and seed, one
+//! engine after the other.
 //!
-//! Each is a [`Contender`](weft_harness::Contender) on the nodes that ship, with its clients on a machine of their own.
-//! What differs is what an engine is: which call is its update, who acknowledges it, whether it has reads. That stands
-//! beside the figures.
+//! Each is a [`Contender`](weft_harness::Contender) on the shipped node, with its clients on a separate
+//! machine. Engines differ in the call that is their update, the replicas that acknowledge it, and their
+//! reads. The result states these beside the figures.
 
 mod engine;
 mod lock;
@@ -25,9 +26,9 @@ use weft_time::Duration;
 
 /// Time until a client repeats an unanswered call.
 const REPEAT: Duration = Duration::from_us(250);
-/// Pause of a client that was sent away.
+/// Pause of a client after a node has redirected it or was busy.
 const PAUSE: Duration = Duration::from_us(20);
-/// Time after which a client gives a call up.
+/// Time-out of a call.
 const GIVE_UP: Duration = Duration::from_ms(20);
 
 /// A comparison of engines.
@@ -35,7 +36,7 @@ const GIVE_UP: Duration = Duration::from_ms(20);
 pub struct CompareBench {
     /// Engines, in the order of the table.
     pub engines: Vec<EngineName>,
-    /// What is the same for all.
+    /// Parameters that are the same for all engines.
     pub contest: Contest,
     /// Numbers of clients, ascending.
     pub clients: Vec<u32>,
@@ -43,15 +44,15 @@ pub struct CompareBench {
     pub updates: u8,
     /// Bytes of a value, where an engine has values.
     pub value_bytes: usize,
-    /// Whether they were asked for: then each engine must have values.
+    /// Whether `value_bytes` was given by the user; then each engine must have values.
     pub has_value_bytes: bool,
 }
 
 impl CompareBench {
-    /// Measures all engines at all loads; `progress` is told how many runs are done.
+    /// Measures all engines at all loads; `progress` gets the number of runs done.
     ///
     /// # Errors
-    /// Two engines would be on different bases, or the fault plan does not fit the cluster.
+    /// The engines would not do the same work, or the fault plan does not fit the cluster.
     pub fn run(&self, replay: String, mut progress: impl FnMut(u64)) -> Result<Comparison, CompareError> {
         self.check()?;
         let mut done = 0;

@@ -1,5 +1,5 @@
-//! A replicated counter, coordinated as SafarDB's types are: increments that a majority has in its memory, queries at
-//! any replica from its own state.
+//! A replicated counter, with the coordination of SafarDB's types: an increment is answered when a majority
+//! has it in memory, a query by any replica from its own state.
 
 use std::rc::Rc;
 
@@ -19,7 +19,7 @@ const TYPE: &str = "pn-counter";
 #[derive(Clone, Copy, Debug)]
 pub struct ObjectContender;
 
-/// One client of the counter, and what it was told.
+/// One client of the counter, with the sums of its answers.
 pub struct ObjectCaller {
     client: Client,
     increment: Invocation,
@@ -65,7 +65,8 @@ impl Contender for ObjectContender {
         }
     }
 
-    /// All replicas hold the same, and that is what was acknowledged and perhaps what nobody was told of.
+    /// All replicas must have the same value: the sum of acknowledged increments, and possibly some
+    /// increments with an unknown outcome.
     fn judge(&self, cluster: &ContenderCluster<Self>) -> Vec<String> {
         let callers: Vec<_> = cluster.drivers().flat_map(|(_, clients)| clients.callers()).collect();
         let least: i64 = callers.iter().map(|caller| caller.acknowledged).sum();

@@ -1,4 +1,4 @@
-//! What a comparison says, to programs and to people.
+//! The result of a comparison, as JSON and as text.
 
 use serde::Serialize;
 use weft_harness::Standing;
@@ -6,20 +6,20 @@ use weft_harness::table::{Table, grouped, microseconds, with_prefix};
 
 use super::{CompareBench, EngineName};
 
-/// What an engine's figures stand on, beside what is the same for all.
+/// The semantics of an engine's calls, which the figures of engines do not share.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Basis {
     /// The engine.
     pub engine: &'static str,
     /// The call that updates.
     pub update: String,
-    /// Who has an update when it is answered.
+    /// Replicas that have an update when it is answered.
     pub acknowledged_by: &'static str,
-    /// What a read sees.
+    /// Consistency of a read.
     pub reads: &'static str,
-    /// What holds of all its runs, or `violation`.
+    /// The property that holds in all runs of the engine, or `violation`.
     pub checked: &'static str,
-    /// Violations, in words.
+    /// Violations, as text.
     pub violations: Vec<String>,
 }
 
@@ -30,7 +30,7 @@ pub struct Point {
     pub engine: String,
     /// Clients, each with one call under way.
     pub clients: u32,
-    /// Calls that did what they were to, for each second.
+    /// Completed calls per second.
     pub throughput_ops_per_s: f64,
     /// Mean latency of these calls.
     pub mean_ns: f64,
@@ -44,16 +44,16 @@ pub struct Point {
     pub max_ns: u64,
     /// Calls measured.
     pub operations: u64,
-    /// Calls refused or given up.
+    /// Calls that were refused or have timed out.
     pub failed: u64,
     /// Faults injected.
     pub faults: u64,
-    /// A hash of everything that happened.
+    /// Hash of the event log of the run.
     pub log_hash: String,
 }
 
 impl Point {
-    /// Of an engine of this name.
+    /// The point of an engine with this name.
     pub fn new(engine: &str, standing: &Standing) -> Self {
         let latency = standing.latency;
         Self {
@@ -92,7 +92,7 @@ pub struct Comparison {
     pub seed: u64,
     /// Virtual time of each measurement.
     pub measured_ns: u64,
-    /// What each engine's figures stand on.
+    /// The semantics of each engine's calls.
     pub engines: Vec<Basis>,
     /// Each engine at each load.
     pub points: Vec<Point>,
@@ -145,7 +145,7 @@ impl Comparison {
         }
     }
 
-    /// Text form.
+    /// The result as text.
     pub fn to_text(&self) -> String {
         let bases = Table::of(&self.engines)
             .words("engine", |basis| basis.engine)

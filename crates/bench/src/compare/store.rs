@@ -1,4 +1,5 @@
-//! The key-value store, NIC-KV's protocol: puts that every live replica acknowledges, reads at any replica.
+//! The key-value store, NIC-KV's protocol: a put is answered when every live replica has it, a read by any
+//! replica.
 
 use std::rc::Rc;
 
@@ -22,12 +23,12 @@ pub struct StoreContender {
     pub value_bytes: usize,
 }
 
-/// One client of the store, and what it was told.
+/// One client of the store, with the history of its calls.
 pub struct StoreCaller {
     client: Client,
     number: u32,
     random: Random,
-    /// Values that it has written.
+    /// Number of values written.
     written: u64,
     value: Vec<u8>,
     call: Option<(u64, Action, Instant)>,

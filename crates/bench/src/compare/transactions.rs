@@ -1,4 +1,4 @@
-//! Transactions, Xenic's protocol: each client deposits on an account of its own, and reads its balance.
+//! Transactions, Xenic's protocol: each client deposits to its own account and reads its balance.
 
 use std::rc::Rc;
 
@@ -14,17 +14,17 @@ const DEPOSIT: ProcedureId = ProcedureId(1);
 const BALANCE: ProcedureId = ProcedureId(2);
 /// Replicas of each shard, or as many as there are nodes.
 pub(super) const REPLICAS: usize = 3;
-/// Bytes of a datagram that are no message's.
+/// Bytes of a datagram that are reserved for headers.
 const HEADERS: usize = 64;
 
-/// The application of all nodes: accounts for more clients than there can be.
+/// The application of all nodes, with more accounts than there can be clients.
 static LEDGER: std::sync::LazyLock<Ledger> = std::sync::LazyLock::new(|| Ledger::new(1_024));
 
 /// The transactions.
 #[derive(Clone, Copy, Debug)]
 pub struct TransactionsContender;
 
-/// One client of the ledger, and what it was told.
+/// One client of the ledger, with its expected balance.
 pub struct TransactionsCaller {
     client: Client,
     account: Key,
@@ -78,7 +78,7 @@ impl Contender for TransactionsContender {
 }
 
 impl TransactionsCaller {
-    /// Nobody else uses this client's account: its balance is what the client has deposited.
+    /// Checks an outcome. Only this client uses its account, so the balance is the sum of its deposits.
     fn end(&mut self, ended: ClientEnded) -> Ended {
         let answer = match ended {
             ClientEnded::Outcome(_, Outcome::Committed { answer }) => answer.first_chunk().copied(),

@@ -1,6 +1,6 @@
-//! The clients of one machine or process: a workload in, measurements and a history out.
+//! The clients of one machine or process. They run a workload, and record measurements and a history.
 //!
-//! Pure: the same driver runs against simulated and real clusters.
+//! The driver is sans-I/O, so simulated and real clusters use the same one.
 
 use std::collections::VecDeque;
 
@@ -23,19 +23,20 @@ pub struct DriverParameters {
     pub load: Load,
     /// The share of the workload that this driver has among all.
     pub lane: ClientShare,
-    /// Decides keys, kinds and arrivals.
+    /// Seed of keys, kinds of operations and arrival times.
     pub seed: u64,
     /// Identity of the first client; the others follow it. No other client of the cluster may have one of them.
     pub first_client: u64,
     /// The nodes of the cluster.
     pub nodes: NodeSet,
-    /// Whom to ask to read.
+    /// Nodes that clients send reads to.
     pub reads: ReadPolicy,
-    /// Whether every other record is deleted by a get and a compare-and-delete, which the engine in gates lacks.
+    /// Whether every second deletion is a get followed by a compare-and-delete, which the engine in gates
+    /// does not have.
     pub compares_deletes: bool,
     /// Time until a client repeats an unanswered request.
     pub timeout: Duration,
-    /// Time after which a client gives up.
+    /// Time-out of a request.
     pub give_up: Duration,
 }
 
@@ -57,14 +58,14 @@ pub enum Phase {
     ReadBack,
 }
 
-/// Clients, what they are to do and what became of it.
+/// The clients, their current phase, and their records.
 pub struct Driver {
     parameters: DriverParameters,
     clients: Vec<DriverClient>,
     phase: Phase,
     scheduler: Scheduler,
     generator: Generator,
-    /// The steps of loading and reading back; the workload's come from the generator.
+    /// The steps of loading and reading back. Those of the workload come from the generator.
     fixed: Box<dyn Iterator<Item = Step> + Send>,
     /// Clients that may have something to send.
     ready: VecDeque<u32>,
@@ -87,7 +88,7 @@ struct DriverClient {
 struct Job {
     step: Step,
     intended: Instant,
-    /// When the outstanding request was made: a step of several requests makes several operations.
+    /// Time of the outstanding request. A step of several requests makes several operations.
     invoked: Instant,
     action: Action,
 }
@@ -119,7 +120,7 @@ impl Driver {
     /// Begins a phase.
     ///
     /// # Panics
-    /// If the phase before has not finished.
+    /// If the previous phase has not finished.
     pub fn begin(&mut self, now: Instant, phase: Phase) {
         assert!(self.is_finished(now), "phases follow one another");
         let Self { parameters, .. } = self;
@@ -156,7 +157,7 @@ impl Driver {
         self.start(now);
     }
 
-    /// Whether the phase has come to its end.
+    /// Whether the phase has ended.
     pub fn is_finished(&self, now: Instant) -> bool {
         self.scheduler.is_finished(now)
     }
@@ -166,7 +167,7 @@ impl Driver {
         self.completed
     }
 
-    /// Above every record that was ever written by this driver.
+    /// One above the highest record number that this driver has written.
     pub fn highest_record(&self) -> u64 {
         self.highest_record
     }
@@ -197,7 +198,7 @@ impl Driver {
         start.into_iter().chain(retry).min()
     }
 
-    /// Starts what is due, repeats unanswered requests, and gives up old ones.
+    /// Starts due operations, repeats unanswered requests, and ends those that have timed out.
     pub fn handle_deadline(&mut self, now: Instant) {
         if now >= self.earliest {
             self.earliest = Instant::FAR_FUTURE;
@@ -232,7 +233,7 @@ impl Driver {
         (self.recorder, self.history)
     }
 
-    /// Lets idle clients start what is due.
+    /// Lets idle clients start due operations.
     fn start(&mut self, now: Instant) {
         while let Some(start) = self.scheduler.poll(now) {
             let step = match self.phase {
@@ -275,7 +276,7 @@ impl Driver {
         self.schedule(index);
     }
 
-    /// Notes that a client may want to send, and when it wants to be looked at.
+    /// Records that a client may have something to send, and its next deadline.
     fn schedule(&mut self, index: u32) {
         self.ready.push_back(index);
         if let Some(deadline) = self.clients[index as usize].client.next_deadline() {
@@ -283,7 +284,7 @@ impl Driver {
         }
     }
 
-    /// A request has ended: records it, and goes on with its step or ends that too.
+    /// Records a request that has ended, and continues or ends its step.
     fn complete(&mut self, now: Instant, index: u32, outcome: weft_kv::Outcome<'_>) {
         let slot = &mut self.clients[index as usize];
         let job = slot.job.take().expect("a client that completes has a job");
@@ -344,7 +345,7 @@ impl Driver {
         self.history.record(operation).expect("keys are short and time runs forward");
     }
 
-    /// Numbers clients over all drivers in the history.
+    /// The number of a client in the history, unique over all drivers.
     fn client_base(&self) -> u32 {
         self.parameters.lane.index() * self.parameters.load.clients()
     }

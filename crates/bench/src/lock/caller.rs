@@ -14,7 +14,7 @@ use super::{ACQUIRE, KINDS, RELEASE, RENEW, Workload};
 pub struct LockCaller {
     client: Client,
     workload: Workload,
-    /// The identity of the current acquisition, which differs from that of every other one.
+    /// The owner of the current acquisition, unique in the run.
     owner: u64,
     lock: u64,
     kind: usize,
@@ -25,7 +25,8 @@ pub struct LockCaller {
     holds: Holds,
 }
 
-/// The clients of the machine of this number, in a cluster of so many nodes; `plant` may plant a bug in each.
+/// The clients of the machine with this number, in a cluster of `nodes` nodes. `plant` may plant a bug in a
+/// client.
 pub(super) fn clients(
     workload: Workload,
     (seed, machine): (u64, u32),

@@ -7,12 +7,13 @@ use weft_check::locks::Hold;
 pub(super) struct Holds(Vec<Hold>);
 
 impl Holds {
-    /// A lock was granted or renewed. The hold ends by itself at `until_ns` at the latest, and not before the answer.
+    /// Records that a lock was granted or renewed. The hold ends at `until_ns` at the latest, and not before
+    /// the answer has arrived.
     pub fn begin(&mut self, hold: Hold) {
         self.0.push(Hold { until_ns: hold.until_ns.max(hold.returned_ns), ..hold });
     }
 
-    /// The client relies on its latest hold no longer than this.
+    /// Ends the latest hold at this time, unless it has ended before.
     pub fn end(&mut self, at_ns: u64) {
         if let Some(hold) = self.0.last_mut() {
             hold.until_ns = hold.until_ns.min(at_ns).max(hold.returned_ns);

@@ -19,13 +19,13 @@ const RELEASE: usize = 2;
 /// Workload of the clients.
 #[derive(Clone, Copy, Debug)]
 pub struct Workload {
-    /// Clients of a machine.
+    /// Number of clients of a machine.
     pub clients: u32,
-    /// Locks that they share; with none each client has one of its own.
+    /// Number of locks that all clients share; 0 gives each client its own lock.
     pub locks: u64,
-    /// For how long a lock is granted.
+    /// Time to live of a lock.
     pub ttl: Duration,
-    /// Renewals of an acquisition, at most.
+    /// Maximum number of renewals of an acquisition.
     pub renewals: u64,
     /// Longest pause of a client between two calls.
     pub pause: Duration,

@@ -1,4 +1,4 @@
-//! Locks in a cluster of real processes, called by the client that ships.
+//! Locks in a cluster of real processes, called through the shipped client library.
 
 use std::time;
 

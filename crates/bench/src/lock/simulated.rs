@@ -13,7 +13,8 @@ use weft_time::{Duration, Instant};
 use super::caller::{LockCaller, clients};
 use super::{Workload, check};
 
-/// Clients of a campaign: few locks, held for hardly longer than a node takes to learn of a view.
+/// Workload of a campaign: few locks, with a time to live that is hardly longer than a node takes to receive
+/// a view.
 const CONTENTION: Workload = Workload {
     clients: 8,
     locks: 3,
@@ -27,7 +28,7 @@ const CLIENT_MACHINES: u32 = 2;
 /// The locks as the subject of a fault campaign.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Locks {
-    /// A bug to run with.
+    /// Bug planted in the engine.
     #[cfg(feature = "planted-bugs")]
     pub planted_bug: Option<weft_lock::PlantedBug>,
 }

@@ -1,4 +1,4 @@
-//! What is known of a run, over all nodes: what clients were told, what took effect where, and how long it took.
+//! The record of a run, over all nodes: answers of clients, effects at each replica, and latencies.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -15,48 +15,48 @@ use weft_waist::{Epoch, NodeSet, View};
 use super::reference::{SUMMARIES, Subject};
 use super::workload::Operation;
 
-/// What is known of a run.
+/// Record of a run.
 #[derive(Debug)]
 pub(super) struct RunRecord {
     pub(super) check: Replicated<Subject>,
     pub(super) nodes: Vec<NodeRecord>,
-    /// By node and incarnation.
+    /// Records of effects, by node and incarnation.
     clients: BTreeMap<(usize, u32), Client>,
     last_incarnation: u32,
-    /// Nothing is loaded or measured before this time: until then connections are made.
+    /// Time at which loading begins. Before, the replicas connect.
     pub(super) begins_at: Instant,
-    /// Things that must not be and that the check does not know of.
+    /// Violations beside those of the check.
     pub(super) wrong: Vec<String>,
 }
 
-/// What is known of a node and its client.
+/// Record of a node and its client.
 #[derive(Clone, Debug)]
 pub(super) struct NodeRecord {
-    /// Operations that the client has still to begin.
+    /// Number of operations that the client has not begun yet.
     pub(super) quota: u64,
-    /// What was there before the measurement is there.
+    /// Whether loading and warm-up are done.
     pub(super) is_loaded: bool,
-    /// All operations are answered.
+    /// Whether all operations of the client are answered.
     pub(super) is_done: bool,
-    /// Whether the replica serves, by its own word.
+    /// Whether the replica serves, according to its status.
     pub(super) is_full: bool,
-    /// When the client began with the operations that count, and when the last one was answered.
+    /// Time of the client's first measured operation, and time of its last answer.
     pub(super) began: Instant,
     pub(super) ended: Instant,
     pub(super) queries: Latencies,
-    /// By method.
+    /// Latencies of calls, by method.
     pub(super) updates: Vec<Latencies>,
     pub(super) refused: u64,
     pub(super) busy: u64,
-    /// It has crashed, or has lost what it had.
+    /// Whether the node has crashed or has lost its state.
     pub(super) has_stopped: bool,
-    /// Updates that were done or refused, and lives.
+    /// Numbers of updates done, updates refused, and incarnations.
     pub(super) answered: u64,
     pub(super) lives: u32,
 }
 
 impl NodeRecord {
-    /// Those of a node with so many operations to do, of a type with so many methods.
+    /// The record of a node with `quota` operations, of a type with `methods` methods.
     pub(super) fn new(quota: u64, methods: usize) -> Self {
         Self {
             quota,
@@ -75,7 +75,7 @@ impl NodeRecord {
         }
     }
 
-    /// An operation has taken so long.
+    /// Records the latency of an operation.
     pub(super) fn record(&mut self, operation: &Operation, took: Duration) {
         match operation {
             Operation::Query(_) => self.queries.record(took),
@@ -83,17 +83,17 @@ impl NodeRecord {
         }
     }
 
-    /// Updates that its client was answered.
+    /// Number of answered updates of its client.
     pub(super) fn updates_answered(&self) -> u64 {
         self.updates.iter().map(Latencies::operations).sum()
     }
 }
 
-/// The books, as hosts, witnesses and the director share them.
+/// The record, which hosts, probes and the builder of nodes share.
 pub(super) type Shared = Rc<RefCell<RunRecord>>;
 
 impl RunRecord {
-    /// Books of a run in which every node has `quota` operations. If replicas come back (`keep`), nothing is forgotten.
+    /// The record of a run. With `keep`, all calls are kept for replicas that restart.
     pub(super) fn new(subject: &Subject, nodes: usize, quota: &[u64], keep: bool) -> Shared {
         let kind = subject.kind();
         let node = |quota: &u64| NodeRecord::new(*quota, kind.method_count());
@@ -107,7 +107,7 @@ impl RunRecord {
         }))
     }
 
-    /// A node begins a life with this incarnation.
+    /// A node starts with this incarnation.
     pub(super) fn begin(&mut self, node: usize, incarnation: u32) -> Client {
         if self.nodes[node].lives > 0 {
             self.check.restarted(node);
@@ -118,7 +118,7 @@ impl RunRecord {
         client
     }
 
-    /// The view in which a node joins the others, with an incarnation that nobody had.
+    /// The view in which a restarted node joins the others, with an epoch that no node has used.
     pub(super) fn joining_view(&mut self, node: usize, nodes: usize) -> View {
         self.last_incarnation += 1;
         let (node, all) = (node_id(node), NodeSet::first(nodes));
@@ -126,29 +126,29 @@ impl RunRecord {
         View { epoch: Epoch(self.last_incarnation), full, joining }
     }
 
-    /// A node has stopped, or has lost what it had.
+    /// A node has stopped or has lost its state.
     pub(super) fn stopped(&mut self, node: usize) {
         self.check.stopped(node);
         (self.nodes[node].is_full, self.nodes[node].has_stopped) = (false, true);
     }
 
-    /// Everybody has done what comes before the measurement.
+    /// Whether all nodes have finished loading and warm-up.
     pub(super) fn may_begin(&self, now: Instant) -> bool {
         now >= self.begins_at && self.nodes.iter().all(|node| node.is_loaded)
     }
 
-    /// The nodes that have crashed, or have lost what they had.
+    /// The nodes that have crashed or have lost their state.
     pub(super) fn stopped_nodes(&self) -> NodeSet {
         let stopped = (0..self.nodes.len()).filter(|&node| self.nodes[node].has_stopped);
         stopped.fold(NodeSet::EMPTY, |nodes, node| nodes.with(node_id(node)))
     }
 
-    /// Every node has done its share.
+    /// Whether all operations of all nodes are answered.
     pub(super) fn all_done(&self) -> bool {
         self.nodes.iter().all(|node| node.is_done)
     }
 
-    /// A client asks.
+    /// Records a request of a client.
     pub(super) fn asked(&mut self, client: Client, operation: &Operation) -> u64 {
         match *operation {
             Operation::Query(query) => self.check.asked(client, query),
@@ -157,7 +157,7 @@ impl RunRecord {
     }
 }
 
-/// Tells the books what takes effect at a replica.
+/// Records the effects at a replica.
 #[derive(Clone, Debug)]
 pub(super) struct Probe {
     pub(super) node: usize,

@@ -1,4 +1,4 @@
-//! Fault campaigns: many seeds, each a cluster under random faults, each checked.
+//! Fault campaigns: for each seed a cluster with random faults, which is checked.
 
 use std::collections::BTreeMap;
 
@@ -16,52 +16,53 @@ use super::system::{Card, Commit, Configuration, System};
 use super::type_name::TypeName;
 use super::workload::{Sizes, Workload};
 
-/// Faults begin when the cluster has been running for a while,
+/// Time of the first fault: the cluster has been running for a while.
 const FAULTS_FROM: Duration = Duration::from_us(300);
-/// and are over at this time.
+/// Time at which all faults are over.
 const FAULTS_UNTIL: Duration = Duration::from_us(3_000);
-/// How long a lease lasts: short enough that a run sees many end. Objects do not rest on them, but a node that comes
-/// back waits for the end of that of its former life.
+/// Length of a lease: short enough that many leases end in a run. Objects do not rely on leases, but a
+/// restarted node waits for the end of the lease of its previous incarnation.
 const LEASE: Duration = Duration::from_us(300);
-/// How often a host without a lease reports.
+/// Interval of the heartbeats of a node without a lease.
 const IDLE_INTERVAL: Duration = Duration::from_us(20);
 /// The machine of the membership service.
 const MEMBERSHIP: [&str; 1] = ["membership0"];
-/// So long after the last fault every node serves again, and answers operations that were asked after that.
+/// Bound on the time from the last fault until every node serves again, and has answered operations requested
+/// after the fault.
 const SERVES_WITHIN: Duration = Duration::from_ms(3);
-/// So long after the last operation was asked all are answered, and every replica has all calls.
+/// Time from the last request until all operations are answered and every replica has all calls.
 pub const DELIVERED_WITHIN: Duration = Duration::from_ms(2);
-/// A run is watched in slices of so long.
+/// Interval between two checks of a run.
 const SLICE: Duration = Duration::from_us(20);
-/// Clocks gain or lose up to this, in millionths.
+/// Maximum clock drift, in parts per million.
 const DRIFT_PPM: u32 = 50;
-/// Per cent of the operations that call a method: more than in measurements, because calls are what can go wrong.
+/// Percentage of operations that call a method: more than in measurements, because a campaign tests calls.
 const UPDATES: u8 = 50;
-/// Operations of a client are so far apart, at most.
+/// Maximum pause between two operations of a client.
 const PAUSE_MAX_NS: u64 = 4_000;
 
-/// Which runs to make.
+/// Parameters of the runs.
 #[derive(Clone, Debug)]
 pub struct Campaign {
-    /// The data type; nothing: each seed has the next one.
+    /// The data type; `None`: it alternates with the seed.
     pub name: Option<TypeName>,
-    /// How calls reach the objects; nothing: each seed has the next one.
+    /// How calls reach the objects; `None`: it alternates with the seed.
     pub configuration: Option<Configuration>,
     /// Replicas, 3 to 8.
     pub nodes: usize,
     /// One run per seed.
     pub seeds: std::ops::RangeInclusive<u64>,
-    /// What fails.
+    /// Kinds of injected faults.
     pub kinds: FaultKinds,
-    /// A bug to run with.
+    /// Bug planted in the engine.
     #[cfg(feature = "planted-bugs")]
     pub planted_bug: Option<weft_rdt::replica::PlantedBug>,
-    /// A bug around the engines to run with.
+    /// Bug planted in the node's program or in the membership service.
     #[cfg(feature = "planted-bugs")]
     pub node_bug: Option<NodeBug>,
 }
 
-/// What came of a campaign.
+/// Results of a campaign.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct CampaignResult {
     /// `sim`: all times are virtual.
@@ -82,9 +83,9 @@ pub struct CampaignResult {
     pub unanswered: u64,
     /// Queries.
     pub queries: u64,
-    /// Calls taking effect at a replica, each of which was checked.
+    /// Effects of calls at replicas, each of which was checked.
     pub steps: u64,
-    /// Lives of nodes beyond their first.
+    /// Restarts of nodes.
     pub restarts: u64,
     /// Views published.
     pub views: u64,
@@ -92,9 +93,10 @@ pub struct CampaignResult {
     pub terms: u64,
     /// Faults injected, by kind.
     pub faults: BTreeMap<String, u64>,
-    /// The longest time from the last fault until every node had answered what it was asked after it.
+    /// The longest time of all runs from the last fault until every node had answered operations requested
+    /// after it.
     pub live_within_ns: u64,
-    /// The bound that it is held to.
+    /// The bound on this time.
     pub live_within_bound_ns: u64,
     /// `holds`, or `violation`.
     pub checked: &'static str,
@@ -103,7 +105,7 @@ pub struct CampaignResult {
     pub findings: Findings<SeedChoice>,
 }
 
-/// What a seed has chosen.
+/// Attributes of the run of a seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct SeedChoice {
     /// Its data type.
@@ -138,7 +140,7 @@ impl Campaign {
     }
 }
 
-/// One seed.
+/// The run of one seed.
 struct Run {
     parameters: ClusterParameters,
 }
@@ -150,7 +152,7 @@ impl Run {
         let turn = |count: usize| seed as usize % count;
         let name = campaign.name.unwrap_or(names[turn(names.len())]);
         let configurations = Configuration::ALL;
-        // Not in step with the types: each type meets each configuration.
+        // The configuration does not alternate in step with the type, so that all combinations occur.
         let configuration = campaign.configuration.unwrap_or(
             configurations[(seed as usize / names.len() + turn(names.len())) % configurations.len()],
         );
@@ -196,7 +198,7 @@ impl Run {
         Self { parameters }
     }
 
-    /// Makes the run, adds to the result what came of it, and returns what is wrong.
+    /// Makes the run, adds its counts to the result, and returns the violations.
     fn make(&self, result: &mut CampaignResult) -> Judgement {
         let mut wrong = Vec::new();
         let mut cluster = Cluster::new(&self.parameters).expect("the plan names nodes");
@@ -230,13 +232,14 @@ impl Run {
         Judgement::of(&cluster.machines.world, wrong)
     }
 
-    /// After the last fault every node serves, and answers what it is asked.
+    /// Checks that every node serves and answers after the last fault.
     fn serves_within(&self, cluster: &mut Cluster, last_fault: Instant) -> Result<Duration, String> {
         let answered = |cluster: &Cluster| -> Vec<u64> {
             cluster.books.borrow().nodes.iter().map(|node| node.updates_answered()).collect()
         };
         let before = answered(cluster);
-        // What is open now may have been answered before: two more were asked later.
+        // Operations that are outstanding now may have been requested before the last fault. Two further
+        // answers belong to later requests.
         let more = self.parameters.pace.outstanding as u64 + 2;
         while cluster.now() < last_fault + SERVES_WITHIN {
             cluster.run_for(SLICE);
@@ -257,7 +260,7 @@ impl Run {
         Err(format!("{SERVES_WITHIN} after the last fault not all nodes serve: {}", stuck.join(", ")))
     }
 
-    /// Once nobody asks any more, everything is answered and reaches everybody.
+    /// Checks that all operations are answered and reach all replicas after the last request.
     fn delivered_within(&self, cluster: &mut Cluster) -> Option<String> {
         let until = cluster.now() + DELIVERED_WITHIN;
         while cluster.now() < until {
@@ -304,8 +307,8 @@ mod tests {
         assert!(result.calls > 500 && result.live_within_ns < 1_000_000, "{result:?}");
     }
 
-    /// Heartbeats come back in time however many nodes send them: nobody is held for dead who lives, so no leader is
-    /// replaced.
+    /// With any number of nodes, heartbeats arrive in time, so that no running node is suspected and no
+    /// leader is replaced.
     #[test]
     fn without_faults_nobody_is_replaced() {
         let groups = |seed: u64| {

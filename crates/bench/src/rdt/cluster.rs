@@ -27,14 +27,14 @@ use super::system::{Card, Commit, Configuration, System};
 use super::workload::Workload;
 use crate::smr::first_view;
 
-/// After how long the engine in a process asks its peers again.
+/// Time until the engine in a process repeats a request to its peers.
 const HOST_RETRY: Duration = Duration::from_ms(100);
-/// After how long it asks a leader again, who may have been busy with connections.
+/// Time until it repeats a request to a leader, which may have been busy with connections.
 const HOST_ASK_AGAIN: Duration = Duration::from_us(500);
-/// From one heartbeat of a process to the next.
+/// Period of the heartbeats of a process.
 const HOST_PULSE: Duration = Duration::from_us(50);
-/// How often a process looks at what has been written into its memory: the core that does looks always, and one look
-/// at all of eight nodes takes about so long.
+/// Interval at which a process polls its memory. A core polls all the time, and one pass over the memory of
+/// eight nodes takes about this long.
 const HOST_POLL: Duration = Duration::from_ns(250);
 
 /// The engine of every node.
@@ -47,34 +47,36 @@ pub(super) struct ClusterParameters {
     pub(super) system: System,
     pub(super) configuration: Configuration,
     pub(super) commit: Commit,
-    /// Whose passages the FPGA cards have.
+    /// The cost profile of FPGA cards.
     pub(super) card: Card,
     pub(super) network: NetworkProfile,
-    /// Clocks begin anywhere, and gain or lose up to this, in millionths. Nothing: all are the world's.
+    /// Maximum clock drift in parts per million, with random offsets; `None`: all clocks show the world's
+    /// time.
     pub(super) drift_ppm: Option<u32>,
     pub(super) workload: Workload,
     pub(super) pace: Pace,
-    /// From one heartbeat to the next, on cards; nothing: the engine's default.
+    /// Period of heartbeats on cards; `None`: the engine's default.
     pub(super) heartbeat: Option<Duration>,
     /// Operations of each node.
     pub(super) quota: Vec<u64>,
-    /// Whether what a node that crashes has not done is done by the others.
+    /// Whether the other nodes take over the remaining operations of a crashed node.
     pub(super) redistribute: bool,
-    /// The membership service and how nodes report to it; without one the first view lasts.
+    /// Parameters of the membership service and of the nodes' heartbeats; without them the first view is
+    /// fixed.
     pub(super) service: Option<(ServiceParameters, AgentParameters)>,
-    /// A bug around the engines to run with.
+    /// Bug planted in the node's program or in the membership service.
     pub(super) planted: Planted,
-    /// Which keys lie in the host's memory, and what is folded.
+    /// Keys in the host's memory, and folding of calls.
     pub(super) split: Option<Split>,
     pub(super) seed: u64,
     pub(super) plan: FaultPlan,
-    /// A bug to run with.
+    /// Bug planted in the engine.
     #[cfg(feature = "planted-bugs")]
     pub(super) planted_bug: Option<weft_rdt::replica::PlantedBug>,
 }
 
-/// What the on-chip memory of a card holds for an engine beside the object. An Alveo U280 has 2,016 blocks of 36 Kb
-/// and 960 of 288 Kb (SafarDB, appendix C.6), 42 MiB; the rest is left to the transport and to the object.
+/// On-chip memory of a card for an engine, without the object. An Alveo U280 has 2,016 blocks of 36 Kb and
+/// 960 of 288 Kb (SafarDB, appendix C.6), 42 MiB; the rest is left to the transport and to the object.
 const ON_CHIP_BYTES: usize = 16 << 20;
 
 impl ClusterParameters {
@@ -83,13 +85,13 @@ impl ClusterParameters {
         self.system == System::Hamband
     }
 
-    /// Whether the memory of an engine is on its card's chip: in configuration `rpc`, whose point it is to spare
-    /// accesses to memory. In the others it is in HBM.
+    /// Whether the memory of an engine is on the chip of its card. It is in configuration `rpc`, whose
+    /// purpose is to avoid accesses to HBM.
     fn keeps_on_chip(&self) -> bool {
         !self.is_on_host() && self.configuration == Configuration::Rpc
     }
 
-    /// Whether a chip holds it. Of a split object it has a part only, as much as fits.
+    /// Whether the engine's memory fits on a chip. Of a split object only a part that fits is on the chip.
     fn fits_on_chip(&self, engine: &ReplicaParameters) -> bool {
         self.split.is_some() || engine.memory_bytes() - engine.snapshot_area().len() <= ON_CHIP_BYTES
     }
@@ -123,16 +125,17 @@ impl ClusterParameters {
             Commit::Local => CommitRule::Local,
         };
         if self.keeps_on_chip() && !self.fits_on_chip(&parameters) {
-            // Summaries of many slots do not fit on a chip, rings do: any reducible call may go through the ring.
+            // Summaries with many slots do not fit on a chip, but rings do, so reducible calls go through the
+            // ring.
             parameters.reduce = MethodSet::EMPTY;
         }
         if let Some(period) = self.heartbeat {
             parameters.pulse.period = period;
         }
         if self.is_on_host() {
-            // A driver takes more than a millisecond to connect a queue pair, and all of them are connected one after
-            // the other: who asks again sooner begins anew each time. And a core has other things to do than to look
-            // after hearts.
+            // A driver takes more than a millisecond to connect a queue pair, and connects one after the
+            // other. A request that is repeated sooner would restart the connection each time. Heartbeats of
+            // a process are less frequent, because its core has other work.
             parameters.retry = HOST_RETRY;
             parameters.ask_again = HOST_ASK_AGAIN;
             parameters.log.retry = HOST_RETRY;
@@ -140,7 +143,7 @@ impl ClusterParameters {
             parameters.pulse.retry = HOST_RETRY;
             parameters.pulse.period = HOST_PULSE;
             parameters.poll = HOST_POLL;
-            // While its core looks through all, however long that takes, the card goes on.
+            // A poll covers the whole memory; the card continues meanwhile.
             parameters.scan = usize::MAX;
         }
         #[cfg(feature = "planted-bugs")]
@@ -221,12 +224,12 @@ impl Cluster {
         let methods = 0..subject.kind().method_count();
         let summaries = methods.filter(|&method| engine.is_summarized(method)).collect();
         let faultless = parameters.plan.faults.is_empty();
-        // What is folded reaches others in another order than that in which it was called.
+        // Folded calls reach other replicas in another order than that of the calls.
         let is_exact = faultless && parameters.split.is_none_or(|split| split.fold == 1);
         let subject = subject.with_summaries(summaries, is_exact);
         let only_crashes =
             parameters.plan.faults.iter().all(|fault| matches!(fault, weft_sim::Fault::Crash { .. }));
-        // A process may fall so far behind that it needs a copy of the state, without any fault.
+        // A process may fall behind so far that it needs a copy of the state, even without a fault.
         let keep = parameters.is_on_host() || !only_crashes || !(faultless || parameters.redistribute);
         let books = RunRecord::new(&subject, parameters.nodes, &parameters.quota, keep);
         let shape = ClusterShape {
@@ -257,9 +260,10 @@ impl Cluster {
         self.machines.world.now()
     }
 
-    /// Lets time pass until all replicas are connected and agree on leaders, shortly before their clients begin. Who
-    /// makes a connection, or changes a permission, in a process has a heart that stands still meanwhile: others may
-    /// take over, which changes permissions again, and who is not connected when clients begin is left behind.
+    /// Runs until all replicas are connected and agree on leaders, shortly before their clients begin. A
+    /// process sends no heartbeats while it makes a connection or changes a permission, so other replicas may
+    /// suspect it and take over, which changes permissions again. A replica that is not connected when
+    /// clients begin would fall behind.
     pub(super) fn connect(&mut self) {
         let connecting = self.connecting();
         let mut begins_at = connecting;
@@ -276,13 +280,13 @@ impl Cluster {
         }
     }
 
-    /// Whether each replica may write to all others.
+    /// Whether each replica is connected to all others.
     fn is_connected(&self) -> bool {
         let nodes = self.machines.nodes() as u64;
         self.sum("connected") - self.sum("failures") >= nodes * (nodes - 1)
     }
 
-    /// How often anything has changed about connections, permissions and leaders.
+    /// Number of changes of connections, permissions and leaders.
     fn changes(&self) -> u64 {
         const CHANGES: [&str; 6] =
             ["connected", "failures", "campaigns", "leaderships", "granted", "revoked"];
@@ -291,23 +295,24 @@ impl Cluster {
         counters.filter(|(name, _)| CHANGES.contains(name)).map(|(_, count)| count).sum()
     }
 
-    /// A time in which all connections are made, unless one has to be asked for again.
+    /// Time that is enough to make all connections, unless a request has to be repeated.
     pub(super) fn connecting(&self) -> Duration {
         if !self.parameters().is_on_host() {
             return Duration::from_us(200);
         }
-        // A host connects its queue pairs one after the other. Three times that leaves room for repeated attempts.
+        // A host connects its queue pairs one after the other. The factor of three allows for repeated
+        // attempts.
         let each = HOST_PROCESS.connect.duration() + HOST_PROCESS.access.duration();
         each * 3 * self.machines.director.builder.queue_pairs() as u64
     }
 
-    /// Lets time pass.
+    /// Runs the simulation for this time.
     pub(super) fn run_for(&mut self, time: Duration) {
         let until = self.now() + time;
         self.run_until(until);
     }
 
-    /// Lets time pass until `until`.
+    /// Runs the simulation until `until`.
     pub(super) fn run_until(&mut self, until: Instant) {
         self.machines.run_until(until);
     }
@@ -323,13 +328,13 @@ impl Cluster {
         (engine.status().state == EngineState::Full).then(|| engine.object())
     }
 
-    /// Who leads any group.
+    /// Whether a node leads a group.
     pub(super) fn leads(&self, node: usize) -> bool {
         let groups = self.machines.director.builder.subject.kind().group_count();
         self.engine(node).is_some_and(|engine| (0..groups).any(|group| engine.is_leading(group)))
     }
 
-    /// How far the replicas are, for people who look for a fault.
+    /// State of all replicas as text, for error messages.
     pub(super) fn describe(&self) -> String {
         let of = |node| Some(format!("node{node} {}", self.engine(node)?.describe()));
         (0..self.machines.nodes()).filter_map(of).collect::<Vec<_>>().join("; ")
@@ -346,19 +351,19 @@ impl Cluster {
         engines.map(of).sum()
     }
 
-    /// Gives nodes more operations: those that run at most so many each.
+    /// Sets the number of operations that each node still has to begin.
     pub(super) fn set_quota(&mut self, quota: u64) {
         for node in &mut self.books.borrow_mut().nodes {
             node.quota = quota;
         }
     }
 
-    /// Lets the clients of all nodes that run read once, so that replicas take in what they have put off.
+    /// Lets the clients of all nodes that run read once, so that replicas apply delayed effects.
     pub(super) fn read_everywhere(&mut self) {
         self.act(ClientHalf::read);
     }
 
-    /// Lets the clients of all nodes that run look again whether they have something to do.
+    /// Lets the clients of all nodes that run check for new operations.
     pub(super) fn nudge(&mut self) {
         self.act(ClientHalf::nudge);
     }
@@ -384,8 +389,8 @@ impl Cluster {
     }
 }
 
-/// On which terms cards speak to each other. 33 us, four times: a peer that says nothing for so long is given up, and
-/// connected again.
+/// Parameters of the queue pairs: a time-out of 33 us and four retries. A peer that does not acknowledge
+/// within that time is disconnected and connected again.
 const TERMS: Terms = Terms { path_mtu: PathMtu::Bytes1024, timeout: 3, retry_cnt: 4, max_rd_atomic: 4 };
 
 /// The replicas of a cluster.
@@ -424,8 +429,8 @@ impl Replicas {
         SoftNicConfig { hardware: hardware(node), address: address(node), card }
     }
 
-    /// Where a node has its views from. Without a membership service it founds the cluster or, in later lives, joins it
-    /// with an incarnation that nobody had.
+    /// Source of a node's views. Without a membership service the node founds the cluster, or joins it after
+    /// a restart with an epoch that no node has used.
     fn views(&self, node: usize, life: u32) -> Views {
         let nodes = self.parameters.nodes;
         match (&self.parameters.service, life) {
@@ -440,7 +445,7 @@ impl Replicas {
         let half = ClientHalf::new(
             (node, self.parameters.nodes),
             self.books.clone(),
-            // Where there is a membership service, the program that ships leaves it to itself.
+            // With a membership service, the shipped program handles a lost state.
             (WiredHalf::new(wires, None), self.parameters.service.is_none()),
             workload,
             self.parameters.pace,
@@ -472,7 +477,7 @@ impl Builder for Replicas {
             return Node::Card(Box::new(NicMachine::new(nic, host, self.parameters.card.profile())));
         }
         let mut nic: SoftNic<NoEngine> = SoftNic::new(self.card(node), Vec::new());
-        // A commodity card calls nobody.
+        // A commodity card does not call the engine on a write.
         let bytes = self.engine.memory_bytes() as u64;
         let memory = EngineMemory { target: Target::Host, address: 0, bytes, calls: None };
         let connections = Connections::open(&mut nic, nodes, &self.purposes, memory)
@@ -496,7 +501,7 @@ impl Builder for Replicas {
     }
 
     fn may_crash(&mut self, machines: &Machines<MachineOf<Self>>, victim: usize, _: &View) -> bool {
-        // Memory is lost with a crash: as long as a majority of all nodes has not forgotten anything, nothing is lost.
+        // A crash loses the memory of a node. It is allowed if a majority of all nodes keeps its memory.
         let serving = running(machines).filter(|(node, machine)| {
             *node != victim && machine.engine().status().state == EngineState::Full
         });

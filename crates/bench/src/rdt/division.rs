@@ -1,21 +1,21 @@
-//! Who makes which calls: how the operations of a run are divided among its clients.
+//! Division of the operations of a run among its clients.
 
 use weft_rdt::{Category, MethodSet, Type};
 use weft_workload::Random;
 
 use super::type_name::TypeName;
 
-/// The node that leads every group: the lowest one, as long as nobody fails.
+/// The node that leads every group: the lowest one, as long as no node fails.
 pub(super) const LEADER: usize = 0;
 
-/// What one client does in a run.
+/// The operations of one client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Part {
-    /// Which methods it calls.
+    /// Methods that it calls.
     pub(super) methods: MethodSet,
-    /// How many calls of them.
+    /// Number of calls.
     pub(super) updates: u64,
-    /// How many queries.
+    /// Number of queries.
     pub(super) queries: u64,
 }
 
@@ -24,7 +24,7 @@ impl Part {
         self.updates + self.queries
     }
 
-    /// Whether a call is next, or else a query: drawn like balls that are not put back.
+    /// Draws whether a call or a query is next, without replacement.
     pub(super) fn draw(&mut self, random: &mut Random) -> bool {
         let is_update = random.below(self.operations().max(1)) < self.updates;
         let kind = if is_update { &mut self.updates } else { &mut self.queries };
@@ -33,7 +33,7 @@ impl Part {
     }
 }
 
-/// How often a method is called beside the others of its type: SmallBank's as OLTP-Bench has them, all others' alike.
+/// Relative frequency of a method among those of its type: for SmallBank that of OLTP-Bench, otherwise equal.
 pub(super) fn weight(name: TypeName, method: usize) -> u64 {
     const SMALL_BANK: [u64; 5] = [15, 15, 25, 15, 15];
     if name.name() == "smallbank" { SMALL_BANK[method] } else { 1 }
@@ -98,7 +98,7 @@ mod tests {
                         40_000 * u64::from(updates),
                         "{name} {nodes} {updates}"
                     );
-                    // Who has no methods calls none.
+                    // A client without methods makes no calls.
                     assert!(parts.iter().all(|part| part.updates == 0 || !part.methods.is_empty()), "{name}");
                     let longest = parts[LEADER].operations();
                     assert!(

@@ -13,75 +13,75 @@ use super::workload::{ClientWorkload, Operation};
 /// The engine's slot in every card.
 pub(super) const SLOT: u8 = 0;
 
-/// How long a client waits before it asks again what its replica has no room for.
+/// Pause before a client repeats an operation for which its replica had no room.
 const BUSY_PAUSE: Duration = Duration::from_us(1);
 
-/// How long a client waits before it looks again whether all others are ready.
+/// Interval at which a client checks whether all others are ready.
 const READY_PAUSE: Duration = Duration::from_us(1);
 
-/// Updates that a client has open at a time before the measurement.
+/// Outstanding updates of a client before the measurement.
 const LOADING: usize = 16;
 
-/// Updates of a client that do not count, before those that do.
+/// Updates of a client for warm-up, which are not measured.
 const WARMING: u8 = 10;
 
-/// The token of what is no operation.
+/// The token of requests that are not operations.
 const NO_TOKEN: u32 = 0;
 
-/// How a client goes about its operations.
+/// Pace of a client's operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Pace {
-    /// Operations that it has open at a time.
+    /// Outstanding operations of a client.
     pub(super) outstanding: usize,
-    /// How long it waits after an answer before it asks again.
+    /// Pause between an answer and the next request.
     pub(super) pause: Duration,
 }
 
-/// An operation that is not answered.
+/// An outstanding operation.
 #[derive(Clone, Copy, Debug)]
 struct Pending {
     token: u32,
     number: u64,
     operation: Operation,
     since: Instant,
-    /// It is one of those that count.
+    /// Whether it is measured.
     counts: bool,
-    /// There was no room for it: ask again at this time.
+    /// Time to repeat it, if the replica had no room.
     again: Option<Instant>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Makes what must be there.
+    /// Loads initial elements.
     Load,
-    /// Makes so many calls that do not count: connections and leaders are there when they are answered.
+    /// Makes calls that are not measured. When they are answered, connections and leaders are established.
     Warm(u8),
-    /// Waits until all clients have.
+    /// Waits until all clients have finished these.
     Ready,
     /// The measurement.
     Run,
     Done,
 }
 
-/// The host half of a node in a simulation: that of the object, which ships, with a client on the same host.
+/// The host half of a simulated node: the shipped one of the object, with a client on the same host.
 pub(super) struct ClientHalf {
     node: usize,
     nodes: usize,
     books: Shared,
     wired: WiredHalf,
-    /// Whether a replica that has lost what it had begins again, with nothing.
+    /// Whether a replica that has lost its state restarts empty.
     begins_again: bool,
     workload: ClientWorkload,
     pace: Pace,
-    /// There is one once the engine has been told a view.
+    /// The current incarnation, once the engine is configured.
     client: Option<Client>,
     phase: Phase,
     is_full: bool,
-    /// There may be something to do.
+    /// Whether the client must check for due operations.
     due: bool,
     pending: Vec<Pending>,
     last_token: u32,
-    /// Not before this time.
+    /// Earliest time of the next request.
     next_at: Instant,
     wake_at: Option<Instant>,
 }
@@ -113,8 +113,8 @@ impl ClientHalf {
         }
     }
 
-    /// The replica has lost what it had, which happens only where an update is done before others have it
-    /// ([`super::Commit::Local`]): it begins again, with nothing.
+    /// The replica has lost its state and restarts empty. This happens only where an update is answered
+    /// before other replicas have it ([`super::Commit::Local`]).
     fn begin_again(&mut self, io: &mut HostIo<'_>) {
         let mut books = self.books.borrow_mut();
         books.stopped(self.node);
@@ -131,7 +131,7 @@ impl ClientHalf {
         io.configure(Configuration { node: node_id(self.node), view, lease_until: Instant::FAR_FUTURE });
     }
 
-    /// Reads once, so that the replica takes in what it has put off.
+    /// Reads once, so that the replica applies delayed effects.
     pub(super) fn read(&mut self, now: Instant, io: &mut HostIo<'_>) {
         if self.is_full && self.client.is_some() {
             let query = self.workload.query();
@@ -139,12 +139,12 @@ impl ClientHalf {
         }
     }
 
-    /// Looks again whether there is something to do.
+    /// Checks for due operations.
     pub(super) fn nudge(&mut self, now: Instant, io: &mut HostIo<'_>) {
         self.pump(now, io);
     }
 
-    /// Asks as much as may be open.
+    /// Makes requests until the maximum number is outstanding.
     fn pump(&mut self, now: Instant, io: &mut HostIo<'_>) {
         loop {
             let most = if self.phase == Phase::Load { LOADING } else { self.pace.outstanding };
@@ -152,7 +152,7 @@ impl ClientHalf {
                 return;
             }
             match self.phase {
-                // Who is not connected by then would be left behind.
+                // A replica that is not connected by then would fall behind.
                 Phase::Load if now < self.books.borrow().begins_at => {
                     self.wake_at = Some(self.books.borrow().begins_at);
                     return;
@@ -177,7 +177,7 @@ impl ClientHalf {
                         return;
                     }
                     let this = &mut books.nodes[self.node];
-                    // In a later life it goes on.
+                    // After a restart the client continues.
                     if this.began == Instant::ZERO {
                         (this.began, this.ended) = (now, now);
                     }
@@ -209,7 +209,7 @@ impl ClientHalf {
         }
     }
 
-    /// Asks for an operation.
+    /// Requests an operation.
     fn ask(&mut self, now: Instant, operation: Operation, io: &mut HostIo<'_>) {
         let client = self.client.expect("a life has begun");
         let number = self.books.borrow_mut().asked(client, &operation);
@@ -220,7 +220,7 @@ impl ClientHalf {
         submit(&pending, io);
     }
 
-    /// Asks again what there was no room for.
+    /// Repeats operations for which there was no room.
     fn ask_again(&mut self, now: Instant, io: &mut HostIo<'_>) {
         for pending in &mut self.pending {
             if pending.again.is_some_and(|at| at <= now) {
@@ -231,7 +231,7 @@ impl ClientHalf {
     }
 
     fn answered(&mut self, now: Instant, token: u32, answer: &Answer) {
-        // What an earlier life asked has no meaning any more.
+        // Answers to requests of an earlier incarnation are ignored.
         let Some(index) = self.pending.iter().position(|pending| pending.token == token) else { return };
         let client = self.client.expect("a life has begun");
         let mut books = self.books.borrow_mut();
@@ -286,7 +286,7 @@ impl HostHalf for ClientHalf {
         self.wired.begin(io);
     }
 
-    /// The first view decides in which incarnation the replica lives, as it reads it itself.
+    /// The first view determines the incarnation of the replica.
     fn configure(&mut self, _: Instant, configuration: &Configuration, _: &mut HostIo<'_>) {
         if self.client.is_some() {
             return;

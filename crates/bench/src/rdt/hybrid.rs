@@ -1,9 +1,9 @@
-//! Hybrid mode (SafarDB section 5.4): a part of the records or accounts lies on the card, the others in the host's
-//! memory behind the bus, and one replication interface serves both.
+//! Hybrid mode (SafarDB section 5.4): a part of the records or accounts is in the card's memory, the rest in
+//! the host's memory behind the bus. One replication interface serves both.
 //!
-//! Elements below a bound lie on the card. Which share of the accesses goes to them is given; within each part, keys
-//! are drawn by Zipf's law. A call or a query waits for the reads of the host's memory that it needs, and so does a
-//! replica that takes the effect in; what it writes there is charged too. Updates that combine may be folded before
+//! Elements below a bound are on the card. The share of accesses to them is a parameter; within each part,
+//! keys follow Zipf's law. A call or a query waits for its reads of the host's memory, as does a replica that
+//! applies the effect; writes to the host's memory are charged too. Updates that combine may be folded before
 //! they are sent.
 
 use serde::Serialize;
@@ -16,7 +16,7 @@ use super::split::Split;
 use super::system::{Callers, Card, Commit, Configuration, System};
 use super::type_name::TypeName;
 
-/// Which points to measure: all combinations.
+/// The points to measure: all combinations of these parameters.
 #[derive(Clone, Debug)]
 pub struct HybridBench {
     /// Types with keys.
@@ -27,21 +27,21 @@ pub struct HybridBench {
     pub updates: Vec<u8>,
     /// Skew of the popularity of the keys of each part, 0 to 2.
     pub skews: Vec<f64>,
-    /// Calls that are folded before they are sent, of those that combine.
+    /// Number of combining calls that are folded before they are sent.
     pub summarize: Vec<usize>,
-    /// When calls without conflicts are answered.
+    /// When a call without conflicts is answered.
     pub commit: Commit,
     /// Replicas, each with a client.
     pub nodes: usize,
     /// Operations of all clients together, at each point.
     pub operations: u64,
-    /// Records or accounts, and how many of them lie on the card.
+    /// Number of records or accounts, and number of these on the card.
     pub keys: usize,
     /// See `keys`.
     pub card_keys: usize,
-    /// What lies between the cards.
+    /// Network between the cards.
     pub network: NetworkProfile,
-    /// Decides operations and delays.
+    /// Seed of operations and delays.
     pub seed: u64,
 }
 
@@ -57,15 +57,15 @@ pub struct HybridPoint {
     pub on_card_percent: u8,
     /// Skew of the popularity of keys.
     pub skew: f64,
-    /// Calls that are folded before they are sent.
+    /// Number of calls that are folded before they are sent.
     pub summarize: usize,
-    /// From request to answer, of all operations.
+    /// Response times of all operations.
     pub response: Summary,
-    /// Of queries.
+    /// Response times of queries.
     pub queries: Summary,
-    /// Of calls.
+    /// Response times of calls.
     pub updates: Summary,
-    /// All operations per time of the replica that takes longest.
+    /// All operations divided by the time of the slowest replica.
     pub operations_per_us: f64,
     /// Calls that were not permissible, per cent of all.
     pub refused_percent: f64,
@@ -75,14 +75,14 @@ pub struct HybridPoint {
     pub checked: &'static str,
     /// Descriptions of the violations.
     pub wrong: Vec<String>,
-    /// A hash of everything that happened.
+    /// Hash of the event log of the run.
     pub log_hash: String,
 }
 
 /// All points.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct HybridReport {
-    /// `rdt-hybrid`: what this is.
+    /// Kind of the result: `rdt-hybrid`.
     pub result: &'static str,
     /// `sim`: all times are virtual.
     pub world: &'static str,
@@ -92,28 +92,28 @@ pub struct HybridReport {
     pub nodes: usize,
     /// Operations of all clients together, at each point.
     pub operations: u64,
-    /// When calls without conflicts are answered.
+    /// When a call without conflicts is answered.
     pub commit: Commit,
     /// Records or accounts.
     pub keys: usize,
     /// Of these, on the card.
     pub card_keys: usize,
-    /// What lies between the cards.
+    /// Network between the cards.
     pub network: &'static str,
-    /// Decides operations and delays.
+    /// Seed of operations and delays.
     pub seed: u64,
     /// Each point.
     pub points: Vec<HybridPoint>,
     /// `holds`, or `violation`.
     pub checked: &'static str,
-    /// Seconds that the simulation took.
+    /// Wall-clock time of the simulation, in seconds.
     pub wall_s: f64,
     /// The command that repeats it.
     pub replay: String,
 }
 
 impl HybridBench {
-    /// How many points these are.
+    /// Number of points.
     pub fn count(&self) -> u64 {
         let Self { names, on_card, updates, skews, summarize, .. } = self;
         [names.len(), on_card.len(), updates.len(), skews.len(), summarize.len()]
@@ -122,7 +122,7 @@ impl HybridBench {
             .product()
     }
 
-    /// Measures all; `progress` is told how many points are done.
+    /// Measures all; `progress` gets the number of points done.
     pub fn run(&self, replay: String, mut progress: impl FnMut(u64)) -> HybridReport {
         let begin = std::time::Instant::now();
         let mut points = Vec::new();
@@ -196,7 +196,7 @@ impl HybridBench {
 }
 
 impl HybridReport {
-    /// Text form.
+    /// The result as text.
     pub fn to_text(&self) -> String {
         let table = Table::of(&self.points)
             .words("type", |point| point.name)
@@ -274,12 +274,12 @@ mod tests {
         );
         for points in report.points.chunks(3) {
             let means: Vec<f64> = points.iter().map(|point| point.queries.mean_ns).collect();
-            // A query of a key on the host waits for the bus, and for nothing else.
+            // A query of a key in the host's memory waits for the bus only.
             assert!(means[0] > means[2] + 500.0 && means[0] < means[2] + 700.0, "{means:?}");
             assert!(means[1] > means[2] && means[1] < means[0], "{means:?}");
             assert!(points[0].updates.mean_ns > points[2].updates.mean_ns, "{points:?}");
         }
-        // With everything on the card it is as if there were no host.
+        // With all keys on the card, the host has no effect.
         let plain = RdtBench {
             name: bench.names[0],
             system: System::Weft,
@@ -300,7 +300,7 @@ mod tests {
         assert!((plain.queries.mean_ns - report.points[2].queries.mean_ns).abs() < 2.0);
     }
 
-    /// What replicas have taken in of each other, for each call that was folded.
+    /// Messages that replicas have received from each other, for each folded call.
     fn taken_in(fold: usize, commit: Commit) -> f64 {
         let HybridBench { nodes, keys, card_keys, network, seed, .. } = bench();
         let bench = RdtBench {
@@ -336,10 +336,10 @@ mod tests {
     #[test]
     fn folding_saves_messages_and_costs_time_only_those_who_wait_for_it() {
         for commit in [Commit::Local, Commit::Majority] {
-            // Unfolded, each call is a message to each of the two others.
+            // Without folding, each call is a message to each of the two other replicas.
             assert!((1.99..=2.0).contains(&taken_in(1, commit)), "{commit:?}");
         }
-        // By skew 1.2 some calls of a fold are of one key, which then has one message.
+        // With skew 1.2 some calls of a fold have the same key, which takes one message.
         let folded = taken_in(5, Commit::Local);
         assert!(folded < 1.9, "{folded}");
         let points = |names: &[&str], commit| {
@@ -360,12 +360,13 @@ mod tests {
         let local = points(&["ycsb"], Commit::Local);
         let change = local[1].response.mean_ns / local[0].response.mean_ns;
         assert!((0.98..1.02).contains(&change), "{local:?}");
-        // Who asks for a majority waits until the fold is closed.
+        // A call with commit rule `majority` waits until its fold is sent.
         let majority = points(&["ycsb", "smallbank"], Commit::Majority);
         assert!(majority[1].response.mean_ns > majority[0].response.mean_ns, "{majority:?}");
     }
 
-    /// A replica that crashes while some have got a part of what it had folded: all that survive end with the same.
+    /// A replica crashes after some replicas have received a part of its fold. All survivors end in the same
+    /// state.
     #[test]
     fn a_crash_leaves_no_half_of_a_fold() {
         for seed in 1..=6 {

@@ -1,4 +1,4 @@
-//! A measurement: so many operations by the clients of all nodes, and how long they took.
+//! A measurement: a number of operations by the clients of all nodes, and their latencies.
 
 mod ordered;
 
@@ -24,20 +24,20 @@ use super::system::{Callers, Card, Commit, Configuration, System};
 use super::type_name::TypeName;
 use super::workload::{Sizes, Workload};
 
-/// From one heartbeat to the next on cards. Nobody fails in a measurement; fail-over is measured with the engine's
-/// own period.
+/// Period of heartbeats on cards. No node fails in these measurements; fail-over is measured with the
+/// engine's default period.
 pub(super) const HEARTBEAT: Duration = Duration::from_us(10);
-/// The same in runs in which nodes fail, in configurations in which looking at all memory takes longer than the
+/// The same in runs with failures, for configurations in which polling all memory takes longer than the
 /// engine's default period.
 const SLOW_HEARTBEAT: Duration = Duration::from_us(5);
-/// A run is watched in slices of so long.
+/// Interval between two checks of a run.
 pub(super) const SLICE: Duration = Duration::from_us(50);
-/// A run in which nothing is answered for so long is stuck.
+/// Time without an answer after which a run counts as stuck.
 pub(super) const STUCK_AFTER: Duration = Duration::from_ms(1_000);
-/// So long after the last answer, what is on its way has arrived.
+/// Time after the last answer until all messages have arrived.
 pub(super) const DRAIN: Duration = Duration::from_us(500);
-/// So long after the last answer every replica has all calls. A process asks for a connection again after 100 ms, and
-/// may need a copy of the state besides.
+/// Bound on the time from the last answer until every replica has all calls. A process repeats a connection
+/// request after 100 ms, and may need a copy of the state in addition.
 const COMPLETE_WITHIN: Duration = Duration::from_ms(1_000);
 
 /// Parameters of the measurement.
@@ -47,13 +47,13 @@ pub struct RdtBench {
     pub name: TypeName,
     /// Where engines and applications run.
     pub system: System,
-    /// Whose passages the FPGA cards have.
+    /// The cost profile of FPGA cards.
     pub card: Card,
     /// How calls reach the objects.
     pub configuration: Configuration,
-    /// When calls without conflicts are answered.
+    /// When a call without conflicts is answered.
     pub commit: Commit,
-    /// Whose clients make which calls.
+    /// Which clients make which calls.
     pub callers: Callers,
     /// Replicas, each with a client: 2 to 8.
     pub nodes: usize,
@@ -61,15 +61,15 @@ pub struct RdtBench {
     pub updates: u8,
     /// Operations of all clients together.
     pub operations: u64,
-    /// Operations that a client has open at a time.
+    /// Outstanding operations of a client.
     pub outstanding: usize,
     /// Records or accounts of the keyed types.
     pub keys: usize,
-    /// Skew of their popularity, 0 to 2.
+    /// Zipf skew of the keys, 0 to 2.
     pub skew: f64,
-    /// What lies between the cards.
+    /// Network between the cards.
     pub network: NetworkProfile,
-    /// Decides operations and delays.
+    /// Seed of operations and delays.
     pub seed: u64,
 }
 
@@ -84,7 +84,7 @@ pub struct MethodResult {
     pub response: Summary,
 }
 
-/// One replica and its client; where all operations stand in one log, one of the leader's clients.
+/// One replica and its client. In a system with one log for all operations, one of the leader's clients.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ReplicaResult {
     /// Which node.
@@ -116,9 +116,10 @@ pub struct Measured {
     pub updates: Summary,
     /// Response times of calls, by method.
     pub methods: Vec<MethodResult>,
-    /// All operations per time of the replica that takes longest: the throughput as SafarDB's appendix D.1 defines it.
+    /// All operations divided by the time of the slowest replica: the throughput as SafarDB's appendix D.1
+    /// defines it.
     pub operations_per_us: f64,
-    /// The sum of what each replica serves in its own time.
+    /// The sum of the throughputs of all replicas.
     pub operations_per_us_sum: f64,
     /// Each replica.
     pub replicas: Vec<ReplicaResult>,
@@ -126,45 +127,45 @@ pub struct Measured {
     pub leaders: Option<Summary>,
     /// Response times at the replicas that lead no group, if the type has a group.
     pub followers: Option<Summary>,
-    /// Calls that were not permissible where they were checked, per cent of all.
+    /// Calls that were refused because a guard did not hold, per cent of all.
     pub refused_percent: f64,
-    /// Times that a replica had no room for an operation, which was asked again.
+    /// Number of operations that were repeated because a replica had no room.
     pub busy: u64,
-    /// Times of the world, from the first of these operations to the last answer.
+    /// Virtual time from the first of these operations to the last answer.
     pub virtual_ns: u64,
     /// Faults injected, by kind.
     pub faults: BTreeMap<String, u64>,
-    /// What the check of the whole run says.
+    /// Report of the check of the whole run.
     pub check: ReplicatedReport,
     /// Further violations.
     pub wrong: Vec<String>,
-    /// A hash of everything that happened.
+    /// Hash of the event log of the run.
     pub log_hash: String,
 }
 
 impl Measured {
-    /// Whether all rules hold.
+    /// Whether no violation was found.
     pub fn holds(&self) -> bool {
         self.check.holds() && self.wrong.is_empty()
     }
 
-    /// Violations, in words.
+    /// Violations, as text.
     pub(super) fn findings(&self) -> Vec<String> {
         let violations = self.check.violations.iter().map(ToString::to_string);
         let found: Vec<String> = violations.chain(self.wrong.iter().cloned()).collect();
-        // More may be wrong than is described.
+        // The report describes only the first violations.
         if found.is_empty() && !self.holds() { vec!["a rule is broken".to_owned()] } else { found }
     }
 }
 
 impl RdtBench {
-    /// How many operations each client has to do.
+    /// Number of operations of each client.
     pub(super) fn shares(&self) -> Vec<u64> {
         let nodes = self.nodes as u64;
         (0..nodes).map(|node| self.operations / nodes + u64::from(node < self.operations % nodes)).collect()
     }
 
-    /// What lies between the cards, unless their passages contain it.
+    /// Network between the cards. SafarDB's cost profile contains the network.
     pub(super) fn network(&self) -> NetworkProfile {
         match (self.system, self.card) {
             (System::Hamband, _) | (_, Card::Fpga) => self.network,
@@ -172,7 +173,7 @@ impl RdtBench {
         }
     }
 
-    /// The cluster that is measured, and what its clients do.
+    /// Parameters of the cluster and its clients.
     pub(super) fn parameters(&self) -> ClusterParameters {
         let sizes = Sizes { keys: self.keys, ..Sizes::LARGE };
         let workload = Workload::new(self.name, self.nodes, self.updates, sizes, self.skew, self.seed);
@@ -203,14 +204,14 @@ impl RdtBench {
         }
     }
 
-    /// The same in a run in which nodes fail: what a node that crashes had still to do is done by the others. Hearts
-    /// beat as fast as they would where it matters.
+    /// The same for a run with failures: other nodes take over the remaining operations of a crashed node,
+    /// and the heartbeat period is the default where that is possible.
     pub(super) fn parameters_under(&self, plan: FaultPlan) -> ClusterParameters {
         let heartbeat = (self.configuration != Configuration::Rpc).then_some(SLOW_HEARTBEAT);
         ClusterParameters { heartbeat, redistribute: true, plan, ..self.parameters() }
     }
 
-    /// Runs it; `progress` is told how many operations are answered.
+    /// Runs the measurement; `progress` gets the number of operations answered.
     pub(super) fn measure(&self, progress: impl FnMut(u64)) -> Measured {
         if self.system.is_ordered() {
             return ordered::measure(self, progress);
@@ -225,7 +226,8 @@ impl RdtBench {
         progress: impl FnMut(u64),
     ) -> Result<Measured, PlanError> {
         assert!(!self.system.is_ordered(), "the machines of {} do not fail", self.system);
-        // Connecting takes as long as it takes: a run without faults tells, and is the same until the first fault.
+        // The time for connections is taken from a run without faults, which is identical until the first
+        // fault.
         let begin = self.clients_begin_after()?;
         let plan = plan.clone().later(begin);
         let last_fault = plan.ends_at();
@@ -240,7 +242,7 @@ impl RdtBench {
         Ok(measured)
     }
 
-    /// How long it takes until all clients have begun, rounded up to whole microseconds.
+    /// Time until all clients have begun, rounded up to whole microseconds.
     fn clients_begin_after(&self) -> Result<Duration, PlanError> {
         let mut cluster = Cluster::new(&self.parameters_under(FaultPlan::default()))?;
         cluster.connect();
@@ -272,8 +274,8 @@ impl RdtBench {
         Measured { activity, ..self.conclude(&mut cluster, NodeSet::EMPTY) }
     }
 
-    /// What was measured, when all is answered, and the end of the check. What `stopped` nodes answered by themselves
-    /// may be lost.
+    /// Ends the check when all operations are answered, and returns the measurements. Calls that `stopped`
+    /// nodes have answered alone may be lost.
     pub(super) fn conclude(&self, cluster: &mut Cluster, stopped: NodeSet) -> Measured {
         let mut wrong = Vec::new();
         let mut measured = {
@@ -302,8 +304,8 @@ impl RdtBench {
 }
 
 impl Cluster {
-    /// Runs until all operations are answered, or until none is for too long after the last fault. `progress` is told
-    /// how many are answered.
+    /// Runs until all operations are answered, or until there was no answer for too long after the last
+    /// fault. `progress` gets the number of operations answered.
     fn answer_all(&mut self, mut progress: impl FnMut(u64)) -> Activity {
         let parameters = self.parameters();
         let (plan, redistribute) = (&parameters.plan, parameters.redistribute);
@@ -312,7 +314,7 @@ impl Cluster {
         while !self.books.borrow().all_done() {
             self.run_for(SLICE);
             if redistribute {
-                // A client that had nothing left to do may have something now.
+                // A client without operations may have got some of a crashed one.
                 self.nudge();
             }
             let (now, so_far) = (self.now(), self.note(&mut activity));
@@ -328,7 +330,7 @@ impl Cluster {
         activity
     }
 
-    /// Notes the activity since the last call; returns how many operations are answered.
+    /// Records the activity since the last call, and returns the number of answered operations.
     fn note(&self, activity: &mut Activity) -> u64 {
         let answered = self.books.borrow().nodes.iter().map(|node| node.answered).sum();
         activity.look(self.now(), answered, |node| {
@@ -338,7 +340,7 @@ impl Cluster {
     }
 }
 
-/// Lets time pass until every replica that runs has all calls. Returns what is wrong if that takes too long.
+/// Runs until every running replica has all calls. Returns a violation if that takes too long.
 fn drain(cluster: &mut Cluster) -> Option<String> {
     let until = cluster.now() + COMPLETE_WITHIN;
     loop {
@@ -356,7 +358,8 @@ fn drain(cluster: &mut Cluster) -> Option<String> {
 }
 
 impl Measured {
-    /// What nodes, or clients, have measured of a type. `leads`: who leads a group; nothing if there is none.
+    /// The measurements of all nodes or clients. `leads` tells which nodes lead a group; it is empty if the
+    /// type has no groups.
     pub(super) fn of(kind: &Type, nodes: &[NodeRecord], leads: &[bool]) -> Self {
         let has_groups = !leads.is_empty();
         let [mut all, mut queries, mut updates, mut leaders, mut followers] =
@@ -476,8 +479,8 @@ mod tests {
         assert!(card.followers.unwrap().mean_ns > card.leaders.unwrap().mean_ns);
     }
 
-    /// That the object is behind the bus costs two crossings, 2,252 ns, and a core's 70; but clients that ask less
-    /// often wait less for each other.
+    /// An object behind the bus costs two crossings, 2,252 ns, and 70 ns of a core. The difference is
+    /// smaller, because slower clients wait less for each other.
     #[test]
     fn a_log_is_slower_behind_the_bus_and_slower_than_no_log() {
         for name in ["ycsb", "account", "courseware"] {
@@ -490,7 +493,8 @@ mod tests {
         }
     }
 
-    /// At 20 % updates each follower's client would wait for the leader in one operation of ten; now none does.
+    /// At 20 % updates, one of ten operations of a follower's client would wait for the leader; with this
+    /// rule none does.
     #[test]
     fn calls_that_conflict_are_the_leaders_if_so_wished() {
         let led = |bench: &RdtBench| measured(&RdtBench { callers: Callers::Leader, ..bench.clone() });
@@ -506,8 +510,8 @@ mod tests {
         led(&RdtBench { system: hamband, configuration: Configuration::Buffered, ..bench("account") });
     }
 
-    /// Three groups have many connections to make, and their leaders change meanwhile. When clients began at a fixed
-    /// time, a replica was left behind, and all others waited for it.
+    /// Three groups need many connections, and their leaders change meanwhile. With clients that began at a
+    /// fixed time, one replica fell behind and all others waited for it.
     #[test]
     fn processes_are_connected_before_their_clients_begin() {
         let bench = RdtBench {
@@ -521,7 +525,8 @@ mod tests {
         measured(&bench);
     }
 
-    /// A process whose connection has failed asks for it again long after the last answer, and has all calls only then.
+    /// A process repeats the request for a failed connection long after the last answer, and gets all calls
+    /// only then.
     #[test]
     fn who_lacks_calls_when_all_is_answered_is_waited_for() {
         let bench = RdtBench {
@@ -538,19 +543,20 @@ mod tests {
     fn cards_as_safardb_has_measured_them_are_faster() {
         let card = measured(&bench("g-counter"));
         let safardb = measured(&RdtBench { card: Card::Safardb, ..bench("g-counter") });
-        // Two passages of 309 ns in place of 734.
+        // Two passages through the card take 309 ns each instead of 734 ns.
         let saved = card.updates.mean_ns - safardb.updates.mean_ns;
         assert!((840.0..860.0).contains(&saved), "{saved}");
     }
 
-    /// What a client was told holds, and what a crashed replica's had still to ask is asked by the others.
+    /// Answered calls survive, and other clients take over the remaining operations of a crashed replica's
+    /// client.
     #[test]
     fn a_replica_crashes_and_comes_back() {
         let plan = "[[fault]]\nkind = \"crash\"\nat_us = 100\nmachine = \"node0\"\n\
              [[fault]]\nkind = \"restart\"\nat_us = 400\nmachine = \"node0\"\n\
              [[fault]]\nkind = \"loss\"\nfrom_us = 100\nuntil_us = 300\nprobability = 0.02\n";
         let plan = FaultPlan::parse(plan).unwrap();
-        // A state of 10,000 keys takes longer to copy than a replica waits for an answer.
+        // Copying a state of 10,000 keys takes longer than the time-out of a replica.
         for (name, commit, keys) in [
             ("account", Commit::Majority, 64),
             ("courseware", Commit::Local, 64),

@@ -1,7 +1,7 @@
-//! What the check of a run must know of a data type, from its definition.
+//! A data type as the check of a run needs it, from its definition.
 //!
-//! A step changes a few fields at a few elements, so the invariant is looked at there only
-//! ([`Object::invariant_after`]), and large states are compared there only.
+//! A step changes a few fields at a few elements, so the invariant is checked only there
+//! ([`Object::invariant_after`]), and large states are compared only there.
 
 use std::sync::Arc;
 
@@ -10,32 +10,33 @@ use weft_rdt::definition::{Method, ParameterKind, Update};
 use weft_rdt::expression::Expression;
 use weft_rdt::{Bounds, Category, MethodSet, Object, Type, VerdictError, types, verdict};
 
-/// States of at most so many words are compared whole at every step, larger ones where the step has touched them.
+/// States of up to this number of words are compared completely at every step, larger ones only where the
+/// step has changed them.
 const COMPARED_WHOLE: usize = 64;
 
-/// Fields, and the parameters that say at which elements.
+/// Fields, and the parameters that determine the elements.
 type Places = Vec<(usize, Vec<usize>)>;
 
-/// A type, and how its calls travel.
+/// A type, and the way in which its calls are sent.
 #[derive(Clone, Debug)]
 pub struct Subject {
     kind: Arc<Type>,
-    /// Of each method: what it writes. None: anything.
+    /// Fields that each method writes; `None`: any field.
     written: Vec<Option<Places>>,
-    /// Methods whose calls travel as summaries.
+    /// Methods whose calls are sent as summaries.
     summaries: MethodSet,
-    /// Nothing is ever sent twice.
+    /// Whether no call is ever sent twice.
     is_faultless: bool,
 }
 
-/// The stream of all calls that travel as summaries.
+/// The stream of all calls that are sent as summaries.
 pub const SUMMARIES: u8 = METHODS_MAX as u8 - 2;
 
 /// The stream of all other calls without a group.
 pub const ENTRIES: u8 = METHODS_MAX as u8 - 1;
 
 impl Subject {
-    /// The shipped type of this name, with universes of these sizes. All methods that can be reduced are.
+    /// The shipped type with this name and these sizes. All reducible methods are summarized.
     ///
     /// # Errors
     /// There is no such type.
@@ -51,8 +52,8 @@ impl Subject {
         Ok(Self { kind, written, summaries, is_faultless: true })
     }
 
-    /// The same with only these methods' calls summarized, in a run in which something may be sent twice unless it is
-    /// faultless.
+    /// The same type with only these methods summarized. With `is_exact`, no call is ever sent twice in the
+    /// run.
     #[must_use]
     pub fn with_summaries(mut self, summaries: MethodSet, is_faultless: bool) -> Self {
         (self.summaries, self.is_faultless) = (summaries, is_faultless);
@@ -64,13 +65,13 @@ impl Subject {
         &self.kind
     }
 
-    /// How many queries the type has.
+    /// Number of queries of the type.
     pub fn queries(&self) -> usize {
         self.kind.definition().queries.len()
     }
 
-    /// What a restored replica has, from the counts of its engine: summarized calls and others by origin, and calls
-    /// of each group.
+    /// Positions of a restored replica in all streams, from the counts of its engine: summarized calls and
+    /// other calls by origin, and calls of each group.
     pub fn contained(&self, summaries: &[u64], entries: &[u64], groups: &[u64]) -> Contained {
         let of = |stream, counts: &[u64]| -> Vec<(usize, u8, u64)> {
             let counts = counts.iter().enumerate().filter(|(_, count)| **count > 0);
@@ -81,7 +82,7 @@ impl Subject {
     }
 }
 
-/// Where a method writes: fields, and the parameters at which.
+/// Fields that a method writes, and the parameters that determine the elements.
 fn written(method: &Method) -> Option<Places> {
     let parameter = |index: &Expression| match index {
         Expression::Parameter(parameter) => Some(*parameter),
@@ -178,7 +179,7 @@ mod tests {
     use super::*;
     use weft_workload::Random;
 
-    /// What touches nothing else says the same as the whole invariant, if that held before.
+    /// The local check gives the same result as the whole invariant, if that held before.
     #[test]
     fn the_invariant_at_what_was_touched_is_the_invariant() {
         for name in types::NAMES {
@@ -197,7 +198,7 @@ mod tests {
                 if !subject.kind.admits(method, &call.arguments) {
                     continue;
                 }
-                // Whether it is permissible or not: the invariant shall break.
+                // Guards are ignored, so that the invariant can break.
                 let mut next = state.clone();
                 next.apply(method, &call.arguments);
                 let whole = subject.broken(&next, None);

@@ -1,4 +1,4 @@
-//! What a measurement of replicated data types says, to programs and to people.
+//! The result of a measurement of replicated data types, as JSON and as text.
 
 use serde::Serialize;
 use weft_harness::table::{Column, Table, faults_line, grouped, three_digits, time_with_unit};
@@ -21,11 +21,11 @@ pub struct RdtResult {
     pub system: System,
     /// How calls reach the objects.
     pub configuration: Configuration,
-    /// When calls without conflicts are answered.
+    /// When a call without conflicts is answered.
     pub commit: Commit,
-    /// Whose clients make which calls.
+    /// Which clients make which calls.
     pub callers: Callers,
-    /// What an answer promises.
+    /// Guarantee of an answer.
     pub promises: &'static str,
     /// Basis of the times.
     pub basis: String,
@@ -33,40 +33,40 @@ pub struct RdtResult {
     pub nodes: u32,
     /// Per cent of the operations that call a method.
     pub updates_percent: u8,
-    /// Operations asked for.
+    /// Number of operations requested.
     pub operations: u64,
-    /// Operations that a client has open at a time.
+    /// Outstanding operations of a client.
     pub outstanding: usize,
     /// Records or accounts, of the keyed types.
     pub keys: Option<usize>,
-    /// Skew of their popularity.
+    /// Zipf skew of the keys.
     pub skew: Option<f64>,
-    /// What lies between the cards.
+    /// Network between the cards.
     pub network: &'static str,
     /// Cost profile of the cards.
     pub profile: &'static str,
-    /// Decides operations and delays.
+    /// Seed of operations and delays.
     pub seed: u64,
     /// Measurements.
     #[serde(flatten)]
     pub measured: Measured,
     /// `holds`, or `violation`.
     pub checked: &'static str,
-    /// Seconds that the simulation took.
+    /// Wall-clock time of the simulation, in seconds.
     pub wall_s: f64,
     /// The command that repeats it.
     pub replay: String,
 }
 
 impl RdtBench {
-    /// Measures, under faults if the plan has any: their times count from when all clients have begun. `progress` is
-    /// told how many operations are answered.
+    /// Measures, with the faults of the plan, whose times count from the moment at which all clients have
+    /// begun. `progress` gets the number of operations answered.
     ///
     /// # Errors
     /// The fault plan does not fit the cluster.
     ///
     /// # Panics
-    /// If there are faults, and all operations stand in one log.
+    /// If there are faults and the system has one log for all operations.
     pub fn run(
         &self,
         plan: &FaultPlan,
@@ -112,7 +112,7 @@ impl RdtBench {
 }
 
 impl RdtResult {
-    /// Text form.
+    /// The result as text.
     pub fn to_text(&self) -> String {
         let measured = &self.measured;
         let mut table = Table::new([

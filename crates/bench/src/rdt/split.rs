@@ -1,4 +1,4 @@
-//! Elements of an object on the card, and others in the host's memory.
+//! Objects with some elements in the card's memory and the others in the host's memory.
 
 use weft_rdt::definition::ParameterKind;
 use weft_rdt::replica::OnHost;
@@ -6,24 +6,24 @@ use weft_workload::Popularity;
 
 use super::reference::Subject;
 
-/// Where keys lie, and how many updates are sent together.
+/// Placement of keys, and folding of updates.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Split {
     /// Keys on the card: those with the lowest numbers.
     pub card_keys: usize,
-    /// Per cent of the accesses that go to them.
+    /// Percentage of accesses to these keys.
     pub on_card: u8,
-    /// Calls that are folded before they are sent.
+    /// Number of calls that are folded before they are sent.
     pub fold: usize,
 }
 
 impl Split {
-    /// Of so many keys.
+    /// The distribution of accesses to `keys` keys.
     pub(super) fn popularity(self, keys: usize, skew: f64) -> Popularity {
         Popularity::in_parts(keys, self.card_keys, self.on_card, skew)
     }
 
-    /// Which elements of the type lie in the host's memory: keys are what its queries ask for.
+    /// The elements of the type in the host's memory. The keys are the elements that its queries take.
     pub(super) fn on_host(self, subject: &Subject) -> Option<OnHost> {
         let parameters = subject.kind().definition().queries.iter().flat_map(|query| &query.parameters);
         let mut sorts = parameters.filter_map(|parameter| match parameter.kind {

@@ -1,4 +1,5 @@
-//! Many measurements at once: types, numbers of nodes, commit rules and systems, and how the systems compare.
+//! Measurements of several types, numbers of nodes, commit rules and systems, with a comparison of the
+//! systems.
 
 use serde::Serialize;
 use weft_harness::table::{Table, three_digits};
@@ -7,7 +8,7 @@ use super::result::RdtResult;
 use super::system::{Commit, System};
 use super::type_name::TypeName;
 
-/// What to measure: every system, by every commit rule, with every number of nodes, of every type.
+/// Parameters of the measurements: all combinations are measured.
 #[derive(Clone, Debug)]
 pub struct Sweep {
     /// Data types.
@@ -16,17 +17,17 @@ pub struct Sweep {
     pub nodes: Vec<usize>,
     /// Commit rules.
     pub commits: Vec<Commit>,
-    /// Systems: the others are compared with the first.
+    /// Systems. The others are compared with the first one.
     pub systems: Vec<System>,
 }
 
 impl Sweep {
-    /// How many measurements that is.
+    /// Number of measurements.
     pub fn runs(&self) -> usize {
         self.types.len() * self.nodes.len() * self.commits.len() * self.systems.len()
     }
 
-    /// Makes them; `run` says how each is made, and what command repeats it.
+    /// Makes all measurements, each by `run`. `replay` is the command that repeats all of them.
     ///
     /// # Errors
     /// The first error of `run`.
@@ -60,7 +61,7 @@ impl Sweep {
     }
 }
 
-/// By how much the first system is ahead of another.
+/// Comparison of the first system with another one.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Ratio {
     /// The data type.
@@ -68,15 +69,15 @@ pub struct Ratio {
     pub name: &'static str,
     /// Replicas.
     pub nodes: u32,
-    /// When calls without conflicts are answered.
+    /// When a call without conflicts is answered.
     pub commit: Commit,
     /// The first system.
     pub system: System,
     /// The other one.
     pub than: System,
-    /// Mean response time of the other one by that of the first.
+    /// Mean response time of the other system divided by that of the first.
     pub response: f64,
-    /// Throughput of the first one by that of the other.
+    /// Throughput of the first system divided by that of the other.
     pub throughput: f64,
 }
 
@@ -95,7 +96,7 @@ impl Ratio {
     }
 }
 
-/// What came of it.
+/// Results of all measurements.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SweepResult {
     /// `rdt-sweep`.
@@ -104,18 +105,18 @@ pub struct SweepResult {
     pub world: &'static str,
     /// `holds` if every run does.
     pub checked: &'static str,
-    /// How the systems compare.
+    /// Comparisons of systems.
     pub ratios: Vec<Ratio>,
     /// Every measurement.
     pub runs: Vec<RdtResult>,
-    /// Seconds that the simulations took.
+    /// Wall-clock time of the simulations, in seconds.
     pub wall_s: f64,
     /// The command that repeats it.
     pub replay: String,
 }
 
 impl SweepResult {
-    /// Text form.
+    /// The result as text.
     pub fn to_text(&self) -> String {
         let ahead = |run: &RdtResult, of: fn(&Ratio) -> f64| {
             let is_of = |ratio: &&Ratio| {

@@ -1,4 +1,4 @@
-//! Whose replication is measured, and in which configuration.
+//! The measured systems and their configurations.
 
 use std::fmt;
 use std::str::FromStr;
@@ -52,23 +52,23 @@ named! {
     /// Both on the card: an application on an FPGA beside the engine.
     #[default]
     Weft = "weft",
-    /// Both on the host's CPU, beside an RDMA card, as Hamband has it: the very same engine in a process, with a core
-    /// for the client and a core that looks at memory.
+    /// Both on the host's CPU beside an RDMA card, as in Hamband: the same engine in a process, with one core
+    /// for the client and one that polls memory.
     Hamband = "hamband",
-    /// A log in the card, the object and all clients on the leader's host, as Waverunner has it: every operation
-    /// stands in the log.
+    /// A log in the card, the object and all clients on the leader's host, as in Waverunner: every operation
+    /// is in the log.
     Waverunner = "waverunner",
     /// The same, with the application on the card beside the log.
     WeftLog = "weft-log",
 }
 
 impl System {
-    /// Whether every operation, each query too, stands in one log.
+    /// Whether all operations, including queries, are in one log.
     pub const fn is_ordered(self) -> bool {
         matches!(self, Self::Waverunner | Self::WeftLog)
     }
 
-    /// What an answer promises.
+    /// Guarantee of an answer.
     pub const fn promises(self, commit: Commit) -> &'static str {
         match (self.is_ordered(), commit) {
             (true, _) => "linearizable, queries too; what is answered survives the crash of any minority",
@@ -84,12 +84,12 @@ impl System {
 }
 
 named! {
-    /// Whose measurements the passages of a card are from.
+    /// Source of the latencies of a card's passages.
     Card, "card",
-    /// NIC-KV's: MACs and pipelines, beside the network.
+    /// NIC-KV: MACs and pipelines, without the network.
     #[default]
     Fpga = "fpga",
-    /// SafarDB's, which contain the network.
+    /// SafarDB: the network is included.
     Safardb = "safardb",
 }
 
@@ -118,19 +118,19 @@ named! {
     Write = "write",
     /// By RDMA WRITE into memory that is polled into a copy on chip.
     Buffered = "buffered",
-    /// By RPC: what arrives calls the engine at once.
+    /// By RPC: an arriving message calls the engine at once.
     #[default]
     Rpc = "rpc",
 }
 
 named! {
-    /// Whose clients make which calls.
+    /// Which clients make which calls.
     Callers, "rule of who calls",
     /// Every client calls every method; conflicting calls of followers travel to the leader and back.
     #[default]
     All = "all",
-    /// As in Hamband's own workloads: the leader's client makes all conflicting calls and no others, those of the
-    /// followers the rest.
+    /// As in Hamband's own workloads: the leader's client makes only conflicting calls, the followers'
+    /// clients all others.
     Leader = "leader",
 }
 
@@ -138,10 +138,10 @@ named! {
     /// When a call without conflicts is answered. Conflicting calls are answered when a majority has them in its
     /// logs, always.
     Commit, "commit rule",
-    /// When a majority of the replicas has it in memory: no crash of fewer than half loses it.
+    /// When a majority of the replicas has it in memory, so that a crash of a minority does not lose it.
     #[default]
     Majority = "majority",
-    /// When it has taken effect at its own replica, as in SafarDB: a crash of that one may lose it.
+    /// When it has taken effect at its own replica, as in SafarDB: a crash of that replica may lose it.
     Local = "local",
 }
 

@@ -1,11 +1,11 @@
-//! The names of the data types that Weft ships.
+//! Names of the shipped data types.
 
 use std::fmt;
 use std::str::FromStr;
 
 use weft_rdt::types;
 
-/// The name of a data type that Weft ships.
+/// The name of a shipped data type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TypeName(&'static str);
 

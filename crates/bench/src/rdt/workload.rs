@@ -1,16 +1,16 @@
-//! What the clients of a replicated data type do.
+//! Workloads of the clients of a replicated data type.
 //!
-//! The micro-benchmarks are those of SafarDB section 5: so many per cent of the operations are calls of methods, each
-//! method equally often, all others are queries. What their arguments are the paper does not say. Here they are drawn
-//! uniformly, but so that most calls are permissible: a call whose guard asks for something (a course that exists, an
-//! auction that is open) asks for what its own client has made before, and who withdraws asks for less than what is
-//! deposited on average. The share that is refused all the same is part of every result. YCSB's records and
-//! SmallBank's accounts are drawn by Zipf's law; SmallBank's transactions in the proportions of OLTP-Bench: 15 %
-//! amalgamate, 15 % deposit, 25 % send a payment, 15 % change savings, 15 % write a check, of those that change
-//! something. Money is there from the beginning: clients deposit it before the measurement, as they add the courses
-//! that are never deleted and the items that are for sale.
+//! The micro-benchmarks are those of SafarDB section 5: a percentage of the operations are calls of methods,
+//! each method equally often, and all others are queries. The paper does not give their arguments. Here they
+//! are drawn uniformly, but so that most calls are permissible: a call whose guard requires an element (a
+//! course that exists, an auction that is open) uses an element that its own client has made, and withdrawals
+//! are smaller than the average deposit. Results report the share of refused calls. YCSB's records and
+//! SmallBank's accounts follow Zipf's law. SmallBank's updates have the proportions of OLTP-Bench: 15 %
+//! amalgamate, 15 % deposit, 25 % send a payment, 15 % change savings, 15 % write a check. Before the
+//! measurement, clients deposit money and add the courses that are never deleted and the items that are for
+//! sale.
 //!
-//! A seed decides every operation of every client, and nothing else does.
+//! The seed alone determines every operation of every client.
 
 use std::fmt;
 use std::str::FromStr;
@@ -32,22 +32,22 @@ pub enum Operation {
     Update(Call),
 }
 
-/// A workload that others have defined: how many per cent change something, and how popular keys are.
+/// A published workload: percentage of updates, and skew of keys.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Mix {
     /// Its name.
     pub name: &'static str,
-    /// The type whose workload it is.
+    /// Its data type.
     pub of: &'static str,
     /// Per cent of the operations that call a method.
     pub updates: u8,
-    /// Skew of the popularity of keys.
+    /// Zipf skew of the keys.
     pub skew: f64,
 }
 
 impl Mix {
-    /// YCSB's workloads a, b and c, with its constant of Zipf's law; SmallBank's transactions, of which 15 % read a
-    /// balance, on accounts that are equally popular (H-Store). YCSB's d inserts records, e scans them and f reads
+    /// YCSB's workloads a, b and c, with its Zipf constant; SmallBank's transactions, of which 15 % read a
+    /// balance, on equally popular accounts (H-Store). YCSB's d inserts records, e scans them and f reads
     /// what it then writes, as one: a register in which the last writer wins does none of these.
     pub const ALL: [Self; 4] = [
         Self { name: "a", of: "ycsb", updates: 50, skew: 0.99 },
@@ -77,28 +77,28 @@ impl FromStr for Mix {
     }
 }
 
-/// How many things there are.
+/// Numbers of elements of each kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sizes {
     /// Courses, or projects, that are never deleted.
     pub courses: usize,
-    /// Courses or projects of all clients together that come and go.
+    /// Courses or projects of all clients together that are added and deleted.
     pub transient: usize,
     /// Students, or employees.
     pub students: usize,
-    /// Items of sets and for sale; movies and customers, all of which come and go.
+    /// Items of sets and for sale; movies and customers. All of them are added and deleted.
     pub items: usize,
     /// Users and auctions.
     pub users: usize,
-    /// Pieces of each item that are for sale in the beginning.
+    /// Initial stock of each item for sale.
     pub stock: usize,
     /// Records of YCSB, accounts of SmallBank.
     pub keys: usize,
 }
 
 impl Sizes {
-    /// For measurements: enough users and auctions for all that are made in 4 million operations of which a quarter
-    /// are updates; 100,000 keys, as in SafarDB's YCSB.
+    /// For measurements: enough users and auctions for 4 million operations of which a quarter are updates,
+    /// and 100,000 keys, as in SafarDB's YCSB.
     pub const LARGE: Self = Self {
         courses: 64,
         transient: 64,
@@ -109,14 +109,14 @@ impl Sizes {
         keys: 100_000,
     };
 
-    /// For campaigns: states are small, so that much happens to each part of them.
+    /// For campaigns: states are small, so that each part of them changes often.
     pub const SMALL: Self =
         Self { courses: 8, transient: 16, students: 64, items: 32, users: 512, stock: 2, keys: 24 };
 }
 
-/// What is on each account in the beginning.
+/// Initial balance of each account.
 const OPENING_BALANCE: i64 = 10_000;
-/// What is done.
+/// The workload of a run.
 #[derive(Clone, Debug)]
 pub struct Workload {
     name: TypeName,
@@ -126,13 +126,13 @@ pub struct Workload {
     sizes: Sizes,
     keys: Popularity,
     seed: u64,
-    /// Of each client. Empty: all do alike, without end.
+    /// Operations of each client. Empty: all clients have the same unbounded workload.
     parts: Vec<Part>,
 }
 
 impl Workload {
-    /// `updates` per cent of the operations of the clients of so many nodes call a method of the type. `skew` (0 to
-    /// 2) is that of the popularity of records or accounts.
+    /// A workload in which `updates` per cent of the operations call a method of the type. `skew`, from 0 to
+    /// 2, is the Zipf skew of records or accounts.
     ///
     /// # Panics
     /// If a number is out of range.
@@ -141,13 +141,14 @@ impl Workload {
         Self { name, nodes, updates, sizes, keys: Popularity::new(sizes.keys, skew), seed, parts: vec![] }
     }
 
-    /// The same with keys of another popularity.
+    /// The same workload with another distribution of keys.
     #[must_use]
     pub fn with_popularity(self, keys: Popularity) -> Self {
         Self { keys, ..self }
     }
 
-    /// So many operations, of which the leader's client makes all conflicting calls ([`super::Callers::Leader`]).
+    /// The same workload with this number of operations, of which the leader's client makes all conflicting
+    /// calls ([`super::Callers::Leader`]).
     #[must_use]
     pub fn led(self, operations: u64) -> Self {
         let subject = self.subject();
@@ -155,7 +156,7 @@ impl Workload {
         Self { parts, ..self }
     }
 
-    /// How many operations each client does, if they are divided.
+    /// Number of operations of each client, if they are divided.
     pub fn quota(&self) -> Option<Vec<u64>> {
         (!self.parts.is_empty()).then(|| self.parts.iter().map(Part::operations).collect())
     }
@@ -165,7 +166,7 @@ impl Workload {
         self.name
     }
 
-    /// How many elements each sort of the type needs.
+    /// Number of elements of each sort of the type.
     pub fn bounds(&self) -> Bounds {
         let Sizes { courses, transient, students, items, users, keys, .. } = self.sizes;
         Bounds::uniform(items)
@@ -179,10 +180,10 @@ impl Workload {
             .with("Auction", users)
     }
 
-    /// The type, ready for such a run.
+    /// The type with the sizes of this workload.
     ///
     /// # Panics
-    /// If the shipped verdicts do not fit, which a test rules out.
+    /// If the shipped verdicts do not fit the type, which a test excludes.
     pub fn subject(&self) -> Subject {
         Subject::shipped(self.name.name(), &self.bounds()).expect("a shipped type has a verdict")
     }
@@ -217,7 +218,7 @@ impl Workload {
         }
     }
 
-    /// How many elements each parameter of the type's queries ranges over.
+    /// Number of elements of each parameter of the type's queries.
     fn query_elements(&self) -> [u64; 2] {
         match self.name.name() {
             "courseware" | "project" => {
@@ -235,17 +236,17 @@ pub struct ClientWorkload {
     workload: Workload,
     node: u64,
     random: Random,
-    /// The methods that it calls, each as often as it is called beside the others.
+    /// The methods that it calls, each repeated by its relative frequency.
     methods: Vec<u8>,
-    /// What it has to do yet, if that is bounded.
+    /// Its remaining operations, if they are bounded.
     part: Option<Part>,
-    /// Of each query, how many parameters it has.
+    /// Number of parameters of each query.
     queries: Vec<usize>,
     query_elements: [u64; 2],
     loaded: u64,
-    /// How many of two kinds of things it has made.
+    /// Number of elements that it has made, of two kinds.
     made: [u64; 2],
-    /// Which of two kinds of its transient things exist, as far as it knows, one bit each.
+    /// Its transient elements that exist according to the answers that it got, one bit each, of two kinds.
     present: [u64; 2],
     /// Its auctions that are not closed.
     open: Vec<u64>,
@@ -253,16 +254,16 @@ pub struct ClientWorkload {
     inserted: i64,
 }
 
-/// The two kinds of things that come and go: movies and customers, or one of them courses.
+/// The two kinds of transient elements: movies or courses, and customers.
 const FIRST: usize = 0;
 const SECOND: usize = 1;
 
 impl ClientWorkload {
-    /// What the client does before the measurement; nothing when all is there.
+    /// The next operation of loading; `None` when loading is done.
     pub fn load(&mut self) -> Option<Call> {
         let number = self.loaded;
         self.loaded += 1;
-        // Each client sees to its share.
+        // Each client loads its share.
         let own = number * self.nodes() + self.node;
         let Sizes { courses, stock, .. } = self.workload.sizes;
         let items = self.workload.sizes.items as u64;
@@ -298,7 +299,7 @@ impl ClientWorkload {
         if is_update { Operation::Update(self.update()) } else { Operation::Query(self.query()) }
     }
 
-    /// What it does before the measurement begins, so that connections and leaders are there.
+    /// A warm-up operation, which establishes connections and leaders.
     pub fn warm_up(&mut self) -> Operation {
         if self.methods.is_empty() {
             Operation::Query(self.query())
@@ -350,10 +351,10 @@ impl ClientWorkload {
                 self.inserted = self.random.below(items as u64) as i64;
                 (self.inserted, 0, 0)
             }
-            // What it has inserted last.
+            // The item that it has inserted last.
             ("2p-set", _) => (self.inserted, 0, 0),
             ("account", 0) => (self.amount(100), 0, 0),
-            // Half of what is deposited.
+            // Half of the average deposit.
             ("account", _) => (self.amount(50), 0, 0),
             ("courseware" | "project", 0) => (self.next_student(), 0, 0),
             ("courseware" | "project", 1) => (self.add_transient(FIRST, courses), 0, 0),
@@ -386,12 +387,13 @@ impl ClientWorkload {
         1 + self.random.below(most) as i64
     }
 
-    /// Number `index` of what belongs to this client: all clients' things are different.
+    /// Element number `index` of this client. Different clients have different elements.
     fn own(&self, index: u64) -> u64 {
         index * self.nodes() + self.node
     }
 
-    /// Makes one more thing of a kind; in the end there are no more names, and old ones are asked for again, in vain.
+    /// Makes a new element of a kind. When all numbers are used, old ones are repeated, and such calls are
+    /// refused.
     fn make(&mut self, kind: usize) -> i64 {
         let share = self.workload.sizes.users as u64 / self.nodes();
         let index = self.made[kind] % share;
@@ -405,7 +407,7 @@ impl ClientWorkload {
         self.own(index) as i64
     }
 
-    /// One of its auctions that is not closed; if there is none, the first one, which is.
+    /// One of its open auctions; if there is none, the first one, which is closed.
     fn open_auction(&mut self, closes: bool) -> i64 {
         if self.open.is_empty() {
             return self.own(0) as i64;
@@ -422,7 +424,7 @@ impl ClientWorkload {
         self.own(index) as i64
     }
 
-    /// Every student that it has added in one course after the other.
+    /// A student that it has added, in one course after the other.
     fn next_enrolment(&mut self) -> (i64, i64) {
         let students = self.made[FIRST].clamp(1, self.workload.sizes.students as u64 / self.nodes());
         let number = self.made[SECOND];
@@ -433,14 +435,14 @@ impl ClientWorkload {
         (self.own(student) as i64, course as i64)
     }
 
-    /// How many things of a kind come and go by this client.
+    /// Number of transient elements of a kind of this client.
     fn transient(&self) -> u64 {
         let Sizes { items, transient, .. } = self.workload.sizes;
         let all = if self.workload.name.name() == "movie" { items } else { transient };
         (all as u64 / self.nodes()).clamp(1, 64)
     }
 
-    /// One of its transient things, of this set of them unless it is empty.
+    /// One of its transient elements, from this set unless the set is empty.
     fn one_of(&mut self, set: u64) -> u64 {
         let count = self.transient();
         let first = self.random.below(count);
@@ -448,7 +450,7 @@ impl ClientWorkload {
         all.into_iter().find(|index| set >> index & 1 == 1).unwrap_or(first)
     }
 
-    /// One that it has not added; if there is none, any.
+    /// An element that it has not added; if there is none, any.
     fn add_transient(&mut self, kind: usize, base: usize) -> i64 {
         let absent = !self.present[kind];
         let index = self.one_of(absent);
@@ -456,7 +458,7 @@ impl ClientWorkload {
         (base as u64 + self.own(index)) as i64
     }
 
-    /// One that it has added; if there is none, any.
+    /// An element that it has added; if there is none, any.
     fn delete_transient(&mut self, kind: usize, base: usize) -> i64 {
         let index = self.one_of(self.present[kind]);
         self.present[kind] &= !(1 << index);
@@ -465,7 +467,7 @@ impl ClientWorkload {
 
     fn small_bank(&mut self) -> Call {
         let account = self.workload.keys.draw(&mut self.random) as i64;
-        // Another one, unless there is only one.
+        // A different element, unless there is only one.
         let other = match self.workload.keys.draw(&mut self.random) as i64 {
             same if same == account => (account + 1) % self.workload.keys.elements() as i64,
             other => other,
@@ -474,7 +476,7 @@ impl ClientWorkload {
         // Methods are: deposit, savings, payment, check, amalgamation.
         let arguments = match method {
             0 => [account, self.amount(100), 0, 0],
-            // Withdrawals from savings are a sixth, and smaller.
+            // A sixth of the changes of savings are withdrawals, of smaller amounts.
             1 => [account, self.amount(120) - 20, 0, 0],
             2 => [account, other, self.amount(50), 0],
             3 => [account, self.amount(50), 0, 0],

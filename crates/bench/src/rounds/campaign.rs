@@ -1,4 +1,4 @@
-//! Fault campaigns: many seeds, each a cluster under random faults of a few nodes, each checked.
+//! Fault campaigns: for each seed a cluster with random faults of a few nodes, which is checked.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,51 +25,52 @@ use super::engines::{EngineParameters, Service, parameters_for};
 use super::host::HostLoad;
 use super::values::Batch;
 
-/// The round period: what so many nodes need, and some more. Each has messages to send to all others, and to take
-/// from them.
+/// The round period for a number of nodes, with a margin. It grows with the number of messages that a node
+/// sends and receives in a round.
 const fn period_of(nodes: usize) -> Duration {
     Duration::from_ns(if nodes <= 5 { 2_400 } else { 3_000 })
 }
 
-/// Faults begin when the cluster has been running for a while,
+/// Time of the first fault: the cluster has been running for a while.
 const FAULTS_FROM_US: u64 = 150;
-/// and are over at this time.
+/// Time at which all faults are over.
 const FAULTS_UNTIL_US: u64 = 2_000;
-/// How long a lease lasts: short enough that a run sees many end. Rounds do not rest on them, but a node that comes
-/// back waits for the end of that of its former life.
+/// Length of a lease: short enough that many leases end in a run. Rounds do not rely on leases, but a
+/// restarted node waits for the end of the lease of its previous incarnation.
 const LEASE: Duration = Duration::from_us(200);
-/// So often keys change where frames are sealed: a node that is granted leases is never two generations behind.
+/// Interval of key rotation where frames are sealed. It is longer than a lease, so that a node with a lease
+/// is never two generations behind.
 const ROTATION: Duration = Duration::from_us(500);
-/// How often a host without a lease reports.
+/// Interval of the heartbeats of a node without a lease.
 const IDLE_INTERVAL: Duration = Duration::from_us(10);
-/// Every node has been told the first view when the first round begins, and who was left out asks again when what it
-/// said before is over.
+/// Every node is configured with the first view before the first round begins. An excluded node requests to
+/// rejoin after its earlier messages have expired.
 const PAUSES: RoundsPauses =
     RoundsPauses { start_after: Duration::from_us(30), return_after: Duration::from_us(50) };
-/// So long after the last fault every node that has come back must be a member again: it is removed for its silence,
-/// keeps quiet, asks, and is added with a delay of three windows.
+/// Bound on the time from the last fault until every restarted node is a member again: the others remove it
+/// for its silence, it pauses, requests to rejoin, and is added with a delay of three windows.
 pub const MEMBER_WITHIN: Duration = Duration::from_us(1_000);
-/// So long after the last proposal everything is decided everywhere.
+/// Time from the last proposal until all proposals are decided at all nodes.
 pub const DECIDED_WITHIN: Duration = Duration::from_us(100);
-/// Every node that runs has been told of a decision within this time, or it stands still.
+/// A node that learns of no decision within this time counts as stalled.
 const STILL_AFTER: Duration = Duration::from_us(50);
 /// The machine of the membership service.
 const MEMBERSHIP: &str = "membership0";
-/// The most bytes of a proposal: room for several requests for the register.
+/// Maximum size of a proposal in bytes: room for several requests to the register.
 const PROPOSAL_BYTES: usize = 256;
-/// Every such seed has more failures than the cluster tolerates.
+/// Every seed divisible by this has more failures than the cluster tolerates.
 const BEYOND_EVERY: u64 = 4;
 
-/// What fails.
+/// Kinds of injected faults.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FaultClass {
-    /// Both, and more: late, doubled and corrupted messages, pauses.
+    /// Omissions and crashes, and also late, duplicated and corrupted messages and pauses.
     #[default]
     All,
     /// Messages from and to some nodes are lost.
     Omission,
-    /// Some nodes stop, and some of them come back, empty.
+    /// Some nodes crash, and some of them restart with empty memory.
     Crash,
     /// Nothing.
     None,
@@ -107,19 +108,19 @@ impl FromStr for FaultClass {
     }
 }
 
-/// What goes wrong in a run.
+/// The faults of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schedule {
-    /// The nodes that fail, fixed for the run: all faults are theirs or their links'.
+    /// The nodes that fail in the run. All faults are faults of these nodes or of their links.
     pub faulty: Vec<usize>,
-    /// Whether these are more than the cluster tolerates: then it may stop, but not disagree.
+    /// Whether more nodes fail than the cluster tolerates. Then it may stop, but must not disagree.
     pub beyond: bool,
     /// The faults.
     pub plan: FaultPlan,
 }
 
 impl Schedule {
-    /// What `seed` decides for so many nodes.
+    /// The random schedule of a seed.
     pub fn random(seed: u64, nodes: usize, class: FaultClass) -> Self {
         let mut random = Stream::new(seed, "rounds faults", 0);
         let tolerated = Quorums::tolerated(nodes);
@@ -127,7 +128,7 @@ impl Schedule {
         let count = match class {
             FaultClass::None => 0,
             _ if beyond => random.between(tolerated as u64 + 1, nodes as u64) as usize,
-            // Mostly as many as may be.
+            // Usually the maximum number that the cluster tolerates.
             _ => tolerated - usize::from(tolerated > 1 && random.below(4) == 0),
         };
         let mut others: Vec<usize> = (0..nodes).collect();
@@ -184,7 +185,7 @@ fn omission(random: &mut Stream, class: FaultClass, node: usize, nodes: usize) -
             let (from, to) = if random.below(2) == 0 { (name(node), other) } else { (other, name(node)) };
             Fault::OneWayCut { from_us, until_us, from, to }
         }
-        // Some of these come late, some a round or several.
+        // Some messages are late within a round, some by one round or several.
         2 => Fault::Reordering {
             from_us,
             until_us,
@@ -205,7 +206,7 @@ fn omission(random: &mut Stream, class: FaultClass, node: usize, nodes: usize) -
     }
 }
 
-/// A node stops; every second one comes back.
+/// A crash of a node, with a restart in half of the cases.
 fn crash(random: &mut Stream, node: usize, faults: &mut Vec<Fault>) {
     let at_us = random.between(FAULTS_FROM_US, FAULTS_UNTIL_US - 1);
     faults.push(Fault::Crash { at_us, machine: format!("node{node}") });
@@ -215,14 +216,14 @@ fn crash(random: &mut Stream, node: usize, faults: &mut Vec<Fault>) {
     }
 }
 
-/// The membership service stops and comes back with its state file, which is no failure of a node.
+/// The membership service stops and restarts with its state file. That is not a failure of a node.
 fn outage(random: &mut Stream) -> [Fault; 2] {
     let (at_us, back_us) = period(random);
     let machine = || MEMBERSHIP.to_owned();
     [Fault::Crash { at_us, machine: machine() }, Fault::Restart { at_us: back_us, machine: machine() }]
 }
 
-/// Copies of messages, at all nodes: no failure, because a message counts once.
+/// Duplicates of messages at all nodes. That is not a failure, because a duplicate is ignored.
 fn duplication(random: &mut Stream) -> Fault {
     let (from_us, until_us) = period(random);
     Fault::Duplication {
@@ -235,14 +236,14 @@ fn duplication(random: &mut Stream) -> Fault {
     }
 }
 
-/// Which runs to make.
+/// Parameters of the runs.
 #[derive(Clone, Debug)]
 pub struct Campaign {
     /// Nodes of each cluster, 2 to 8.
     pub nodes: usize,
     /// One run per seed.
     pub seeds: std::ops::RangeInclusive<u64>,
-    /// What fails.
+    /// Kinds of injected faults.
     pub faults: FaultClass,
     /// Instances in flight.
     pub window: u64,
@@ -252,15 +253,15 @@ pub struct Campaign {
     pub service: Service,
     /// Whether frames are sealed by PSP.
     pub psp: bool,
-    /// A bug to run with.
+    /// Bug planted in the engine.
     #[cfg(feature = "planted-bugs")]
     pub planted_bug: Option<weft_rounds::PlantedBug>,
-    /// A bug around the engines to run with.
+    /// Bug planted in the node's program or in the membership service.
     #[cfg(feature = "planted-bugs")]
     pub node_bug: Option<NodeBug>,
 }
 
-/// What came of a campaign.
+/// Results of a campaign.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct CampaignResult {
     /// `sim`: all times are virtual.
@@ -277,7 +278,8 @@ pub struct CampaignResult {
     pub seed: u64,
     /// Runs made.
     pub seeds_run: u64,
-    /// Of these, with more failing nodes than are tolerated: only agreement, and that no node hangs, is asked of them.
+    /// Of these, runs with more failing nodes than the cluster tolerates. Only agreement, and that no node
+    /// hangs, is checked in them.
     pub seeds_beyond: u64,
     /// Rounds of all nodes.
     pub rounds: u64,
@@ -285,15 +287,16 @@ pub struct CampaignResult {
     pub decided: u64,
     /// Operations of clients on the register.
     pub operations: u64,
-    /// Times that a node has fenced itself: all of them nodes that fail, or in runs with too many of these.
+    /// Number of times that a node has fenced itself. Only failing nodes may, and any node in runs with too
+    /// many failures.
     pub fences: u64,
-    /// Changes of the members, summed over the nodes that run in the end.
+    /// Membership changes, summed over the nodes that run at the end.
     pub epochs: u64,
     /// Faults injected, by kind.
     pub faults: BTreeMap<String, u64>,
     /// `agree`, `linearizable` or `violation`.
     pub checked: &'static str,
-    /// What was sealed, if frames were.
+    /// Counts of sealed frames, if frames are sealed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub psp: Option<Sealed>,
     /// Violations.
@@ -301,7 +304,7 @@ pub struct CampaignResult {
     pub findings: Findings<SeedFailures>,
 }
 
-/// What a seed has chosen.
+/// Attributes of the run of a seed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SeedFailures {
     /// Nodes that fail.
@@ -367,7 +370,7 @@ impl Campaign {
         let mut cluster = Cluster::new(&parameters).expect("the plan names nodes");
         let begin = Instant::ZERO + Duration::from_us(FAULTS_FROM_US);
         cluster.run_until(schedule.plan.ends_at().max(begin) + MEMBER_WITHIN);
-        // Before the proposals end: who stands still now does so for good.
+        // Checked while nodes still propose: a node that is stalled now does not recover.
         let mut wrong = Rules { cluster: &cluster, schedule }.progress();
         cluster.end_load();
         cluster.run_for(DECIDED_WITHIN);
@@ -390,7 +393,7 @@ impl Campaign {
     }
 }
 
-/// What a run must be like, by what has failed in it.
+/// Properties that a run must have, depending on its failures.
 struct Rules<'a> {
     cluster: &'a Cluster,
     schedule: &'a Schedule,
@@ -401,13 +404,13 @@ impl Rules<'_> {
         0..self.cluster.books.borrow().nodes.len()
     }
 
-    /// Nodes of which everything is asked.
+    /// Nodes that must have all properties.
     fn correct(&self) -> Vec<usize> {
         let faulty = |node: &usize| self.schedule.beyond || self.schedule.faulty.contains(node);
         self.nodes().filter(|node| !faulty(node)).collect()
     }
 
-    /// Nobody stands still without saying so, and all who came back are members.
+    /// No node is stalled without having fenced itself, and all restarted nodes are members.
     fn progress(&self) -> Vec<String> {
         let books = self.cluster.books.borrow();
         let mut wrong = Vec::new();
@@ -436,7 +439,7 @@ impl Rules<'_> {
         wrong
     }
 
-    /// Whether one register could have answered as the replicated one did.
+    /// Checks that the history of the register is linearizable.
     fn register(&self) -> Vec<String> {
         let Some(clients) = self.cluster.clients() else { return Vec::new() };
         let report = weft_check::check(&clients.history(), &Options::default());
@@ -450,7 +453,7 @@ impl Rules<'_> {
         wrong
     }
 
-    /// All agree, and those who have not failed have decided everything.
+    /// All nodes agree, and nodes without failures have decided all proposals.
     fn outcome(&self) -> Vec<String> {
         let books = self.cluster.books.borrow();
         let mut wrong: Vec<String> =
@@ -486,7 +489,7 @@ impl Rules<'_> {
 mod tests {
     use super::*;
 
-    /// Whether every fault is at a node that fails, or at a link of one.
+    /// Whether the fault is one of a failing node or of its link.
     fn touches(fault: &Fault, faulty: &[usize]) -> bool {
         let fails = |name: &String| faulty.iter().any(|node| *name == format!("node{node}"));
         match fault {

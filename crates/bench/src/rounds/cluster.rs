@@ -21,7 +21,7 @@ use super::host::{HostLoad, ProposerHalf, ROUNDS_SLOT, RunRecord};
 use super::register::RegisterClients;
 use crate::smr::first_view;
 
-/// Clients and decisions that a host keeps: nobody asks for them here.
+/// Number of clients and decisions that a host keeps. No client uses them here.
 const FRONT_CLIENTS: usize = 1;
 const FRONT_DECISIONS: usize = 8;
 
@@ -32,23 +32,24 @@ pub(super) struct ClusterParameters {
     pub(super) network: NetworkProfile,
     /// Cost profile of the cards.
     pub(super) profile: CostProfile,
-    /// Clocks gain or lose up to this, in millionths.
+    /// Maximum clock drift, in parts per million.
     pub(super) drift_ppm: u32,
-    /// What hosts propose; without it the nodes hold a register, and clients on a machine of their own ask for it.
+    /// Proposals of the hosts. Without them the nodes serve a register to clients on a separate machine.
     pub(super) load: Option<HostLoad>,
     pub(super) engine: EngineParameters,
-    /// The membership service and how nodes report to it; without one the first view lasts.
+    /// Parameters of the membership service and of the nodes' heartbeats; without them the first view is
+    /// fixed.
     pub(super) service: Option<(ServiceParameters, AgentParameters)>,
     pub(super) pauses: RoundsPauses,
-    /// How often keys change, if frames are sealed by PSP.
+    /// Interval of key rotation, if frames are sealed by PSP.
     pub(super) rotation: Option<Duration>,
-    /// A bug around the engines to run with.
+    /// Bug planted in the node's program or in the membership service.
     pub(super) planted: Planted,
     pub(super) seed: u64,
     pub(super) plan: FaultPlan,
 }
 
-/// When clients begin to ask: the cluster is founded by then.
+/// Time of the first requests of clients. The cluster is founded before.
 const CLIENTS_BEGIN: Instant = Instant::from_ps(60_000_000);
 
 /// A node: its host and its card.
@@ -58,7 +59,7 @@ type NodeMachine = NicMachine<SoftNic<NodeEngine>, NodeHost<ProposerHalf>>;
 pub(super) struct Cluster {
     pub(super) machines: Nodes<RoundsNodes>,
     pub(super) books: Rc<RefCell<RunRecord>>,
-    /// Who watches what is sealed, if frames are.
+    /// The observer of sealed frames, if frames are sealed.
     pub(super) watch: Option<Rc<RefCell<Watch>>>,
 }
 
@@ -105,7 +106,7 @@ impl Cluster {
         self.machines.clients().next()
     }
 
-    /// Nobody proposes or asks anything new from now on.
+    /// Stops new proposals and requests.
     pub(super) fn end_load(&mut self) {
         self.books.borrow_mut().proposing = false;
         for clients in self.machines.client_machines() {
@@ -115,7 +116,7 @@ impl Cluster {
         }
     }
 
-    /// The engine of a node that is there.
+    /// The engine of a node that runs.
     fn engine(&self, node: usize) -> Option<&NodeEngine> {
         Some(self.machines.node(node)?.nic().card().engine(ROUNDS_SLOT).0)
     }
@@ -124,13 +125,13 @@ impl Cluster {
         self.machines.world.now()
     }
 
-    /// Lets time pass.
+    /// Runs the simulation for this time.
     pub(super) fn run_for(&mut self, time: Duration) {
         let until = self.now() + time;
         self.run_until(until);
     }
 
-    /// Lets time pass until `until`.
+    /// Runs the simulation until `until`.
     pub(super) fn run_until(&mut self, until: Instant) {
         self.machines.run_until(until);
     }
@@ -147,12 +148,12 @@ impl Cluster {
         (0..self.machines.nodes()).filter_map(|node| self.counter(node, name)).sum()
     }
 
-    /// Whether a node is there.
+    /// Whether a node runs.
     pub(super) fn is_up(&self, node: usize) -> bool {
         self.machines.node(node).is_some()
     }
 
-    /// What the clock of a node shows.
+    /// The time on the clock of a node.
     pub(super) fn local_now(&self, node: usize) -> Instant {
         self.machines.local_now(node)
     }
@@ -222,7 +223,7 @@ impl Builder for RoundsNodes {
     }
 }
 
-/// The view in which a node that has crashed asks the others to let it in.
+/// The view in which a restarted node requests to rejoin.
 fn joining_view(node: usize, life: u32, nodes: usize) -> View {
     let full = NodeSet::first(nodes).without(node_id(node));
     View { epoch: Epoch(1 + life), full, joining: NodeSet::EMPTY.with(node_id(node)) }

@@ -1,4 +1,4 @@
-//! The engines of a cluster, and what they are built with.
+//! The engines of a cluster, and their parameters.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,13 +12,13 @@ use weft_waist::{Engine, EngineStatus, Event, Io};
 
 use super::path::{CYCLE, one_way};
 
-/// What engines serve.
+/// Service of the engines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Service {
-    /// A stream of proposals and one of decisions.
+    /// Streams of proposals and decisions.
     #[default]
     Streams,
-    /// A register, whose every operation goes through the order.
+    /// A register. Each of its operations is a decision.
     Register,
 }
 
@@ -50,7 +50,7 @@ impl FromStr for Service {
     }
 }
 
-/// What all engines of a cluster are built with.
+/// Parameters of all engines of a cluster.
 #[derive(Clone, Debug)]
 pub(super) struct EngineParameters {
     pub(super) nic: NicModel,
@@ -59,7 +59,7 @@ pub(super) struct EngineParameters {
 }
 
 impl EngineParameters {
-    /// An engine that was told nothing yet.
+    /// An engine before its first event.
     pub(super) fn build(&self) -> NodeEngine {
         let Parameters { period, one_way, silence, .. } = self.parameters;
         match (self.nic, self.service) {
@@ -112,7 +112,8 @@ impl Engine for NodeEngine {
     }
 }
 
-/// The parameters of engines on cards of this profile and on this network, with proposals of at most so many bytes.
+/// The parameters of engines on cards with this profile and on this network. `proposal_bytes` is the maximum
+/// size of a proposal.
 pub(super) fn parameters_for(
     profile: &CostProfile,
     network: &NetworkProfile,
@@ -121,7 +122,7 @@ pub(super) fn parameters_for(
     proposal_bytes: usize,
 ) -> Parameters {
     let sizes = Parameters { window, period, value_bytes: proposal_bytes.max(8), ..Parameters::default() };
-    // What engines say at least in a round: head and records.
+    // Minimum size of a message of a round: header and records.
     let least = if window == 4 { 64 } else { 128 };
     let one_way = one_way(profile, network, least).min(period - CYCLE);
     Parameters { one_way, silence: 4 * window, ..sizes }

@@ -1,4 +1,4 @@
-//! What a round takes in gates, cycle by cycle, without a network: [`weft_gateware::rounds_switch`].
+//! Durations of a round in gates in clock cycles, without a network: [`weft_gateware::rounds_switch`].
 
 use serde::Serialize;
 use weft_gateware::engine_package as package;
@@ -7,28 +7,28 @@ use weft_gateware::rounds_switch::figures;
 use super::measure::RoundsBench;
 use super::path::port_cycles;
 
-/// The most members of engines in gates.
+/// Maximum number of members of the engine in gates.
 pub const GATES_MEMBERS_MAX: usize = package::ROUNDS_MEMBERS_MAX as usize;
-/// The most bytes of a proposal in gates.
+/// Maximum size of a proposal of the engine in gates, in bytes.
 pub const GATES_PROPOSAL_BYTES_MAX: usize = package::ROUNDS_PROPOSAL_BYTES as usize;
-/// Instances in flight in gates.
+/// Instances in flight of the engine in gates.
 pub const GATES_WINDOW: u64 = package::ROUNDS_WINDOW;
 
 /// Bytes of a round's message before the proposal, with a window of four.
 const HEAD_BYTES: usize = 64;
 
-/// Cycles of 4 ns, with messages that take no time from engine to engine but the switch's register.
+/// Durations in cycles of 4 ns. A message takes one cycle from engine to engine.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct GatesResult {
-    /// From the end of a round until the first message of the next one counts.
+    /// From the end of a round until the first message of the next round is processed.
     pub round_cycles: u64,
-    /// The same with values: every round changes an instance, too.
+    /// The same with proposals, where every round also begins an instance.
     pub instance_cycles: u64,
-    /// From one message of a round that counts to the next.
+    /// From one processed message of a round to the next.
     pub packet_cycles: u64,
     /// The shortest stable round of the engines.
     pub engine_min_round_period_cycles: u64,
-    /// How long a port of 100 Gb/s is busy with what a node says in a round.
+    /// Time that a port of 100 Gb/s needs for the messages of a node in a round.
     pub port_cycles: u64,
 }
 
@@ -45,7 +45,8 @@ impl GatesResult {
         }
     }
 
-    /// The shortest round of engines with ports of 100 Gb/s: every period above the engines' own is stable.
+    /// The shortest stable round with ports of 100 Gb/s: the longer of the engines' minimum and the time of
+    /// the port.
     pub(super) fn min_round_period_cycles(&self) -> u64 {
         self.engine_min_round_period_cycles.max(self.port_cycles)
     }

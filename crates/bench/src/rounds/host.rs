@@ -1,4 +1,4 @@
-//! The hosts of a cluster of rounds: they propose, and keep books of what is decided.
+//! The hosts of a cluster of rounds. They propose, and record the decisions.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -18,27 +18,27 @@ use super::values::Batch;
 /// The engine's slot in every NIC.
 pub(super) const ROUNDS_SLOT: u8 = 0;
 
-/// How long a host waits before it proposes again what its engine would not take.
+/// Pause before a host repeats a proposal that its engine has refused.
 const PAUSE: Duration = Duration::from_us(10);
 
-/// Longer than any decided message.
+/// Larger than any decision message.
 const DECIDED_BYTES_MAX: usize = 2_048;
 
-/// The token of the question what a node is doing.
+/// The token of a status request.
 const STATUS: u32 = 2;
 /// Tokens of proposals count up from here.
 const FIRST_PROPOSAL: u32 = 16;
 
-/// What all hosts of a run propose.
+/// Proposals of all hosts of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostLoad {
-    /// What a proposal holds.
+    /// Content of a proposal.
     pub batch: Batch,
-    /// Proposals of a node that it waits for at a time.
+    /// Outstanding proposals of a node.
     pub outstanding: usize,
 }
 
-/// What has come of a run, over all nodes.
+/// Record of a run, over all nodes.
 #[derive(Debug)]
 pub(super) struct RunRecord {
     pub(super) agreement: Agreement,
@@ -46,28 +46,28 @@ pub(super) struct RunRecord {
     pub(super) proposing: bool,
     /// From a host's proposal to the answer that it is decided.
     pub(super) latencies: Latencies,
-    /// Proposals that their hosts were told of: decided, and decided without.
+    /// Proposals whose outcome the host has learned: decided, and dropped.
     pub(super) answered: u64,
     pub(super) dropped: u64,
-    /// Proposals whose node crashed before it had told of them.
+    /// Proposals whose node crashed before their outcome was known.
     pub(super) unanswered: u64,
     pub(super) nodes: Vec<NodeRecord>,
 }
 
-/// What is known of a node.
+/// Record of one node.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NodeRecord {
-    /// What its engine said last.
+    /// Latest status of its engine.
     pub(super) state: EngineState,
-    /// What it is doing, by its own word, if it was asked.
+    /// Answer to the latest status request, if there was one.
     pub(super) phase: Option<Phase>,
-    /// The round in which it was asked.
+    /// The round of that status request.
     pub(super) round: u64,
-    /// When it was told last that something is decided, on its clock.
+    /// Time of its latest decision, on its clock.
     pub(super) decided_at: Instant,
-    /// Entries that it was told of, over all its lives.
+    /// Decisions that it has received, over all incarnations.
     pub(super) entries: u64,
-    /// Of its proposals: how many were dropped.
+    /// Number of its proposals that were dropped.
     pub(super) dropped: u64,
 }
 
@@ -92,13 +92,13 @@ impl RunRecord {
         }))
     }
 
-    /// A node has crashed, whose host was waiting for so many proposals.
+    /// A node has crashed with this number of outstanding proposals.
     pub(super) fn crashed(&mut self, node: usize, waiting: usize) {
         self.agreement.stopped(node);
         self.unanswered += waiting as u64;
     }
 
-    /// A node comes back, empty; its clock shows `now`.
+    /// A node restarts with empty memory; `now` is the time on its clock.
     pub(super) fn restarted(&mut self, node: usize, now: Instant) {
         self.agreement.restarted(node);
         let books = &mut self.nodes[node];
@@ -106,19 +106,19 @@ impl RunRecord {
     }
 }
 
-/// The host half of a node in a simulation: that of the rounds, which ships, with a proposer on the same host.
+/// The host half of a simulated node: the shipped one of the rounds, with a proposer on the same host.
 pub(super) struct ProposerHalf {
     node: usize,
     life: u32,
     rounds: RoundsHalf,
     load: Option<HostLoad>,
     books: Rc<RefCell<RunRecord>>,
-    /// Not before this time it proposes again.
+    /// Earliest time of the next proposal.
     again_at: Option<Instant>,
     due: bool,
     running: bool,
     number: u64,
-    /// Proposals that were not answered: token, value, and when they were made.
+    /// Outstanding proposals: token, value, and time of the proposal.
     waiting: VecDeque<(u32, u64, Instant)>,
     bytes: Vec<u8>,
 }
@@ -145,12 +145,12 @@ impl ProposerHalf {
         }
     }
 
-    /// Proposals that it waits for.
+    /// Number of outstanding proposals.
     pub(super) fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Proposes until as many are outstanding as may be.
+    /// Proposes until the maximum number of proposals is outstanding.
     fn propose(&mut self, now: Instant, io: &mut HostIo<'_>) {
         let Some(load) = self.load else { return };
         let mut books = self.books.borrow_mut();
@@ -185,7 +185,7 @@ impl ProposerHalf {
                 books.agreement.withdrawn(self.node, value);
                 self.again_at = Some(now + PAUSE);
             }
-            // The others may have decided it.
+            // The other nodes may have decided it.
             Status::Fenced => {}
         }
     }
@@ -195,7 +195,7 @@ impl ProposerHalf {
         let mut books = self.books.borrow_mut();
         let node = &mut books.nodes[self.node];
         (node.decided_at, node.entries) = (now, node.entries + 1);
-        // Changes of the members are the engine's own proposals.
+        // Membership changes are proposed by the engine itself.
         if !value.proposal.change {
             let entry = Entry {
                 instance: value.instance,

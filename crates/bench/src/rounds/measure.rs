@@ -1,4 +1,4 @@
-//! How fast rounds can be: the lowest stable period, what is decided at it, and what happens below it.
+//! Measurement of the lowest stable round period, of the throughput at it, and of failures below it.
 
 use std::collections::BTreeMap;
 
@@ -20,29 +20,30 @@ use super::values::Batch;
 
 /// Rounds before the measurement: the cluster is founded and the first proposals are decided.
 const WARM_UP_ROUNDS: u64 = 50;
-/// Rounds of one try in the search for the lowest stable period: long enough for clocks that drift by 50 millionths
-/// to part by more than a message takes.
+/// Rounds of one run in the search for the lowest stable period: long enough that clocks with a drift of 50
+/// parts per million differ by more than the latency of a message.
 const SEARCH_ROUNDS: u64 = 50_000;
 /// Rounds at each period below the lowest stable one.
 const BELOW_ROUNDS: u64 = 20_000;
-/// How far below, in cycles.
+/// Distances below the lowest stable period, in cycles.
 const BELOW_CYCLES: [u64; 5] = [1, 4, 16, 64, 128];
-/// The activity is noted every so many rounds.
+/// Interval at which the activity is recorded, in rounds.
 const LOOK_ROUNDS: u64 = 10;
-/// A run is watched in slices of so many rounds.
+/// Interval between two checks of a run, in rounds.
 const SLICE_ROUNDS: u64 = 1_000;
-/// Proposals that a node waits for at a time: as many as engines queue, so that every round has one, also when a
-/// round is much shorter than the way to the host and back.
+/// Outstanding proposals of a node: as many as engines queue, so that every round has a proposal although a
+/// round is much shorter than a round trip to the host.
 const OUTSTANDING: usize = 16;
 /// The same of engines in gates.
 const OUTSTANDING_GATES: usize = 8;
-/// Rounds of the run in which a node waits for one proposal at a time: its latency has no queue in it.
+/// Rounds of the run with one outstanding proposal of each node, whose latency has no queueing time.
 const LATENCY_ROUNDS: u64 = 5_000;
 
-/// Every node is configured when the first round begins. Who was left out stays that, to be counted.
+/// Every node is configured before the first round begins. An excluded node does not rejoin, so that it is
+/// counted.
 const PAUSES: RoundsPauses =
     RoundsPauses { start_after: Duration::from_us(20), return_after: Duration::from_secs(3_600) };
-/// Under faults, who was left out asks to be let in again.
+/// Under faults, an excluded node requests to rejoin.
 const PAUSES_UNDER_FAULTS: RoundsPauses = RoundsPauses { return_after: Duration::from_us(50), ..PAUSES };
 
 /// Parameters of the measurement.
@@ -52,42 +53,43 @@ pub struct RoundsBench {
     pub nic: NicModel,
     /// Nodes, 2 to 8.
     pub nodes: usize,
-    /// What a proposal holds. Every node proposes one in every round.
+    /// Content of a proposal. Every node makes one in every round.
     pub batch: Batch,
-    /// What lies between the cards.
+    /// Network between the cards.
     pub network: NetworkProfile,
     /// Cost profile of the cards.
     pub profile: CostProfile,
     /// Instances in flight, 4 or 8.
     pub window: u64,
-    /// The round period; nothing: the lowest stable one is searched.
+    /// The round period; `None`: the lowest stable period is searched.
     pub period: Option<Duration>,
     /// Rounds of the measurement.
     pub rounds: u64,
-    /// Clocks gain or lose up to this, in millionths.
+    /// Maximum clock drift, in parts per million.
     pub drift_ppm: u32,
-    /// Faults of each run, at times from its beginning on. Under faults no period is stable: it must be given.
+    /// Faults of each run, with times from its beginning. The period must be given then, because no period is
+    /// stable under faults.
     pub plan: FaultPlan,
-    /// Decides clocks, delays and values.
+    /// Seed of clocks, delays and values.
     pub seed: u64,
 }
 
-/// What came of a run at one period.
+/// Result of a run at one period.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PeriodResult {
     /// The period.
     pub period_ns: u64,
     /// Rounds that every node has run.
     pub rounds: u64,
-    /// Whether no message was late, no member unheard, and nobody fenced.
+    /// Whether no message was late, no message was missing, and no node has fenced itself.
     pub stable: bool,
     /// Messages that came after their round.
     pub late_messages: u64,
-    /// Members that were not heard in a round.
+    /// Number of messages missing in a round, over all members.
     pub unheard: u64,
     /// Nodes that have fenced themselves.
     pub nodes_fenced: u64,
-    /// Nodes that say so when asked: all that have fenced themselves must.
+    /// Nodes that report a fence in their status. It must be all that have fenced themselves.
     pub nodes_that_say_so: u64,
     /// Nodes that were removed by the others.
     pub nodes_removed: u64,
@@ -105,14 +107,14 @@ pub struct PeriodResult {
     pub faults: BTreeMap<String, u64>,
     /// Virtual time of the measurement.
     pub virtual_ns: u64,
-    /// From a host's proposal to the answer that it is decided, with PCIe both ways, the queue and the wait for a
-    /// round.
+    /// Latency from a host's proposal to the answer that it is decided, including PCIe in both directions,
+    /// queueing, and the wait for the next round.
     #[serde(skip)]
     pub(super) latency: Latencies,
     /// Decisions over time.
     #[serde(skip)]
     pub activity: Activity,
-    /// A hash of everything that happened.
+    /// Hash of the event log of the run.
     pub log_hash: String,
 }
 
@@ -123,7 +125,7 @@ impl PeriodResult {
     }
 }
 
-/// Who is told of rounds that have been run.
+/// Gets the number of rounds run.
 pub(super) type Ran<'a> = &'a mut dyn FnMut(u64);
 
 impl RoundsBench {
@@ -143,7 +145,7 @@ impl RoundsBench {
         Ok(CYCLE * high)
     }
 
-    /// Runs below a period that is stable.
+    /// Runs with periods below a stable one.
     pub(super) fn below(&self, period: Duration, ran: Ran<'_>) -> Result<Vec<PeriodResult>, PlanError> {
         let short = Self { rounds: BELOW_ROUNDS, ..self.clone() };
         let least = self.least_one_way();
@@ -162,7 +164,7 @@ impl RoundsBench {
         Ok(Self { rounds: LATENCY_ROUNDS, ..self.clone() }.run_with(period, 1, false, ran)?.latency)
     }
 
-    /// Runs with rounds of `period`; if `until_unstable`, no further than to the first slice with a drop-out.
+    /// Runs with this period. With `until_unstable`, the run ends at the first check with a missing node.
     pub(super) fn run_at(
         &self,
         period: Duration,
@@ -209,14 +211,14 @@ impl RoundsBench {
     }
 }
 
-/// What ends a run before all nodes have run its rounds.
+/// Condition that ends a run before all nodes have run its rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ends {
-    /// The first slice with a drop-out.
+    /// A node is missing at a check.
     Unstable,
-    /// That all nodes have stopped.
+    /// All nodes have stopped.
     Stopped,
-    /// The time that the rounds take: under faults a node may run fewer.
+    /// The duration of the rounds has passed. Under faults a node may run fewer rounds.
     InTime,
 }
 
@@ -230,7 +232,7 @@ struct Run {
 
 impl Run {
     fn measure(mut self, rounds: u64, ends_with: Ends, ran: Ran<'_>) -> PeriodResult {
-        // Founding takes some time that has nothing to do with the period.
+        // The foundation of the cluster takes a time that does not depend on the period.
         self.cluster.run_for(Duration::from_us(50) + self.period * WARM_UP_ROUNDS);
         let begin = self.cluster.now();
         let (first, entries) = (self.rounds(), self.cluster.books.borrow().agreement.entries());
@@ -258,7 +260,7 @@ impl Run {
             }
         }
         let end = self.cluster.now();
-        // What was asked of stopped nodes is answered.
+        // Wait for the status answers of stopped nodes.
         let decided = self.cluster.books.borrow().agreement.entries() - entries;
         self.cluster.run_for(Duration::from_us(20));
         let cluster = &self.cluster;
@@ -294,7 +296,7 @@ impl Run {
         }
     }
 
-    /// Lets so many rounds pass, and looks at them.
+    /// Runs this number of rounds, and records them.
     fn run_rounds(&mut self, rounds: u64) {
         let end = self.cluster.now() + self.period * rounds;
         while self.cluster.now() < end {
@@ -340,7 +342,7 @@ mod tests {
         }
     }
 
-    /// What three nodes decide if each proposes in every round.
+    /// Throughput of three nodes that propose in every round.
     fn full(result: &PeriodResult) -> u64 {
         3 * result.virtual_ns / result.period_ns
     }
@@ -395,7 +397,7 @@ mod tests {
             .map(|bench| bench.run_at(Duration::from_ns(2_400), false, &mut |_| {}).unwrap());
         assert_eq!((faulty.faults["crash"], faulty.faults["restart"], faulty.disagreements), (1, 1, 0));
         assert!(faulty.unanswered > 0 && faulty.unheard > 0 && faultless.unanswered == 0, "{faulty:?}");
-        // Four of five go on in the fifth of the time that the node is down, and while it joins.
+        // Four of five nodes continue while one is down, for a fifth of the time, and while it rejoins.
         let share = faulty.decided as f64 / faultless.decided as f64;
         assert!((0.85..0.99).contains(&share), "{} of {}", faulty.decided, faultless.decided);
     }

@@ -22,8 +22,8 @@ pub use measure::{PeriodResult, RoundsBench};
 pub use result::RoundsResult;
 pub use values::Batch;
 
-/// The most bytes of a proposal: with the longest head it fills a datagram.
+/// Maximum size of a proposal in bytes: with the longest header it fills a datagram.
 pub const PROPOSAL_BYTES_MAX: usize = 1_320;
 
-/// Clocks gain or lose up to this, in millionths: what crystal oscillators of network cards are allowed.
+/// Maximum clock drift, in parts per million: the tolerance of crystal oscillators of network cards.
 pub const DRIFT_PPM: u32 = 50;

@@ -1,13 +1,13 @@
-//! What others have measured or projected.
+//! Published measurements and projections.
 
 use serde::Serialize;
 
 /// A published figure of replication in cards.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Anchor {
-    /// Whose.
+    /// Name of the system.
     pub system: &'static str,
-    /// What was measured, and under what.
+    /// The quantity and the conditions.
     pub what: &'static str,
     /// Bytes of a value.
     pub value_bytes: u32,
@@ -15,7 +15,7 @@ pub struct Anchor {
     pub values_per_s: f64,
     /// Bits of values decided in a second.
     pub bits_per_s: f64,
-    /// Where it is said.
+    /// Source.
     pub source: &'static str,
 }
 
@@ -31,7 +31,7 @@ pub const PACKET_CYCLES: u64 = 2;
 /// See [`ROUND_CYCLES`].
 pub const MIN_ROUND_PERIOD_CYCLES: u64 = 40;
 
-/// The anchors. What is decided counts once, whatever the number of replicas.
+/// Published figures for comparison. A decided value counts once, for any number of replicas.
 pub const ANCHORS: [Anchor; 6] = [
     Anchor {
         system: "detPU CKC",

@@ -1,13 +1,13 @@
-//! What a message takes from one engine to another, and of the port.
+//! Time that a message takes from one engine to another, and on the port.
 
 use weft_sim::{CostProfile, Execution, NetworkProfile};
 use weft_time::Duration;
 use weft_wire::datagram;
 
-/// What a frame has beside its one message: Ethernet, IPv4, UDP, Weft's datagram.
+/// Bytes of a frame beside its message: headers of Ethernet, IPv4, UDP and Weft's datagram.
 const FRAME_OVERHEAD: usize = 14 + 20 + 8 + datagram::HEADER_BYTES + datagram::TRAILER_BYTES;
 
-/// What a frame occupies of the wire beside its bytes, until its last bit is out: preamble and check sequence.
+/// Further bytes on the wire until the last bit is sent: preamble and frame check sequence.
 const WIRE_OVERHEAD: usize = 8 + 4;
 
 /// A clock cycle of the engine's timers.
@@ -22,20 +22,20 @@ pub(super) fn one_way(profile: &CostProfile, network: &NetworkProfile, bytes: us
         .chain(profile.transmit)
         .fold(Duration::ZERO, |sum, part| sum + part.duration());
     let work = match profile.execution {
-        // The work on the event that sends: at least one message.
+        // The cost of the event that sends at least one message.
         Execution::Pipeline { cycle, message_cycles, .. } => cycle.duration() * message_cycles.value,
         Execution::Cores { .. } | Execution::Verbs { .. } | Execution::Clocked { .. } => Duration::ZERO,
     };
     let on_wire = (FRAME_OVERHEAD + datagram::message_bytes(bytes)).max(60) + WIRE_OVERHEAD;
-    // At 100 Gb/s, on both links.
+    // Serialization at 100 Gb/s, on both links.
     let wire = Duration::from_ps(80) * on_wire as u64 * 2;
     let all = stack + work + wire + network.least();
     CYCLE * (all.as_ps() / CYCLE.as_ps())
 }
 
-/// Cycles that a port of 100 Gb/s is busy with what a node says in a round of `bytes` bytes to each of `peers` others.
+/// Cycles that a port of 100 Gb/s needs to send a message of `bytes` bytes to each of `peers` peers.
 pub(super) fn port_cycles(peers: usize, bytes: usize) -> u64 {
-    // 12 bytes of gap behind each frame.
+    // The interpacket gap is 12 bytes.
     let on_wire = (FRAME_OVERHEAD + datagram::message_bytes(bytes)).max(60) + WIRE_OVERHEAD + 12;
     (Duration::from_ps(80) * (on_wire * peers) as u64).as_ps().div_ceil(CYCLE.as_ps())
 }

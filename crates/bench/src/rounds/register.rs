@@ -1,5 +1,5 @@
-//! Clients of the replicated register, on a machine of their own: they read, write and compare-and-set it, and record
-//! what they asked and were told.
+//! Clients of the replicated register on a separate machine. They read, write and compare-and-set it, and
+//! record their history.
 
 use std::collections::VecDeque;
 use std::net::SocketAddrV4;
@@ -19,24 +19,24 @@ use super::host::ROUNDS_SLOT;
 
 /// The UDP port of the clients.
 const PORT: u16 = 5_000;
-/// How many there are.
+/// Number of clients.
 const CLIENTS: u64 = 6;
-/// Bytes of what they write.
+/// Size of a written value, in bytes.
 const VALUE_BYTES: usize = 24;
-/// How long they wait for an answer before they ask again, at first and at most.
+/// Initial and maximum time until an unanswered request is repeated.
 const TIMEOUT: Duration = Duration::from_us(40);
 const TIMEOUT_MAX: Duration = Duration::from_us(160);
-/// When they give up; the request may have had an effect.
+/// Time-out of a request. The request may have taken effect.
 const GIVE_UP: Duration = Duration::from_us(600);
 
-/// Where the clients stand.
+/// The machine of the clients.
 const STATION: ClusterHost = ClusterHost::Clients(0);
 
-/// A client and what it waits for.
+/// A client and its outstanding request.
 struct RegisterClient {
     client: Client,
     job: Option<(Instant, Action)>,
-    /// The version that it has seen last, to compare with.
+    /// The version that it has read last, for compare-and-set.
     seen: u64,
 }
 
@@ -55,7 +55,7 @@ pub(super) struct RegisterClients {
 }
 
 impl RegisterClients {
-    /// Clients that begin to ask at `begin`.
+    /// Clients that send their first requests at `begin`.
     pub(super) fn new(nodes: usize, seed: u64, begin: Instant) -> Self {
         let client = |id| {
             Client::new(ClientParameters {
@@ -84,7 +84,7 @@ impl RegisterClients {
         }
     }
 
-    /// What was asked and told so far. What was not answered yet is there without a reply.
+    /// The history so far. Outstanding requests are in it without a reply.
     pub(super) fn history(&self) -> History {
         let mut history = self.history.clone();
         for (index, slot) in self.slots.iter().enumerate() {
@@ -95,17 +95,17 @@ impl RegisterClients {
         history
     }
 
-    /// When the last answer has come.
+    /// Time of the last answer.
     pub(super) fn answered_at(&self) -> Instant {
         self.answered_at
     }
 
-    /// No client asks anything new from now on.
+    /// Stops new requests.
     pub(super) fn stop(&mut self) {
         self.asking = false;
     }
 
-    /// Lets idle clients ask.
+    /// Lets idle clients send requests.
     fn start(&mut self, now: Instant) {
         for index in 0..self.slots.len() {
             if self.slots[index].job.is_some() || !self.asking || now < self.begin {
@@ -177,7 +177,7 @@ impl Machine for RegisterClients {
             && let Ok(datagram) = Datagram::parse(payload)
         {
             for message in datagram.messages().filter(|message| message.engine == ROUNDS_SLOT) {
-                // Every reply names its client.
+                // Every reply has the identity of its client.
                 let Ok(reply) = weft_kv::message::Reply::parse(message.payload) else { continue };
                 let Some(index) = self.slots.iter().position(|slot| slot.client.id() == reply.client) else {
                     continue;

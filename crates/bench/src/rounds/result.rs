@@ -1,4 +1,4 @@
-//! What a measurement of rounds says, to programs and to people.
+//! The result of a measurement of rounds, as JSON and as text.
 
 use serde::Serialize;
 use weft_harness::NicModel;
@@ -26,26 +26,27 @@ pub struct RoundsResult {
     pub value_bytes: u32,
     /// Values in a proposal.
     pub values_per_proposal: u32,
-    /// What lies between the cards.
+    /// Network between the cards.
     pub network: &'static str,
     /// Cost profile of the cards.
     pub profile: &'static str,
     /// Instances in flight.
     pub window: u64,
-    /// Clocks gain or lose up to this, in millionths.
+    /// Maximum clock drift, in parts per million.
     pub clock_drift_ppm: u32,
-    /// Decides clocks, delays and values.
+    /// Seed of clocks, delays and values.
     pub seed: u64,
-    /// The lowest period at which a run of [`RoundsResult::measured`]'s rounds was stable; nothing if the period was
-    /// given.
+    /// The lowest period at which a run with the rounds of [`RoundsResult::measured`] was stable; null if the
+    /// period was given.
     pub min_round_period_ns: Option<u64>,
     /// The same in cycles of 4 ns.
     pub min_round_period_cycles: Option<u64>,
-    /// The run, through whole cards and hosts.
+    /// The run with whole cards and hosts.
     pub measured: PeriodResult,
-    /// From a host's proposal to the answer that it is decided, PCIe included, one proposal of a node at a time.
+    /// Latency from a host's proposal to the answer that it is decided, including PCIe, with one outstanding
+    /// proposal of each node.
     pub latency: Summary,
-    /// The same, whole.
+    /// The full histogram of these latencies.
     #[serde(skip)]
     pub latencies: Latencies,
     /// Runs at periods below the lowest stable one.
@@ -53,14 +54,14 @@ pub struct RoundsResult {
     /// In gates only: cycles without a network.
     #[serde(flatten)]
     pub gates: Option<GatesResult>,
-    /// Instances decided in a second: one begins in every round. In gates, this and what follows is without a
-    /// network, at the lowest period; the run through the network is `measured`.
+    /// Instances decided per second; one begins in every round. For the engine in gates, this and the
+    /// following figures are without a network, at the lowest period.
     pub instances_per_s: f64,
-    /// Values decided in a second, each counted once.
+    /// Values decided per second, each counted once.
     pub decided_values_per_s: f64,
-    /// Their bits.
+    /// Bits of these values per second.
     pub decided_bits_per_s: f64,
-    /// What others have measured.
+    /// Published figures for comparison.
     pub anchors: Vec<Anchor>,
     /// `agree`, or `violation`.
     pub checked: &'static str,
@@ -69,7 +70,7 @@ pub struct RoundsResult {
 }
 
 impl RoundsBench {
-    /// Measures; `progress` is told how many rounds have been run, in the search for the period and otherwise.
+    /// Measures; `progress` gets the number of rounds run, including those of the search for the period.
     ///
     /// # Errors
     /// The fault plan does not fit the cluster.
@@ -132,8 +133,8 @@ impl RoundsBench {
         format!("{engine}cost profile `{}`: {}", profile.name, profile.basis)
     }
 
-    /// The whole run at the lowest period at which it is stable. The search tries shorter runs; what they have not seen
-    /// raises the period cycle by cycle.
+    /// The run at its lowest stable period. The search uses shorter runs; if the whole run is not stable, the
+    /// period is raised by one cycle at a time.
     fn run_at_lowest(&self, ran: Ran<'_>) -> Result<(PeriodResult, Option<Duration>), PlanError> {
         let mut period = self.search(ran)?;
         loop {
@@ -147,7 +148,7 @@ impl RoundsBench {
 }
 
 impl RoundsResult {
-    /// What people read. With `compare`, what others have measured stands beside it.
+    /// The result as text. With `compare`, it includes published figures.
     pub fn to_text(&self, compare: bool) -> String {
         let values = |run: &PeriodResult| run.proposals_per_s() * f64::from(self.values_per_proposal);
         let bits = |run: &PeriodResult| values(run) * f64::from(self.value_bytes) * 8.0;

@@ -1,4 +1,5 @@
-//! What proposals carry: values that name their proposer and differ from all others of a run.
+//! Contents of proposals: values with the number of their proposer, which differ from all other values of a
+//! run.
 
 use weft_workload::{MIN_VALUE_BYTES, fill_value, fingerprint};
 
@@ -17,11 +18,11 @@ impl Batch {
         self.value_bytes * self.values
     }
 
-    /// Writes proposal number `number` of a node in one of its lives, and returns what stands for it in a check.
-    /// Every value begins with node, life and a number of its own.
+    /// Writes proposal number `number` of a node whose process was started for the time number `life`, and
+    /// returns its identity for the check. Every value begins with the node, `life` and the value's number.
     ///
     /// # Panics
-    /// If there are 2^48 values before it, or a value is too short.
+    /// If there are 2^48 values before this proposal, or a value is too short.
     pub fn fill(&self, node: usize, life: u32, number: u64, bytes: &mut Vec<u8>) -> u64 {
         let first = number * self.values as u64;
         assert!(

@@ -16,40 +16,40 @@ use super::DRIFT_PPM;
 use super::cluster::{Cluster, ClusterParameters};
 use super::host::ClientLoad;
 
-/// Faults begin when the cluster has been running for a while,
+/// Time of the first fault: the cluster has been running for a while.
 const FAULTS_FROM: Duration = Duration::from_us(200);
-/// and are over at this time.
+/// Time at which all faults are over.
 const FAULTS_UNTIL: Duration = Duration::from_us(4_000);
-/// How long a lease lasts: short enough that a run sees many end. The log does not rest on them, but a node that comes
-/// back waits for the end of that of its former life.
+/// Length of a lease: short enough that many leases end in a run. The log does not rely on leases, but a
+/// restarted node waits for the end of the lease of its previous incarnation.
 const LEASE: Duration = Duration::from_us(300);
-/// How often a host without a lease reports.
+/// Interval of the heartbeats of a node without a lease.
 const IDLE_INTERVAL: Duration = Duration::from_us(20);
-/// So long after the last fault every node takes part again, and clients are answered.
+/// Bound on the time from the last fault until every node takes part again and clients get answers.
 const LIVE_WITHIN: Duration = Duration::from_us(3_000);
-/// So long after the last append everything is answered and applied everywhere.
+/// Time from the last append until every append is answered and applied at all nodes.
 const CALM: Duration = Duration::from_us(1_000);
 
-/// Which runs to make.
+/// Parameters of the runs.
 #[derive(Clone, Debug)]
 pub struct Campaign {
     /// Nodes of each cluster, 1 to 8.
     pub nodes: usize,
     /// One run per seed.
     pub seeds: std::ops::RangeInclusive<u64>,
-    /// What fails.
+    /// Kinds of injected faults.
     pub faults: FaultKinds,
-    /// How followers learn of what is written; every second seed has the other if none is given.
+    /// How followers notice new entries; by default it alternates with the seed.
     pub delivery: Option<Delivery>,
-    /// A bug to run with.
+    /// Bug planted in the engine.
     #[cfg(feature = "planted-bugs")]
     pub planted_bug: Option<weft_smr::PlantedBug>,
-    /// A bug around the engines to run with.
+    /// Bug planted in the node's program or in the membership service.
     #[cfg(feature = "planted-bugs")]
     pub node_bug: Option<NodeBug>,
 }
 
-/// What came of a campaign.
+/// Results of a campaign.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct CampaignResult {
     /// `sim`: all times are virtual.
@@ -62,11 +62,11 @@ pub struct CampaignResult {
     pub seeds_run: u64,
     /// Appends that were answered.
     pub appends: u64,
-    /// Times that a node came to lead, in its last life.
+    /// Number of leaderships of all nodes, in their last incarnation.
     pub leaderships: u64,
-    /// Entries of former leaders that were adopted undecided.
+    /// Undecided entries of former leaders that a new leader has adopted.
     pub adopted: u64,
-    /// Copies of the state that were taken over.
+    /// Snapshots of the state that nodes have installed.
     pub snapshots: u64,
     /// Views published.
     pub views: u64,
@@ -74,9 +74,9 @@ pub struct CampaignResult {
     pub faults: BTreeMap<String, u64>,
     /// `linearizable` or `violation`.
     pub checked: &'static str,
-    /// Every node of every run must take part again so long after the last fault.
+    /// Bound on the time from the last fault until every node takes part again.
     pub live_within_bound_ns: u64,
-    /// The longest that it took in any run.
+    /// The longest such time of all runs.
     pub live_within_ns: u64,
     /// Violations.
     #[serde(flatten)]

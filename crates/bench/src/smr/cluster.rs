@@ -18,7 +18,8 @@ use weft_waist::{EngineState, Epoch, Memory, NodeSet, View};
 
 use super::host::{ClientLoad, LOG_SLOT, LogHalf, RunRecord};
 
-/// On which terms cards speak to each other: 8.192 us, the shortest time-out that there is, and all attempts.
+/// Parameters of the queue pairs: the shortest time-out that the verbs allow, 8.192 us, and the maximum
+/// number of retries.
 const TERMS: Terms = Terms { path_mtu: PathMtu::Bytes1024, timeout: 1, retry_cnt: 7, max_rd_atomic: 8 };
 
 /// Parts of a cluster.
@@ -26,12 +27,13 @@ const TERMS: Terms = Terms { path_mtu: PathMtu::Bytes1024, timeout: 1, retry_cnt
 pub(super) struct ClusterParameters {
     pub log: LogParameters,
     pub network: NetworkProfile,
-    /// What cards and hosts cost.
+    /// Cost profile of cards and hosts.
     pub profile: CostProfile,
-    /// Clocks gain or lose up to this, in millionths.
+    /// Maximum clock drift, in parts per million.
     pub drift_ppm: u32,
     pub load: ClientLoad,
-    /// The membership service and how nodes report to it; without one the first view lasts.
+    /// Parameters of the membership service and of the nodes' heartbeats; without them the first view is
+    /// fixed.
     pub service: Option<(ServiceParameters, AgentParameters)>,
     pub planted: Planted,
     pub seed: u64,
@@ -105,8 +107,8 @@ impl Cluster {
     }
 }
 
-/// A clock that runs a little too fast or too slow. All show nearly the same: clients that go from host to host read
-/// them.
+/// A clock with a random drift and no offset: all clocks must show nearly the same time, because a client
+/// that moves between hosts reads the clocks of all of them.
 fn clock(seed: u64, machine: u64, drift_ppm: u32) -> LocalClock {
     let mut random = Stream::new(seed, "clock", machine);
     let drift = random.between(0, 2 * u64::from(drift_ppm)) as i32 - drift_ppm as i32;
@@ -135,7 +137,8 @@ impl Builder for LogNodes {
         NicMachine::new(nic, host, &self.profile)
     }
 
-    /// A minority may have lost its memory at a time: that is what is tolerated.
+    /// A node may crash if a majority of full nodes remains, because the log tolerates the loss of a
+    /// minority.
     fn may_crash(&mut self, machines: &weft_sim::Machines<MachineOf<Self>>, victim: usize, _: &View) -> bool {
         let books = self.books.borrow();
         let others = running(machines).filter(|(node, _)| *node != victim);
@@ -148,13 +151,13 @@ impl Builder for LogNodes {
     }
 }
 
-/// The view in which all nodes found the cluster.
+/// The first view, with all nodes as full members.
 pub(crate) const fn first_view(nodes: usize) -> View {
     View { epoch: Epoch(1), full: NodeSet::first(nodes), joining: NodeSet::EMPTY }
 }
 
-/// The card of a node with a log in [`LOG_SLOT`], and the host half that tells the engine of its peers. All nodes must
-/// be made alike.
+/// The card of a node with a log in [`LOG_SLOT`], and the host half that passes the engine its queue pairs.
+/// All nodes must be made with the same parameters, because they share queue pair numbers and keys.
 pub(crate) fn card_with_log(log: &LogParameters, node: usize, memory: Memory) -> (SoftNic<Log>, WiredHalf) {
     let nodes = log.group.nodes;
     let purposes = Purpose::of_log(log);

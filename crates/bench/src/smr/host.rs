@@ -1,4 +1,4 @@
-//! The clients of a replicated log, on the hosts of its nodes: they append, and keep books of what is applied.
+//! The clients of a replicated log, on the hosts of its nodes, and the record of appends and applied entries.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -14,30 +14,30 @@ use weft_harness::histogram::Latencies;
 
 /// The engine's slot in every NIC.
 pub(crate) const LOG_SLOT: u8 = 0;
-/// How often a host looks for what its clients want.
+/// Interval at which a host checks for new requests of its clients.
 const PACE: Duration = Duration::from_us(1);
-/// After so long without an answer a client asks another node.
+/// Time without an answer after which a client sends its append to another node.
 const PATIENCE: Duration = Duration::from_us(80);
 /// Bytes that a client appends beside its number.
 const CONTENT_BYTES: usize = 32;
 
-/// What the tokens of clients' calls have set; those of what hosts ask for themselves do not.
+/// A bit that the tokens of clients' calls have, and those of calls of the host itself do not.
 const CLIENTS: u32 = 1 << 30;
-/// The token of what hosts ask for themselves.
+/// The token of calls of the host itself.
 const HOST: u32 = 0;
 
-/// An append that was not answered yet.
+/// An outstanding append.
 #[derive(Clone, Debug)]
 struct Outstanding {
     sequence: u64,
     again_at: Instant,
     refused: bool,
     first_asked_at: Instant,
-    /// Whatever had been answered when it was asked first lies below this index.
+    /// All appends that were answered before this one was first sent have smaller indices than this.
     above: u64,
 }
 
-/// Somebody who appends, at whatever node leads.
+/// A client that appends at the current leader.
 #[derive(Clone, Debug)]
 struct Client {
     target: usize,
@@ -48,15 +48,15 @@ struct Client {
 /// How clients behave.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ClientLoad {
-    /// How many there are.
+    /// Number of clients.
     pub clients: usize,
-    /// Appends that each waits for at a time.
+    /// Outstanding appends of each client.
     pub outstanding: usize,
-    /// They go to another node if theirs does not lead; otherwise there is one at each node that stays there.
+    /// Whether a client moves to another node if its node does not lead. Otherwise each node has one client.
     pub roaming: bool,
 }
 
-/// What has come of a run, over all nodes.
+/// Record of a run, over all nodes.
 #[derive(Debug)]
 pub(super) struct RunRecord {
     load: ClientLoad,
@@ -66,11 +66,11 @@ pub(super) struct RunRecord {
     pub log: OneLog<(u64, u64)>,
     pub answered: u64,
     pub latencies: Latencies,
-    /// By node: what its engine said last.
+    /// Latest state of the engine of each node.
     pub states: Vec<EngineState>,
-    /// When each node last answered an append, in the world's time as its host's clock shows it.
+    /// Time at which each node last answered an append, on its host's clock.
     pub answered_at: Vec<Instant>,
-    /// The first answer of each node in its present life.
+    /// Time of the first answer of each node in its current incarnation.
     pub first_answer_at: Vec<Option<Instant>>,
 }
 
@@ -90,7 +90,7 @@ impl RunRecord {
         }))
     }
 
-    /// A node has crashed: it has forgotten everything.
+    /// A node has crashed and has lost its memory.
     pub fn crashed(&mut self, node: usize) {
         self.states[node] = EngineState::Starting;
         self.first_answer_at[node] = None;
@@ -107,7 +107,7 @@ impl RunRecord {
         self.states.iter().filter(|state| **state == EngineState::Full).count()
     }
 
-    /// A node tells an entry that it has applied.
+    /// A node has applied this entry.
     fn told(&mut self, node: usize, at: u64, append: &Append<'_>) {
         if append.content != content(append.origin, append.sequence) {
             self.log.violation(format!("node{node} tells entry {at}, which nobody has appended"));
@@ -115,7 +115,7 @@ impl RunRecord {
         self.log.applied(node, at, (append.origin, append.sequence));
     }
 
-    /// What the clients at a node want asked now: origin and number.
+    /// The appends that the clients at a node must send now: origin and sequence number.
     fn wanted(&mut self, node: usize, now: Instant) -> Vec<(u64, u64)> {
         let (nodes, load) = (self.states.len(), self.load);
         let (asking, above) = (self.asking, self.log.answered_below());
@@ -127,7 +127,7 @@ impl RunRecord {
             for outstanding in client.outstanding.iter_mut().filter(|outstanding| now >= outstanding.again_at)
             {
                 if load.roaming && !outstanding.refused {
-                    // Not even refused: the next node is asked when its host comes to it.
+                    // There was no answer at all, so the client moves to the next node.
                     client.target = (client.target + 1) % nodes;
                     (outstanding.again_at, outstanding.refused) = (now, true);
                     break;
@@ -187,13 +187,13 @@ fn content(origin: u64, sequence: u64) -> [u8; CONTENT_BYTES] {
     std::array::from_fn(|place| (origin * 83 + sequence * 29 + place as u64 * 7) as u8)
 }
 
-/// The host half of a node in a simulation: that of the log, which ships, with clients on the same host.
+/// The host half of a simulated node: the shipped one of the log, with clients on the same host.
 pub(super) struct LogHalf {
     node: usize,
     wired: WiredHalf,
     books: Rc<RefCell<RunRecord>>,
     wake_at: Instant,
-    /// Clients may have something to ask.
+    /// Sends the due requests of the clients.
     due: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What an append takes, and what it takes another node to lead.
+//! Measurement of the latency of appends, and of the time until another node leads after a crash.
 
 use std::collections::BTreeMap;
 
@@ -15,10 +15,10 @@ use super::DRIFT_PPM;
 use super::cluster::{Cluster, ClusterParameters};
 use super::host::ClientLoad;
 
-/// Crashes happen when the cluster has been running for so long, and some more.
+/// Time of the earliest crash. Each run adds a different delay.
 const CRASH_AFTER: Duration = Duration::from_us(400);
 
-/// The activity is noted every so long.
+/// Interval at which the activity is recorded.
 const LOOK: Duration = Duration::from_us(10);
 
 /// Parameters of the measurement.
@@ -30,34 +30,34 @@ pub struct SmrBench {
     pub outstanding: usize,
     /// The network between the cards.
     pub network: NetworkProfile,
-    /// What cards and hosts cost.
+    /// Cost profile of cards and hosts.
     pub profile: CostProfile,
     /// Faults while appends are measured, at times from the beginning of the run on.
     pub plan: FaultPlan,
-    /// How long appends are measured.
+    /// Duration of the measurement of appends.
     pub length: Duration,
-    /// Leaders that are crashed, each in a run of its own.
+    /// Number of leaders to crash, each in a separate run.
     pub crashes: u64,
-    /// Of the first run.
+    /// Seed of the first run.
     pub seed: u64,
 }
 
-/// Times of one fail-over, from the crash of the leader on, in nanoseconds.
+/// Times of the phases of one fail-over, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct FailOver {
-    /// The next one takes it for dead, and asks for permissions.
+    /// From the crash until the next leader suspects the crashed one and requests permissions.
     pub detected_ns: u64,
-    /// From there until a majority has revoked the former permission and granted the new one, and said so.
+    /// From there until a majority has revoked the old permission, granted the new one and acknowledged it.
     pub permission_ns: u64,
-    /// From there until it knows all that may be decided, and leads.
+    /// From there until the new leader has read all entries that may be decided, and leads.
     pub takeover_ns: u64,
     /// From there until its first entry is decided, applied and answered.
     pub first_commit_ns: u64,
-    /// All of it.
+    /// The sum of these times.
     pub total_ns: u64,
 }
 
-/// What was measured.
+/// Results of the measurement.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SmrResult {
     /// `sim`: all times are virtual.
@@ -76,11 +76,11 @@ pub struct SmrResult {
     pub faults: BTreeMap<String, u64>,
     /// Appends that were answered.
     pub appends: u64,
-    /// In a second.
+    /// Answered appends per second.
     pub appends_per_s: f64,
-    /// From asking to the answer, in nanoseconds.
+    /// Latency of an append, from the request to the answer, in nanoseconds.
     pub latency_ns: Quantiles,
-    /// The same, whole.
+    /// The full histogram of these latencies.
     #[serde(skip)]
     pub latencies: Latencies,
     /// Appends over time.
@@ -88,24 +88,24 @@ pub struct SmrResult {
     pub activity: Activity,
     /// Each fail-over, in the order of the seeds.
     pub fail_overs: Vec<FailOver>,
-    /// Of their total times.
+    /// Quantiles of the total times.
     pub fail_over_ns: Quantiles,
     /// From the request for permissions to a majority of grants.
     pub permission_switch_ns: Quantiles,
-    /// `linearizable` or what is wrong.
+    /// `linearizable`, or the violations.
     pub checked: String,
 }
 
 /// Some quantiles.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Quantiles {
-    /// The least.
+    /// The minimum.
     pub min: u64,
-    /// Half of all are not greater.
+    /// The median.
     pub p50: u64,
-    /// 99 of 100 are not greater.
+    /// The 99th percentile.
     pub p99: u64,
-    /// The greatest.
+    /// The maximum.
     pub max: u64,
 }
 
@@ -133,7 +133,7 @@ impl SmrBench {
         })
     }
 
-    /// Measures; `progress` is told how many runs are done.
+    /// Measures; `progress` gets the number of runs done.
     ///
     /// # Errors
     /// The fault plan does not fit the cluster.
@@ -192,9 +192,9 @@ impl SmrBench {
         })
     }
 
-    /// Crashes the leader at some time, and follows the next one.
+    /// Crashes the leader and measures the take-over of the next one.
     fn fail_over(&self, seed: u64, number: u64) -> (Option<FailOver>, Vec<String>) {
-        // Not in step with anything.
+        // The delay must not be in step with heartbeats or with the load.
         let at_us = CRASH_AFTER.as_ns() / 1_000 + number * 7;
         let crash = Fault::Crash { at_us, machine: "node0".to_owned() };
         let mut cluster =

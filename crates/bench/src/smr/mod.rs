@@ -11,5 +11,5 @@ pub(crate) use host::LOG_SLOT;
 pub use campaign::{Campaign, CampaignResult};
 pub use measure::{FailOver, Quantiles, SmrBench, SmrResult};
 
-/// Clocks gain or lose up to this, in millionths: what crystal oscillators of network cards are allowed.
+/// Maximum clock drift, in parts per million: the tolerance of crystal oscillators of network cards.
 pub const DRIFT_PPM: u32 = 50;

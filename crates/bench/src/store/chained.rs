@@ -1,4 +1,4 @@
-//! DrTM+H's table: buckets, and linked buckets for what they have no room for.
+//! DrTM+H's table: buckets, with linked buckets for overflow.
 
 use weft_txn::Version;
 use weft_txn::store::{Chained, Region};

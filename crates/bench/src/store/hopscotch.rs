@@ -10,14 +10,14 @@ use super::{Count, Figures, Row, StoreBench, VALUE_BYTES};
 /// The neighbourhood of table 2.
 const H: u32 = 8;
 
-/// How far from its home an insertion looks for a free slot.
+/// Maximum distance from its home at which an insertion searches for a free slot.
 const PROBE: u32 = 512;
 
 const FREE: u32 = u32::MAX;
 
-/// The homes of what stands in the slots; of the objects themselves a lookup only asks whether they are there.
+/// The homes of the objects in the slots. Lookups need no further data of objects.
 struct Hopscotch {
-    /// What stands in a slot: the number of an object.
+    /// The number of the object in each slot.
     slots: Vec<u32>,
     overflow: BTreeMap<u32, Vec<u32>>,
 }
@@ -29,7 +29,7 @@ impl Hopscotch {
             return self.overflow.entry(home).or_default().push(object);
         };
         while free >= home + H {
-            // The farthest slot before the free one whose object may stand there.
+            // The farthest slot before the free one whose object may move to the free one.
             let movable = |&slot: &u32| free < homes(self.slots[slot as usize]) + H;
             let Some(slot) = (free + 1 - H..free).find(movable) else {
                 return self.overflow.entry(home).or_default().push(object);
@@ -44,7 +44,7 @@ impl Hopscotch {
 
 pub(super) fn measure(bench: &StoreBench, step: &mut impl FnMut()) -> Row {
     let slots = bench.slots(1);
-    // Only for its hash: an object's home is the same as in Weft's table.
+    // Used for its hash function only, so that an object has the same home as in Weft's table.
     let shape = Shape {
         slots,
         segment_slots: 1,

@@ -1,5 +1,5 @@
-//! How many objects a lookup reads over the bus, and in how many roundtrips: Xenic's table 2, and Weft's own index
-//! beside it.
+//! Number of objects that a lookup reads over the bus, and of roundtrips: Xenic's table 2, with Weft's own
+//! index for comparison.
 
 mod chained;
 mod hopscotch;
@@ -16,13 +16,13 @@ pub use result::{Figures, Row, StoreResult};
 /// The displacement limits of table 2.
 const DISPLACEMENTS: [Option<u32>; 4] = [Some(8), Some(16), Some(32), None];
 
-/// The segments of the two indexes that are compared: see docs/benchmarks/transactions.md for the choice.
+/// Segment sizes of the two compared indexes. docs/benchmarks/transactions.md explains the choice.
 const SEGMENTS: [u32; 2] = [2, 8];
 
 /// The elements of DrTM+H's buckets in table 2.
 const BUCKETS: [u32; 3] = [4, 8, 16];
 
-/// Bytes of a value: what fits into the smallest slot. It decides no count.
+/// Bytes of a value, which fits into the smallest slot. No count depends on it.
 const VALUE_BYTES: usize = 8;
 
 /// Parameters of the measurement.
@@ -30,17 +30,19 @@ const VALUE_BYTES: usize = 8;
 pub struct StoreBench {
     /// Objects in each table.
     pub keys: u64,
-    /// How full the tables are: objects for each hundred slots, those that overflow included.
+    /// Occupancy of the tables: objects per hundred slots, including those in overflow pages.
     pub occupancy_percent: u32,
-    /// How far an insertion looks for a free slot: hundredths of the displacement limit.
+    /// Maximum distance at which an insertion searches for a free slot, in hundredths of the displacement
+    /// limit.
     pub reach_percent: u32,
-    /// Lookups of objects that are drawn at random, in each table.
+    /// Number of lookups of random objects, in each table.
     pub lookups: u64,
-    /// Objects that are then replaced, one deletion and one insertion each, with a lookup after each.
+    /// Number of objects that are then replaced, each by a deletion and an insertion, with a lookup after
+    /// each replacement.
     pub replacements: u64,
-    /// Replacements after which the host's reports reach the card.
+    /// Delay of the host's reports to the card, in replacements.
     pub lag: usize,
-    /// Decides keys and lookups.
+    /// Seed of keys and lookups.
     pub seed: u64,
 }
 
@@ -52,7 +54,7 @@ impl StoreBench {
         (robin_hood + others) * (self.keys + self.lookups) + robin_hood * self.replacements
     }
 
-    /// Measures; `progress` is told how many steps are done.
+    /// Measures; `progress` gets the number of steps done.
     pub fn run(&self, mut progress: impl FnMut(u64)) -> StoreResult {
         let (mut done, mut rows) = (0, Vec::new());
         let mut step = || {
@@ -81,20 +83,20 @@ impl StoreBench {
         }
     }
 
-    /// Slots for so many keys at the chosen occupancy, a multiple of `unit`.
+    /// Number of slots for this number of keys at the chosen occupancy, a multiple of `unit`.
     fn slots(&self, unit: u32) -> u32 {
         let slots = (self.keys * 100).div_ceil(self.occupancy_percent.into()) as u32;
         slots.next_multiple_of(unit)
     }
 
-    /// The key with this number. Different numbers have different keys, which hashes spread.
+    /// The key with this number. Different numbers have different keys.
     fn key(&self, number: u64) -> Key {
         const LOCAL: u64 = (1 << 56) - 1;
         // An odd factor: a permutation of the numbers below 2^56.
         Key::new(0, (number + 1 + (self.seed << 40)).wrapping_mul(0x9e37_79b9_7f4a_7c15) & LOCAL)
     }
 
-    /// Draws what is looked up.
+    /// Draws the keys to look up.
     fn random(&self) -> Random {
         Random::new(self.seed, 0)
     }
@@ -123,7 +125,7 @@ impl Count {
     }
 }
 
-/// What the paper's table 2 says of Robin Hood tables.
+/// Figures of Robin Hood tables in the paper's table 2.
 fn paper(displacement: Option<u32>) -> Option<Figures> {
     let (objects_per_lookup, roundtrips_per_lookup) = match displacement {
         Some(8) => (3.43, 1.07),
@@ -135,7 +137,7 @@ fn paper(displacement: Option<u32>) -> Option<Figures> {
     Some(Figures { objects_per_lookup, roundtrips_per_lookup })
 }
 
-/// How a row names an index.
+/// Name of an index in a row.
 fn index_name(precision: Precision, ahead: u32) -> &'static str {
     match (precision, ahead) {
         (Precision::Highest, 0) => "highest",
@@ -144,7 +146,7 @@ fn index_name(precision: Precision, ahead: u32) -> &'static str {
     }
 }
 
-/// Bytes of the host's memory for a table.
+/// Size of a table in the host's memory, in bytes.
 fn memory(layout: &Layout) -> Vec<u8> {
     vec![0; layout.bytes() as usize]
 }

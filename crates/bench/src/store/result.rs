@@ -1,4 +1,4 @@
-//! What was measured, for people and as JSON.
+//! Results, as text and as JSON.
 
 use std::fmt::Write;
 
@@ -9,39 +9,39 @@ use weft_harness::table::{Column, Table};
 /// Means over lookups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Figures {
-    /// Slots, elements or records of a page, in use or not, that were read.
+    /// Slots, elements or records of a page that were read, used or not.
     pub objects_per_lookup: f64,
-    /// Reads, one after the other.
+    /// Sequential reads.
     pub roundtrips_per_lookup: f64,
 }
 
 /// One table with one index.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Row {
-    /// Which table.
+    /// The table.
     pub structure: String,
-    /// D_m, of a Robin Hood table; null: none.
+    /// Displacement limit D_m of a Robin Hood table; null if there is none.
     pub displacement_limit: Option<u32>,
-    /// What the card knows of a segment, if it keeps an index.
+    /// Content of the card's index for a segment, if it has an index.
     pub index: Option<String>,
     /// Slots of a segment.
     pub segment_slots: Option<u32>,
-    /// Bytes of the index's entry for a segment that say where its objects are.
+    /// Bytes of the index for a segment that describe the positions of its objects.
     pub index_bytes_per_segment: Option<usize>,
     /// The same for each slot.
     pub index_bytes_per_slot: Option<f64>,
-    /// The part of the objects that stands in overflow pages or linked buckets.
+    /// Fraction of the objects in overflow pages or linked buckets.
     pub overflow_fraction: f64,
-    /// With a table that rests, and all reports taken.
+    /// Lookups while the table does not change and the card has all reports.
     #[serde(flatten)]
     pub figures: Figures,
-    /// The same, of keys that were never inserted.
+    /// The same for keys that were never inserted.
     pub absent: Option<Figures>,
-    /// While objects are replaced, and reports come late.
+    /// Lookups while objects are replaced and reports are delayed.
     pub while_replacing: Option<Figures>,
-    /// Segments that the host reports for each insertion while the table is filled.
+    /// Number of segments that the host reports per insertion while the table is filled.
     pub reports_per_insertion: Option<f64>,
-    /// What Xenic's table 2 says.
+    /// Figures in Xenic's table 2.
     pub paper: Option<Figures>,
 }
 
@@ -52,22 +52,23 @@ pub struct StoreResult {
     pub keys: u64,
     /// Objects for each hundred slots.
     pub occupancy_percent: u32,
-    /// How far an insertion looked for a free slot, in hundredths of the displacement limit.
+    /// Maximum distance at which an insertion searched for a free slot, in hundredths of the displacement
+    /// limit.
     pub reach_percent: u32,
     /// Lookups in each table at rest.
     pub lookups: u64,
     /// Objects that were then replaced.
     pub replacements: u64,
-    /// Replacements after which reports reached the card.
+    /// Delay of reports to the card, in replacements.
     pub lag_replacements: usize,
-    /// What decided keys and lookups.
+    /// Seed of keys and lookups.
     pub seed: u64,
     /// In the order of the paper's table.
     pub rows: Vec<Row>,
 }
 
 impl StoreResult {
-    /// A table for people.
+    /// The result as text.
     pub fn to_text(&self) -> String {
         let mut table = Table::new([
             Column::words("table"),

@@ -1,4 +1,4 @@
-//! Weft's table, with the indexes that are compared.
+//! Weft's table, with the compared indexes.
 
 use std::collections::VecDeque;
 
@@ -7,7 +7,7 @@ use weft_txn::{Key, Version};
 
 use super::{Count, Row, StoreBench, VALUE_BYTES, index_name, memory, paper};
 
-/// An index, and what lookups with it have read.
+/// An index, and the counts of its lookups.
 struct Measured {
     precision: Precision,
     ahead: u32,
@@ -19,7 +19,7 @@ struct Measured {
 
 impl Measured {
     fn new(layout: Layout, precision: Precision, ahead: u32) -> Self {
-        // No object is cached: every lookup is of the host's table.
+        // No object is cached, so every lookup reads the host's table.
         let parameters = IndexParameters { precision, ahead, entries: 1, value_bytes_max: VALUE_BYTES };
         let [at_rest, absent, in_motion] = [Count::default(); 3];
         Self { precision, ahead, index: Index::new(layout, parameters), at_rest, absent, in_motion }
@@ -32,7 +32,7 @@ struct Cluster {
     memory: Vec<u8>,
     indexes: Vec<Measured>,
     version: u64,
-    /// Reports of an index, on their way.
+    /// Reports of an index that have not reached the card.
     under_way: VecDeque<Vec<(usize, Report)>>,
     reports: u64,
 }
@@ -90,7 +90,8 @@ pub(super) fn measure(
         cluster.look_up(bench.key(never_inserted), false, |measured| &mut measured.absent);
         step();
     }
-    // Objects come and go; the oldest go first. What is looked up was reported long ago, or the card would have it.
+    // Replaces objects, the oldest first. Lookups are for objects that were reported long ago, because the
+    // card would still cache newer ones.
     for replaced in 0..bench.replacements {
         let change = cluster.table.remove(cluster.memory.as_mut_slice(), bench.key(replaced));
         cluster.report(change.segments);
@@ -134,7 +135,7 @@ impl Cluster {
         self.report(change.segments);
     }
 
-    /// The host reports what a change has changed.
+    /// The host reports the segments that a change has modified.
     fn report(&mut self, segments: Option<(u32, u32)>) {
         let (first, last) = segments.expect("an object came or went");
         self.reports += u64::from(last - first + 1);

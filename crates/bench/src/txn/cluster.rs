@@ -215,7 +215,7 @@ impl Cluster {
         Ok(Self { world, books, nodes: machinery.nodes })
     }
 
-    /// Lets time pass.
+    /// Runs the simulation for this time.
     pub(super) fn run_for(&mut self, time: Duration) {
         let until = self.world.now() + time;
         self.world.run_until(until, &mut NoCrashes);

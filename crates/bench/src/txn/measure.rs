@@ -26,7 +26,7 @@ use super::system::System;
 use super::tables::Contents;
 use super::without::Without;
 
-/// A run is watched in slices of so long.
+/// Interval between two checks of a run.
 const SLICE: Duration = Duration::from_us(5);
 /// Of the transactions at each load, the first so many per cent do not count; nor does what is begun before each
 /// client has ended one, or as many have ended as are asked for, where some starve.
@@ -113,17 +113,17 @@ pub struct Measured {
     /// Transactions over time.
     #[serde(skip)]
     pub activity: Activity,
-    /// A hash of everything that happened.
+    /// Hash of the event log of the run.
     pub log_hash: String,
 }
 
 impl Measured {
-    /// Whether all rules hold.
+    /// Whether no violation was found.
     pub fn holds(&self) -> bool {
         self.wrong.is_empty() && self.check.as_ref().is_none_or(|report| !report.is_violated())
     }
 
-    /// Violations, in words.
+    /// Violations, as text.
     pub(super) fn findings(&self) -> Vec<String> {
         let violations = self.check.iter().flat_map(|report| &report.violations);
         violations.map(ToString::to_string).chain(self.wrong.clone()).collect()
@@ -191,7 +191,7 @@ pub struct TxnBench {
     pub without: Vec<Without>,
     /// Whether the whole run is checked for strict serializability.
     pub checks: bool,
-    /// Decides transactions and order.
+    /// Seed of the transactions and their order.
     pub seed: u64,
 }
 

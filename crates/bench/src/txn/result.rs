@@ -40,7 +40,7 @@ pub struct TxnResult {
     pub link_bits_per_s: u64,
     /// Disabled features (ablation).
     pub without: Vec<&'static str>,
-    /// Decides transactions and order.
+    /// Seed of the transactions and their order.
     pub seed: u64,
     /// Measurements.
     #[serde(flatten)]
@@ -97,7 +97,7 @@ impl TxnBench {
 }
 
 impl TxnResult {
-    /// Text form.
+    /// The result as text.
     pub fn to_text(&self) -> String {
         let measured = &self.measured;
         let table = Table::of(&measured.points)

@@ -139,7 +139,7 @@ pub struct StepsResult {
     pub panels: Vec<PanelResult>,
     /// `holds`, `violation`, or `not checked` for strict serializability.
     pub checked: &'static str,
-    /// Seconds that all of it took.
+    /// Wall-clock time of the measurement, in seconds.
     pub wall_s: f64,
     /// The command that repeats it.
     pub replay: String,
@@ -231,7 +231,7 @@ fn measure(each: &TxnBench, design: &Design, progress: impl FnMut(u64)) -> StepR
 }
 
 impl StepsResult {
-    /// Text form.
+    /// The result as text.
     pub fn to_text(&self) -> String {
         let mut text = String::new();
         for panel in &self.panels {

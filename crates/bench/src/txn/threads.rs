@@ -57,7 +57,7 @@ pub struct ThreadsResult {
     pub rows: Vec<ThreadsRow>,
     /// `holds`, `violation`, or `not checked` for strict serializability.
     pub checked: &'static str,
-    /// Seconds that all of it took.
+    /// Wall-clock time of the measurement, in seconds.
     pub wall_s: f64,
     /// The command that repeats it.
     pub replay: String,
@@ -171,7 +171,7 @@ impl ThreadsBench {
 }
 
 impl ThreadsResult {
-    /// Text form.
+    /// The result as text.
     pub fn to_text(&self) -> String {
         let table = Table::of(&self.rows)
             .words("workload", |row| row.workload)

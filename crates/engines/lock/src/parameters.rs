@@ -18,7 +18,7 @@ pub struct Parameters {
     pub waiting: usize,
     /// Time after which an entry that a member has not accepted is sent again.
     pub retransmit: Duration,
-    /// A bug to run with.
+    /// Bug planted in the engine.
     #[cfg(feature = "planted-bugs")]
     pub planted_bug: Option<PlantedBug>,
 }

@@ -1,4 +1,4 @@
-//! A process of clients: a driver over one UDP port, told on its standard input what to do.
+//! A process of clients: a driver over one UDP port, controlled through its standard input.
 //!
 //! | the parent writes | the process answers |
 //! |---|---|
@@ -8,7 +8,7 @@
 //! | `read-back <highest record>` | `done ...` |
 //! | `save` | `saved`, and ends |
 //!
-//! It ends when its standard input does.
+//! The process ends when its standard input is closed.
 
 use std::io::{self, BufRead, Write};
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -30,12 +30,12 @@ use weft_workload::{Limit, Load};
 use super::RealBenchError;
 use crate::kv::{Driver, DriverParameters, Phase};
 
-/// How long a client waits for an answer before it asks again: longer than a loaded machine takes, shorter than a
-/// lease.
+/// Time until a client repeats an unanswered request: longer than a loaded machine takes to answer, shorter
+/// than a lease.
 const TIMEOUT: Duration = Duration::from_ms(50);
-/// Time after which a client gives a request up.
+/// Time-out of a request.
 const GIVE_UP: Duration = Duration::from_secs(20);
-/// Between two messages on how far a run is.
+/// Interval of progress messages.
 const PROGRESS_EVERY: Duration = Duration::from_ms(100);
 
 /// Parameters of a process of clients, from its file.
@@ -47,21 +47,21 @@ pub(super) struct ClientSettings {
     pub value_bytes: usize,
     /// Clients of this process.
     pub clients: u32,
-    /// Of this process; `None` in a closed loop.
+    /// Arrival rate of this process; `None` in a closed loop.
     pub operations_per_s: Option<f64>,
     pub lane: u32,
     pub lanes: u32,
     pub seed: u64,
     /// Address of the process's port.
     pub address: Ipv4Addr,
-    /// Addresses at which the nodes take requests, node 0 first.
+    /// Addresses at which the nodes receive requests, node 0 first.
     pub nodes: Vec<SocketAddrV4>,
     pub reads: Reads,
     /// The longest datagram, in bytes.
     pub datagram_bytes: usize,
     /// Time for which it polls before it sleeps.
     pub spin: Duration,
-    /// The core to keep to.
+    /// The core that the process is pinned to.
     pub core: Option<u32>,
     /// The origin of the clock that all processes of the run share.
     pub origin_ns: u64,
@@ -105,7 +105,7 @@ impl From<Reads> for ReadPolicy {
 pub(super) struct RunOrder {
     pub begin: Instant,
     pub warm_up: Duration,
-    /// This process's share; `None`: until the end.
+    /// Number of operations of this process; `None`: no limit before the end.
     pub operations: Option<u64>,
     pub end: Instant,
 }
@@ -117,7 +117,7 @@ pub struct Clients<'a> {
     driver: Driver,
     nodes: Vec<SocketAddrV4>,
     egress: Egress,
-    /// A phase that has not begun, and when it does.
+    /// A phase that has not begun, and its begin.
     due: Option<(Instant, Phase)>,
     now: Instant,
     payload: Vec<u8>,
@@ -129,8 +129,8 @@ pub struct Clients<'a> {
 }
 
 impl<'a> Clients<'a> {
-    /// The clients of `driver`, which ask the nodes at these addresses, node 0 first, in datagrams of at most
-    /// `datagram_bytes` bytes. They begin `phase` at `begin` and request `stop` when it is over.
+    /// The clients of `driver`, which send to the nodes at these addresses, node 0 first, in datagrams of at
+    /// most `datagram_bytes` bytes. They begin `phase` at `begin` and request `stop` when it is over.
     pub fn new(
         driver: Driver,
         nodes: Vec<SocketAddrV4>,
@@ -152,7 +152,7 @@ impl<'a> Clients<'a> {
         }
     }
 
-    /// Tells `progress` ten times a second how many operations of the run are over.
+    /// Calls `progress` ten times a second with the number of completed operations.
     #[must_use]
     pub fn with_progress(mut self, progress: &'a mut (dyn FnMut(u64) + Send)) -> Self {
         self.progress = Some((Instant::ZERO, progress));
@@ -209,7 +209,8 @@ impl Endpoint for Clients<'_> {
         loop {
             self.payload.clear();
             let Some((node, kind)) = self.driver.poll_transmit(&mut self.payload) else { break };
-            // A message that no datagram takes is never answered: its client gives up, and the run says so.
+            // A message that is too long for a datagram is dropped. The request times out, and the result
+            // counts it as failed.
             self.egress.push(self.nodes[node.index()], KV_SLOT, kind, &self.payload);
         }
         loop {
@@ -229,7 +230,7 @@ impl Endpoint for Clients<'_> {
 /// Runs the process that `settings` (a file that the parent has written) describes.
 ///
 /// # Errors
-/// Its port or one of its files is refused, or the parent says what is not understood.
+/// The port cannot be opened, a file cannot be read or written, or the parent's command is unknown.
 pub fn client_main(settings: &Path) -> Result<(), RealBenchError> {
     let text = std::fs::read_to_string(settings)
         .map_err(|source| RealBenchError::Folder { path: settings.to_owned(), source })?;
@@ -279,7 +280,7 @@ fn carry_out(
 ) -> Result<Driver, RealBenchError> {
     let stop = Stop::new()?;
     let mut tell = |completed| {
-        // A parent that is gone closes standard input too, which ends this process.
+        // If the parent has ended, standard input is closed, which ends this process.
         let _ = say(&format!("at {completed}"));
     };
     let mut clients = Clients::new(driver, settings.nodes.clone(), settings.datagram_bytes, task, &stop);
@@ -321,7 +322,8 @@ fn say(line: &str) -> io::Result<()> {
     out.flush()
 }
 
-/// Parent and child are the same program, so what one of them does not understand has been tampered with.
+/// An error for an unknown command or answer. Parent and child are the same program, so this happens only if
+/// somebody else writes to the pipe.
 pub(super) fn garbled(error: impl std::fmt::Display) -> RealBenchError {
     RealBenchError::Garbled(error.to_string())
 }

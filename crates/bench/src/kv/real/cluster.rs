@@ -1,4 +1,4 @@
-//! The processes of a run: a membership service, nodes, and what they say.
+//! The processes of a run: a membership service and nodes, with their output.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -15,23 +15,23 @@ use weft_waist::NodeId;
 
 use super::{MEMBERSHIP_COMMAND, NODE_COMMAND, RealBenchError};
 
-/// How long a process may take to open its ports, and the cluster to form, on a machine that is busy with other things.
+/// Time within which a process must open its ports and the cluster must form, on a busy machine.
 const START_LIMIT: Duration = Duration::from_secs(20);
 /// Longest time for a process to end when asked to.
 pub(super) const END_LIMIT: Duration = Duration::from_secs(20);
-/// The loopback interface takes packets of 64 KiB; no datagram is longer than this.
+/// MTU of the loopback interface, 64 KiB.
 pub(super) const MTU_BYTES: u32 = 65_535;
 
 /// Addresses of one run.
 ///
-/// Every process that runs benches has 32 loopback addresses of its own, so that several run side by side although
-/// the ports are fixed.
+/// Every process that runs benchmarks has its own 32 loopback addresses, so that several can run at the same
+/// time although the ports are fixed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Addresses(u32);
 
 impl Addresses {
-    /// Addresses of the process with this number. They lie in the upper half of 127.0.0.0/8; other programs use the
-    /// lower.
+    /// Addresses of the process with this process identifier, in the upper half of 127.0.0.0/8. Other
+    /// programs use the lower half.
     pub fn of_process(id: u32) -> Self {
         const BLOCKS: u32 = 1 << 18;
         Self(u32::from(Ipv4Addr::new(127, 128, 0, 0)) + ((id % BLOCKS) << 5))
@@ -54,7 +54,7 @@ impl Addresses {
 #[derive(Clone, Debug)]
 pub(crate) struct ClusterSettings {
     pub nodes: u32,
-    /// Engines of the nodes. With transactions, each records reads and writes in its [`record_of`].
+    /// Engines of the nodes. With transactions, each node records reads and writes in its file [`record_of`].
     pub engines: EnginesConfig,
     pub lease: Duration,
     pub spin: Duration,
@@ -62,12 +62,12 @@ pub(crate) struct ClusterSettings {
     pub turns: CoreTurns,
 }
 
-/// Spreads processes that poll over the machine's cores: each keeps to one, in turn.
+/// Assigns the cores of the machine to polling processes in turn.
 #[derive(Clone, Debug)]
 pub(crate) struct CoreTurns(Vec<u32>);
 
 impl CoreTurns {
-    /// Over all cores that this process may use.
+    /// All cores that this process may use.
     pub fn of_machine() -> Self {
         Self(weft_net::cores())
     }
@@ -94,13 +94,13 @@ pub(crate) struct Cluster {
     config: PathBuf,
     nodes: Vec<Node>,
     pub announcements: Vec<Announcement>,
-    /// Counters of nodes, as they printed them at their end.
+    /// Counters that the nodes have printed at their end.
     pub counters: Vec<String>,
 }
 
 struct Node {
     process: Option<ChildProcess>,
-    /// Number of announcements when the process was started: earlier ones are not its own.
+    /// Number of announcements before the process was started, to skip those of its predecessor.
     since: usize,
 }
 
@@ -155,16 +155,16 @@ impl Cluster {
         Ok(())
     }
 
-    /// Ends a node as a crash would.
+    /// Kills the process of a node.
     pub fn kill_node(&mut self, node: u32) {
         // Dropping a process kills it and waits until it is gone.
         self.nodes[node as usize].process = None;
     }
 
-    /// Takes what the processes have said.
+    /// Reads the output of the processes.
     ///
     /// # Errors
-    /// One of them has ended by itself.
+    /// A process has ended unexpectedly.
     pub fn listen(&mut self) -> Result<(), RealBenchError> {
         let nodes = self.nodes.iter_mut().filter_map(|node| node.process.as_mut());
         for process in nodes.chain([&mut self.membership]) {
@@ -199,7 +199,7 @@ impl Cluster {
         }
     }
 
-    /// Asks all processes to end, and takes their last words.
+    /// Stops all processes and reads the rest of their output.
     pub fn stop(&mut self) -> Result<(), RealBenchError> {
         for node in &mut self.nodes {
             if let Some(process) = &mut node.process {

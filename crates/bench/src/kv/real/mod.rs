@@ -1,12 +1,13 @@
 //! The key-value store over real sockets: nodes, membership service and clients are processes of this machine.
 //!
-//! All of them are this very executable with one of the subcommands [`NODE_COMMAND`], [`MEMBERSHIP_COMMAND`] and
-//! [`CLIENT_COMMAND`], each followed by `--config FILE`. A program that calls [`RealBench::run`] therefore has these
-//! subcommands, and serves them with [`weft_net::run_node`], [`weft_net::run_membership`] and [`client_main`].
+//! All processes run the current executable with one of the subcommands [`NODE_COMMAND`],
+//! [`MEMBERSHIP_COMMAND`] and [`CLIENT_COMMAND`], each followed by `--config FILE`. A program that calls
+//! [`RealBench::run`] must have these subcommands and implement them with [`weft_net::run_node`],
+//! [`weft_net::run_membership`] and [`client_main`].
 //!
-//! Nodes and clients are spread over the machine's cores, each keeps to one.
+//! Nodes and clients are pinned to the cores of the machine in turn.
 //!
-//! The processes are killed, and their folder is removed, however a run ends.
+//! However a run ends, the processes are killed and their folder is removed.
 
 mod client;
 pub(crate) mod cluster;
@@ -41,7 +42,7 @@ use super::simulated::{BenchLimit, checked, reads_name};
 pub const NODE_COMMAND: &str = "start";
 /// The subcommand that runs a membership service.
 pub const MEMBERSHIP_COMMAND: &str = "membership";
-/// The subcommand that runs a process of clients. It is of no use by itself.
+/// The subcommand that runs a process of clients. Only benchmarks use it.
 pub const CLIENT_COMMAND: &str = "bench-client";
 
 /// A run over real sockets.
@@ -53,19 +54,20 @@ pub struct RealBench {
     pub workload: Workload,
     /// Load of the clients, over all processes.
     pub load: Load,
-    /// Over how many processes the clients are spread: a divisor of their number.
+    /// Number of client processes: a divisor of the number of clients.
     pub client_processes: u32,
     /// End of the workload.
     pub limit: BenchLimit,
     /// Operations that were to start within this time are not measured.
     pub warm_up: Duration,
-    /// Decides keys, kinds and arrivals, though not the order of events: a real run cannot be replayed.
+    /// Seed of keys, kinds of operations and arrival times. A real run cannot be replayed, because the order
+    /// of events is not determined.
     pub seed: u64,
-    /// Whom clients ask to read.
+    /// Nodes that clients send reads to.
     pub reads: ReadPolicy,
     /// A node to kill.
     pub kill: Option<Kill>,
-    /// Length of a lease: whole milliseconds. Writes stop for about that long after a crash.
+    /// Length of a lease, in whole milliseconds. After a crash no write completes for about this time.
     pub lease: Duration,
     /// Time for which a process polls before it sleeps.
     pub spin: Duration,
@@ -76,7 +78,7 @@ pub struct RealBench {
 /// A crash in the middle of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kill {
-    /// The node. In every view all full members lead about as many keys.
+    /// The node. In every view, each full member leads about the same number of keys.
     pub node: u32,
     /// When it is killed, from the beginning of the workload.
     pub after: Duration,
@@ -89,11 +91,11 @@ pub struct Kill {
 pub struct RealRun {
     /// The measurements.
     pub result: RunResult,
-    /// The latencies of all operations, whole.
+    /// Histogram of the latencies of all operations.
     pub latencies: Latencies,
-    /// Everything that clients asked and were told.
+    /// The history of all requests and answers.
     pub history: History,
-    /// Whether it is linearizable.
+    /// The check of the history for linearizability.
     pub report: Report,
     /// Counters of the nodes, one line each.
     pub counters: Vec<String>,
@@ -102,16 +104,16 @@ pub struct RealRun {
 /// Reason for which a run over real sockets failed.
 #[derive(Debug, Error)]
 pub enum RealBenchError {
-    /// The run cannot be made.
+    /// The parameters are invalid.
     #[error("{0}")]
     Invalid(String),
-    /// A process fails.
+    /// A process has failed.
     #[error(transparent)]
     Process(#[from] ProcessError),
-    /// A port is refused.
+    /// A port cannot be opened.
     #[error(transparent)]
     Bind(#[from] BindError),
-    /// A file of the run is refused.
+    /// A file of the run cannot be read or written.
     #[error("{}: {source}", path.display())]
     Folder {
         /// The file.
@@ -119,43 +121,46 @@ pub enum RealBenchError {
         /// Error of the system.
         source: io::Error,
     },
-    /// A result file is refused.
+    /// A result file cannot be written.
     #[error(transparent)]
     Result(#[from] ResultError),
-    /// A history is damaged.
+    /// The file of a history is damaged.
     #[error("a history cannot be read: {0}")]
     History(#[from] DecodeError),
     /// There are more operations than one history holds.
     #[error("the histories cannot be joined: {0}; run for a shorter time")]
     Joined(#[from] weft_check::RecordError),
-    /// Parent and child do not understand each other.
+    /// The parent or a child has received an unknown message.
     #[error("a process of the run was told what it does not understand: {0}")]
     Garbled(String),
-    /// A node does not become a full member again.
+    /// A node has not become a full member again in time.
     #[error("not every node was a full member {0} after the workload; a machine that is less busy may help")]
     NotWhole(Duration),
     /// The user has interrupted the run.
     #[error("interrupted")]
     Interrupted,
-    /// The system refuses what every run needs.
+    /// A system call has failed that every run needs.
     #[error("the system fails: {0}")]
     System(#[from] io::Error),
 }
 
-/// From the order to begin until the workload begins: time for the order to arrive everywhere.
+/// Time from the command to start until the workload begins, so that the command reaches all processes
+/// before.
 const LEAD_TIME: Duration = Duration::from_ms(50);
 /// Interval at which the parent checks its children.
 const LOOK_EVERY: Duration = Duration::from_ms(5);
-/// Longest time of any phase but the workload.
+/// Maximum duration of any phase except the workload.
 const PHASE_LIMIT: Duration = Duration::from_secs(120);
-/// As many clients as a node remembers by default.
+/// Maximum number of clients: the default number of sessions of a node.
 const CLIENTS_MAX: u32 = 1_024;
 
 impl RealBench {
-    /// Runs it; `progress` is told how many operations are over. A request to `stop` ends it.
+    /// Runs the benchmark. `progress` gets the number of completed operations. A request to `stop` ends the
+    /// run.
     ///
     /// # Errors
-    /// See [`RealBenchError`]: a process that ends before its time names itself, how it ended and its last words.
+    /// See [`RealBenchError`]. If a process ends unexpectedly, the error has its name, its exit status and
+    /// the end of its output.
     pub fn run(&self, stop: &Stop, mut progress: impl FnMut(u64)) -> Result<RealRun, RealBenchError> {
         self.check().map_err(RealBenchError::Invalid)?;
         let folder = tempfile::Builder::new().prefix("weft-bench-").tempdir()?;
@@ -219,7 +224,7 @@ impl RealBench {
         Ok(RealRun { result, latencies: recorder.overall(), history, report, counters })
     }
 
-    /// Checks the run. The error is one line.
+    /// Checks the parameters. The error is one line.
     fn check(&self) -> Result<(), String> {
         let clients = self.load.clients();
         if !(1..=NODES_MAX as u32).contains(&self.nodes) {
@@ -248,7 +253,7 @@ impl RealBench {
         Ok(())
     }
 
-    /// Room for all records, and for a workload's inserts as long as there are not absurdly many.
+    /// Capacity of the store: all records, and the inserts of the workload up to a bound.
     fn capacity_keys(&self) -> u32 {
         let inserts = match self.limit {
             BenchLimit::Operations(operations) => operations / 8,
@@ -327,7 +332,7 @@ impl RealBench {
         RunOrder { begin, warm_up: self.warm_up, operations, end: begin + length }
     }
 
-    /// Follows the workload to its end, and kills and restarts on the way.
+    /// Waits for the end of the workload, and kills and restarts a node meanwhile.
     fn watch(
         &self,
         parts: &mut Parts<'_>,
@@ -357,7 +362,8 @@ impl RealBench {
             }
             progress(parts.clients.iter().map(|client| client.completed).sum());
         }
-        // A workload that is over sooner than expected still ends with a whole cluster.
+        // If the workload ends before the planned restart, the node is restarted now, so that the cluster is
+        // whole for the final check.
         if let Some((_, node, false)) = due.first().copied().filter(|_| due.len() == 1) {
             parts.cluster.start_node(node)?;
             turns.push(Turn { at_ns: clock.monotonic_ns(clock.now()), node, down: false });
@@ -395,7 +401,7 @@ impl RealBench {
     }
 }
 
-/// The processor and what the processes share of it.
+/// Description of the processor and its cores.
 pub(crate) fn machine_description() -> String {
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
@@ -415,7 +421,7 @@ struct ClientProcess {
 }
 
 impl ClientProcess {
-    /// Takes what the process has said.
+    /// Reads the output of the process.
     fn listen(&mut self) -> Result<(), RealBenchError> {
         while let Some(line) = self.process.next_line(Duration::ZERO)? {
             let mut words = line.split(' ');
@@ -442,7 +448,7 @@ struct Parts<'a> {
 }
 
 impl Parts<'_> {
-    /// Tells all clients to begin something.
+    /// Sends a command to all clients.
     fn tell(&mut self, line: &str) -> Result<(), RealBenchError> {
         for client in &mut self.clients {
             client.done = false;
@@ -451,7 +457,8 @@ impl Parts<'_> {
         Ok(())
     }
 
-    /// Takes what all processes have said, and waits a little; `false` once every client is done.
+    /// Reads the output of all processes, then sleeps for a short time. Returns `false` when all clients are
+    /// done.
     fn look(&mut self) -> Result<bool, RealBenchError> {
         self.cluster.listen()?;
         self.clients.iter_mut().try_for_each(ClientProcess::listen)?;
@@ -465,7 +472,7 @@ impl Parts<'_> {
         Ok(goes_on)
     }
 
-    /// Waits until every client is done.
+    /// Waits until all clients are done.
     fn finish_phase(&mut self, clock: Clock) -> Result<(), RealBenchError> {
         let end = clock.now() + PHASE_LIMIT;
         while self.look()? {
@@ -479,7 +486,7 @@ impl Parts<'_> {
     }
 }
 
-/// Puts together what the processes of clients have left.
+/// Merges the measurements and histories of all client processes.
 fn collect(clients: &[ClientProcess]) -> Result<(Recorder, History), RealBenchError> {
     let mut recorders: Option<Recorder> = None;
     let mut histories = Vec::new();

@@ -6,7 +6,7 @@ use weft_waist::NodeId;
 
 use weft_harness::result::{Lane, LeadSpan, Mark, MarkKind, NodeState, StateSpan};
 
-/// A node's process is killed or started again.
+/// The process of a node was killed or restarted.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Turn {
     /// Nanoseconds of `CLOCK_MONOTONIC`.
@@ -15,7 +15,7 @@ pub(super) struct Turn {
     pub down: bool,
 }
 
-/// The part of the machine's time that a run took, in nanoseconds of `CLOCK_MONOTONIC`.
+/// Begin and end of a run, in nanoseconds of `CLOCK_MONOTONIC`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span {
     pub begin_ns: u64,
@@ -27,12 +27,13 @@ impl Span {
         (self.begin_ns..=self.end_ns).contains(&at_ns)
     }
 
-    /// Time since the beginning; times outside are moved to the edge.
+    /// Time since the beginning of the run, clamped to the run.
     fn place(self, at_ns: u64) -> u64 {
         at_ns.clamp(self.begin_ns, self.end_ns) - self.begin_ns
     }
 
-    /// Cuts `[begin, end]` where `changes` (in order of time) name another state, and leaves out empty spans.
+    /// Divides the run into spans of equal state. `changes` are times with the new state, ascending; empty
+    /// spans are left out.
     fn cut<T: Copy + PartialEq>(
         self,
         start: T,

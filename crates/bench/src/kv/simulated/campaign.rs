@@ -1,4 +1,4 @@
-//! Fault campaigns: many seeds, each a cluster under a random plan of faults, each checked.
+//! Fault campaigns: for each seed a cluster with a random fault plan, whose history is checked.
 
 use std::collections::BTreeMap;
 
@@ -23,21 +23,22 @@ use super::disks::DiskRegime;
 use super::nodes::NodeNic;
 use crate::kv::Phase;
 
-/// Faults begin when the cluster has been serving for a while,
+/// Time of the first fault: the cluster has been serving for a while.
 const FAULTS_FROM: Duration = Duration::from_ms(20);
-/// and are over at this time.
+/// Time at which all faults are over.
 const FAULTS_UNTIL: Duration = Duration::from_ms(120);
-/// So long after the last fault every node must serve again: the lease of whoever is still missing ends (with its
-/// margin for clocks), a view without it is published, it learns that it must rejoin, joins in the next view, catches
-/// up and becomes full in a third; each of these waits for a heartbeat or for the service's interval between views.
+/// Bound on the time from the last fault until every node serves again. In the worst case the lease of an
+/// unreachable node ends (with its margin for clock drift), a view without the node is published, the node
+/// learns that it must rejoin, joins in a second view, catches up, and becomes full in a third. Each step
+/// waits for a heartbeat or for the minimum interval between views.
 const LIVE_WITHIN: Duration = LEASE.saturating_mul(20);
-/// After that the workload goes on, undisturbed, for this long.
+/// Time for which the workload continues without faults after that.
 const CALM: Duration = Duration::from_ms(5);
-/// A run is looked at in steps of so long.
+/// Interval between two checks of a run.
 const STEP: Duration = Duration::from_us(100);
-/// Clients of a campaign and what they ask for, over all of them.
+/// Load of a campaign, over all clients.
 const LOAD: Load = Load::Open { clients: 24, operations_per_s: 60_000.0 };
-/// Few records, so that clients meet; not so few that one bucket holds them all.
+/// Number of records: few, so that clients access the same records, but more than one bucket holds.
 const RECORDS: u64 = 64;
 
 /// Runs of the campaign.
@@ -57,13 +58,13 @@ pub struct Campaign {
     pub network: NetworkProfile,
     /// Whether frames are sealed by PSP.
     pub psp: bool,
-    /// A bug to run with.
+    /// Bug planted in the engine.
     #[cfg(feature = "planted-bugs")]
     pub planted_bug: Option<weft_kv::PlantedBug>,
-    /// A bug around the engines to run with.
+    /// Bug planted in the node's program or in the membership service.
     #[cfg(feature = "planted-bugs")]
     pub node_bug: Option<NodeBug>,
-    /// A bug between the engine and its disk to run with.
+    /// Bug planted between the engine and its disk.
     #[cfg(feature = "planted-bugs")]
     pub disk_bug: Option<DiskBug>,
 }
@@ -93,20 +94,21 @@ pub struct CampaignResult {
     pub faults: BTreeMap<String, u64>,
     /// Views published.
     pub views: u64,
-    /// Partial partitions that began while nothing else was wrong, and during which the others served again in time.
+    /// Partial partitions that began while no other fault was active, and during which the other nodes were
+    /// seen to serve in time.
     pub partial_partitions_checked: u64,
-    /// Acknowledged writes that were not there in the end.
+    /// Acknowledged writes that were lost at the end.
     pub lost_acknowledged_writes: u64,
-    /// What faults of disks have done, if nodes have disks.
+    /// Effects of disk faults, if nodes have disks.
     #[serde(flatten)]
     pub disks: Option<DiskFindings>,
     /// The worst verdict of all runs.
     pub checked: &'static str,
-    /// Every node of every run must serve again so long after the last fault.
+    /// Bound on the time from the last fault until every node serves again.
     pub live_within_bound_ns: u64,
-    /// The longest that it took in any run.
+    /// The longest such time of all runs.
     pub live_within_ns: u64,
-    /// What was sealed, if frames were.
+    /// Counts of sealed frames, if frames are sealed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub psp: Option<Sealed>,
     /// Violations.
@@ -114,21 +116,22 @@ pub struct CampaignResult {
     pub findings: Findings,
 }
 
-/// What came of a campaign on nodes with disks.
+/// Effects of disk faults in a campaign.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DiskFindings {
-    /// Times at which nodes lost power together.
+    /// Number of power failures of several nodes at once.
     pub power_cuts: u64,
-    /// Writes that were acknowledged as durable and were not there in the end.
+    /// Writes that were acknowledged as durable and were lost at the end.
     pub durable_writes_lost: u64,
-    /// Runs in which disks were damaged without regard to what is left.
+    /// Runs in which any number of disks may be damaged.
     pub arbitrary_runs: u64,
-    /// Of these, runs in which all data was lost, and the cluster said so.
+    /// Of these, runs in which all data was lost and the cluster stopped.
     pub halted_runs: u64,
 }
 
 impl Campaign {
-    /// Runs it; `progress` is told how many seeds are done. `replay` names the command that repeats one seed.
+    /// Runs the campaign. `progress` gets the number of runs made, `replay` gives the command that repeats
+    /// the run of a seed.
     ///
     /// # Errors
     /// The given plan does not fit the cluster.
@@ -228,13 +231,13 @@ impl Campaign {
     }
 }
 
-/// Every fourth seed damages disks without regard to what is left.
+/// Whether the run of this seed may damage any number of disks: every fourth does.
 const fn regime(seed: u64) -> DiskRegime {
     if seed.is_multiple_of(4) { DiskRegime::Arbitrary } else { DiskRegime::OneGoodCopy }
 }
 
-/// Makes the run of a cluster whose faults are over at `faults_end`, adds to the result what came of it, and returns
-/// what is wrong and what the check of its history says.
+/// Runs a cluster whose faults are over at `faults_end`, and adds its counts to the result. Returns the
+/// violations and the report of the check.
 fn run(
     mut cluster: Cluster,
     disks: Option<DiskRegime>,
@@ -291,7 +294,7 @@ fn run(
     result.lost_acknowledged_writes += report.lost_acknowledged_writes;
     if let Some(findings) = &mut result.disks {
         findings.power_cuts += power_cuts;
-        // Whatever is acknowledged is durable at every member.
+        // Every acknowledged write is durable at every member.
         findings.durable_writes_lost += report.lost_acknowledged_writes;
         findings.arbitrary_runs += u64::from(may_end);
         findings.halted_runs += u64::from(has_ended);

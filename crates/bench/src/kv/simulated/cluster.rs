@@ -1,4 +1,4 @@
-//! A simulated cluster: its machines in a world, and its queries.
+//! A simulated cluster of the key-value store, with methods to run and to inspect it.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -28,18 +28,19 @@ use super::nodes::{NodeBuilder, NodeMachine, NodeNic};
 use super::turns::Turns;
 use crate::kv::{Driver, DriverParameters, Phase};
 
-/// Machines that clients run on.
+/// Number of client machines.
 const CLIENT_MACHINES_MAX: u32 = 4;
 
-/// Clocks of nodes and of the membership service gain or lose up to this, in millionths; half of what the service's
-/// leases allow for.
+/// Maximum clock drift of nodes and of the membership service, in parts per million: half of what leases
+/// allow for.
 const DRIFT_PPM: u32 = 400;
 
-/// How long a lease lasts in simulated clusters: hundreds of round trips, so that a loss of some heartbeats costs
-/// nothing, and short enough that a campaign sees many leases end.
+/// Length of a lease in simulated clusters: hundreds of round trips, so that the loss of a few heartbeats has
+/// no effect, and short enough that many leases end in a campaign.
 pub const LEASE: Duration = Duration::from_ms(5);
 
-/// So often keys change where frames are sealed: a node that is granted leases is never two generations behind.
+/// Interval of key rotation where frames are sealed. It is longer than a lease, so that a node with a lease
+/// is never two generations behind.
 const ROTATION: Duration = Duration::from_ms(10);
 
 /// Time until a simulated client repeats an unanswered request.
@@ -54,9 +55,9 @@ pub struct ClusterParameters {
     pub workload: Workload,
     /// Load of the clients, over all client machines.
     pub load: Load,
-    /// Whom they ask to read.
+    /// Nodes that clients send reads to.
     pub reads: ReadPolicy,
-    /// Decides everything.
+    /// Seed of everything random in the run.
     pub seed: u64,
     /// NIC of the nodes.
     pub nic: NodeNic,
@@ -66,15 +67,15 @@ pub struct ClusterParameters {
     pub psp: bool,
     /// Faults.
     pub plan: FaultPlan,
-    /// What becomes of the nodes' disks, if they have any.
+    /// Limits of disk faults, if the nodes have disks.
     pub disks: Option<DiskRegime>,
-    /// A bug to run with.
+    /// Bug planted in the engine.
     #[cfg(feature = "planted-bugs")]
     pub planted_bug: Option<weft_kv::PlantedBug>,
-    /// A bug around the engines to run with.
+    /// Bug planted in the node's program or in the membership service.
     #[cfg(feature = "planted-bugs")]
     pub node_bug: Option<NodeBug>,
-    /// A bug between the engine and its disk to run with.
+    /// Bug planted between the engine and its disk.
     #[cfg(feature = "planted-bugs")]
     pub disk_bug: Option<DiskBug>,
 }
@@ -83,7 +84,7 @@ pub struct ClusterParameters {
 pub(super) struct Cluster {
     pub(super) machines: Nodes<NodeBuilder>,
     pub(super) turns: Rc<RefCell<Turns>>,
-    /// Who watches what is sealed, if frames are.
+    /// The observer of sealed frames, if frames are sealed.
     pub(super) watch: Option<Rc<RefCell<Watch>>>,
 }
 
@@ -145,7 +146,7 @@ impl Cluster {
         Ok(Self { machines, turns, watch })
     }
 
-    /// Lets time pass until `until`.
+    /// Runs the simulation until `until`.
     pub(super) fn run_until(&mut self, until: Instant) {
         if self.machines.director.builder.disks.is_none() {
             return self.machines.run_until(until);
@@ -157,7 +158,7 @@ impl Cluster {
         );
     }
 
-    /// Begins a phase at all clients.
+    /// Starts a phase at all clients.
     pub(super) fn begin(&mut self, phase: impl Fn(u32) -> Phase) {
         let highest = self.drivers().map(Driver::highest_record).max().unwrap_or(0);
         for (index, id) in (0..).zip(self.machines.client_machines()) {
@@ -170,8 +171,8 @@ impl Cluster {
         }
     }
 
-    /// Lets time pass, in slices, until all clients are through with their phase or `limit` has come; says which.
-    /// `progress` is told the number of operations completed.
+    /// Runs, in slices, until all clients have finished their phase, and returns `true`; or until `limit`,
+    /// and returns `false`. `progress` gets the number of completed operations.
     pub(super) fn finish(&mut self, slice: Duration, limit: Instant, mut progress: impl FnMut(u64)) -> bool {
         loop {
             let now = self.machines.world.now();
@@ -204,7 +205,7 @@ impl Cluster {
         self.machines.local_now(index) < node.host().node().lease_until()
     }
 
-    /// Nodes that serve by their leases although the newest view is without them.
+    /// Nodes that serve although the newest view is without them, because their leases have not ended.
     pub(super) fn serving_outside(&self) -> impl Iterator<Item = String> {
         let members = self.machines.view().members();
         let outside = self.machines.running().filter(move |(index, node)| {
@@ -213,7 +214,7 @@ impl Cluster {
         outside.map(|(index, _)| ClusterHost::node(index).name())
     }
 
-    /// The newest view and what each node makes of it, in words: why a cluster is not whole.
+    /// The newest view and the state of each node as text, to explain why a cluster is not whole.
     pub(super) fn describe(&self) -> String {
         let nodes = (0..self.machines.nodes()).map(|index| match self.machines.node(index) {
             None => format!("node{index} is down"),
@@ -227,7 +228,7 @@ impl Cluster {
         format!("{}; {}", self.machines.describe_service(), nodes.join("; "))
     }
 
-    /// Digests of what the nodes hold, as far as their memories can be looked into: equal if they hold the same.
+    /// Digests of the state of the nodes whose memory is readable. Equal states have equal digests.
     pub(super) fn digests(&self) -> Vec<u64> {
         self.machines.running().filter_map(|(_, node)| node.digest()).collect()
     }
@@ -237,7 +238,7 @@ impl Cluster {
         self.drivers().map(Driver::completed).sum()
     }
 
-    /// Status of a node over time, in the world's time, over all its incarnations.
+    /// Status of a node over time, on the world's clock, over all its incarnations.
     pub(super) fn status_changes(&self, node: usize) -> Vec<StatusChange> {
         let clock = self.machines.world.clock(MachineId::new(node));
         let former = self.machines.director.builder.former.get(&node).into_iter().flatten();
@@ -280,8 +281,9 @@ impl Cluster {
     }
 }
 
-/// Engine sizes for a workload: a table with room for twice its records, and pauses in proportion to a simulated
-/// round trip of a few microseconds. Gates have sizes of their own, which all nodes must share.
+/// Engine parameters for a workload: a table with room for twice its records, and time-outs in proportion to
+/// a simulated round trip of a few microseconds. The engine in gates has fixed sizes, which all nodes must
+/// use then.
 fn engine_parameters(parameters: &ClusterParameters) -> Parameters {
     let workload = parameters.workload;
     let sizes = Parameters::for_keys(2 * workload.records());

@@ -1,4 +1,4 @@
-//! The disks of a simulated cluster, and how far their faults go.
+//! The disks of a simulated cluster, and the limits of their faults.
 
 use weft_cluster::Incarnation;
 use weft_node::{KvHalf, KvLog};
@@ -6,24 +6,24 @@ use weft_sim::{DiskFault, MachineDisk};
 use weft_store::{Parameters, SECTOR};
 use weft_waist::{NodeId, NodeSet, View};
 
-/// How far faults of disks go.
+/// Limits of disk faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiskRegime {
-    /// Of everything one good copy is left: the cluster must be alive again in time.
+    /// One undamaged copy of all data remains, so the cluster must be live again in time.
     OneGoodCopy,
-    /// Any disk may be damaged: the cluster may end, and never says anything wrong.
+    /// Any disk may be damaged. The cluster may stop, but must not give a wrong answer.
     Arbitrary,
 }
 
-/// A known bug of what is between the engine and its disk.
+/// A known bug between the engine and its disk.
 #[cfg(feature = "planted-bugs")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiskBug {
-    /// Of the store.
+    /// A bug of the store.
     Store(weft_store::PlantedBug),
-    /// Of the host half.
+    /// A bug of the host half.
     Log(weft_node::LogBug),
-    /// A node that has lost its disk takes itself for the one that it was in its first life.
+    /// A node that has lost its disk restarts with its first incarnation.
     LostDiskKeepsLife,
 }
 
@@ -56,7 +56,7 @@ pub(super) struct Disks {
 }
 
 impl Disks {
-    /// Blank ones. A node writes about a megabyte in a campaign's run, and the log has a part of that: so snapshots are
+    /// Empty disks. The log is smaller than the megabyte that a node writes in a run, so that snapshots are
     /// taken.
     pub(super) fn new(nodes: usize, seed: u64, regime: DiskRegime) -> Self {
         let sizes = Parameters::new(32, 256, 64);
@@ -83,21 +83,22 @@ impl Disks {
         &self.all[node]
     }
 
-    /// Whether what is on the disks, without these, may be all that is left.
+    /// Whether all data survives if it remains only on the disks of the other nodes.
     pub(super) fn may_be_all(&self, without: NodeSet, view: &View) -> bool {
         let holds_all = |id: NodeId| !without.contains(id) && !self.all[id.index()].is_damaged();
         self.regime == DiskRegime::Arbitrary || view.full.iter().any(holds_all)
     }
 
-    /// Whether a node can be started that had to stop.
+    /// Whether a node that has stopped because of its disk can be restarted.
     pub(super) fn is_repaired(&self, node: usize) -> bool {
         !self.all[node].fails()
     }
 
-    /// The host half of a node that begins its life `fresh` or goes on in the one that its log tells.
+    /// The host half of a node that starts with the incarnation of its log, or with `fresh` if the log has
+    /// none.
     pub(super) fn open(&self, node: NodeId, fresh: Incarnation) -> (KvHalf, Incarnation, MachineDisk) {
         let disk = self.all[node.index()].clone();
-        // Whoever starts a node has seen to it that its disk works.
+        // The operator repairs the disk before a restart.
         disk.strike(DiskFault::Failing(false));
         disk.strike(DiskFault::Full(false));
         let log = KvLog::with_sizes(self.sizes(), Box::new(disk.clone()), fresh, || disk.wait())

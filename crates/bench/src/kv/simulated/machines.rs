@@ -5,7 +5,7 @@ use weft_time::Instant;
 
 use crate::kv::Driver;
 
-/// A machine full of clients.
+/// A machine that runs clients of the store.
 pub(super) type ClientMachine = weft_harness::ClientMachine<Driver>;
 
 impl ClientProgram for Driver {

@@ -66,7 +66,7 @@ pub enum SimulatedError {
     /// The fault plan does not fit.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// The cluster did not get to serve, or stopped serving for good.
+    /// The cluster never served, or stopped serving.
     #[error(
         "the cluster stood still: {0} was not over after {1} of virtual time; look at the fault plan, or report it with the seed"
     )]
@@ -81,11 +81,11 @@ pub enum SimulatedError {
 pub struct SimulatedRun {
     /// The measurements.
     pub result: RunResult,
-    /// The latencies of all operations, whole.
+    /// Histogram of the latencies of all operations.
     pub latencies: Latencies,
-    /// Everything that clients asked and were told.
+    /// The history of all requests and answers.
     pub history: History,
-    /// Whether it is linearizable.
+    /// The check of the history for linearizability.
     pub report: Report,
     /// Counters of all nodes, added up.
     pub counters: BTreeMap<String, u64>,
@@ -95,7 +95,7 @@ pub struct SimulatedRun {
 const PHASE_MAX: Duration = Duration::from_secs(600);
 
 impl SimulatedBench {
-    /// Runs it; `progress` gets the number of finished operations.
+    /// Runs the benchmark. `progress` gets the number of completed operations.
     ///
     /// # Errors
     /// See [`SimulatedError`].
@@ -195,7 +195,7 @@ pub(crate) fn reads_name(reads: ReadPolicy) -> String {
     }
 }
 
-/// The verdict of a check, as results say it.
+/// The verdict of a check for a result.
 pub(crate) fn checked(report: &Report) -> Checked {
     match report.verdict {
         weft_check::Verdict::Linearizable => Checked::Linearizable,

@@ -24,13 +24,13 @@ use super::machines::ClientMachine;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(clippy::large_enum_variant, reason = "a cluster has one, and it can be copied")]
 pub enum NodeNic {
-    /// In software, with the engine in it, at the pace of this profile.
+    /// A NIC in software with the engine on it, with the costs of this profile.
     Soft(CostProfile),
-    /// The gateware with the engine in it, cycle by cycle, at these nodes; at the others software at the pace of
-    /// [`CostProfile::FPGA`].
+    /// The gateware with the engine in gates at these nodes, simulated cycle by cycle; at the others a NIC in
+    /// software with the costs of [`CostProfile::FPGA`].
     Rtl(NodeSet),
-    /// The gateware, cycle by cycle, without an engine: engines are software on its host, and what they hear and say
-    /// passes the gateware and crosses PCIe.
+    /// The gateware without an engine, simulated cycle by cycle. The engines are software on the host, so
+    /// their messages cross PCIe and pass the gateware.
     RtlBeforeHost,
 }
 
@@ -78,7 +78,7 @@ impl NodeNic {
         }
     }
 
-    /// Whether some engine is in gates: then all have its sizes.
+    /// Whether an engine is in gates. All engines must have its sizes then.
     pub(super) const fn has_engine_in_gates(&self) -> bool {
         matches!(self, Self::Rtl(_))
     }
@@ -99,7 +99,7 @@ pub(super) enum NodeMachine {
 }
 
 impl NodeMachine {
-    /// The part that is software: all but the gateware.
+    /// The part of the node that is software.
     const fn software(&self) -> Option<&NodeSoftware> {
         match self {
             Self::Soft(machine) => Some(machine),
@@ -129,24 +129,24 @@ impl NodeMachine {
         }
     }
 
-    /// Status of the engine, as visible from outside.
+    /// Status of the engine.
     pub(super) fn status(&self) -> EngineStatus {
         self.engine().map_or(self.host().node().engine_status(CALLED_SLOT), |(engine, _)| engine.status())
     }
 
-    /// Whether the engine serves in the epoch of its status while its lease lasts. One in gates does not tell that it
-    /// is between two epochs, which takes microseconds.
+    /// Whether the engine serves in the epoch of its status while its lease lasts. An engine in gates does
+    /// not report the microseconds in which it changes epochs.
     pub(super) fn serves(&self) -> bool {
         self.engine()
             .map_or(self.status().state == EngineState::Full, |(engine, _)| engine.role() == Role::Full)
     }
 
-    /// The engine's own word for what it is.
+    /// State of the engine as text.
     pub(super) fn describe(&self) -> String {
         self.engine().map_or(self.status().state.to_string(), |(engine, _)| format!("{:?}", engine.role()))
     }
 
-    /// A digest of what the node holds, if its memory can be looked into.
+    /// A digest of the state of the node, if its memory is readable.
     pub(super) fn digest(&self) -> Option<u64> {
         self.engine().map(|(engine, memory)| engine.state_digest(memory))
     }
@@ -201,7 +201,7 @@ impl Machine for NodeMachine {
     }
 }
 
-/// Builds nodes, and lets them crash as long as the data survives.
+/// Builds nodes, and allows crashes as long as all data survives.
 pub(super) struct NodeBuilder {
     pub(super) stations: Vec<ClusterHost>,
     pub(super) engine: Parameters,
@@ -211,7 +211,7 @@ pub(super) struct NodeBuilder {
     pub(super) keys: Option<SharedKeys>,
     /// Status over time of crashed incarnations, by node.
     pub(super) former: BTreeMap<usize, Vec<StatusChange>>,
-    /// What the nodes write to, if the cluster has disks.
+    /// The disks of the nodes, if they have any.
     pub(super) disks: Option<Disks>,
 }
 
@@ -223,8 +223,8 @@ impl Builder for NodeBuilder {
         self.node(node_id(node), life)
     }
 
-    /// A node may crash if another one holds all data in the newest view, or a disk does: with the last copy the data
-    /// would be gone, as the protocol says.
+    /// A node may crash if another node or a disk has all data of the newest view. The protocol does not
+    /// survive the loss of the last copy.
     fn may_crash(&mut self, machines: &Machines<MachineOf<Self>>, victim: usize, view: &View) -> bool {
         let is_in_memory = running(machines).any(|(index, node)| {
             let EngineStatus { epoch, state } = node.status();
@@ -278,7 +278,7 @@ impl Builder for NodeBuilder {
 }
 
 impl NodeBuilder {
-    /// A node at the beginning of one of its lives, empty. The first life is number 0.
+    /// A node with empty memory whose process starts for the time number `life`, from 0.
     fn node(&self, node: NodeId, life: u32) -> NodeMachine {
         let incarnation = incarnation(life);
         let software =
@@ -299,7 +299,7 @@ impl NodeBuilder {
         }
     }
 
-    /// The engine in gates, as its twin in software would be.
+    /// The engine in gates, with the parameters of the engine in software.
     fn engine_config(&self) -> EngineConfig {
         let mut peers = [None; NODES_MAX];
         for station in &self.stations {
@@ -362,7 +362,7 @@ impl NodeBuilder {
         nic
     }
 
-    /// The gateware after a reset, with other bits in its memories at each power-on.
+    /// The gateware after a reset. Its memories have different random contents at each power-on.
     fn rtl_nic(&self, node: NodeId, life: u32, engine: Option<EngineConfig>) -> RtlNic {
         let station = ClusterHost::Node(node);
         let mut nic = RtlNic::new(&RtlNicConfig {
@@ -390,7 +390,7 @@ const fn planted_bug(_: &Parameters) -> u8 {
     0
 }
 
-/// Nodes of a cluster speak datagrams only.
+/// Parameters of a card that uses datagrams only, without queue pairs.
 fn no_queue_pairs() -> weft_rdma::Config {
     weft_rdma::Config { max_queue_pairs: 1, completion_queue_depth: 1, ..Default::default() }
 }

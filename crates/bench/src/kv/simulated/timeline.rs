@@ -70,7 +70,7 @@ fn states<'a>(
     spans
 }
 
-/// Number of partitions that a node leads, view by view.
+/// Number of partitions that a node leads in each view.
 fn leads(node: NodeId, views: &[(Instant, View)], begin: Instant, end: Instant) -> Vec<LeadSpan> {
     let ends = views.iter().skip(1).map(|(at, _)| *at).chain([end]);
     views

@@ -1,9 +1,9 @@
-//! When machines have crashed and come back.
+//! Times of crashes and restarts of machines.
 
 use weft_sim::{Event, MachineId, Tap};
 use weft_time::Instant;
 
-/// A machine's crash or return.
+/// A crash or restart of a machine.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Turn {
     pub at: Instant,
@@ -11,7 +11,8 @@ pub(super) struct Turn {
     pub down: bool,
 }
 
-/// Notes the crashes and restarts that really take place.
+/// Records the crashes and restarts that take place. A fault plan may have more, because some are not
+/// allowed.
 #[derive(Debug, Default)]
 pub(super) struct Turns(pub Vec<Turn>);
 

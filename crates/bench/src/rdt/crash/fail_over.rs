@@ -12,11 +12,12 @@ use crate::smr::{FailOver, Quantiles};
 
 /// Per cent of the operations that call a method.
 pub(super) const UPDATES: u8 = 25;
-/// Operations of each client: enough to be at work before and after.
+/// Operations of each client: enough for the time before and after the crash.
 const OPERATIONS_EACH: u64 = 1_000;
-/// The leader crashes when clients have been at work for so long,
+/// Time of the earliest crash after the clients have begun.
 const AFTER: Duration = Duration::from_us(100);
-/// and in each run so much later, not in step with anything; but no later than so many times.
+/// Further delay of the crash from run to run, which is not in step with heartbeats; it repeats after
+/// [`TIMES`] runs.
 const LATER: Duration = Duration::from_us(7);
 const TIMES: u64 = 40;
 
@@ -30,11 +31,12 @@ pub struct FailOvers {
     pub name: &'static str,
     /// From the crash to the first conflicting call that the new leader has decided and answered.
     pub fail_over_ns: Quantiles,
-    /// From the request for permissions until a majority has revoked the former one, granted the new one, and said so.
+    /// From the request for permissions until a majority has revoked the old permission, granted the new one
+    /// and acknowledged it.
     pub permission_switch_ns: Quantiles,
     /// Each, in the order of the seeds.
     pub each: Vec<FailOver>,
-    /// What went wrong, in words.
+    /// Violations, as text.
     pub wrong: Vec<String>,
 }
 
@@ -55,7 +57,7 @@ impl FailOvers {
 /// Crashes the leader in one run.
 ///
 /// # Errors
-/// What went wrong, in words.
+/// The violations, as text.
 pub(super) fn measure(bench: &RdtBench, number: u64) -> Result<FailOver, String> {
     let bench = RdtBench { operations: OPERATIONS_EACH * bench.nodes as u64, ..bench.clone() };
     let at = observe::begins_at(&bench) + AFTER + LATER * (number % TIMES);

@@ -1,10 +1,10 @@
-//! The crash of one replica in the middle of a run: what it does to response time and throughput, and how another one
-//! takes over (SafarDB section 5.3).
+//! The crash of one replica in the middle of a run: its effect on response time and throughput, and the
+//! take-over by another replica (SafarDB section 5.3).
 //!
-//! Each run is made twice with one seed: without the crash, and with one after half of the time that the first took.
-//! What the crashed node's client had still to begin is begun by the others from that moment on; what it had begun
-//! has no answer. The node does not come back. Both runs are checked like every other: nothing that was answered is
-//! lost, nothing takes effect twice.
+//! Each run is made twice with one seed: without a crash, and with a crash after half of the duration of the
+//! first run. The other clients take over the operations that the crashed node's client had not begun; its
+//! outstanding operations stay unanswered. The node does not restart. Both runs are checked: no answered call
+//! is lost, and none takes effect twice.
 
 mod fail_over;
 mod observe;
@@ -52,13 +52,13 @@ impl Victim {
         }
     }
 
-    /// The type that SafarDB crashes it in.
+    /// The data type of this experiment in SafarDB.
     pub fn usual_type(self) -> TypeName {
         let name = if self == Self::Replica { "2p-set" } else { "account" };
         name.parse().expect("it is shipped")
     }
 
-    /// Its number, of so many nodes: the lowest one leads.
+    /// The index of the victim. The lowest node leads.
     const fn node(self, nodes: usize) -> usize {
         match self {
             Self::Leader => 0,
@@ -84,37 +84,37 @@ impl FromStr for Victim {
     }
 }
 
-/// Which runs to make.
+/// Parameters of the runs.
 #[derive(Clone, Debug)]
 pub struct CrashBench {
-    /// Who crashes, in which type.
+    /// Victims and data types.
     pub experiments: Vec<(Victim, TypeName)>,
     /// Where engines and clients run.
     pub systems: Vec<System>,
     /// Per cent of the operations that call a method.
     pub updates: Vec<u8>,
-    /// When calls without conflicts are answered.
+    /// When a call without conflicts is answered.
     pub commit: Commit,
     /// Replicas, each with a client: 3 to 8.
     pub nodes: usize,
     /// Operations of all clients together, in each run.
     pub operations: u64,
-    /// Leaders that are crashed beside these, each in a run of its own, for the times of a fail-over; of each system.
+    /// Number of further runs of each system in which the leader crashes, to measure fail-over times.
     pub fail_overs: u64,
-    /// What lies between the cards.
+    /// Network between the cards.
     pub network: NetworkProfile,
-    /// Decides operations and delays.
+    /// Seed of operations and delays.
     pub seed: u64,
 }
 
 impl CrashBench {
-    /// How many runs these are.
+    /// Number of runs.
     pub fn runs(&self) -> u64 {
         let pairs = self.experiments.len() * self.systems.len() * self.updates.len();
         2 * pairs as u64 + self.fail_overs * self.systems.len() as u64
     }
 
-    /// Makes them; `progress` is told how many are done.
+    /// Makes the runs; `progress` gets the number of runs made.
     pub fn run(&self, replay: String, mut progress: impl FnMut(u64)) -> CrashReport {
         let begin = std::time::Instant::now();
         let mut results = Vec::new();
@@ -188,7 +188,7 @@ impl Experiment {
     }
 }
 
-/// Which node crashes, and when: at the beginning of this microsecond.
+/// A crash of a node, at the beginning of the microsecond of `at`.
 #[derive(Clone, Copy, Debug)]
 struct Crash {
     node: usize,
@@ -205,7 +205,7 @@ impl Crash {
     }
 }
 
-/// The cluster of a run in which a node crashes, if one does.
+/// Parameters of the cluster of a run, with a crash if one is given.
 fn parameters(bench: &RdtBench, crash: Option<Crash>) -> ClusterParameters {
     let faults =
         crash.map(|crash| Fault::Crash { at_us: crash.at_us(), machine: format!("node{}", crash.node) });

@@ -1,4 +1,4 @@
-//! One run, watched in small steps: what is answered when, and what happens after the crash.
+//! One run, observed in small steps: answers over time, and the events after the crash.
 
 use serde::Serialize;
 use weft_harness::node_id;
@@ -11,37 +11,38 @@ use crate::rdt::measure::{Measured, RdtBench};
 use crate::rdt::system::System;
 use crate::smr::FailOver;
 
-/// A run in which nothing is answered for so long is stuck.
+/// Time without an answer after which a run counts as stuck.
 const STUCK_AFTER: Duration = Duration::from_ms(1_000);
-/// Buckets of a timeline, at most.
+/// Maximum number of buckets of a timeline.
 const BUCKETS: u64 = 80;
-/// The timeline shows the time from the crash until it has been dealt with, before and after it: so often in all.
+/// Length of a timeline, in units of the time from the crash until it was handled. One unit is before the
+/// crash.
 const SHOWN: u64 = 8;
-/// And at least so many steps of each.
+/// Minimum length of a unit, in steps.
 const SHOWN_STEPS: u64 = 40;
 
-/// What stands in place of "taken for dead" if a survivor suspected the node already when it crashed.
+/// Label in place of "taken for dead" if a survivor suspected the node already before the crash.
 pub(super) const SUSPECTED_BEFORE: &str = "taken for dead before the crash";
 
-/// Something that happened, in nanoseconds after the crash.
+/// An event after the crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Mark {
-    /// What.
+    /// Description of the event.
     pub label: &'static str,
-    /// When.
+    /// Time of the event, in nanoseconds after the crash.
     pub at_ns: u64,
 }
 
 /// Operations answered around the crash, at all nodes together.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Timeline {
-    /// Where it begins, in nanoseconds before the crash.
+    /// Begin of the timeline, in nanoseconds before the crash.
     pub before_ns: u64,
-    /// How long each bucket is, in nanoseconds.
+    /// Width of a bucket, in nanoseconds.
     pub bucket_ns: u64,
     /// Answers in each bucket.
     pub operations: Vec<u64>,
-    /// Of these, to calls that conflict.
+    /// Of these, answers to conflicting calls.
     pub ordered: Vec<u64>,
 }
 
@@ -51,11 +52,11 @@ pub(super) struct Run {
     pub measured: Measured,
     /// When the first client began.
     pub began: Instant,
-    /// When a node crashed.
+    /// Observations of the crash, if there was one.
     pub seen: Option<Seen>,
 }
 
-/// What was seen of a crash.
+/// Observations of a crash.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Seen {
     pub node: usize,
@@ -64,7 +65,7 @@ pub(super) struct Seen {
     pub fail_over: Option<FailOver>,
 }
 
-/// From one look to the next: so exactly is known when something was answered, and who was taken for dead.
+/// Interval between two observations, which is the resolution of times of answers and suspicions.
 const fn step(system: System) -> Duration {
     match system {
         System::Hamband => Duration::from_us(2),
@@ -75,7 +76,7 @@ const fn step(system: System) -> Duration {
 /// Answers so far: all, and those to conflicting calls.
 type Answers = (u64, u64);
 
-/// Whether a survivor takes the victim for dead, and since when it has without a break.
+/// Time since which a survivor has suspected the victim without interruption.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Suspicion {
     since: Option<Instant>,
@@ -87,19 +88,19 @@ impl Suspicion {
     }
 }
 
-/// Watches a crash: when others notice, and when a new leader has decided something.
+/// Observes a crash: when a survivor suspects the victim, and when a new leader has decided a call.
 struct CrashMonitor {
     crash: Crash,
-    /// It led.
+    /// Whether the victim led.
     led: bool,
     suspicion: Suspicion,
-    /// Since when the survivor has taken the victim for dead: before the crash, if it suspected a node that was alive
-    /// and only slow.
+    /// Time since which the survivor has suspected the victim. It is before the crash if the victim was only
+    /// slow at first.
     noticed: Option<Instant>,
     first_commit: Option<Instant>,
-    /// Answers to conflicting calls when the new leader led for the first time.
+    /// Number of answers to conflicting calls when the new leader began to lead.
     answered_before: Option<u64>,
-    /// Of the leadership in which that was: there may be later ones.
+    /// Times of the leadership in which the first call was decided. There may be later leaderships.
     fail_over: Option<FailOver>,
 }
 
@@ -116,7 +117,7 @@ impl CrashMonitor {
         }
     }
 
-    /// The survivor whose turn it is to lead, or which keeps leading.
+    /// The survivor that leads after the crash.
     const fn next(&self) -> usize {
         if self.crash.node == 0 { 1 } else { 0 }
     }
@@ -139,7 +140,8 @@ impl CrashMonitor {
         }
     }
 
-    /// When the crash has been dealt with.
+    /// Time at which the crash was handled: the new leader has decided a call, or a survivor suspects the
+    /// victim.
     fn is_over_at(&self) -> Option<Instant> {
         if self.led { self.first_commit } else { self.noticed }
     }
@@ -184,12 +186,13 @@ impl CrashMonitor {
 }
 
 impl Timeline {
-    /// Around a crash `crash` ns after the first look, which was dealt with `length` ns later; a look every `step` ns.
+    /// The timeline around a crash `crash` ns after the first observation, which was handled `length` ns
+    /// later. Observations are `step` ns apart.
     fn around(crash: u64, length: u64, answers: &[Answers], step: u64) -> Self {
         let part = length.div_ceil(step).max(SHOWN_STEPS);
         let steps_per_bucket = (SHOWN * part).div_ceil(BUCKETS);
         let crash = crash / step;
-        // Buckets begin and end at the crash.
+        // The crash is at the boundary of two buckets.
         let before = (part / steps_per_bucket).min(crash / steps_per_bucket) * steps_per_bucket;
         let first = crash - before;
         let last = (crash + (SHOWN - 1) * part).min(answers.len().saturating_sub(1) as u64);
@@ -203,7 +206,7 @@ impl Timeline {
     }
 }
 
-/// When the last client of such a run begins, for whom connections and leaders must be there.
+/// Time at which the last client of such a run begins, after all connections are made.
 pub(super) fn begins_at(bench: &RdtBench) -> Instant {
     let (mut cluster, _) = begin(bench, None);
     loop {
@@ -216,7 +219,7 @@ pub(super) fn begins_at(bench: &RdtBench) -> Instant {
     }
 }
 
-/// A cluster whose clients may begin now.
+/// A cluster whose clients begin now.
 fn begin(bench: &RdtBench, crash: Option<Crash>) -> (Cluster, Instant) {
     let mut cluster = Cluster::new(&parameters(bench, crash)).expect("the plan names a node");
     let begin = Instant::ZERO + cluster.connecting();
@@ -225,7 +228,7 @@ fn begin(bench: &RdtBench, crash: Option<Crash>) -> (Cluster, Instant) {
     (cluster, begin)
 }
 
-/// Makes a run, in which a node crashes or none does.
+/// Makes a run, with a crash if one is given.
 pub(super) fn run(bench: &RdtBench, crash: Option<Crash>) -> Run {
     let (mut cluster, begin) = begin(bench, crash);
     let groups: Vec<usize> = {
@@ -242,7 +245,7 @@ pub(super) fn run(bench: &RdtBench, crash: Option<Crash>) -> Run {
         cluster.run_for(step);
         let now = cluster.now();
         if crash.is_some_and(|crash| now >= crash.instant() && now < crash.instant() + step * 2) {
-            // Who has nothing left to do may have now.
+            // A client without operations may have got some of the crashed one.
             cluster.nudge();
         }
         let so_far = count(&cluster, &groups);

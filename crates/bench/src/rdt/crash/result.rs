@@ -1,4 +1,4 @@
-//! What the crash experiments say, to programs and to people.
+//! Results of the crash experiments, as JSON and as text.
 
 use serde::Serialize;
 use weft_harness::histogram::Summary;
@@ -15,17 +15,17 @@ use crate::smr::FailOver;
 /// One of a pair of runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Outcome {
-    /// From request to answer, of all operations.
+    /// Response times of all operations.
     pub response: Summary,
-    /// Of queries.
+    /// Response times of queries.
     pub queries: Summary,
-    /// Of calls.
+    /// Response times of calls.
     pub updates: Summary,
-    /// All operations per time of the replica that takes longest.
+    /// All operations divided by the time of the slowest replica.
     pub operations_per_us: f64,
     /// From the first request to the last answer.
     pub virtual_ns: u64,
-    /// A hash of everything that happened.
+    /// Hash of the event log of the run.
     pub log_hash: String,
 }
 
@@ -45,9 +45,9 @@ impl Outcome {
 /// A pair of runs: without a crash and with one.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CrashResult {
-    /// Who crashes.
+    /// The victim.
     pub crash: Victim,
-    /// Its number.
+    /// Index of the victim.
     pub node: usize,
     /// The data type.
     #[serde(rename = "type")]
@@ -58,7 +58,7 @@ pub struct CrashResult {
     pub configuration: Configuration,
     /// Per cent of the operations that call a method.
     pub updates_percent: u8,
-    /// The run in which nobody fails.
+    /// The run without a crash.
     pub without: Outcome,
     /// The run in which the node crashes half way.
     pub with: Outcome,
@@ -68,11 +68,11 @@ pub struct CrashResult {
     pub throughput_percent: f64,
     /// Operations that the crashed node's client had begun: they have no answer.
     pub unanswered: u64,
-    /// What happened when.
+    /// Events after the crash.
     pub marks: Vec<Mark>,
-    /// What was answered around the crash.
+    /// Answers around the crash.
     pub timeline: Timeline,
-    /// How long each part of the way to another leader took, if a leader crashed.
+    /// Times of the phases of the fail-over, if a leader crashed.
     pub fail_over: Option<FailOver>,
     /// Calls made, and steps of replicas that were checked, in both runs.
     pub calls: u64,
@@ -119,7 +119,7 @@ impl CrashResult {
 /// All experiments.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CrashReport {
-    /// `rdt-crash`: what this is.
+    /// Kind of the result: `rdt-crash`.
     pub result: &'static str,
     /// `sim`: all times are virtual.
     pub world: &'static str,
@@ -127,13 +127,13 @@ pub struct CrashReport {
     pub nodes: usize,
     /// Operations of all clients together, in each run.
     pub operations: u64,
-    /// When calls without conflicts are answered.
+    /// When a call without conflicts is answered.
     pub commit: Commit,
-    /// What lies between the cards.
+    /// Network between the cards.
     pub network: &'static str,
-    /// What the times rest on, by system.
+    /// Basis of the times, by system.
     pub basis: Vec<String>,
-    /// Decides operations and delays.
+    /// Seed of operations and delays.
     pub seed: u64,
     /// Each pair of runs.
     pub experiments: Vec<CrashResult>,
@@ -141,7 +141,7 @@ pub struct CrashReport {
     pub fail_overs: Vec<FailOvers>,
     /// `holds`, or `violation`.
     pub checked: &'static str,
-    /// Seconds that the simulation took.
+    /// Wall-clock time of the simulation, in seconds.
     pub wall_s: f64,
     /// The command that repeats it.
     pub replay: String,
@@ -181,7 +181,7 @@ impl CrashReport {
         }
     }
 
-    /// Text form.
+    /// The result as text.
     pub fn to_text(&self) -> String {
         let table = Table::of(&self.experiments)
             .words("crash", |result| result.crash)
@@ -307,7 +307,7 @@ mod tests {
             assert!(result.unanswered <= 1, "{result:?}");
             assert_eq!(result.with.response.operations + result.unanswered, 4_000);
             assert_eq!(result.without.response.operations, 4_000);
-            // A crash is noticed a few heartbeats later; whoever was suspected before it is marked so.
+            // A crash is noticed a few heartbeats later, unless the node was suspected before.
             let noticed =
                 result.marks.iter().find(|mark| mark.label.starts_with("taken for dead")).expect("noticed");
             assert!(noticed.label == SUSPECTED_BEFORE || noticed.at_ns >= 1_500, "{result:?}");
@@ -317,7 +317,7 @@ mod tests {
         for times in &report.fail_overs {
             assert_eq!(times.each.len(), 3);
         }
-        // A card has another leader sooner than a process.
+        // Fail-over is faster on cards than in processes.
         assert!(report.fail_overs[0].fail_over_ns.max < report.fail_overs[1].fail_over_ns.min);
         assert!(
             report.fail_overs[0].permission_switch_ns.max < report.fail_overs[1].permission_switch_ns.min

@@ -1,10 +1,11 @@
-//! What workloads draw.
+//! Operations that workloads draw.
 
 use weft_check::replicated::Specification;
 
 use super::*;
 
-/// All clients in turn on one object. Returns how many updates there were, and how many of them were refused.
+/// Applies the operations of all clients in turn to one object. Returns the numbers of updates and of refused
+/// updates.
 fn refused(name: TypeName, nodes: usize, updates: u8, sizes: Sizes, operations: usize) -> (u64, u64) {
     let workload = Workload::new(name, nodes, updates, sizes, 0.0, 7);
     let subject = workload.subject();

@@ -186,12 +186,12 @@ impl Cluster {
         })
     }
 
-    /// Lets time pass.
+    /// Runs the simulation for this time.
     pub(super) fn run_for(&mut self, time: Duration) {
         self.run_until(self.machines.world.now() + time);
     }
 
-    /// Lets time pass until `until`.
+    /// Runs the simulation until `until`.
     pub(super) fn run_until(&mut self, until: Instant) {
         loop {
             self.do_what_is_due();

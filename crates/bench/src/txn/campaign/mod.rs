@@ -26,9 +26,9 @@ use self::steps::StepCrash;
 
 /// The machine of the membership service.
 const SERVICE: [&str; 1] = ["membership0"];
-/// Faults begin when the cluster has been running for a while,
+/// Time of the first fault: the cluster has been running for a while.
 const FAULTS_FROM: Duration = Duration::from_ms(1);
-/// and are over at this time.
+/// Time at which all faults are over.
 const FAULTS_UNTIL: Duration = Duration::from_ms(6);
 /// Where nodes are parted and nothing else happens, it is looked at what becomes of each parting, which takes leases.
 const PARTINGS_UNTIL: Duration = Duration::from_ms(21);
@@ -38,7 +38,7 @@ const PARTINGS_UNTIL: Duration = Duration::from_ms(21);
 const LIVE_WITHIN: Duration = LEASE.saturating_mul(20);
 /// So long after the last call was answered nobody has anything under way.
 const QUIET_WITHIN: Duration = Duration::from_ms(5);
-/// A run is watched in slices of so long.
+/// Interval between two checks of a run.
 const SLICE: Duration = Duration::from_us(20);
 /// Objects of each server: few, so that transactions meet.
 const SMALLBANK_ACCOUNTS: u64 = 60;
@@ -70,10 +70,10 @@ pub struct Campaign {
     pub kinds: FaultKinds,
     /// After all faults, every replica of one shard crashes.
     pub lose_shard: bool,
-    /// A bug to run with.
+    /// Bug planted in the engine.
     #[cfg(feature = "planted-bugs")]
     pub planted_bug: Option<weft_txn::PlantedBug>,
-    /// A bug around the engines to run with.
+    /// Bug planted in the node's program or in the membership service.
     #[cfg(feature = "planted-bugs")]
     pub node_bug: Option<NodeBug>,
 }

@@ -56,7 +56,7 @@ pub struct NetTxnBench {
 }
 
 impl NetTxnBench {
-    /// Measures; `progress` is told how many transactions have ended. A request to `stop` ends it.
+    /// Measures; `progress` gets the number of transactions that have ended. A request to `stop` ends it.
     ///
     /// # Errors
     /// See [`RealBenchError`].

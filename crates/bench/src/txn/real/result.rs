@@ -118,12 +118,12 @@ impl NetTxnResult {
         }
     }
 
-    /// Whether all rules hold.
+    /// Whether no violation was found.
     pub fn holds(&self) -> bool {
         self.checked != "violation"
     }
 
-    /// Text form.
+    /// The result as text.
     pub fn to_text(&self) -> String {
         let all = NetKindResult {
             kind: "all",

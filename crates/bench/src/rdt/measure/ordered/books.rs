@@ -1,4 +1,4 @@
-//! What is known of a run in which all operations stand in one log: who was told what, and whether that can be.
+//! The record and check of a run in which all operations are in one log.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -12,20 +12,20 @@ use crate::rdt::books::NodeRecord;
 use crate::rdt::reference::Subject;
 use crate::rdt::workload::Operation;
 
-/// Things that are wrong and described; all are counted.
+/// Maximum number of violations that are described. All are counted.
 const DESCRIBED_MAX: usize = 8;
 
-/// What an operation came to.
+/// Result of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// The answer of a query.
     Value(i64),
     Done,
-    /// It was not permissible.
+    /// The call was refused, because a guard did not hold.
     Refused,
 }
 
-/// Does an operation to an object, as every replica does and the reference.
+/// Applies an operation to an object. Replicas and the reference use it.
 pub(super) fn perform(object: &mut Object, operation: &Operation) -> Outcome {
     match *operation {
         Operation::Query(Call { method, arguments }) => {
@@ -33,7 +33,7 @@ pub(super) fn perform(object: &mut Object, operation: &Operation) -> Outcome {
         }
         Operation::Update(Call { method, mut arguments }) => {
             let method = usize::from(method);
-            // The log makes the call, whoever asked for it: stamps are the same at all replicas.
+            // The log is the origin of every call, so that stamps are equal at all replicas.
             object.prepare(0, method, &mut arguments);
             if !object.permissible(method, &arguments) {
                 return Outcome::Refused;
@@ -44,18 +44,18 @@ pub(super) fn perform(object: &mut Object, operation: &Operation) -> Outcome {
     }
 }
 
-/// An operation that a client has asked for and that was not answered.
+/// An outstanding operation of a client.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
     sequence: u64,
     operation: Operation,
-    /// Whatever had been answered when it was asked lies below this index.
+    /// All operations that were answered before this request have smaller indices than this.
     above: u64,
-    /// Where it stands.
+    /// Its index in the log.
     index: Option<u64>,
 }
 
-/// An entry of the log that not all replicas have told.
+/// An entry of the log that not all replicas have applied yet.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     index: u64,
@@ -65,7 +65,7 @@ struct Entry {
     outcome: Outcome,
 }
 
-/// The books, as all hosts share them.
+/// The record, which all hosts share.
 #[derive(Debug)]
 pub(super) struct OrderedRecord {
     subject: Subject,
@@ -73,9 +73,9 @@ pub(super) struct OrderedRecord {
     pub(super) clients: Vec<NodeRecord>,
     asked: Vec<VecDeque<Asked>>,
     log: VecDeque<Entry>,
-    /// Entries that all replicas have told.
+    /// Number of entries that all replicas have applied.
     gone: u64,
-    /// By replica: how many it has told.
+    /// Number of entries that each replica has applied.
     told: Vec<u64>,
     last_index: Option<u64>,
     answered_below: u64,
@@ -88,7 +88,7 @@ pub(super) struct OrderedRecord {
 }
 
 impl OrderedRecord {
-    /// Books of as many replicas and clients as there are quotas.
+    /// The record of a run with a replica and a client for each quota.
     pub(super) fn new(subject: &Subject, quotas: &[u64]) -> Rc<RefCell<Self>> {
         let methods = subject.kind().method_count();
         Rc::new(RefCell::new(Self {
@@ -114,12 +114,12 @@ impl OrderedRecord {
         &self.subject
     }
 
-    /// All clients have done their share.
+    /// Whether all operations of all clients are answered.
     pub(super) fn is_done(&self) -> bool {
         self.clients.iter().all(|client| client.is_done)
     }
 
-    /// Operations that were answered.
+    /// Number of answered operations.
     pub(super) fn answered(&self) -> u64 {
         self.clients.iter().map(|client| client.answered).sum()
     }
@@ -130,7 +130,7 @@ impl OrderedRecord {
         }
     }
 
-    /// A client asks for the first time.
+    /// Records a new request of a client.
     pub(super) fn asked(&mut self, client: usize, sequence: u64, operation: Operation) {
         let above = self.answered_below;
         self.asked[client].push_back(Asked { sequence, operation, above, index: None });
@@ -140,7 +140,7 @@ impl OrderedRecord {
         }
     }
 
-    /// A replica has done what stands at `index`, and that is what came of it.
+    /// A replica has applied the entry at `index`, with this result.
     pub(super) fn told(
         &mut self,
         node: usize,
@@ -172,7 +172,7 @@ impl OrderedRecord {
         }
     }
 
-    /// The first replica tells an entry: the reference does it, too.
+    /// The first replica has applied an entry; the reference applies it too.
     fn append(&mut self, index: u64, client: usize, sequence: u64, operation: Operation) {
         let is_later = self.last_index.is_none_or(|last| last < index);
         self.require(is_later, || format!("entry {index} comes after a later one"));
@@ -198,7 +198,7 @@ impl OrderedRecord {
         self.log.push_back(Entry { index, client, sequence, operation, outcome });
     }
 
-    /// A client is told what came of its operation, which `counts` or not, after so long.
+    /// A client gets the result of its operation after this latency; `counts` tells whether it is measured.
     pub(super) fn answered_with(
         &mut self,
         client: usize,
@@ -224,7 +224,7 @@ impl OrderedRecord {
         }
     }
 
-    /// The run is over: a replica has what the reference has.
+    /// Checks at the end of the run that a replica has the state of the reference.
     pub(super) fn end(&mut self, node: usize, object: &Object) {
         let differs = *object != self.reference;
         self.require(!differs, || format!("node{node} has another object in the end"));
@@ -232,7 +232,7 @@ impl OrderedRecord {
         self.require(told == all, || format!("node{node} has done {told} of {all} operations"));
     }
 
-    /// What was checked.
+    /// Report of the check.
     pub(super) fn report(&self) -> ReplicatedReport {
         ReplicatedReport {
             calls: self.calls,
@@ -285,7 +285,7 @@ mod tests {
         assert_eq!((books.report().steps, books.report().unanswered), (4, 0));
     }
 
-    /// Each of these is found, and by itself.
+    /// Each of these violations is found.
     #[test]
     fn what_cannot_be_is_found() {
         type Wrong = fn(&mut OrderedRecord);

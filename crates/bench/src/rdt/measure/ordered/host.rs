@@ -1,5 +1,5 @@
-//! The application of a node: it has the object, does to it what the log says, and answers the clients if its node
-//! leads.
+//! The application of a node. It has the object, applies the entries of the log, and answers the clients if
+//! its node leads.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -17,26 +17,26 @@ use weft_time::{Duration, Instant};
 use super::books::{OrderedRecord, perform};
 use crate::rdt::workload::{ClientWorkload, Operation};
 
-/// How long a client waits before it asks again what the log had no room for.
+/// Pause before a client repeats an operation for which the log had no room.
 const PAUSE: Duration = Duration::from_us(1);
-/// Operations that a client has open at a time before the measurement.
+/// Outstanding operations of a client before the measurement.
 const LOADING: usize = 4;
-/// What comes before an operation in an entry: whether it is a query.
+/// First byte of an entry: whether the operation is a query.
 const KIND_BYTES: usize = 1;
 const CONTENT_BYTES: usize = KIND_BYTES + Ask::BYTES;
-/// What the tokens of operations have set.
+/// A bit that the tokens of operations have.
 const CLIENTS: u32 = 1 << 30;
-/// The token of what is no operation.
+/// The token of requests that are not operations.
 const HOST: u32 = 0;
 
-/// An operation that is not answered.
+/// An outstanding operation.
 #[derive(Clone, Copy, Debug)]
 struct Pending {
     sequence: u64,
     operation: Operation,
     since: Instant,
     counts: bool,
-    /// There was no room for it: ask again at this time.
+    /// Time to repeat it, if the log had no room.
     again: Option<Instant>,
 }
 
@@ -56,7 +56,7 @@ pub(super) struct OrderedHalf {
     object: Object,
     clients: Vec<Client>,
     outstanding: usize,
-    /// What an operation costs the application.
+    /// CPU time of an operation in the application.
     cost: Duration,
     labour: Labour,
     due: bool,
@@ -98,7 +98,7 @@ impl OrderedHalf {
         self.wake_at = Some(self.wake_at.map_or(at, |other| other.min(at)));
     }
 
-    /// The clients ask as much as they may have open, at `now`.
+    /// Lets the clients make requests until the maximum number is outstanding.
     fn pump(&mut self, now: Instant, io: &mut HostIo<'_>) {
         let books = Rc::clone(&self.books);
         let mut books = books.borrow_mut();
@@ -146,7 +146,7 @@ impl OrderedHalf {
         }
     }
 
-    /// Whether what must be there before the measurement is.
+    /// Whether loading and warm-up are done.
     fn is_loaded(&self) -> bool {
         let is_loaded = |client: &Client| client.loaded && client.pending.is_empty();
         !self.clients.is_empty() && self.clients.iter().all(is_loaded)
@@ -172,7 +172,7 @@ impl OrderedHalf {
         self.pump(done, io);
     }
 
-    /// The log has not taken an operation.
+    /// The log has refused an operation.
     fn refused(&mut self, now: Instant, token: u32) {
         let (client, low) = ((token >> 24) as usize, token & 0xff_ffff);
         let again = now + PAUSE;
@@ -185,7 +185,7 @@ impl OrderedHalf {
     }
 }
 
-/// What an entry says.
+/// Parses an entry.
 fn decode(content: &[u8]) -> Operation {
     let ask = Ask::parse(&content[KIND_BYTES..]).expect("clients say well-formed things");
     let call = Call { method: ask.method, arguments: ask.arguments };
@@ -223,7 +223,7 @@ impl HostHalf for OrderedHalf {
         } else if kind == log::Call::Answer as u8 {
             let answer = Answer::parse(payload).expect("an engine says well-formed things");
             match answer.status {
-                // What came of it is told with the entry.
+                // The result comes with the entry.
                 Status::Ok => {}
                 Status::NotLeader | Status::Busy | Status::Abandoned if token & CLIENTS != 0 => {
                     self.refused(now, token & !CLIENTS);
